@@ -1,0 +1,60 @@
+//! The storage below: a directory of files, as a trait with one real and one simulated side.
+//!
+//! What Terrace assumes of it: a write that returned may be lost, kept or torn at 512-byte
+//! granularity by a power cut until `sync` returned; a file's existence and length are durable only
+//! after `sync_directory`, respectively the file's `sync`; `sync` that failed says nothing about
+//! what is durable. See `docs/format.md`, last section.
+
+use std::io;
+use std::sync::Arc;
+
+/// A directory of files. All names are plain file names without separators.
+pub trait Disk: Send + Sync {
+    /// Opens an existing file.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Creates a file (empty), or truncates the one that is there. Durable after
+    /// [`Disk::sync_directory`].
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Removes a file. Durable after [`Disk::sync_directory`].
+    fn delete(&self, name: &str) -> io::Result<()>;
+
+    /// The names of all files, in no order.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Makes creations and deletions durable.
+    fn sync_directory(&self) -> io::Result<()>;
+
+    /// Bytes that are free on the device, as far as can be told.
+    fn free_bytes(&self) -> io::Result<u64>;
+}
+
+/// An open file. Every offset, length and buffer address given is a multiple of
+/// [`crate::aligned::BLOCK_BYTES`], so that direct I/O can serve it.
+pub trait DiskFile: Send + Sync {
+    /// Fills `buf` from `offset`; `UnexpectedEof` when the file ends before.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `buf` at `offset`, growing the file if need be.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes all writes that returned before durable, and the length with them.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Reserves space for `offset..offset + len` and grows the file to its end, so that later
+    /// writes there cannot run out of space. `StorageFull` when there is none; then nothing
+    /// visible has changed.
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Cuts or extends the file to `len` bytes.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}

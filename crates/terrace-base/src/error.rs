@@ -1,0 +1,135 @@
+//! The errors of Terrace: what happened, where, and the way out.
+
+use std::sync::Arc;
+
+/// Shorthand for a result with Terrace's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Everything that can go wrong, grouped by what the caller can do about it.
+///
+/// Cheap to clone, because one failed write may have to be told to many waiting threads.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file holds something that Terrace did not write, or not in this place.
+    #[error("{file} is damaged at byte {offset}: {what}. Way out: {way_out}")]
+    Corrupt {
+        /// Name of the file inside the database directory.
+        file: String,
+        /// Byte offset of the damage.
+        offset: u64,
+        /// What was found and what was expected.
+        what: String,
+        /// What the user can do.
+        way_out: &'static str,
+    },
+    /// The operating system refused or failed an operation.
+    #[error("{op} {file} failed: {source}")]
+    Io {
+        /// The operation, as a verb: "reading", "syncing".
+        op: &'static str,
+        /// Name of the file inside the database directory.
+        file: String,
+        /// The cause.
+        source: Arc<std::io::Error>,
+    },
+    /// No space left on the device (or the quota is used up). Nothing was changed.
+    #[error(
+        "the disk is full: {what}. Nothing was changed or lost; reads, deletes and checkpoints go on; free some space and write again"
+    )]
+    DiskFull {
+        /// What needed space.
+        what: String,
+    },
+    /// An earlier failure leaves it unknown what is on disk; nothing more is written.
+    #[error(
+        "the database stopped accepting writes after a failure: {cause}. Way out: close it and open it again; recovery restores everything that was acknowledged"
+    )]
+    Poisoned {
+        /// The first failure.
+        cause: String,
+    },
+    /// The memory given does not suffice for what is opened.
+    #[error("the memory limit of {given} bytes is too small: {what} needs at least {needed} bytes; raise Options::memory")]
+    MemoryTooSmall {
+        /// What needs the memory.
+        what: String,
+        /// The limit in force.
+        given: u64,
+        /// The least that would do.
+        needed: u64,
+    },
+    /// The key is longer than [`crate::MAX_KEY_BYTES`] (or than the page size allows).
+    #[error("a key of {len} bytes is longer than the limit of {limit} bytes")]
+    KeyTooLong {
+        /// Its length.
+        len: usize,
+        /// The limit in force.
+        limit: usize,
+    },
+    /// The value is longer than [`crate::MAX_VALUE_BYTES`].
+    #[error("a value of {len} bytes is longer than the limit of {limit} bytes")]
+    ValueTooLong {
+        /// Its length.
+        len: usize,
+        /// The limit in force.
+        limit: usize,
+    },
+    /// Another process (or another handle of this one) holds the database.
+    #[error("the database in {path} is open elsewhere; close it there first (one process at a time)")]
+    Locked {
+        /// The directory.
+        path: String,
+    },
+    /// There is no structure of this name.
+    #[error("there is no structure named \"{name}\"")]
+    NoSuchStructure {
+        /// The name asked for.
+        name: String,
+    },
+    /// There is a structure of this name already.
+    #[error("a structure named \"{name}\" exists already")]
+    StructureExists {
+        /// The name asked for.
+        name: String,
+    },
+    /// The arguments do not fit: an option out of range, a name too long, a structure of another kind.
+    #[error("{what}")]
+    Invalid {
+        /// What does not fit and what would.
+        what: String,
+    },
+}
+
+impl Error {
+    /// An I/O error with its operation and file; "no space" becomes [`Error::DiskFull`].
+    pub fn io(op: &'static str, file: impl Into<String>, source: std::io::Error) -> Error {
+        let file = file.into();
+        match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                Error::DiskFull { what: format!("{op} {file}: {source}") }
+            }
+            _ => Error::Io { op, file, source: Arc::new(source) },
+        }
+    }
+
+    /// A damaged file.
+    pub fn corrupt(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Error {
+        Error::Corrupt {
+            file: file.into(),
+            offset,
+            what: what.into(),
+            way_out: "restore the directory from a backup, or run `terrace verify` to see the extent of the damage",
+        }
+    }
+
+    /// Arguments that do not fit.
+    pub fn invalid(what: impl Into<String>) -> Error {
+        Error::Invalid { what: what.into() }
+    }
+
+    /// Whether writing works again once space is freed.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Error::DiskFull { .. })
+    }
+}
