@@ -17,6 +17,14 @@ pub trait Disk: Send + Sync {
     /// [`Disk::sync_directory`].
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
+    /// As [`Disk::open`], but through the cache of the operating system: any offset, length and
+    /// buffer address will do. For files written in small pieces, which direct I/O would make
+    /// rewrite whole blocks.
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// As [`Disk::create`], with the access of [`Disk::open_buffered`].
+    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
     /// Removes a file. Durable after [`Disk::sync_directory`].
     fn delete(&self, name: &str) -> io::Result<()>;
 
@@ -31,7 +39,8 @@ pub trait Disk: Send + Sync {
 }
 
 /// An open file. Every offset, length and buffer address given is a multiple of
-/// [`crate::aligned::BLOCK_BYTES`], so that direct I/O can serve it.
+/// [`crate::aligned::BLOCK_BYTES`], so that direct I/O can serve it, unless the file was opened
+/// with [`Disk::open_buffered`] or [`Disk::create_buffered`].
 pub trait DiskFile: Send + Sync {
     /// Fills `buf` from `offset`; `UnexpectedEof` when the file ends before.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;

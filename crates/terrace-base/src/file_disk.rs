@@ -1,1 +1,409 @@
 //! The real disk: files of one directory, opened for direct I/O, under an exclusive lock.
+//!
+//! The lock belongs to the [`FileDisk`] and is released when it is dropped, by a crash too (the
+//! operating system holds it, not a file that could be left behind).
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Disk, DiskFile};
+use crate::{Error, Result};
+
+/// Name of the file whose lock says that the directory is in use; never listed.
+pub const LOCK_FILE: &str = "LOCK";
+
+/// Whether reads and writes go around the cache of the operating system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DirectIo {
+    /// Direct I/O, or an error where the file system refuses it.
+    Required,
+    /// Direct I/O where the file system allows it, else through the cache; ask
+    /// [`FileDisk::is_direct`].
+    #[default]
+    Preferred,
+    /// Through the cache of the operating system. The cached bytes are outside every budget.
+    Off,
+}
+
+/// A directory of files, locked against every other process and handle.
+pub struct FileDisk {
+    path: PathBuf,
+    directory: File,
+    direct: bool,
+    // Held for its lock only.
+    _lock: File,
+}
+
+impl FileDisk {
+    /// Opens the directory, which must exist, and locks it.
+    pub fn open(path: impl AsRef<Path>, direct: DirectIo) -> Result<FileDisk> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let directory = File::open(path).map_err(|e| Error::io("opening", &shown, e))?;
+        if !directory
+            .metadata()
+            .map_err(|e| Error::io("examining", &shown, e))?
+            .is_dir()
+        {
+            return Err(Error::invalid(format!(
+                "{shown} is not a directory; name the directory that holds the database"
+            )));
+        }
+        let (lock, takes_direct) = open_lock(&path.join(LOCK_FILE), direct != DirectIo::Off)
+            .map_err(|e| Error::io("opening", LOCK_FILE, e))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: shown }),
+            Err(TryLockError::Error(e)) => return Err(Error::io("locking", LOCK_FILE, e)),
+        }
+        if direct == DirectIo::Required && !takes_direct {
+            return Err(Error::invalid(format!(
+                "the file system of {shown} refuses direct I/O; allow buffered I/O (DirectIo::Preferred) or move the database"
+            )));
+        }
+        Ok(FileDisk {
+            path: path.to_owned(),
+            directory,
+            direct: takes_direct,
+            _lock: lock,
+        })
+    }
+
+    /// As [`FileDisk::open`], making the directory (and those above it) if it is missing.
+    pub fn open_or_create(path: impl AsRef<Path>, direct: DirectIo) -> Result<FileDisk> {
+        let path = path.as_ref();
+        if !path.exists() {
+            let shown = path.display().to_string();
+            std::fs::create_dir_all(path).map_err(|e| Error::io("creating", &shown, e))?;
+            // The new directory's own name lies in its parent; without this sync a power cut
+            // could take the whole database away.
+            let absolute =
+                std::path::absolute(path).map_err(|e| Error::io("finding", &shown, e))?;
+            if let Some(parent) = absolute.parent() {
+                File::open(parent)
+                    .and_then(|d| d.sync_all())
+                    .map_err(|e| Error::io("syncing the parent of", &shown, e))?;
+            }
+        }
+        FileDisk::open(path, direct)
+    }
+
+    /// Whether files opened with [`Disk::open`] and [`Disk::create`] bypass the cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open_file(&self, name: &str, create: bool, direct: bool) -> io::Result<Arc<dyn DiskFile>> {
+        let path = self.file_path(name)?;
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(create)
+            .truncate(create);
+        if direct {
+            options.custom_flags(direct_flag());
+        }
+        Ok(Arc::new(RealFile {
+            file: options.open(path)?,
+        }))
+    }
+
+    fn file_path(&self, name: &str) -> io::Result<PathBuf> {
+        if name.is_empty()
+            || name.starts_with('.')
+            || name.contains(['/', '\0'])
+            || name == LOCK_FILE
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("\"{name}\" cannot be the name of a database file"),
+            ));
+        }
+        Ok(self.path.join(name))
+    }
+}
+
+impl std::fmt::Debug for FileDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileDisk")
+            .field("path", &self.path)
+            .field("direct", &self.direct)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens the lock file, with the direct flag if `try_direct`, because opening a file is how one
+/// learns whether the file system takes the flag.
+fn open_lock(path: &Path, try_direct: bool) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    if try_direct {
+        match options.clone().custom_flags(direct_flag()).open(path) {
+            Ok(file) => return Ok((file, direct_flag() != 0)),
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok((options.open(path)?, false))
+}
+
+#[cfg(target_os = "linux")]
+fn direct_flag() -> i32 {
+    rustix::fs::OFlags::DIRECT.bits() as i32
+}
+
+#[cfg(not(target_os = "linux"))]
+fn direct_flag() -> i32 {
+    0
+}
+
+impl Disk for FileDisk {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_file(name, false, self.direct)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_file(name, true, self.direct)
+    }
+
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_file(name, false, false)
+    }
+
+    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_file(name, true, false)
+    }
+
+    fn delete(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.file_path(name)?)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry.file_name().into_string()
+                && name != LOCK_FILE
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.directory.sync_all()
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        free_bytes(&self.directory)
+    }
+}
+
+fn free_bytes(file: &File) -> io::Result<u64> {
+    let stat = rustix::fs::fstatvfs(file)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+struct RealFile {
+    file: File,
+}
+
+impl DiskFile for RealFile {
+    // Both loops of the standard library go on after an interruption and after a short transfer.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // fdatasync: it includes the length, and leaves out only the times.
+        self.file.sync_data()
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let end = offset.checked_add(len).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "allocation beyond the largest file",
+            )
+        })?;
+        let before = self.file.metadata()?.len();
+        match reserve(&self.file, offset, len) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                // The file system cannot reserve; looking at the free space is the best there is.
+                if free_bytes(&self.file)? < len {
+                    return Err(io::Error::new(
+                        io::ErrorKind::StorageFull,
+                        "not enough free space",
+                    ));
+                }
+                if end > before {
+                    self.file.set_len(end)
+                } else {
+                    Ok(())
+                }
+            }
+            Err(e) => {
+                // A reservation that ran out half-way may have grown the file.
+                if self.file.metadata()?.len() != before {
+                    self.file.set_len(before)?;
+                }
+                Err(e)
+            }
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+/// Reserves space; `false` where the file system cannot.
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
+    use rustix::io::Errno;
+    loop {
+        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, len) {
+            Ok(()) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AlignedBuf;
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary directory")
+    }
+
+    #[test]
+    fn a_second_handle_is_refused_until_the_first_is_gone() {
+        let dir = directory();
+        let first = FileDisk::open(dir.path(), DirectIo::Preferred).unwrap();
+        assert!(matches!(
+            FileDisk::open(dir.path(), DirectIo::Off),
+            Err(Error::Locked { .. })
+        ));
+        drop(first);
+        FileDisk::open(dir.path(), DirectIo::Off).unwrap();
+    }
+
+    #[test]
+    fn a_missing_directory_is_made_only_if_asked() {
+        let dir = directory();
+        let path = dir.path().join("a/b");
+        assert!(matches!(
+            FileDisk::open(&path, DirectIo::Off),
+            Err(Error::Io { .. })
+        ));
+        FileDisk::open_or_create(&path, DirectIo::Off).unwrap();
+        assert!(path.is_dir());
+    }
+
+    #[test]
+    fn files_hold_what_was_written_in_every_mode() {
+        for mode in [DirectIo::Preferred, DirectIo::Off] {
+            let dir = directory();
+            let disk = FileDisk::open(dir.path(), mode).unwrap();
+            let file = disk.create("data").unwrap();
+            file.allocate(0, 65536).unwrap();
+            assert_eq!(file.len().unwrap(), 65536);
+            let mut block = AlignedBuf::zeroed(8192);
+            block.fill(7);
+            file.write_at(&block, 4096).unwrap();
+            file.sync().unwrap();
+            disk.sync_directory().unwrap();
+            let mut back = AlignedBuf::zeroed(65536);
+            disk.open("data").unwrap().read_at(&mut back, 0).unwrap();
+            assert!(back[..4096].iter().all(|&b| b == 0));
+            assert!(back[4096..12288].iter().all(|&b| b == 7));
+            let end = file.read_at(&mut back, 4096).unwrap_err();
+            assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+            assert_eq!(disk.list().unwrap(), ["data"]);
+            assert!(disk.free_bytes().unwrap() > 0);
+            disk.delete("data").unwrap();
+            assert!(disk.list().unwrap().is_empty());
+            assert_eq!(
+                disk.open("data").err().unwrap().kind(),
+                io::ErrorKind::NotFound
+            );
+        }
+    }
+
+    #[test]
+    fn buffered_files_take_any_offset_beside_direct_ones() {
+        let dir = directory();
+        let disk = FileDisk::open(dir.path(), DirectIo::Preferred).unwrap();
+        let file = disk.create_buffered("log").unwrap();
+        file.write_at(b"abc", 5).unwrap();
+        let mut back = [0; 4];
+        disk.open_buffered("log")
+            .unwrap()
+            .read_at(&mut back, 4)
+            .unwrap();
+        assert_eq!(&back, b"\0abc");
+    }
+
+    #[test]
+    fn names_cannot_leave_the_directory_or_touch_the_lock() {
+        let dir = directory();
+        let disk = FileDisk::open(dir.path(), DirectIo::Off).unwrap();
+        for name in ["", ".", "..", "../x", "a/b", LOCK_FILE] {
+            assert_eq!(
+                disk.create(name).err().unwrap().kind(),
+                io::ErrorKind::InvalidInput,
+                "{name}"
+            );
+            assert_eq!(
+                disk.delete(name).err().unwrap().kind(),
+                io::ErrorKind::InvalidInput,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_allocation_that_cannot_be_had_changes_nothing() {
+        let dir = directory();
+        let disk = FileDisk::open(dir.path(), DirectIo::Off).unwrap();
+        let file = disk.create("big").unwrap();
+        file.set_len(4096).unwrap();
+        assert!(file.allocate(0, 1 << 62).is_err());
+        assert_eq!(file.len().unwrap(), 4096);
+    }
+}

@@ -1,0 +1,15 @@
+//! Tests only: a simulated disk with power cuts and faults, histories of operations, their checker.
+//!
+//! Nothing here is part of the product; the crates of the product name it as a dev-dependency.
+
+#![forbid(unsafe_code)]
+
+mod disk;
+mod fault;
+mod file;
+mod rng;
+mod world;
+
+pub use disk::{SimDisk, Survival};
+pub use fault::{Fault, Injection, Op};
+pub use rng::Rng;

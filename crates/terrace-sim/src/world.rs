@@ -1,0 +1,208 @@
+//! The state behind a simulated disk: files by number, names visible and durable, faults, the trace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use terrace_base::checksum;
+
+use crate::fault::{Fault, Injection, Op};
+use crate::file::{FileState, Keep};
+use crate::rng::Rng;
+
+/// Everything a simulated disk knows.
+pub(crate) struct World {
+    pub(crate) files: BTreeMap<u64, FileState>,
+    pub(crate) names: BTreeMap<String, u64>,
+    durable_names: BTreeMap<String, u64>,
+    /// Creations (`Some`) and deletions (`None`) since the directory was last synced.
+    pending_names: Vec<(String, Option<u64>)>,
+    next_file: u64,
+    pub(crate) injections: Vec<Injection>,
+    /// Bytes that all files together may have.
+    pub(crate) capacity: Option<u64>,
+    pub(crate) powered: bool,
+    pub(crate) calls: u64,
+    pub(crate) calls_of: BTreeMap<Op, u64>,
+    pub(crate) trace: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) rng: Rng,
+}
+
+/// What a call that was let in has to do.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Go,
+    /// Do what a failing call does, then return the error of this fault.
+    Fail(Fault),
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> World {
+        World {
+            files: BTreeMap::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            pending_names: Vec::new(),
+            next_file: 0,
+            injections: Vec::new(),
+            capacity: None,
+            powered: true,
+            calls: 0,
+            calls_of: BTreeMap::new(),
+            trace: 0,
+            bytes_written: 0,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// Counts and traces a call, and says whether it fails.
+    pub(crate) fn enter(&mut self, op: Op, name: &str, detail: u64) -> io::Result<Verdict> {
+        if !self.powered {
+            return Err(power_is_off());
+        }
+        self.calls += 1;
+        *self.calls_of.entry(op).or_default() += 1;
+        let call = checksum::seeded(detail, name.as_bytes());
+        self.trace = checksum::mix(self.trace ^ op as u64, call);
+        // Every injection counts the call; the first that strikes decides.
+        let mut struck = None;
+        for injection in &mut self.injections {
+            let fault = injection.strikes(op, name);
+            struck = struck.or(fault);
+        }
+        self.injections.retain(|i| i.nth > 0 || i.forever);
+        match struck {
+            None => Ok(Verdict::Go),
+            Some(fault) => {
+                if fault == Fault::PowerCut {
+                    self.powered = false;
+                }
+                Ok(Verdict::Fail(fault))
+            }
+        }
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        let linked: BTreeSet<u64> = self.names.values().copied().collect();
+        linked.iter().map(|id| self.files[id].len()).sum()
+    }
+
+    /// Whether file `id` may become `len` bytes long.
+    pub(crate) fn fits(&self, id: u64, len: u64) -> bool {
+        let Some(capacity) = self.capacity else {
+            return true;
+        };
+        let now = self.files[&id].len();
+        len <= now || self.used() + (len - now) <= capacity
+    }
+
+    pub(crate) fn create(&mut self, name: &str) -> u64 {
+        if let Some(&id) = self.names.get(name) {
+            self.file(id).set_len(0);
+            return id;
+        }
+        let id = self.next_file;
+        self.next_file += 1;
+        self.files.insert(id, FileState::default());
+        self.names.insert(name.to_owned(), id);
+        self.pending_names.push((name.to_owned(), Some(id)));
+        id
+    }
+
+    pub(crate) fn delete(&mut self, name: &str) {
+        self.names.remove(name);
+        self.pending_names.push((name.to_owned(), None));
+    }
+
+    pub(crate) fn sync_directory(&mut self) {
+        self.durable_names.clone_from(&self.names);
+        self.pending_names.clear();
+    }
+
+    /// A directory sync that failed, with the same arbitrariness as that of a file.
+    pub(crate) fn sync_directory_failed(&mut self) {
+        for (name, id) in std::mem::take(&mut self.pending_names) {
+            match self.rng.below(3) {
+                0 => link(&mut self.durable_names, &name, id),
+                1 => self.pending_names.push((name, id)),
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn file(&mut self, id: u64) -> &mut FileState {
+        // An id is given out with its file, and files are never taken out of the map: handles of
+        // deleted files go on working, as on a real disk.
+        self.files.get_mut(&id).expect("a handle's file")
+    }
+
+    /// The world that a power cut at this moment leaves.
+    pub(crate) fn survivor(&self, keep: Keep, seed: u64) -> World {
+        let mut rng = Rng::new(seed);
+        let mut names = self.durable_names.clone();
+        for (name, id) in &self.pending_names {
+            let kept = match keep {
+                Keep::All => true,
+                Keep::Nothing => false,
+                Keep::Some => rng.below(2) == 0,
+            };
+            if kept {
+                link(&mut names, name, *id);
+            }
+        }
+        let mut world = World::new(rng.next_u64());
+        world.capacity = self.capacity;
+        for (name, id) in names {
+            let file = self.files[&id].survivor(keep, &mut rng);
+            let new = world.next_file;
+            world.next_file += 1;
+            world.files.insert(new, file);
+            world.names.insert(name.clone(), new);
+            world.durable_names.insert(name, new);
+        }
+        world
+    }
+
+    /// Puts a file there, durably, without counting it as a call.
+    pub(crate) fn place(&mut self, name: &str, bytes: Vec<u8>) {
+        let id = match self.names.get(name) {
+            Some(&id) => id,
+            None => {
+                let id = self.next_file;
+                self.next_file += 1;
+                self.names.insert(name.to_owned(), id);
+                id
+            }
+        };
+        self.durable_names.insert(name.to_owned(), id);
+        self.pending_names.retain(|(n, _)| n != name);
+        self.files.insert(id, FileState::durable(bytes));
+    }
+}
+
+fn link(names: &mut BTreeMap<String, u64>, name: &str, id: Option<u64>) {
+    match id {
+        Some(id) => names.insert(name.to_owned(), id),
+        None => names.remove(name),
+    };
+}
+
+pub(crate) fn power_is_off() -> io::Error {
+    io::Error::other("the simulated power is off")
+}
+
+/// The error that a fault returns.
+pub(crate) fn error_of(fault: Fault) -> io::Error {
+    match fault {
+        Fault::Eio => io::Error::other("simulated input/output error"),
+        Fault::NoSpace => no_space(),
+        Fault::PowerCut => power_is_off(),
+    }
+}
+
+pub(crate) fn no_space() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::StorageFull,
+        "simulated: no space left on device",
+    )
+}
