@@ -1,0 +1,236 @@
+//! What is to be measured, and what is computed before the store is opened.
+
+use std::time::Duration;
+
+use crate::distribution::Distribution;
+use crate::records::{KEY_BYTES, KeyLayout, LEAST_VALUE_BYTES};
+use crate::resident;
+use crate::workload::Workload;
+
+/// Everything that defines a benchmark.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is run.
+    pub workload: Workload,
+    /// Which records it asks for.
+    pub distribution: Distribution,
+    /// How many records are loaded.
+    pub records: u64,
+    /// The bytes of a value; at least [`LEAST_VALUE_BYTES`].
+    pub value_bytes: usize,
+    /// How keys lie.
+    pub layout: KeyLayout,
+    /// The memory that the store was given, from which the static optimum follows.
+    pub memory_bytes: u64,
+    /// How many threads run operations.
+    pub threads: usize,
+    /// How long to measure.
+    pub duration: Duration,
+    /// How long to run before measuring.
+    pub warmup: Warmup,
+    /// Whether and how to load.
+    pub load: Load,
+    /// Whether updates first look whether the record is there.
+    pub checked_updates: bool,
+    /// Whether to read all records at the end and check them, and that no update was lost.
+    pub audit: bool,
+    /// The length of a window of the curve.
+    pub window: Duration,
+    /// From which all random numbers follow.
+    pub seed: u64,
+    /// What the report says about the store.
+    pub store: StoreLabels,
+}
+
+/// What the report says about the store; nothing here changes what is done.
+#[derive(Clone, Debug, Default)]
+pub struct StoreLabels {
+    /// The structure, such as `tree`.
+    pub structure: String,
+    /// How many tiers it has.
+    pub tiers: u8,
+    /// The policy of the tiers.
+    pub policy: String,
+    /// What a write promises, such as `buffered`.
+    pub durability: String,
+}
+
+/// How long to run before measuring.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Warmup {
+    /// Until it is steady, but no longer than this.
+    Steady {
+        /// The limit.
+        at_most: Duration,
+    },
+    /// This long.
+    Fixed(Duration),
+}
+
+/// Whether and how to load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// In random order of keys, by all threads.
+    Random,
+    /// In order of keys, by one thread: an order is a property of one writer.
+    Sorted,
+    /// The records are there already.
+    Skip,
+}
+
+impl Plan {
+    /// A plan with the usual settings for a workload.
+    pub fn new(workload: Workload, records: u64, memory_bytes: u64) -> Self {
+        let distribution = match workload {
+            Workload::Hotspot => Distribution::Hotspot {
+                records: 0.1,
+                accesses: 0.9,
+            },
+            _ => Distribution::Zipf { theta: 0.9 },
+        };
+        Plan {
+            workload,
+            distribution,
+            records,
+            value_bytes: 120,
+            layout: KeyLayout::Spaced,
+            memory_bytes,
+            threads: 4,
+            duration: Duration::from_secs(30),
+            warmup: Warmup::Steady {
+                at_most: Duration::from_secs(600),
+            },
+            load: Load::Random,
+            checked_updates: false,
+            audit: false,
+            window: Duration::from_secs(1),
+            seed: 1,
+            store: StoreLabels::default(),
+        }
+    }
+
+    /// The bytes of a key with its value.
+    pub fn record_bytes(&self) -> u64 {
+        KEY_BYTES + self.value_bytes as u64
+    }
+
+    /// What is wrong with it, if anything, and what to do.
+    pub fn problem(&self) -> Option<String> {
+        if let Some(problem) = self.distribution.problem() {
+            return Some(problem);
+        }
+        if self.records == 0 || self.records > 1 << 48 {
+            return Some(format!(
+                "the number of records must be from 1 to 2^48, not {}",
+                self.records
+            ));
+        }
+        if self.value_bytes < LEAST_VALUE_BYTES || self.value_bytes > 64 << 20 {
+            return Some(format!(
+                "values must have from {LEAST_VALUE_BYTES} bytes (a version and a check, so that \
+                 wrong reads are noticed) to 64 MiB, not {}",
+                self.value_bytes
+            ));
+        }
+        if self.threads == 0 || self.threads > 1024 {
+            return Some(format!(
+                "the number of threads must be from 1 to 1024, not {}",
+                self.threads
+            ));
+        }
+        if self.window < Duration::from_millis(10) {
+            return Some("a window of the curve must be at least 10 ms long".into());
+        }
+        if self.workload == Workload::Load && self.load == Load::Skip {
+            return Some("the workload load cannot skip loading; choose another workload".into());
+        }
+        if self.load == Load::Sorted && self.layout == KeyLayout::Hashed {
+            return Some("hashed keys cannot be loaded in order; use spaced keys".into());
+        }
+        if self.workload != Workload::Load && self.duration.is_zero() {
+            return Some("the time to measure must be longer than zero seconds".into());
+        }
+        None
+    }
+
+    /// Page reads per operation that no choice of records to hold in memory can beat.
+    pub fn static_optimum(&self) -> Option<f64> {
+        let best = self.memory_bytes / self.record_bytes();
+        self.workload
+            .has_static_optimum()
+            .then(|| self.distribution.share_outside(self.records, best))
+    }
+}
+
+/// A plan with what had to be computed *before* the store is opened, so that the memory that this
+/// took is not mistaken for the store's.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) static_optimum: Option<f64>,
+    pub(crate) resident_before_open: Option<u64>,
+    pub(crate) peak_is_from_open: bool,
+}
+
+impl Prepared {
+    /// Checks the plan, computes the optimum, and notes how much memory the process has so far.
+    /// Open the store after this.
+    pub fn new(plan: Plan) -> Result<Self, crate::Error> {
+        if let Some(problem) = plan.problem() {
+            return Err(crate::Error::Plan(problem));
+        }
+        let static_optimum = plan.static_optimum();
+        let peak_is_from_open = resident::reset_peak();
+        Ok(Prepared {
+            plan,
+            static_optimum,
+            resident_before_open: resident::now(),
+            peak_is_from_open,
+        })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_senseless_plan_is_refused_with_a_reason() {
+        let good = Plan::new(Workload::C, 1000, 1 << 20);
+        assert_eq!(good.problem(), None);
+        type Spoil = fn(&mut Plan);
+        let bad: [(&str, Spoil); 7] = [
+            ("spaced", |p| {
+                (p.load, p.layout) = (Load::Sorted, KeyLayout::Hashed)
+            }),
+            ("records", |p| p.records = 0),
+            ("values", |p| p.value_bytes = 3),
+            ("threads", |p| p.threads = 0),
+            ("window", |p| p.window = Duration::ZERO),
+            ("seconds", |p| p.duration = Duration::ZERO),
+            ("exponent", |p| {
+                p.distribution = Distribution::Ycsb { theta: 1.2 }
+            }),
+        ];
+        for (word, spoil) in bad {
+            let mut plan = good.clone();
+            spoil(&mut plan);
+            let error = Prepared::new(plan).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_optimum_counts_keys_and_values() {
+        let mut plan = Plan::new(Workload::C, 1000, 64_000);
+        plan.distribution = Distribution::Uniform;
+        assert_eq!(plan.static_optimum(), Some(0.5));
+        plan.workload = Workload::E;
+        assert_eq!(plan.static_optimum(), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! How much memory this process really has: what the kernel says, not what anybody believes.
+
+use std::fs;
+
+/// Resident memory now, in bytes; `None` where there is no `/proc`.
+pub fn now() -> Option<u64> {
+    field("VmRSS:")
+}
+
+/// The most resident memory since the process began, or since [`reset_peak`].
+pub fn peak() -> Option<u64> {
+    field("VmHWM:")
+}
+
+/// Lets [`peak`] begin anew, so that what was used before a store is opened does not count.
+/// Returns whether the kernel did it.
+pub fn reset_peak() -> bool {
+    fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
+fn field(name: &str) -> Option<u64> {
+    parse(&fs::read_to_string("/proc/self/status").ok()?, name)
+}
+
+fn parse(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_lines_of_the_kernel() {
+        let status = "Name:\tx\nVmHWM:\t   2048 kB\nVmRSS:\t     12 kB\n";
+        assert_eq!(parse(status, "VmRSS:"), Some(12 * 1024));
+        assert_eq!(parse(status, "VmHWM:"), Some(2048 * 1024));
+        assert_eq!(parse(status, "VmSwap:"), None);
+        assert_eq!(parse("VmRSS:\tmuch kB\n", "VmRSS:"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn sees_memory_come_and_the_peak_stay() {
+        let before = now().unwrap();
+        let block = vec![1u8; 64 << 20];
+        assert!(std::hint::black_box(&block)[1 << 20] == 1);
+        assert!(now().unwrap() >= before + (60 << 20));
+        drop(block);
+        assert!(peak().unwrap() >= before + (60 << 20));
+    }
+}

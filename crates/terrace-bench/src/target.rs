@@ -1,0 +1,164 @@
+//! What a store must offer to be measured. Adding a rival is one implementation of [`Target`].
+
+use serde::Serialize;
+
+/// Any error of a store; the benchmark only passes it on.
+pub type TargetError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The result of an operation on a store.
+pub type TargetResult<T> = Result<T, TargetError>;
+
+/// A store under test. Every method may be called by many threads at once.
+pub trait Target: Sync {
+    /// Reads the value of a key into `out`, which is empty, and says whether there is one.
+    fn get(&self, key: &[u8], out: &mut Vec<u8>) -> TargetResult<bool>;
+
+    /// Writes a value without asking whether there was one: inserts, and updates that are blind.
+    fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()>;
+
+    /// Replaces the value of a key if there is one, and says whether there was.
+    fn update(&self, key: &[u8], value: &[u8]) -> TargetResult<bool>;
+
+    /// Atomically replaces a value by what `change` makes of it (it is given the old value and an
+    /// empty vector for the new one), and says whether there was one. `change` may be called more
+    /// than once; only its last result counts.
+    fn read_modify_write(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(&[u8], &mut Vec<u8>),
+    ) -> TargetResult<bool>;
+
+    /// Visits up to `limit` records in key order, the first at `from` or behind it.
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> TargetResult<()>;
+
+    /// What the store has counted since it was opened, and how it stands now. Called about once a
+    /// second while the other methods are in use: it must be cheap.
+    fn counters(&self) -> TargetResult<Counters>;
+
+    /// Makes what was written so far durable in its final place (a checkpoint). A store without
+    /// such a thing does nothing.
+    fn settle(&self) -> TargetResult<()> {
+        Ok(())
+    }
+}
+
+/// What a store has done since it was opened, and how it stands. What it does not know stays zero
+/// or `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Counters {
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Pages read from the disk.
+    pub page_reads: u64,
+    /// Pages written to the disk.
+    pub page_writes: u64,
+    /// All bytes written to the disk: pages, log, everything.
+    pub disk_bytes_written: u64,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+    /// Operations that the hot tier answered.
+    pub hot_hits: u64,
+    /// Operations that went to the cold tier.
+    pub cold_hits: u64,
+    /// Records moved up into the hot tier.
+    pub promotions: u64,
+    /// Records moved down to the cold tier, written or dropped.
+    pub demotions: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// How full the pages of the hot tier are now, 0 to 1.
+    pub hot_fill: Option<f64>,
+    /// The size of the store's files now.
+    pub disk_bytes: Option<u64>,
+    /// Bytes of the pages that are in use now.
+    pub live_page_bytes: Option<u64>,
+    /// Bytes of memory that the store itself says it uses now.
+    pub memory_bytes: Option<u64>,
+    /// How long writers were kept waiting by checkpoints, each time.
+    pub gate_closed: Durations,
+}
+
+/// A cumulative histogram of durations: pairs of an upper bound in nanoseconds and how many were
+/// at most that long and longer than the bound before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Durations {
+    /// The buckets, in rising order of bounds. The bounds never change while the store is open;
+    /// buckets may be added.
+    pub buckets: Vec<(u64, u64)>,
+    /// The longest so far, exactly.
+    pub longest_ns: u64,
+}
+
+impl Durations {
+    /// What has come since `earlier`.
+    pub fn since(&self, earlier: &Durations) -> Durations {
+        let before = |bound: u64| {
+            earlier
+                .buckets
+                .iter()
+                .find(|b| b.0 == bound)
+                .map_or(0, |b| b.1)
+        };
+        let buckets: Vec<_> = self
+            .buckets
+            .iter()
+            .map(|&(bound, count)| (bound, count.saturating_sub(before(bound))))
+            .collect();
+        // The longest of all is the longest of these if it falls into their last bucket.
+        let last = buckets.iter().rposition(|b| b.1 > 0);
+        let longest_ns = match last {
+            None => 0,
+            Some(i) => self.longest_ns.min(buckets[i].0),
+        };
+        Durations {
+            buckets,
+            longest_ns,
+        }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|b| b.1).sum()
+    }
+
+    /// A bound that a share `q` (0 to 1) of them does not exceed; `None` if there were none.
+    pub fn quantile_ns(&self, q: f64) -> Option<u64> {
+        let count = self.count();
+        let rank = ((count as f64 * q).ceil() as u64).clamp(1, count.max(1));
+        let mut seen = 0;
+        self.buckets.iter().find_map(|&(bound, n)| {
+            seen += n;
+            (n > 0 && seen >= rank).then(|| bound.min(self.longest_ns))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_counted_from_a_moment_on() {
+        let early = Durations {
+            buckets: vec![(10, 5), (1000, 1)],
+            longest_ns: 900,
+        };
+        let late = Durations {
+            buckets: vec![(10, 7), (100, 2), (1000, 1)],
+            longest_ns: 900,
+        };
+        let since = late.since(&early);
+        assert_eq!(since.count(), 4);
+        assert_eq!(since.quantile_ns(0.5), Some(10));
+        assert_eq!(since.quantile_ns(0.999), Some(100));
+        assert_eq!(since.longest_ns, 100);
+        assert_eq!(late.since(&late).quantile_ns(0.999), None);
+        assert_eq!(late.since(&late).longest_ns, 0);
+        assert_eq!(late.longest_ns, 900);
+    }
+}
