@@ -327,6 +327,10 @@ impl PageMap {
                     let place = words.place(pid);
                     if place.tag() == self.cut_tag {
                         self.retag(words, pid, place, self.next_tag());
+                        if !place.is_free() {
+                            Self::less(&mut self.counts.cut, &mut self.broken, "more cut places than were counted");
+                            self.counts.next += 1;
+                        }
                     }
                 }
                 self.goal = at;
@@ -334,7 +338,9 @@ impl PageMap {
                 self.late = Vec::new();
                 self.next = std::mem::take(&mut self.cut);
                 let counts = &mut self.counts;
-                counts.next += std::mem::take(&mut counts.cut);
+                if std::mem::take(&mut counts.cut) != 0 {
+                    self.broken.get_or_insert("an aborted cut names slots that no page has");
+                }
                 counts.next_hides_image += std::mem::take(&mut counts.cut_hides);
                 self.phase = Phase::Idle;
                 return Ok(true);

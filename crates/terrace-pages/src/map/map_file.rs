@@ -214,6 +214,11 @@ impl MapWriter {
     /// Bytes of memory that a writer holds.
     pub const MEMORY_BYTES: usize = CHUNK_BYTES + BLOCK + size_of::<MapWriter>();
 
+    /// The file as far as it is written.
+    pub fn file(&self) -> &MapFile {
+        &self.file
+    }
+
     /// The place of the next page of the base table, in the order of page numbers.
     pub fn push_base(&mut self, place: Place, sink: &mut Sink<'_>) -> Result<()> {
         if self.base_left == 0 {

@@ -1,0 +1,18 @@
+//! The traits that every access method implements, and the conformance suite that each must pass.
+//!
+//! An access method is one tier: a structure of pages that finds records by key. The two-tier
+//! composition stands on these traits alone and knows no method by name.
+
+#![forbid(unsafe_code)]
+
+mod flags;
+mod method;
+mod record;
+mod window;
+
+pub use flags::Flags;
+pub use method::{AccessMethod, Applied, NoRoom, Ordered, Plan, Room, Sweep, Touch};
+pub use record::{Found, LargeRef, RecordPage, Value};
+pub use window::{Edge, Entry, Window};
+
+pub use terrace_pages::{Attempt, Door, Interrupt};

@@ -1,0 +1,133 @@
+//! The traits: what every access method can do, what an ordered one can, what a sweep needs.
+//!
+//! All functions here are *attempts* (see [`Interrupt`](crate::Interrupt)): they hold nothing when
+//! they return, wait for nothing but a latch while they run, and may have to be started over. An
+//! attempt that was interrupted has not changed any record (it may have split a page).
+
+use terrace_base::Result;
+
+use crate::{Attempt, Door, Edge, Flags, Found, RecordPage, Value, Window};
+
+/// What a lookup does to the use count of the record it finds: a hint, never a change of the page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touch {
+    /// Leaves it.
+    No,
+    /// Raises it by one, up to [`Flags::MAX_USE`].
+    Raise,
+}
+
+/// What to do with a key once its place is found and latched.
+#[derive(Clone, Copy, Debug)]
+pub enum Plan<'v> {
+    /// Leave everything as it is.
+    Keep,
+    /// Store this value (insert or replace) with these flags.
+    Put(Value<'v>, Flags),
+    /// Remove the record.
+    Erase,
+    /// Keep the value, set the flags.
+    Flags(Flags),
+}
+
+/// What an edit found and did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The record that was there before, if any. Its large value, if it had one and was replaced or
+    /// erased, now belongs to the caller.
+    pub before: Option<(Flags, Option<crate::LargeRef>)>,
+    /// Whether anything was changed.
+    pub changed: bool,
+}
+
+/// Makes room in a full page of records before it is split: the hot tier drops a victim here.
+pub trait Room {
+    /// Tries to shrink `page`, so that `needed` more bytes fit; the key `keep` must stay. Returns
+    /// whether it removed anything. Takes locks only by trying.
+    fn make(&mut self, page: &mut dyn RecordPage, needed: usize, keep: &[u8]) -> Attempt<bool>;
+}
+
+/// Never makes room: the page is split.
+pub struct NoRoom;
+
+impl Room for NoRoom {
+    fn make(&mut self, _: &mut dyn RecordPage, _: usize, _: &[u8]) -> Attempt<bool> {
+        Ok(false)
+    }
+}
+
+/// One tier: records found by key.
+pub trait AccessMethod: Send + Sync {
+    /// Looks `key` up; on a hit `value` is replaced by the inline value.
+    fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>>;
+
+    /// Finds the place of `key` and latches it exclusively, asks `plan` what to do with the record
+    /// found there (or none), assures room (asking `room`, then splitting), calls `commit` once,
+    /// and makes the change, which then cannot fail.
+    ///
+    /// `plan` may be asked more than once; it gets flags, inline value and large reference of the
+    /// record. `commit` is called exactly when something is about to change.
+    fn try_edit<'v>(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
+        room: &mut dyn Room,
+        commit: &mut dyn FnMut() -> Attempt<()>,
+    ) -> Attempt<Applied>;
+
+    /// Removes every record and every page but the root, in bounded steps: returns whether more is
+    /// left to do.
+    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool>;
+
+    /// Walks everything and checks every invariant of the structure; calls `each` with every record
+    /// and `page` with the number of every page that belongs to it (overflow chains included).
+    /// The caller lets nobody else change the structure meanwhile. Blocking.
+    fn verify(
+        &self,
+        each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
+        page: &mut dyn FnMut(terrace_base::PageId) -> Result<()>,
+    ) -> Result<()>;
+}
+
+/// Records in key order.
+pub trait Ordered: AccessMethod {
+    /// Copies the leaf at `edge` under its shared latch into `window`.
+    fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()>;
+
+    /// Whether the leaf that `window` was copied from has still the same members (nothing inserted,
+    /// erased, split or merged since; changes in place do not count).
+    fn still_same(&self, window: &Window) -> bool;
+
+    /// Makes sure that the leaf which covers the edge is in memory (`Miss` otherwise).
+    fn try_reach(&self, edge: Edge<'_>) -> Attempt<()>;
+
+    /// Like [`Ordered::try_window`] but keeps the shared latch while `inside` runs: the slow path of
+    /// a scan over two tiers, over resident pages only.
+    fn try_window_held(
+        &self,
+        edge: Edge<'_>,
+        window: &mut Window,
+        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
+    ) -> Attempt<()>;
+}
+
+/// What the background sweep of a hot tier needs; `position` names a page of records in sweep order
+/// (for a tree, a key that the leaf covers).
+pub trait Sweep: AccessMethod {
+    /// Copies the page of records at `position` and returns the position of the next one, `None`
+    /// after the last.
+    fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>>;
+
+    /// Latches the page of records at `position` exclusively and lets `edit` change it.
+    fn try_visit(
+        &self,
+        door: &Door<'_>,
+        position: &[u8],
+        edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
+    ) -> Attempt<()>;
+
+    /// Packs the page at `position` into its predecessor as far as that one's fill stays at most
+    /// `fill`; frees it when it became empty. Returns whether a page was freed.
+    fn try_pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool>;
+}

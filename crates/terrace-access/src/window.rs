@@ -1,0 +1,125 @@
+//! A copy of one leaf's records with the leaf's fences: the unit in which scans and sweeps read.
+
+use terrace_base::PageId;
+use terrace_pages::Ticket;
+
+use crate::{Flags, LargeRef};
+
+/// Where a window is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge<'a> {
+    /// Going up: the leaf that covers this key (the empty key is the very first).
+    From(&'a [u8]),
+    /// Going down: the leaf that covers the keys just below this one.
+    Below(&'a [u8]),
+    /// Going down from the very end.
+    End,
+}
+
+/// One record of a [`Window`].
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    key: (u32, u32),
+    value: (u32, u32),
+    /// Its flags.
+    pub flags: Flags,
+    /// Set when the value is a chain of pages (then the inline value is empty).
+    pub large: Option<LargeRef>,
+}
+
+/// The records of one leaf, in key order, and the range of keys it covers: `low <= key < high`.
+/// Kept and refilled to spare allocations.
+#[derive(Debug, Default)]
+pub struct Window {
+    /// Lowest key covered.
+    pub low: Vec<u8>,
+    /// First key no longer covered; `None` at the end of the key space.
+    pub high: Option<Vec<u8>>,
+    /// The page's membership counter when it was copied.
+    pub membership: u32,
+    /// Where to look at the counter again.
+    pub ticket: Option<Ticket>,
+    /// The page it was copied from.
+    pub page: Option<PageId>,
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Window {
+    /// An empty window.
+    pub fn new() -> Window {
+        Window::default()
+    }
+
+    /// Forgets all content, keeps the buffers.
+    pub fn clear(&mut self) {
+        self.low.clear();
+        self.high = None;
+        self.bytes.clear();
+        self.entries.clear();
+        self.ticket = None;
+        self.page = None;
+    }
+
+    /// Appends a record by letting `fill_key` and `fill_value` append its bytes.
+    pub fn push<E>(
+        &mut self,
+        flags: Flags,
+        large: Option<LargeRef>,
+        fill_key: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+        fill_value: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let a = self.bytes.len();
+        fill_key(&mut self.bytes)?;
+        let b = self.bytes.len();
+        fill_value(&mut self.bytes)?;
+        let c = self.bytes.len();
+        self.entries.push(Entry {
+            key: (a as u32, b as u32),
+            value: (b as u32, c as u32),
+            flags,
+            large,
+        });
+        Ok(())
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Record `i`.
+    pub fn entry(&self, i: usize) -> Entry {
+        self.entries[i]
+    }
+
+    /// Key of record `i`.
+    pub fn key(&self, i: usize) -> &[u8] {
+        let (a, b) = self.entries[i].key;
+        &self.bytes[a as usize..b as usize]
+    }
+
+    /// Inline value of record `i` (empty when it is large).
+    pub fn value(&self, i: usize) -> &[u8] {
+        let (a, b) = self.entries[i].value;
+        &self.bytes[a as usize..b as usize]
+    }
+
+    /// Index of the first record whose key is at least `key`.
+    pub fn lower_bound(&self, key: &[u8]) -> usize {
+        self.entries.partition_point(|e| &self.bytes[e.key.0 as usize..e.key.1 as usize] < key)
+    }
+
+    /// Bytes that the buffers occupy, for the memory budget.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.low.capacity()
+            + self.high.as_ref().map_or(0, Vec::capacity)
+    }
+}

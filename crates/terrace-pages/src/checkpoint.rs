@@ -1,0 +1,358 @@
+//! The checkpoint: a consistent cut of all pages, made durable while work goes on.
+//!
+//! 1. The gate closes for an instant: the map's layers move on, the epoch rises, the log position is
+//!    noted.
+//! 2. Every page that was dirty at the cut is written as it was then, to free slots.
+//! 3. The changes of the page map go to the map file; data and map file are synced.
+//! 4. The superblock is written and synced. Only then are the replaced slots free.
+//!
+//! Up to step 4 anything that fails aborts the checkpoint and nothing is lost. From the first write
+//! of the superblock on, a failure poisons the store: nobody knows which image is durable.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use terrace_base::disk::DiskFile;
+use terrace_base::sync::atomic::Ordering;
+use terrace_base::{AlignedBuf, Error, PageId, Result};
+
+use crate::frame::{CUT_PENDING, NO_PAGE};
+use crate::map::superblock::{SUPERBLOCK_BYTES, superblock_offset};
+use crate::map::{
+    DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, should_fold,
+};
+use crate::store::{DATA_FILE, PageStore};
+use crate::write::Purpose;
+
+/// What layers above add to the superblock, as of the instant of the cut.
+#[derive(Clone, Debug)]
+pub struct CutInfo {
+    /// Where replay begins; the log's encoding.
+    pub log_position: [u8; 24],
+    /// What the log wants to know of its files; the log's encoding.
+    pub log_info: [u8; 40],
+    /// Number for the next structure.
+    pub next_structure: u32,
+    /// Sequence number of the first record to be replayed.
+    pub next_sequence: u64,
+    /// The catalog's root page.
+    pub catalog_root: PageId,
+    /// Whether the database is being closed and nothing will be logged after the cut.
+    pub clean: bool,
+}
+
+/// What is known to be durable.
+pub struct Durable {
+    /// The superblock of the last checkpoint.
+    pub superblock: Superblock,
+    /// Epoch to begin with after opening.
+    pub epoch: u32,
+    /// The map file in use.
+    pub map_file: Arc<dyn DiskFile>,
+}
+
+/// How a checkpoint went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CheckpointReport {
+    /// Its generation.
+    pub generation: u64,
+    /// Pages written for it.
+    pub pages: u64,
+    /// Of them hot ones.
+    pub hot_pages: u64,
+    /// Time until nobody was inside the gate.
+    pub drained: Duration,
+    /// Time the gate was closed, draining included.
+    pub closed: Duration,
+    /// The whole of it.
+    pub total: Duration,
+}
+
+/// How fast a checkpoint writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// Leaves the device idle half of the time, for others.
+    Gentle,
+    /// As fast as it can: at close, and when somebody waits for it.
+    Fast,
+}
+
+impl PageStore {
+    /// Makes a checkpoint. `at_cut` runs while the gate is closed, so it must be quick. The caller
+    /// holds nothing. One checkpoint runs at a time; a second one waits.
+    ///
+    /// # Errors
+    /// `DiskFull` when there was no space for it: it was given up, nothing is lost. Anything after
+    /// which the durable state is unknown poisons the store.
+    pub fn checkpoint(
+        &self,
+        pace: Pace,
+        at_cut: &mut dyn FnMut() -> CutInfo,
+    ) -> Result<CheckpointReport> {
+        let mut durable = self.durable.lock();
+        self.check_poison()?;
+        self.map.lock().health()?;
+        let start = Instant::now();
+        let before = [&self.counters.checkpoint_page_writes, &self.counters.checkpoint_hot_writes]
+            .map(|c| c.load(Ordering::Relaxed));
+        let no_unlinked_pages = self.large.write();
+        let (begun, drained, closed) = self.gate.closed(|epoch| {
+            self.map.lock().begin_cut(u64::from(epoch))?;
+            self.cut.store(epoch, Ordering::Release);
+            Ok::<_, Error>((at_cut(), epoch, self.table.count()))
+        });
+        drop(no_unlinked_pages);
+        let (info, epoch, pages) = begun?;
+        let prepared = self
+            .write_cut(epoch, pace)
+            .and_then(|()| self.seal())
+            .and_then(|()| self.write_map(&durable, info, epoch, pages));
+        let (superblock, map_file) = match prepared {
+            Ok(prepared) => prepared,
+            Err(e) => {
+                if !self.poisoned.load(Ordering::Relaxed) {
+                    self.abort_cut()?;
+                }
+                return Err(e);
+            }
+        };
+        self.write_superblock(&superblock)?;
+        let retired = (superblock.map.number != durable.superblock.map.number)
+            .then(|| MapFile::name(durable.superblock.map.number));
+        *durable = Durable { superblock, epoch: epoch + 1, map_file };
+        loop {
+            let mut map = self.map.lock();
+            let done = map.complete_step(self, STEP)?;
+            self.note_slots(&map);
+            if done {
+                break;
+            }
+        }
+        if let Some(name) = retired {
+            // A file that stays behind does no harm: it is deleted at the next opening.
+            let _ = self.disk.delete(&name);
+        }
+        self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+        self.truncate();
+        self.note_progress();
+        let [pages, hot_pages] = [
+            self.counters.checkpoint_page_writes.load(Ordering::Relaxed) - before[0],
+            self.counters.checkpoint_hot_writes.load(Ordering::Relaxed) - before[1],
+        ];
+        Ok(CheckpointReport {
+            generation: durable.superblock.generation,
+            pages,
+            hot_pages,
+            drained,
+            closed,
+            total: start.elapsed(),
+        })
+    }
+
+    /// Step 2: until no frame owes its content at the cut.
+    fn write_cut(&self, cut: u32, pace: Pace) -> Result<()> {
+        let batch = self.layout.write_batch;
+        let mut picks = Vec::with_capacity(batch);
+        loop {
+            let mut owed = false;
+            let mut index = 0;
+            while index < self.pool.len() {
+                self.write_urgent(&mut picks)?;
+                picks.clear();
+                while index < self.pool.len() && picks.len() < batch {
+                    let header = self.pool.frame(index as u32);
+                    let dirty = header.dirty.load(Ordering::Acquire);
+                    if header.page.load(Ordering::Relaxed) != NO_PAGE
+                        && (header.has(CUT_PENDING) || (dirty != 0 && dirty <= cut))
+                    {
+                        picks.push(index as u32);
+                    }
+                    index += 1;
+                }
+                owed |= !picks.is_empty();
+                self.write_paced(&picks, pace)?;
+            }
+            let copies = std::mem::take(&mut *self.copies.lock());
+            owed |= !copies.is_empty();
+            for (i, (pid, copy)) in copies.iter().enumerate() {
+                if let Err(e) = self.write_copy(*pid, copy, cut) {
+                    self.copies.lock().extend_from_slice(&copies[i..]);
+                    return Err(e);
+                }
+                self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+            }
+            if !owed {
+                self.cut.store(0, Ordering::Release);
+                return Ok(());
+            }
+        }
+    }
+
+    /// While writers have saved much, the pages that they saved it for go first.
+    fn write_urgent(&self, picks: &mut Vec<u32>) -> Result<()> {
+        while self.undo.bytes() > self.layout.undo_bytes / 2 {
+            picks.clear();
+            self.undo.some_frames(picks, self.layout.write_batch);
+            if picks.is_empty() {
+                break;
+            }
+            self.write_pages(picks, Purpose::Cut)?;
+            self.note_progress();
+        }
+        Ok(())
+    }
+
+    fn write_paced(&self, picks: &[u32], pace: Pace) -> Result<()> {
+        if picks.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let done = self.write_pages(picks, Purpose::Cut)?;
+        self.note_progress();
+        if done == 0 {
+            // All of them are being written by the cleaner.
+            self.wait_for_progress();
+        } else if pace == Pace::Gentle && self.undo.bytes() <= self.layout.undo_bytes / 2 {
+            std::thread::sleep(start.elapsed());
+        }
+        Ok(())
+    }
+
+    fn seal(&self) -> Result<()> {
+        while !self.map.lock().seal_step(STEP)? {}
+        Ok(())
+    }
+
+    /// Step 3.
+    fn write_map(
+        &self,
+        durable: &Durable,
+        info: CutInfo,
+        epoch: u32,
+        pages: u64,
+    ) -> Result<(Superblock, Arc<dyn DiskFile>)> {
+        let last = &durable.superblock;
+        let generation = last.generation + 1;
+        let fold = should_fold(&last.map);
+        let number = if fold { last.map.number + 1 } else { last.map.number };
+        let name = MapFile::name(number);
+        let file = if fold {
+            self.disk.create(&name).map_err(|e| Error::io("creating", &name, e))?
+        } else {
+            durable.map_file.clone()
+        };
+        let mut sink = |offset: u64, bytes: &[u8]| {
+            self.counters.map_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            file.allocate(offset, bytes.len() as u64)
+                .and_then(|()| file.write_at(bytes, offset))
+                .map_err(|e| Error::io("writing", &name, e))
+        };
+        let mut changes: Vec<(PageId, Place)> = Vec::new();
+        let map = if fold {
+            let mut writer =
+                MapWriter::create(last.database, number, generation, pages, &mut sink)?;
+            let mut cursor = FoldCursor::default();
+            let mut places = Vec::new();
+            let mut done = pages == 0;
+            while !done {
+                places.clear();
+                done = self.map.lock().fold_base(self, &mut cursor, pages, &mut places, STEP)?;
+                for place in &places {
+                    writer.push_base(*place, &mut sink)?;
+                }
+            }
+            let mut done = false;
+            while !done {
+                changes.clear();
+                done = self.map.lock().fold_overrides(&mut cursor, pages, &mut changes, STEP)?;
+                for (pid, place) in &changes {
+                    writer.push(*pid, *place, &mut sink)?;
+                }
+            }
+            writer.finish(&mut sink)?
+        } else {
+            let mut writer = MapWriter::append(last.database, generation, last.map);
+            let mut cursor = DeltaCursor::default();
+            let mut done = false;
+            while !done {
+                changes.clear();
+                done = self.map.lock().cut_delta(self, &mut cursor, &mut changes, STEP)?;
+                for (pid, place) in &changes {
+                    writer.push(*pid, *place, &mut sink)?;
+                }
+            }
+            writer.finish(&mut sink)?
+        };
+        // A failed sync leaves it unknown what is on disk, so there is no going on.
+        let synced = file
+            .sync()
+            .map_err(|e| Error::io("syncing", &name, e))
+            .and_then(|()| self.data.sync().map_err(|e| Error::io("syncing", DATA_FILE, e)));
+        let synced = synced.and_then(|()| {
+            if fold {
+                self.disk.sync_directory().map_err(|e| Error::io("syncing", "the directory", e))
+            } else {
+                Ok(())
+            }
+        });
+        synced.map_err(|e| self.poison(&e))?;
+        let superblock = Superblock {
+            page_bytes: last.page_bytes,
+            database: last.database,
+            generation,
+            epoch: u64::from(epoch),
+            pages,
+            slots: self.map.lock().counts().total,
+            map,
+            log_position: info.log_position,
+            log_info: info.log_info,
+            next_structure: info.next_structure,
+            next_sequence: info.next_sequence,
+            catalog_root: info.catalog_root,
+            clean: info.clean,
+        };
+        Ok((superblock, file))
+    }
+
+    /// Step 4. Any failure from here on poisons.
+    fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
+        self.map.lock().commit()?;
+        write_superblock(&*self.data, superblock).map_err(|e| self.poison(&e))
+    }
+
+    /// Gives the checkpoint up: what it wrote counts as changes since the last one.
+    fn abort_cut(&self) -> Result<()> {
+        self.cut.store(0, Ordering::Release);
+        for (index, header) in self.pool.iter() {
+            // The latch makes sure that nobody is just about to set the flag.
+            header.latch.shared();
+            if header.has(CUT_PENDING) {
+                self.undo.forget(index);
+                header.clear(CUT_PENDING);
+                self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+            }
+            header.latch.release_shared();
+        }
+        let copies = std::mem::take(&mut *self.copies.lock());
+        self.counters.dirty.fetch_sub(copies.len() as u64, Ordering::Relaxed);
+        loop {
+            let mut map = self.map.lock();
+            let done = map.abort_step(self, STEP)?;
+            self.note_slots(&map);
+            if done {
+                break;
+            }
+        }
+        self.note_progress();
+        Ok(())
+    }
+}
+
+/// Writes and syncs a superblock into the slot of its generation.
+pub(crate) fn write_superblock(data: &dyn DiskFile, superblock: &Superblock) -> Result<()> {
+    let mut block = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
+    superblock.encode(&mut block);
+    data.write_at(&block, superblock_offset(superblock.generation))
+        .map_err(|e| Error::io("writing the superblock of", DATA_FILE, e))?;
+    data.sync().map_err(|e| Error::io("syncing", DATA_FILE, e))
+}

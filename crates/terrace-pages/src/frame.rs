@@ -1,0 +1,189 @@
+//! Frames: the header of each (32 bytes) and the pool of their pages.
+//!
+//! Invariants:
+//! * `page` changes only under the exclusive latch; a frame without a page has `NO_PAGE` there.
+//! * `place` is the newest registered place of the page on disk. It changes only under the map
+//!   mutex, or by eviction, which swaps in [`MOVING`] first so that a retag cannot be lost.
+//! * `dirty` is the epoch of the last change of the content, 0 when the place holds it; it is raised
+//!   under the exclusive latch and cleared under a latch.
+
+use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use terrace_base::{PageId, Result};
+
+use crate::latch::Latch;
+use crate::region::Region;
+use crate::view::View;
+
+/// Which part of memory a page may stay in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Class {
+    /// Passes through: replaced by clock.
+    Cold = 0,
+    /// Part of a hot tier: never evicted page by page, counted against the hot cap.
+    Hot = 1,
+    /// Inner structure of a cold tier: replaced last, since every access goes through it.
+    Inner = 2,
+}
+
+impl Class {
+    pub(crate) fn from_bits(bits: u8) -> Class {
+        match bits & 3 {
+            1 => Class::Hot,
+            2 => Class::Inner,
+            _ => Class::Cold,
+        }
+    }
+}
+
+/// `page` of a frame that holds none.
+pub const NO_PAGE: u64 = u64::MAX;
+/// `place` of a frame that is being evicted.
+pub const MOVING: u64 = u64::MAX;
+
+/// This frame was changed after the cut while its content at the cut is still to be written; the
+/// undo list has what was overwritten.
+pub const CUT_PENDING: u8 = 1;
+/// The page belongs to a chain that is not linked yet; in a cut it counts as free.
+pub const UNLINKED: u8 = 2;
+/// A copy of the current content is on its way to disk.
+pub const WRITING: u8 = 4;
+
+/// Highest use count of a frame in the clock.
+const MAX_USE: u8 = 3;
+
+/// Header of one frame.
+#[repr(C)]
+pub struct Frame {
+    pub latch: Latch,
+    pub page: AtomicU64,
+    pub place: AtomicU64,
+    pub dirty: AtomicU32,
+    pub used: AtomicU8,
+    pub class: AtomicU8,
+    pub flags: AtomicU8,
+    /// Spare byte, so that the header is exactly 32 bytes.
+    pub _spare: AtomicU8,
+}
+
+const _: () = assert!(size_of::<Frame>() == 32);
+
+impl Frame {
+    fn empty() -> Frame {
+        Frame {
+            latch: Latch::new(),
+            page: AtomicU64::new(NO_PAGE),
+            place: AtomicU64::new(0),
+            dirty: AtomicU32::new(0),
+            used: AtomicU8::new(0),
+            class: AtomicU8::new(0),
+            flags: AtomicU8::new(0),
+            _spare: AtomicU8::new(0),
+        }
+    }
+
+    pub fn class(&self) -> Class {
+        Class::from_bits(self.class.load(Ordering::Relaxed))
+    }
+
+    pub fn page_id(&self) -> PageId {
+        PageId(self.page.load(Ordering::Acquire))
+    }
+
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    pub fn set(&self, flag: u8) {
+        self.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+
+    pub fn clear(&self, flag: u8) {
+        self.flags.fetch_and(!flag, Ordering::Relaxed);
+    }
+
+    /// Notes a use; writes only when the count is not at its limit for the class, so that the
+    /// header of a much-used page stays shared between the processors' caches.
+    #[inline]
+    pub fn touch(&self) {
+        let limit = if self.class() == Class::Inner { MAX_USE } else { 1 };
+        if self.used.load(Ordering::Relaxed) < limit {
+            self.used.store(limit, Ordering::Relaxed);
+        }
+    }
+}
+
+/// All frames and their pages.
+pub struct Pool {
+    frames: Box<[Frame]>,
+    region: Region,
+    page_bytes: usize,
+}
+
+impl Pool {
+    pub fn new(count: usize, page_bytes: usize) -> Result<Pool> {
+        let frames = (0..count).map(|_| Frame::empty()).collect();
+        Ok(Pool { frames, region: Region::new(count, page_bytes, true)?, page_bytes })
+    }
+
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    #[inline]
+    pub fn frame(&self, index: u32) -> &Frame {
+        &self.frames[index as usize]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Frame)> {
+        self.frames.iter().enumerate().map(|(i, f)| (i as u32, f))
+    }
+
+    #[inline]
+    pub fn view(&self, index: u32) -> View<'_> {
+        // SAFETY: the piece is mapped as long as `self`; pieces are page_bytes, a multiple of 4096,
+        // from a page-aligned start.
+        unsafe { View::new(self.region.piece(index as usize), self.page_bytes) }
+    }
+
+    /// The page of a frame, to be read while nobody can change it.
+    ///
+    /// # Safety
+    /// The caller holds the frame's latch shared or exclusively for the life of the slice.
+    pub unsafe fn bytes(&self, index: u32) -> &[u8] {
+        // SAFETY: the piece is mapped and page_bytes long; the caller's latch keeps writers away.
+        unsafe {
+            std::slice::from_raw_parts(self.region.piece(index as usize), self.page_bytes)
+        }
+    }
+
+    /// The page of a frame, to be changed.
+    ///
+    /// # Safety
+    /// The caller holds the frame's latch exclusively, or owns the frame outright, for the life of
+    /// the slice, and makes no second one. (Optimistic readers may read the bytes meanwhile through
+    /// a [`View`]; they discard what they saw.)
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn bytes_mut(&self, index: u32) -> &mut [u8] {
+        // SAFETY: the piece is mapped and page_bytes long; exclusive by the caller's promise.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.region.piece(index as usize), self.page_bytes)
+        }
+    }
+
+    /// The two bytes at `at` as an atomic, for hint bits set under a shared latch.
+    pub fn hint(&self, index: u32, at: usize) -> Option<&std::sync::atomic::AtomicU16> {
+        if at + 2 > self.page_bytes || at % 2 != 0 {
+            return None;
+        }
+        // SAFETY: inside the page and aligned, as just checked; the mapping lives as long as
+        // `self`; hint bytes are changed by others only through this or under the exclusive latch.
+        Some(unsafe {
+            &*self.region.piece(index as usize).add(at).cast::<std::sync::atomic::AtomicU16>()
+        })
+    }
+
+    pub fn give_back(&self, index: u32) {
+        self.region.give_back(index as usize);
+    }
+}

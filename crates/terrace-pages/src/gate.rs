@@ -1,0 +1,137 @@
+//! The gate: everything that changes pages is inside while it does, and a checkpoint closes it for
+//! the instant of its cut.
+//!
+//! Invariants: while the gate is closed and drained nobody is inside, so the epoch can be raised and
+//! the log position noted. Counting in and out is one cache line per thread, not a shared counter.
+//! Nobody inside waits for a disk, a sync, space or user code, so draining is short.
+
+use std::cell::Cell;
+
+use terrace_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use terrace_base::sync::{Mutex, yield_now};
+
+use crate::store::PageStore;
+
+/// Counters over which threads spread: more than the threads that usually write at once.
+const LANES: usize = 64;
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Lane(AtomicU32);
+
+/// See the module's text.
+pub struct Gate {
+    lanes: Box<[Lane]>,
+    closed: AtomicBool,
+    /// Held by whoever closed the gate; waiters for its opening queue up here.
+    closer: Mutex<()>,
+    epoch: AtomicU32,
+}
+
+thread_local! {
+    static LANE: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+static NEXT_LANE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+fn lane() -> usize {
+    LANE.with(|l| {
+        if l.get() == usize::MAX {
+            l.set(NEXT_LANE.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % LANES);
+        }
+        l.get()
+    })
+}
+
+impl Gate {
+    pub fn new(epoch: u32) -> Gate {
+        Gate {
+            lanes: (0..LANES).map(|_| Lane::default()).collect(),
+            closed: AtomicBool::new(false),
+            closer: Mutex::new(()),
+            epoch: AtomicU32::new(epoch),
+        }
+    }
+
+    /// Goes in unless the gate is closed.
+    fn try_pass(&self) -> Option<(usize, u32)> {
+        let lane = lane();
+        let count = &self.lanes[lane].0;
+        count.fetch_add(1, Ordering::SeqCst);
+        if self.closed.load(Ordering::SeqCst) {
+            count.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        }
+        Some((lane, self.epoch.load(Ordering::SeqCst)))
+    }
+
+    /// Closes the gate, waits until nobody is inside, runs `f` with the current epoch, raises the
+    /// epoch, opens the gate. Also returns how long it drained and how long it was closed in all.
+    pub fn closed<T>(
+        &self,
+        f: impl FnOnce(u32) -> T,
+    ) -> (T, std::time::Duration, std::time::Duration) {
+        let start = std::time::Instant::now();
+        let hold = self.closer.lock();
+        self.closed.store(true, Ordering::SeqCst);
+        while self.lanes.iter().any(|l| l.0.load(Ordering::SeqCst) != 0) {
+            yield_now();
+        }
+        let drained = start.elapsed();
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        let result = f(epoch);
+        self.epoch.store(epoch + 1, Ordering::SeqCst);
+        self.closed.store(false, Ordering::SeqCst);
+        drop(hold);
+        (result, drained, start.elapsed())
+    }
+
+    /// The epoch of changes made now.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+}
+
+/// The right to change pages: its holder is inside the gate, in one epoch, until it is dropped.
+pub struct Door<'a> {
+    store: &'a PageStore,
+    lane: usize,
+    epoch: u32,
+}
+
+impl<'a> Door<'a> {
+    /// The epoch that changes made inside belong to.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The store this door leads into.
+    pub fn store(&self) -> &'a PageStore {
+        self.store
+    }
+}
+
+impl Drop for Door<'_> {
+    fn drop(&mut self) {
+        self.store.gate.lanes[self.lane].0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl PageStore {
+    /// Goes through the gate if it is open; never waits.
+    pub(crate) fn pass(&self) -> Option<Door<'_>> {
+        let (lane, epoch) = self.gate.try_pass()?;
+        Some(Door { store: self, lane, epoch })
+    }
+
+    /// Goes through the gate, waiting while it is closed. The caller holds nothing.
+    pub(crate) fn pass_waiting(&self) -> Door<'_> {
+        loop {
+            if let Some(door) = self.pass() {
+                return door;
+            }
+            // The closer holds this while the gate is closed, which is short.
+            drop(self.gate.closer.lock());
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The latch of a frame: one 64-bit word with version, shared count, exclusive and waiter bits.
+//!
+//! Invariants: the version rises whenever an exclusive hold ends (and so on eviction too) and never
+//! goes back; shared holders do not change it. An optimistic reader notes the version, reads, and
+//! validates that it is the same and that nobody holds the latch exclusively.
+
+use terrace_base::sync::atomic::{AtomicU64, Ordering, fence};
+use terrace_base::sync::{spin_loop, yield_now};
+
+const EXCLUSIVE: u64 = 1;
+const WAITERS: u64 = 2;
+const SHARED_ONE: u64 = 4;
+/// 14 bits of shared count: more threads than any process has.
+const SHARED_MASK: u64 = 0xFFFC;
+const VERSION_ONE: u64 = 1 << 16;
+const VERSION_MASK: u64 = !0xFFFF;
+
+/// Rounds of spinning before a waiter parks: about the length of a page copy.
+const SPINS: u32 = 64;
+
+/// A version as seen by an optimistic reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(u64);
+
+/// The latch word. 48 bits of version: at a hundred million changes a second of one page, it
+/// wraps after a month without anybody validating in between, which no reader survives.
+#[derive(Default)]
+pub struct Latch {
+    word: AtomicU64,
+}
+
+impl Version {
+    /// A version that no latch ever has.
+    pub(crate) const NEVER: Version = Version(u64::MAX);
+}
+
+impl Latch {
+    /// A free latch.
+    pub fn new() -> Latch {
+        Latch { word: AtomicU64::new(0) }
+    }
+
+    /// The version, unless somebody holds the latch exclusively.
+    #[inline]
+    pub fn optimistic(&self) -> Option<Version> {
+        let w = self.word.load(Ordering::Acquire);
+        (w & EXCLUSIVE == 0).then_some(Version(w & VERSION_MASK))
+    }
+
+    /// Whether everything read since `version` was taken is sound.
+    #[inline]
+    pub fn validate(&self, version: Version) -> bool {
+        fence(Ordering::Acquire);
+        let w = self.word.load(Ordering::Relaxed);
+        w & (VERSION_MASK | EXCLUSIVE) == version.0
+    }
+
+    /// The current version; meaningful to a holder (shared or exclusive).
+    pub fn version(&self) -> Version {
+        Version(self.word.load(Ordering::Acquire) & VERSION_MASK)
+    }
+
+    /// Takes the latch exclusively if it is free.
+    #[inline]
+    pub fn try_exclusive(&self) -> bool {
+        let w = self.word.load(Ordering::Relaxed);
+        w & (EXCLUSIVE | SHARED_MASK) == 0
+            && self
+                .word
+                .compare_exchange(w, w | EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Takes the latch exclusively if nothing has changed since `version` and nobody holds it.
+    #[inline]
+    pub fn upgrade(&self, version: Version) -> bool {
+        let w = self.word.load(Ordering::Relaxed);
+        w & (EXCLUSIVE | SHARED_MASK) == 0
+            && w & VERSION_MASK == version.0
+            && self
+                .word
+                .compare_exchange(w, w | EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Takes the latch shared unless it is held exclusively.
+    #[inline]
+    pub fn try_shared(&self) -> bool {
+        let mut w = self.word.load(Ordering::Relaxed);
+        while w & EXCLUSIVE == 0 && w & SHARED_MASK != SHARED_MASK {
+            match self.word.compare_exchange_weak(
+                w,
+                w + SHARED_ONE,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => w = now,
+            }
+        }
+        false
+    }
+
+    /// Takes the latch exclusively, waiting for its holders.
+    pub fn exclusive(&self) {
+        self.acquire(Latch::try_exclusive);
+    }
+
+    /// Takes the latch shared, waiting for an exclusive holder.
+    pub fn shared(&self) {
+        self.acquire(Latch::try_shared);
+    }
+
+    fn acquire(&self, attempt: fn(&Latch) -> bool) {
+        let mut spins = 0;
+        while !attempt(self) {
+            spins += 1;
+            if spins < SPINS {
+                spin_loop();
+            } else {
+                self.park();
+            }
+        }
+    }
+
+    /// Ends an exclusive hold; everything that optimistic readers saw meanwhile becomes invalid.
+    #[inline]
+    pub fn release_exclusive(&self) {
+        let w = self.word.load(Ordering::Relaxed);
+        debug_assert!(w & EXCLUSIVE != 0);
+        let before = self
+            .word
+            .fetch_add(VERSION_ONE.wrapping_sub(EXCLUSIVE), Ordering::Release);
+        if before & WAITERS != 0 {
+            self.unpark();
+        }
+    }
+
+    /// Ends an exclusive hold during which nothing was changed.
+    #[inline]
+    pub fn release_unchanged(&self) {
+        if self.word.fetch_sub(EXCLUSIVE, Ordering::Release) & WAITERS != 0 {
+            self.unpark();
+        }
+    }
+
+    /// Ends a shared hold.
+    #[inline]
+    pub fn release_shared(&self) {
+        let before = self.word.fetch_sub(SHARED_ONE, Ordering::Release);
+        if before & WAITERS != 0 && before & SHARED_MASK == SHARED_ONE {
+            self.unpark();
+        }
+    }
+
+    /// Turns an exclusive hold into a shared one; counts as a change.
+    pub fn downgrade(&self) {
+        let before = self.word.fetch_add(
+            VERSION_ONE.wrapping_sub(EXCLUSIVE).wrapping_add(SHARED_ONE),
+            Ordering::Release,
+        );
+        if before & WAITERS != 0 {
+            self.unpark();
+        }
+    }
+
+    #[cfg(feature = "shuttle")]
+    fn park(&self) {
+        yield_now();
+    }
+
+    #[cfg(feature = "shuttle")]
+    fn unpark(&self) {
+        self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+    }
+
+    #[cfg(not(feature = "shuttle"))]
+    fn park(&self) {
+        let w = self.word.load(Ordering::Relaxed);
+        if w & (EXCLUSIVE | SHARED_MASK) == 0 {
+            return;
+        }
+        if w & WAITERS == 0
+            && self
+                .word
+                .compare_exchange(w, w | WAITERS, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            yield_now();
+            return;
+        }
+        // SAFETY: the key is this latch's own address, which no other parking uses; the callbacks
+        // neither panic nor park; the latch outlives the call because `self` is borrowed.
+        unsafe {
+            parking_lot_core::park(
+                std::ptr::from_ref(self).addr(),
+                || {
+                    let w = self.word.load(Ordering::Relaxed);
+                    w & WAITERS != 0 && w & (EXCLUSIVE | SHARED_MASK) != 0
+                },
+                || {},
+                |_, _| {},
+                parking_lot_core::DEFAULT_PARK_TOKEN,
+                None,
+            );
+        }
+    }
+
+    /// Wakes all waiters: they are few and their order does not matter.
+    #[cfg(not(feature = "shuttle"))]
+    #[cold]
+    fn unpark(&self) {
+        self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+        // SAFETY: the key is this latch's own address, as in `park`; the token has no meaning.
+        unsafe {
+            parking_lot_core::unpark_all(
+                std::ptr::from_ref(self).addr(),
+                parking_lot_core::DEFAULT_UNPARK_TOKEN,
+            );
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exclusive_hold_invalidates_and_a_shared_one_does_not() {
+        let l = Latch::new();
+        let v = l.optimistic().unwrap();
+        assert!(l.try_shared() && l.validate(v) && !l.try_exclusive());
+        l.release_shared();
+        assert!(l.upgrade(v) && !l.validate(v) && l.optimistic().is_none() && !l.try_shared());
+        l.release_exclusive();
+        assert!(!l.validate(v) && !l.upgrade(v));
+        let v = l.optimistic().unwrap();
+        assert!(l.try_exclusive());
+        l.release_unchanged();
+        assert!(l.validate(v));
+    }
+
+    #[test]
+    fn waiters_are_woken_and_exclude_each_other() {
+        let l = Latch::new();
+        let n = std::cell::UnsafeCell::new(0u64);
+        struct Shared<'a>(&'a Latch, &'a std::cell::UnsafeCell<u64>);
+        // SAFETY: the cell is only touched under the exclusive latch.
+        unsafe impl Sync for Shared<'_> {}
+        let s = Shared(&l, &n);
+        std::thread::scope(|t| {
+            for _ in 0..4 {
+                t.spawn(|| {
+                    let s = &s;
+                    for _ in 0..20_000 {
+                        s.0.exclusive();
+                        // SAFETY: under the exclusive latch.
+                        unsafe { *s.1.get() += 1 };
+                        s.0.release_exclusive();
+                    }
+                });
+            }
+        });
+        assert_eq!(n.into_inner(), 80_000);
+    }
+}

@@ -1,0 +1,38 @@
+//! The page store: pages of one size in a bounded pool of frames over one data file.
+//!
+//! Pages have numbers, not places; they are never overwritten in place; a checkpoint is a consistent
+//! cut of all of them. See ARCHITECTURE.md, "The page store".
+
+mod checkpoint;
+mod cleaner;
+mod frame;
+mod gate;
+mod guard;
+mod interrupt;
+mod latch;
+pub mod map;
+mod open;
+mod options;
+mod page;
+mod region;
+mod replace;
+mod space;
+mod stats;
+mod store;
+mod table;
+mod undo;
+mod view;
+mod write;
+
+pub use checkpoint::{CheckpointReport, CutInfo, Pace};
+pub use cleaner::Cleaner;
+pub use frame::Class;
+pub use gate::Door;
+pub use guard::{Exclusive, Optimistic, Shared, Ticket};
+pub use interrupt::{Attempt, Interrupt};
+pub use open::Presence;
+pub use options::{PAGE_SIZES, StoreOptions};
+pub use page::PAGE_HEADER_BYTES;
+pub use stats::StoreStats;
+pub use store::{PageStore, Space};
+pub use view::{Torn, View};

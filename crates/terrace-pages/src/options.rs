@@ -1,0 +1,126 @@
+//! What a store is opened with, and how its memory is laid out.
+
+use terrace_base::{Error, Result};
+
+use crate::store::Space;
+
+/// Page sizes that a database can be created with.
+pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
+
+/// Fewest frames that a store can work with: a few operations at work at once, each with a path
+/// from root to leaf and a split, and the cleaner's batch.
+pub const MIN_FRAMES: u64 = 64;
+/// Cold frames that the hot class always leaves: an input and output buffer for several threads.
+const COLD_FLOOR: u64 = 128;
+/// Share of the frames beyond the floor that hot pages may take, in percent.
+const HOT_PERCENT: u64 = 97;
+/// Share of the memory that the page table may take: one part in this many.
+const TABLE_PART: u64 = 8;
+/// Share of the memory that copies for the cut may take: one part in this many.
+const UNDO_PART: u64 = 32;
+/// Buffers for batches of page writes: cleaner, checkpointer, one helper.
+pub const WRITE_BUFFERS: usize = 3;
+/// Most pages in a batch: a megabyte with 16 KiB pages, past which no device gains.
+const MAX_BATCH: u64 = 64;
+/// Free slots beyond the dirty pages that an ordinary operation must leave.
+const ORDINARY_SLACK: u64 = 96;
+/// Free slots beyond the dirty pages that even deletes must leave: what threads inside the gate
+/// may still make dirty.
+const RESERVE_SLACK: u64 = 32;
+
+/// What a store is opened with.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Size of a page in bytes; one of [`PAGE_SIZES`]. Fixed when the store is created.
+    pub page_bytes: usize,
+    /// Memory for everything in this crate, in bytes.
+    pub memory: u64,
+    /// Clears hint bits in a private copy of a page that is about to be written.
+    pub clear_hints: fn(&mut [u8]),
+}
+
+impl StoreOptions {
+    /// The defaults with this much memory.
+    pub fn new(memory: u64) -> StoreOptions {
+        StoreOptions { page_bytes: 16384, memory, clear_hints: |_| {} }
+    }
+}
+
+/// How the memory is divided.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Frames in the pool.
+    pub frames: usize,
+    /// Most pages the table can hold.
+    pub max_pages: u64,
+    /// Pages in a batch of writes.
+    pub write_batch: usize,
+    /// Most bytes of old content kept for a cut before writers wait.
+    pub undo_bytes: u64,
+    /// Frames above the hot cap that structure changes in progress may take.
+    pub hot_slack: u64,
+    /// Bytes beside frames that were set aside when the layout was made; what is used beyond is
+    /// taken from the frames by lending.
+    pub aside: u64,
+    floor: u64,
+}
+
+impl Layout {
+    /// Divides the memory for a store that has `pages` page numbers so far.
+    pub fn new(options: &StoreOptions, pages: u64) -> Result<Layout> {
+        let page = options.page_bytes as u64;
+        if !PAGE_SIZES.contains(&options.page_bytes) {
+            return Err(Error::invalid(format!(
+                "a page size of {page} bytes is not possible; choose one of {PAGE_SIZES:?}"
+            )));
+        }
+        let memory = options.memory;
+        let batch = (memory / 256 / page).clamp(4, MAX_BATCH);
+        let buffers = (batch * page + 4096) * WRITE_BUFFERS as u64;
+        let aside = (pages * 8).next_multiple_of(4096) + pages / 2;
+        let frames = memory.saturating_sub(buffers + aside) / (page + 32);
+        if frames < MIN_FRAMES {
+            return Err(Error::MemoryTooSmall {
+                what: format!("a page store with pages of {page} bytes"),
+                given: memory,
+                needed: (MIN_FRAMES * (page + 32) + buffers + aside) * 256 / 250,
+            });
+        }
+        let max_pages = memory / TABLE_PART / 8;
+        if pages > max_pages {
+            return Err(Error::MemoryTooSmall {
+                what: "the page table (an eighth of the memory)".into(),
+                given: memory,
+                needed: pages * 8 * TABLE_PART,
+            });
+        }
+        Ok(Layout {
+            frames: frames as usize,
+            max_pages,
+            write_batch: batch as usize,
+            undo_bytes: memory / UNDO_PART,
+            hot_slack: (frames / 256).clamp(4, 64),
+            aside,
+            floor: COLD_FLOOR.min(frames / 4),
+        })
+    }
+
+    /// Most hot frames when `taken` frames are lent or hold inner pages.
+    pub fn hot_cap(&self, taken: u64) -> u64 {
+        let beyond = (self.frames as u64).saturating_sub(taken + self.floor);
+        (beyond * HOT_PERCENT / 100).max(self.frames as u64 / 4)
+    }
+
+    /// Cold frames that always stay.
+    pub fn cold_floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Free slots that must remain beyond one for each dirty page.
+    pub fn slack(&self, space: Space) -> u64 {
+        match space {
+            Space::Ordinary => ORDINARY_SLACK,
+            Space::Reserve => RESERVE_SLACK,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which page leaves memory: the clock over cold frames.
+//!
+//! Only cold and inner pages are replaced; hot pages never leave page by page (their records do, by
+//! demotion). A dirty page is passed over and the cleaner is told; who finds nothing clean and holds
+//! nothing cleans a batch itself.
+
+use terrace_base::sync::atomic::Ordering;
+use terrace_base::{PageId, Result};
+
+use crate::frame::{CUT_PENDING, Class, MOVING, NO_PAGE, UNLINKED, WRITING};
+use crate::map::Place;
+use crate::store::PageStore;
+use crate::table::Word;
+
+/// Turns of the clock before a thread gives up looking for a clean page: use counts are at most 3.
+const TURNS: usize = 5;
+
+impl PageStore {
+    /// A frame of its own for the caller, who holds nothing; waits for the cleaner if need be.
+    pub(crate) fn take_frame(&self) -> Result<u32> {
+        loop {
+            if let Some(frame) = self.spare_frame() {
+                return Ok(frame);
+            }
+            self.make_frames()?;
+        }
+    }
+
+    /// A frame of its own for the caller if that needs no waiting: free, or with a clean cold page.
+    pub(crate) fn spare_frame(&self) -> Option<u32> {
+        if let Some(frame) = self.free_frames.lock().pop() {
+            return Some(frame);
+        }
+        self.evict()
+    }
+
+    /// Takes a clean cold page out of memory and returns its frame.
+    pub(crate) fn evict(&self) -> Option<u32> {
+        let count = self.pool.len();
+        let mut dirty = 0;
+        for _ in 0..count * TURNS {
+            let index = self.hand.fetch_add(1, Ordering::Relaxed) % count as u32;
+            let header = self.pool.frame(index);
+            if header.class() == Class::Hot || header.page.load(Ordering::Relaxed) == NO_PAGE {
+                continue;
+            }
+            let used = header.used.load(Ordering::Relaxed);
+            if used > 0 {
+                header.used.store(used - 1, Ordering::Relaxed);
+                continue;
+            }
+            if header.dirty.load(Ordering::Relaxed) != 0
+                || header.has(WRITING | CUT_PENDING | UNLINKED)
+            {
+                dirty += 1;
+                if dirty == 4 {
+                    self.want_cleaning();
+                }
+                continue;
+            }
+            if self.evict_frame(index) {
+                return Some(index);
+            }
+        }
+        self.want_cleaning();
+        None
+    }
+
+    /// Empties one frame if its page is clean and nobody holds it.
+    fn evict_frame(&self, index: u32) -> bool {
+        let header = self.pool.frame(index);
+        if !header.latch.try_exclusive() {
+            return false;
+        }
+        let pid = header.page.load(Ordering::Relaxed);
+        if pid == NO_PAGE
+            || header.dirty.load(Ordering::Relaxed) != 0
+            || header.class() == Class::Hot
+            || header.has(WRITING | CUT_PENDING | UNLINKED)
+        {
+            header.latch.release_unchanged();
+            return false;
+        }
+        let place = Place::from_bits(header.place.swap(MOVING, Ordering::AcqRel));
+        self.table.store(PageId(pid), Word::Out(place));
+        if header.class() == Class::Inner {
+            self.counters.inner.fetch_sub(1, Ordering::Relaxed);
+        }
+        header.page.store(NO_PAGE, Ordering::Release);
+        header.latch.release_exclusive();
+        self.counters.evictions.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Makes clean frames: writes a batch of dirty cold pages, or waits for those who do. The
+    /// caller holds nothing.
+    ///
+    /// # Errors
+    /// `Poisoned` when every cold page is dirty and writing has stopped.
+    pub(crate) fn make_frames(&self) -> Result<()> {
+        self.counters.waits_for_frames.fetch_add(1, Ordering::Relaxed);
+        if self.clean_some()? == 0 {
+            self.want_cleaning();
+            self.wait_for_progress();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn want_cleaning(&self) {
+        let mut wanted = self.wanted.0.lock();
+        if !*wanted {
+            *wanted = true;
+            self.wanted.1.notify_one();
+        }
+    }
+
+    /// Lends frames to other parts of the budget, or takes them back, until what those use beyond
+    /// what was set aside for them is covered. Bounded; the caller holds nothing.
+    pub fn rebalance(&self) {
+        let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
+        let target = beyond.div_ceil(self.page_bytes() as u64);
+        let most = (self.pool.len() as u64) / 4;
+        let target = target.min(most);
+        let mut lent = self.lent_frames.lock();
+        while (lent.len() as u64) < target {
+            let Some(frame) = self.spare_frame() else { break };
+            self.pool.give_back(frame);
+            lent.push(frame);
+        }
+        // A few frames of slack, so that a fluctuating use does not move memory to and fro.
+        if lent.len() as u64 > target + 16 {
+            let back = lent.split_off(target as usize);
+            self.free_frames.lock().extend(back);
+        }
+        self.lent.store(lent.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes used beside the frames that grow and shrink.
+    pub fn dynamic_bytes(&self) -> u64 {
+        let copies = self.copies.lock().len() * (self.page_bytes() + 32);
+        self.table.memory_bytes() as u64
+            + self.map.lock().memory_bytes() as u64
+            + self.undo.bytes()
+            + copies as u64
+            + self.extra.load(Ordering::Relaxed)
+    }
+
+    /// Tells the store how many bytes of the budget parts above it use at present beyond what was
+    /// set aside for them when it was opened (iterators, sweep buffers).
+    pub fn set_extra_bytes(&self, bytes: u64) {
+        self.extra.store(bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,145 @@
+//! Space in the data file: grown before it is needed, given back after it is not.
+
+use terrace_base::sync::atomic::Ordering;
+use terrace_base::{Error, PageId, Result};
+
+use crate::interrupt::Interrupt;
+use crate::map::{Run, Words};
+use crate::store::{DATA_FILE, DATA_START, PageStore, Space};
+
+/// The file grows by at least this much, so that growing is rare.
+const MIN_GROWTH_BYTES: u64 = 1 << 20;
+/// And by at most this much, so that a small database on a nearly full disk is not refused.
+const MAX_GROWTH_BYTES: u64 = 64 << 20;
+/// Otherwise by one part of the file in this many.
+const GROWTH_PART: u64 = 16;
+/// Pages that one checkpoint moves away from the end of the file.
+const RELOCATE_PAGES: u64 = 256;
+
+impl PageStore {
+    /// Free slots for writes that were reserved at the door; grows the file if that was not
+    /// enough.
+    pub(crate) fn allocate_slots(&self, want: u64) -> Result<Run> {
+        loop {
+            {
+                let mut map = self.map.lock();
+                if let Some(run) = map.allocate(want) {
+                    self.note_slots(&map);
+                    return Ok(run);
+                }
+            }
+            self.grow()?;
+        }
+    }
+
+    /// Grows the file, so that an operation that `space` entitles to it can go in.
+    pub(crate) fn make_space(&self, space: Space) -> Result<()> {
+        let needed =
+            || self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(space);
+        while self.counters.free_slots.load(Ordering::Relaxed) < needed() {
+            self.grow()?;
+        }
+        Ok(())
+    }
+
+    fn grow(&self) -> Result<()> {
+        // One thread grows; the others find the slots when they come in.
+        let _growing = self.growing.lock();
+        let page = self.page_bytes() as u64;
+        let total = self.map.lock().counts().total;
+        if self.counters.free_slots.load(Ordering::Relaxed)
+            >= self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(Space::Ordinary)
+        {
+            return Ok(());
+        }
+        let bytes = (total * page / GROWTH_PART).clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES);
+        let mut slots = bytes.div_ceil(page);
+        loop {
+            match self.data.allocate(DATA_START + total * page, slots * page) {
+                Ok(()) => break,
+                Err(e) => {
+                    // A nearly full disk may have room for less.
+                    slots /= 4;
+                    if slots == 0 {
+                        self.wants_checkpoint.store(true, Ordering::Relaxed);
+                        return Err(Error::io("growing", DATA_FILE, e));
+                    }
+                }
+            }
+        }
+        let mut map = self.map.lock();
+        map.grow(total + slots);
+        self.note_slots(&map);
+        Ok(())
+    }
+
+    /// After a checkpoint: cuts the file behind the last slot that either superblock names.
+    pub(crate) fn truncate(&self) {
+        let _growing = self.growing.lock();
+        let page = self.page_bytes() as u64;
+        let mut map = self.map.lock();
+        let counts = map.counts();
+        let needed = self.counters.dirty.load(Ordering::Relaxed)
+            + self.layout.slack(Space::Ordinary)
+            + MIN_GROWTH_BYTES / page;
+        let spare = counts.free.saturating_sub(needed);
+        let total = map.shrinkable_to().max(counts.total.saturating_sub(spare));
+        // Small gains are not worth the file system's work.
+        if counts.total - total < MIN_GROWTH_BYTES / page || !map.shrink(total) {
+            return;
+        }
+        self.note_slots(&map);
+        drop(map);
+        // If it fails, the file is longer than need be until the next time.
+        let _ = self.data.set_len(DATA_START + total * page);
+    }
+
+    /// Marks some pages at the end of a file with much free space as changed, so that they are
+    /// written further in front and the file can be cut. Bounded work; the caller holds nothing.
+    pub fn relocate_some(&self) -> Result<()> {
+        let bound = {
+            let map = self.map.lock();
+            let counts = map.counts();
+            let used = counts.total - counts.free;
+            if counts.free <= used / 2 + 512 {
+                return Ok(());
+            }
+            map.tail_start(RELOCATE_PAGES).max(used + used / 4)
+        };
+        let mut moved = 0;
+        for pid in (0..self.table.count()).map(PageId) {
+            if self.place(pid).slot().is_none_or(|slot| slot < bound) {
+                continue;
+            }
+            self.fault_in(pid)?;
+            let door = self.enter_for(Space::Reserve)?;
+            let page = self.try_exclusive(pid, &door);
+            match page.and_then(|mut page| page.fill(0, 0).map(|_| ())) {
+                Err(Interrupt::Fail(e)) => return Err(e),
+                // Somebody is changing it, so it will move anyway; or it is gone already.
+                Ok(()) | Err(_) => moved += 1,
+            }
+            if moved >= RELOCATE_PAGES {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether space would be gained by a checkpoint: much of the file is held by the last image
+    /// alone, or the disk is full.
+    pub fn wants_checkpoint(&self) -> bool {
+        if self.wants_checkpoint.swap(false, Ordering::Relaxed) {
+            return true;
+        }
+        let counts = self.map.lock().counts();
+        let live = self.live_pages();
+        // The file may be 2.2 times the live pages; a checkpoint in progress needs room too.
+        counts.image_only > live / 2 + 256
+    }
+
+    /// Pages that exist.
+    pub fn live_pages(&self) -> u64 {
+        self.table.count() - self.free_pages.lock().count
+    }
+}

@@ -1,0 +1,109 @@
+//! What was overwritten since the cut: old bytes of changed ranges, per frame.
+//!
+//! A page that must still be written as it was at the cut may be changed at once; the range about
+//! to be overwritten is saved here first, and the checkpointer applies the saved ranges, newest
+//! first, to its private copy. So a hot leaf with a thousand updates during a checkpoint costs the
+//! records that were changed, not copies of the page.
+
+use std::collections::HashMap;
+
+use terrace_base::sync::Mutex;
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
+
+/// Locks over which frames spread.
+const SHARDS: usize = 64;
+/// What an entry costs besides its bytes.
+const ENTRY_BYTES: usize = 40;
+
+struct Saved {
+    at: u32,
+    bytes: Box<[u8]>,
+}
+
+/// Saved ranges of all frames.
+pub struct Undo {
+    shards: Box<[Mutex<HashMap<u32, Vec<Saved>>>]>,
+    used: AtomicU64,
+}
+
+impl Undo {
+    pub fn new() -> Undo {
+        Undo { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), used: AtomicU64::new(0) }
+    }
+
+    fn shard(&self, frame: u32) -> &Mutex<HashMap<u32, Vec<Saved>>> {
+        &self.shards[frame as usize % SHARDS]
+    }
+
+    /// Saves `old`, the bytes at `at`, unless exactly this range was saved before (the first one
+    /// saved is what the cut had).
+    pub fn save(&self, frame: u32, at: usize, old: &[u8]) {
+        let mut shard = self.shard(frame).lock();
+        let list = shard.entry(frame).or_default();
+        let covered = |s: &Saved| {
+            s.at as usize <= at && at + old.len() <= s.at as usize + s.bytes.len()
+        };
+        if list.iter().any(covered) {
+            return;
+        }
+        self.used.fetch_add((old.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
+        list.push(Saved { at: at as u32, bytes: old.into() });
+    }
+
+    /// Turns `page`, a copy of the frame's content, back into what it was at the cut, and forgets
+    /// the frame. The caller holds the frame's latch.
+    pub fn apply(&self, frame: u32, page: &mut [u8]) {
+        for saved in self.take(frame).iter().rev() {
+            let at = saved.at as usize;
+            page[at..at + saved.bytes.len()].copy_from_slice(&saved.bytes);
+        }
+    }
+
+    /// Forgets what was saved of a frame.
+    pub fn forget(&self, frame: u32) {
+        drop(self.take(frame));
+    }
+
+    fn take(&self, frame: u32) -> Vec<Saved> {
+        let list = self.shard(frame).lock().remove(&frame).unwrap_or_default();
+        let bytes: usize = list.iter().map(|s| s.bytes.len() + ENTRY_BYTES).sum();
+        self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+        list
+    }
+
+    /// Some frames that have saved ranges: the checkpointer writes them first.
+    pub fn some_frames(&self, out: &mut Vec<u32>, most: usize) {
+        for shard in &self.shards {
+            if out.len() >= most {
+                return;
+            }
+            let room = most - out.len();
+            out.extend(shard.lock().keys().copied().take(room));
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_ranges_are_undone_newest_first() {
+        let undo = Undo::new();
+        let mut page = *b"0123456789";
+        let cut = page;
+        for (at, new) in [(2, &b"abc"[..]), (0, b"xyz"), (2, b"QQQ"), (4, b"ffff"), (5, b"g")] {
+            undo.save(7, at, &page[at..at + new.len()]);
+            page[at..at + new.len()].copy_from_slice(new);
+        }
+        assert!(undo.bytes() > 0);
+        undo.apply(7, &mut page);
+        assert_eq!(page, cut);
+        assert_eq!(undo.bytes(), 0);
+    }
+}

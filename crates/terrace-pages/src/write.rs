@@ -1,0 +1,316 @@
+//! Page writes: out of place, many at a time, from private copies.
+//!
+//! A page is copied under its shared latch into a batch buffer, its hints are cleared and its
+//! checksum is computed there, the batch goes to one run of free slots, and only then is each page
+//! registered, if it is still what was copied. Nobody's latch is held during the write.
+
+use terrace_base::sync::atomic::Ordering;
+use terrace_base::sync::{Condvar, Mutex};
+use terrace_base::{AlignedBuf, Error, PageId, Result};
+
+use crate::frame::{CUT_PENDING, Class, NO_PAGE, UNLINKED, WRITING};
+use crate::latch::Version;
+use crate::map::{Place, Registered, Words};
+use crate::options::WRITE_BUFFERS;
+use crate::page;
+use crate::store::{DATA_FILE, DATA_START, PageStore};
+
+/// Buffers for batches, lent to one writer at a time.
+pub struct Buffers {
+    free: Mutex<Vec<AlignedBuf>>,
+    returned: Condvar,
+}
+
+impl Buffers {
+    pub fn new(pages: usize, page_bytes: usize) -> Buffers {
+        let free = (0..WRITE_BUFFERS).map(|_| AlignedBuf::zeroed(pages * page_bytes)).collect();
+        Buffers { free: Mutex::new(free), returned: Condvar::new() }
+    }
+
+    fn take(&self) -> AlignedBuf {
+        let mut free = self.free.lock();
+        loop {
+            if let Some(buffer) = free.pop() {
+                return buffer;
+            }
+            self.returned.wait(&mut free);
+        }
+    }
+
+    fn give(&self, buffer: AlignedBuf) {
+        self.free.lock().push(buffer);
+        self.returned.notify_one();
+    }
+}
+
+/// Why pages are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To make frames clean: the current content.
+    Clean,
+    /// For the checkpoint: the content at the cut.
+    Cut,
+}
+
+/// One page in a batch.
+struct Copied {
+    frame: u32,
+    pid: PageId,
+    /// Epoch of the content that was copied.
+    epoch: u32,
+    version: Version,
+    check: u16,
+}
+
+impl PageStore {
+    /// Writes a batch of dirty cold pages that the clock comes to next; returns how many pages
+    /// became clean. The caller holds nothing.
+    pub(crate) fn clean_some(&self) -> Result<usize> {
+        self.check_poison()?;
+        let count = self.pool.len();
+        let mut picks = Vec::with_capacity(self.layout.write_batch);
+        for pass in 0..2 {
+            for _ in 0..count {
+                let index = self.clean_hand.fetch_add(1, Ordering::Relaxed) % count as u32;
+                let header = self.pool.frame(index);
+                if header.class() != Class::Hot
+                    && header.dirty.load(Ordering::Relaxed) != 0
+                    && (pass == 1 || header.used.load(Ordering::Relaxed) == 0)
+                    && !header.has(WRITING | CUT_PENDING | UNLINKED)
+                {
+                    picks.push(index);
+                    if picks.len() == self.layout.write_batch {
+                        break;
+                    }
+                }
+            }
+            // Recently used pages too, but only if there is little else.
+            if picks.len() >= 4 {
+                break;
+            }
+        }
+        let cleaned = self.write_pages(&picks, Purpose::Clean)?;
+        self.note_progress();
+        Ok(cleaned)
+    }
+
+    /// Writes these frames' pages in batches; returns how many were registered.
+    pub(crate) fn write_pages(&self, mut picks: &[u32], purpose: Purpose) -> Result<usize> {
+        if picks.is_empty() {
+            return Ok(0);
+        }
+        let mut buffer = self.write_buffers.take();
+        let mut done = 0;
+        let mut result = Ok(());
+        while !picks.is_empty() && result.is_ok() {
+            let n = picks.len().min(self.layout.write_batch);
+            match self.write_batch(&picks[..n], purpose, &mut buffer) {
+                Ok((consumed, registered)) => {
+                    picks = &picks[consumed..];
+                    done += registered;
+                }
+                Err(e) => result = Err(e),
+            }
+        }
+        self.write_buffers.give(buffer);
+        result.map(|()| done)
+    }
+
+    /// One run of slots, one write. Returns how many picks were consumed and how many registered.
+    fn write_batch(
+        &self,
+        picks: &[u32],
+        purpose: Purpose,
+        buffer: &mut AlignedBuf,
+    ) -> Result<(usize, usize)> {
+        let page_bytes = self.page_bytes();
+        let run = self.allocate_slots(picks.len() as u64)?;
+        let mut copied: Vec<Copied> = Vec::with_capacity(run.len as usize);
+        let mut consumed = 0;
+        for &index in picks {
+            if copied.len() as u64 == run.len {
+                break;
+            }
+            consumed += 1;
+            let at = copied.len() * page_bytes;
+            let into = &mut buffer[at..at + page_bytes];
+            copied.extend(self.copy_out(index, purpose, into));
+        }
+        let used = copied.len() as u64;
+        let offset = DATA_START + run.first * page_bytes as u64;
+        let written = if used == 0 {
+            Ok(())
+        } else {
+            self.counters.page_writes.fetch_add(used, Ordering::Relaxed);
+            self.data.write_at(&buffer[..used as usize * page_bytes], offset)
+        };
+        {
+            let mut map = self.map.lock();
+            for slot in run.first + used..run.first + run.len {
+                map.release(slot);
+            }
+            self.note_slots(&map);
+        }
+        if let Err(e) = written {
+            // The slots were reserved, so this is no lack of space that could pass.
+            for c in &copied {
+                self.end_writing(c, |_| {});
+            }
+            return Err(self.poison(&Error::io("writing", DATA_FILE, e)));
+        }
+        let mut registered = 0;
+        for (i, c) in copied.iter().enumerate() {
+            let slot = run.first + i as u64;
+            registered += usize::from(match purpose {
+                Purpose::Clean => self.register_clean(c, slot),
+                Purpose::Cut => self.register_cut(c, slot),
+            });
+        }
+        Ok((consumed, registered))
+    }
+
+    /// Copies a frame's page into `into` and completes the copy; `None` if there is nothing to
+    /// write.
+    fn copy_out(&self, index: u32, purpose: Purpose, into: &mut [u8]) -> Option<Copied> {
+        let header = self.pool.frame(index);
+        header.latch.shared();
+        let pid = PageId(header.page.load(Ordering::Acquire));
+        let dirty = header.dirty.load(Ordering::Relaxed);
+        let cut = self.cut.load(Ordering::Acquire);
+        let pending = header.has(CUT_PENDING);
+        let wanted = match purpose {
+            Purpose::Clean => dirty != 0 && !pending,
+            Purpose::Cut => pending || (dirty != 0 && dirty <= cut),
+        };
+        let claimed = pid.0 != NO_PAGE
+            && wanted
+            && !header.has(UNLINKED)
+            && header.flags.fetch_or(WRITING, Ordering::AcqRel) & WRITING == 0;
+        if !claimed {
+            header.latch.release_shared();
+            return None;
+        }
+        // SAFETY: the shared latch is held until after the copy.
+        into.copy_from_slice(unsafe { self.pool.bytes(index) });
+        let mut epoch = dirty;
+        if purpose == Purpose::Cut {
+            epoch = cut;
+            if pending {
+                self.undo.apply(index, into);
+                header.clear(CUT_PENDING);
+                self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+            } else {
+                // The cut has its copy from now on: whoever changes the page next need save nothing.
+                header.dirty.store(cut + 1, Ordering::Relaxed);
+            }
+            self.counters.checkpoint_page_writes.fetch_add(1, Ordering::Relaxed);
+            if header.class() == Class::Hot {
+                self.counters.checkpoint_hot_writes.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        // A page whose undo was applied stays dirty with what came after the cut.
+        let version = if pending { Version::NEVER } else { header.latch.version() };
+        header.latch.release_shared();
+        (self.options.clear_hints)(into);
+        let check = page::seal(into, pid, epoch);
+        Some(Copied { frame: index, pid, epoch, version, check })
+    }
+
+    /// Ends the write of one page: `f` gets the header while the latch is held shared and tells what
+    /// to do; then the frame is free for other writes.
+    fn end_writing(&self, c: &Copied, f: impl FnOnce(bool)) {
+        let header = self.pool.frame(c.frame);
+        header.latch.shared();
+        let page = header.page.load(Ordering::Acquire);
+        f(page == c.pid.0 && header.latch.version() == c.version);
+        header.clear(WRITING);
+        header.latch.release_shared();
+        if page == NO_PAGE {
+            // Freed during the write; whoever freed it left the frame to us.
+            self.free_frames.lock().push(c.frame);
+        }
+    }
+
+    /// The current content was written: the page is clean if nobody has changed it meanwhile.
+    fn register_clean(&self, c: &Copied, slot: u64) -> bool {
+        let mut registered = false;
+        self.end_writing(c, |unchanged| {
+            let header = self.pool.frame(c.frame);
+            let mut map = self.map.lock();
+            if unchanged {
+                let newest = Place::from_bits(header.place.load(Ordering::Acquire));
+                match map.register(c.pid, newest, slot, c.check, u64::from(c.epoch)) {
+                    Registered::Newest(place) => {
+                        header.place.store(place.bits(), Ordering::Release);
+                        header.dirty.store(0, Ordering::Relaxed);
+                        self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+                        registered = true;
+                    }
+                    Registered::Late => {}
+                    Registered::Refused => map.release(slot),
+                }
+            } else {
+                map.release(slot);
+                self.counters.discarded_writes.fetch_add(1, Ordering::Relaxed);
+            }
+            self.note_slots(&map);
+        });
+        registered
+    }
+
+    /// The content at the cut was written: that is registered whatever happened to the page since.
+    fn register_cut(&self, c: &Copied, slot: u64) -> bool {
+        let mut done = false;
+        self.end_writing(c, |unchanged| {
+            let mut map = self.map.lock();
+            let newest = self.place(c.pid);
+            match map.register(c.pid, newest, slot, c.check, u64::from(c.epoch)) {
+                Registered::Newest(place) => {
+                    self.retag(c.pid, newest, place);
+                    if unchanged {
+                        let header = self.pool.frame(c.frame);
+                        header.dirty.store(0, Ordering::Relaxed);
+                        self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    done = true;
+                }
+                Registered::Late => done = true,
+                Registered::Refused => map.release(slot),
+            }
+            self.note_slots(&map);
+        });
+        done
+    }
+
+    /// Writes one page that exists only as a copy (it was freed after the cut).
+    pub(crate) fn write_copy(&self, pid: PageId, copy: &[u8], epoch: u32) -> Result<()> {
+        let mut buffer = self.write_buffers.take();
+        let page_bytes = self.page_bytes();
+        let result = self.allocate_slots(1).and_then(|run| {
+            let into = &mut buffer[..page_bytes];
+            into.copy_from_slice(copy);
+            (self.options.clear_hints)(into);
+            let check = page::seal(into, pid, epoch);
+            self.counters.page_writes.fetch_add(1, Ordering::Relaxed);
+            self.counters.checkpoint_page_writes.fetch_add(1, Ordering::Relaxed);
+            let offset = DATA_START + run.first * page_bytes as u64;
+            let written = self.data.write_at(into, offset);
+            if let Err(e) = written {
+                return Err(self.poison(&Error::io("writing", DATA_FILE, e)));
+            }
+            let mut map = self.map.lock();
+            let newest = self.place(pid);
+            match map.register(pid, newest, run.first, check, u64::from(epoch)) {
+                Registered::Newest(place) => {
+                    self.retag(pid, newest, place);
+                }
+                Registered::Late => {}
+                Registered::Refused => map.release(run.first),
+            }
+            self.note_slots(&map);
+            Ok(())
+        });
+        self.write_buffers.give(buffer);
+        result
+    }
+}
