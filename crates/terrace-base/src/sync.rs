@@ -34,8 +34,50 @@ mod imp {
     /// shuttle's mutex with parking_lot's manners.
     #[derive(Default)]
     pub struct Mutex<T>(shuttle::sync::Mutex<T>);
-    /// Guard of [`Mutex`].
-    pub type MutexGuard<'a, T> = shuttle::sync::MutexGuard<'a, T>;
+    /// Guard of [`Mutex`]; empty only while [`Condvar::wait`] has it.
+    pub struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
+
+    impl<T> std::ops::Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("a guard outside of a wait")
+        }
+    }
+
+    impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("a guard outside of a wait")
+        }
+    }
+
+    /// shuttle's condition variable with parking_lot's manners.
+    #[derive(Default)]
+    pub struct Condvar(shuttle::sync::Condvar);
+
+    impl Condvar {
+        /// A new condition variable.
+        pub fn new() -> Self {
+            Condvar(shuttle::sync::Condvar::new())
+        }
+
+        /// Lets go of the mutex, waits to be woken, takes it again.
+        pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            if let Some(inner) = guard.0.take() {
+                guard.0 = Some(self.0.wait(inner).unwrap_or_else(|e| e.into_inner()));
+            }
+        }
+
+        /// Wakes one that waits.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        /// Wakes all that wait.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
 
     impl<T> Mutex<T> {
         /// A new mutex.
@@ -45,12 +87,12 @@ mod imp {
 
         /// Takes it, waiting.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(|e| e.into_inner())
+            MutexGuard(Some(self.0.lock().unwrap_or_else(|e| e.into_inner())))
         }
 
         /// Takes it if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
+            self.0.try_lock().ok().map(|g| MutexGuard(Some(g)))
         }
     }
 }

@@ -71,7 +71,11 @@ fn names_are_durable_only_after_the_directory_is_synced() {
         }
         (0..100).map(|seed| disk.crash(seed).names()).collect()
     };
-    assert_eq!(outcomes(false).len(), 4, "both changes of name are independent");
+    assert_eq!(
+        outcomes(false).len(),
+        4,
+        "both changes of name are independent"
+    );
     assert_eq!(outcomes(true), [vec!["new".to_owned()]].into());
 }
 

@@ -1,3 +1,42 @@
-//! The log: logical, redo-only, segmented; group commit and the tail rule.
+//! The log: logical, redo-only, segmented; group commit, the tail rule, replay.
+//!
+//! The payload of a record is opaque here. What holds at every moment:
+//!
+//! - Sequence numbers are the commit order; what survives a crash is a prefix of it, which holds
+//!   every record whose `Sync` commit returned, and, if only the process died, every record whose
+//!   `Buffered` commit returned.
+//! - A byte that a sync has covered is never written again with another value, and no block that
+//!   is written later shares its sector (`docs/format-log.md` names the one exception, a full disk).
+//! - Space is reserved before a record is appended, so that appending can neither fail nor wait.
+//! - After a write or sync that failed nothing more is written.
 
 #![forbid(unsafe_code)]
+
+mod append;
+mod commit;
+mod fault;
+mod layout;
+mod log;
+mod lsn;
+mod options;
+mod reader;
+mod recover;
+mod reserve;
+mod segment;
+mod staging;
+mod state;
+mod stats;
+mod tail;
+
+#[cfg(test)]
+mod tests;
+
+pub use append::Appended;
+pub use commit::Durability;
+pub use layout::{DecodedBlock, DecodedSegment, decode_segment};
+pub use log::Log;
+pub use lsn::{Lsn, Position};
+pub use options::{LogOptions, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
+pub use recover::RecoveryReport;
+pub use reserve::Reservation;
+pub use stats::LogStats;

@@ -1,0 +1,101 @@
+//! Appending: a copy into the buffer under the mutex, which neither fails nor waits.
+
+use terrace_base::{Error, Result};
+
+use crate::log::Log;
+use crate::lsn::Lsn;
+use crate::options::RECORD_OVERHEAD_BYTES;
+use crate::reserve::Reservation;
+use crate::state::State;
+
+/// A record that is in the buffer; hand it to [`Log::commit`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a record is acknowledged only by a commit"]
+pub struct Appended {
+    /// Its place in the commit order.
+    pub sequence: u64,
+    /// Where it ends in the log.
+    pub end: Lsn,
+}
+
+impl Log {
+    /// Appends a record, the concatenation of `parts`, using up space of the reservation. The
+    /// sequence number is its place in the commit order.
+    ///
+    /// Neither fails nor waits. (If the log is poisoned the record goes nowhere, and its commit
+    /// says so; the same if the reservation does not cover it.) The exception is a record that is
+    /// too long for the buffer, [`Reservation::is_streamed`]: it is written here, while this call
+    /// holds the whole log.
+    pub fn append(&self, reservation: &mut Reservation<'_>, parts: &[&[u8]]) -> Appended {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        let mut state = self.state.lock();
+        let covered = reservation.consume(&mut state, len);
+        let sequence = state.sequence;
+        state.sequence += 1;
+        let mut end = NOWHERE;
+        if state.poisoned.is_none() {
+            let result = if !covered {
+                Err(Error::invalid(format!(
+                    "a record of {len} bytes was appended to the log with a smaller reservation"
+                )))
+            } else if reservation.is_streamed() {
+                while state.writing {
+                    self.written.wait(&mut state);
+                }
+                self.stream(&mut state, parts)
+            } else {
+                state.put(parts, self.options.half(), |_| {
+                    Err(Error::invalid(
+                        "the log buffer is too small for what was reserved",
+                    ))
+                })
+            };
+            match result {
+                Ok(()) => {
+                    state.stats.records += 1;
+                    state.stats.record_bytes += len as u64;
+                    end = state.tail;
+                }
+                Err(e) => {
+                    state.poison(&e);
+                    self.wake_all();
+                }
+            }
+        }
+        if state.buffer_waiters > 0 {
+            self.written.notify_all();
+        }
+        Appended { sequence, end }
+    }
+
+    /// Writes a long record through the buffer, which is empty afterwards.
+    fn stream(&self, state: &mut State, parts: &[&[u8]]) -> Result<()> {
+        state.put(parts, self.options.half(), |state| {
+            self.write_holding(state)
+        })?;
+        self.write_holding(state)
+    }
+
+    /// Writes what is staged without letting go of the mutex.
+    fn write_holding(&self, state: &mut State) -> Result<()> {
+        let stamp = state.marks.stamp();
+        if let Some(mut batch) = state.take(&self.options, false) {
+            let end = state.tail;
+            let result = batch.write(&self.options, stamp);
+            batch.clear();
+            state.other = Some(batch);
+            state.stats.writes += result?;
+            state.marks.wrote(end);
+            self.publish_written(end);
+        }
+        Ok(())
+    }
+}
+
+/// The end of a record that was not appended: no commit ever reaches it.
+const NOWHERE: Lsn = Lsn::from_raw(u64::MAX);
+
+/// What a record of `len` bytes takes of a reservation.
+pub(crate) fn record_space(len: usize) -> u64 {
+    len as u64 + RECORD_OVERHEAD_BYTES as u64
+}

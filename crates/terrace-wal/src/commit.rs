@@ -1,0 +1,195 @@
+//! Group commit: one leader writes, or writes and syncs, for all that wait.
+
+use std::sync::atomic::Ordering;
+
+use terrace_base::sync::MutexGuard;
+use terrace_base::{Error, Result};
+
+use crate::append::Appended;
+use crate::fault::Fault;
+use crate::log::Log;
+use crate::lsn::Lsn;
+use crate::state::State;
+
+/// When a commit returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// Once the record is on the device: it survives a power cut.
+    Sync,
+    /// Once the record is with the operating system: it survives a crash of the process. A power
+    /// cut may take the last moments, always a suffix of the commit order.
+    Buffered,
+}
+
+impl Log {
+    /// Waits until the record, and with it every one before it, is as durable as asked.
+    ///
+    /// If a write or sync has failed the record may or may not be there after the next opening,
+    /// and this returns [`Error::Poisoned`].
+    pub fn commit(&self, appended: Appended, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Buffered => self.write_to(appended.end),
+            Durability::Sync => self.sync_to(appended.end),
+        }
+    }
+
+    /// Hands everything that was appended to the operating system.
+    pub fn flush(&self) -> Result<()> {
+        let end = self.state.lock().tail;
+        self.write_to(end)
+    }
+
+    /// Makes everything that was appended durable.
+    pub fn sync(&self) -> Result<()> {
+        let end = self.state.lock().tail;
+        self.sync_to(end)
+    }
+
+    pub(crate) fn write_to(&self, end: Lsn) -> Result<()> {
+        // Another thread's write may have taken it along already.
+        if self.written_to.load(Ordering::Acquire) >= end.raw() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        loop {
+            if state.marks.written_to() >= end {
+                return Ok(());
+            }
+            if let Some(error) = state.poison_error() {
+                return Err(error);
+            }
+            if state.writing {
+                self.written.wait(&mut state);
+            } else {
+                state = self.write_out(state, false);
+            }
+        }
+    }
+
+    /// Writes what is staged, as the leader: no one else may be writing. On failure the log is
+    /// poisoned.
+    pub(crate) fn write_out<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        before_sync: bool,
+    ) -> MutexGuard<'a, State> {
+        debug_assert!(!state.writing);
+        let stamp = if self.options.planted(Fault::StampWritten) {
+            state.marks.written_to()
+        } else {
+            state.marks.stamp()
+        };
+        let Some(mut batch) = state.take(&self.options, before_sync) else {
+            return state;
+        };
+        let end = state.tail;
+        state.writing = true;
+        drop(state);
+        let result = batch.write(&self.options, stamp);
+        batch.clear();
+        let mut state = self.state.lock();
+        state.other = Some(batch);
+        state.writing = false;
+        match result {
+            Ok(writes) => {
+                state.stats.writes += writes;
+                state.marks.wrote(end);
+                self.publish_written(end);
+            }
+            Err(e) => {
+                state.poison(&e);
+                self.synced.notify_all();
+                self.prepared.notify_all();
+            }
+        }
+        self.written.notify_all();
+        state
+    }
+
+    pub(crate) fn sync_to(&self, end: Lsn) -> Result<()> {
+        let mut state = self.state.lock();
+        state.sync_waiters += 1;
+        let result = loop {
+            if state.marks.synced_to() >= end {
+                break Ok(());
+            }
+            if let Some(error) = state.poison_error() {
+                break Err(error);
+            }
+            if state.syncing {
+                self.synced.wait(&mut state);
+                continue;
+            }
+            state.syncing = true;
+            state = self.lead_sync(state);
+            state.syncing = false;
+            self.synced.notify_all();
+        };
+        state.sync_waiters -= 1;
+        result
+    }
+
+    /// Writes and syncs everything that is staged, for all that wait.
+    fn lead_sync<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        while state.writing {
+            self.written.wait(&mut state);
+        }
+        if state.poisoned.is_some() {
+            return state;
+        }
+        state = self.write_out(state, true);
+        if state.poisoned.is_some() {
+            return state;
+        }
+        let target = state.marks.written_to();
+        let mut segments: Vec<_> = state
+            .dirty
+            .iter()
+            .filter(|s| s.number <= target.segment())
+            .cloned()
+            .collect();
+        if self.options.planted(Fault::NewestSegmentOnly) {
+            segments.drain(..segments.len().saturating_sub(1));
+        }
+        if self.options.planted(Fault::AcknowledgeUnsynced) {
+            segments.clear();
+        }
+        let group = state.sync_waiters;
+        drop(state);
+        // In order: a segment is durable before its successor.
+        let result = segments.iter().try_for_each(|segment| {
+            let mut synced = segment.file.sync();
+            if synced.is_err() && self.options.planted(Fault::RetrySync) {
+                synced = segment.file.sync();
+            }
+            synced.map_err(|e| Error::io("syncing", &segment.name, e))
+        });
+        let mut state = self.state.lock();
+        match result {
+            Ok(()) => {
+                state.marks.synced(target);
+                state.dirty.retain(|s| s.number >= target.segment());
+                state.stats.syncs += 1;
+                state.stats.sync_commits += group;
+                state.stats.largest_group = state.stats.largest_group.max(group);
+            }
+            // Never tried again: the operating system may have dropped what it could not write,
+            // and would answer "done" the second time.
+            Err(e) => {
+                state.poison(&e);
+                self.wake_all();
+            }
+        }
+        state
+    }
+
+    pub(crate) fn publish_written(&self, end: Lsn) {
+        self.written_to.store(end.raw(), Ordering::Release);
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.written.notify_all();
+        self.synced.notify_all();
+        self.prepared.notify_all();
+    }
+}

@@ -1,0 +1,41 @@
+//! Mistakes that tests plant, to see that they are caught. None of them exists in a real build:
+//! [`crate::LogOptions::planted`] is `false` there.
+
+/// A planted mistake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(dead_code)]
+pub(crate) enum Fault {
+    /// None: the code as it is.
+    #[default]
+    None,
+    /// Recovery takes any valid block behind a gap for proof of damage.
+    AnyLaterBlockIsDamage,
+    /// Recovery never takes a gap for damage.
+    NoBlockProvesDamage,
+    /// Recovery scans the first segment from its start instead of from the cut.
+    ScanFromSegmentStart,
+    /// Checksums do not depend on the segment's incarnation.
+    NoSalt,
+    /// Blocks claim to be synced up to what is only written.
+    StampWritten,
+    /// Recovery does not seal the tail.
+    NoSeal,
+    /// Recovery seals the tail before the segments behind it are durably gone.
+    SealBeforeDelete,
+    /// Recovery does not sync the segments that it replayed.
+    NoChainSync,
+    /// A sync commit is acknowledged once written.
+    AcknowledgeUnsynced,
+    /// Only the newest segment is synced for a commit.
+    NewestSegmentOnly,
+    /// The directory is not synced after a segment was made.
+    NoDirectorySync,
+    /// A failed sync is tried again instead of poisoning.
+    RetrySync,
+    /// A cut may be moved by the padding of a later sync.
+    MovePinnedCut,
+    /// The durable generation is not noted in the running segment.
+    NoGenerationNote,
+    /// Segments are deleted before the generation is noted.
+    DeleteBeforeNote,
+}

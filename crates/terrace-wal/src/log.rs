@@ -1,0 +1,208 @@
+//! The log as a whole: making one, the cut, what a checkpoint allows to delete, its statistics.
+
+use std::sync::Arc;
+
+use terrace_base::disk::Disk;
+use terrace_base::sync::atomic::AtomicU64;
+use terrace_base::sync::{Condvar, Mutex};
+use terrace_base::{Error, Result};
+
+use crate::fault::Fault;
+use crate::layout::HEADER_BYTES;
+use crate::lsn::{Lsn, Position};
+use crate::options::LogOptions;
+use crate::segment::{self, PrepareError, Segment, file_name};
+use crate::state::State;
+use crate::stats::LogStats;
+
+/// A log of opaque records in segment files.
+///
+/// The way of a record: [`Log::reserve`] (may wait, may fail), [`Log::append`] (neither),
+/// [`Log::commit`] (waits for the disk).
+pub struct Log {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) options: LogOptions,
+    pub(crate) state: Mutex<State>,
+    /// Signals: a write has ended, or room was given back; a sync has ended; a segment was made.
+    pub(crate) written: Condvar,
+    pub(crate) synced: Condvar,
+    pub(crate) prepared: Condvar,
+    /// How far the log is written; follows the watermark under the mutex.
+    pub(crate) written_to: AtomicU64,
+}
+
+impl Log {
+    /// Makes a new log; `generation` is the newest durable checkpoint. Refused where there are
+    /// segments already.
+    pub fn create(disk: Arc<dyn Disk>, options: LogOptions, generation: u64) -> Result<Log> {
+        options.check()?;
+        if let Some(&number) = segment::list(&*disk, &options)?.first() {
+            return Err(Error::invalid(format!(
+                "there is a log already ({}); open it, or choose an empty directory",
+                file_name(&options.prefix, number)
+            )));
+        }
+        let first =
+            Segment::prepare(&*disk, &options, FIRST_SEGMENT, generation).map_err(|e| match e {
+                PrepareError::Refused(e) | PrepareError::Fatal(e) => e,
+            })?;
+        let tail = Lsn::new(first.number, HEADER_BYTES as u32);
+        let state = State::new(&options, Arc::new(first), false, tail, FIRST_SEQUENCE);
+        Ok(Log::with_state(disk, options, state))
+    }
+
+    pub(crate) fn with_state(disk: Arc<dyn Disk>, options: LogOptions, state: State) -> Log {
+        Log {
+            disk,
+            options,
+            written_to: AtomicU64::new(state.marks.written_to().raw()),
+            state: Mutex::new(state),
+            written: Condvar::new(),
+            synced: Condvar::new(),
+            prepared: Condvar::new(),
+        }
+    }
+
+    /// The cut: every record appended so far lies before it, every later one behind it. To be
+    /// called with no operation in flight. Does no input or output.
+    pub fn position(&self) -> Position {
+        self.state.lock().cut(&self.options)
+    }
+
+    /// The superblock of checkpoint `generation`, whose cut is `from`, is durable. Notes that
+    /// durably, so that no older superblock can be opened with this log any more, and deletes the
+    /// segments before the cut.
+    ///
+    /// To be called before anything is reused that only older checkpoints need. Needs no space.
+    pub fn checkpointed(&self, from: Position, generation: u64) -> Result<()> {
+        let (current, outdated) = {
+            let mut state = self.state.lock();
+            if let Some(error) = state.poison_error() {
+                return Err(error);
+            }
+            state.generation = state.generation.max(generation);
+            let outdated: Vec<u32> = state
+                .older
+                .keys()
+                .copied()
+                .filter(|&n| (n as u64) < from.segment)
+                .collect();
+            (state.current.clone(), outdated)
+        };
+        if self.options.planted(Fault::DeleteBeforeNote) {
+            self.delete_segments(&outdated)?;
+        }
+        if !self.options.planted(Fault::NoGenerationNote) {
+            current.note(generation).map_err(|e| self.fail(e))?;
+        }
+        self.delete_segments(&outdated)
+    }
+
+    fn delete_segments(&self, numbers: &[u32]) -> Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        for &number in numbers {
+            let name = file_name(&self.options.prefix, number);
+            match self.disk.delete(&name) {
+                Ok(()) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(Error::io("deleting", name, e)),
+            }
+            let mut state = self.state.lock();
+            state.older.remove(&number);
+            state.dirty.retain(|s| s.number != number);
+            state.stats.segments_deleted += 1;
+        }
+        // A failed sync of the directory may also have dropped the name of a new segment.
+        self.disk
+            .sync_directory()
+            .map_err(|e| self.fail(Error::io("syncing", "the directory", e)))
+    }
+
+    /// Poisons the log; the error that callers get from now on.
+    fn fail(&self, error: Error) -> Error {
+        let mut state = self.state.lock();
+        state.poison(&error);
+        self.wake_all();
+        state.poison_error().unwrap_or(error)
+    }
+
+    /// Stops the log for good, because of a failure elsewhere after which nothing more may be
+    /// written.
+    pub fn poison(&self, cause: &str) {
+        let mut state = self.state.lock();
+        state.poisoned.get_or_insert_with(|| cause.to_owned());
+        self.wake_all();
+    }
+
+    /// The failure that stopped the log, if there was one.
+    pub fn poisoned(&self) -> Option<Error> {
+        self.state.lock().poison_error()
+    }
+
+    /// Bytes of log from `position` to the tail: what recovery from there would read.
+    pub fn bytes_since(&self, position: Position) -> u64 {
+        let state = self.state.lock();
+        let tail = state.tail;
+        if position.segment >= tail.segment() as u64 {
+            return (tail.offset() as u64).saturating_sub(position.offset);
+        }
+        let older = state
+            .older
+            .range(position.segment.min(u32::MAX as u64) as u32..);
+        let before: u64 = older
+            .map(|(&number, &end)| {
+                let from = if number as u64 == position.segment {
+                    position.offset
+                } else {
+                    HEADER_BYTES
+                };
+                end.saturating_sub(from)
+            })
+            .sum();
+        before + (tail.offset() as u64).saturating_sub(HEADER_BYTES)
+    }
+
+    /// Bytes of the segment files that are there.
+    pub fn disk_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        (state.older.len() + state.spares.len() + 1) as u64 * self.options.segment_bytes
+    }
+
+    /// Memory that the log keeps for itself.
+    pub fn memory_bytes(&self) -> usize {
+        self.options.half() * 2
+    }
+
+    /// What the log has done since it was opened.
+    pub fn stats(&self) -> LogStats {
+        self.state.lock().stats
+    }
+
+    /// Makes everything durable and takes no further records.
+    pub fn close(&self) -> Result<()> {
+        let end = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            state.tail
+        };
+        self.sync_to(end)
+    }
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("Log")
+            .field("tail", &state.tail)
+            .field("sequence", &state.sequence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Number of the first segment: an address of 0 is none.
+const FIRST_SEGMENT: u32 = 1;
+
+/// Sequence number of the first record.
+const FIRST_SEQUENCE: u64 = 1;

@@ -1,0 +1,111 @@
+//! What can be chosen about a log, and its limits with their reasons.
+
+use terrace_base::{Error, Result};
+
+use crate::fault::Fault;
+use crate::layout::{HEADER_BYTES, SECTOR};
+
+/// Longest record, in bytes: one value of the largest size with room for the batch around it. A
+/// record is put together in memory at replay, so it cannot be without bound.
+pub const MAX_RECORD_BYTES: usize = (1 << 30) + (64 << 20);
+
+/// What a record costs at most beside its own bytes, for [`crate::Log::reserve`] of several
+/// records at once: the header of a block it begins, its length, and the same again where it is
+/// split at the end of a segment.
+pub const RECORD_OVERHEAD_BYTES: usize = 128;
+
+/// Smallest segment: the header and some blocks; smaller ones are all padding.
+pub const MIN_SEGMENT_BYTES: u64 = 16 << 10;
+
+/// Largest segment: an offset must fit 32 bits with room to spare.
+pub const MAX_SEGMENT_BYTES: u64 = 1 << 30;
+
+/// Smallest buffer: two halves that each hold some records.
+pub const MIN_BUFFER_BYTES: usize = 8 << 10;
+
+/// Choices for a log.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Length of a segment file in bytes, a multiple of 4096. Applies to new segments.
+    pub segment_bytes: u64,
+    /// Memory for records on their way to the file, part of the memory budget.
+    pub buffer_bytes: usize,
+    /// What the names of segment files begin with.
+    pub prefix: String,
+    /// Fixes the incarnations of segments, so that two runs write the same bytes. For tests: in
+    /// one directory every opening must get another seed.
+    pub seed: Option<u64>,
+    #[cfg(test)]
+    pub(crate) fault: Fault,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions {
+            segment_bytes: 64 << 20,
+            buffer_bytes: 1 << 20,
+            prefix: "log-".to_owned(),
+            seed: None,
+            #[cfg(test)]
+            fault: Fault::None,
+        }
+    }
+}
+
+impl LogOptions {
+    /// Refuses what no log can be run with.
+    pub(crate) fn check(&self) -> Result<()> {
+        let bytes = self.segment_bytes;
+        if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&bytes) || !bytes.is_multiple_of(4096)
+        {
+            return Err(Error::invalid(format!(
+                "a log segment of {bytes} bytes is not possible; choose a multiple of 4096 from {MIN_SEGMENT_BYTES} to {MAX_SEGMENT_BYTES}"
+            )));
+        }
+        if self.buffer_bytes < MIN_BUFFER_BYTES {
+            return Err(Error::MemoryTooSmall {
+                what: "the log buffer".to_owned(),
+                given: self.buffer_bytes as u64,
+                needed: MIN_BUFFER_BYTES as u64,
+            });
+        }
+        Ok(())
+    }
+
+    /// Bytes of one of the two halves of the buffer.
+    pub(crate) fn half(&self) -> usize {
+        self.buffer_bytes / 2
+    }
+
+    /// Bytes that records and block headers can count on in one segment.
+    pub(crate) fn usable(&self) -> u64 {
+        usable(self.segment_bytes)
+    }
+
+    /// Whether a test has planted this fault.
+    #[inline]
+    pub(crate) fn planted(&self, fault: Fault) -> bool {
+        #[cfg(test)]
+        return self.fault == fault;
+        #[cfg(not(test))]
+        {
+            let _ = fault;
+            false
+        }
+    }
+}
+
+/// Space at a segment's end that no record takes: the sector of the seal, and what the last sync
+/// and the mark of the last block need (an empty block, its padding, another empty block).
+pub(crate) const SEGMENT_SLACK: u64 = 3 * SECTOR;
+
+/// Offset that no record of a segment of this length passes.
+pub(crate) fn data_limit(segment_bytes: u64) -> u64 {
+    segment_bytes.saturating_sub(SEGMENT_SLACK)
+}
+
+/// What is left of a segment once every loss at its two ends is taken off: a split leaves less
+/// than [`RECORD_OVERHEAD_BYTES`] unused.
+pub(crate) fn usable(segment_bytes: u64) -> u64 {
+    data_limit(segment_bytes) - HEADER_BYTES - RECORD_OVERHEAD_BYTES as u64
+}

@@ -1,0 +1,200 @@
+//! Reserving: space in the segment and in the buffer, had before a record is appended.
+
+use std::sync::Arc;
+
+use terrace_base::{Error, Result};
+
+use crate::append::record_space;
+use crate::layout::{BLOCK_HEADER, MAX_BLOCK_PAYLOAD};
+use crate::log::Log;
+use crate::lsn::Lsn;
+use crate::options::{LogOptions, MAX_RECORD_BYTES};
+use crate::segment::{PrepareError, Segment};
+use crate::state::State;
+
+/// Space for records, held until it is used up or dropped.
+#[must_use = "space is held only as long as the reservation lives"]
+pub struct Reservation<'a> {
+    log: &'a Log,
+    /// Segment bytes left of it.
+    space: u64,
+    /// Buffer bytes left of it; none if the record is streamed.
+    buffer: usize,
+    streamed: bool,
+}
+
+impl Reservation<'_> {
+    /// Whether the records are written while they are appended, because they are too long for the
+    /// buffer. Appending then takes as long as writing does and holds the whole log.
+    pub fn is_streamed(&self) -> bool {
+        self.streamed
+    }
+
+    /// Takes the space of one record; `false` if there is too little.
+    pub(crate) fn consume(&mut self, state: &mut State, len: usize) -> bool {
+        let wanted = record_space(len);
+        let covered = wanted <= self.space;
+        // What the block headers of a streamed record take is given back with the rest.
+        let space = if self.streamed {
+            self.space
+        } else {
+            wanted.min(self.space)
+        };
+        self.give_back(state, space);
+        covered
+    }
+
+    fn give_back(&mut self, state: &mut State, space: u64) {
+        state.reserved -= space;
+        self.space -= space;
+        let buffer = self.buffer.min(space as usize);
+        state.reserved_buffer -= buffer;
+        self.buffer -= buffer;
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if self.space > 0 {
+            let mut state = self.log.state.lock();
+            let space = self.space;
+            self.give_back(&mut state, space);
+            if state.buffer_waiters > 0 {
+                self.log.written.notify_all();
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Reservation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reservation")
+            .field("space", &self.space)
+            .field("streamed", &self.streamed)
+            .finish()
+    }
+}
+
+/// Longest record that goes through the buffer: it must leave room for others, be split at most
+/// once, and leave room in the segment.
+fn longest_buffered(options: &LogOptions) -> u64 {
+    (options.half() as u64 / 2)
+        .min(options.usable() / 2)
+        .min(MAX_BLOCK_PAYLOAD as u64 / 2)
+}
+
+/// Space that ordinary reservations leave for those that must go through on a full disk.
+fn margin(options: &LogOptions) -> u64 {
+    options.usable() / 4
+}
+
+impl Log {
+    /// Space for records of `bytes` bytes together; for more than one record add
+    /// [`crate::RECORD_OVERHEAD_BYTES`] for each further one.
+    ///
+    /// To be called at the door, holding nothing: it may wait for the disk, and answers
+    /// [`Error::DiskFull`] if there is no space for a further segment. A reservation for a single
+    /// record longer than a quarter of the buffer is for exactly that record.
+    pub fn reserve(&self, bytes: usize) -> Result<Reservation<'_>> {
+        self.reserve_leaving(bytes, margin(&self.options))
+    }
+
+    /// As [`Log::reserve`], but may take the last quarter of a segment that ordinary reservations
+    /// leave: for deletes, and whatever else frees space on a full disk.
+    pub fn reserve_urgent(&self, bytes: usize) -> Result<Reservation<'_>> {
+        self.reserve_leaving(bytes, 0)
+    }
+
+    fn reserve_leaving(&self, bytes: usize, margin: u64) -> Result<Reservation<'_>> {
+        if bytes > MAX_RECORD_BYTES {
+            return Err(Error::invalid(format!(
+                "a log record of {bytes} bytes is longer than the limit of {MAX_RECORD_BYTES} bytes; write it in several batches"
+            )));
+        }
+        let streamed = record_space(bytes) > longest_buffered(&self.options);
+        let mut space = record_space(bytes);
+        if streamed {
+            let block = self.options.half().min(MAX_BLOCK_PAYLOAD) / 2;
+            // Every block has its header and a length; twice that, because ends are ragged.
+            space += (bytes / block + 1) as u64 * 4 * BLOCK_HEADER as u64;
+        }
+        let buffer = if streamed { 0 } else { space as usize };
+        let mut state = self.state.lock();
+        loop {
+            if let Some(error) = state.poison_error() {
+                return Err(error);
+            }
+            if state.closed {
+                return Err(Error::invalid("the log is closed"));
+            }
+            if state.room(&self.options) < state.reserved + space + margin {
+                if state.preparing {
+                    self.prepared.wait(&mut state);
+                    continue;
+                }
+                state.preparing = true;
+                let number = state.spares.back().unwrap_or(&state.current).number;
+                let generation = state.generation;
+                // Segments that are full are synced now and then, so that a lot of buffered
+                // commits does not leave the whole log without a proof of what is durable.
+                let full = state.dirty.len() > 1;
+                let from = Lsn::new(state.current.number, 0);
+                drop(state);
+                let made = self.make_segment(number, generation);
+                state = self.state.lock();
+                state.preparing = false;
+                self.prepared.notify_all();
+                match made {
+                    Ok(segment) => {
+                        state.stats.segments_created += 1;
+                        state.spares.push_back(Arc::new(segment));
+                    }
+                    Err(PrepareError::Refused(e)) => return Err(e),
+                    Err(PrepareError::Fatal(e)) => {
+                        state.poison(&e);
+                        self.wake_all();
+                    }
+                }
+                if full {
+                    drop(state);
+                    self.sync_to(from)?;
+                    state = self.state.lock();
+                }
+                continue;
+            }
+            if buffer > 0
+                && state.staging.len() + state.reserved_buffer + buffer > self.options.half()
+            {
+                if !state.writing && !state.staging.is_empty() {
+                    state = self.write_out(state, false);
+                } else {
+                    state.buffer_waiters += 1;
+                    self.written.wait(&mut state);
+                    state.buffer_waiters -= 1;
+                }
+                continue;
+            }
+            state.reserved += space;
+            state.reserved_buffer += buffer;
+            return Ok(Reservation {
+                log: self,
+                space,
+                buffer,
+                streamed,
+            });
+        }
+    }
+
+    fn make_segment(
+        &self,
+        after: u32,
+        generation: u64,
+    ) -> std::result::Result<Segment, PrepareError> {
+        let number = after.checked_add(1).ok_or_else(|| {
+            PrepareError::Refused(Error::invalid(
+                "the log has used up its segment numbers; dump the database into a new one",
+            ))
+        })?;
+        Segment::prepare(&*self.disk, &self.options, number, generation)
+    }
+}

@@ -1,0 +1,176 @@
+//! Segment files: making one durable before its first use, finding those that are there.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use terrace_base::checksum::mix;
+use terrace_base::disk::{Disk, DiskFile};
+use terrace_base::{Error, Result};
+
+use crate::fault::Fault;
+use crate::layout::{HEADER_BYTES, NOTE_SLOTS, SegmentHeader, encode_note, newest_note};
+use crate::options::LogOptions;
+
+/// An open segment file.
+pub(crate) struct Segment {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) incarnation: u64,
+    /// Newest generation that the file names.
+    pub(crate) generation: u64,
+    pub(crate) bytes: u64,
+    /// Index of the note slot to write next.
+    next_note: AtomicUsize,
+}
+
+/// Why a segment could not be made.
+pub(crate) enum PrepareError {
+    /// Nothing was changed that matters; may be tried again.
+    Refused(Error),
+    /// It is unknown what is durable.
+    Fatal(Error),
+}
+
+impl Segment {
+    /// Makes segment `number` and makes it durable: its space, its header, its name. Only then may
+    /// a block go there, so that a header that is missing later is damage and not a crash.
+    pub(crate) fn prepare(
+        disk: &dyn Disk,
+        options: &LogOptions,
+        number: u32,
+        generation: u64,
+    ) -> std::result::Result<Segment, PrepareError> {
+        let name = file_name(&options.prefix, number);
+        let refused = |op, e| {
+            // What was begun only takes space.
+            let _ = disk.delete(&name);
+            PrepareError::Refused(Error::io(op, &name, e))
+        };
+        let fatal = |op, file: &str, e| PrepareError::Fatal(Error::io(op, file, e));
+        let file = disk
+            .create_buffered(&name)
+            .map_err(|e| refused("creating", e))?;
+        file.allocate(0, options.segment_bytes)
+            .map_err(|e| refused("reserving space for", e))?;
+        let header = SegmentHeader {
+            number,
+            incarnation: incarnation(options, number),
+            generation,
+            segment_bytes: options.segment_bytes,
+        };
+        file.write_at(&header.page(), 0)
+            .map_err(|e| match Error::io("writing", &name, e) {
+                full if full.is_disk_full() => {
+                    let _ = disk.delete(&name);
+                    PrepareError::Refused(full)
+                }
+                other => PrepareError::Fatal(other),
+            })?;
+        file.sync().map_err(|e| fatal("syncing", &name, e))?;
+        if !options.planted(Fault::NoDirectorySync) {
+            disk.sync_directory()
+                .map_err(|e| fatal("syncing", "the directory", e))?;
+        }
+        Ok(Segment {
+            number,
+            name,
+            file,
+            incarnation: header.incarnation,
+            generation,
+            bytes: options.segment_bytes,
+            next_note: AtomicUsize::new(0),
+        })
+    }
+
+    /// Opens segment `number`, which must be there; `None` if its header is not valid.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        options: &LogOptions,
+        number: u32,
+    ) -> Result<Option<Segment>> {
+        let name = file_name(&options.prefix, number);
+        let file = disk
+            .open_buffered(&name)
+            .map_err(|e| Error::io("opening", &name, e))?;
+        let length = file.len().map_err(|e| Error::io("examining", &name, e))?;
+        let mut page = vec![0; HEADER_BYTES.min(length) as usize];
+        file.read_at(&mut page, 0)
+            .map_err(|e| Error::io("reading", &name, e))?;
+        let Some(header) = SegmentHeader::decode(&page).filter(|h| h.number == number) else {
+            return Ok(None);
+        };
+        let note = newest_note(&page, header.incarnation);
+        Ok(Some(Segment {
+            number,
+            name,
+            incarnation: header.incarnation,
+            generation: header
+                .generation
+                .max(note.map_or(0, |(generation, _)| generation)),
+            bytes: header.segment_bytes.min(length),
+            file,
+            next_note: AtomicUsize::new(note.map_or(0, |(_, slot)| 1 - slot)),
+        }))
+    }
+
+    /// Notes durably that `generation` is durable, in space that the segment has anyway.
+    pub(crate) fn note(&self, generation: u64) -> Result<()> {
+        let slot = self.next_note.fetch_xor(1, Ordering::Relaxed);
+        let at = NOTE_SLOTS[slot & 1];
+        let note = encode_note(self.incarnation, at, generation);
+        self.file
+            .write_at(&note, at)
+            .map_err(|e| Error::io("writing", &self.name, e))?;
+        self.file
+            .sync()
+            .map_err(|e| Error::io("syncing", &self.name, e))
+    }
+
+    /// What the checksums of its blocks are salted with.
+    pub(crate) fn salt(&self, options: &LogOptions) -> u64 {
+        if options.planted(Fault::NoSalt) {
+            0
+        } else {
+            self.incarnation
+        }
+    }
+}
+
+/// Name of a segment's file.
+pub(crate) fn file_name(prefix: &str, number: u32) -> String {
+    format!("{prefix}{number:08x}")
+}
+
+/// Numbers of the segment files in the directory, ascending.
+pub(crate) fn list(disk: &dyn Disk, options: &LogOptions) -> Result<Vec<u32>> {
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the directory", e))?;
+    let mut numbers: Vec<u32> = names
+        .iter()
+        .filter_map(|name| {
+            let digits = name.strip_prefix(options.prefix.as_str())?;
+            let number = u32::from_str_radix(digits, 16).ok()?;
+            (file_name(&options.prefix, number) == *name).then_some(number)
+        })
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A number that no earlier life of the file had.
+fn incarnation(options: &LogOptions, number: u32) -> u64 {
+    if let Some(seed) = options.seed {
+        return mix(seed, number as u64);
+    }
+    // The hasher's keys are random, from the operating system; the clock is a second source.
+    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+    hasher.write_u32(number);
+    let nanos = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos() as u64);
+    mix(hasher.finish(), nanos)
+}

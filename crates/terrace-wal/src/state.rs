@@ -1,0 +1,278 @@
+//! What the mutex of the log guards: the tail, the buffer, the watermarks, what is reserved.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use terrace_base::Error;
+
+use crate::fault::Fault;
+use crate::layout::{
+    BLOCK_HEADER, CONTINUES, HEADER_BYTES, LAST, MAX_BLOCK_PAYLOAD, MORE, SECTOR, SECTOR_END,
+};
+use crate::layout::{length_bytes, put_length};
+use crate::lsn::{Lsn, Position};
+use crate::options::{LogOptions, RECORD_OVERHEAD_BYTES, data_limit};
+use crate::segment::Segment;
+use crate::staging::Staging;
+use crate::stats::LogStats;
+use crate::tail::Watermarks;
+
+/// Fewest bytes of room worth splitting a record for.
+const MIN_PIECE: usize = 16;
+
+/// The state of a log.
+pub(crate) struct State {
+    pub(crate) staging: Staging,
+    /// The other half of the buffer; not here while a leader writes it.
+    pub(crate) other: Option<Staging>,
+    /// Where the next byte goes.
+    pub(crate) tail: Lsn,
+    pub(crate) current: Arc<Segment>,
+    /// Whether `current` takes no more blocks: recovery has sealed it.
+    pub(crate) sealed: bool,
+    /// Segments made ahead, in order.
+    pub(crate) spares: VecDeque<Arc<Segment>>,
+    /// Sequence number of the next record.
+    pub(crate) sequence: u64,
+    pub(crate) marks: Watermarks,
+    /// Segment bytes promised to reservations.
+    pub(crate) reserved: u64,
+    /// Buffer bytes promised to reservations.
+    pub(crate) reserved_buffer: usize,
+    /// Whether a leader is writing, syncing, or making a segment.
+    pub(crate) writing: bool,
+    pub(crate) syncing: bool,
+    pub(crate) preparing: bool,
+    /// Whether the tail has been given out as a cut, so that no padding may move it.
+    pub(crate) pinned: bool,
+    /// Threads that wait for room in the buffer.
+    pub(crate) buffer_waiters: usize,
+    /// Threads in a sync commit.
+    pub(crate) sync_waiters: u64,
+    /// Segments with blocks that may not be synced, in order.
+    pub(crate) dirty: Vec<Arc<Segment>>,
+    /// Segments before the current one that are still there, each with its end offset.
+    pub(crate) older: BTreeMap<u32, u64>,
+    /// Newest durable checkpoint generation.
+    pub(crate) generation: u64,
+    pub(crate) poisoned: Option<String>,
+    pub(crate) closed: bool,
+    pub(crate) stats: LogStats,
+}
+
+impl State {
+    /// A log that ends durably at `tail` in `current`.
+    pub(crate) fn new(
+        options: &LogOptions,
+        current: Arc<Segment>,
+        sealed: bool,
+        tail: Lsn,
+        sequence: u64,
+    ) -> State {
+        State {
+            staging: Staging::with_capacity(options.half()),
+            other: Some(Staging::with_capacity(options.half())),
+            tail,
+            generation: current.generation,
+            current,
+            sealed,
+            spares: VecDeque::new(),
+            sequence,
+            marks: Watermarks::new(tail),
+            reserved: 0,
+            reserved_buffer: 0,
+            writing: false,
+            syncing: false,
+            preparing: false,
+            pinned: false,
+            buffer_waiters: 0,
+            sync_waiters: 0,
+            dirty: Vec::new(),
+            older: BTreeMap::new(),
+            poisoned: None,
+            closed: false,
+            stats: LogStats::default(),
+        }
+    }
+
+    /// Bytes that can still be appended to the segments there are.
+    pub(crate) fn room(&self, options: &LogOptions) -> u64 {
+        let current = if self.sealed {
+            0
+        } else {
+            data_limit(self.current.bytes)
+                .saturating_sub(self.tail.offset() as u64)
+                .saturating_sub(RECORD_OVERHEAD_BYTES as u64)
+        };
+        current + self.spares.len() as u64 * options.usable()
+    }
+
+    /// Remembers the first failure.
+    pub(crate) fn poison(&mut self, cause: &Error) {
+        self.poisoned.get_or_insert_with(|| cause.to_string());
+    }
+
+    pub(crate) fn poison_error(&self) -> Option<Error> {
+        self.poisoned.clone().map(|cause| Error::Poisoned { cause })
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.tail = Lsn::new(self.tail.segment(), self.tail.offset() + bytes as u32);
+        self.stats.log_bytes += bytes as u64;
+    }
+
+    /// Room for record bytes in the block that is open (0 if none is).
+    fn open_room(&self, limit: usize) -> usize {
+        if !self.staging.is_open() {
+            return 0;
+        }
+        let segment =
+            data_limit(self.current.bytes).saturating_sub(self.tail.offset() as u64) as usize;
+        let block = MAX_BLOCK_PAYLOAD - self.staging.open_payload();
+        segment
+            .min(block)
+            .min(limit.saturating_sub(self.staging.len()))
+    }
+
+    /// Makes sure that a block is open, in the next segment if this one is full. `limit` is how
+    /// long the buffer may become.
+    fn open_block(&mut self, flags: u32) -> Result<(), Error> {
+        let end = data_limit(self.current.bytes);
+        let full = self.tail.offset() as u64 + (BLOCK_HEADER + MIN_PIECE) as u64 > end;
+        if full && !self.sealed {
+            if self.staging.is_open() {
+                self.staging.close(LAST);
+            } else {
+                self.staging.begin(&self.current, self.tail.offset(), LAST);
+                self.staging.close(0);
+                self.advance(BLOCK_HEADER);
+            }
+        } else {
+            self.staging.close(0);
+        }
+        if full || self.sealed {
+            let Some(next) = self.spares.pop_front() else {
+                return Err(Error::invalid(
+                    "a record was appended without space reserved for it in the log",
+                ));
+            };
+            self.older
+                .insert(self.current.number, self.tail.offset() as u64);
+            self.tail = Lsn::new(next.number, HEADER_BYTES as u32);
+            self.current = next;
+            self.sealed = false;
+        }
+        if self
+            .dirty
+            .last()
+            .is_none_or(|s| s.number != self.current.number)
+        {
+            self.dirty.push(self.current.clone());
+        }
+        self.pinned = false;
+        self.staging.begin(&self.current, self.tail.offset(), flags);
+        self.advance(BLOCK_HEADER);
+        Ok(())
+    }
+
+    /// Puts a record into the buffer, split over blocks and segments where it has to be. `full` is
+    /// called when the buffer has reached `limit`, and empties it.
+    pub(crate) fn put(
+        &mut self,
+        parts: &[&[u8]],
+        limit: usize,
+        mut full: impl FnMut(&mut State) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut left: usize = parts.iter().map(|p| p.len()).sum();
+        let mut parts = parts.iter().copied();
+        let mut part: &[u8] = &[];
+        let mut continues = 0;
+        loop {
+            let mut room = self.open_room(limit);
+            let fits = left + length_bytes(left as u32) <= room || room >= MIN_PIECE;
+            if !fits || continues != 0 {
+                if self.staging.len() + BLOCK_HEADER + MIN_PIECE > limit {
+                    self.staging.close(0);
+                    full(self)?;
+                }
+                self.open_block(continues)?;
+                room = self.open_room(limit);
+            }
+            // A length of up to four bytes may be needed for what fits; five would be 2^28.
+            let piece = if left + length_bytes(left as u32) <= room {
+                left
+            } else {
+                room - 4
+            };
+            let payload = self.staging.payload();
+            let before = payload.len();
+            put_length(payload, piece as u32);
+            let mut wanted = piece;
+            while wanted > 0 {
+                if part.is_empty() {
+                    let Some(next) = parts.next() else { break };
+                    part = next;
+                    continue;
+                }
+                let (now, later) = part.split_at(part.len().min(wanted));
+                payload.extend_from_slice(now);
+                wanted -= now.len();
+                part = later;
+            }
+            let grown = payload.len() - before;
+            self.advance(grown);
+            left -= piece;
+            if left == 0 {
+                return Ok(());
+            }
+            // The mark that the segment ends may have to be added: the next block decides.
+            self.staging.flag_last(MORE);
+            continues = CONTINUES;
+        }
+    }
+
+    /// Takes what is staged for writing. Before a sync, the next block is moved to a sector of its
+    /// own, so that no later write touches a sector with synced records.
+    pub(crate) fn take(&mut self, options: &LogOptions, before_sync: bool) -> Option<Staging> {
+        self.staging.close(0);
+        if before_sync && !self.sealed {
+            self.pad(options);
+        }
+        if self.staging.is_empty() {
+            return None;
+        }
+        let other = self.other.take()?;
+        self.marks.append(self.tail);
+        Some(std::mem::replace(&mut self.staging, other))
+    }
+
+    fn pad(&mut self, options: &LogOptions) {
+        let own_block = self.staging.is_empty() || self.pinned;
+        if self.staging.is_empty() && self.marks.written_to() == self.marks.synced_to() {
+            return;
+        }
+        let header = if own_block { BLOCK_HEADER as u64 } else { 0 };
+        let end = self.tail.offset() as u64 + header;
+        let grown = end.next_multiple_of(SECTOR) - self.tail.offset() as u64;
+        if self.room(options) < self.reserved + grown {
+            // Only when a full disk has kept further segments from being made. The sector is then
+            // written again with the same bytes in front, which the loss of whole sectors cannot
+            // damage.
+            return;
+        }
+        if own_block {
+            self.staging.begin(&self.current, self.tail.offset(), 0);
+            self.staging.close(0);
+            self.pinned = false;
+        }
+        self.staging.flag_last(SECTOR_END);
+        self.advance(grown as usize);
+    }
+
+    /// The tail as a cut.
+    pub(crate) fn cut(&mut self, options: &LogOptions) -> Position {
+        self.staging.close(0);
+        self.pinned = !options.planted(Fault::MovePinnedCut);
+        Position::new(self.tail, self.sequence)
+    }
+}

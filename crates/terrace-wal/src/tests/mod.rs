@@ -1,0 +1,3 @@
+//! Tests of the log, on the simulated disk unless they say otherwise.
+
+mod basics;
