@@ -328,7 +328,11 @@ impl PageMap {
                     if place.tag() == self.cut_tag {
                         self.retag(words, pid, place, self.next_tag());
                         if !place.is_free() {
-                            Self::less(&mut self.counts.cut, &mut self.broken, "more cut places than were counted");
+                            Self::less(
+                                &mut self.counts.cut,
+                                &mut self.broken,
+                                "more cut places than were counted",
+                            );
                             self.counts.next += 1;
                         }
                     }
@@ -339,7 +343,8 @@ impl PageMap {
                 self.next = std::mem::take(&mut self.cut);
                 let counts = &mut self.counts;
                 if std::mem::take(&mut counts.cut) != 0 {
-                    self.broken.get_or_insert("an aborted cut names slots that no page has");
+                    self.broken
+                        .get_or_insert("an aborted cut names slots that no page has");
                 }
                 counts.next_hides_image += std::mem::take(&mut counts.cut_hides);
                 self.phase = Phase::Idle;

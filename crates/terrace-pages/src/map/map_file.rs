@@ -68,6 +68,9 @@ impl MapFile {
 
     /// Numbers that no writer writes.
     pub(super) fn implausible(&self, pages: u64) -> Option<String> {
+        if pages > PageId::MAX.0 + 1 {
+            return Some(format!("{pages} pages"));
+        }
         if self.base_pages > pages || self.base_bytes != base_bytes(self.base_pages) {
             return Some(format!(
                 "a base table of {} pages in {} bytes, of {pages} pages in all",

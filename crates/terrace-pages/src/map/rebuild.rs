@@ -45,12 +45,6 @@ impl<'a, T: PlaceTable> Rebuild<'a, T> {
                 self.pages
             )));
         }
-        if let Some(slot) = place.slot().filter(|slot| *slot >= self.slots) {
-            return Err(self.damaged(format!(
-                "{pid} is recorded at slot {slot} of {}",
-                self.slots
-            )));
-        }
         self.table.set(pid, place.recorded());
         Ok(())
     }
@@ -63,6 +57,12 @@ impl<'a, T: PlaceTable> Rebuild<'a, T> {
             match self.table.place(pid).slot() {
                 None => on_free(self.table, pid),
                 Some(slot) if used.take_one(slot) => {}
+                Some(slot) if slot >= self.slots => {
+                    return Err(self.damaged(format!(
+                        "{pid} is recorded at slot {slot} of {}",
+                        self.slots
+                    )));
+                }
                 Some(slot) => {
                     let others = (pid.0 + 1..self.pages).map(PageId);
                     let other = others

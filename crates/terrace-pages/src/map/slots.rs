@@ -131,36 +131,24 @@ impl Slots {
     pub fn allocate(&mut self, want: u64, bound: u64) -> Option<Run> {
         let good = want.clamp(1, GOOD_RUN);
         let bound = bound.min(self.total);
-        let mut best: Option<(usize, Run)> = None;
+        let (mut group, mut len) = (0, 0);
         for index in 0..bound.div_ceil(GROUP_SLOTS) as usize {
-            let longest = u64::from(self.groups[index].longest);
-            if longest <= best.map_or(0, |(_, run)| run.len) {
-                continue;
-            }
-            // Only the group with the bound in it may show less here than it promised.
-            let cut_short = (index as u64 + 1) * GROUP_SLOTS > bound;
-            let run = if longest >= good || cut_short {
-                self.run_in(index, good, bound)
+            // Only the group with the bound in it may have less to give than it promises.
+            let longest = if (index as u64 + 1) * GROUP_SLOTS > bound {
+                self.run_in(index, good, bound).map_or(0, |run| run.len)
             } else {
-                // Looked up in the bits only if nothing better follows.
-                Some(Run {
-                    first: u64::MAX,
-                    len: longest,
-                })
+                u64::from(self.groups[index].longest)
             };
-            if let Some(run) = run.filter(|run| best.is_none_or(|(_, best)| run.len > best.len)) {
-                best = Some((index, run));
-                if run.len >= good {
-                    break;
-                }
+            if longest > len {
+                (group, len) = (index, longest);
+            }
+            if len >= good {
+                break;
             }
         }
-        let (index, mut run) = best?;
-        if run.first == u64::MAX {
-            run = self.run_in(index, run.len, bound)?;
-        }
+        let mut run = self.run_in(group, len.min(good), bound)?;
         run.len = run.len.min(want.max(1));
-        self.take(index, run);
+        self.take(group, run);
         Some(run)
     }
 

@@ -21,9 +21,9 @@ pub const SLOTS_OFFSET: u64 = 65536;
 /// Version of all files that a superblock names.
 pub const FORMAT_VERSION: u32 = 1;
 
-const MAGIC: [u8; 8] = *b"TERRACE\0";
+pub(super) const MAGIC: [u8; 8] = *b"TERRACE\0";
 /// The checksum is here in every version, so that one can tell a newer version from damage.
-const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 8;
+pub(super) const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 8;
 /// Page sizes that slots can have: from one block of direct I/O to the largest whose offsets in
 /// a page still fit 16 bits.
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 4096..=65536;
@@ -194,9 +194,6 @@ impl Superblock {
         if !PAGE_BYTES.contains(&self.page_bytes) || !self.page_bytes.is_power_of_two() {
             return Some(format!("a page size of {} bytes", self.page_bytes));
         }
-        if self.pages > PageId::MAX.0 + 1 {
-            return Some(format!("{} pages", self.pages));
-        }
         if self.slots > super::SLOT_LIMIT || slot_offset(self.slots, self.page_bytes).is_none() {
             return Some(format!("{} slots", self.slots));
         }
@@ -284,7 +281,7 @@ impl Superblocks {
 }
 
 /// Checksum of a block, bound to the place where it belongs.
-fn block_checksum(block: &[u8], index: usize) -> u64 {
+pub(super) fn block_checksum(block: &[u8], index: usize) -> u64 {
     seeded(
         mix(u64::from_le_bytes(MAGIC), index as u64),
         &block[..CHECKSUM_AT],

@@ -34,11 +34,19 @@ impl Files {
     fn put(&mut self, write: &Write, mut sectors: impl FnMut() -> bool) {
         match write {
             Write::Slot(slot, cell) => {
-                self.slots.insert(*slot, if sectors() { *cell } else { (u64::MAX, 0) });
+                self.slots
+                    .insert(*slot, if sectors() { *cell } else { (u64::MAX, 0) });
             }
-            Write::Superblock(index, bytes) => copy(&mut self.superblocks[*index], 0, bytes, sectors),
+            Write::Superblock(index, bytes) => {
+                copy(&mut self.superblocks[*index], 0, bytes, sectors)
+            }
             Write::Map(number, offset, bytes) => {
-                copy(self.maps.entry(*number).or_default(), *offset as usize, bytes, sectors);
+                copy(
+                    self.maps.entry(*number).or_default(),
+                    *offset as usize,
+                    bytes,
+                    sectors,
+                );
             }
         }
     }
@@ -78,14 +86,16 @@ impl Disk {
     pub fn delete_map(&mut self, number: u64) {
         self.live.maps.remove(&number);
         self.durable.maps.remove(&number);
-        self.pending.retain(|write| !matches!(write, Write::Map(n, ..) if *n == number));
+        self.pending
+            .retain(|write| !matches!(write, Write::Map(n, ..) if *n == number));
     }
 
     /// Cuts the slots from `end` on, at once.
     pub fn cut_slots(&mut self, end: u64) {
         self.live.slots.split_off(&end);
         self.durable.slots.split_off(&end);
-        self.pending.retain(|write| !matches!(write, Write::Slot(slot, _) if *slot >= end));
+        self.pending
+            .retain(|write| !matches!(write, Write::Slot(slot, _) if *slot >= end));
     }
 
     pub fn sync(&mut self) {

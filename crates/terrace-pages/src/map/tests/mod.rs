@@ -2,8 +2,10 @@
 
 mod codecs;
 mod disk;
+mod phases;
 mod slots;
 mod state_machine;
+mod superblocks;
 mod world;
 
 use terrace_base::checksum::mix;
@@ -59,7 +61,10 @@ pub struct Rng {
 
 impl Rng {
     pub fn new(seed: u64) -> Rng {
-        Rng { seed: mix(seed, 1), drawn: 0 }
+        Rng {
+            seed: mix(seed, 1),
+            drawn: 0,
+        }
     }
 
     pub fn next(&mut self) -> u64 {
@@ -77,6 +82,10 @@ impl Rng {
     }
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
-        if from.is_empty() { None } else { Some(from[self.below(from.len() as u64) as usize]) }
+        if from.is_empty() {
+            None
+        } else {
+            Some(from[self.below(from.len() as u64) as usize])
+        }
     }
 }

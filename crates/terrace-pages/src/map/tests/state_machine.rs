@@ -5,8 +5,8 @@ use super::world::{Step, World};
 use super::{Bug, Rng};
 
 const STEPS: u64 = 250;
-/// Runs that must all be right: half a million steps.
-const RUNS: u64 = 2000;
+/// Runs that must all be right: two million steps.
+const RUNS: u64 = 8000;
 /// Runs within which a planted mistake must show.
 const RUNS_TO_NOTICE: u64 = 4000;
 
@@ -47,12 +47,18 @@ fn every_interleaving_recovers_the_cut_and_loses_no_slot() {
             Err(what) => panic!("{what}"),
         }
     }
-    assert!(checkpoints > RUNS, "only {checkpoints} checkpoints were completed");
+    assert!(
+        checkpoints > RUNS,
+        "only {checkpoints} checkpoints were completed"
+    );
 }
 
 fn noticed(bug: Bug) {
     let caught = (0..RUNS_TO_NOTICE).find_map(|seed| run(seed, bug).err());
-    assert!(caught.is_some(), "{bug:?} was not noticed in {RUNS_TO_NOTICE} runs");
+    assert!(
+        caught.is_some(),
+        "{bug:?} was not noticed in {RUNS_TO_NOTICE} runs"
+    );
 }
 
 #[test]

@@ -46,7 +46,12 @@ impl Store {
         let word = self.words.borrow()[pid as usize];
         match word {
             Word::Disk(_) => self.words.borrow_mut()[pid as usize] = Word::Disk(place),
-            Word::Frame(f) => self.frames.borrow_mut()[f].as_mut().expect("a frame is there").newest = place,
+            Word::Frame(f) => {
+                self.frames.borrow_mut()[f]
+                    .as_mut()
+                    .expect("a frame is there")
+                    .newest = place
+            }
         }
     }
 
@@ -89,7 +94,11 @@ struct Flight {
 
 enum Kind {
     /// Of a dirty frame, with its version and the epoch of the content.
-    Frame { frame: usize, version: u64, epoch: u64 },
+    Frame {
+        frame: usize,
+        version: u64,
+        epoch: u64,
+    },
     /// Of a copy handed over for the cut with this epoch.
     Copy { epoch: u64 },
     /// Of a page on disk that is only moved, from here.
@@ -158,7 +167,8 @@ impl World {
             disk.write_map(0, offset, bytes);
             Ok(())
         };
-        let file = MapWriter::create(DATABASE, 0, 0, 0, &mut sink).and_then(|w| w.finish(&mut sink));
+        let file =
+            MapWriter::create(DATABASE, 0, 0, 0, &mut sink).and_then(|w| w.finish(&mut sink));
         let last = Superblock {
             page_bytes: PAGE_BYTES,
             database: DATABASE,
@@ -206,7 +216,10 @@ impl World {
 
     fn recover(&self) -> Result<(Superblock, Store, PageMap), String> {
         let files = &self.disk.live;
-        let blocks = [files.superblocks[0].as_slice(), files.superblocks[1].as_slice()];
+        let blocks = [
+            files.superblocks[0].as_slice(),
+            files.superblocks[1].as_slice(),
+        ];
         let mut read = Superblocks::read(blocks, Some(PAGE_BYTES)).map_err(text)?;
         if self.bug == Bug::OlderSuperblockOpened && read.other.is_some() {
             let older = read.newest.generation % 2;
@@ -217,16 +230,24 @@ impl World {
             read.require(self.last.generation).map_err(text)?;
         }
         let superblock = read.newest;
-        let mut store = Store::default();
-        store.words = RefCell::new(vec![Word::Disk(Place::FREE); self.pages.max(superblock.pages) as usize]);
+        let words = vec![Word::Disk(Place::FREE); self.pages.max(superblock.pages) as usize];
+        let mut store = Store {
+            words: RefCell::new(words),
+            frames: RefCell::default(),
+        };
         let name = MapFile::name(superblock.map.number);
-        let file = files.maps.get(&superblock.map.number).ok_or("no map file")?;
+        let file = files
+            .maps
+            .get(&superblock.map.number)
+            .ok_or("no map file")?;
         let mut rebuild = Rebuild::new(&mut store, name, superblock.pages, superblock.slots);
         let mut reader = MapReader::new(&superblock).map_err(text)?;
         while let Some((offset, len)) = reader.next_read() {
             let at = offset as usize;
             let bytes = file.get(at..at + len).ok_or("the map file is too short")?;
-            reader.decode(bytes, |pid, place| rebuild.apply(pid, place)).map_err(text)?;
+            reader
+                .decode(bytes, |pid, place| rebuild.apply(pid, place))
+                .map_err(text)?;
         }
         let map = rebuild.finish(|_, _| {}).map_err(text)?;
         Ok((superblock, store, map))
@@ -235,7 +256,10 @@ impl World {
     fn open(&mut self) -> Step {
         let (superblock, store, map) = self.recover()?;
         let frames = self.store.frames.borrow().len();
-        self.store = Store { frames: RefCell::new(vec![None; frames]), ..store };
+        self.store = Store {
+            frames: RefCell::new(vec![None; frames]),
+            ..store
+        };
         self.map = map;
         self.map.faults = self.bug.faults();
         self.epoch = superblock.epoch + 1;
@@ -263,7 +287,10 @@ impl World {
         let generation = self.last.generation;
         let wanted = self.history.get(&generation).cloned().unwrap_or_default();
         if self.truth != wanted {
-            return Err(format!("generation {generation} came back as {:?}, not {wanted:?}", self.truth));
+            return Err(format!(
+                "generation {generation} came back as {:?}, not {wanted:?}",
+                self.truth
+            ));
         }
         Ok(())
     }
@@ -272,7 +299,9 @@ impl World {
         let place = self.store.place(PageId(pid));
         let slot = place.slot().ok_or_else(|| format!("page {pid} is free"))?;
         match self.disk.live.slots.get(&slot) {
-            Some((p, content)) if *p == pid && check16(pid, *content) == place.check() => Ok(*content),
+            Some((p, content)) if *p == pid && check16(pid, *content) == place.check() => {
+                Ok(*content)
+            }
             other => Err(format!("{place:?} holds {other:?}, wanted page {pid}")),
         }
     }
@@ -281,12 +310,17 @@ impl World {
 
     fn pick_frame(&mut self, wanted: impl Fn(Option<Frame>) -> bool) -> Option<usize> {
         let frames: Vec<usize> = (0..self.store.frames.borrow().len()).collect();
-        let fit: Vec<usize> = frames.into_iter().filter(|f| wanted(self.store.frame(*f))).collect();
+        let fit: Vec<usize> = frames
+            .into_iter()
+            .filter(|f| wanted(self.store.frame(*f)))
+            .collect();
         self.rng.pick(&fit)
     }
 
     fn hand_over(&mut self, index: usize) {
-        let Some(frame) = self.store.frame(index) else { return };
+        let Some(frame) = self.store.frame(index) else {
+            return;
+        };
         if let Some(checkpoint) = &mut self.checkpoint
             && checkpoint.todo.remove(&index)
         {
@@ -295,7 +329,9 @@ impl World {
     }
 
     pub fn modify(&mut self) -> Step {
-        let Some(index) = self.pick_frame(|f| f.is_some()) else { return Ok(()) };
+        let Some(index) = self.pick_frame(|f| f.is_some()) else {
+            return Ok(());
+        };
         self.hand_over(index);
         self.counter += 1;
         if let Some(frame) = &mut self.store.frames.borrow_mut()[index] {
@@ -307,12 +343,23 @@ impl World {
     }
 
     pub fn allocate_page(&mut self) -> Step {
-        let free: Vec<u64> = (0..self.pages).filter(|p| !self.truth.contains_key(p)).collect();
-        let (Some(pid), Some(index)) = (self.rng.pick(&free), self.pick_frame(|f| f.is_none())) else { return Ok(()) };
+        let free: Vec<u64> = (0..self.pages)
+            .filter(|p| !self.truth.contains_key(p))
+            .collect();
+        let (Some(pid), Some(index)) = (self.rng.pick(&free), self.pick_frame(|f| f.is_none()))
+        else {
+            return Ok(());
+        };
         self.counter += 1;
         let newest = self.store.place(PageId(pid));
-        let frame =
-            Frame { pid, content: self.counter, dirty: true, epoch: self.epoch, version: self.counter, newest };
+        let frame = Frame {
+            pid,
+            content: self.counter,
+            dirty: true,
+            epoch: self.epoch,
+            version: self.counter,
+            newest,
+        };
         self.store.frames.borrow_mut()[index] = Some(frame);
         self.store.words.borrow_mut()[pid as usize] = Word::Frame(index);
         self.bound = self.bound.max(pid + 1);
@@ -333,7 +380,9 @@ impl World {
 
     pub fn free_page(&mut self) -> Step {
         let pids: Vec<u64> = self.truth.keys().copied().collect();
-        let Some(pid) = self.rng.pick(&pids) else { return Ok(()) };
+        let Some(pid) = self.rng.pick(&pids) else {
+            return Ok(());
+        };
         let word = self.store.words.borrow()[pid as usize];
         if let Word::Frame(index) = word {
             if self.bug != Bug::FreeWithoutCopy {
@@ -343,7 +392,10 @@ impl World {
             }
         }
         let newest = self.store.place(PageId(pid));
-        let place = self.map.free_page(PageId(pid), newest).with_link(PageId::NONE);
+        let place = self
+            .map
+            .free_page(PageId(pid), newest)
+            .with_link(PageId::NONE);
         if let Word::Frame(index) = word {
             self.store.frames.borrow_mut()[index] = None;
         }
@@ -358,14 +410,27 @@ impl World {
         let words = self.store.words.borrow().clone();
         let on_disk = |p: &u64| matches!(words[*p as usize], Word::Disk(place) if !place.is_free());
         let pids: Vec<u64> = (0..self.pages).filter(on_disk).collect();
-        let (Some(pid), Some(index)) = (self.rng.pick(&pids), self.pick_frame(|f| f.is_none())) else { return Ok(()) };
+        let (Some(pid), Some(index)) = (self.rng.pick(&pids), self.pick_frame(|f| f.is_none()))
+        else {
+            return Ok(());
+        };
         let content = self.read(pid)?;
         if self.truth.get(&pid) != Some(&content) {
-            return Err(format!("page {pid} reads {content}, wanted {:?}", self.truth.get(&pid)));
+            return Err(format!(
+                "page {pid} reads {content}, wanted {:?}",
+                self.truth.get(&pid)
+            ));
         }
         self.counter += 1;
         let newest = self.store.place(PageId(pid));
-        let frame = Frame { pid, content, dirty: false, epoch: 0, version: self.counter, newest };
+        let frame = Frame {
+            pid,
+            content,
+            dirty: false,
+            epoch: 0,
+            version: self.counter,
+            newest,
+        };
         self.store.frames.borrow_mut()[index] = Some(frame);
         self.store.words.borrow_mut()[pid as usize] = Word::Frame(index);
         Ok(())
@@ -374,7 +439,9 @@ impl World {
     // ---- writing pages
 
     fn in_flight(&self, index: usize) -> bool {
-        self.flights.iter().any(|f| matches!(f.kind, Kind::Frame { frame, .. } if frame == index))
+        self.flights
+            .iter()
+            .any(|f| matches!(f.kind, Kind::Frame { frame, .. } if frame == index))
     }
 
     fn slot(&mut self) -> Option<u64> {
@@ -383,15 +450,34 @@ impl World {
     }
 
     fn start_frame_write(&mut self, index: usize) -> bool {
-        let Some(frame) = self.store.frame(index).filter(|f| f.dirty && !self.in_flight(index)) else { return true };
-        let Some(slot) = self.slot() else { return false };
-        let kind = Kind::Frame { frame: index, version: frame.version, epoch: frame.epoch };
-        self.flights.push(Flight { pid: frame.pid, content: frame.content, slot, kind });
+        let Some(frame) = self
+            .store
+            .frame(index)
+            .filter(|f| f.dirty && !self.in_flight(index))
+        else {
+            return true;
+        };
+        let Some(slot) = self.slot() else {
+            return false;
+        };
+        let kind = Kind::Frame {
+            frame: index,
+            version: frame.version,
+            epoch: frame.epoch,
+        };
+        self.flights.push(Flight {
+            pid: frame.pid,
+            content: frame.content,
+            slot,
+            kind,
+        });
         true
     }
 
     pub fn evict(&mut self) -> Step {
-        let Some(index) = self.pick_frame(|f| f.is_some()) else { return Ok(()) };
+        let Some(index) = self.pick_frame(|f| f.is_some()) else {
+            return Ok(());
+        };
         match self.store.frame(index) {
             Some(frame) if !frame.dirty => {
                 self.store.words.borrow_mut()[frame.pid as usize] = Word::Disk(frame.newest);
@@ -414,7 +500,12 @@ impl World {
             {
                 let content = self.read(pid as u64)?;
                 let kind = Kind::Move { from };
-                self.flights.push(Flight { pid: pid as u64, content, slot: run.first, kind });
+                self.flights.push(Flight {
+                    pid: pid as u64,
+                    content,
+                    slot: run.first,
+                    kind,
+                });
             }
         }
         Ok(())
@@ -425,10 +516,19 @@ impl World {
             return Ok(());
         }
         let at = self.rng.below(self.flights.len() as u64) as usize;
-        let Flight { pid, content, slot, kind } = self.flights.swap_remove(at);
+        let Flight {
+            pid,
+            content,
+            slot,
+            kind,
+        } = self.flights.swap_remove(at);
         self.disk.write_slot(slot, (pid, content));
         match kind {
-            Kind::Frame { frame: index, version, epoch } => {
+            Kind::Frame {
+                frame: index,
+                version,
+                epoch,
+            } => {
                 let same = |f: &Frame| f.pid == pid && f.version == version && f.dirty;
                 if !self.store.frame(index).is_some_and(|f| same(&f)) {
                     self.map.release(slot);
@@ -450,7 +550,8 @@ impl World {
                 Ok(())
             }
             Kind::Copy { epoch } => {
-                if self.checkpoint.as_ref().is_some_and(|c| !c.aborting) && epoch + 1 == self.epoch {
+                if self.checkpoint.as_ref().is_some_and(|c| !c.aborting) && epoch + 1 == self.epoch
+                {
                     return self.register(pid, slot, content, epoch);
                 }
                 self.map.release(slot);
@@ -459,7 +560,8 @@ impl World {
             Kind::Move { from } => {
                 // A tag that changed meanwhile does not make it another version.
                 let now = self.store.words.borrow()[pid as usize];
-                if !matches!(now, Word::Disk(place) if place.with_tag(Tag::IMAGE) == from.with_tag(Tag::IMAGE)) {
+                if !matches!(now, Word::Disk(place) if place.with_tag(Tag::IMAGE) == from.with_tag(Tag::IMAGE))
+                {
                     self.map.release(slot);
                     return Ok(());
                 }
@@ -471,14 +573,20 @@ impl World {
     fn register(&mut self, pid: u64, slot: u64, content: u64, epoch: u64) -> Step {
         let for_cut = self.map.phase() == Phase::Open && epoch < self.epoch;
         let newest = self.store.place(PageId(pid));
-        match self.map.register(PageId(pid), newest, slot, check16(pid, content), epoch) {
+        match self
+            .map
+            .register(PageId(pid), newest, slot, check16(pid, content), epoch)
+        {
             Registered::Newest(place) => self.store.set_place(pid, place),
             Registered::Late => {}
             Registered::Refused => return Err(format!("the write of page {pid} was refused")),
         }
-        let layer = if for_cut { &mut self.layers.cut } else { &mut self.layers.next };
+        let layer = if for_cut {
+            &mut self.layers.cut
+        } else {
+            &mut self.layers.next
+        };
         layer.insert(pid, Some(slot));
         Ok(())
     }
 }
-

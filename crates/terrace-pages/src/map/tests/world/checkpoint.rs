@@ -30,7 +30,9 @@ impl World {
 
     /// One step of the checkpoint, whatever is next.
     pub fn checkpoint_step(&mut self) -> Step {
-        let Some(checkpoint) = &self.checkpoint else { return self.begin() };
+        let Some(checkpoint) = &self.checkpoint else {
+            return self.begin();
+        };
         if checkpoint.aborting {
             return self.abort_step();
         }
@@ -82,25 +84,54 @@ impl World {
             self.layers.next.insert(pid, slot);
         }
         self.counter += 1;
-        for frame in self.store.frames.borrow_mut().iter_mut().flatten().filter(|f| f.pid == pid) {
+        for frame in self
+            .store
+            .frames
+            .borrow_mut()
+            .iter_mut()
+            .flatten()
+            .filter(|f| f.pid == pid)
+        {
             (frame.epoch, frame.version) = (self.epoch, self.counter);
         }
     }
 
     fn write_cut(&mut self) -> Step {
-        let Some(checkpoint) = &mut self.checkpoint else { return Ok(()) };
+        let Some(checkpoint) = &mut self.checkpoint else {
+            return Ok(());
+        };
         let todo: Vec<usize> = checkpoint.todo.iter().copied().collect();
         if let Some((pid, content)) = checkpoint.copies.pop() {
-            let Some(slot) = self.slot() else { return self.abort() };
-            let kind = Kind::Copy { epoch: self.epoch - 1 };
-            self.flights.push(Flight { pid, content, slot, kind });
+            let Some(slot) = self.slot() else {
+                return self.abort();
+            };
+            let kind = Kind::Copy {
+                epoch: self.epoch - 1,
+            };
+            self.flights.push(Flight {
+                pid,
+                content,
+                slot,
+                kind,
+            });
             return Ok(());
         }
         if let Some(index) = self.rng.pick(&todo) {
-            return if self.start_frame_write(index) { Ok(()) } else { self.abort() };
+            return if self.start_frame_write(index) {
+                Ok(())
+            } else {
+                self.abort()
+            };
         }
-        let copies = self.flights.iter().filter(|f| matches!(f.kind, Kind::Copy { epoch } if epoch + 1 == self.epoch));
-        if copies.count() > 0 { Ok(()) } else { self.seal() }
+        let copies = self
+            .flights
+            .iter()
+            .filter(|f| matches!(f.kind, Kind::Copy { epoch } if epoch + 1 == self.epoch));
+        if copies.count() > 0 {
+            Ok(())
+        } else {
+            self.seal()
+        }
     }
 
     fn seal(&mut self) -> Step {
@@ -114,7 +145,17 @@ impl World {
     fn write_map(&mut self) -> Step {
         let budget = self.budget();
         let fold = self.rng.below(4) == 0 || should_fold(&self.last.map);
-        let World { map, disk, store, checkpoint: Some(checkpoint), last, .. } = self else { return Ok(()) };
+        let World {
+            map,
+            disk,
+            store,
+            checkpoint: Some(checkpoint),
+            last,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
         let number = last.map.number + 1;
         let Some(writer) = &mut checkpoint.writer else {
             let generation = last.generation + 1;
@@ -124,7 +165,8 @@ impl World {
                     disk.write_map(number, offset, bytes);
                     Ok(())
                 };
-                let writer = MapWriter::create(DATABASE, number, generation, checkpoint.pages, &mut sink);
+                let writer =
+                    MapWriter::create(DATABASE, number, generation, checkpoint.pages, &mut sink);
                 checkpoint.writer = Some(writer.map_err(text)?);
             } else {
                 checkpoint.writer = Some(MapWriter::append(DATABASE, generation, last.map));
@@ -143,7 +185,9 @@ impl World {
             map.cut_delta(store, &mut checkpoint.delta, &mut changes, budget)
         } else if !checkpoint.fold_base_done {
             let mut places = Vec::new();
-            let done = map.fold_base(store, &mut checkpoint.fold, pages, &mut places, budget).map_err(text)?;
+            let done = map
+                .fold_base(store, &mut checkpoint.fold, pages, &mut places, budget)
+                .map_err(text)?;
             for place in places {
                 writer.push_base(place, &mut sink).map_err(text)?;
             }
@@ -157,14 +201,20 @@ impl World {
             writer.push(pid, place, &mut sink).map_err(text)?;
         }
         if done {
-            let file = checkpoint.writer.take().map(|w| w.finish(&mut sink)).ok_or("no writer")?;
+            let file = checkpoint
+                .writer
+                .take()
+                .map(|w| w.finish(&mut sink))
+                .ok_or("no writer")?;
             return self.commit(file.map_err(text)?);
         }
         Ok(())
     }
 
     fn commit(&mut self, file: MapFile) -> Step {
-        let Some(checkpoint) = &mut self.checkpoint else { return Ok(()) };
+        let Some(checkpoint) = &mut self.checkpoint else {
+            return Ok(());
+        };
         self.disk.sync();
         let superblock = Superblock {
             generation: self.last.generation + 1,
@@ -174,12 +224,14 @@ impl World {
             map: file,
             ..self.last.clone()
         };
-        self.history.insert(superblock.generation, checkpoint.truth.clone());
+        self.history
+            .insert(superblock.generation, checkpoint.truth.clone());
         checkpoint.superblock = Some(superblock.clone());
         self.map.commit().map_err(text)?;
         let mut block = vec![0; superblock::SUPERBLOCK_BYTES];
         superblock.encode(&mut block);
-        self.disk.write_superblock((superblock.generation % 2) as usize, block);
+        self.disk
+            .write_superblock((superblock.generation % 2) as usize, block);
         if self.bug == Bug::ReleaseBeforeSync {
             while !self.map.complete_step(&self.store, 1).map_err(text)? {}
             self.layers.complete();
@@ -210,9 +262,14 @@ impl World {
     }
 
     pub fn abort(&mut self) -> Step {
-        let mut possible = matches!(self.map.phase(), Phase::Open | Phase::Sealing | Phase::Sealed);
+        let mut possible = matches!(
+            self.map.phase(),
+            Phase::Open | Phase::Sealing | Phase::Sealed
+        );
         possible |= self.bug == Bug::AbortAfterSuperblock && self.map.phase() == Phase::Committing;
-        let Some(checkpoint) = self.checkpoint.as_mut().filter(|c| possible && !c.aborting) else { return Ok(()) };
+        let Some(checkpoint) = self.checkpoint.as_mut().filter(|c| possible && !c.aborting) else {
+            return Ok(());
+        };
         checkpoint.aborting = true;
         checkpoint.todo.clear();
         checkpoint.copies.clear();
@@ -251,10 +308,14 @@ impl World {
     /// What is durable, read as after a crash, is the image.
     fn check_image(&self) -> Step {
         let (_, store, _) = self.recover()?;
-        let found: BTreeMap<u64, u64> =
-            (0..self.pages).filter_map(|p| Some((p, store.place(PageId(p)).slot()?))).collect();
+        let found: BTreeMap<u64, u64> = (0..self.pages)
+            .filter_map(|p| Some((p, store.place(PageId(p)).slot()?)))
+            .collect();
         if found != self.layers.image {
-            return Err(format!("the files say {found:?}, the image is {:?}", self.layers.image));
+            return Err(format!(
+                "the files say {found:?}, the image is {:?}",
+                self.layers.image
+            ));
         }
         Ok(())
     }
@@ -267,18 +328,29 @@ impl World {
         used.extend(cut.values().chain(next.values()).flatten());
         used.extend(self.flights.iter().map(|f| f.slot));
         let counts = self.map.counts();
-        if let Some(slot) = used.iter().find(|slot| self.map.slots.is_free(**slot) || **slot >= counts.total) {
+        if let Some(slot) = used
+            .iter()
+            .find(|slot| self.map.slots.is_free(**slot) || **slot >= counts.total)
+        {
             return Err(format!("slot {slot} is used and free"));
         }
-        if counts.total != counts.free + counts.in_flight + counts.image + counts.cut + counts.next {
+        if counts.total != counts.free + counts.in_flight + counts.image + counts.cut + counts.next
+        {
             return Err(format!("the counts do not add up: {counts:?}"));
         }
         let aborting = self.checkpoint.as_ref().is_some_and(|c| c.aborting);
-        if aborting || !matches!(self.map.phase(), Phase::Idle | Phase::Sealed | Phase::Committing) {
+        if aborting
+            || !matches!(
+                self.map.phase(),
+                Phase::Idle | Phase::Sealed | Phase::Committing
+            )
+        {
             // Some slots are about to be freed.
             return Ok(());
         }
-        if let Some(slot) = (0..counts.total).find(|s| !used.contains(s) && !self.map.slots.is_free(*s)) {
+        if let Some(slot) =
+            (0..counts.total).find(|s| !used.contains(s) && !self.map.slots.is_free(*s))
+        {
             return Err(format!("slot {slot} is lost"));
         }
         let named = |layer: &BTreeMap<u64, Option<u64>>| layer.values().flatten().count() as u64;
