@@ -1,0 +1,52 @@
+//! Integer keys of a node: a plain array, searched with vector compares.
+
+use super::{CAP, NodeKeys};
+use crate::{family::IntFamily, simd};
+use arrayvec::ArrayVec;
+
+/// Up to [`CAP`] sorted integers.
+#[derive(Default)]
+pub struct IntKeys {
+    keys: ArrayVec<u64, CAP>,
+}
+
+impl NodeKeys<IntFamily> for IntKeys {
+    #[inline]
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+    #[inline]
+    fn get(&self, i: usize) -> u64 {
+        self.keys[i]
+    }
+    #[inline]
+    fn lower_bound(&self, probe: u64) -> usize {
+        simd::count_less(&self.keys, probe)
+    }
+    #[inline]
+    fn upper_bound(&self, probe: u64) -> usize {
+        match probe.checked_add(1) {
+            Some(next) => simd::count_less(&self.keys, next),
+            None => self.keys.len(),
+        }
+    }
+    #[inline]
+    fn insert(&mut self, i: usize, key: u64) {
+        self.keys.insert(i, key);
+    }
+    fn remove(&mut self, from: usize, to: usize) {
+        self.keys.drain(from..to);
+    }
+    fn split_off(&mut self, at: usize) -> Self {
+        IntKeys {
+            keys: self.keys.drain(at..).collect(),
+        }
+    }
+    fn heap(&self) -> usize {
+        0
+    }
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.keys.is_full()
+    }
+}

@@ -1,0 +1,42 @@
+//! The dynamic stage: a B+tree that takes all writes.
+//!
+//! What always holds: all leaves lie equally deep; an inner node has one child more than
+//! separators; every key of child `i` is at least separator `i - 1` and less than separator `i`;
+//! no node but an empty root is empty. Nodes that run empty are freed, others are not rebalanced:
+//! the merge empties whole ranges soon.
+
+mod byte_keys;
+mod int_keys;
+mod node;
+mod pos;
+mod tree;
+
+pub use byte_keys::ByteKeys;
+pub use int_keys::IntKeys;
+pub use node::CAP;
+pub use pos::Pos;
+pub use tree::Tree;
+
+use crate::family::Family;
+
+/// The sorted keys of one node, at most [`CAP`] of them.
+pub trait NodeKeys<F: Family>: Default + Send + Sync {
+    /// How many keys there are.
+    fn len(&self) -> usize;
+    /// Key `i`.
+    fn get(&self, i: usize) -> F::Ref<'_>;
+    /// How many keys are smaller than `probe`.
+    fn lower_bound(&self, probe: F::Ref<'_>) -> usize;
+    /// How many keys are at most `probe`.
+    fn upper_bound(&self, probe: F::Ref<'_>) -> usize;
+    /// Puts `key` at `i`; the node must not be full.
+    fn insert(&mut self, i: usize, key: F::Ref<'_>);
+    /// Takes out the keys `from..to`.
+    fn remove(&mut self, from: usize, to: usize);
+    /// Moves the keys from `at` on into a node of their own.
+    fn split_off(&mut self, at: usize) -> Self;
+    /// Bytes on the heap beside the node itself.
+    fn heap(&self) -> usize;
+    /// Whether the node must be split before it takes one more key.
+    fn is_full(&self) -> bool;
+}

@@ -1,0 +1,353 @@
+//! Nodes of the dynamic stage, and what each does on its own: insert, remove, drain, count.
+
+use super::NodeKeys;
+use crate::family::Family;
+use arrayvec::ArrayVec;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most keys of a node: eight cache lines of integers, one `u64` of reference bits.
+pub const CAP: usize = 64;
+
+pub enum Node<F: Family, V> {
+    Leaf(Box<Leaf<F, V>>),
+    Inner(Box<Inner<F, V>>),
+}
+
+/// Keys and their values.
+pub struct Leaf<F: Family, V> {
+    pub keys: F::NodeKeys,
+    pub vals: ArrayVec<V, CAP>,
+    /// Bit `i` is set when entry `i` was used since the last merge passed it.
+    pub hot: AtomicU64,
+}
+
+/// Separators and children.
+pub struct Inner<F: Family, V> {
+    pub keys: F::NodeKeys,
+    pub kids: ArrayVec<Node<F, V>, { CAP + 1 }>,
+}
+
+/// How many nodes a tree has and what they hold beside themselves.
+#[derive(Default, Clone, Copy)]
+pub struct Census {
+    pub leaves: usize,
+    pub inners: usize,
+    pub heap: usize,
+}
+
+/// What became of an insert.
+pub enum Inserted<F: Family, V> {
+    /// The key was there; this was its value.
+    Replaced(V),
+    /// The key is new.
+    Added,
+    /// The key is new, and the node now has a right sibling that starts at this separator.
+    Split(F::Buf, Node<F, V>),
+}
+
+/// Which entries a drain takes.
+pub struct Cut<'a, F: Family> {
+    pub from: Option<F::Ref<'a>>,
+    pub to: Option<F::Ref<'a>>,
+    pub limit: usize,
+    /// Leaves entries with their reference bit set, and clears the bit.
+    pub keep_hot: bool,
+}
+
+impl<F: Family, V> Default for Leaf<F, V> {
+    fn default() -> Self {
+        Leaf {
+            keys: F::NodeKeys::default(),
+            vals: ArrayVec::new(),
+            hot: AtomicU64::new(0),
+        }
+    }
+}
+
+fn low_bits(n: usize) -> u64 {
+    if n >= 64 { !0 } else { (1 << n) - 1 }
+}
+
+impl<F: Family, V> Leaf<F, V> {
+    #[inline]
+    pub fn find(&self, key: F::Ref<'_>) -> Result<usize, usize> {
+        let i = self.keys.lower_bound(key);
+        if i < self.keys.len() && F::cmp(self.keys.get(i), key).is_eq() {
+            Ok(i)
+        } else {
+            Err(i)
+        }
+    }
+
+    pub fn touch(&self, i: usize) {
+        let bit = 1 << i;
+        if self.hot.load(Ordering::Relaxed) & bit == 0 {
+            self.hot.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn put(&mut self, i: usize, key: F::Ref<'_>, val: V) {
+        self.keys.insert(i, key);
+        self.vals.insert(i, val);
+        let hot = self.hot.get_mut();
+        *hot = (*hot & low_bits(i)) | ((*hot & !low_bits(i)) << 1);
+    }
+
+    fn cut(&mut self, from: usize, to: usize) {
+        self.keys.remove(from, to);
+        let hot = self.hot.get_mut();
+        let above = if to >= 64 { 0 } else { *hot >> to };
+        let above = if from >= 64 { 0 } else { above << from };
+        *hot = (*hot & low_bits(from)) | above;
+    }
+
+    pub fn take(&mut self, i: usize) -> V {
+        self.cut(i, i + 1);
+        self.vals.remove(i)
+    }
+
+    fn split(&mut self, at: usize) -> Self {
+        let hot = self.hot.get_mut();
+        let above = if at >= 64 { 0 } else { *hot >> at };
+        *hot &= low_bits(at);
+        Leaf {
+            keys: self.keys.split_off(at),
+            vals: self.vals.drain(at..).collect(),
+            hot: AtomicU64::new(above),
+        }
+    }
+}
+
+impl<F: Family, V> Inner<F, V> {
+    /// Takes out an empty child; its range goes to a neighbour.
+    fn remove_kid(&mut self, i: usize) {
+        self.kids.remove(i);
+        if self.keys.len() > 0 {
+            let sep = i.saturating_sub(1);
+            self.keys.remove(sep, sep + 1);
+        }
+    }
+}
+
+impl<F: Family, V> Node<F, V> {
+    pub fn insert(
+        &mut self,
+        key: F::Ref<'_>,
+        val: V,
+        census: &mut Census,
+        rightmost: bool,
+    ) -> Inserted<F, V> {
+        match self {
+            Node::Leaf(leaf) => insert_leaf(leaf, key, val, census, rightmost),
+            Node::Inner(inner) => {
+                let i = inner.keys.upper_bound(key);
+                let last = rightmost && i == inner.keys.len();
+                match inner.kids[i].insert(key, val, census, last) {
+                    Inserted::Split(sep, kid) => {
+                        insert_kid(inner, i, F::load(&sep), kid, census, last)
+                    }
+                    done => done,
+                }
+            }
+        }
+    }
+
+    /// The value of `key`, taken out, and whether the node is empty now.
+    pub fn remove(&mut self, key: F::Ref<'_>, census: &mut Census) -> (Option<V>, bool) {
+        match self {
+            Node::Leaf(leaf) => {
+                let val = leaf.find(key).ok().map(|i| leaf.take(i));
+                (val, leaf.vals.is_empty())
+            }
+            Node::Inner(inner) => {
+                let i = inner.keys.upper_bound(key);
+                let (val, empty) = inner.kids[i].remove(key, census);
+                if empty {
+                    inner.kids[i].leave(census);
+                    inner.remove_kid(i);
+                }
+                (val, inner.kids.is_empty())
+            }
+        }
+    }
+
+    /// Takes the node out of the census.
+    pub fn leave(&self, census: &mut Census) {
+        match self {
+            Node::Leaf(leaf) => {
+                census.leaves -= 1;
+                census.heap -= leaf.keys.heap();
+            }
+            Node::Inner(inner) => {
+                census.inners -= 1;
+                census.heap -= inner.keys.heap();
+            }
+        }
+    }
+
+    /// Moves the entries of the cut into `sink`; true when the node is empty now.
+    pub fn drain(
+        &mut self,
+        cut: &mut Cut<'_, F>,
+        census: &mut Census,
+        sink: &mut impl FnMut(F::Ref<'_>, V),
+        kept: &mut impl FnMut(F::Ref<'_>),
+    ) -> bool {
+        match self {
+            Node::Leaf(leaf) => {
+                drain_leaf(leaf, cut, sink, kept);
+                leaf.vals.is_empty()
+            }
+            Node::Inner(inner) => {
+                let mut i = cut.from.map_or(0, |from| inner.keys.upper_bound(from));
+                let past = cut
+                    .to
+                    .map_or(inner.kids.len(), |to| inner.keys.lower_bound(to) + 1);
+                let mut left = past - i;
+                while left > 0 && cut.limit > 0 {
+                    if inner.kids[i].drain(cut, census, sink, kept) {
+                        inner.kids[i].leave(census);
+                        inner.remove_kid(i);
+                    } else {
+                        i += 1;
+                    }
+                    left -= 1;
+                }
+                inner.kids.is_empty()
+            }
+        }
+    }
+
+    /// How many entries lie in `from..to`, counting no further than `limit`.
+    pub fn count(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
+        match self {
+            Node::Leaf(leaf) => {
+                let a = from.map_or(0, |from| leaf.keys.lower_bound(from));
+                let b = to.map_or(leaf.vals.len(), |to| leaf.keys.lower_bound(to));
+                b.saturating_sub(a).min(limit)
+            }
+            Node::Inner(inner) => {
+                let a = from.map_or(0, |from| inner.keys.upper_bound(from));
+                let b = to.map_or(inner.kids.len(), |to| inner.keys.lower_bound(to) + 1);
+                let mut n = 0;
+                for kid in &inner.kids[a..b] {
+                    if n >= limit {
+                        break;
+                    }
+                    n += kid.count(from, to, limit - n);
+                }
+                n
+            }
+        }
+    }
+}
+
+/// Where a full node is cut: in the middle, but at its end while keys arrive in order.
+fn split_point(len: usize, i: usize, rightmost: bool) -> usize {
+    if rightmost && i == len { len } else { len / 2 }
+}
+
+fn insert_leaf<F: Family, V>(
+    leaf: &mut Leaf<F, V>,
+    key: F::Ref<'_>,
+    val: V,
+    census: &mut Census,
+    rightmost: bool,
+) -> Inserted<F, V> {
+    let i = match leaf.find(key) {
+        Ok(i) => return Inserted::Replaced(mem::replace(&mut leaf.vals[i], val)),
+        Err(i) => i,
+    };
+    let before = leaf.keys.heap();
+    if !leaf.keys.is_full() {
+        leaf.put(i, key, val);
+        census.heap = census.heap + leaf.keys.heap() - before;
+        return Inserted::Added;
+    }
+    let at = split_point(leaf.vals.len(), i, rightmost);
+    let mut right = Box::new(leaf.split(at));
+    if i <= at && at < right.vals.len() + at {
+        leaf.put(i, key, val);
+    } else {
+        right.put(i - at, key, val);
+    }
+    let mut sep = F::owned(right.keys.get(0));
+    F::shorten(leaf.keys.get(leaf.keys.len() - 1), &mut sep);
+    census.leaves += 1;
+    census.heap = census.heap + leaf.keys.heap() + right.keys.heap() - before;
+    Inserted::Split(sep, Node::Leaf(right))
+}
+
+fn insert_kid<F: Family, V>(
+    inner: &mut Inner<F, V>,
+    i: usize,
+    sep: F::Ref<'_>,
+    kid: Node<F, V>,
+    census: &mut Census,
+    rightmost: bool,
+) -> Inserted<F, V> {
+    let before = inner.keys.heap();
+    if !inner.keys.is_full() {
+        inner.keys.insert(i, sep);
+        inner.kids.insert(i + 1, kid);
+        census.heap = census.heap + inner.keys.heap() - before;
+        return Inserted::Added;
+    }
+    // The separator at `mid` moves up; one separator at least stays on the left.
+    let mid = split_point(inner.keys.len(), i, rightmost).min(inner.keys.len() - 1);
+    let mut right = Box::new(Inner {
+        keys: inner.keys.split_off(mid + 1),
+        kids: inner.kids.drain(mid + 1..).collect(),
+    });
+    let up = F::owned(inner.keys.get(mid));
+    inner.keys.remove(mid, mid + 1);
+    if i <= mid {
+        inner.keys.insert(i, sep);
+        inner.kids.insert(i + 1, kid);
+    } else {
+        right.keys.insert(i - mid - 1, sep);
+        right.kids.insert(i - mid, kid);
+    }
+    census.inners += 1;
+    census.heap = census.heap + inner.keys.heap() + right.keys.heap() - before;
+    Inserted::Split(up, Node::Inner(right))
+}
+
+fn drain_leaf<F: Family, V>(
+    leaf: &mut Leaf<F, V>,
+    cut: &mut Cut<'_, F>,
+    sink: &mut impl FnMut(F::Ref<'_>, V),
+    kept: &mut impl FnMut(F::Ref<'_>),
+) {
+    let a = cut.from.map_or(0, |from| leaf.keys.lower_bound(from));
+    let b = cut
+        .to
+        .map_or(leaf.vals.len(), |to| leaf.keys.lower_bound(to));
+    let b = b.min(a.saturating_add(cut.limit));
+    if a >= b {
+        return;
+    }
+    cut.limit -= b - a;
+    let mask = low_bits(b) & !low_bits(a);
+    let hot = *leaf.hot.get_mut() & mask;
+    if cut.keep_hot && hot != 0 {
+        *leaf.hot.get_mut() &= !mask;
+        let mut i = a;
+        for bit in a..b {
+            if hot >> bit & 1 == 1 {
+                kept(leaf.keys.get(i));
+                i += 1;
+            } else {
+                let val = leaf.vals.remove(i);
+                sink(leaf.keys.get(i), val);
+                leaf.cut(i, i + 1);
+            }
+        }
+    } else {
+        for (i, val) in leaf.vals.drain(a..b).enumerate() {
+            sink(leaf.keys.get(a + i), val);
+        }
+        leaf.cut(a, b);
+    }
+}

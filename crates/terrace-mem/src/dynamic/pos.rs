@@ -1,0 +1,139 @@
+//! A place in the dynamic stage: an entry and the way down to it.
+
+use super::node::{Inner, Leaf, Node};
+use super::{NodeKeys, Tree};
+use crate::family::Family;
+use arrayvec::ArrayVec;
+
+/// Inner nodes split with at least two children on each side: more levels cannot be.
+const MAX_HEIGHT: usize = 48;
+
+/// An entry of a [`Tree`].
+pub struct Pos<'a, F: Family, V> {
+    path: ArrayVec<(&'a Inner<F, V>, u32), MAX_HEIGHT>,
+    leaf: &'a Leaf<F, V>,
+    i: usize,
+}
+
+impl<F: Family, V> Clone for Pos<'_, F, V> {
+    fn clone(&self) -> Self {
+        Pos {
+            path: self.path.clone(),
+            leaf: self.leaf,
+            i: self.i,
+        }
+    }
+}
+
+impl<'a, F: Family, V> Pos<'a, F, V> {
+    /// The first entry whose key is not less than `probe`; the first of all for `None`.
+    pub fn at_or_after(tree: &'a Tree<F, V>, probe: Option<F::Ref<'_>>) -> Option<Self> {
+        let mut pos = Self::descend(tree, |keys| match probe {
+            Some(probe) => keys.upper_bound(probe),
+            None => 0,
+        })?;
+        pos.i = probe.map_or(0, |probe| pos.leaf.keys.lower_bound(probe));
+        (pos.i < pos.leaf.vals.len() || pos.step_right()).then_some(pos)
+    }
+
+    /// The last entry whose key is less than `probe`; the last of all for `None`.
+    pub fn before(tree: &'a Tree<F, V>, probe: Option<F::Ref<'_>>) -> Option<Self> {
+        let mut pos = Self::descend(tree, |keys| match probe {
+            Some(probe) => keys.upper_bound(probe),
+            None => keys.len(),
+        })?;
+        let past = probe.map_or(pos.leaf.vals.len(), |probe| {
+            pos.leaf.keys.lower_bound(probe)
+        });
+        pos.i = past.wrapping_sub(1);
+        (past > 0 || pos.step_left()).then_some(pos)
+    }
+
+    fn descend(tree: &'a Tree<F, V>, choose: impl Fn(&F::NodeKeys) -> usize) -> Option<Self> {
+        let mut node = tree.root.as_ref()?;
+        let mut path = ArrayVec::new();
+        loop {
+            match node {
+                Node::Inner(inner) => {
+                    let i = choose(&inner.keys);
+                    path.push((&**inner, i as u32));
+                    node = &inner.kids[i];
+                }
+                Node::Leaf(leaf) => return Some(Pos { path, leaf, i: 0 }),
+            }
+        }
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> F::Ref<'a> {
+        self.leaf.keys.get(self.i)
+    }
+
+    /// The value.
+    #[inline]
+    pub fn val(&self) -> &'a V {
+        &self.leaf.vals[self.i]
+    }
+
+    /// Moves to the next entry; false, and somewhere undefined, where there is none.
+    #[inline]
+    pub fn next(&mut self) -> bool {
+        self.i += 1;
+        self.i < self.leaf.vals.len() || self.step_right()
+    }
+
+    /// Moves to the entry before; false, and somewhere undefined, where there is none.
+    #[inline]
+    pub fn prev(&mut self) -> bool {
+        self.i = self.i.wrapping_sub(1);
+        self.i != usize::MAX || self.step_left()
+    }
+
+    /// Whether both are the same entry of the same tree.
+    #[inline]
+    pub fn same(&self, other: &Self) -> bool {
+        self.i == other.i && std::ptr::eq(self.leaf, other.leaf)
+    }
+
+    fn step_right(&mut self) -> bool {
+        while let Some((inner, i)) = self.path.pop() {
+            let next = i as usize + 1;
+            if next < inner.kids.len() {
+                self.path.push((inner, next as u32));
+                self.down(&inner.kids[next], |_| 0);
+                self.i = 0;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn step_left(&mut self) -> bool {
+        while let Some((inner, i)) = self.path.pop() {
+            if i > 0 {
+                self.path.push((inner, i - 1));
+                self.down(&inner.kids[i as usize - 1], |inner| inner.kids.len() - 1);
+                self.i = self.leaf.vals.len() - 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn down(&mut self, mut node: &'a Node<F, V>, choose: impl Fn(&Inner<F, V>) -> usize) {
+        loop {
+            match node {
+                Node::Inner(inner) => {
+                    let i = choose(inner);
+                    self.path.push((&**inner, i as u32));
+                    node = &inner.kids[i];
+                }
+                Node::Leaf(leaf) => {
+                    self.leaf = leaf;
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The B+tree itself: root, counts, and the operations on whole keys.
+
+use super::NodeKeys;
+use super::node::{Census, Cut, Inner, Inserted, Leaf, Node};
+use crate::family::Family;
+use arrayvec::ArrayVec;
+use std::mem::{self, size_of};
+
+/// An ordered map from encoded keys to values. Every operation on a key is O(log n).
+pub struct Tree<F: Family, V> {
+    pub(super) root: Option<Node<F, V>>,
+    census: Census,
+    len: usize,
+}
+
+impl<F: Family, V> Default for Tree<F, V> {
+    fn default() -> Self {
+        Tree {
+            root: None,
+            census: Census::default(),
+            len: 0,
+        }
+    }
+}
+
+impl<F: Family, V> Tree<F, V> {
+    /// How many entries there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes allocated for nodes and keys.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.census.leaves * size_of::<Leaf<F, V>>()
+            + self.census.inners * size_of::<Inner<F, V>>()
+            + self.census.heap
+    }
+
+    fn leaf(&self, key: F::Ref<'_>) -> Option<&Leaf<F, V>> {
+        let mut node = self.root.as_ref()?;
+        loop {
+            match node {
+                Node::Inner(inner) => node = &inner.kids[inner.keys.upper_bound(key)],
+                Node::Leaf(leaf) => return Some(leaf),
+            }
+        }
+    }
+
+    /// The value of `key`; `touch` marks the entry as used.
+    #[inline]
+    pub fn get(&self, key: F::Ref<'_>, touch: bool) -> Option<&V> {
+        let leaf = self.leaf(key)?;
+        let i = leaf.find(key).ok()?;
+        if touch {
+            leaf.touch(i);
+        }
+        Some(&leaf.vals[i])
+    }
+
+    /// The value of `key`, to change; marks the entry as used.
+    pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+        let mut node = self.root.as_mut()?;
+        loop {
+            match node {
+                Node::Inner(inner) => {
+                    let i = inner.keys.upper_bound(key);
+                    node = &mut inner.kids[i];
+                }
+                Node::Leaf(leaf) => {
+                    let i = leaf.find(key).ok()?;
+                    leaf.touch(i);
+                    return Some(&mut leaf.vals[i]);
+                }
+            }
+        }
+    }
+
+    /// Sets the value of `key` and returns the one it had.
+    pub fn insert(&mut self, key: F::Ref<'_>, val: V) -> Option<V> {
+        let Some(root) = &mut self.root else {
+            self.census.leaves += 1;
+            self.root = Some(Node::Leaf(Box::default()));
+            return self.insert(key, val);
+        };
+        match root.insert(key, val, &mut self.census, true) {
+            Inserted::Replaced(old) => return Some(old),
+            Inserted::Added => {}
+            Inserted::Split(sep, right) => {
+                let mut keys = F::NodeKeys::default();
+                keys.insert(0, F::load(&sep));
+                self.census.inners += 1;
+                self.census.heap += keys.heap();
+                let mut top = Box::new(Inner {
+                    keys,
+                    kids: ArrayVec::new(),
+                });
+                if let Some(left) = self.root.take() {
+                    top.kids.push(left);
+                }
+                top.kids.push(right);
+                self.root = Some(Node::Inner(top));
+            }
+        }
+        self.len += 1;
+        None
+    }
+
+    /// Takes out the entry of `key`.
+    pub fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
+        let (val, empty) = self.root.as_mut()?.remove(key, &mut self.census);
+        self.len -= usize::from(val.is_some());
+        self.settle(empty);
+        val
+    }
+
+    /// Takes out at most `limit` entries of `from..to` in order and gives them to `sink`. With
+    /// `keep_hot`, used ones stay, count against the limit, are given to `kept`, and are no
+    /// longer marked. Returns how many entries were met. O(log n + met).
+    pub fn drain<'k>(
+        &mut self,
+        range: (Option<F::Ref<'k>>, Option<F::Ref<'k>>),
+        limit: usize,
+        keep_hot: bool,
+        mut sink: impl FnMut(F::Ref<'_>, V),
+        mut kept: impl FnMut(F::Ref<'_>),
+    ) -> usize {
+        let Some(root) = &mut self.root else { return 0 };
+        if let (Some(from), Some(to)) = range
+            && F::cmp(from, to).is_ge()
+        {
+            return 0;
+        }
+        let mut cut = Cut {
+            from: range.0,
+            to: range.1,
+            limit,
+            keep_hot,
+        };
+        let mut taken = 0;
+        let mut sink = |key: F::Ref<'_>, val| {
+            taken += 1;
+            sink(key, val);
+        };
+        let empty = root.drain(&mut cut, &mut self.census, &mut sink, &mut kept);
+        self.len -= taken;
+        let met = limit - cut.limit;
+        self.settle(empty);
+        met
+    }
+
+    /// How many entries lie in `from..to`, counted no further than `limit`. O(log n + limit).
+    pub fn count(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
+        match (&self.root, from, to) {
+            (None, ..) => 0,
+            (_, Some(from), Some(to)) if F::cmp(from, to).is_ge() => 0,
+            (Some(root), ..) => root.count(from, to, limit),
+        }
+    }
+
+    /// Frees an empty root, and roots with one child.
+    fn settle(&mut self, empty: bool) {
+        if empty {
+            self.root = None;
+            self.census = Census::default();
+        }
+        while let Some(Node::Inner(inner)) = &mut self.root {
+            if inner.kids.len() > 1 {
+                break;
+            }
+            let kid = inner.kids.pop();
+            if let Some(old) = mem::replace(&mut self.root, kid) {
+                old.leave(&mut self.census);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Pos;
+    use super::*;
+    use crate::family::{ByteFamily, IntFamily};
+    use std::collections::BTreeMap;
+
+    fn census<F: Family, V>(node: &Node<F, V>, depth: usize, out: &mut (Census, Option<usize>)) {
+        match node {
+            Node::Leaf(leaf) => {
+                assert!(!leaf.vals.is_empty() && leaf.vals.len() == leaf.keys.len());
+                assert_eq!(
+                    *out.1.get_or_insert(depth),
+                    depth,
+                    "leaves lie equally deep"
+                );
+                out.0.leaves += 1;
+                out.0.heap += leaf.keys.heap();
+            }
+            Node::Inner(inner) => {
+                assert_eq!(inner.keys.len() + 1, inner.kids.len());
+                out.0.inners += 1;
+                out.0.heap += inner.keys.heap();
+                for kid in &inner.kids {
+                    census(kid, depth + 1, out);
+                }
+            }
+        }
+    }
+
+    fn check<F: Family>(tree: &Tree<F, u32>, model: &BTreeMap<Vec<u8>, (F::Buf, u32)>) {
+        assert_eq!(tree.len(), model.len());
+        let mut found = (Census::default(), None);
+        if let Some(root) = &tree.root {
+            census(root, 0, &mut found);
+        }
+        let (a, b) = (found.0, tree.census);
+        assert_eq!((a.leaves, a.inners, a.heap), (b.leaves, b.inners, b.heap));
+        let mut pos = Pos::at_or_after(tree, None);
+        for (key, val) in model.values() {
+            let p = pos.as_mut().expect("an entry is missing");
+            assert!(F::cmp(p.key(), F::load(key)).is_eq());
+            assert_eq!(p.val(), val);
+            if !p.next() {
+                pos = None;
+            }
+        }
+        assert!(pos.is_none());
+        let mut pos = Pos::before(tree, None);
+        for (key, _) in model.values().rev() {
+            let p = pos.as_mut().expect("an entry is missing");
+            assert!(F::cmp(p.key(), F::load(key)).is_eq());
+            if !p.prev() {
+                pos = None;
+            }
+        }
+        assert!(pos.is_none());
+    }
+
+    /// `make` gives the key and its place in the order as bytes.
+    fn drive<F: Family>(seed: u64, make: impl Fn(u64) -> (F::Buf, Vec<u8>)) {
+        let mut tree = Tree::<F, u32>::default();
+        let mut model: BTreeMap<Vec<u8>, (F::Buf, u32)> = BTreeMap::new();
+        let mut x = seed;
+        for round in 0..6000u32 {
+            x = x
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let (buf, order) = make(x >> 33);
+            let key = F::load(&buf);
+            match x >> 8 & 15 {
+                0..10 => {
+                    let old = model.insert(order, (buf.clone(), round));
+                    assert_eq!(tree.insert(key, round), old.map(|o| o.1));
+                }
+                10..12 => {
+                    assert_eq!(tree.remove(key), model.remove(&order).map(|o| o.1));
+                }
+                12..15 => {
+                    assert_eq!(tree.get(key, true).copied(), model.get(&order).map(|o| o.1));
+                    if let Some(val) = tree.get_mut(key) {
+                        *val += 1;
+                        model.get_mut(&order).expect("the model lacks it").1 += 1;
+                    }
+                }
+                _ => {
+                    let limit = (x >> 20) as usize % 100;
+                    let span = model.range(order.clone()..).take(limit).count();
+                    assert_eq!(tree.count(Some(key), None, limit), span);
+                    let (mut out, mut hot) = (Vec::new(), 0);
+                    let keep = x >> 40 & 1 == 1;
+                    let met = tree.drain(
+                        (Some(key), None),
+                        limit,
+                        keep,
+                        |k, v| out.push((F::owned(k), v)),
+                        |_| hot += 1,
+                    );
+                    assert_eq!((met, met), (span, out.len() + hot));
+                    assert!(keep || hot == 0);
+                    for (k, v) in out {
+                        let at = model
+                            .iter()
+                            .find(|e| F::cmp(F::load(&e.1.0), F::load(&k)).is_eq());
+                        let at = at.expect("drained what was never there").0.clone();
+                        assert_eq!(model.remove(&at).map(|o| o.1), Some(v));
+                    }
+                }
+            }
+            if round % 97 == 0 {
+                check(&tree, &model);
+            }
+        }
+        check(&tree, &model);
+        let met = tree.drain((None, None), usize::MAX, false, |_, _| {}, |_| {});
+        assert_eq!((met, tree.len(), tree.bytes()), (model.len(), 0, 0));
+    }
+
+    #[test]
+    fn integers_against_a_model() {
+        for (seed, range) in [(1, 200), (2, 5000), (3, u64::MAX)] {
+            drive::<IntFamily>(seed, |x| (x % range, (x % range).to_be_bytes().to_vec()));
+        }
+    }
+
+    #[test]
+    fn byte_strings_against_a_model() {
+        for (seed, range, pad) in [(1, 200, 0), (2, 5000, 3), (3, 3000, 2000)] {
+            drive::<ByteFamily>(seed, |x| {
+                let mut key = (x % range).to_string().into_bytes();
+                key.resize(key.len() + (x % 7) as usize * pad, b'x');
+                (key.clone(), key)
+            });
+        }
+    }
+
+    #[test]
+    fn keys_in_order_fill_their_leaves() {
+        let mut tree = Tree::<IntFamily, u64>::default();
+        for i in 0..100_000u64 {
+            tree.insert(i, i);
+        }
+        assert!(
+            tree.bytes() / tree.len() <= 17,
+            "{}",
+            tree.bytes() / tree.len()
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! The two forms keys are stored in, and the containers that each form brings along.
+
+use crate::dynamic::{ByteKeys, IntKeys, NodeKeys};
+use crate::segment::{ByteLows, IntLows, Lows};
+use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun, StaticStage};
+use std::cmp::Ordering;
+use std::fmt::Debug;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::IntFamily {}
+    impl Sealed for super::ByteFamily {}
+}
+
+/// A form that encoded keys have: [`IntFamily`] or [`ByteFamily`]. Sealed.
+pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
+    /// An encoded key, borrowed.
+    type Ref<'a>: Copy + Debug;
+    /// An encoded key, owned.
+    #[doc(hidden)]
+    type Buf: Default + Clone + Debug + Send + Sync;
+    /// The keys of one node of the dynamic stage.
+    #[doc(hidden)]
+    type NodeKeys: NodeKeys<Self>;
+    /// A sorted run of keys on its way into or out of a static stage.
+    #[doc(hidden)]
+    type Run: KeyRun<Self>;
+    /// The lower bounds of the segments.
+    #[doc(hidden)]
+    type Lows: Lows<Self>;
+    /// The static stages for keys of this form.
+    #[doc(hidden)]
+    type Stage: StaticStage<Self>;
+
+    #[doc(hidden)]
+    fn cmp(a: Self::Ref<'_>, b: Self::Ref<'_>) -> Ordering;
+    #[doc(hidden)]
+    fn hash(key: Self::Ref<'_>) -> u64;
+    #[doc(hidden)]
+    fn size(key: Self::Ref<'_>) -> usize;
+    #[doc(hidden)]
+    fn store(key: Self::Ref<'_>, into: &mut Self::Buf);
+    #[doc(hidden)]
+    fn load(buf: &Self::Buf) -> Self::Ref<'_>;
+    /// Shortens `buf`, a key greater than `left`, to a key that still is.
+    #[doc(hidden)]
+    fn shorten(left: Self::Ref<'_>, buf: &mut Self::Buf);
+    /// The least key greater than `key`; false where there is none.
+    #[doc(hidden)]
+    fn successor(key: &mut Self::Buf) -> bool;
+
+    #[doc(hidden)]
+    fn owned(key: Self::Ref<'_>) -> Self::Buf {
+        let mut buf = Self::Buf::default();
+        Self::store(key, &mut buf);
+        buf
+    }
+}
+
+/// Keys stored as `u64`: all integers up to 64 bits, `bool`, `char`.
+#[derive(Debug, Clone, Copy)]
+pub struct IntFamily;
+
+/// Keys stored as byte strings: `String`, `Vec<u8>`, `[u8; N]`, tuples, 128-bit integers.
+#[derive(Debug, Clone, Copy)]
+pub struct ByteFamily;
+
+impl Family for IntFamily {
+    type Ref<'a> = u64;
+    type Buf = u64;
+    type NodeKeys = IntKeys;
+    type Run = Vec<u64>;
+    type Lows = IntLows;
+    type Stage = IntStage;
+
+    #[inline]
+    fn cmp(a: u64, b: u64) -> Ordering {
+        a.cmp(&b)
+    }
+    #[inline]
+    fn hash(key: u64) -> u64 {
+        let wide = u128::from(key ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93_u128;
+        (wide as u64) ^ ((wide >> 64) as u64)
+    }
+    #[inline]
+    fn size(_: u64) -> usize {
+        8
+    }
+    #[inline]
+    fn store(key: u64, into: &mut u64) {
+        *into = key;
+    }
+    #[inline]
+    fn load(buf: &u64) -> u64 {
+        *buf
+    }
+    fn shorten(_: u64, _: &mut u64) {}
+    fn successor(key: &mut u64) -> bool {
+        match key.checked_add(1) {
+            Some(next) => {
+                *key = next;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Family for ByteFamily {
+    type Ref<'a> = &'a [u8];
+    type Buf = Vec<u8>;
+    type NodeKeys = ByteKeys;
+    type Run = ByteRun;
+    type Lows = ByteLows;
+    type Stage = ByteStage;
+
+    #[inline]
+    fn cmp(a: &[u8], b: &[u8]) -> Ordering {
+        a.cmp(b)
+    }
+    #[inline]
+    fn hash(key: &[u8]) -> u64 {
+        use std::hash::{BuildHasher, Hasher};
+        let mut hasher = foldhash::fast::FixedState::with_seed(0x7E44ACE).build_hasher();
+        hasher.write(key);
+        hasher.finish()
+    }
+    #[inline]
+    fn size(key: &[u8]) -> usize {
+        key.len()
+    }
+    fn store(key: &[u8], into: &mut Vec<u8>) {
+        into.clear();
+        into.extend_from_slice(key);
+    }
+    #[inline]
+    fn load(buf: &Vec<u8>) -> &[u8] {
+        buf
+    }
+    fn shorten(left: &[u8], buf: &mut Vec<u8>) {
+        buf.truncate(common_prefix(left, buf) + 1);
+    }
+    fn successor(key: &mut Vec<u8>) -> bool {
+        key.push(0);
+        true
+    }
+}
+
+/// How many leading bytes two byte strings share.
+#[inline]
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let n = a.len().min(b.len());
+    let (a, b) = (&a[..n], &b[..n]);
+    let mut i = 0;
+    while i + 8 <= n {
+        let x = u64::from_le_bytes(a[i..i + 8].try_into().unwrap_or_default());
+        let y = u64::from_le_bytes(b[i..i + 8].try_into().unwrap_or_default());
+        if x != y {
+            return i + ((x ^ y).trailing_zeros() / 8) as usize;
+        }
+        i += 8;
+    }
+    while i < n && a[i] == b[i] {
+        i += 1;
+    }
+    i
+}

@@ -1,0 +1,42 @@
+//! Faults that tests plant to show that the test suite would catch them.
+//!
+//! Without the feature `planted-faults` every fault is off and costs nothing.
+
+/// A mistake in the machinery, one of those that are easily made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fault {
+    /// A merge forgets that an entry of the static stage was deleted.
+    DroppedTombstone = 1,
+    /// A merge removes entries from the dynamic stage before the new segment is published.
+    EarlyRemove = 2,
+    /// A merge removes entries from the dynamic stage that were changed meanwhile.
+    BlindRemove = 3,
+    /// The filter's new generation serves before all keys are in it.
+    EarlySwap = 4,
+}
+
+#[cfg(feature = "planted-faults")]
+static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+/// Plants a fault in the whole process, or none.
+#[cfg(feature = "planted-faults")]
+pub fn plant(fault: Option<Fault>) {
+    PLANTED.store(
+        fault.map_or(0, |f| f as u8),
+        std::sync::atomic::Ordering::SeqCst,
+    );
+}
+
+/// Whether the fault is planted.
+#[cfg(feature = "planted-faults")]
+pub(crate) fn planted(fault: Fault) -> bool {
+    PLANTED.load(std::sync::atomic::Ordering::SeqCst) == fault as u8
+}
+
+/// Whether the fault is planted: it never is.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn planted(_: Fault) -> bool {
+    false
+}

@@ -1,0 +1,74 @@
+//! Sorted input goes straight into segments.
+
+use super::{Core, HybridMap, check, stored};
+use crate::family::Family;
+use crate::key::IndexKey;
+use crate::stage::KeyRun;
+
+impl<F: Family, V> Core<F, V> {
+    /// Whether `key` lies behind all entries, so that a run that starts with it can be appended.
+    fn is_behind_all(&self, key: F::Ref<'_>) -> bool {
+        let mut all = self.range(None, None);
+        all.next_back()
+            .is_none_or(|(last, _)| F::cmp(last, key).is_lt())
+    }
+
+    /// Puts sorted entries behind all others, as one segment.
+    fn append(&mut self, keys: &F::Run, vals: Vec<V>) {
+        let at = self.segments.segs().len();
+        self.segments.insert(at, keys, vals, 1, &self.plan);
+    }
+}
+
+impl<K: IndexKey, V> HybridMap<K, V> {
+    /// Inserts many entries. Where they come in order and behind what is there, whole segments
+    /// are built and no entry passes the dynamic stage.
+    pub(super) fn extend_from(&mut self, entries: impl IntoIterator<Item = (K, V)>) {
+        let len = self.core.options.segment_len;
+        let (mut keys, mut vals) = (<K::Family as Family>::Run::default(), Vec::new());
+        let mut rest = entries.into_iter();
+        let mut stray = None;
+        for (key, val) in rest.by_ref() {
+            // Whether the entry goes on with the run; a key that comes twice replaces.
+            let fits = key.encode(|key| {
+                stored(check::<K::Family>(key));
+                let n = keys.len();
+                if n == 0 {
+                    self.core.is_behind_all(key)
+                } else {
+                    <K::Family as Family>::cmp(keys.get(n - 1), key).is_lt()
+                }
+            });
+            if !fits {
+                stray = Some((key, val));
+                break;
+            }
+            key.encode(|key| keys.push(key));
+            vals.push(val);
+            // A full segment waits for one more entry, which may replace its last one.
+            if vals.len() > len {
+                self.flush(&mut keys, &mut vals, len);
+            }
+        }
+        let n = vals.len();
+        if n >= len / 2 || (n > 0 && !self.core.segments.segs().is_empty()) {
+            self.flush(&mut keys, &mut vals, n);
+        }
+        for (i, val) in vals.into_iter().enumerate() {
+            self.core.insert(keys.get(i), val);
+        }
+        for (key, val) in stray.into_iter().chain(rest) {
+            self.insert(key, val);
+        }
+    }
+
+    /// Appends the first `n` entries as a segment and leaves the others.
+    fn flush(&mut self, keys: &mut <K::Family as Family>::Run, vals: &mut Vec<V>, n: usize) {
+        let mut others = <K::Family as Family>::Run::default();
+        others.append(keys, n, keys.len());
+        let late = vals.split_off(n);
+        keys.truncate(n);
+        self.core.append(keys, std::mem::replace(vals, late));
+        *keys = others;
+    }
+}

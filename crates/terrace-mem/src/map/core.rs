@@ -1,0 +1,171 @@
+//! The two stages together, on encoded keys: lookups and changes.
+
+use super::iter::Merged;
+use crate::bloom::Filter;
+use crate::dynamic::Tree;
+use crate::error::OptionsError;
+use crate::family::Family;
+use crate::options::{Options, Updates, What};
+use crate::segment::SegmentList;
+use crate::stage::{Plan, Stage, StaticStage};
+use crate::usage::MemoryUsage;
+
+/// A map from encoded keys to values.
+pub struct Core<F: Family, V> {
+    pub(super) dynamic: Tree<F, V>,
+    pub(super) filter: Filter<F>,
+    pub(super) segments: SegmentList<F, V>,
+    pub(super) options: Options,
+    pub(super) plan: Plan<F>,
+    /// Where the next merge step begins.
+    pub(super) hand: F::Buf,
+    /// The segment where the search for dead slots goes on.
+    pub(super) dead_hand: usize,
+}
+
+impl<F: Family, V> Core<F, V> {
+    pub fn new(options: Options) -> Result<Self, OptionsError> {
+        Ok(Core {
+            dynamic: Tree::default(),
+            filter: Filter::default(),
+            segments: SegmentList::default(),
+            plan: options.plan()?,
+            options,
+            hand: F::Buf::default(),
+            dead_hand: 0,
+        })
+    }
+
+    pub fn clear(&mut self) {
+        self.dynamic = Tree::default();
+        self.filter = Filter::default();
+        self.segments = SegmentList::default();
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.dynamic.len() + self.segments.live()
+    }
+
+    #[inline]
+    fn may_be_dynamic(&self, key: F::Ref<'_>) -> bool {
+        self.dynamic.len() > 0 && (!self.options.filter || self.filter.may_have(F::hash(key)))
+    }
+
+    #[inline]
+    pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
+        if self.may_be_dynamic(key)
+            && let Some(val) = self.dynamic.get(key, self.options.what == What::Cold)
+        {
+            return Some(val);
+        }
+        self.segments.get(key)
+    }
+
+    pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+        // The lookup that says where the entry is comes first: a returned borrow of one stage
+        // would hold until the end of the function.
+        let dynamic = self.may_be_dynamic(key) && self.dynamic.get(key, false).is_some();
+        if !dynamic {
+            if self.options.updates == Updates::InPlace {
+                return self.segments.get_mut(key);
+            }
+            let val = self.take_static(key)?;
+            self.put(key, val);
+        }
+        self.dynamic.get_mut(key)
+    }
+
+    /// Takes the value out of the static stage; merges what it left behind where that is much.
+    fn take_static(&mut self, key: F::Ref<'_>) -> Option<V> {
+        let (val, i) = self.segments.take(key)?;
+        let vals = &self.segments.segs()[i].vals;
+        if vals.gone() > vals.live() {
+            self.rebuild(i);
+        }
+        Some(val)
+    }
+
+    /// Puts an entry into the dynamic stage that is in neither.
+    fn put(&mut self, key: F::Ref<'_>, val: V) -> Option<V> {
+        let old = self.dynamic.insert(key, val);
+        if self.options.filter && old.is_none() {
+            self.filter.add(F::hash(key), &self.dynamic);
+        }
+        old
+    }
+
+    pub fn insert(&mut self, key: F::Ref<'_>, val: V) -> Option<V> {
+        // Merging comes before the insert, so that the new entry stays in the dynamic stage
+        // until the next change: `entry` hands out a borrow of it.
+        self.maintain();
+        if self.may_be_dynamic(key)
+            && let Some(slot) = self.dynamic.get_mut(key)
+        {
+            return Some(std::mem::replace(slot, val));
+        }
+        if self.options.updates == Updates::InPlace {
+            if let Some(slot) = self.segments.get_mut(key) {
+                return Some(std::mem::replace(slot, val));
+            }
+            return self.put(key, val);
+        }
+        let old = self.take_static(key);
+        self.put(key, val);
+        old
+    }
+
+    /// Inserts an entry that is not there and hands out its value.
+    pub fn insert_new(&mut self, key: F::Ref<'_>, val: V) -> &mut V {
+        self.maintain();
+        self.put(key, val);
+        self.dynamic
+            .get_mut(key)
+            .expect("the entry was just put there")
+    }
+
+    pub fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
+        let val = if self.may_be_dynamic(key)
+            && let Some(val) = self.dynamic.remove(key)
+        {
+            val
+        } else {
+            self.take_static(key)?
+        };
+        self.maintain();
+        Some(val)
+    }
+
+    /// The entries from `from` up to `to`.
+    pub fn range(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Merged<'_, F, V> {
+        Merged::new(&self.dynamic, &self.segments, from, to)
+    }
+
+    pub fn usage(&self) -> MemoryUsage {
+        let (static_keys, static_values) = self.segments.bytes();
+        MemoryUsage {
+            dynamic: self.dynamic.bytes(),
+            static_keys,
+            static_values,
+            directory: self.segments.directory_bytes(),
+            filter: self.filter.bytes(),
+            cache: self.plan.cache.as_ref().map_or(0, |cache| cache.bytes()),
+        }
+    }
+
+    pub fn stage_lens(&self) -> (usize, usize) {
+        (self.dynamic.len(), self.segments.live())
+    }
+
+    pub fn stages(&self) -> Vec<(Stage, usize)> {
+        let mut found: Vec<(Stage, usize)> = Vec::new();
+        for seg in self.segments.segs() {
+            let stage = seg.keys.stage();
+            match found.iter_mut().find(|f| f.0 == stage) {
+                Some(f) => f.1 += seg.vals.live(),
+                None => found.push((stage, seg.vals.live())),
+            }
+        }
+        found
+    }
+}

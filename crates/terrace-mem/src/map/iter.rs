@@ -1,0 +1,400 @@
+//! Iteration over both stages in order, from both ends.
+
+use super::Core;
+use crate::dynamic::{Pos, Tree};
+use crate::family::Family;
+use crate::key::{IndexKey, Probe};
+use crate::segment::{Segment, SegmentList};
+use crate::stage::{KeyCursor, KeyRun, StaticStage};
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+type StageCursor<'a, F> = <<F as Family>::Stage as StaticStage<F>>::Cursor<'a>;
+
+/// The live entries of the static stage between two places.
+struct StaticRange<'a, F: Family, V> {
+    segs: &'a [Segment<F, V>],
+    /// The segment of the front, and the cursor in it; without one the front is its first entry.
+    front: (usize, Option<StageCursor<'a, F>>),
+    /// The segment and rank behind the back, and a cursor at the rank before.
+    back: (usize, usize, Option<StageCursor<'a, F>>),
+}
+
+impl<'a, F: Family, V> StaticRange<'a, F, V> {
+    fn new(list: &'a SegmentList<F, V>, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Self {
+        let segs = list.segs();
+        let front = match from {
+            Some(key) if !segs.is_empty() => {
+                let i = list.locate(key);
+                match segs[i].keys.seek_cursor(key) {
+                    Some(cursor) => (i, Some(cursor)),
+                    None => (i + 1, None),
+                }
+            }
+            _ => (0, None),
+        };
+        let back = match to {
+            Some(key) if !segs.is_empty() => {
+                let i = list.locate(key);
+                (i, segs[i].keys.seek(key), None)
+            }
+            _ => (segs.len(), 0, None),
+        };
+        StaticRange { segs, front, back }
+    }
+
+    /// Brings the front cursor to a live entry; false where none is left.
+    #[inline]
+    fn settle_front(&mut self) -> bool {
+        loop {
+            let (seg, cursor) = &mut self.front;
+            let rank = cursor.as_ref().map_or(0, |c| c.rank());
+            if (*seg, rank) >= (self.back.0, self.back.1) {
+                return false;
+            }
+            if cursor.is_none() {
+                *cursor = Some(self.segs[*seg].keys.cursor(0));
+            }
+            if self.segs[*seg].vals.is_live(rank) {
+                return true;
+            }
+            self.bump_front();
+        }
+    }
+
+    #[inline]
+    fn bump_front(&mut self) {
+        if !self.front.1.as_mut().is_some_and(|c| c.next()) {
+            self.front = (self.front.0 + 1, None);
+        }
+    }
+
+    /// Brings the back cursor to a live entry; false where none is left.
+    fn settle_back(&mut self) -> bool {
+        loop {
+            let rank = self.front.1.as_ref().map_or(0, |c| c.rank());
+            let (seg, past, cursor) = &mut self.back;
+            if (self.front.0, rank) >= (*seg, *past) {
+                return false;
+            }
+            if *past == 0 {
+                // The front is in a segment before this one, so there is one.
+                *seg -= 1;
+                *past = self.segs[*seg].keys.len();
+                *cursor = None;
+                continue;
+            }
+            if cursor.is_none() {
+                *cursor = Some(self.segs[*seg].keys.cursor(*past - 1));
+            }
+            if self.segs[*seg].vals.is_live(*past - 1) {
+                return true;
+            }
+            self.bump_back();
+        }
+    }
+
+    fn bump_back(&mut self) {
+        self.back.1 -= 1;
+        if !self.back.2.as_mut().is_some_and(|c| c.prev()) {
+            self.back.2 = None;
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Dynamic,
+    Static,
+}
+
+/// The entries of both stages in one order. Lends each key until the next move.
+pub struct Merged<'a, F: Family, V> {
+    /// The first and the last entry left of the dynamic stage.
+    dynamic: Option<(Pos<'a, F, V>, Pos<'a, F, V>)>,
+    fixed: StaticRange<'a, F, V>,
+    /// What was lent last, from the front or the back, and is still to be passed.
+    lent: Option<(Side, bool)>,
+}
+
+impl<'a, F: Family, V> Merged<'a, F, V> {
+    pub fn new(
+        tree: &'a Tree<F, V>,
+        list: &'a SegmentList<F, V>,
+        from: Option<F::Ref<'_>>,
+        to: Option<F::Ref<'_>>,
+    ) -> Self {
+        let mut fixed = StaticRange::new(list, from, to);
+        let mut dynamic = None;
+        if let (Some(from), Some(to)) = (from, to)
+            && F::cmp(from, to).is_ge()
+        {
+            fixed.back = (0, 0, None);
+        } else if let Some(first) = Pos::at_or_after(tree, from)
+            && let Some(last) = Pos::before(tree, to)
+            && F::cmp(first.key(), last.key()).is_le()
+        {
+            dynamic = Some((first, last));
+        }
+        Merged {
+            dynamic,
+            fixed,
+            lent: None,
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self) {
+        match self.lent.take() {
+            None => {}
+            Some((Side::Static, true)) => self.fixed.bump_front(),
+            Some((Side::Static, false)) => self.fixed.bump_back(),
+            Some((Side::Dynamic, front)) => {
+                if let Some((first, last)) = &mut self.dynamic {
+                    if first.same(last) {
+                        self.dynamic = None;
+                    } else if front {
+                        first.next();
+                    } else {
+                        last.prev();
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub fn next(&mut self) -> Option<(F::Ref<'_>, &'a V)> {
+        self.pass();
+        let fixed = self.fixed.settle_front();
+        let side = match &self.dynamic {
+            None if !fixed => return None,
+            None => Side::Static,
+            Some(_) if !fixed => Side::Dynamic,
+            Some((first, _)) => {
+                let key = self.fixed.front.1.as_ref()?.key();
+                if F::cmp(first.key(), key).is_lt() {
+                    Side::Dynamic
+                } else {
+                    Side::Static
+                }
+            }
+        };
+        self.lent = Some((side, true));
+        if side == Side::Dynamic {
+            let first = &self.dynamic.as_ref()?.0;
+            return Some((first.key(), first.val()));
+        }
+        let (seg, cursor) = &self.fixed.front;
+        let cursor = cursor.as_ref()?;
+        Some((cursor.key(), self.fixed.segs[*seg].vals.get(cursor.rank())?))
+    }
+
+    pub fn next_back(&mut self) -> Option<(F::Ref<'_>, &'a V)> {
+        self.pass();
+        let fixed = self.fixed.settle_back();
+        let side = match &self.dynamic {
+            None if !fixed => return None,
+            None => Side::Static,
+            Some(_) if !fixed => Side::Dynamic,
+            Some((_, last)) => {
+                let key = self.fixed.back.2.as_ref()?.key();
+                if F::cmp(last.key(), key).is_gt() {
+                    Side::Dynamic
+                } else {
+                    Side::Static
+                }
+            }
+        };
+        self.lent = Some((side, false));
+        if side == Side::Dynamic {
+            let last = &self.dynamic.as_ref()?.1;
+            return Some((last.key(), last.val()));
+        }
+        let (seg, past, cursor) = &self.fixed.back;
+        Some((
+            cursor.as_ref()?.key(),
+            self.fixed.segs[*seg].vals.get(*past - 1)?,
+        ))
+    }
+}
+
+/// A range of probes as a half-open range of encoded keys.
+pub fn bounded<'a, K, V, Q, R>(core: &'a Core<K::Family, V>, range: &R) -> Merged<'a, K::Family, V>
+where
+    K: IndexKey,
+    Q: Probe<K> + ?Sized,
+    R: RangeBounds<Q>,
+{
+    let (from, to, empty) = half_open::<K, Q, R>(range);
+    let load = <K::Family as Family>::load;
+    if empty {
+        let least = <K::Family as Family>::Buf::default();
+        return core.range(Some(load(&least)), Some(load(&least)));
+    }
+    core.range(from.as_ref().map(load), to.as_ref().map(load))
+}
+
+type BufOf<K> = <<K as IndexKey>::Family as Family>::Buf;
+
+/// The least key in the range, the least behind it, and whether it is empty by its form.
+pub fn half_open<K, Q, R>(range: &R) -> (Option<BufOf<K>>, Option<BufOf<K>>, bool)
+where
+    K: IndexKey,
+    Q: Probe<K> + ?Sized,
+    R: RangeBounds<Q>,
+{
+    let owned = |key: &Q| key.probe(|key| <K::Family as Family>::owned(key));
+    let after = |key: &Q| {
+        let mut buf = owned(key);
+        <K::Family as Family>::successor(&mut buf).then_some(buf)
+    };
+    let (mut empty, mut from, mut to) = (false, None, None);
+    match range.start_bound() {
+        Bound::Unbounded => {}
+        Bound::Included(key) => from = Some(owned(key)),
+        Bound::Excluded(key) => {
+            from = after(key);
+            empty = from.is_none();
+        }
+    }
+    match range.end_bound() {
+        Bound::Unbounded => {}
+        Bound::Included(key) => to = after(key),
+        Bound::Excluded(key) => to = Some(owned(key)),
+    }
+    (from, to, empty)
+}
+
+/// Lends the entries of a range, keys encoded; see [`HybridMap::cursor`](crate::HybridMap::cursor).
+pub struct Cursor<'a, K: IndexKey, V> {
+    merged: Merged<'a, K::Family, V>,
+    key: PhantomData<fn() -> K>,
+}
+
+impl<'a, K: IndexKey, V> Cursor<'a, K, V> {
+    pub(super) fn new(merged: Merged<'a, K::Family, V>) -> Self {
+        Cursor {
+            merged,
+            key: PhantomData,
+        }
+    }
+
+    /// The next entry from the front. O(1) amortised.
+    #[inline]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "it lends, which Iterator cannot"
+    )]
+    pub fn next(&mut self) -> Option<(<K::Family as Family>::Ref<'_>, &'a V)> {
+        self.merged.next()
+    }
+
+    /// The next entry from the back. O(1) amortised.
+    pub fn next_back(&mut self) -> Option<(<K::Family as Family>::Ref<'_>, &'a V)> {
+        self.merged.next_back()
+    }
+}
+
+/// Entries in order, keys owned. From [`HybridMap::iter`](crate::HybridMap::iter) and
+/// [`HybridMap::range`](crate::HybridMap::range).
+pub struct Iter<'a, K: IndexKey, V> {
+    merged: Merged<'a, K::Family, V>,
+    key: PhantomData<fn() -> K>,
+}
+
+impl<'a, K: IndexKey, V> Iter<'a, K, V> {
+    pub(super) fn new(merged: Merged<'a, K::Family, V>) -> Self {
+        Iter {
+            merged,
+            key: PhantomData,
+        }
+    }
+}
+
+impl<'a, K: IndexKey, V> Iterator for Iter<'a, K, V> {
+    type Item = (K, &'a V);
+    #[inline]
+    fn next(&mut self) -> Option<(K, &'a V)> {
+        self.merged.next().map(|(key, val)| (K::decode(key), val))
+    }
+}
+
+impl<K: IndexKey, V> DoubleEndedIterator for Iter<'_, K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.merged
+            .next_back()
+            .map(|(key, val)| (K::decode(key), val))
+    }
+}
+
+/// Keys in order.
+pub struct Keys<'a, K: IndexKey, V>(pub(super) Iter<'a, K, V>);
+
+impl<K: IndexKey, V> Iterator for Keys<'_, K, V> {
+    type Item = K;
+    fn next(&mut self) -> Option<K> {
+        self.0.next().map(|entry| entry.0)
+    }
+}
+
+impl<K: IndexKey, V> DoubleEndedIterator for Keys<'_, K, V> {
+    fn next_back(&mut self) -> Option<K> {
+        self.0.next_back().map(|entry| entry.0)
+    }
+}
+
+/// Values in the order of their keys.
+pub struct Values<'a, K: IndexKey, V>(pub(super) Iter<'a, K, V>);
+
+impl<'a, K: IndexKey, V> Iterator for Values<'a, K, V> {
+    type Item = &'a V;
+    fn next(&mut self) -> Option<&'a V> {
+        self.0.next().map(|entry| entry.1)
+    }
+}
+
+impl<K: IndexKey, V> DoubleEndedIterator for Values<'_, K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|entry| entry.1)
+    }
+}
+
+/// Entries in order, owned. Unpacks one segment at a time.
+pub struct IntoIter<K: IndexKey, V> {
+    segs: std::vec::IntoIter<Segment<K::Family, V>>,
+    keys: <K::Family as Family>::Run,
+    next: usize,
+    vals: std::vec::IntoIter<V>,
+}
+
+impl<K: IndexKey, V> IntoIter<K, V> {
+    pub(super) fn new(mut core: Core<K::Family, V>) -> Self {
+        core.merge_all();
+        let n = core.segments.segs().len();
+        IntoIter {
+            segs: core.segments.remove(0..n).into_iter(),
+            keys: Default::default(),
+            next: 0,
+            vals: Vec::new().into_iter(),
+        }
+    }
+}
+
+impl<K: IndexKey, V> Iterator for IntoIter<K, V> {
+    type Item = (K, V);
+    fn next(&mut self) -> Option<(K, V)> {
+        loop {
+            if let Some(val) = self.vals.next() {
+                self.next += 1;
+                return Some((K::decode(self.keys.get(self.next - 1)), val));
+            }
+            let seg = self.segs.next()?;
+            let mut vals = Vec::new();
+            self.keys.truncate(0);
+            self.next = 0;
+            seg.unpack(&mut self.keys, &mut vals);
+            self.vals = vals.into_iter();
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The merge: moves entries from the dynamic into the static stage, a bounded run at a time.
+//!
+//! A step takes the entries of one segment's range out of the dynamic stage and builds the
+//! segment anew with them, as several where it grew too long, together with its neighbours where
+//! it shrank. Ranges are taken in turn by a hand that goes round the key space, so the temporary
+//! memory is one segment and no step takes longer than one (section 5 merges all at once).
+
+use super::Core;
+use crate::dynamic::Pos;
+use crate::family::Family;
+use crate::options::{Merging, Trigger, What};
+use crate::stage::KeyRun;
+use std::ops::Range;
+
+/// Ranges with few entries that a step passes by before it takes one nevertheless.
+const PATIENCE: usize = 8;
+
+/// Segments that one search for dead slots looks at.
+const GLANCE: usize = 64;
+
+/// Most key bytes of a segment; longer ones are cut as if they had too many entries.
+const SEGMENT_BYTES: usize = 256 << 10;
+
+impl<F: Family, V> Core<F, V> {
+    /// Whether the dynamic stage is due.
+    #[inline]
+    fn due(&self) -> bool {
+        match self.options.trigger {
+            Trigger::Constant(n) => self.dynamic.len() >= n,
+            Trigger::Ratio(ratio) => {
+                let (keys, vals) = self.segments.bytes();
+                self.dynamic.len() >= self.options.floor
+                    && self.dynamic.bytes() * ratio > keys + vals
+            }
+        }
+    }
+
+    /// Merges what is due.
+    #[inline]
+    pub(super) fn maintain(&mut self) {
+        if self.due() {
+            match self.options.merging {
+                Merging::Incremental => {
+                    self.merge_step();
+                }
+                Merging::Blocking => self.merge_all(),
+                Merging::Manual => {}
+            }
+        } else if self.segments.gone() * 8 > self.segments.live() {
+            self.collect();
+        }
+    }
+
+    /// Rebuilds the next segment with many dead slots.
+    fn collect(&mut self) {
+        if self.options.merging == Merging::Manual {
+            return;
+        }
+        for _ in 0..GLANCE.min(self.segments.segs().len()) {
+            let i = self.dead_hand;
+            self.dead_hand += 1;
+            match self.segments.segs().get(i) {
+                None => self.dead_hand = 0,
+                Some(seg) if seg.vals.gone() * 16 > seg.vals.live() => {
+                    self.rebuild(i);
+                    return;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Moves one bounded run; false where the dynamic stage is empty.
+    pub fn merge_step(&mut self) -> bool {
+        let cold = self.options.what == What::Cold;
+        let fair = self.dynamic.len() / (self.segments.segs().len() + 1) / 4;
+        for round in 0..=PATIENCE {
+            let Some(i) = self.next_range() else {
+                return false;
+            };
+            let (low, high) = (self.segments.low(i), self.segments.low(i + 1));
+            if round < PATIENCE && fair > 1 && self.dynamic.count(low, high, fair) < fair {
+                self.pass(i + 1);
+                continue;
+            }
+            if self.merge_range(i, cold) > 0 {
+                return true;
+            }
+        }
+        // All that was met is hot: nothing moves now, and all of it is cold from here on.
+        self.dynamic.len() > 0
+    }
+
+    /// The segment of the first entry of the dynamic stage from the hand on, or of the first.
+    fn next_range(&self) -> Option<usize> {
+        let at = Pos::at_or_after(&self.dynamic, Some(F::load(&self.hand)))
+            .or_else(|| Pos::at_or_after(&self.dynamic, None))?;
+        Some(self.segments.locate(at.key()))
+    }
+
+    /// Puts the hand at the range of segment `i`, or at the first behind the last.
+    fn pass(&mut self, i: usize) {
+        match self.segments.low(i) {
+            Some(low) => F::store(low, &mut self.hand),
+            None => self.hand = F::Buf::default(),
+        }
+    }
+
+    /// Rebuilds segment `i` with the entries of its range.
+    pub(super) fn rebuild(&mut self, i: usize) {
+        self.merge_range(i, false);
+    }
+
+    /// Moves entries of the range of segment `i`, at most a segment of them; returns how many.
+    fn merge_range(&mut self, i: usize, keep_hot: bool) -> usize {
+        let limit = self.options.segment_len;
+        let (low, high) = (self.segments.low(i), self.segments.low(i + 1));
+        let n = self.dynamic.count(low, high, limit);
+        let (mut keys, mut vals) = (F::Run::default(), Vec::with_capacity(n));
+        keys.reserve(n, 0);
+        let mut last = None;
+        let met = self.dynamic.drain(
+            (low, high),
+            limit,
+            keep_hot,
+            |key, val| {
+                keys.push(key);
+                vals.push(val);
+            },
+            |key| last = Some(F::owned(key)),
+        );
+        let moved = vals.len();
+        if met == limit {
+            // There may be more in the range: go on behind the last that was met.
+            if moved > 0 {
+                let end = keys.get(moved - 1);
+                if last
+                    .as_ref()
+                    .is_none_or(|last| F::cmp(F::load(last), end).is_lt())
+                {
+                    last = Some(F::owned(end));
+                }
+            }
+            self.hand = last.unwrap_or_default();
+        } else {
+            self.pass(i + 1);
+        }
+        if moved > 0
+            || self
+                .segments
+                .segs()
+                .get(i)
+                .is_some_and(|seg| seg.vals.gone() > 0)
+        {
+            self.place(i, &keys, vals);
+        }
+        moved
+    }
+
+    /// Puts sorted entries of the range of segment `i` where they belong.
+    fn place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
+        let n = keys.len();
+        let segs = self.segments.segs();
+        if self.appends(i, keys) {
+            // All lie behind a last segment that is long enough: it stays as it is.
+            let (at, pieces) = (segs.len(), self.pieces(n, keys.key_bytes(0, n)));
+            self.segments.insert(at, keys, vals, pieces, &self.plan);
+            return;
+        }
+        let which = self.span(i, n);
+        let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
+        for seg in self.segments.remove(which.clone()) {
+            seg.unpack(&mut old_keys, &mut old_vals);
+        }
+        let (run, vals) = merge_runs::<F, V>(&old_keys, old_vals, keys, vals);
+        drop(old_keys);
+        if run.len() > 0 {
+            let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
+            self.segments
+                .insert(which.start, &run, vals, pieces, &self.plan);
+        }
+    }
+
+    /// Whether the entries go behind the last segment and need not be merged with it.
+    fn appends(&self, i: usize, keys: &F::Run) -> bool {
+        let segs = self.segments.segs();
+        let half = self.options.segment_len / 2;
+        if i + 1 < segs.len() || keys.len() < half {
+            return false;
+        }
+        let Some(seg) = segs.get(i) else { return true };
+        let mut last = F::Buf::default();
+        crate::stage::StaticStage::last_key(&seg.keys, &mut last);
+        seg.vals.live() >= half
+            && seg.vals.gone() == 0
+            && F::cmp(F::load(&last), keys.get(0)).is_lt()
+    }
+
+    /// Segment `i` and the short ones behind it that fit in with it.
+    fn span(&self, i: usize, added: usize) -> Range<usize> {
+        let segs = self.segments.segs();
+        let mut end = (i + 1).min(segs.len());
+        let mut n = added + segs.get(i).map_or(0, |seg| seg.vals.live());
+        while let Some(seg) = segs.get(end)
+            && n + seg.vals.live() <= self.options.segment_len / 2
+        {
+            n += seg.vals.live();
+            end += 1;
+        }
+        i.min(end)..end
+    }
+
+    /// How many segments so many entries of so many key bytes make.
+    fn pieces(&self, n: usize, bytes: usize) -> usize {
+        let len = self.options.segment_len;
+        let by_len = if n <= len + len / 2 {
+            1
+        } else {
+            n.div_ceil(len)
+        };
+        by_len.max(bytes.div_ceil(SEGMENT_BYTES)).min(n)
+    }
+
+    /// Moves everything; the dynamic stage is empty afterwards. O(n).
+    pub fn merge_all(&mut self) {
+        while self.dynamic.len() > 0 {
+            let i = match Pos::at_or_after(&self.dynamic, None) {
+                Some(first) => self.segments.locate(first.key()),
+                None => return,
+            };
+            self.merge_range(i, false);
+        }
+        // What is left of dead slots goes as well.
+        let mut i = 0;
+        while i < self.segments.segs().len() {
+            if self.segments.segs()[i].vals.gone() > 0 {
+                self.rebuild(i);
+            }
+            i += usize::from(
+                self.segments
+                    .segs()
+                    .get(i)
+                    .is_some_and(|s| s.vals.gone() == 0),
+            );
+        }
+    }
+}
+
+/// Merges two sorted runs of distinct keys: long stretches of the old one move as blocks.
+fn merge_runs<F: Family, V>(
+    old: &F::Run,
+    old_vals: Vec<V>,
+    new: &F::Run,
+    new_vals: Vec<V>,
+) -> (F::Run, Vec<V>) {
+    let (n, m) = (old.len(), new.len());
+    let mut run = F::Run::default();
+    run.reserve(n + m, old.key_bytes(0, n) + new.key_bytes(0, m));
+    let mut vals = Vec::with_capacity(n + m);
+    let (mut from, mut rest) = (0, old_vals.into_iter());
+    for (i, val) in new_vals.into_iter().enumerate() {
+        let key = new.get(i);
+        let to = old.gallop(from, n, key);
+        run.append(old, from, to);
+        vals.extend(rest.by_ref().take(to - from));
+        run.push(key);
+        vals.push(val);
+        from = to;
+    }
+    run.append(old, from, n);
+    vals.extend(rest);
+    (run, vals)
+}

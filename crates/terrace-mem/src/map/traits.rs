@@ -1,0 +1,82 @@
+//! The traits of `std` that a map has.
+
+use super::{HybridMap, IntoIter, Iter};
+use crate::key::{IndexKey, Probe};
+use std::fmt;
+use std::ops::Index;
+
+impl<K: IndexKey, V> Default for HybridMap<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: IndexKey + fmt::Debug, V: fmt::Debug> fmt::Debug for HybridMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: IndexKey, V: Clone> Clone for HybridMap<K, V> {
+    /// All entries of the copy are in its static stage. O(n).
+    fn clone(&self) -> Self {
+        let mut copy = Self::with_options(self.core.options.clone())
+            .expect("the options were good for this map");
+        copy.extend(self.iter().map(|(key, val)| (key, val.clone())));
+        copy
+    }
+}
+
+impl<K: IndexKey + PartialEq, V: PartialEq> PartialEq for HybridMap<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl<K: IndexKey + Eq, V: Eq> Eq for HybridMap<K, V> {}
+
+impl<K: IndexKey, V> FromIterator<(K, V)> for HybridMap<K, V> {
+    /// Sorted input is built into segments directly: O(n). Other input is inserted.
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::new();
+        map.extend(entries);
+        map
+    }
+}
+
+impl<K: IndexKey, V, const N: usize> From<[(K, V); N]> for HybridMap<K, V> {
+    fn from(entries: [(K, V); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+impl<K: IndexKey, V> Extend<(K, V)> for HybridMap<K, V> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        self.extend_from(entries);
+    }
+}
+
+impl<'a, K: IndexKey, V> IntoIterator for &'a HybridMap<K, V> {
+    type Item = (K, &'a V);
+    type IntoIter = Iter<'a, K, V>;
+    fn into_iter(self) -> Iter<'a, K, V> {
+        self.iter()
+    }
+}
+
+impl<K: IndexKey, V> IntoIterator for HybridMap<K, V> {
+    type Item = (K, V);
+    type IntoIter = IntoIter<K, V>;
+    fn into_iter(self) -> IntoIter<K, V> {
+        IntoIter::new(self.core)
+    }
+}
+
+impl<K: IndexKey, V, Q: Probe<K> + ?Sized> Index<&Q> for HybridMap<K, V> {
+    type Output = V;
+    /// # Panics
+    /// When the key is not there.
+    fn index(&self, key: &Q) -> &V {
+        self.get(key).expect("no entry found for key")
+    }
+}

@@ -1,0 +1,118 @@
+//! How a map behaves: static stage, when and what to merge, what an update does.
+
+use crate::error::OptionsError;
+use crate::family::Family;
+use crate::stage::{NodeCache, Plan, Stage};
+use std::any::TypeId;
+use std::sync::Arc;
+
+/// When entries move from the dynamic to the static stage (section 5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// When the bytes of the dynamic stage times this exceed those of the static stage.
+    Ratio(usize),
+    /// When the dynamic stage has this many entries.
+    Constant(usize),
+}
+
+/// How entries move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merging {
+    /// One segment at a time: no operation waits for more than one.
+    Incremental,
+    /// All at once, the paper's way: fewer, long pauses.
+    Blocking,
+    /// Only when asked for.
+    Manual,
+}
+
+/// Which entries move (section 5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// All of them: the dynamic stage is a write buffer.
+    All,
+    /// Those not used since the last merge passed them: it is a write-back cache.
+    Cold,
+}
+
+/// Where the new value of an entry of the static stage goes (section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Updates {
+    /// Into the dynamic stage, as for primary indexes: what is hot comes to lie together.
+    Promote,
+    /// Where the old value was, as for secondary indexes: no entry moves.
+    InPlace,
+}
+
+/// Options of a map; [`Options::default`] is what `new` takes.
+///
+/// ```
+/// use terrace_mem::{HybridMap, Options, Stage, Trigger};
+///
+/// let options = Options { stage: Stage::STree, trigger: Trigger::Ratio(20), ..Options::default() };
+/// let map = HybridMap::<u64, u64>::with_options(options)?;
+/// # assert!(map.is_empty());
+/// # Ok::<(), terrace_mem::OptionsError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The static stage.
+    pub stage: Stage,
+    /// When to merge.
+    pub trigger: Trigger,
+    /// How to merge.
+    pub merging: Merging,
+    /// What to merge.
+    pub what: What,
+    /// What an update of an entry of the static stage does.
+    pub updates: Updates,
+    /// Entries of a segment, 16 to 8192: bounds the pause of a merge step.
+    pub segment_len: usize,
+    /// Entries that the dynamic stage keeps before a ratio counts.
+    pub floor: usize,
+    /// Whether a Bloom filter stands before the dynamic stage.
+    pub filter: bool,
+    /// Decompressed nodes that [`Stage::Compressed`] keeps.
+    pub cache_nodes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            stage: Stage::Auto,
+            trigger: Trigger::Ratio(10),
+            merging: Merging::Incremental,
+            what: What::All,
+            updates: Updates::Promote,
+            segment_len: 4096,
+            floor: 1024,
+            filter: true,
+            cache_nodes: 1024,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn plan<F: Family>(&self) -> Result<Plan<F>, OptionsError> {
+        let ints = TypeId::of::<F>() == TypeId::of::<crate::IntFamily>();
+        let wrong = match self.stage {
+            Stage::FrontCoded => ints,
+            Stage::EliasFano | Stage::STree => !ints,
+            _ => false,
+        };
+        if wrong {
+            return Err(OptionsError::StageForKeys(self.stage));
+        }
+        if !(16..=8192).contains(&self.segment_len) {
+            return Err(OptionsError::SegmentLen(self.segment_len));
+        }
+        if matches!(self.trigger, Trigger::Ratio(0) | Trigger::Constant(0)) {
+            return Err(OptionsError::ZeroTrigger);
+        }
+        let packed = self.stage == Stage::Compressed;
+        Ok(Plan {
+            stage: self.stage,
+            cache: packed.then(|| Arc::new(NodeCache::new(self.cache_nodes))),
+        })
+    }
+}

@@ -1,0 +1,305 @@
+//! The static stage of a map: segments in key order, each a run of keys and their values.
+//!
+//! What always holds: there is a lower bound for each segment; the keys of segment `i` are at
+//! least bound `i` and less than bound `i + 1`; the first bound is the least key of all.
+
+use crate::family::{ByteFamily, Family, IntFamily};
+use crate::simd;
+use crate::slots::Slots;
+use crate::stage::{ByteRun, KeyRun, Plan, StaticStage};
+use std::ops::Range;
+
+/// The lower bounds of the segments.
+pub trait Lows<F: Family>: Default + Send + Sync {
+    /// The last segment whose bound is at most `key`.
+    fn find(&self, key: F::Ref<'_>) -> usize;
+    /// The bound of segment `i`; none behind the last.
+    fn get(&self, i: usize) -> Option<F::Ref<'_>>;
+    /// Puts a bound in at `i`. O(segments), as a move of memory.
+    fn insert(&mut self, i: usize, key: F::Ref<'_>);
+    /// Takes bounds out.
+    fn remove(&mut self, which: Range<usize>);
+    /// Bytes on the heap.
+    fn heap(&self) -> usize;
+}
+
+/// Bounds of integer segments, and every 64th of them in an array of its own.
+#[derive(Default)]
+pub struct IntLows {
+    all: Vec<u64>,
+    top: Vec<u64>,
+}
+
+const GROUP: usize = 64;
+
+impl IntLows {
+    fn refresh(&mut self, from: usize) {
+        self.top.truncate(from / GROUP);
+        let at = self.top.len() * GROUP;
+        self.top
+            .extend(self.all[at.min(self.all.len())..].iter().step_by(GROUP));
+    }
+}
+
+impl Lows<IntFamily> for IntLows {
+    #[inline]
+    fn find(&self, key: u64) -> usize {
+        let group = self.top.partition_point(|&low| low <= key).max(1) - 1;
+        let from = group * GROUP;
+        let lows = &self.all[from..(from + GROUP).min(self.all.len())];
+        let n = key
+            .checked_add(1)
+            .map_or(lows.len(), |next| simd::count_less(lows, next));
+        from + n.max(1) - 1
+    }
+    fn get(&self, i: usize) -> Option<u64> {
+        self.all.as_slice().get(i).copied()
+    }
+    fn insert(&mut self, i: usize, key: u64) {
+        self.all.insert(i, key);
+        self.refresh(i);
+    }
+    fn remove(&mut self, which: Range<usize>) {
+        let from = which.start;
+        self.all.drain(which);
+        self.refresh(from);
+    }
+    fn heap(&self) -> usize {
+        (self.all.capacity() + self.top.capacity()) * 8
+    }
+}
+
+/// Bounds of byte-string segments, cut to what tells neighbours apart.
+#[derive(Default)]
+pub struct ByteLows {
+    run: ByteRun,
+}
+
+impl Lows<ByteFamily> for ByteLows {
+    #[inline]
+    fn find(&self, key: &[u8]) -> usize {
+        self.run.upper_bound(0, self.run.len(), key).max(1) - 1
+    }
+    fn get(&self, i: usize) -> Option<&[u8]> {
+        (i < self.run.len()).then(|| self.run.get(i))
+    }
+    fn insert(&mut self, i: usize, key: &[u8]) {
+        self.run.insert(i, key);
+    }
+    fn remove(&mut self, which: Range<usize>) {
+        self.run.remove(which.start, which.end);
+    }
+    fn heap(&self) -> usize {
+        self.run.heap()
+    }
+}
+
+/// A run of keys and their values.
+pub struct Segment<F: Family, V> {
+    pub keys: F::Stage,
+    pub vals: Slots<V>,
+}
+
+impl<F: Family, V> Segment<F, V> {
+    /// A segment of the keys `from..to` of a run.
+    pub fn build(run: &F::Run, from: usize, to: usize, vals: Vec<V>, plan: &Plan<F>) -> Self {
+        debug_assert_eq!(to - from, vals.len());
+        Segment {
+            keys: F::Stage::build(run, from, to, plan),
+            vals: vals.into(),
+        }
+    }
+
+    /// The live value of `key`, with its line asked for before the key is compared.
+    #[inline]
+    pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
+        let rank = self.keys.find(key, |near| self.vals.prefetch(near))?;
+        self.vals.get(rank)
+    }
+
+    /// The live values and their keys.
+    pub fn unpack(self, keys: &mut F::Run, vals: &mut Vec<V>) {
+        if self.vals.gone() == 0 {
+            self.keys.decode(keys);
+        } else {
+            let mut all = F::Run::default();
+            self.keys.decode(&mut all);
+            let mut i = 0;
+            while i < all.len() {
+                let from = i;
+                while self.vals.is_live(i) {
+                    i += 1;
+                }
+                keys.append(&all, from, i);
+                while i < all.len() && !self.vals.is_live(i) {
+                    i += 1;
+                }
+            }
+        }
+        if vals.is_empty() {
+            *vals = self.vals.into_live();
+        } else {
+            vals.extend(self.vals.into_live());
+        }
+    }
+
+    fn bytes(&self) -> (usize, usize) {
+        (self.keys.bytes(), self.vals.bytes())
+    }
+}
+
+/// All segments of a map.
+pub struct SegmentList<F: Family, V> {
+    lows: F::Lows,
+    segs: Vec<Segment<F, V>>,
+    live: usize,
+    gone: usize,
+    key_bytes: usize,
+    val_bytes: usize,
+}
+
+impl<F: Family, V> Default for SegmentList<F, V> {
+    fn default() -> Self {
+        SegmentList {
+            lows: F::Lows::default(),
+            segs: Vec::new(),
+            live: 0,
+            gone: 0,
+            key_bytes: 0,
+            val_bytes: 0,
+        }
+    }
+}
+
+impl<F: Family, V> SegmentList<F, V> {
+    /// The segments.
+    #[inline]
+    pub fn segs(&self) -> &[Segment<F, V>] {
+        &self.segs
+    }
+
+    /// How many entries are there.
+    #[inline]
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// How many slots are dead.
+    #[inline]
+    pub fn gone(&self) -> usize {
+        self.gone
+    }
+
+    /// Bytes of keys and of values.
+    #[inline]
+    pub fn bytes(&self) -> (usize, usize) {
+        (self.key_bytes, self.val_bytes)
+    }
+
+    /// Bytes of the list itself.
+    pub fn directory_bytes(&self) -> usize {
+        self.lows.heap() + self.segs.capacity() * size_of::<Segment<F, V>>()
+    }
+
+    /// The segment whose range `key` is in; 0 where there is none.
+    #[inline]
+    pub fn locate(&self, key: F::Ref<'_>) -> usize {
+        self.lows.find(key)
+    }
+
+    /// The least key that may be in segment `i`; none behind the last.
+    pub fn low(&self, i: usize) -> Option<F::Ref<'_>> {
+        self.lows.get(i)
+    }
+
+    /// The live value of `key`. O(log n).
+    #[inline]
+    pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
+        self.segs.get(self.lows.find(key))?.get(key)
+    }
+
+    /// The live value of `key`, to change. O(log n).
+    pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+        let seg = self.segs.get_mut(self.lows.find(key))?;
+        seg.vals.get_mut(seg.keys.find(key, |_| {})?)
+    }
+
+    /// Takes the value of `key` out; also says which segment it was in. O(log n).
+    #[inline]
+    pub fn take(&mut self, key: F::Ref<'_>) -> Option<(V, usize)> {
+        let i = self.lows.find(key);
+        let seg = self.segs.get_mut(i)?;
+        let rank = {
+            let vals = &seg.vals;
+            seg.keys.find(key, |near| vals.prefetch(near))?
+        };
+        let before = seg.vals.bytes();
+        let val = seg.vals.take(rank)?;
+        self.val_bytes += seg.vals.bytes() - before;
+        self.live -= 1;
+        self.gone += 1;
+        Some((val, i))
+    }
+
+    fn join(&mut self, i: usize, seg: Segment<F, V>) {
+        let (keys, vals) = seg.bytes();
+        self.key_bytes += keys;
+        self.val_bytes += vals;
+        self.live += seg.vals.live();
+        self.gone += seg.vals.gone();
+        self.segs.insert(i, seg);
+    }
+
+    /// Takes segments out; their ranges go to the segment before, or the one behind for the first.
+    pub fn remove(&mut self, which: Range<usize>) -> Vec<Segment<F, V>> {
+        let out: Vec<_> = self.segs.drain(which.clone()).collect();
+        for seg in &out {
+            let (keys, vals) = seg.bytes();
+            self.key_bytes -= keys;
+            self.val_bytes -= vals;
+            self.live -= seg.vals.live();
+            self.gone -= seg.vals.gone();
+        }
+        // The first bound stays the least key of all.
+        let keep_first = usize::from(which.start == 0 && !self.segs.is_empty());
+        self.lows
+            .remove(which.start + keep_first..which.end + keep_first);
+        out
+    }
+
+    /// Puts sorted entries in at `i` as `pieces` segments of about equal length. All of them
+    /// must lie between the entries of the neighbours. O(n + segments).
+    pub fn insert(&mut self, i: usize, run: &F::Run, vals: Vec<V>, pieces: usize, plan: &Plan<F>) {
+        let n = run.len();
+        let mut low = F::Buf::default();
+        let mut last = F::Buf::default();
+        let mut rest = vals.into_iter();
+        for p in 0..pieces {
+            let (from, to) = (n * p / pieces, n * (p + 1) / pieces);
+            let mut part = Vec::with_capacity(to - from);
+            part.extend(rest.by_ref().take(to - from));
+            if i + p == 0 {
+                low = F::Buf::default();
+            } else {
+                if p > 0 {
+                    F::store(run.get(from - 1), &mut last);
+                } else {
+                    let before = &self.segs[i - 1].keys;
+                    before.last_key(&mut last);
+                }
+                F::store(run.get(from), &mut low);
+                F::shorten(F::load(&last), &mut low);
+            }
+            if i + p == 0 && !self.segs.is_empty() {
+                // What was first gets a bound of its own.
+                let mut first = F::Buf::default();
+                self.segs[0].keys.first_key(&mut first);
+                F::shorten(run.get(n - 1), &mut first);
+                self.lows.remove(0..1);
+                self.lows.insert(0, F::load(&first));
+            }
+            self.lows.insert(i + p, F::load(&low));
+            self.join(i + p, Segment::build(run, from, to, part, plan));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Search kernels: how many keys of a sorted block are smaller, select in a word, prefetch.
+//!
+//! One of the files with `unsafe`: the vector kernels behind a check of the machine. The scalar
+//! kernels are always there; the feature `scalar` and Miri leave only them.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Which vector instructions the kernels may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Level {
+    /// None beyond the target's baseline.
+    Scalar = 1,
+    /// AVX2, BMI1, BMI2 and POPCNT.
+    Avx2 = 2,
+    /// AVX-512F on top.
+    Avx512 = 3,
+}
+
+static LEVEL: AtomicU8 = AtomicU8::new(0);
+
+/// The best level of this machine.
+#[inline]
+pub fn level() -> Level {
+    match LEVEL.load(Ordering::Relaxed) {
+        1 => Level::Scalar,
+        2 => Level::Avx2,
+        3 => Level::Avx512,
+        _ => detect(),
+    }
+}
+
+#[cold]
+fn detect() -> Level {
+    let found = available().last().copied().unwrap_or(Level::Scalar);
+    LEVEL.store(found as u8, Ordering::Relaxed);
+    found
+}
+
+/// The levels this machine has, the best one last.
+pub fn available() -> Vec<Level> {
+    let mut levels = vec![Level::Scalar];
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    if is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt")
+    {
+        levels.push(Level::Avx2);
+        if is_x86_feature_detected!("avx512f") {
+            levels.push(Level::Avx512);
+        }
+    }
+    levels
+}
+
+/// How many of the sorted `keys` are smaller than `probe`. O(n / lanes), for short blocks.
+#[inline]
+pub fn count_less(keys: &[u64], probe: u64) -> usize {
+    count_less_at(level(), keys, probe)
+}
+
+/// [`count_less`] with a chosen level, which must be one of [`available`].
+#[inline]
+pub fn count_less_at(level: Level, keys: &[u64], probe: u64) -> usize {
+    match level {
+        // SAFETY: `level` is Avx512 only where `available` saw avx512f and popcnt.
+        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+        Level::Avx512 => unsafe { x86::count_less_avx512(keys, probe) },
+        // SAFETY: `level` is Avx2 only where `available` saw avx2 and popcnt.
+        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+        Level::Avx2 => unsafe { x86::count_less_avx2(keys, probe) },
+        _ => count_less_scalar(keys, probe),
+    }
+}
+
+#[inline]
+fn count_less_scalar(keys: &[u64], probe: u64) -> usize {
+    keys.partition_point(|&k| k < probe)
+}
+
+/// Position of the `r`-th (from 0) zero at or after bit `pos` of `words`, or `None`.
+#[inline]
+pub fn select_zero(words: &[u64], pos: usize, r: usize) -> Option<usize> {
+    select_zero_at(level(), words, pos, r)
+}
+
+/// [`select_zero`] with a chosen level, which must be one of [`available`].
+#[inline]
+pub fn select_zero_at(level: Level, words: &[u64], pos: usize, r: usize) -> Option<usize> {
+    match level {
+        // SAFETY: both levels imply that `available` saw bmi1, bmi2 and popcnt.
+        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+        Level::Avx512 | Level::Avx2 => unsafe { x86::select_zero_bmi(words, pos, r) },
+        _ => select_zero_with(words, pos, r, select_scalar),
+    }
+}
+
+/// The body of every `select_zero`, with the select of one word as a parameter.
+#[inline(always)]
+fn select_zero_with(
+    words: &[u64],
+    pos: usize,
+    mut r: usize,
+    select: impl Fn(u64, u32) -> u32,
+) -> Option<usize> {
+    let mut i = pos / 64;
+    let mut zeros = !*words.get(i)? & (!0 << (pos % 64));
+    loop {
+        let n = zeros.count_ones() as usize;
+        if r < n {
+            return Some(i * 64 + select(zeros, r as u32) as usize);
+        }
+        r -= n;
+        i += 1;
+        zeros = !*words.get(i)?;
+    }
+}
+
+/// Position of the `r`-th (from 0) set bit of `word`, which has more than `r`.
+fn select_scalar(mut word: u64, r: u32) -> u32 {
+    for _ in 0..r {
+        word &= word - 1;
+    }
+    word.trailing_zeros()
+}
+
+/// Asks for the cache line of `slice[i]`; does nothing where there is no such element.
+#[inline]
+pub fn prefetch<T>(slice: &[T], i: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let Some(item) = slice.get(i) {
+        // SAFETY: the address is that of a live element, and a prefetch reads nothing.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(item).cast());
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (slice, i);
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx512f,popcnt")]
+    pub fn count_less_avx512(keys: &[u64], probe: u64) -> usize {
+        let p = _mm512_set1_epi64(probe as i64);
+        let mut count = 0;
+        let chunks = keys.chunks_exact(8);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            // SAFETY: `chunk` has 8 elements of 8 bytes, as many as the unaligned load reads.
+            let v = unsafe { _mm512_loadu_si512(chunk.as_ptr().cast()) };
+            count += _mm512_cmplt_epu64_mask(v, p).count_ones() as usize;
+        }
+        if !rest.is_empty() {
+            let mask = (1u8 << rest.len()) - 1;
+            // SAFETY: the mask has one bit for each element of `rest`; other lanes are not read.
+            let v = unsafe { _mm512_maskz_loadu_epi64(mask, rest.as_ptr().cast()) };
+            count += _mm512_mask_cmplt_epu64_mask(mask, v, p).count_ones() as usize;
+        }
+        count
+    }
+
+    #[target_feature(enable = "avx2,popcnt")]
+    pub fn count_less_avx2(keys: &[u64], probe: u64) -> usize {
+        // The comparison is signed: flipping the top bits makes it the unsigned one.
+        let flip = _mm256_set1_epi64x(i64::MIN);
+        let p = _mm256_xor_si256(_mm256_set1_epi64x(probe as i64), flip);
+        let mut count = 0;
+        let chunks = keys.chunks_exact(4);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            // SAFETY: `chunk` has 4 elements of 8 bytes, as many as the unaligned load reads.
+            let v = unsafe { _mm256_loadu_si256(chunk.as_ptr().cast()) };
+            let less = _mm256_cmpgt_epi64(p, _mm256_xor_si256(v, flip));
+            count += _mm256_movemask_pd(_mm256_castsi256_pd(less)).count_ones() as usize;
+        }
+        count + rest.iter().filter(|&&k| k < probe).count()
+    }
+
+    #[target_feature(enable = "bmi1,bmi2,popcnt")]
+    pub fn select_zero_bmi(words: &[u64], pos: usize, r: usize) -> Option<usize> {
+        super::select_zero_with(words, pos, r, |word, r| {
+            _pdep_u64(1 << r, word).trailing_zeros()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_counts_like_the_naive_loop() {
+        let mut x = 1u64;
+        for n in 0..70usize {
+            let mut keys: Vec<u64> = (0..n)
+                .map(|_| {
+                    x = x
+                        .wrapping_mul(6364136223846793005)
+                        .wrapping_add(1442695040888963407);
+                    if x % 3 == 0 { x } else { x % 50 }
+                })
+                .collect();
+            keys.extend_from_slice(&[0, u64::MAX, 1 << 63][..n.min(3)]);
+            keys.sort_unstable();
+            for level in available() {
+                for p in keys
+                    .iter()
+                    .flat_map(|&k| [k, k.wrapping_add(1), k.wrapping_sub(1)])
+                {
+                    let naive = keys.iter().filter(|&&k| k < p).count();
+                    assert_eq!(count_less_at(level, &keys, p), naive, "{level:?} {p}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_level_selects_like_the_naive_loop() {
+        let words = [
+            0xF0F0_1234_5678_9ABC,
+            u64::MAX,
+            0,
+            0x8000_0000_0000_0001,
+            u64::MAX,
+        ];
+        let zero = |i: usize| words[i / 64] >> (i % 64) & 1 == 0;
+        for level in available() {
+            for pos in 0..words.len() * 64 {
+                let zeros: Vec<usize> = (pos..words.len() * 64).filter(|&i| zero(i)).collect();
+                for r in 0..=zeros.len() {
+                    assert_eq!(select_zero_at(level, &words, pos, r), zeros.get(r).copied());
+                }
+            }
+        }
+    }
+}

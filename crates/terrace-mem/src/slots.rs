@@ -1,0 +1,164 @@
+//! The values of a segment, by rank; any of them can be taken out and leaves a dead slot.
+//!
+//! One of the files with `unsafe`. What always holds: slot `i` is initialised exactly when bit
+//! `i` of `dead` is clear, and `dead` is there when any bit is set. Each unsafe block names the
+//! check of that bit that makes it right.
+
+use std::mem::MaybeUninit;
+
+/// A fixed number of values, some of which may be gone.
+pub struct Slots<V> {
+    vals: Box<[MaybeUninit<V>]>,
+    dead: Option<Box<[u64]>>,
+    gone: usize,
+}
+
+impl<V> From<Vec<V>> for Slots<V> {
+    fn from(vals: Vec<V>) -> Self {
+        let vals = vals.into_iter().map(MaybeUninit::new).collect();
+        Slots {
+            vals,
+            dead: None,
+            gone: 0,
+        }
+    }
+}
+
+impl<V> Slots<V> {
+    /// How many slots are dead.
+    #[inline]
+    pub fn gone(&self) -> usize {
+        self.gone
+    }
+
+    /// How many slots are not dead.
+    #[inline]
+    pub fn live(&self) -> usize {
+        self.vals.len() - self.gone
+    }
+
+    /// Whether slot `i` exists and has its value.
+    #[inline]
+    pub fn is_live(&self, i: usize) -> bool {
+        i < self.vals.len()
+            && match &self.dead {
+                None => true,
+                Some(dead) => dead[i / 64] >> (i % 64) & 1 == 0,
+            }
+    }
+
+    /// The value of slot `i`.
+    #[inline]
+    pub fn get(&self, i: usize) -> Option<&V> {
+        // SAFETY: a live slot, checked here, is initialised.
+        self.is_live(i)
+            .then(|| unsafe { self.vals[i].assume_init_ref() })
+    }
+
+    /// The value of slot `i`, to change.
+    #[inline]
+    pub fn get_mut(&mut self, i: usize) -> Option<&mut V> {
+        // SAFETY: a live slot, checked here, is initialised.
+        self.is_live(i)
+            .then(|| unsafe { self.vals[i].assume_init_mut() })
+    }
+
+    /// Takes the value out of slot `i`, which is dead from then on.
+    pub fn take(&mut self, i: usize) -> Option<V> {
+        if !self.is_live(i) {
+            return None;
+        }
+        let words = self.vals.len().div_ceil(64);
+        let dead = self.dead.get_or_insert_with(|| vec![0; words].into());
+        dead[i / 64] |= 1 << (i % 64);
+        self.gone += 1;
+        // SAFETY: the slot was live, checked above, and is marked dead before the value leaves,
+        // so nothing reads or drops it again.
+        Some(unsafe { self.vals[i].assume_init_read() })
+    }
+
+    /// Asks for the cache line of slot `i`.
+    #[inline]
+    pub fn prefetch(&self, i: usize) {
+        crate::simd::prefetch(&self.vals, i);
+    }
+
+    /// The values that are there, in order.
+    pub fn into_live(mut self) -> Vec<V> {
+        let vals = std::mem::take(&mut self.vals);
+        let dead = self.dead.take();
+        // Nothing is left in `self` for its drop to look at.
+        self.gone = 0;
+        let is_dead = |i: usize| {
+            dead.as_ref()
+                .is_some_and(|d| d[i / 64] >> (i % 64) & 1 == 1)
+        };
+        let live = vals.into_iter().enumerate().filter(|(i, _)| !is_dead(*i));
+        // SAFETY: the filter lets only slots through whose dead bit is clear; each is read once.
+        live.map(|(_, val)| unsafe { val.assume_init() }).collect()
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.vals) + self.dead.as_ref().map_or(0, |d| d.len() * 8)
+    }
+}
+
+impl<V> Drop for Slots<V> {
+    fn drop(&mut self) {
+        if !std::mem::needs_drop::<V>() {
+            return;
+        }
+        for i in 0..self.vals.len() {
+            // A value whose drop panics leaves the ones behind it undropped: a leak, not more.
+            drop(self.take(i));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn each_value_is_dropped_exactly_once() {
+        let token = Rc::new(());
+        for take in [&[][..], &[0, 3, 64, 129], &[5; 1]] {
+            for unpack in [false, true] {
+                let mut slots = Slots::from(vec![Rc::clone(&token); 130]);
+                let taken: Vec<_> = take.iter().map(|&i| slots.take(i)).collect();
+                assert!(taken.iter().all(Option::is_some));
+                assert!(
+                    take.iter()
+                        .all(|&i| slots.take(i).is_none() && slots.get(i).is_none())
+                );
+                assert!(slots.get(130).is_none() && slots.get_mut(131).is_none());
+                assert_eq!(slots.live(), 130 - take.len());
+                assert_eq!(slots.gone(), take.len());
+                assert_eq!(Rc::strong_count(&token), 131);
+                if unpack {
+                    let live = slots.into_live();
+                    assert_eq!(live.len(), 130 - take.len());
+                    drop(live);
+                } else {
+                    drop(slots);
+                }
+                assert_eq!(Rc::strong_count(&token), 1 + take.len());
+                drop(taken);
+                assert_eq!(Rc::strong_count(&token), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn values_keep_their_order() {
+        let mut slots = Slots::from((0..200).map(|i| i.to_string()).collect::<Vec<_>>());
+        slots.get_mut(7).unwrap().push('!');
+        assert_eq!(slots.take(8).as_deref(), Some("8"));
+        let live = slots.into_live();
+        assert_eq!(live[7], "7!");
+        assert_eq!(live[8], "9");
+        assert_eq!(live.len(), 199);
+    }
+}

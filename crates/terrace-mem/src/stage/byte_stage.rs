@@ -1,0 +1,197 @@
+//! The static stages for byte strings, behind one type.
+
+use super::compact::CompactTree;
+use super::compressed::{Compressed, NodeCursor};
+use super::front_coded::{BLOCK, FrontCoded};
+use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
+use crate::family::ByteFamily;
+
+/// One of the stages for byte strings.
+pub struct ByteStage(Kind);
+
+enum Kind {
+    Front(FrontCoded),
+    Compact(CompactTree<ByteFamily>),
+    Packed(Compressed<ByteFamily>),
+}
+
+impl StaticStage<ByteFamily> for ByteStage {
+    type Cursor<'a> = ByteCursor<'a>;
+
+    fn build(run: &ByteRun, from: usize, to: usize, plan: &Plan<ByteFamily>) -> Self {
+        let stage = match plan.stage {
+            Stage::Compressed | Stage::CompactBTree | Stage::FrontCoded => plan.stage,
+            _ => choose::for_bytes(run, from, to),
+        };
+        ByteStage(match stage {
+            Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to)),
+            Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan)),
+            _ => Kind::Front(FrontCoded::build(run, from, to)),
+        })
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match &self.0 {
+            Kind::Front(s) => s.len(),
+            Kind::Compact(s) => s.keys().len(),
+            Kind::Packed(s) => s.len(),
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: &[u8], mut likely: impl FnMut(usize)) -> Option<usize> {
+        let (rank, equal) = match &self.0 {
+            Kind::Front(s) => s.search(key, likely),
+            Kind::Compact(s) => return s.find(key, likely),
+            Kind::Packed(s) => {
+                let found = s.search(key);
+                likely(found.0);
+                found
+            }
+        };
+        equal.then_some(rank)
+    }
+
+    fn seek(&self, key: &[u8]) -> usize {
+        match &self.0 {
+            Kind::Front(s) => s.search(key, |_| {}).0,
+            Kind::Compact(s) => s.seek(key),
+            Kind::Packed(s) => s.search(key).0,
+        }
+    }
+
+    fn cursor(&self, rank: usize) -> ByteCursor<'_> {
+        match &self.0 {
+            Kind::Front(s) => {
+                let mut block = ByteRun::default();
+                s.decode_block(rank / BLOCK, &mut block);
+                ByteCursor::Front {
+                    stage: s,
+                    block,
+                    rank,
+                }
+            }
+            Kind::Compact(s) => ByteCursor::Slice(s.keys(), rank),
+            Kind::Packed(s) => ByteCursor::Node(s.cursor(rank)),
+        }
+    }
+
+    fn decode(&self, into: &mut ByteRun) {
+        match &self.0 {
+            Kind::Front(s) => s.decode(into),
+            Kind::Compact(s) => into.append(s.keys(), 0, s.keys().len()),
+            Kind::Packed(s) => s.decode(into),
+        }
+    }
+
+    fn prefetch(&self, _: &[u8]) {
+        if let Kind::Front(s) = &self.0 {
+            s.prefetch();
+        }
+    }
+
+    fn approach(&self, key: &[u8]) -> usize {
+        if let Kind::Front(s) = &self.0 {
+            s.approach(key)
+        } else {
+            0
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Front(s) => s.bytes(),
+            Kind::Compact(s) => s.bytes(),
+            Kind::Packed(s) => s.bytes(),
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        match &self.0 {
+            Kind::Front(_) => Stage::FrontCoded,
+            Kind::Compact(_) => Stage::CompactBTree,
+            Kind::Packed(_) => Stage::Compressed,
+        }
+    }
+}
+
+/// A place in a [`ByteStage`].
+pub enum ByteCursor<'a> {
+    /// In a front-coded block, which is put together here.
+    Front {
+        /// The stage.
+        stage: &'a FrontCoded,
+        /// The keys of the block.
+        block: ByteRun,
+        /// The rank.
+        rank: usize,
+    },
+    /// In an array of keys.
+    Slice(&'a ByteRun, usize),
+    /// In a decompressed node.
+    Node(NodeCursor<'a, ByteFamily>),
+}
+
+/// Moves a front-coded cursor, decoding the block where it is another one.
+#[inline]
+fn go(stage: &FrontCoded, block: &mut ByteRun, rank: &mut usize, to: usize) {
+    if to / BLOCK != *rank / BLOCK {
+        block.truncate(0);
+        stage.decode_block(to / BLOCK, block);
+    }
+    *rank = to;
+}
+
+impl KeyCursor<ByteFamily> for ByteCursor<'_> {
+    #[inline]
+    fn key(&self) -> &[u8] {
+        match self {
+            ByteCursor::Front { block, rank, .. } => block.get(rank % BLOCK),
+            ByteCursor::Slice(keys, i) => keys.get(*i),
+            ByteCursor::Node(c) => c.key(),
+        }
+    }
+    #[inline]
+    fn rank(&self) -> usize {
+        match self {
+            ByteCursor::Front { rank, .. } => *rank,
+            ByteCursor::Slice(_, i) => *i,
+            ByteCursor::Node(c) => c.rank(),
+        }
+    }
+    fn next(&mut self) -> bool {
+        match self {
+            ByteCursor::Front { stage, block, rank } => {
+                let more = *rank + 1 < stage.len();
+                if more {
+                    go(stage, block, rank, *rank + 1);
+                }
+                more
+            }
+            ByteCursor::Slice(keys, i) => {
+                let more = *i + 1 < keys.len();
+                *i += usize::from(more);
+                more
+            }
+            ByteCursor::Node(c) => c.next(),
+        }
+    }
+    fn prev(&mut self) -> bool {
+        match self {
+            ByteCursor::Front { stage, block, rank } => {
+                let more = *rank > 0;
+                if more {
+                    go(stage, block, rank, *rank - 1);
+                }
+                more
+            }
+            ByteCursor::Slice(_, i) => {
+                let more = *i > 0;
+                *i -= usize::from(more);
+                more
+            }
+            ByteCursor::Node(c) => c.prev(),
+        }
+    }
+}

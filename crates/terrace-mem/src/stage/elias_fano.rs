@@ -1,0 +1,328 @@
+//! Elias-Fano: about `2 + log2(range / n)` bits a key, whatever the distribution.
+//!
+//! A key less the first one is split into low bits, stored as a packed array, and high bits,
+//! stored in unary: bucket after bucket, a one for each of its keys, then a zero. Bucket `h`
+//! starts after the `h`-th zero, so a search selects a zero and looks through one bucket. The
+//! place of every 32nd bucket is kept as a sample. One allocation: samples, high, low, a spare
+//! word that lets fields be read two words at a time.
+
+use super::{KeyCursor, bits};
+use crate::family::IntFamily;
+use crate::simd;
+
+const SAMPLE: usize = 32;
+
+/// Buckets longer than this are searched by interpolation, shorter ones key by key.
+const SHORT: usize = 6;
+
+pub struct EliasFano {
+    words: Box<[u64]>,
+    base: u64,
+    n: u32,
+    buckets: u32,
+    high_at: u32,
+    low_at: u32,
+    low_width: u32,
+}
+
+/// The ranks of one bucket and the bit of the first.
+struct Bucket {
+    rank: usize,
+    pos: usize,
+    len: usize,
+}
+
+impl EliasFano {
+    fn shape(keys: &[u64]) -> (u64, u32, usize) {
+        let range = keys[keys.len() - 1] - keys[0];
+        let mut low_width = (range / keys.len() as u64).checked_ilog2().unwrap_or(0);
+        // Samples are 16 bits wide.
+        while low_width < 63 && (range >> low_width) + keys.len() as u64 >= 65_000 {
+            low_width += 1;
+        }
+        (range, low_width, (range >> low_width) as usize + 1)
+    }
+
+    /// Bytes on the heap that the keys would take.
+    pub fn estimate(keys: &[u64]) -> usize {
+        let (_, low_width, buckets) = Self::shape(keys);
+        buckets.div_ceil(SAMPLE * 4) * 8
+            + (keys.len() + buckets).div_ceil(64) * 8
+            + (keys.len() * low_width as usize / 64 + 2) * 8
+    }
+
+    pub fn build(keys: &[u64]) -> Self {
+        let (_, low_width, buckets) = Self::shape(keys);
+        let base = keys[0];
+        let high_at = buckets.div_ceil(SAMPLE * 4);
+        let low_at = high_at + (keys.len() + buckets).div_ceil(64);
+        let mut words = vec![0u64; low_at + keys.len() * low_width as usize / 64 + 2];
+        let (front, low) = words.split_at_mut(low_at);
+        let (samples, high) = front.split_at_mut(high_at);
+        let mask = (1u64 << low_width) - 1;
+        let mut next_sample = 0;
+        for (i, &key) in keys.iter().enumerate() {
+            let x = key - base;
+            let h = (x >> low_width) as usize;
+            while next_sample <= h {
+                let (at, shift) = (next_sample / SAMPLE / 4, next_sample / SAMPLE % 4 * 16);
+                samples[at] |= ((i + next_sample) as u64) << shift;
+                next_sample += SAMPLE;
+            }
+            high[(h + i) / 64] |= 1 << ((h + i) % 64);
+            if low_width > 0 {
+                bits::write(low, i * low_width as usize, x & mask);
+            }
+        }
+        EliasFano {
+            words: words.into_boxed_slice(),
+            base,
+            n: keys.len() as u32,
+            buckets: buckets as u32,
+            high_at: high_at as u32,
+            low_at: low_at as u32,
+            low_width,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.n as usize
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.words.len() * 8
+    }
+
+    #[inline]
+    fn high(&self) -> &[u64] {
+        &self.words[self.high_at as usize..self.low_at as usize]
+    }
+
+    #[inline]
+    fn low(&self, rank: usize) -> u64 {
+        if self.low_width == 0 {
+            return 0;
+        }
+        let at = rank * self.low_width as usize;
+        bits::read(&self.words[self.low_at as usize..], at, self.low_width)
+    }
+
+    #[inline]
+    fn key(&self, rank: usize, pos: usize) -> u64 {
+        self.base + (((pos - rank) as u64) << self.low_width | self.low(rank))
+    }
+
+    #[inline]
+    fn start(&self, h: usize) -> usize {
+        let j = h / SAMPLE;
+        let sample = (self.words[j / 4] >> (j % 4 * 16)) as u16 as usize;
+        match h % SAMPLE {
+            0 => sample,
+            r => simd::select_zero(self.high(), sample, r - 1).map_or(0, |zero| zero + 1),
+        }
+    }
+
+    /// The bucket that `x`, a key less the base, belongs to; `None` behind the last.
+    #[inline]
+    fn bucket(&self, x: u64) -> Option<Bucket> {
+        let h = x >> self.low_width;
+        if h >= u64::from(self.buckets) {
+            return None;
+        }
+        let pos = self.start(h as usize);
+        let high = self.high();
+        let (mut i, shift) = (pos / 64, pos % 64);
+        let mut len = (!(high[i] >> shift)).trailing_zeros() as usize;
+        if len >= 64 - shift {
+            len = 64 - shift;
+            // The last bucket ends with a zero as well, so the loop ends inside the words.
+            loop {
+                i += 1;
+                let ones = (!high[i]).trailing_zeros() as usize;
+                len += ones;
+                if ones < 64 {
+                    break;
+                }
+            }
+        }
+        Some(Bucket {
+            rank: pos - h as usize,
+            pos,
+            len,
+        })
+    }
+
+    /// How many keys of the bucket have low bits less than `low`.
+    #[inline]
+    fn search(&self, bucket: &Bucket, low: u64) -> usize {
+        if bucket.len <= SHORT {
+            let mut i = 0;
+            while i < bucket.len && self.low(bucket.rank + i) < low {
+                i += 1;
+            }
+            return i;
+        }
+        let at = |i: usize| self.low(bucket.rank + i);
+        let (first, last) = (at(0), at(bucket.len - 1));
+        if low <= first {
+            return 0;
+        }
+        if low > last {
+            return bucket.len;
+        }
+        // Guess where the key would lie if the bucket were even, then widen the gap around it.
+        let share = u128::from(low - first) * (bucket.len as u128 - 1) / u128::from(last - first);
+        let guess = share as usize;
+        let (mut lo, mut hi, mut step) = (0, bucket.len - 1, 1);
+        if at(guess) < low {
+            lo = guess + 1;
+            while lo + step < hi && at(lo + step - 1) < low {
+                lo += step;
+                step *= 2;
+            }
+            hi = hi.min(lo + step);
+        } else {
+            hi = guess;
+            while hi > step && at(hi - step) >= low {
+                hi -= step;
+                step *= 2;
+            }
+            lo = lo.max((hi + 1).saturating_sub(step).min(hi));
+        }
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if at(mid) < low {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+
+    #[inline]
+    fn low_of(&self, x: u64) -> u64 {
+        x & ((1u64 << self.low_width) - 1)
+    }
+
+    #[inline]
+    pub fn find(&self, key: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
+        let x = key.checked_sub(self.base)?;
+        let bucket = self.bucket(x)?;
+        likely(bucket.rank);
+        let low = self.low_of(x);
+        let i = self.search(&bucket, low);
+        (i < bucket.len && self.low(bucket.rank + i) == low).then_some(bucket.rank + i)
+    }
+
+    pub fn prefetch(&self, key: u64) {
+        let x = key.saturating_sub(self.base);
+        let h = ((x >> self.low_width) as usize).min(self.buckets as usize - 1);
+        simd::prefetch(&self.words, h / SAMPLE / 4);
+        // Buckets and keys are about as many, so the high bits of bucket `h` are near `2h`.
+        simd::prefetch(self.high(), h / 32);
+    }
+
+    pub fn approach(&self, key: u64) -> usize {
+        let Some(bucket) = self.bucket(key.saturating_sub(self.base)) else {
+            return 0;
+        };
+        let low = self.low_at as usize + bucket.rank * self.low_width as usize / 64;
+        simd::prefetch(&self.words, low);
+        bucket.rank
+    }
+
+    /// The rank and bit of the first key that is at least `key`.
+    fn locate(&self, key: u64) -> Option<(usize, usize)> {
+        let Some(x) = key.checked_sub(self.base) else {
+            return Some((0, 0));
+        };
+        let bucket = self.bucket(x)?;
+        let i = self.search(&bucket, self.low_of(x));
+        let pos = bits::next_one(self.high(), bucket.pos + i)?;
+        Some((bucket.rank + i, pos))
+    }
+
+    pub fn seek(&self, key: u64) -> usize {
+        self.locate(key).map_or(self.len(), |found| found.0)
+    }
+
+    pub fn seek_cursor(&self, key: u64) -> Option<EfCursor<'_>> {
+        self.locate(key)
+            .map(|(rank, pos)| EfCursor::new(self, rank, pos))
+    }
+
+    pub fn cursor(&self, rank: usize) -> EfCursor<'_> {
+        let last = self.n as usize - 1;
+        let pos = if rank == last {
+            last + self.buckets as usize - 1
+        } else {
+            bits::select_one(self.high(), rank).unwrap_or(0)
+        };
+        EfCursor::new(self, rank, pos)
+    }
+
+    pub fn decode(&self, into: &mut Vec<u64>) {
+        into.reserve(self.len());
+        let mut rank = 0;
+        for (i, &word) in self.high().iter().enumerate() {
+            let mut word = word;
+            while word != 0 {
+                let pos = i * 64 + word.trailing_zeros() as usize;
+                into.push(self.key(rank, pos));
+                word &= word - 1;
+                rank += 1;
+            }
+        }
+    }
+}
+
+/// A place in an [`EliasFano`].
+#[derive(Clone)]
+pub struct EfCursor<'a> {
+    ef: &'a EliasFano,
+    rank: usize,
+    pos: usize,
+    key: u64,
+}
+
+impl<'a> EfCursor<'a> {
+    fn new(ef: &'a EliasFano, rank: usize, pos: usize) -> Self {
+        EfCursor {
+            ef,
+            rank,
+            pos,
+            key: ef.key(rank, pos),
+        }
+    }
+}
+
+impl KeyCursor<IntFamily> for EfCursor<'_> {
+    #[inline]
+    fn key(&self) -> u64 {
+        self.key
+    }
+    #[inline]
+    fn rank(&self) -> usize {
+        self.rank
+    }
+    #[inline]
+    fn next(&mut self) -> bool {
+        if self.rank + 1 >= self.ef.len() {
+            return false;
+        }
+        let Some(pos) = bits::next_one(self.ef.high(), self.pos + 1) else {
+            return false;
+        };
+        *self = EfCursor::new(self.ef, self.rank + 1, pos);
+        true
+    }
+    #[inline]
+    fn prev(&mut self) -> bool {
+        let Some(pos) = bits::prev_one(self.ef.high(), self.pos) else {
+            return false;
+        };
+        *self = EfCursor::new(self.ef, self.rank - 1, pos);
+        true
+    }
+}

@@ -1,0 +1,185 @@
+//! The static stages for integers, behind one type.
+
+use super::compact::CompactTree;
+use super::compressed::{Compressed, NodeCursor};
+use super::elias_fano::{EfCursor, EliasFano};
+use super::s_tree::STree;
+use super::{KeyCursor, Plan, Stage, StaticStage, choose};
+use crate::family::IntFamily;
+use crate::simd;
+
+/// One of the stages for integers.
+pub struct IntStage(Kind);
+
+enum Kind {
+    Fano(EliasFano),
+    Tree(STree),
+    Compact(CompactTree<IntFamily>),
+    Packed(Compressed<IntFamily>),
+}
+
+impl StaticStage<IntFamily> for IntStage {
+    type Cursor<'a> = IntCursor<'a>;
+
+    fn build(run: &Vec<u64>, from: usize, to: usize, plan: &Plan<IntFamily>) -> Self {
+        let keys = &run[from..to];
+        let stage = match plan.stage {
+            Stage::Auto | Stage::FrontCoded => choose::for_ints(keys),
+            chosen => chosen,
+        };
+        IntStage(match stage {
+            Stage::STree => Kind::Tree(STree::build(keys)),
+            Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to)),
+            Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan)),
+            _ => Kind::Fano(EliasFano::build(keys)),
+        })
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match &self.0 {
+            Kind::Fano(s) => s.len(),
+            Kind::Tree(s) => s.keys().len(),
+            Kind::Compact(s) => s.keys().len(),
+            Kind::Packed(s) => s.len(),
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
+        match &self.0 {
+            Kind::Fano(s) => s.find(key, likely),
+            Kind::Tree(s) => s.find(key, likely),
+            Kind::Compact(s) => s.find(key, likely),
+            Kind::Packed(s) => {
+                let (rank, equal) = s.search(key);
+                likely(rank);
+                equal.then_some(rank)
+            }
+        }
+    }
+
+    fn seek(&self, key: u64) -> usize {
+        match &self.0 {
+            Kind::Fano(s) => s.seek(key),
+            Kind::Tree(s) => s.seek(key),
+            Kind::Compact(s) => s.seek(key),
+            Kind::Packed(s) => s.search(key).0,
+        }
+    }
+
+    fn cursor(&self, rank: usize) -> IntCursor<'_> {
+        match &self.0 {
+            Kind::Fano(s) => IntCursor::Fano(s.cursor(rank)),
+            Kind::Tree(s) => IntCursor::Slice(s.keys(), rank),
+            Kind::Compact(s) => IntCursor::Slice(s.keys(), rank),
+            Kind::Packed(s) => IntCursor::Node(s.cursor(rank)),
+        }
+    }
+
+    fn seek_cursor(&self, key: u64) -> Option<IntCursor<'_>> {
+        if let Kind::Fano(s) = &self.0 {
+            return s.seek_cursor(key).map(IntCursor::Fano);
+        }
+        let rank = self.seek(key);
+        (rank < self.len()).then(|| self.cursor(rank))
+    }
+
+    fn decode(&self, into: &mut Vec<u64>) {
+        match &self.0 {
+            Kind::Fano(s) => s.decode(into),
+            Kind::Tree(s) => into.extend_from_slice(s.keys()),
+            Kind::Compact(s) => into.extend_from_slice(s.keys()),
+            Kind::Packed(s) => s.decode(into),
+        }
+    }
+
+    fn prefetch(&self, key: u64) {
+        match &self.0 {
+            Kind::Fano(s) => s.prefetch(key),
+            Kind::Tree(s) => s.prefetch(),
+            Kind::Compact(s) => simd::prefetch(s.keys(), s.keys().len() / 2),
+            Kind::Packed(_) => {}
+        }
+    }
+
+    fn approach(&self, key: u64) -> usize {
+        match &self.0 {
+            Kind::Fano(s) => s.approach(key),
+            Kind::Tree(s) => s.seek(key),
+            Kind::Compact(_) | Kind::Packed(_) => 0,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Fano(s) => s.bytes(),
+            Kind::Tree(s) => s.bytes(),
+            Kind::Compact(s) => s.bytes(),
+            Kind::Packed(s) => s.bytes(),
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        match &self.0 {
+            Kind::Fano(_) => Stage::EliasFano,
+            Kind::Tree(_) => Stage::STree,
+            Kind::Compact(_) => Stage::CompactBTree,
+            Kind::Packed(_) => Stage::Compressed,
+        }
+    }
+}
+
+/// A place in an [`IntStage`].
+#[derive(Clone)]
+pub enum IntCursor<'a> {
+    /// In Elias-Fano.
+    Fano(EfCursor<'a>),
+    /// In an array of keys.
+    Slice(&'a [u64], usize),
+    /// In a decompressed node.
+    Node(NodeCursor<'a, IntFamily>),
+}
+
+impl KeyCursor<IntFamily> for IntCursor<'_> {
+    #[inline]
+    fn key(&self) -> u64 {
+        match self {
+            IntCursor::Fano(c) => c.key(),
+            IntCursor::Slice(keys, i) => keys[*i],
+            IntCursor::Node(c) => c.key(),
+        }
+    }
+    #[inline]
+    fn rank(&self) -> usize {
+        match self {
+            IntCursor::Fano(c) => c.rank(),
+            IntCursor::Slice(_, i) => *i,
+            IntCursor::Node(c) => c.rank(),
+        }
+    }
+    #[inline]
+    fn next(&mut self) -> bool {
+        match self {
+            IntCursor::Fano(c) => c.next(),
+            IntCursor::Slice(keys, i) => {
+                let more = *i + 1 < keys.len();
+                *i += usize::from(more);
+                more
+            }
+            IntCursor::Node(c) => c.next(),
+        }
+    }
+    #[inline]
+    fn prev(&mut self) -> bool {
+        match self {
+            IntCursor::Fano(c) => c.prev(),
+            IntCursor::Slice(_, i) => {
+                let more = *i > 0;
+                *i -= usize::from(more);
+                more
+            }
+            IntCursor::Node(c) => c.prev(),
+        }
+    }
+}

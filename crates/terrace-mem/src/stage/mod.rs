@@ -1,0 +1,104 @@
+//! Static stages: compact, read-only sequences of sorted keys, one file each behind one trait.
+//!
+//! A stage holds the keys of one segment and finds the rank of a key; the values lie beside it
+//! in an array by rank. Which stage a segment gets is decided by [`choose`] or by the user.
+
+mod bits;
+mod byte_stage;
+mod choose;
+mod compact;
+mod compressed;
+mod elias_fano;
+mod front_coded;
+mod int_stage;
+mod node_cache;
+mod run;
+mod s_tree;
+
+pub use byte_stage::ByteStage;
+pub use choose::Stage;
+pub use int_stage::IntStage;
+pub use node_cache::NodeCache;
+pub use run::{ByteRun, KeyRun};
+
+use crate::family::Family;
+use std::sync::Arc;
+
+/// How the stages of a map are built.
+pub struct Plan<F: Family> {
+    /// The stage that was asked for.
+    pub stage: Stage,
+    /// Decompressed nodes of all segments, where leaves are compressed.
+    pub cache: Option<Arc<NodeCache<F>>>,
+}
+
+/// A compact, read-only, sorted sequence of distinct keys (section 4 of the paper).
+pub trait StaticStage<F: Family>: Sized + Send + Sync {
+    /// Walks over the keys in both directions.
+    type Cursor<'a>: KeyCursor<F>
+    where
+        Self: 'a;
+
+    /// Builds the stage from the keys `from..to` of a sorted run. O(n).
+    fn build(run: &F::Run, from: usize, to: usize, plan: &Plan<F>) -> Self;
+
+    /// How many keys there are.
+    fn len(&self) -> usize;
+
+    /// The rank of `key`. `likely` is called with a rank near it as soon as one is known, so
+    /// that the caller can ask for the cache line of the value. O(log n).
+    fn find(&self, key: F::Ref<'_>, likely: impl FnMut(usize)) -> Option<usize>;
+
+    /// How many keys are smaller than `key`. O(log n).
+    fn seek(&self, key: F::Ref<'_>) -> usize;
+
+    /// A cursor at a rank, which must be less than `len`.
+    fn cursor(&self, rank: usize) -> Self::Cursor<'_>;
+
+    /// A cursor at the first key that is not smaller than `key`.
+    fn seek_cursor(&self, key: F::Ref<'_>) -> Option<Self::Cursor<'_>> {
+        let rank = self.seek(key);
+        (rank < self.len()).then(|| self.cursor(rank))
+    }
+
+    /// Appends all keys to a run. O(n).
+    fn decode(&self, into: &mut F::Run);
+
+    /// Asks for the cache lines that finding `key` starts with.
+    fn prefetch(&self, key: F::Ref<'_>);
+
+    /// Goes as far towards `key` as the lines asked for so far allow, asks for the next ones,
+    /// and returns a rank near it.
+    fn approach(&self, key: F::Ref<'_>) -> usize;
+
+    /// Stores the first key; the stage must not be empty.
+    fn first_key(&self, into: &mut F::Buf) {
+        F::store(self.cursor(0).key(), into);
+    }
+
+    /// Stores the last key; the stage must not be empty.
+    fn last_key(&self, into: &mut F::Buf) {
+        F::store(self.cursor(self.len() - 1).key(), into);
+    }
+
+    /// Bytes on the heap.
+    fn bytes(&self) -> usize;
+
+    /// Which stage it is.
+    fn stage(&self) -> Stage;
+}
+
+/// A place in a stage; lends the key it stands at.
+pub trait KeyCursor<F: Family> {
+    /// The key.
+    fn key(&self) -> F::Ref<'_>;
+    /// The rank of the key.
+    fn rank(&self) -> usize;
+    /// Moves to the next key; false, and unmoved, where there is none.
+    fn next(&mut self) -> bool;
+    /// Moves to the key before; false, and unmoved, where there is none.
+    fn prev(&mut self) -> bool;
+}
+
+#[cfg(test)]
+mod tests;

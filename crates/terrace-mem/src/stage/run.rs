@@ -1,0 +1,219 @@
+//! Sorted runs of keys: what a merge reads from one stage and builds the next one from.
+
+use crate::family::{ByteFamily, Family, IntFamily};
+
+/// A growing sorted sequence of keys.
+pub trait KeyRun<F: Family>: Default + Send + Sync {
+    /// How many keys there are.
+    fn len(&self) -> usize;
+    /// Key `i`.
+    fn get(&self, i: usize) -> F::Ref<'_>;
+    /// Appends a key.
+    fn push(&mut self, key: F::Ref<'_>);
+    /// Appends the keys `from..to` of another run.
+    fn append(&mut self, other: &Self, from: usize, to: usize);
+    /// Leaves the first `n` keys.
+    fn truncate(&mut self, n: usize);
+    /// Makes room for more keys of so many bytes in total.
+    fn reserve(&mut self, keys: usize, bytes: usize);
+    /// Bytes of the keys `from..to`.
+    fn key_bytes(&self, from: usize, to: usize) -> usize;
+    /// Bytes on the heap.
+    fn heap(&self) -> usize;
+    /// Gives back what was allocated in advance.
+    fn shrink(&mut self);
+    /// Appends the keys `from..to` as plain bytes.
+    fn write(&self, from: usize, to: usize, out: &mut Vec<u8>);
+    /// Reads keys that [`KeyRun::write`] wrote.
+    fn read(raw: &[u8]) -> Self;
+
+    /// The first index of `from..to` whose key is not less than `key`. O(log distance).
+    fn gallop(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
+        let (mut lo, mut step) = (from, 1);
+        let mut hi = from;
+        while hi < to && F::cmp(self.get(hi), key).is_lt() {
+            lo = hi + 1;
+            hi += step;
+            step *= 2;
+        }
+        let mut hi = hi.min(to);
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if F::cmp(self.get(mid), key).is_lt() {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+
+    /// The first index of `from..to` whose key is greater than `key`. O(log n).
+    fn upper_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
+        let (mut lo, mut hi) = (from, to);
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if F::cmp(self.get(mid), key).is_le() {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+}
+
+impl KeyRun<IntFamily> for Vec<u64> {
+    #[inline]
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+    #[inline]
+    fn get(&self, i: usize) -> u64 {
+        self[i]
+    }
+    #[inline]
+    fn push(&mut self, key: u64) {
+        Vec::push(self, key);
+    }
+    fn append(&mut self, other: &Self, from: usize, to: usize) {
+        self.extend_from_slice(&other[from..to]);
+    }
+    fn truncate(&mut self, n: usize) {
+        Vec::truncate(self, n);
+    }
+    fn reserve(&mut self, keys: usize, _: usize) {
+        Vec::reserve_exact(self, keys);
+    }
+    fn key_bytes(&self, from: usize, to: usize) -> usize {
+        (to - from) * 8
+    }
+    fn heap(&self) -> usize {
+        self.capacity() * 8
+    }
+    fn shrink(&mut self) {
+        self.shrink_to_fit();
+    }
+    fn write(&self, from: usize, to: usize, out: &mut Vec<u8>) {
+        out.extend(self[from..to].iter().flat_map(|k| k.to_be_bytes()));
+    }
+    fn read(raw: &[u8]) -> Self {
+        raw.as_chunks::<8>()
+            .0
+            .iter()
+            .map(|k| u64::from_be_bytes(*k))
+            .collect()
+    }
+}
+
+/// Byte strings end to end, and where each ends.
+#[derive(Default)]
+pub struct ByteRun {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl ByteRun {
+    #[inline]
+    fn start(&self, i: usize) -> usize {
+        if i == 0 { 0 } else { self.ends[i - 1] as usize }
+    }
+
+    /// Appends a key that is the first `keep` bytes of the last key and then `suffix`.
+    pub fn push_after(&mut self, keep: usize, suffix: &[u8]) {
+        let from = self.start(self.ends.len().saturating_sub(1));
+        self.bytes.extend_from_within(from..from + keep);
+        self.bytes.extend_from_slice(suffix);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    /// Appends a key in two pieces.
+    pub fn push_pieces(&mut self, prefix: &[u8], suffix: &[u8]) {
+        self.bytes.extend_from_slice(prefix);
+        self.bytes.extend_from_slice(suffix);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    /// Puts a key in at `i`. O(bytes).
+    pub fn insert(&mut self, i: usize, key: &[u8]) {
+        let at = self.start(i);
+        self.bytes.splice(at..at, key.iter().copied());
+        self.ends.insert(i, at as u32);
+        for end in &mut self.ends[i..] {
+            *end += key.len() as u32;
+        }
+    }
+
+    /// Takes out the keys `from..to`. O(bytes).
+    pub fn remove(&mut self, from: usize, to: usize) {
+        let (a, b) = (self.start(from), self.start(to));
+        self.bytes.drain(a..b);
+        self.ends.drain(from..to);
+        for end in &mut self.ends[from..] {
+            *end -= (b - a) as u32;
+        }
+    }
+}
+
+impl KeyRun<ByteFamily> for ByteRun {
+    #[inline]
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+    #[inline]
+    fn get(&self, i: usize) -> &[u8] {
+        &self.bytes[self.start(i)..self.ends[i] as usize]
+    }
+    fn push(&mut self, key: &[u8]) {
+        self.push_pieces(key, &[]);
+    }
+    fn append(&mut self, other: &Self, from: usize, to: usize) {
+        let (a, base) = (other.start(from), self.bytes.len());
+        self.bytes
+            .extend_from_slice(&other.bytes[a..other.start(to)]);
+        self.ends.extend(
+            other.ends[from..to]
+                .iter()
+                .map(|&end| end - a as u32 + base as u32),
+        );
+    }
+    fn truncate(&mut self, n: usize) {
+        self.ends.truncate(n);
+        self.bytes.truncate(self.start(n));
+    }
+    fn reserve(&mut self, keys: usize, bytes: usize) {
+        self.ends.reserve_exact(keys);
+        self.bytes.reserve_exact(bytes);
+    }
+    fn key_bytes(&self, from: usize, to: usize) -> usize {
+        self.start(to) - self.start(from)
+    }
+    fn heap(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * 4
+    }
+    fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+    fn write(&self, from: usize, to: usize, out: &mut Vec<u8>) {
+        out.extend(((to - from) as u32).to_le_bytes());
+        for i in from..to {
+            out.extend((self.get(i).len() as u16).to_le_bytes());
+        }
+        out.extend_from_slice(&self.bytes[self.start(from)..self.start(to)]);
+    }
+    fn read(raw: &[u8]) -> Self {
+        let (count, rest) = raw.split_at(4);
+        let n = u32::from_le_bytes(count.try_into().unwrap_or_default()) as usize;
+        let (lens, bytes) = rest.split_at(n * 2);
+        let mut end = 0;
+        let ends = lens.as_chunks::<2>().0.iter().map(|len| {
+            end += u32::from(u16::from_le_bytes(*len));
+            end
+        });
+        ByteRun {
+            ends: ends.collect(),
+            bytes: bytes.to_vec(),
+        }
+    }
+}

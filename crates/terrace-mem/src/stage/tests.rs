@@ -1,0 +1,252 @@
+//! Every static stage against a sorted vector: exhaustively while small, at random when large.
+
+use super::*;
+use crate::family::{ByteFamily, IntFamily};
+
+fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
+    let mut run = F::Run::default();
+    // A key on each side shows that the stage takes only its own part of the run.
+    run.push(F::load(&sorted[0]));
+    for key in sorted {
+        run.push(F::load(key));
+    }
+    let plan = Plan {
+        stage,
+        cache: Some(Arc::new(NodeCache::new(4))),
+    };
+    let built = F::Stage::build(&run, 1, sorted.len() + 1, &plan);
+    assert_eq!(built.len(), sorted.len());
+    if stage != Stage::Auto {
+        assert_eq!(built.stage(), stage);
+    }
+
+    let mut decoded = F::Run::default();
+    built.decode(&mut decoded);
+    assert_eq!(decoded.len(), sorted.len());
+    for (i, key) in sorted.iter().enumerate() {
+        assert!(F::cmp(decoded.get(i), F::load(key)).is_eq());
+    }
+
+    let less = |a: &F::Buf, b: &F::Buf| F::cmp(F::load(a), F::load(b)).is_lt();
+    for probe in probes {
+        let at = sorted.partition_point(|k| less(k, probe));
+        let equal = at < sorted.len() && !less(probe, &sorted[at]);
+        assert_eq!(
+            built.seek(F::load(probe)),
+            at,
+            "{stage:?} {probe:?} in {sorted:?}"
+        );
+        let mut likely = 0;
+        let found = built.find(F::load(probe), |rank| likely = rank);
+        assert_eq!(found, equal.then_some(at), "{stage:?} {probe:?}");
+        built.prefetch(F::load(probe));
+        match built.seek_cursor(F::load(probe)) {
+            None => assert_eq!(at, sorted.len()),
+            Some(cursor) => {
+                assert_eq!(cursor.rank(), at);
+                assert!(F::cmp(cursor.key(), F::load(&sorted[at])).is_eq());
+            }
+        }
+    }
+
+    let mut cursor = built.cursor(0);
+    for (i, key) in sorted.iter().enumerate() {
+        assert!(cursor.rank() == i && F::cmp(cursor.key(), F::load(key)).is_eq());
+        assert_eq!(cursor.next(), i + 1 < sorted.len());
+    }
+    let mut cursor = built.cursor(sorted.len() - 1);
+    for (i, key) in sorted.iter().enumerate().rev() {
+        assert!(cursor.rank() == i && F::cmp(cursor.key(), F::load(key)).is_eq());
+        assert_eq!(cursor.prev(), i > 0);
+    }
+    for rank in (0..sorted.len()).step_by(1 + sorted.len() / 9) {
+        assert!(F::cmp(built.cursor(rank).key(), F::load(&sorted[rank])).is_eq());
+    }
+}
+
+const INTS: [Stage; 5] = [
+    Stage::Auto,
+    Stage::CompactBTree,
+    Stage::STree,
+    Stage::EliasFano,
+    Stage::Compressed,
+];
+const BYTES: [Stage; 4] = [
+    Stage::Auto,
+    Stage::CompactBTree,
+    Stage::FrontCoded,
+    Stage::Compressed,
+];
+
+fn random(x: &mut u64) -> u64 {
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    *x
+}
+
+#[test]
+fn all_small_sets_of_integers() {
+    let domain: [u64; 9] = [0, 1, 2, 3, 7, 1 << 20, 1 << 40, u64::MAX - 1, u64::MAX];
+    let mut probes: Vec<u64> = domain.iter().flat_map(|&k| [k, k ^ 1, k / 2 + 3]).collect();
+    probes.push(1 << 63);
+    for set in 1u32..1 << domain.len() {
+        let keys: Vec<u64> = (0..domain.len())
+            .filter(|i| set >> i & 1 == 1)
+            .map(|i| domain[i])
+            .collect();
+        for stage in INTS {
+            check::<IntFamily>(&keys, &probes, stage);
+        }
+    }
+}
+
+#[test]
+fn all_small_sets_of_byte_strings() {
+    let domain: [&[u8]; 9] = [
+        b"",
+        b"\0",
+        b"a",
+        b"aa",
+        b"aab",
+        b"aabbbbbbbbbbbbbbbbbbbb",
+        b"ab",
+        b"b",
+        b"\xff\xff",
+    ];
+    let mut probes: Vec<Vec<u8>> = domain.iter().map(|k| k.to_vec()).collect();
+    probes.extend(domain.iter().map(|k| [k, &b"\0"[..]].concat()));
+    probes.extend([
+        b"aabbbb".to_vec(),
+        b"\xff".to_vec(),
+        b"\xff\xff\xff".to_vec(),
+    ]);
+    for set in 1u32..1 << domain.len() {
+        let keys: Vec<Vec<u8>> = (0..domain.len())
+            .filter(|i| set >> i & 1 == 1)
+            .map(|i| domain[i].to_vec())
+            .collect();
+        for stage in BYTES {
+            check::<ByteFamily>(&keys, &probes, stage);
+        }
+    }
+}
+
+#[test]
+fn large_sets_of_integers() {
+    let mut x = 88172645463325252;
+    for (n, bits) in [
+        (17, 64),
+        (257, 8),
+        (300, 64),
+        (1000, 11),
+        (4097, 64),
+        (6000, 13),
+        (9000, 48),
+    ] {
+        let mut keys: Vec<u64> = (0..n).map(|_| random(&mut x) >> (64 - bits)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut probes: Vec<u64> = keys.iter().step_by(1 + n / 500).copied().collect();
+        probes.extend((0..300).map(|_| random(&mut x) >> (64 - bits)));
+        probes.extend(
+            keys.iter()
+                .take(300)
+                .flat_map(|&k| [k.wrapping_add(1), k.wrapping_sub(1)]),
+        );
+        for stage in INTS {
+            check::<IntFamily>(&keys, &probes, stage);
+        }
+    }
+}
+
+#[test]
+fn clusters_of_integers() {
+    let mut x = 2463534242;
+    for run in [3, 50, 1000] {
+        let mut keys = Vec::new();
+        while keys.len() < 5000 {
+            let start = random(&mut x) >> 1;
+            let gap = 1 + random(&mut x) % 3;
+            keys.extend((0..run).map(|i| start + i * gap));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let probes: Vec<u64> = keys
+            .iter()
+            .step_by(7)
+            .flat_map(|&k| [k, k + 1, k - 1])
+            .collect();
+        for stage in INTS {
+            check::<IntFamily>(&keys, &probes, stage);
+        }
+    }
+}
+
+#[test]
+fn large_sets_of_byte_strings() {
+    let mut x = 88172645463325252;
+    for (n, words, pad) in [
+        (17, 3, 0),
+        (300, 5, 1),
+        (3000, 40, 0),
+        (3000, 1000, 2),
+        (200, 9, 300),
+    ] {
+        let mut keys: Vec<Vec<u8>> = (0..n)
+            .map(|_| {
+                let (a, b) = (random(&mut x) % words, random(&mut x) % 1000);
+                let tail = "x".repeat((random(&mut x) % 5) as usize * pad);
+                format!("com.example{a}@{tail}{b:x}").into_bytes()
+            })
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut probes = keys.clone();
+        for key in &keys {
+            let cut = random(&mut x) as usize % (key.len() + 1);
+            probes.push(key[..cut].to_vec());
+            let mut other = key.clone();
+            other[cut.min(key.len() - 1)] ^= 1 << (random(&mut x) % 8);
+            probes.push(other);
+        }
+        for stage in BYTES {
+            check::<ByteFamily>(&keys, &probes, stage);
+        }
+    }
+}
+
+#[test]
+fn the_rule_takes_the_smaller_stage() {
+    fn plan<F: Family>() -> Plan<F> {
+        Plan {
+            stage: Stage::Auto,
+            cache: None,
+        }
+    }
+    let dense: Vec<u64> = (0..4000).collect();
+    let stage = <IntStage as StaticStage<IntFamily>>::build(&dense, 0, 4000, &plan());
+    assert_eq!(stage.stage(), Stage::EliasFano);
+    assert!(stage.bytes() < 4000 / 3);
+    let mut x = 1;
+    let mut wide: Vec<u64> = (0..12).map(|_| random(&mut x)).collect();
+    wide.sort_unstable();
+    assert_eq!(IntStage::build(&wide, 0, 12, &plan()).stage(), Stage::STree);
+
+    let mut run = ByteRun::default();
+    (0..2000).for_each(|i| run.push(format!("shared prefix {i:05}").as_bytes()));
+    assert_eq!(
+        ByteStage::build(&run, 0, 2000, &plan()).stage(),
+        Stage::FrontCoded
+    );
+    let mut keys: Vec<[u8; 16]> = (0..200)
+        .map(|_| (u128::from(random(&mut x)) << 60).to_be_bytes())
+        .collect();
+    keys.sort_unstable();
+    let mut run = ByteRun::default();
+    keys.iter().for_each(|k| run.push(k));
+    assert_eq!(
+        ByteStage::build(&run, 0, 200, &plan()).stage(),
+        Stage::CompactBTree
+    );
+}

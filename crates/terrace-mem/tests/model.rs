@@ -1,0 +1,63 @@
+//! Random operations against `BTreeMap`: all kinds of keys, all options, merges all the time.
+
+#[path = "support/drive.rs"]
+mod drive;
+
+use drive::{TestKey, drive};
+
+fn bytes(seed: u64, n: usize) -> Vec<u8> {
+    let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x >> 32) as u8
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+/// Many short runs for the many options, a few long ones for large maps.
+fn check<K: TestKey>() {
+    let (runs, len) = if cfg!(miri) { (6, 900) } else { (300, 4000) };
+    for seed in 0..runs {
+        drive::<K>(&bytes(seed + 1, len));
+    }
+    for seed in 0..if cfg!(miri) { 0 } else { 12 } {
+        drive::<K>(&bytes(seed + 1000, 60_000));
+    }
+}
+
+#[test]
+fn wide_integers() {
+    check::<u64>();
+}
+
+#[test]
+fn narrow_signed_integers() {
+    check::<i16>();
+}
+
+#[test]
+fn strings() {
+    check::<String>();
+}
+
+#[test]
+fn byte_vectors() {
+    check::<Vec<u8>>();
+}
+
+#[test]
+fn arrays() {
+    check::<[u8; 4]>();
+}
+
+#[test]
+fn tuples() {
+    check::<(u16, String)>();
+}
+
+#[test]
+fn integers_of_128_bits() {
+    check::<u128>();
+}

@@ -1,0 +1,316 @@
+//! Drives a map and a `BTreeMap` from a string of bytes and compares them all along.
+//!
+//! Used by the model tests with random bytes and by the fuzz target with chosen ones.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use terrace_mem::{Entry, HybridMap, IndexKey, Merging, Options, Stage, Trigger, Updates, What};
+
+/// Bytes that operations are read from; zeros at the end.
+pub struct Source<'a>(pub &'a [u8]);
+
+impl Source<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn byte(&mut self) -> u8 {
+        let Some((&b, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        b
+    }
+
+    pub fn word(&mut self) -> u16 {
+        u16::from_le_bytes([self.byte(), self.byte()])
+    }
+}
+
+/// Keys that a test can be driven with.
+pub trait TestKey: IndexKey + Ord + Clone + Debug {
+    const STAGES: &'static [Stage];
+    fn make(from: &mut Source<'_>) -> Self;
+}
+
+const INTS: &[Stage] = &[
+    Stage::Auto,
+    Stage::EliasFano,
+    Stage::STree,
+    Stage::CompactBTree,
+    Stage::Compressed,
+];
+const BYTES: &[Stage] = &[
+    Stage::Auto,
+    Stage::FrontCoded,
+    Stage::CompactBTree,
+    Stage::Compressed,
+];
+
+impl TestKey for u64 {
+    const STAGES: &'static [Stage] = INTS;
+    fn make(from: &mut Source<'_>) -> u64 {
+        let x = u64::from(from.word());
+        match x % 8 {
+            0..5 => x % 1500,
+            5 | 6 => x.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            _ => u64::MAX - x % 50,
+        }
+    }
+}
+
+impl TestKey for i16 {
+    const STAGES: &'static [Stage] = INTS;
+    fn make(from: &mut Source<'_>) -> i16 {
+        from.word() as i16 / 16
+    }
+}
+
+impl TestKey for String {
+    const STAGES: &'static [Stage] = BYTES;
+    fn make(from: &mut Source<'_>) -> String {
+        let x = from.word();
+        match x % 16 {
+            0 => String::new(),
+            1 => "long ".repeat(usize::from(x / 16 % 40)),
+            _ => format!(
+                "com.{}@{}",
+                ["mail", "post", "x"][usize::from(x / 16 % 3)],
+                x / 48
+            ),
+        }
+    }
+}
+
+impl TestKey for Vec<u8> {
+    const STAGES: &'static [Stage] = BYTES;
+    fn make(from: &mut Source<'_>) -> Vec<u8> {
+        let x = from.word().to_be_bytes();
+        x[..usize::from(x[1] % 3)]
+            .iter()
+            .map(|b| b % 40)
+            .chain([0; 2])
+            .take(3)
+            .collect()
+    }
+}
+
+impl TestKey for [u8; 4] {
+    const STAGES: &'static [Stage] = BYTES;
+    fn make(from: &mut Source<'_>) -> [u8; 4] {
+        u32::from(from.word() % 3000).to_be_bytes()
+    }
+}
+
+impl TestKey for (u16, String) {
+    const STAGES: &'static [Stage] = BYTES;
+    fn make(from: &mut Source<'_>) -> (u16, String) {
+        let x = from.word();
+        (x % 40, "\0a".repeat(usize::from(x / 40 % 30)))
+    }
+}
+
+impl TestKey for u128 {
+    const STAGES: &'static [Stage] = BYTES;
+    fn make(from: &mut Source<'_>) -> u128 {
+        u128::from(from.word() % 2000) << 60
+    }
+}
+
+fn options(from: &mut Source<'_>, stages: &[Stage]) -> Options {
+    let b = usize::from(from.byte());
+    let c = usize::from(from.byte());
+    Options {
+        stage: stages[b % stages.len()],
+        trigger: [
+            Trigger::Ratio(4),
+            Trigger::Constant(1),
+            Trigger::Constant(20),
+        ][c % 3],
+        merging: [
+            Merging::Incremental,
+            Merging::Incremental,
+            Merging::Blocking,
+            Merging::Manual,
+        ][c / 3 % 4],
+        what: [What::All, What::Cold][c / 12 % 2],
+        updates: [Updates::Promote, Updates::InPlace][c / 24 % 2],
+        segment_len: [16, 20, 50][b / 8 % 3],
+        floor: [0, 8][c / 48 % 2],
+        filter: c / 96 % 4 != 0,
+        cache_nodes: [0, 2][b / 32 % 2],
+    }
+}
+
+/// Values own heap memory, so that a wrong copy or a missing drop is seen.
+type Val = Box<u32>;
+
+/// Runs the operations that `bytes` says.
+pub fn drive<K: TestKey>(bytes: &[u8]) {
+    let from = &mut Source(bytes);
+    let mut map =
+        HybridMap::<K, Val>::with_options(options(from, K::STAGES)).expect("good options");
+    let mut model: BTreeMap<K, Val> = BTreeMap::new();
+    let mut round = 0;
+    while !from.is_empty() {
+        round += 1;
+        step(&mut map, &mut model, from, round);
+        assert_eq!(map.len(), model.len());
+        assert_eq!(map.is_empty(), model.is_empty());
+    }
+    compare(&map, &model);
+    assert_eq!(map.clone(), map);
+    let copy: Vec<(K, Val)> = map.into_iter().collect();
+    assert_eq!(copy, model.into_iter().collect::<Vec<_>>());
+}
+
+fn compare<K: TestKey>(map: &HybridMap<K, Val>, model: &BTreeMap<K, Val>) {
+    assert!(map.iter().eq(model.iter().map(|(k, v)| (k.clone(), v))));
+    assert!(
+        map.iter()
+            .rev()
+            .eq(model.iter().rev().map(|(k, v)| (k.clone(), v)))
+    );
+    assert!(map.keys().eq(model.keys().cloned()) && map.values().eq(model.values()));
+    let (dynamic, fixed) = map.stage_lens();
+    assert_eq!(dynamic + fixed, model.len());
+    assert_eq!(map.stages().iter().map(|s| s.1).sum::<usize>(), fixed);
+    let usage = map.memory_usage();
+    assert!(usage.total() >= (fixed + dynamic) * size_of::<Val>());
+}
+
+fn step<K: TestKey>(
+    map: &mut HybridMap<K, Val>,
+    model: &mut BTreeMap<K, Val>,
+    from: &mut Source<'_>,
+    round: u32,
+) {
+    let op = from.byte();
+    let key = K::make(from);
+    match op {
+        0..110 => {
+            let val = Box::new(round);
+            assert_eq!(map.insert(key.clone(), val.clone()), model.insert(key, val));
+        }
+        110..160 => assert_eq!(map.remove(&key), model.remove(&key)),
+        160..190 => {
+            assert_eq!(map.get(&key), model.get(&key));
+            assert_eq!(map.contains_key(&key), model.contains_key(&key));
+        }
+        190..205 => {
+            let there = map.update(&key, |val| **val += 1);
+            let model = model.get_mut(&key);
+            assert_eq!(there, model.is_some());
+            if let Some(val) = model {
+                **val += 1;
+            }
+        }
+        205..215 => match map.entry(key.clone()) {
+            Entry::Occupied(mut entry) => {
+                assert_eq!(Some(entry.get()), model.get(&key));
+                if round % 2 == 0 {
+                    assert_eq!(Some(entry.remove()), model.remove(&key));
+                } else {
+                    assert_eq!(
+                        Some(entry.insert(Box::new(9))),
+                        model.insert(key, Box::new(9))
+                    );
+                }
+            }
+            Entry::Vacant(entry) => {
+                **entry.insert(Box::new(1)) += round;
+                assert_eq!(model.insert(key, Box::new(1 + round)), None);
+            }
+        },
+        215..230 => range(map, model, from, key),
+        230..236 => {
+            let keys: Vec<K> = (0..40).map(|_| K::make(from)).collect();
+            let found = map.get_batch(&keys);
+            assert!(found.into_iter().eq(keys.iter().map(|key| model.get(key))));
+        }
+        236..240 => {
+            assert_eq!(
+                map.first(),
+                model.iter().next().map(|(k, v)| (k.clone(), v))
+            );
+            assert_eq!(
+                map.last(),
+                model.iter().next_back().map(|(k, v)| (k.clone(), v))
+            );
+            if op % 2 == 0 {
+                assert_eq!(map.pop_first(), model.pop_first());
+            } else {
+                assert_eq!(map.pop_last(), model.pop_last());
+            }
+        }
+        240..246 => {
+            let (before, _) = map.stage_lens();
+            assert_eq!(map.merge_step(), before > 0);
+        }
+        246..248 => {
+            map.merge_all();
+            assert_eq!(map.stage_lens(), (0, model.len()));
+        }
+        248..252 => {
+            let mut keys: Vec<K> = (0..70).map(|_| K::make(from)).collect();
+            keys.sort();
+            if round % 3 == 0 {
+                keys.push(key);
+            }
+            map.extend(keys.iter().map(|key| (key.clone(), Box::new(round))));
+            model.extend(keys.into_iter().map(|key| (key, Box::new(round))));
+        }
+        252..254 => compare(map, model),
+        _ => {
+            if round % 4 == 0 {
+                map.clear();
+                model.clear();
+            }
+        }
+    }
+}
+
+fn range<K: TestKey>(
+    map: &HybridMap<K, Val>,
+    model: &BTreeMap<K, Val>,
+    from: &mut Source<'_>,
+    key: K,
+) {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    let other = K::make(from);
+    let how = from.byte();
+    let (low, high) = if key <= other {
+        (key, other)
+    } else {
+        (other, key)
+    };
+    let bound = |how: u8, key: K| {
+        [Unbounded, Included(key.clone()), Excluded(key)][usize::from(how % 3)].clone()
+    };
+    let (start, end) = (bound(how, low.clone()), bound(how / 3, high.clone()));
+    if low == high && matches!((&start, &end), (Excluded(_), Excluded(_))) {
+        assert_eq!(map.range((start, end)).next(), None);
+        return;
+    }
+    if low < high {
+        // A range that ends before it starts is empty.
+        assert_eq!(map.range(high..low).next(), None);
+    }
+    let mut ours = map.range((start.clone(), end.clone()));
+    let mut theirs = model.range((start, end));
+    // Both ends, in an order that the bytes choose, until they meet.
+    let mut turns = u16::from(how) * 257;
+    loop {
+        turns = turns.rotate_left(1);
+        let (a, b) = match turns & 1 {
+            0 => (ours.next(), theirs.next()),
+            _ => (ours.next_back(), theirs.next_back()),
+        };
+        assert_eq!(a, b.map(|(k, v)| (k.clone(), v)));
+        if a.is_none() {
+            assert_eq!(ours.next(), None);
+            assert_eq!(ours.next_back(), None);
+            return;
+        }
+    }
+}
