@@ -2,6 +2,7 @@
 
 mod codecs;
 mod disk;
+mod format;
 mod phases;
 mod slots;
 mod state_machine;

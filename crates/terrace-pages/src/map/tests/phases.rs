@@ -80,7 +80,7 @@ fn steps_out_of_turn_are_refused_and_change_nothing() {
     let (mut map, table) = (PageMap::new(8), Table::new(2));
     let refuse_all_but = |map: &mut PageMap, allowed: &[&str]| {
         let phase = map.phase();
-        let mut refused = |name: &str, refused: bool| {
+        let refused = |name: &str, refused: bool| {
             assert!(refused || allowed.contains(&name), "{name} in {phase:?}")
         };
         refused(
