@@ -50,6 +50,17 @@ impl ChangeList {
         }
     }
 
+    /// Gives back the memory of the entries before `index`, which are not asked for any more. A
+    /// list that is walked frees itself on the way; at its end that would be one long step.
+    pub fn forget_before(&mut self, index: usize) {
+        if index.is_multiple_of(CHUNK_ENTRIES)
+            && let Some(last) = (index / CHUNK_ENTRIES).checked_sub(1)
+            && let Some(chunk) = self.chunks.get_mut(last)
+        {
+            *chunk = Vec::new();
+        }
+    }
+
     pub fn memory_bytes(&self) -> usize {
         let entries: usize = self.chunks.iter().map(Vec::capacity).sum();
         entries * size_of::<Change>() + self.chunks.capacity() * size_of::<Vec<Change>>()
@@ -79,6 +90,12 @@ mod tests {
         );
         assert_eq!(list.get(at - 1).map(|c| c.before), Some(Place::FREE));
         assert_eq!(list.get(list.len()), None);
-        assert!(list.memory_bytes() >= 3 * CHUNK_ENTRIES * 16);
+        let all = list.memory_bytes();
+        assert!(all >= 3 * CHUNK_ENTRIES * 16);
+        for index in 0..=CHUNK_ENTRIES + 1 {
+            list.forget_before(index);
+        }
+        assert_eq!((list.get(0), list.get(at).is_some()), (None, true));
+        assert_eq!(list.memory_bytes(), all - CHUNK_ENTRIES * 16);
     }
 }

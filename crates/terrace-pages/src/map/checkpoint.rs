@@ -270,6 +270,7 @@ impl PageMap {
                 }
             }
             self.progress += 1;
+            self.cut.forget_before(self.progress);
         }
         if self.progress < self.cut.len() {
             return Ok(false);
@@ -322,6 +323,7 @@ impl PageMap {
                     self.join_next(change);
                 }
                 self.progress += 1;
+                self.next.forget_before(self.progress);
             } else if let Some(at) = self.goal.checked_sub(1) {
                 if let Some(Change { pid, .. }) = self.cut.get(at) {
                     let place = words.place(pid);

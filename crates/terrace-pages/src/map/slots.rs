@@ -8,6 +8,9 @@ use super::place::SLOT_LIMIT;
 const GROUP_SLOTS: u64 = 4096;
 const GROUP_WORDS: usize = (GROUP_SLOTS / 64) as usize;
 
+/// Groups whose longest run is known together: some dozens of both kinds in ten million slots.
+const PEAK_GROUPS: usize = 64;
+
 /// A run this long is taken where it lies lowest, even if a longer one lies higher: beyond it
 /// longer writes gain nothing, while low slots let the file shrink.
 const GOOD_RUN: u64 = 64;
@@ -35,6 +38,8 @@ pub(super) struct Slots {
     /// One bit for each slot, set when it is free; bits past `total` are zero.
     bits: Vec<u64>,
     groups: Vec<Group>,
+    /// The longest free run in each [`PEAK_GROUPS`] groups.
+    peaks: Vec<u16>,
     total: u64,
     free: u64,
 }
@@ -56,7 +61,9 @@ impl Slots {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.bits.capacity() * 8 + self.groups.capacity() * size_of::<Group>()
+        self.bits.capacity() * 8
+            + self.groups.capacity() * size_of::<Group>()
+            + self.peaks.capacity() * 2
     }
 
     pub fn is_free(&self, slot: u64) -> bool {
@@ -83,6 +90,9 @@ impl Slots {
         self.bits.resize(words, 0);
         self.groups.reserve_exact(groups - self.groups.len());
         self.groups.resize(groups, Group::default());
+        let peaks = groups.div_ceil(PEAK_GROUPS);
+        self.peaks.reserve_exact(peaks - self.peaks.len());
+        self.peaks.resize(peaks, 0);
         if !free {
             return;
         }
@@ -96,7 +106,7 @@ impl Slots {
             at = end;
         }
         for group in (from / GROUP_SLOTS) as usize..groups {
-            self.groups[group].longest = self.longest_in(group) as u16;
+            self.set_longest(group, self.longest_in(group));
         }
     }
 
@@ -117,12 +127,14 @@ impl Slots {
             *last &= u64::MAX >> (64 - total % 64);
         }
         self.groups.truncate(total.div_ceil(GROUP_SLOTS) as usize);
+        self.peaks.truncate(self.groups.len().div_ceil(PEAK_GROUPS));
         if let Some(group) = self.groups.len().checked_sub(1) {
             let free: u32 = self.words_of(group).iter().map(|w| w.count_ones()).sum();
-            self.groups[group] = Group {
-                free: free as u16,
-                longest: self.longest_in(group) as u16,
-            };
+            self.groups[group].free = free as u16;
+            // Also for the groups that are gone: their common peak is looked up anew.
+            self.peaks[group / PEAK_GROUPS] = u16::MAX;
+            self.groups[group].longest = u16::MAX;
+            self.set_longest(group, self.longest_in(group));
         }
         true
     }
@@ -131,25 +143,57 @@ impl Slots {
     pub fn allocate(&mut self, want: u64, bound: u64) -> Option<Run> {
         let good = want.clamp(1, GOOD_RUN);
         let bound = bound.min(self.total);
-        let (mut group, mut len) = (0, 0);
-        for index in 0..bound.div_ceil(GROUP_SLOTS) as usize {
-            // Only the group with the bound in it may have less to give than it promises.
-            let longest = if (index as u64 + 1) * GROUP_SLOTS > bound {
-                self.run_in(index, good, bound).map_or(0, |run| run.len)
-            } else {
-                u64::from(self.groups[index].longest)
-            };
-            if longest > len {
-                (group, len) = (index, longest);
-            }
-            if len >= good {
-                break;
+        let (mut group, mut len) = self.best_group(good, (bound / GROUP_SLOTS) as usize);
+        if len < good {
+            // The group that the bound cuts short has less to give than it promises.
+            let last = (bound / GROUP_SLOTS) as usize;
+            let rest = self.run_in(last, good, bound).map_or(0, |run| run.len);
+            if rest > len {
+                (group, len) = (last, rest);
             }
         }
         let mut run = self.run_in(group, len.min(good), bound)?;
         run.len = run.len.min(want.max(1));
         self.take(group, run);
         Some(run)
+    }
+
+    /// The first of the groups below `end` with a run of `good` slots, or the one with the longest
+    /// run; and the length of its longest run.
+    fn best_group(&self, good: u64, end: usize) -> (usize, u64) {
+        let (mut group, mut len) = (0, 0);
+        for (peak, from) in self.peaks.iter().zip((0..end).step_by(PEAK_GROUPS)) {
+            if u64::from(*peak) <= len {
+                continue;
+            }
+            for index in from..end.min(from + PEAK_GROUPS) {
+                let longest = u64::from(self.groups[index].longest);
+                if longest > len {
+                    (group, len) = (index, longest);
+                }
+                if len >= good {
+                    return (group, len);
+                }
+            }
+        }
+        (group, len)
+    }
+
+    fn set_longest(&mut self, group: usize, longest: u64) {
+        let longest = longest as u16;
+        let before = std::mem::replace(&mut self.groups[group].longest, longest);
+        let at = group / PEAK_GROUPS;
+        if longest >= self.peaks[at] {
+            self.peaks[at] = longest;
+        } else if before == self.peaks[at] {
+            let end = self.groups.len().min((at + 1) * PEAK_GROUPS);
+            let among = &self.groups[at * PEAK_GROUPS..end];
+            self.peaks[at] = among
+                .iter()
+                .map(|group| group.longest)
+                .max()
+                .unwrap_or_default();
+        }
     }
 
     /// Marks one slot as in use; `false` if it is already, or does not exist.
@@ -176,7 +220,7 @@ impl Slots {
         self.groups[group].free -= run.len as u16;
         // The longest run is another one unless it is the one that was cut.
         if around >= u64::from(self.groups[group].longest) {
-            self.groups[group].longest = self.longest_in(group) as u16;
+            self.set_longest(group, self.longest_in(group));
         }
     }
 
@@ -187,10 +231,12 @@ impl Slots {
         }
         self.bits[(slot / 64) as usize] |= 1 << (slot % 64);
         self.free += 1;
-        let around = self.run_around(slot);
-        let group = &mut self.groups[(slot / GROUP_SLOTS) as usize];
-        group.free += 1;
-        group.longest = group.longest.max(around as u16);
+        let group = (slot / GROUP_SLOTS) as usize;
+        self.groups[group].free += 1;
+        let longest = self
+            .run_around(slot)
+            .max(u64::from(self.groups[group].longest));
+        self.set_longest(group, longest);
         true
     }
 
@@ -222,6 +268,21 @@ impl Slots {
             end -= 1;
         }
         end
+    }
+
+    /// Whether what is known of groups is what their bits say.
+    #[cfg(test)]
+    pub fn is_consistent(&self) -> bool {
+        let known = self.groups.iter().enumerate();
+        let groups = known.clone().all(|(at, group)| {
+            let free: u32 = self.words_of(at).iter().map(|w| w.count_ones()).sum();
+            u32::from(group.free) == free && u64::from(group.longest) == self.longest_in(at)
+        });
+        let among = self
+            .groups
+            .chunks(PEAK_GROUPS)
+            .map(|g| g.iter().map(|g| g.longest).max());
+        groups && among.flatten().eq(self.peaks.iter().copied())
     }
 
     fn words_of(&self, group: usize) -> &[u64] {

@@ -24,6 +24,7 @@ fn runs(free: &[bool]) -> Vec<Run> {
 }
 
 fn same(slots: &Slots, free: &[bool]) {
+    assert!(slots.is_consistent());
     assert_eq!(slots.total(), free.len() as u64);
     assert_eq!(slots.free(), free.iter().filter(|f| **f).count() as u64);
     assert_eq!(
@@ -157,4 +158,38 @@ fn an_index_of_a_million_slots_takes_little_more_than_a_bit_for_each() {
         "{} bytes",
         map.memory_bytes()
     );
+}
+
+#[test]
+fn runs_are_found_among_hundreds_of_groups() {
+    let groups = 200;
+    let mut slots = Slots::new(groups * GROUP as u64, true);
+    while slots.allocate(u64::MAX, u64::MAX).is_some() {}
+    assert!(slots.is_consistent() && slots.free() == 0);
+    let mut rng = Rng::new(5);
+    for _ in 0..50 {
+        // Some short runs anywhere, and one long one.
+        for _ in 0..20 {
+            slots.release(rng.below(slots.total()));
+        }
+        let long = rng.below(groups) * GROUP as u64 + rng.below(3000);
+        for slot in long..long + 40 {
+            slots.release(slot);
+        }
+        assert!(slots.is_consistent());
+        let run = slots.allocate(40, u64::MAX).expect("free slots");
+        assert!(
+            run.len >= 40 && run.first <= long,
+            "{run:?} is not at {long}"
+        );
+        let lowest = (0..slots.total()).find(|slot| slots.is_free(*slot));
+        assert_eq!(slots.allocate(1, u64::MAX).map(|run| run.first), lowest);
+        let below = rng.below(slots.total());
+        let run = slots.allocate(7, below);
+        assert!(run.is_none_or(|run| run.first + run.len <= below));
+        assert!(!slots.shrink(slots.used_end() - 1));
+        slots.shrink(slots.used_end());
+        slots.grow(groups * GROUP as u64);
+        assert!(slots.is_consistent());
+    }
 }
