@@ -1,0 +1,127 @@
+//! Emptying a tree in bounded steps, each of which leaves a sound tree.
+//!
+//! A step walks down from the root to the first place where two children can be made one: leaves
+//! are emptied (their large values page by page), then two empty neighbours become one. An inner
+//! node with one child below which nothing is left is as empty as it gets. So the tree folds up
+//! from the left until the root is an empty leaf.
+
+use terrace_access::{Attempt, Door, Interrupt};
+use terrace_base::PageId;
+use terrace_pages::Exclusive;
+
+use super::BTree;
+use super::descend::{node_of, sound};
+use super::image::{build, install};
+use super::layout::{Extra, Shape, Stored};
+use super::leaf::{Counts, erase};
+use super::remove::Neighbours;
+use crate::overflow;
+
+/// Pages freed in one step.
+const STEP_PAGES: usize = 32;
+
+impl BTree {
+    /// See [`terrace_access::AccessMethod::try_clear_step`]. O(height² + pages freed).
+    pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+        let mut budget = STEP_PAGES;
+        while budget > 0 {
+            if !self.fold(door, &mut budget)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does one thing towards emptiness; returns whether there was any to do.
+    fn fold(&self, door: &Door<'_>, budget: &mut usize) -> Attempt<bool> {
+        let mut at = self.root;
+        loop {
+            let page = self.store.exclusive(at, door)?;
+            let node = node_of!(page)?;
+            if node.is_leaf() {
+                return self.empty_leaf(door, page, budget);
+            }
+            let first = sound!(page, node.child(0))?;
+            if node.count == 0 {
+                if at == self.root {
+                    drop(page);
+                    // One child is left: its content becomes the root's.
+                    self.tidy_from(door, &[], self.try_height()? as u8 - 1);
+                    *budget = budget.saturating_sub(1);
+                    return Ok(true);
+                }
+                at = first;
+                continue;
+            }
+            let (level, second) = (node.level - 1, sound!(page, node.child(1))?);
+            // Down from here nobody else is waited for: only this call works on what is below.
+            if !self.is_bare(first)? {
+                at = first;
+                continue;
+            }
+            if !self.is_bare(second)? {
+                at = second;
+                continue;
+            }
+            let left = self.store.exclusive(first, door)?;
+            let right = self.store.exclusive(second, door)?;
+            let pair = Neighbours { parent: page, entry: 0, left, right };
+            if self.join(pair, level)?.is_some() {
+                return Err(Interrupt::Conflict);
+            }
+            *budget = budget.saturating_sub(1);
+            return Ok(true);
+        }
+    }
+
+    /// Whether there is nothing below this page: an empty leaf, or a chain of single children that
+    /// ends in one.
+    fn is_bare(&self, mut pid: PageId) -> Attempt<bool> {
+        loop {
+            let page = self.store.shared(pid)?;
+            let node = node_of!(page)?;
+            if node.count > 0 || node.is_leaf() {
+                return Ok(node.count == 0);
+            }
+            pid = sound!(page, node.child(0))?;
+        }
+    }
+
+    /// Removes all records of a leaf, large values first. Returns whether there was anything.
+    fn empty_leaf(
+        &self,
+        door: &Door<'_>,
+        mut page: Exclusive<'_>,
+        budget: &mut usize,
+    ) -> Attempt<bool> {
+        let node = node_of!(page)?;
+        if node.count == 0 {
+            return Ok(false);
+        }
+        for i in (0..node.count).rev() {
+            let node = node_of!(page)?;
+            let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
+            let Stored::Large { at, mut large } = record.value else { continue };
+            // The record keeps what is left of its chain, so that nothing is lost if this ends
+            // half-way; as a value it is of no use to anybody any more.
+            while !large.head.is_none() {
+                if *budget == 0 {
+                    return Ok(true);
+                }
+                large.head = overflow::free_first(&self.store, door, large.head)?;
+                page.change(at, 8)?.copy_from_slice(&large.head.0.to_le_bytes());
+                *budget -= 1;
+            }
+            erase(&mut page, i)?;
+        }
+        let node = node_of!(page)?;
+        let (low, high) = (sound!(page, node.low())?, sound!(page, node.high())?);
+        let members = Counts::of(&page)?.members.wrapping_add(1);
+        let extra = Extra::Members(members);
+        let mut image = vec![0; page.bytes().len()];
+        build(&mut image, &Shape { level: 0, low: &low, high: high.as_deref(), extra }, [], (0, 0));
+        install(page.change_all()?, &image);
+        *budget = budget.saturating_sub(1);
+        Ok(true)
+    }
+}

@@ -1,0 +1,226 @@
+//! Ways down the tree: optimistic first, with latches when that fails too often.
+//!
+//! Invariants: whoever waits for a latch holds at most latches of ancestors of the page waited for,
+//! so waiting threads cannot form a circle; upgrades and neighbours are only tried. A child is
+//! believed to be one once its parent has been validated after the child's version was taken.
+
+use terrace_access::{Attempt, Door, Edge, Interrupt};
+use terrace_base::PageId;
+use terrace_base::sync::{spin_loop, yield_now};
+use terrace_pages::{Exclusive, Optimistic, Shared};
+
+use super::BTree;
+use super::layout::{MAX_LEVEL, Node};
+
+/// Optimistic attempts before latches are taken on the way down, so that nobody starves.
+pub(crate) const PATIENCE: u32 = 8;
+/// Looks at a child that its latched parent names before its absence counts as damage: it may be on
+/// its way out of memory meanwhile.
+const LOOKS: u32 = 1000;
+
+pub(crate) const NO_NODE: &str = "this is not a node of a tree, or its header contradicts itself";
+pub(crate) const BAD_RECORD: &str = "a slot or record of this node reaches past the page";
+const BAD_LEVEL: &str = "this node is not on the level that its parent says";
+const NO_CHILD: &str = "a child that this node names does not exist";
+
+/// A node reached optimistically, and its parent as it was on the way.
+pub(crate) struct Way<'a> {
+    pub parent: Option<Optimistic<'a>>,
+    pub node: Optimistic<'a>,
+}
+
+/// A node and its parent (if it has one) under exclusive latches.
+pub(crate) struct Pair<'d> {
+    pub parent: Option<Exclusive<'d>>,
+    /// Number of the node among the children of its parent.
+    pub child: usize,
+    pub node: Exclusive<'d>,
+}
+
+/// Opens a latched page as a node: bytes that make no sense are damage.
+macro_rules! node_of {
+    ($guard:expr) => {
+        $crate::btree::layout::Node::open($guard.view()).map_err(|_| $guard.torn($crate::btree::descend::NO_NODE))
+    };
+}
+pub(crate) use node_of;
+
+/// Turns bytes that make no sense into what they mean under this guard.
+macro_rules! sound {
+    ($guard:expr, $seen:expr) => {
+        $seen.map_err(|_| $guard.torn($crate::btree::descend::BAD_RECORD))
+    };
+}
+pub(crate) use sound;
+
+impl BTree {
+    /// Goes down to `level` without latches. The parent was valid when the node's version was
+    /// taken; what is read of the node is still to be validated. O(height).
+    #[inline]
+    pub(crate) fn descend(&self, edge: Edge<'_>, level: u8) -> Attempt<Way<'_>> {
+        let mut node = self.store.optimistic(self.root)?;
+        let mut parent: Option<Optimistic<'_>> = None;
+        let mut expected = None;
+        for _ in 0..=MAX_LEVEL {
+            let seen = match Node::open(node.view()) {
+                Ok(seen) => seen,
+                Err(_) => return Err(node.torn(NO_NODE)),
+            };
+            if expected.is_some_and(|level| level != seen.level) {
+                return Err(node.torn(BAD_LEVEL));
+            }
+            if seen.level <= level {
+                node.validate()?;
+                return if seen.level == level {
+                    Ok(Way { parent, node })
+                } else {
+                    Err(Interrupt::Conflict)
+                };
+            }
+            let pid = match seen.step(edge) {
+                Ok((_, pid)) => pid,
+                Err(_) => return Err(node.torn(BAD_RECORD)),
+            };
+            let next = self.store.optimistic(pid);
+            node.validate()?;
+            expected = Some(seen.level - 1);
+            parent = Some(std::mem::replace(&mut node, next?));
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    /// Goes down to the leaf with shared latches, from parent to child: slower, but it arrives.
+    pub(crate) fn descend_shared(&self, edge: Edge<'_>) -> Attempt<Shared<'_>> {
+        let mut node = self.store.shared(self.root)?;
+        let mut level = node_of!(node)?.level;
+        while level > 0 {
+            let (_, pid) = sound!(node, node_of!(node)?.step(edge))?;
+            let next = look(|| self.store.shared(pid), || node.torn(NO_CHILD))?;
+            level -= 1;
+            if node_of!(next)?.level != level {
+                return Err(next.torn(BAD_LEVEL));
+            }
+            node = next;
+        }
+        Ok(node)
+    }
+
+    /// The leaf at this edge under its shared latch.
+    pub(crate) fn leaf_shared(&self, edge: Edge<'_>) -> Attempt<Shared<'_>> {
+        for _ in 0..PATIENCE {
+            match self.descend(edge, 0).and_then(|way| way.node.upgrade_shared()) {
+                Err(Interrupt::Conflict) => spin_loop(),
+                other => return other,
+            }
+        }
+        self.descend_shared(edge)
+    }
+
+    /// The node on `level` at this edge under its exclusive latch, with its parent under its own
+    /// if `with_parent`. `patient`: waits for latches instead of giving up on a conflict.
+    pub(crate) fn latch<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        edge: Edge<'_>,
+        level: u8,
+        with_parent: bool,
+        patient: bool,
+    ) -> Attempt<Pair<'d>> {
+        if patient {
+            return self.latch_patiently(door, edge, level, with_parent);
+        }
+        let way = self.descend(edge, level)?;
+        if !with_parent {
+            return Ok(Pair { parent: None, child: 0, node: way.node.upgrade_exclusive(door)? });
+        }
+        let parent = way.parent.map(|parent| parent.upgrade_exclusive(door)).transpose()?;
+        let node = way.node.upgrade_exclusive(door)?;
+        let child = match &parent {
+            Some(parent) => sound!(parent, node_of!(parent)?.child_towards(edge))?,
+            None => 0,
+        };
+        Ok(Pair { parent, child, node })
+    }
+
+    fn latch_patiently<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        edge: Edge<'_>,
+        level: u8,
+        with_parent: bool,
+    ) -> Attempt<Pair<'d>> {
+        // The highest level that is latched exclusively.
+        let top = level + u8::from(with_parent);
+        let mut above = self.store.shared(self.root)?;
+        let height = node_of!(above)?.level;
+        if height < level {
+            return Err(Interrupt::Conflict);
+        }
+        let first = if height <= top {
+            drop(above);
+            let root = self.store.exclusive(self.root, door)?;
+            if node_of!(root)?.level != height {
+                return Err(Interrupt::Conflict);
+            }
+            root
+        } else {
+            loop {
+                let seen = node_of!(above)?;
+                let at = seen.level;
+                let (_, pid) = sound!(above, seen.step(edge))?;
+                if at == top + 1 {
+                    break look(|| self.store.exclusive(pid, door), || above.torn(NO_CHILD))?;
+                }
+                let next = look(|| self.store.shared(pid), || above.torn(NO_CHILD))?;
+                if node_of!(next)?.level != at - 1 {
+                    return Err(next.torn(BAD_LEVEL));
+                }
+                above = next;
+            }
+        };
+        let seen = node_of!(first)?;
+        if seen.level == level {
+            return Ok(Pair { parent: None, child: 0, node: first });
+        }
+        if seen.level != level + 1 {
+            return Err(first.torn(BAD_LEVEL));
+        }
+        let (child, pid) = sound!(first, seen.step(edge))?;
+        let node = look(|| self.store.exclusive(pid, door), || first.torn(NO_CHILD))?;
+        if node_of!(node)?.level != level {
+            return Err(node.torn(BAD_LEVEL));
+        }
+        Ok(Pair { parent: Some(first), child, node })
+    }
+
+    /// A neighbour of a latched node, if it is in memory and nobody holds it: never waits, because
+    /// neighbours have no order. `None` also when it is not on `level`.
+    pub(crate) fn try_neighbour<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        pid: PageId,
+        level: u8,
+    ) -> Attempt<Option<Exclusive<'d>>> {
+        match self.store.try_exclusive(pid, door) {
+            Ok(page) => {
+                if node_of!(page)?.level != level {
+                    return Err(page.torn(BAD_LEVEL));
+                }
+                Ok(Some(page))
+            }
+            Err(Interrupt::Fail(e)) => Err(Interrupt::Fail(e)),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Gets a child while its parent is latched: it exists, so a conflict passes.
+fn look<T>(mut get: impl FnMut() -> Attempt<T>, missing: impl Fn() -> Interrupt) -> Attempt<T> {
+    for _ in 0..LOOKS {
+        match get() {
+            Err(Interrupt::Conflict) => yield_now(),
+            other => return other,
+        }
+    }
+    Err(missing())
+}

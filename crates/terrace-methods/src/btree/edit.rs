@@ -1,0 +1,153 @@
+//! The one way in which a record is changed: find, ask, assure room, commit, apply.
+//!
+//! Invariant: from the call of `commit` on nothing can fail. All reading and deciding, and the
+//! building of a page that has to be rewritten, comes before.
+
+use terrace_access::{Applied, Attempt, Door, Edge, Flags, Interrupt, Plan, Room, Value};
+use terrace_base::sync::spin_loop;
+use terrace_base::{Error, MAX_KEY_BYTES};
+use terrace_pages::{Class, Exclusive};
+
+use super::BTree;
+use super::descend::{PATIENCE, node_of, sound};
+use super::image::value_in;
+use super::insert::{How, Put};
+use super::leaf::{LeafPage, erase, set_flags};
+
+/// Rounds of finding a leaf full and making it wider before the attempt is given up. Each round
+/// leaves the leaf with fewer records or fewer bytes, so this is reached only when others fill it.
+const ROUNDS: u32 = 64;
+/// Victims that are asked for, for one record, before the page is split.
+const VICTIM_ROUNDS: u32 = 8;
+/// A leaf is considered for merging whenever its fill falls below one of these.
+const THIN: [f64; 4] = [0.4, 0.25, 0.12, 0.05];
+
+/// What came of an edit of one leaf.
+enum Outcome<'v> {
+    Done(Applied),
+    /// As `Done`, and a merge may be worth while.
+    Thin(Applied),
+    /// There was no room for this value.
+    Full(Value<'v>),
+}
+
+impl BTree {
+    /// See [`terrace_access::AccessMethod::try_edit`]. O(log n) page visits, plus splits.
+    pub(crate) fn edit<'v>(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
+        room: &mut dyn Room,
+        commit: &mut dyn FnMut() -> Attempt<()>,
+    ) -> Attempt<Applied> {
+        if key.len() > MAX_KEY_BYTES {
+            return Err(Error::KeyTooLong { len: key.len(), limit: MAX_KEY_BYTES }.into());
+        }
+        let mut conflicts = 0;
+        for _ in 0..ROUNDS {
+            let patient = conflicts >= PATIENCE;
+            let mut leaf = match self.latch(door, Edge::From(key), 0, false, patient) {
+                Ok(pair) => pair.node,
+                Err(Interrupt::Conflict) => {
+                    conflicts += 1;
+                    spin_loop();
+                    continue;
+                }
+                Err(other) => return Err(other),
+            };
+            match self.edit_leaf(&mut leaf, key, plan, room, commit)? {
+                Outcome::Done(applied) => return Ok(applied),
+                Outcome::Thin(applied) => {
+                    drop(leaf);
+                    self.tidy(door, key);
+                    return Ok(applied);
+                }
+                Outcome::Full(value) => {
+                    drop(leaf);
+                    match self.widen(door, key, value, patient) {
+                        Ok(()) => {}
+                        Err(Interrupt::Conflict) => conflicts += 1,
+                        Err(other) => return Err(other),
+                    }
+                }
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    fn edit_leaf<'v>(
+        &self,
+        page: &mut Exclusive<'_>,
+        key: &[u8],
+        plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
+        room: &mut dyn Room,
+        commit: &mut dyn FnMut() -> Attempt<()>,
+    ) -> Attempt<Outcome<'v>> {
+        for round in 0.. {
+            let node = node_of!(page)?;
+            let place = sound!(page, node.find(key))?;
+            let (mut before, mut old, mut flags) = (None, None, Flags::NONE);
+            let asked = match place {
+                Ok(i) => {
+                    let slot = sound!(page, node.slot(i))?;
+                    let record = sound!(page, node.leaf_record(slot))?;
+                    flags = slot.flags();
+                    before = Some((flags, record.large()));
+                    old = Some(record);
+                    let value = sound!(page, value_in(page.bytes(), record.value))?;
+                    plan(Some((flags, value)))?
+                }
+                Err(_) => plan(None)?,
+            };
+            let nothing = Outcome::Done(Applied { before, changed: false });
+            let done = Applied { before, changed: true };
+            match (asked, place) {
+                (Plan::Keep, _) | (Plan::Erase | Plan::Flags(_), Err(_)) => return Ok(nothing),
+                (Plan::Flags(new), Ok(_)) if new == flags => return Ok(nothing),
+                (Plan::Flags(new), Ok(i)) => {
+                    commit()?;
+                    set_flags(page, i, new)?;
+                    return Ok(Outcome::Done(done));
+                }
+                (Plan::Erase, Ok(i)) => {
+                    let fill = node.fill();
+                    commit()?;
+                    erase(page, i)?;
+                    let now = node_of!(page)?;
+                    let (thinner, empty) = (now.fill(), now.count == 0);
+                    let thin = empty || THIN.iter().any(|&t| fill >= t && thinner < t);
+                    return Ok(if thin { Outcome::Thin(done) } else { Outcome::Done(done) });
+                }
+                (Plan::Put(value, flags), place) => {
+                    self.fits_inline(value)?;
+                    let put = Put { key, value, flags, place, old };
+                    match put.plan(page)? {
+                        How::NoRoom(needed) => {
+                            if round < VICTIM_ROUNDS
+                                && room.make(&mut LeafPage { page }, needed, key)?
+                            {
+                                continue;
+                            }
+                            return Ok(Outcome::Full(value));
+                        }
+                        how => {
+                            commit()?;
+                            put.apply(page, how)?;
+                            return Ok(Outcome::Done(done));
+                        }
+                    }
+                }
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    /// Makes room for a record in the leaf that covers `key`, by changing the structure.
+    fn widen(&self, door: &Door<'_>, key: &[u8], value: Value<'_>, patient: bool) -> Attempt<()> {
+        if self.tier == Class::Hot && self.spill(door, key, value)? {
+            return Ok(());
+        }
+        self.split(door, key, value, patient)
+    }
+}

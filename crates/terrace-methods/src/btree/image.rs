@@ -1,0 +1,237 @@
+//! Whole nodes as lists of records: what compaction, split, merge, packing and loading share.
+//!
+//! Whoever rewrites a page works on a private copy of it, builds the new content in a private
+//! buffer, and installs it only when everything has turned out possible. So no page is ever left
+//! half changed.
+
+use terrace_access::{Flags, Value};
+use terrace_base::PageId;
+use terrace_pages::{Torn, View};
+
+use super::layout::{
+    CHILD_BYTES, HEADER, Node, SLOT_BYTES, SLOTS, Seen, Shape, Stored, common_prefix, encode_inner,
+    encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences, value_bytes, write_header,
+};
+
+/// What belongs to a key.
+#[derive(Clone, Copy)]
+pub(crate) enum Payload<'a> {
+    Value(Value<'a>),
+    Child(PageId),
+}
+
+/// One record; its key is `head` and `tail` together.
+#[derive(Clone, Copy)]
+pub(crate) struct Item<'a> {
+    pub head: &'a [u8],
+    pub tail: &'a [u8],
+    pub payload: Payload<'a>,
+    pub flags: Flags,
+}
+
+impl<'a> Item<'a> {
+    /// A record of a leaf.
+    pub fn leaf(key: &'a [u8], value: Value<'a>, flags: Flags) -> Item<'a> {
+        Item { head: key, tail: &[], payload: Payload::Value(value), flags }
+    }
+
+    /// A record of an inner node.
+    pub fn inner(key: &'a [u8], child: PageId) -> Item<'a> {
+        Item { head: key, tail: &[], payload: Payload::Child(child), flags: Flags::NONE }
+    }
+
+    /// Length of the key.
+    pub fn key_len(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    /// Copies the key.
+    pub fn key(&self) -> Vec<u8> {
+        [self.head, self.tail].concat()
+    }
+
+    /// What is left of the key after the first `skip` bytes.
+    fn after(&self, skip: usize) -> (&'a [u8], &'a [u8]) {
+        match self.head.get(skip..) {
+            Some(head) => (head, self.tail),
+            None => (&[], self.tail.get(skip - self.head.len()..).unwrap_or_default()),
+        }
+    }
+
+    /// Bytes in a node with this prefix, slot included; never less than it really takes.
+    fn bytes(&self, prefix_len: usize) -> usize {
+        SLOT_BYTES
+            + key_bytes(self.key_len().saturating_sub(prefix_len))
+            + match self.payload {
+                Payload::Value(v) => value_bytes(v),
+                Payload::Child(_) => CHILD_BYTES,
+            }
+    }
+
+    /// Length of what this key has in common with another.
+    fn common(&self, other: &Item<'_>) -> usize {
+        if self.head.len() == other.head.len() && self.head == other.head {
+            return self.head.len() + common_prefix(self.tail, other.tail);
+        }
+        common_prefix(&self.key(), &other.key())
+    }
+
+    /// Shortest string that separates this key from the next greater one.
+    pub fn separator(&self, next: &Item<'_>) -> Vec<u8> {
+        let mut key = next.key();
+        key.truncate(self.common(next) + 1);
+        key
+    }
+
+    /// Length of [`Item::separator`].
+    pub fn separator_len(&self, next: &Item<'_>) -> usize {
+        self.common(next) + 1
+    }
+}
+
+/// A private copy of a node, taken apart.
+pub(crate) struct Parts<'a> {
+    pub node: Node<'a>,
+    pub low: &'a [u8],
+    pub high: Option<&'a [u8]>,
+    pub items: Vec<Item<'a>>,
+}
+
+fn slice(page: &[u8], at: usize, len: usize) -> Seen<&[u8]> {
+    at.checked_add(len).and_then(|end| page.get(at..end)).ok_or(Torn)
+}
+
+/// The value of a leaf record.
+pub(crate) fn value_in(page: &[u8], value: Stored) -> Seen<Value<'_>> {
+    Ok(match value {
+        Stored::Inline { at, len } => Value::Inline(slice(page, at, len)?),
+        Stored::Large { large, .. } => Value::Large(large),
+    })
+}
+
+/// Takes a node apart.
+pub(crate) fn parts(page: &[u8]) -> Seen<Parts<'_>> {
+    let node = Node::open(View::of(page))?;
+    let low = slice(page, page.len() - node.low_len, node.low_len)?;
+    let high = slice(page, page.len() - node.low_len - node.high_len, node.high_len)?;
+    let head = slice(low, 0, node.prefix_len)?;
+    let mut items = Vec::with_capacity(node.count);
+    for i in 0..node.count {
+        let slot = node.slot(i)?;
+        items.push(if node.is_leaf() {
+            let r = node.leaf_record(slot)?;
+            Item {
+                head,
+                tail: slice(page, r.key_at, r.key_len)?,
+                payload: Payload::Value(value_in(page, r.value)?),
+                flags: slot.flags(),
+            }
+        } else {
+            let r = node.inner_record(slot)?;
+            Item {
+                head,
+                tail: slice(page, r.key_at, r.key_len)?,
+                payload: Payload::Child(r.child),
+                flags: Flags::NONE,
+            }
+        });
+    }
+    Ok(Parts { node, low, high: (!node.unbounded).then_some(high), items })
+}
+
+/// Bytes that any stretch of a list of records takes, by prefix sums.
+pub(crate) struct Sizes {
+    sums: Vec<usize>,
+}
+
+impl Sizes {
+    /// Sums up `items`. O(items).
+    pub fn of(items: &[Item<'_>]) -> Sizes {
+        let mut sums = Vec::with_capacity(items.len() + 1);
+        let mut sum = 0;
+        sums.push(0);
+        for item in items {
+            sum += item.bytes(0);
+            sums.push(sum);
+        }
+        Sizes { sums }
+    }
+
+    /// Bytes of the records `from..to` with a prefix of this length; may be a few too many when
+    /// the prefix makes long keys short.
+    pub fn records(&self, from: usize, to: usize, prefix_len: usize) -> usize {
+        self.sums[to] - self.sums[from] - (to - from) * prefix_len
+    }
+
+    /// Bytes of records and fences in a node of these records.
+    pub fn node(&self, from: usize, to: usize, low: &[u8], high: Option<&[u8]>) -> usize {
+        self.records(from, to, prefix_of_fences(low, high))
+            + low.len()
+            + high.map_or(0, <[u8]>::len)
+    }
+
+    /// The boundary that is nearest to the middle of all bytes.
+    pub fn middle(&self) -> usize {
+        let half = self.sums[self.sums.len() - 1] / 2;
+        let i = self.sums.partition_point(|&s| s < half);
+        i.clamp(1, self.sums.len().saturating_sub(2).max(1))
+    }
+}
+
+/// Bytes of a page that records, slots and fences can take.
+pub(crate) fn capacity(page_bytes: usize) -> usize {
+    page_bytes - SLOTS
+}
+
+/// Writes a node with these records (sorted, inside the fences) into `page`, whose first 16 bytes
+/// stay. Returns whether they fit; if not, the page is spoiled.
+pub(crate) fn build<'a>(
+    page: &mut [u8],
+    shape: &Shape<'_>,
+    items: impl IntoIterator<Item = &'a Item<'a>>,
+    runs: (u8, u8),
+) -> bool {
+    let prefix_len = prefix_of_fences(shape.low, shape.high);
+    let high = shape.high.unwrap_or_default();
+    let mut heap_at = page.len();
+    if shape.low.len() + high.len() > capacity(page.len()) {
+        return false;
+    }
+    for fence in [shape.low, high] {
+        heap_at -= fence.len();
+        page[heap_at..heap_at + fence.len()].copy_from_slice(fence);
+    }
+    let mut slots_end = SLOTS;
+    for item in items {
+        if heap_at < slots_end + item.bytes(prefix_len) {
+            return false;
+        }
+        let len = item.bytes(prefix_len) - SLOT_BYTES;
+        heap_at -= len;
+        let suffix = item.after(prefix_len);
+        let out = &mut page[heap_at..heap_at + len];
+        match item.payload {
+            Payload::Value(value) => encode_leaf(out, suffix, value),
+            Payload::Child(child) => encode_inner(out, suffix, child),
+        }
+        let head = match suffix {
+            ([], tail) => head_of(tail),
+            (head @ [_], tail) if !tail.is_empty() => head_of(&[head[0], tail[0]]),
+            (head, _) => head_of(head),
+        };
+        page[slots_end..slots_end + SLOT_BYTES].copy_from_slice(&encode_slot(
+            heap_at,
+            head,
+            item.flags,
+        ));
+        slots_end += SLOT_BYTES;
+    }
+    let count = (slots_end - SLOTS) / SLOT_BYTES;
+    write_header(page, shape, count, page.len() - heap_at, runs);
+    true
+}
+
+/// Copies a built node over the content of a page, leaving the bytes of the page store.
+pub(crate) fn install(page: &mut [u8], image: &[u8]) {
+    page[HEADER..].copy_from_slice(&image[HEADER..]);
+}

@@ -1,0 +1,291 @@
+//! Putting a record into a leaf: decided first, then done without any way to fail.
+
+use terrace_access::{Attempt, Flags, Interrupt, Value};
+use terrace_base::PageId;
+use terrace_pages::Exclusive;
+
+use super::BTree;
+use super::descend::{node_of, sound};
+use super::image::{Item, Payload, build, install, parts};
+use super::layout::{
+    CHILD_BYTES, Extra, LeafRecord, Node, SLOT_BYTES, Shape, Stored, encode_inner, encode_leaf,
+    encode_slot, head_of, key_bytes, value_bytes,
+};
+use super::leaf::{Counts, add_slot, set_flags};
+use crate::fault::{self, Fault};
+
+/// How a record will be put.
+pub(crate) enum How {
+    /// Over the bytes of a value of the same length.
+    Over { at: usize, len: usize },
+    /// Over a longer record.
+    Shorter,
+    /// Into the free space.
+    Fresh,
+    /// With the whole page, built anew.
+    Rewrite(Vec<u8>),
+    /// Not at all: this many bytes more would have to be free.
+    NoRoom(usize),
+}
+
+/// A record to be put and the place that was found for it.
+pub(crate) struct Put<'a> {
+    pub key: &'a [u8],
+    pub value: Value<'a>,
+    pub flags: Flags,
+    /// Index of the record with this key, or where it would go.
+    pub place: Result<usize, usize>,
+    /// The record with this key.
+    pub old: Option<LeafRecord>,
+}
+
+impl Put<'_> {
+    /// Decides how. Changes nothing. O(1), or O(records) for a rewrite.
+    pub fn plan(&self, page: &Exclusive<'_>) -> Attempt<How> {
+        let node = node_of!(page)?;
+        let suffix_len = self.key.len() - node.prefix_len;
+        let needed = key_bytes(suffix_len) + value_bytes(self.value);
+        let mut held = 0;
+        if let Some(old) = self.old {
+            held = old.end - old.start;
+            match (old.value, self.value) {
+                (Stored::Inline { at, len }, Value::Inline(new)) if len == new.len() => {
+                    return Ok(How::Over { at, len });
+                }
+                (Stored::Large { at, .. }, Value::Large(_)) => {
+                    return Ok(How::Over { at, len: old.end - at });
+                }
+                _ if needed <= held => return Ok(How::Shorter),
+                _ => {}
+            }
+        }
+        let slot = if self.old.is_some() { 0 } else { SLOT_BYTES };
+        if needed + slot <= node.free() {
+            return Ok(How::Fresh);
+        }
+        if needed + slot > node.reclaimable() + held {
+            return Ok(How::NoRoom(needed + slot - node.reclaimable() - held));
+        }
+        let image = self.rewritten(page)?;
+        Ok(image.map_or(How::NoRoom(needed + slot), How::Rewrite))
+    }
+
+    /// The page without garbage and with this record; `None` if it does not fit after all.
+    fn rewritten(&self, page: &Exclusive<'_>) -> Attempt<Option<Vec<u8>>> {
+        let copy = page.bytes();
+        let mut now = sound!(page, parts(copy))?;
+        let mut counts = Counts::of(page)?;
+        let item = Item::leaf(self.key, self.value, self.flags);
+        match self.place {
+            Ok(i) => match now.items.get_mut(i) {
+                Some(old) => *old = item,
+                None => return Err(page.torn("a record vanished under the latch")),
+            },
+            Err(i) => {
+                now.items.insert(i.min(now.items.len()), item);
+                counts.members = counts.members.wrapping_add(1);
+            }
+        }
+        let shape = Shape {
+            level: 0,
+            low: now.low,
+            high: now.high,
+            extra: Extra::Members(counts.members),
+        };
+        let mut image = vec![0; copy.len()];
+        Ok(build(&mut image, &shape, &now.items, counts.runs).then_some(image))
+    }
+
+    /// Does it. Cannot fail after [`Put::plan`] of the same page answered `how`.
+    pub fn apply(&self, page: &mut Exclusive<'_>, how: How) -> Attempt<()> {
+        match how {
+            How::Over { at, len } => self.over(page, at, len),
+            How::Shorter => self.shorter(page),
+            How::Fresh => self.fresh(page),
+            How::Rewrite(image) => {
+                install(page.change_all()?, &image);
+                Ok(())
+            }
+            How::NoRoom(_) => Err(Interrupt::Conflict),
+        }
+    }
+
+    fn over(&self, page: &mut Exclusive<'_>, at: usize, len: usize) -> Attempt<()> {
+        let out = page.change(at, len)?;
+        match self.value {
+            Value::Inline(value) => out.copy_from_slice(value),
+            Value::Large(large) => {
+                out[..8].copy_from_slice(&large.head.0.to_le_bytes());
+                out[8..12].copy_from_slice(&large.len.to_le_bytes());
+            }
+        }
+        self.mark(page)
+    }
+
+    /// Sets the flags of the replaced record.
+    fn mark(&self, page: &mut Exclusive<'_>) -> Attempt<()> {
+        let Ok(i) = self.place else { return Ok(()) };
+        if fault::planted(Fault::LostFlags) {
+            return Ok(());
+        }
+        set_flags(page, i, self.flags)
+    }
+
+    fn shorter(&self, page: &mut Exclusive<'_>) -> Attempt<()> {
+        let Some(old) = self.old else { return Ok(()) };
+        let prefix_len = node_of!(page)?.prefix_len;
+        let suffix = &self.key[prefix_len..];
+        let len = key_bytes(suffix.len()) + value_bytes(self.value);
+        encode_leaf(page.change(old.start, len)?, (suffix, &[]), self.value);
+        let mut counts = Counts::of(page)?;
+        counts.garbage += old.end - old.start - len;
+        counts.write(page, true)?;
+        self.mark(page)
+    }
+
+    fn fresh(&self, page: &mut Exclusive<'_>) -> Attempt<()> {
+        let prefix_len = node_of!(page)?.prefix_len;
+        let suffix = &self.key[prefix_len..];
+        let len = key_bytes(suffix.len()) + value_bytes(self.value);
+        let mut counts = Counts::of(page)?;
+        counts.heap += len;
+        let offset = page.bytes().len() - counts.heap;
+        encode_leaf(page.fill(offset, len)?, (suffix, &[]), self.value);
+        let slot = encode_slot(offset, head_of(suffix), self.flags);
+        match self.place {
+            Ok(i) => {
+                if let Some(old) = self.old
+                    && !fault::planted(Fault::LostGarbage)
+                {
+                    counts.garbage += old.end - old.start;
+                }
+                let mut slot = slot;
+                if fault::planted(Fault::LostFlags) {
+                    slot[2] &= 0xF0;
+                }
+                page.change(Node::slot_at(i), SLOT_BYTES)?.copy_from_slice(&slot);
+            }
+            Err(i) => {
+                add_slot(page, &mut counts, i, slot)?;
+                if !fault::planted(Fault::QuietInsert) {
+                    counts.members = counts.members.wrapping_add(1);
+                }
+                // The first record of a page that a split left empty continues what its
+                // neighbour began, in either direction.
+                let down = counts.last as usize == i
+                    || counts.last == u16::MAX && i == 0 && counts.runs.1 > 0;
+                counts.runs = if down {
+                    (0, counts.runs.1.saturating_add(1))
+                } else if counts.last.wrapping_add(1) as usize == i {
+                    (counts.runs.0.saturating_add(1), 0)
+                } else {
+                    (0, 0)
+                };
+                counts.last = i as u16;
+            }
+        }
+        counts.write(page, true)
+    }
+}
+
+/// Whether an inner node has room for one more separator of this length; `Some(image)` when only
+/// with its garbage cleared away, which the image is the result of.
+pub(crate) enum InnerRoom {
+    Free,
+    Rewrite(Vec<u8>),
+    None,
+}
+
+/// Finds out whether (and how) `separator` with `child` can go in front of entry `at`. Changes
+/// nothing.
+pub(crate) fn inner_room(
+    page: &Exclusive<'_>,
+    at: usize,
+    separator: &[u8],
+    child: PageId,
+) -> Attempt<InnerRoom> {
+    let node = node_of!(page)?;
+    let Some(suffix_len) = separator.len().checked_sub(node.prefix_len) else {
+        return Err(page.torn("a separator below this node lies outside its fences"));
+    };
+    let needed = SLOT_BYTES + CHILD_BYTES + key_bytes(suffix_len);
+    if needed <= node.free() {
+        return Ok(InnerRoom::Free);
+    }
+    if needed > node.reclaimable() {
+        return Ok(InnerRoom::None);
+    }
+    let mut now = sound!(page, parts(page.bytes()))?;
+    now.items.insert(at.min(now.items.len()), Item::inner(separator, child));
+    let image = rebuilt_inner(page, now.low, now.high, &now.items)?;
+    Ok(image.map_or(InnerRoom::None, InnerRoom::Rewrite))
+}
+
+/// The image of an inner node with these records.
+pub(crate) fn rebuilt_inner(
+    page: &Exclusive<'_>,
+    low: &[u8],
+    high: Option<&[u8]>,
+    items: &[Item<'_>],
+) -> Attempt<Option<Vec<u8>>> {
+    let node = node_of!(page)?;
+    let extra = Extra::FirstChild(sound!(page, node.child(0))?);
+    let mut image = vec![0; page.bytes().len()];
+    let shape = Shape { level: node.level, low, high, extra };
+    Ok(build(&mut image, &shape, items, (0, 0)).then_some(image))
+}
+
+/// Puts a separator with the child above it in front of entry `at`, as [`inner_room`] found out.
+pub(crate) fn insert_inner(
+    page: &mut Exclusive<'_>,
+    at: usize,
+    separator: &[u8],
+    child: PageId,
+    room: InnerRoom,
+) -> Attempt<()> {
+    match room {
+        InnerRoom::Rewrite(mut image) => {
+            // The child may not have had its number when the image was built.
+            let slot = sound!(page, Node::open(terrace_pages::View::of(&image))
+                .and_then(|node| node.slot(at)))?;
+            image[slot.offset()..slot.offset() + CHILD_BYTES]
+                .copy_from_slice(&child.0.to_le_bytes()[..CHILD_BYTES]);
+            install(page.change_all()?, &image);
+            Ok(())
+        }
+        _ => {
+            let node = node_of!(page)?;
+            let suffix = &separator[node.prefix_len..];
+            let len = CHILD_BYTES + key_bytes(suffix.len());
+            let mut counts = Counts::of(page)?;
+            counts.heap += len;
+            let offset = page.bytes().len() - counts.heap;
+            encode_inner(page.fill(offset, len)?, (suffix, &[]), child);
+            add_slot(page, &mut counts, at, encode_slot(offset, head_of(suffix), Flags::NONE))?;
+            counts.write(page, false)
+        }
+    }
+}
+
+impl BTree {
+    /// Whether this value may lie beside its key.
+    pub(crate) fn fits_inline(&self, value: Value<'_>) -> Attempt<()> {
+        let limit = super::max_inline(self.store.page_bytes());
+        match value {
+            Value::Inline(v) if v.len() > limit => {
+                Err(terrace_base::Error::ValueTooLong { len: v.len(), limit }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Payload<'_> {
+    /// The child of an inner record.
+    pub fn child(&self) -> Option<PageId> {
+        match self {
+            Payload::Child(child) => Some(*child),
+            Payload::Value(_) => None,
+        }
+    }
+}

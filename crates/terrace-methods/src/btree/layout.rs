@@ -1,0 +1,491 @@
+//! The bytes of a node: header, slots, records, fences, and how to read them.
+//!
+//! ```text
+//!   0  16 bytes of the page store
+//!  16  u8   tag 0xB1                  17  u8   level (bits 0..6), bit 7: no upper bound
+//!  18  u16  count of records          20  u16  bytes of heap, fences included
+//!  22  u16  of these, garbage         24  u16  length of the prefix
+//!  26  u16  length of the low fence   28  u16  length of the high fence
+//!  30  u8   ascending inserts in a row, u8 descending ones (leaf)
+//!  32  u32  membership counter, u16 index of the last insert, u16 0 (leaf)
+//!      u64  child below the first separator (inner)
+//!  40  slots of 4 bytes in key order: u16 offset, u16 key head (12 bits) and flags (4 bits)
+//!      free space
+//!      heap: records in no order, the high fence, and at the very end the low fence
+//!
+//! record of a leaf:  u8 suffix length (255: u16 follows), u8 value length (253: u16 follows,
+//!                    255: a large reference of u64 page and u32 length), suffix, value
+//! record of an inner node:  5 bytes child, u8 suffix length (255: u16 follows), suffix
+//! ```
+//!
+//! Invariants: all keys of a node lie in `low <= key < high`; the prefix is what both fences have
+//! in common (nothing without an upper bound) and is stored only as part of the low fence; the
+//! child of separator `i` covers the keys from it to the next separator. Heap space is reused only
+//! by rewriting the whole page: a free byte is one that no earlier state of the page needs, which
+//! is what lets inserts fill it without saving it for a checkpoint.
+
+use terrace_access::{Flags, LargeRef, Value};
+use terrace_base::PageId;
+use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
+
+/// Answers of a page that may be changing while it is read.
+pub(crate) type Seen<T> = Result<T, Torn>;
+
+/// Says that a page is a node of a B+tree.
+pub(crate) const TAG: u8 = 0xB1;
+/// Start of the node header.
+pub(crate) const HEADER: usize = PAGE_HEADER_BYTES;
+/// Length of the node header.
+pub(crate) const HEADER_BYTES: usize = 24;
+/// Start of the slots.
+pub(crate) const SLOTS: usize = HEADER + HEADER_BYTES;
+/// Length of a slot.
+pub(crate) const SLOT_BYTES: usize = 4;
+/// Deepest tree. Nodes that hold two children each reach this with more leaves than a database has
+/// page numbers.
+pub(crate) const MAX_LEVEL: u8 = 63;
+
+/// Offset of the membership counter (leaf) in a page.
+pub(crate) const MEMBERS: usize = 32;
+pub(crate) const COUNT: usize = 18;
+pub(crate) const HEAP: usize = 20;
+pub(crate) const GARBAGE: usize = 22;
+pub(crate) const RUNS: usize = 30;
+pub(crate) const LAST: usize = 36;
+const LEVEL: usize = 17;
+const FIRST_CHILD: usize = 32;
+const UNBOUNDED: u8 = 0x80;
+
+/// Bytes of a child's number in an inner record.
+pub(crate) const CHILD_BYTES: usize = 5;
+/// Bytes of a large reference.
+const LARGE_BYTES: usize = 12;
+/// Suffix lengths from here on take three bytes.
+const LONG_KEY: usize = 255;
+/// Value lengths from here on take three bytes.
+const LONG_VALUE: usize = 253;
+const LONG_VALUE_MARK: u8 = 253;
+const LARGE_MARK: u8 = 255;
+
+/// Longest value that is stored beside its key. A leaf must hold one record with the longest key
+/// and the longest inline value between two fences of the longest key, in a page of 4 KiB; bigger
+/// pages scale.
+pub const fn max_inline(page_bytes: usize) -> usize {
+    page_bytes / 4 - 64
+}
+
+/// First 12 bits of what follows the prefix.
+#[inline]
+pub(crate) fn head_of(suffix: &[u8]) -> u32 {
+    match suffix {
+        [] => 0,
+        [a] => (*a as u32) << 4,
+        [a, b, ..] => (*a as u32) << 4 | (*b as u32) >> 4,
+    }
+}
+
+/// Length of what two byte strings have in common at the front.
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+/// Length of the prefix of a node with these fences.
+pub(crate) fn prefix_of_fences(low: &[u8], high: Option<&[u8]>) -> usize {
+    high.map_or(0, |high| common_prefix(low, high))
+}
+
+/// Bytes of a suffix of this length with its length.
+#[inline]
+pub(crate) fn key_bytes(suffix_len: usize) -> usize {
+    suffix_len + if suffix_len < LONG_KEY { 1 } else { 3 }
+}
+
+/// Bytes of a value with its length.
+#[inline]
+pub(crate) fn value_bytes(value: Value<'_>) -> usize {
+    match value {
+        Value::Inline(v) if v.len() < LONG_VALUE => v.len() + 1,
+        Value::Inline(v) => v.len() + 3,
+        Value::Large(_) => LARGE_BYTES + 1,
+    }
+}
+
+fn put(out: &mut [u8], at: &mut usize, bytes: &[u8]) {
+    out[*at..*at + bytes.len()].copy_from_slice(bytes);
+    *at += bytes.len();
+}
+
+fn put_key_len(out: &mut [u8], at: &mut usize, len: usize) {
+    if len < LONG_KEY {
+        put(out, at, &[len as u8]);
+    } else {
+        put(out, at, &[LONG_KEY as u8]);
+        put(out, at, &(len as u16).to_le_bytes());
+    }
+}
+
+/// Writes a leaf record, whose key suffix comes in two pieces, into exactly the bytes it takes.
+pub(crate) fn encode_leaf(out: &mut [u8], suffix: (&[u8], &[u8]), value: Value<'_>) {
+    let mut at = 0;
+    put_key_len(out, &mut at, suffix.0.len() + suffix.1.len());
+    match value {
+        Value::Inline(v) if v.len() < LONG_VALUE => put(out, &mut at, &[v.len() as u8]),
+        Value::Inline(v) => {
+            put(out, &mut at, &[LONG_VALUE_MARK]);
+            put(out, &mut at, &(v.len() as u16).to_le_bytes());
+        }
+        Value::Large(_) => put(out, &mut at, &[LARGE_MARK]),
+    }
+    put(out, &mut at, suffix.0);
+    put(out, &mut at, suffix.1);
+    match value {
+        Value::Inline(v) => put(out, &mut at, v),
+        Value::Large(large) => {
+            put(out, &mut at, &large.head.0.to_le_bytes());
+            put(out, &mut at, &large.len.to_le_bytes());
+        }
+    }
+    debug_assert_eq!(at, out.len());
+}
+
+/// Writes an inner record into exactly the bytes it takes.
+pub(crate) fn encode_inner(out: &mut [u8], suffix: (&[u8], &[u8]), child: PageId) {
+    let mut at = 0;
+    put(out, &mut at, &child.0.to_le_bytes()[..CHILD_BYTES]);
+    put_key_len(out, &mut at, suffix.0.len() + suffix.1.len());
+    put(out, &mut at, suffix.0);
+    put(out, &mut at, suffix.1);
+    debug_assert_eq!(at, out.len());
+}
+
+/// The 4 bytes of a slot.
+pub(crate) fn encode_slot(offset: usize, head: u32, flags: Flags) -> [u8; SLOT_BYTES] {
+    (offset as u32 | head << 20 | u32::from(flags.0 & 15) << 16).to_le_bytes()
+}
+
+/// A slot: where the record is, the first bits of its key, its flags.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    #[inline]
+    pub fn offset(self) -> usize {
+        (self.0 & 0xFFFF) as usize
+    }
+
+    #[inline]
+    pub fn head(self) -> u32 {
+        self.0 >> 20
+    }
+
+    #[inline]
+    pub fn flags(self) -> Flags {
+        Flags((self.0 >> 16) as u8 & 15)
+    }
+}
+
+/// Where the value of a leaf record is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Inline { at: usize, len: usize },
+    Large { at: usize, large: LargeRef },
+}
+
+/// Where the parts of a leaf record are; `start..end` is all of it.
+#[derive(Clone, Copy)]
+pub(crate) struct LeafRecord {
+    pub start: usize,
+    pub key_at: usize,
+    pub key_len: usize,
+    pub value: Stored,
+    pub end: usize,
+}
+
+impl LeafRecord {
+    pub fn large(&self) -> Option<LargeRef> {
+        match self.value {
+            Stored::Inline { .. } => None,
+            Stored::Large { large, .. } => Some(large),
+        }
+    }
+}
+
+/// An inner record.
+#[derive(Clone, Copy)]
+pub(crate) struct InnerRecord {
+    pub child: PageId,
+    pub key_at: usize,
+    pub key_len: usize,
+    pub start: usize,
+}
+
+impl InnerRecord {
+    pub fn end(&self) -> usize {
+        self.key_at + self.key_len
+    }
+}
+
+/// A node's header, read once and found consistent, over the page's bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'a> {
+    pub view: View<'a>,
+    pub level: u8,
+    pub unbounded: bool,
+    pub count: usize,
+    pub heap: usize,
+    pub garbage: usize,
+    pub prefix_len: usize,
+    pub low_len: usize,
+    pub high_len: usize,
+}
+
+impl<'a> Node<'a> {
+    /// Reads the header. `Torn` when it is not that of a node, or contradicts itself.
+    #[inline]
+    pub fn open(view: View<'a>) -> Seen<Node<'a>> {
+        let a = view.u64(HEADER)?;
+        let b = view.u64(HEADER + 8)?;
+        let node = Node {
+            view,
+            level: (a >> 8) as u8 & !UNBOUNDED,
+            unbounded: (a >> 8) as u8 & UNBOUNDED != 0,
+            count: (a >> 16) as usize & 0xFFFF,
+            heap: (a >> 32) as usize & 0xFFFF,
+            garbage: (a >> 48) as usize,
+            prefix_len: b as usize & 0xFFFF,
+            low_len: (b >> 16) as usize & 0xFFFF,
+            high_len: (b >> 32) as usize & 0xFFFF,
+        };
+        let sound = a as u8 == TAG
+            && node.level <= MAX_LEVEL
+            && SLOTS + node.count * SLOT_BYTES + node.heap <= view.len()
+            && node.low_len + node.high_len + node.garbage <= node.heap
+            && node.prefix_len <= node.low_len;
+        if sound { Ok(node) } else { Err(Torn) }
+    }
+
+    pub fn is_leaf(&self) -> bool {
+        self.level == 0
+    }
+
+    /// Bytes between the slots and the heap.
+    #[inline]
+    pub fn free(&self) -> usize {
+        self.view.len() - SLOTS - self.count * SLOT_BYTES - self.heap
+    }
+
+    /// Bytes that would be free after a rewrite of the page.
+    pub fn reclaimable(&self) -> usize {
+        self.free() + self.garbage
+    }
+
+    /// Bytes of records and slots over the bytes that records and slots can have.
+    pub fn fill(&self) -> f64 {
+        let usable = self.view.len() - SLOTS - self.low_len - self.high_len;
+        1.0 - self.reclaimable() as f64 / usable.max(1) as f64
+    }
+
+    /// Bytes of the leaf's counter for [`MEMBERS`].
+    pub fn members(&self) -> Seen<u32> {
+        self.view.u32(MEMBERS)
+    }
+
+    /// Where slot `i` is.
+    #[inline]
+    pub fn slot_at(i: usize) -> usize {
+        SLOTS + i * SLOT_BYTES
+    }
+
+    /// Slot `i`.
+    #[inline]
+    pub fn slot(&self, i: usize) -> Seen<Slot> {
+        if i >= self.count {
+            return Err(Torn);
+        }
+        Ok(Slot(self.view.u32(Node::slot_at(i))?))
+    }
+
+    #[inline]
+    fn key_len(&self, at: usize) -> Seen<(usize, usize)> {
+        let len = self.view.u8(at)? as usize;
+        if len < LONG_KEY { Ok((len, at + 1)) } else { Ok((self.view.u16(at + 1)? as usize, at + 3)) }
+    }
+
+    /// The leaf record in slot `i`.
+    #[inline]
+    pub fn leaf_record(&self, slot: Slot) -> Seen<LeafRecord> {
+        let start = slot.offset();
+        let (key_len, at) = self.key_len(start)?;
+        let mark = self.view.u8(at)?;
+        let at = at + 1;
+        let (key_at, len) = match mark {
+            LONG_VALUE_MARK => (at + 2, self.view.u16(at)? as usize),
+            LARGE_MARK => (at, LARGE_BYTES),
+            254 => return Err(Torn),
+            short => (at, short as usize),
+        };
+        let value_at = key_at + key_len;
+        let end = value_at + len;
+        if end > self.view.len() {
+            return Err(Torn);
+        }
+        let value = if mark == LARGE_MARK {
+            let head = PageId(self.view.u64(value_at)?);
+            let large = LargeRef { head, len: self.view.u32(value_at + 8)? };
+            Stored::Large { at: value_at, large }
+        } else {
+            Stored::Inline { at: value_at, len }
+        };
+        Ok(LeafRecord { start, key_at, key_len, value, end })
+    }
+
+    /// The inner record in slot `i`.
+    #[inline]
+    pub fn inner_record(&self, slot: Slot) -> Seen<InnerRecord> {
+        let start = slot.offset();
+        let low = self.view.u32(start)? as u64;
+        let child = PageId(low | (self.view.u8(start + 4)? as u64) << 32);
+        let (key_len, key_at) = self.key_len(start + CHILD_BYTES)?;
+        if key_at + key_len > self.view.len() {
+            return Err(Torn);
+        }
+        Ok(InnerRecord { child, key_at, key_len, start })
+    }
+
+    /// Where the suffix of the key in this slot is, whatever the kind of node.
+    #[inline]
+    pub fn suffix_of(&self, slot: Slot) -> Seen<(usize, usize)> {
+        if self.level == 0 {
+            let (len, at) = self.key_len(slot.offset())?;
+            // One byte of value length, or three.
+            let at = at + if self.view.u8(at)? == LONG_VALUE_MARK { 3 } else { 1 };
+            Ok((at, len))
+        } else {
+            let (len, at) = self.key_len(slot.offset() + CHILD_BYTES)?;
+            Ok((at, len))
+        }
+    }
+
+    /// Number of children of an inner node.
+    pub fn children(&self) -> usize {
+        self.count + 1
+    }
+
+    /// Child `i`: the one below the first separator is number 0.
+    #[inline]
+    pub fn child(&self, i: usize) -> Seen<PageId> {
+        match i {
+            0 => Ok(PageId(self.view.u64(FIRST_CHILD)?)),
+            i => {
+                let at = self.slot(i - 1)?.offset();
+                Ok(PageId(self.view.u32(at)? as u64 | (self.view.u8(at + 4)? as u64) << 32))
+            }
+        }
+    }
+
+    /// Appends the prefix to `out`.
+    pub fn append_prefix(&self, out: &mut Vec<u8>) -> Seen<()> {
+        self.view.append_to(self.view.len() - self.low_len, self.prefix_len, out)
+    }
+
+    /// Whether `key` starts with the prefix.
+    pub fn has_prefix(&self, key: &[u8]) -> Seen<bool> {
+        let Some(front) = key.get(..self.prefix_len) else { return Ok(false) };
+        Ok(self.view.compare(self.view.len() - self.low_len, self.prefix_len, front)?.is_eq())
+    }
+
+    /// Appends the key in slot `i` to `out`.
+    pub fn append_key(&self, i: usize, out: &mut Vec<u8>) -> Seen<()> {
+        let (at, len) = self.suffix_of(self.slot(i)?)?;
+        self.append_prefix(out)?;
+        self.view.append_to(at, len, out)
+    }
+
+    /// Appends the low fence to `out`.
+    pub fn append_low(&self, out: &mut Vec<u8>) -> Seen<()> {
+        self.view.append_to(self.view.len() - self.low_len, self.low_len, out)
+    }
+
+    /// The low fence.
+    pub fn low(&self) -> Seen<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.low_len);
+        self.append_low(&mut out)?;
+        Ok(out)
+    }
+
+    /// The high fence, `None` without an upper bound.
+    pub fn high(&self) -> Seen<Option<Vec<u8>>> {
+        if self.unbounded {
+            return Ok(None);
+        }
+        let mut out = Vec::with_capacity(self.high_len);
+        let at = self.view.len() - self.low_len - self.high_len;
+        self.view.append_to(at, self.high_len, &mut out)?;
+        Ok(Some(out))
+    }
+}
+
+/// What a node is besides its records.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape<'a> {
+    pub level: u8,
+    pub low: &'a [u8],
+    pub high: Option<&'a [u8]>,
+    /// Membership counter of a leaf, first child of an inner node.
+    pub extra: Extra,
+}
+
+/// See [`Shape::extra`].
+#[derive(Clone, Copy)]
+pub(crate) enum Extra {
+    Members(u32),
+    FirstChild(PageId),
+}
+
+/// Writes the header of a node. The bytes of the page store stay as they are.
+pub(crate) fn write_header(
+    page: &mut [u8],
+    shape: &Shape<'_>,
+    count: usize,
+    heap: usize,
+    runs: (u8, u8),
+) {
+    let mut h = [0u8; HEADER_BYTES];
+    let mut u16_at = |at: usize, n: usize| {
+        h[at - HEADER..at - HEADER + 2].copy_from_slice(&(n as u16).to_le_bytes());
+    };
+    u16_at(COUNT, count);
+    u16_at(HEAP, heap);
+    u16_at(GARBAGE, 0);
+    u16_at(24, prefix_of_fences(shape.low, shape.high));
+    u16_at(26, shape.low.len());
+    u16_at(28, shape.high.map_or(0, <[u8]>::len));
+    h[0] = TAG;
+    h[LEVEL - HEADER] = shape.level | if shape.high.is_none() { UNBOUNDED } else { 0 };
+    h[RUNS - HEADER] = runs.0;
+    h[RUNS - HEADER + 1] = runs.1;
+    match shape.extra {
+        Extra::Members(n) => {
+            h[MEMBERS - HEADER..MEMBERS - HEADER + 4].copy_from_slice(&n.to_le_bytes());
+            // No last insert: an append to the front of an empty leaf continues a run.
+            h[LAST - HEADER..LAST - HEADER + 2].copy_from_slice(&u16::MAX.to_le_bytes());
+        }
+        Extra::FirstChild(child) => {
+            h[FIRST_CHILD - HEADER..FIRST_CHILD - HEADER + 8]
+                .copy_from_slice(&child.0.to_le_bytes());
+        }
+    }
+    page[HEADER..SLOTS].copy_from_slice(&h);
+}
+
+/// Zeroes the use counts of a leaf, so that hints never reach the disk. Any bytes will do: what is
+/// not a leaf stays as it is.
+pub fn clear_hints(page: &mut [u8]) {
+    if page.len() < SLOTS || page[HEADER] != TAG || page[LEVEL] & !UNBOUNDED != 0 {
+        return;
+    }
+    let count = u16::from_le_bytes([page[COUNT], page[COUNT + 1]]) as usize;
+    for slot in page[SLOTS..].chunks_exact_mut(SLOT_BYTES).take(count) {
+        slot[2] &= !3;
+    }
+}

@@ -1,0 +1,174 @@
+//! A leaf under its exclusive latch, as the tiering logic sees it, and the smallest changes of one.
+//!
+//! Every change here touches as few bytes as it can, because a checkpoint in progress keeps the old
+//! ones. None can fail once the record it works on has been read.
+
+use terrace_access::{Attempt, Flags, LargeRef, RecordPage};
+use terrace_base::codec;
+use terrace_pages::Exclusive;
+
+use super::descend::{node_of, sound};
+use super::layout::{COUNT, GARBAGE, HEAP, LAST, MEMBERS, Node, RUNS, SLOT_BYTES, Stored};
+use crate::fault::{self, Fault};
+
+/// The changeable part of a leaf's header.
+#[derive(Clone, Copy)]
+pub(crate) struct Counts {
+    pub count: usize,
+    pub heap: usize,
+    pub garbage: usize,
+    pub members: u32,
+    pub last: u16,
+    pub runs: (u8, u8),
+}
+
+impl Counts {
+    /// Reads it.
+    pub fn of(page: &Exclusive<'_>) -> Attempt<Counts> {
+        let node = node_of!(page)?;
+        let at = |at| codec::u16_at(page.bytes(), at).unwrap_or_default();
+        Ok(Counts {
+            count: node.count,
+            heap: node.heap,
+            garbage: node.garbage,
+            members: sound!(page, node.members())?,
+            last: at(LAST),
+            runs: (at(RUNS) as u8, (at(RUNS) >> 8) as u8),
+        })
+    }
+
+    /// Writes it. Inner nodes have no more than the first three.
+    pub fn write(self, page: &mut Exclusive<'_>, leaf: bool) -> Attempt<()> {
+        let end = if leaf { LAST + 2 } else { GARBAGE + 2 };
+        let header = page.change(COUNT, end - COUNT)?;
+        let mut put = |at: usize, bytes: &[u8]| {
+            header[at - COUNT..at - COUNT + bytes.len()].copy_from_slice(bytes);
+        };
+        put(COUNT, &(self.count as u16).to_le_bytes());
+        put(HEAP, &(self.heap as u16).to_le_bytes());
+        put(GARBAGE, &(self.garbage as u16).to_le_bytes());
+        if leaf {
+            put(RUNS, &[self.runs.0, self.runs.1]);
+            put(MEMBERS, &self.members.to_le_bytes());
+            put(LAST, &self.last.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Takes slot `i` and the record behind it (of `bytes` bytes) out of a page.
+pub(crate) fn drop_slot(
+    page: &mut Exclusive<'_>,
+    counts: &mut Counts,
+    i: usize,
+    bytes: usize,
+) -> Attempt<()> {
+    let (from, end) = (Node::slot_at(i), Node::slot_at(counts.count));
+    // All slots from here on, the last included although it only falls away: the free space that it
+    // becomes may be filled later without being saved.
+    let slots = page.change(from, end - from)?;
+    slots.copy_within(SLOT_BYTES.., 0);
+    counts.count -= 1;
+    counts.garbage += bytes;
+    Ok(())
+}
+
+/// Puts a slot in front of slot `i`.
+pub(crate) fn add_slot(
+    page: &mut Exclusive<'_>,
+    counts: &mut Counts,
+    i: usize,
+    slot: [u8; SLOT_BYTES],
+) -> Attempt<()> {
+    let (from, end) = (Node::slot_at(i), Node::slot_at(counts.count));
+    let slots = page.change(from, end - from + SLOT_BYTES)?;
+    slots.copy_within(..end - from, SLOT_BYTES);
+    slots[..SLOT_BYTES].copy_from_slice(&slot);
+    counts.count += 1;
+    Ok(())
+}
+
+/// Sets the flags of slot `i`; the key head beside them stays. The use count is a hint: if nothing
+/// else changes, the page does not become dirty.
+pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Attempt<()> {
+    let before = sound!(page, node_of!(page)?.slot(i))?.flags();
+    if before == flags {
+        return Ok(());
+    }
+    if before.with_use_count(flags.use_count()) == flags {
+        page.hint(Node::slot_at(i) + 2, |word| Some(word & !15 | u16::from(flags.0 & 15)));
+        return Ok(());
+    }
+    let byte = page.change(Node::slot_at(i) + 2, 1)?;
+    byte[0] = byte[0] & 0xF0 | flags.0 & 15;
+    Ok(())
+}
+
+/// Removes record `i`. Frees nothing that it refers to. O(records).
+pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<()> {
+    let node = node_of!(page)?;
+    let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
+    let bytes = record.end - record.start;
+    let mut counts = Counts::of(page)?;
+    if counts.heap - counts.garbage < bytes {
+        return Err(page.torn("this node counts more garbage than it has"));
+    }
+    drop_slot(page, &mut counts, i, bytes)?;
+    if !fault::planted(Fault::QuietErase) {
+        counts.members = counts.members.wrapping_add(1);
+    }
+    counts.last = u16::MAX;
+    counts.runs = (0, 0);
+    counts.write(page, true)
+}
+
+/// See [`RecordPage`].
+pub(crate) struct LeafPage<'p, 'd> {
+    pub page: &'p mut Exclusive<'d>,
+}
+
+impl RecordPage for LeafPage<'_, '_> {
+    fn count(&self) -> usize {
+        node_of!(self.page).map_or(0, |node| node.count)
+    }
+
+    fn flags(&self, i: usize) -> Attempt<Flags> {
+        Ok(sound!(self.page, node_of!(self.page)?.slot(i))?.flags())
+    }
+
+    fn set_flags(&mut self, i: usize, flags: Flags) -> Attempt<()> {
+        set_flags(self.page, i, flags)
+    }
+
+    fn key(&self, i: usize, key: &mut Vec<u8>) -> Attempt<()> {
+        key.clear();
+        sound!(self.page, node_of!(self.page)?.append_key(i, key))
+    }
+
+    fn value(&self, i: usize, value: &mut Vec<u8>) -> Attempt<Option<LargeRef>> {
+        value.clear();
+        let node = node_of!(self.page)?;
+        let record = sound!(self.page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
+        if let Stored::Inline { at, len } = record.value {
+            sound!(self.page, node.view.append_to(at, len, value))?;
+        }
+        Ok(record.large())
+    }
+
+    fn find(&self, key: &[u8]) -> Attempt<Option<usize>> {
+        let node = node_of!(self.page)?;
+        // The key may have moved to another leaf, where another prefix holds.
+        if !sound!(self.page, node.has_prefix(key))? {
+            return Ok(None);
+        }
+        Ok(sound!(self.page, node.find(key))?.ok())
+    }
+
+    fn erase(&mut self, i: usize) -> Attempt<()> {
+        erase(self.page, i)
+    }
+
+    fn fill(&self) -> f64 {
+        node_of!(self.page).map_or(0.0, |node| node.fill())
+    }
+}

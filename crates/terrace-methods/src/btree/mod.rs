@@ -1,0 +1,296 @@
+//! The B+tree: records in key order, found through inner nodes from a root that does not move.
+//!
+//! Invariants:
+//! * The root keeps its page number; when it splits, its content moves to two new children, and
+//!   when one child is left, that one's content moves back.
+//! * Every node covers `low <= key < high` and stores both; children tile their parent exactly.
+//! * Nothing refers to a leaf but its parent: leaves are not chained, so a merge touches three
+//!   pages.
+//! * A page is changed only under its exclusive latch; a change of structure holds the latches of
+//!   all pages it changes until it is complete.
+//! * The membership counter of a leaf changes whenever a record comes, goes or moves to another
+//!   page; a new page starts at a number of its own, so that a page number that is used again does
+//!   not look like the old page.
+
+mod bulk;
+mod clear;
+mod descend;
+mod edit;
+mod image;
+mod insert;
+mod layout;
+mod leaf;
+mod remove;
+mod scan;
+mod search;
+mod spill;
+mod split;
+mod sweep;
+mod verify;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use terrace_access::{
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, Room, Sweep,
+    Touch, Value, Window,
+};
+use terrace_base::sync::spin_loop;
+use terrace_base::{PageId, Result};
+use terrace_pages::{Class, Exclusive, PageStore, View};
+
+pub use layout::{clear_hints, max_inline};
+pub use verify::verify_node;
+
+use crate::fault::{self, Fault};
+
+use descend::{PATIENCE, node_of, sound};
+use image::build;
+use layout::{Extra, Node, Shape, Stored};
+
+/// An odd number far from all small ones, so that the counters of new pages spread.
+const STRIDE: u32 = 0x9E37_79B1;
+
+/// A B+tree in a page store. See the module's text.
+pub struct BTree {
+    store: Arc<PageStore>,
+    root: PageId,
+    tier: Class,
+    /// Membership counter of the next new leaf.
+    births: AtomicU32,
+}
+
+impl BTree {
+    /// Makes an empty tree: one page, the root, whose number is to be kept. `tier` is
+    /// [`Class::Cold`] or [`Class::Hot`]. O(1).
+    ///
+    /// # Errors
+    /// Those of [`PageStore::allocate`].
+    pub fn create(store: &Arc<PageStore>, door: &Door<'_>, tier: Class) -> Attempt<BTree> {
+        let class = if tier == Class::Hot { Class::Hot } else { Class::Cold };
+        let mut page = store.allocate(door, class)?;
+        let root = page.pid();
+        let shape = Shape { level: 0, low: &[], high: None, extra: Extra::Members(STRIDE) };
+        build(page.fill(0, store.page_bytes())?, &shape, [], (0, 0));
+        drop(page);
+        Ok(BTree::open(store.clone(), root, tier))
+    }
+
+    /// The tree with this root. Reads nothing. O(1).
+    pub fn open(store: Arc<PageStore>, root: PageId, tier: Class) -> BTree {
+        // Pages that an earlier run of the program made have counters that were given out from
+        // another start; nobody holds a window from then.
+        BTree { store, root, tier, births: AtomicU32::new(STRIDE.wrapping_mul(root.0 as u32 | 1)) }
+    }
+
+    /// Number of the root page; never changes.
+    pub fn root(&self) -> PageId {
+        self.root
+    }
+
+    /// The store that the tree lies in.
+    pub fn store(&self) -> &Arc<PageStore> {
+        &self.store
+    }
+
+    /// Which tier the pages belong to.
+    pub fn tier(&self) -> Class {
+        self.tier
+    }
+
+    /// Number of levels, 1 when the root is a leaf. For statistics: it may grow at any time.
+    ///
+    /// # Errors
+    /// `Miss` when the root is not in memory.
+    pub fn try_height(&self) -> Attempt<usize> {
+        let root = self.store.shared(self.root)?;
+        Ok(node_of!(root)?.level as usize + 1)
+    }
+
+    /// Gives the root page back; the tree must be empty ([`AccessMethod::try_clear_step`] returned
+    /// false), and nobody may use it any more.
+    ///
+    /// # Errors
+    /// `Miss` when the root is not in memory; `Fail` when the tree is not empty.
+    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        let root = self.store.exclusive(self.root, door)?;
+        let node = node_of!(root)?;
+        if !node.is_leaf() || node.count > 0 {
+            return Err(terrace_base::Error::invalid("only an empty tree can be freed").into());
+        }
+        root.free();
+        Ok(())
+    }
+
+    /// A starting point for the membership counter of a new leaf.
+    fn birth(&self) -> u32 {
+        self.births.fetch_add(STRIDE, Ordering::Relaxed)
+    }
+
+    /// Class of a page on this level.
+    fn class_of(&self, level: u8) -> Class {
+        match self.tier {
+            Class::Hot => Class::Hot,
+            _ if level == 0 => Class::Cold,
+            _ => Class::Inner,
+        }
+    }
+
+    /// Writes a finished image into a page that was just allocated.
+    fn install_new(&self, page: &mut Exclusive<'_>, image: &[u8]) -> Attempt<()> {
+        image::install(page.fill(0, self.store.page_bytes())?, image);
+        Ok(())
+    }
+
+    /// A node copied for taking apart.
+    fn private(page: &Exclusive<'_>) -> Vec<u8> {
+        page.bytes().to_vec()
+    }
+
+    #[inline]
+    fn get_once(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
+        let leaf = self.descend(Edge::From(key), 0)?.node;
+        let (found, slot) = match read(leaf.view(), key, value) {
+            Ok(found) => found,
+            Err(_) => return Err(leaf.torn(descend::BAD_RECORD)),
+        };
+        leaf.validate()?;
+        if touch == Touch::Raise
+            && let Some(found) = found
+            && (found.flags.use_count() < Flags::MAX_USE || fault::planted(Fault::EndlessHint))
+        {
+            leaf.hint(Node::slot_at(slot) + 2, raise);
+        }
+        Ok(found)
+    }
+
+    #[cold]
+    fn get_latched(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
+        let leaf = self.descend_shared(Edge::From(key))?;
+        let (found, slot) = sound!(leaf, read(leaf.view(), key, value))?;
+        if touch == Touch::Raise && found.is_some() {
+            leaf.hint(Node::slot_at(slot) + 2, raise);
+        }
+        Ok(found)
+    }
+}
+
+/// One more use, unless there are as many as can be counted.
+fn raise(word: u16) -> Option<u16> {
+    let flags = Flags(word as u8 & 15);
+    let more = flags.use_count() < Flags::MAX_USE || fault::planted(Fault::EndlessHint);
+    more.then_some(word.wrapping_add(1))
+}
+
+/// Looks the key up in a leaf; also returns the slot.
+#[inline]
+fn read(
+    view: View<'_>,
+    key: &[u8],
+    value: &mut Vec<u8>,
+) -> layout::Seen<(Option<Found>, usize)> {
+    let node = Node::open(view)?;
+    value.clear();
+    let Ok(i) = node.find(key)? else { return Ok((None, 0)) };
+    let slot = node.slot(i)?;
+    let record = node.leaf_record(slot)?;
+    if let Stored::Inline { at, len } = record.value {
+        view.append_to(at, len, value)?;
+    }
+    Ok((Some(Found { flags: slot.flags(), large: record.large() }), i))
+}
+
+impl AccessMethod for BTree {
+    fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
+        for _ in 0..PATIENCE {
+            match self.get_once(key, touch, value) {
+                Err(Interrupt::Conflict) => spin_loop(),
+                other => return other,
+            }
+        }
+        self.get_latched(key, touch, value)
+    }
+
+    fn try_edit<'v>(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
+        room: &mut dyn Room,
+        commit: &mut dyn FnMut() -> Attempt<()>,
+    ) -> Attempt<Applied> {
+        self.edit(door, key, plan, room, commit)
+    }
+
+    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+        self.clear_step(door)
+    }
+
+    fn verify(
+        &self,
+        each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
+        page: &mut dyn FnMut(PageId) -> Result<()>,
+    ) -> Result<()> {
+        self.check(each, page)
+    }
+}
+
+impl Ordered for BTree {
+    fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
+        scan::copy(&self.leaf_shared(edge)?, &mut |_| true, window)
+    }
+
+    fn try_window_if(
+        &self,
+        edge: Edge<'_>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        scan::copy(&self.leaf_shared(edge)?, select, window)
+    }
+
+    fn still_same(&self, window: &Window) -> bool {
+        self.unchanged(window)
+    }
+
+    fn try_reach(&self, edge: Edge<'_>) -> Attempt<()> {
+        for _ in 0..PATIENCE {
+            match self.descend(edge, 0) {
+                Err(Interrupt::Conflict) => spin_loop(),
+                other => return other.map(|_| ()),
+            }
+        }
+        self.descend_shared(edge).map(|_| ())
+    }
+
+    fn try_window_held(
+        &self,
+        edge: Edge<'_>,
+        window: &mut Window,
+        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
+    ) -> Attempt<()> {
+        let leaf = self.leaf_shared(edge)?;
+        scan::copy(&leaf, &mut |_| true, window)?;
+        inside(window)
+    }
+}
+
+impl Sweep for BTree {
+    fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>> {
+        self.try_window(Edge::From(position), window)?;
+        Ok(window.high.clone())
+    }
+
+    fn try_visit(
+        &self,
+        door: &Door<'_>,
+        position: &[u8],
+        edit: &mut dyn FnMut(&mut dyn terrace_access::RecordPage) -> Attempt<()>,
+    ) -> Attempt<()> {
+        self.visit(door, position, edit)
+    }
+
+    fn try_pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
+        self.pack(door, position, fill)
+    }
+}

@@ -1,0 +1,286 @@
+//! Splitting a node in two, its parents first where they are full.
+//!
+//! A leaf is split near the middle, where the separator is shortest; at the very end (or start)
+//! when records come in order, so that sorted input fills pages. The root keeps its number: its
+//! content moves to two new pages.
+
+use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value};
+use terrace_base::{Error, PageId};
+use terrace_pages::{Class, Exclusive};
+
+use super::BTree;
+use super::descend::{Pair, sound};
+use super::image::{Item, Parts, Sizes, build, capacity, install, parts};
+use super::insert::{InnerRoom, inner_room, insert_inner};
+use super::layout::{Extra, MAX_LEVEL, Shape};
+use super::leaf::Counts;
+use crate::fault::{self, Fault};
+
+/// Inserts in order, one after the other, that count as sorted input.
+const RUN: u8 = 3;
+/// Boundaries from the end that are tried for sorted input, when the separator does not fit beside
+/// a full page.
+const END_TRIES: usize = 8;
+/// Separators are compared over this part of the records around the middle.
+const NEAR_MIDDLE: usize = 8;
+/// Fewest records for splitting an inner node at its end.
+const MANY: usize = 8;
+
+/// What came of one split.
+pub(crate) enum Step {
+    Done,
+    /// The parent must be split first.
+    ParentFull,
+}
+
+/// Where a node is split.
+pub(crate) struct Cut {
+    /// Records that stay left.
+    pub left: usize,
+    /// First record on the right; for an inner node the one between moves up.
+    pub right: usize,
+    pub separator: Vec<u8>,
+    /// Runs of sorted inserts that the right and the left page continue.
+    pub runs: ((u8, u8), (u8, u8)),
+}
+
+impl BTree {
+    /// Splits the leaf that covers `key`, so that a record with this value fits sooner. The caller
+    /// looks again whether it fits now. O(records), with full parents O(height × records).
+    pub(crate) fn split(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        value: Value<'_>,
+        patient: bool,
+    ) -> Attempt<()> {
+        self.split_from(door, key, Some(value), 0, patient)
+    }
+
+    /// Splits the node on `lowest` that covers `key`, and above it what has to be.
+    pub(crate) fn split_from(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        value: Option<Value<'_>>,
+        lowest: u8,
+        patient: bool,
+    ) -> Attempt<()> {
+        let mut level = lowest;
+        // Down and up again at most once per level, with some to spare for others' splits.
+        for _ in 0..4 * MAX_LEVEL as u32 {
+            let value = value.filter(|_| level == 0);
+            match self.split_at(door, key, value, level, patient)? {
+                Step::Done if level == lowest => return Ok(()),
+                Step::Done => level -= 1,
+                Step::ParentFull => level += 1,
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    fn split_at(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        value: Option<Value<'_>>,
+        level: u8,
+        patient: bool,
+    ) -> Attempt<Step> {
+        let pair = match self.latch(door, Edge::From(key), level, true, patient) {
+            // Others made the tree lower; then nothing up here needs a split.
+            Err(Interrupt::Conflict) if level > 0 => return Ok(Step::Done),
+            other => other?,
+        };
+        let copy = BTree::private(&pair.node);
+        let now = sound!(pair.node, parts(&copy))?;
+        let cut = match value {
+            Some(value) => {
+                let runs = Counts::of(&pair.node)?.runs;
+                leaf_cut(&now, key, value, runs)
+            }
+            None => inner_cut(&now, key),
+        };
+        let Some(mut cut) = cut else {
+            return Err(pair.node.torn("this node is full and cannot be split"));
+        };
+        if fault::planted(Fault::HighSeparator) {
+            cut.separator.push(0);
+        }
+        match pair.parent {
+            Some(parent) => self.split_child(door, parent, pair.child, pair.node, &now, &cut),
+            None => self.split_root(door, pair, &now, &cut),
+        }
+    }
+
+    /// The two images that a node is split into.
+    fn halves(
+        &self,
+        page: &Exclusive<'_>,
+        now: &Parts<'_>,
+        cut: &Cut,
+        left_members: u32,
+    ) -> Attempt<(Vec<u8>, Vec<u8>)> {
+        let level = now.node.level;
+        let (left_extra, right_extra) = if level == 0 {
+            (Extra::Members(left_members), Extra::Members(self.birth()))
+        } else {
+            let first = sound!(page, now.node.child(0))?;
+            let up = now.items.get(cut.left).and_then(|item| item.payload.child());
+            let Some(up) = up else { return Err(page.torn("a separator has no child")) };
+            (Extra::FirstChild(first), Extra::FirstChild(up))
+        };
+        let separator = cut.separator.as_slice();
+        let left = Shape { level, low: now.low, high: Some(separator), extra: left_extra };
+        let right = Shape { level, low: separator, high: now.high, extra: right_extra };
+        let mut images = (vec![0; page.bytes().len()], vec![0; page.bytes().len()]);
+        let fits = build(&mut images.0, &left, &now.items[..cut.left], cut.runs.1)
+            && build(&mut images.1, &right, &now.items[cut.right..], cut.runs.0);
+        if fits { Ok(images) } else { Err(page.torn("the halves of a split do not fit")) }
+    }
+
+    pub(crate) fn split_child(
+        &self,
+        door: &Door<'_>,
+        mut parent: Exclusive<'_>,
+        child: usize,
+        mut node: Exclusive<'_>,
+        now: &Parts<'_>,
+        cut: &Cut,
+    ) -> Attempt<Step> {
+        let room = inner_room(&parent, child, &cut.separator, PageId::NONE)?;
+        if matches!(room, InnerRoom::None) {
+            return Ok(Step::ParentFull);
+        }
+        let members = Counts::of(&node)?.members.wrapping_add(1);
+        let (left, right) = self.halves(&node, now, cut, members)?;
+        let mut sibling = self.store.allocate(door, self.class_of(now.node.level))?;
+        self.install_new(&mut sibling, &right)?;
+        install(node.change_all()?, &left);
+        insert_inner(&mut parent, child, &cut.separator, sibling.pid(), room)?;
+        Ok(Step::Done)
+    }
+
+    pub(crate) fn split_root(
+        &self,
+        door: &Door<'_>,
+        pair: Pair<'_>,
+        now: &Parts<'_>,
+        cut: &Cut,
+    ) -> Attempt<Step> {
+        let mut root = pair.node;
+        let level = now.node.level;
+        if level == MAX_LEVEL {
+            return Err(Error::invalid("a tree cannot be deeper than 63 levels").into());
+        }
+        let (left, right) = self.halves(&root, now, cut, self.birth())?;
+        let mut left_page = self.store.allocate(door, self.class_of(level))?;
+        let mut right_page = match self.store.allocate(door, self.class_of(level)) {
+            Ok(page) => page,
+            Err(e) => {
+                left_page.free();
+                return Err(e);
+            }
+        };
+        let shape = Shape {
+            level: level + 1,
+            low: &[],
+            high: None,
+            extra: Extra::FirstChild(left_page.pid()),
+        };
+        let mut image = vec![0; root.bytes().len()];
+        let item = Item::inner(&cut.separator, right_page.pid());
+        if !build(&mut image, &shape, [&item], (0, 0)) {
+            left_page.free();
+            right_page.free();
+            return Err(root.torn("a separator does not fit into an empty page"));
+        }
+        self.install_new(&mut left_page, &left)?;
+        self.install_new(&mut right_page, &right)?;
+        install(root.change_all()?, &image);
+        if self.tier != Class::Hot {
+            root.set_class(self.class_of(level + 1))?;
+        }
+        Ok(Step::Done)
+    }
+}
+
+/// Looks for the best boundary of a full leaf, for a record that is to come. `None` when there is
+/// none, which cannot be as long as records keep to their limits.
+fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Option<Cut> {
+    let new = Item::leaf(key, value, Flags::NONE);
+    let place = now.node.find(key).ok()?;
+    // The records as they will be; `left` and `right` of a cut count those that are there now.
+    let mut all = now.items.clone();
+    match place {
+        Ok(i) => *all.get_mut(i)? = new,
+        Err(i) => all.insert(i, new),
+    }
+    let old = |boundary: usize| match place {
+        Err(i) if boundary > i => boundary - 1,
+        _ => boundary,
+    };
+    let (sizes, old_sizes) = (Sizes::of(&all), Sizes::of(&now.items));
+    let (count, room) = (all.len(), capacity(now.node.view.len()));
+    let separator = |b: usize| all[b - 1].separator(&all[b]);
+    let fits = |b: usize, with_new: bool| {
+        let s = separator(b);
+        let (sizes, b, count) =
+            if with_new { (&sizes, b, count) } else { (&old_sizes, old(b), now.items.len()) };
+        sizes.node(0, b, now.low, Some(&s)) <= room && sizes.node(b, count, &s, now.high) <= room
+    };
+    let cut = |b: usize, runs: ((u8, u8), (u8, u8))| Cut {
+        left: old(b),
+        right: old(b),
+        separator: separator(b),
+        runs,
+    };
+    let none = ((0, 0), (0, 0));
+    if count < 2 {
+        return None;
+    }
+    if runs.0 >= RUN && place == Err(count - 1) {
+        let found = (count.saturating_sub(END_TRIES).max(1)..count).rev().find(|&b| fits(b, true));
+        if let Some(b) = found {
+            return Some(cut(b, if b == count - 1 { (runs, (0, 0)) } else { none }));
+        }
+    }
+    if runs.1 >= RUN && place == Err(0) {
+        let found = (1..count.min(END_TRIES + 1)).find(|&b| fits(b, true));
+        if let Some(b) = found {
+            return Some(cut(b, if b == 1 { ((0, 0), runs) } else { none }));
+        }
+    }
+    let middle = sizes.middle();
+    let near = count / NEAR_MIDDLE / 2;
+    let window = middle.saturating_sub(near).max(1)..(middle + near + 1).min(count);
+    let shortest = window
+        .filter(|&b| fits(b, true))
+        .min_by_key(|&b| (all[b - 1].separator_len(&all[b]), b.abs_diff(middle)));
+    if let Some(b) = shortest {
+        return Some(cut(b, none));
+    }
+    let nearest = |with_new: bool| {
+        (1..count).filter(|&b| fits(b, with_new)).min_by_key(|&b| b.abs_diff(middle))
+    };
+    let b = nearest(true).or_else(|| nearest(false))?;
+    Some(cut(b, none))
+}
+
+/// Looks for the separator of a full inner node that moves up.
+fn inner_cut(now: &Parts<'_>, key: &[u8]) -> Option<Cut> {
+    let count = now.items.len();
+    let place = now.node.child_for(key).ok()?;
+    let up = if count >= MANY && place == count {
+        count - 1
+    } else if count >= MANY && place == 0 {
+        0
+    } else {
+        let middle = Sizes::of(&now.items).middle().min(count.checked_sub(1)?);
+        let near = count / NEAR_MIDDLE / 2;
+        (middle.saturating_sub(near)..(middle + near + 1).min(count))
+            .min_by_key(|&i| (now.items[i].key_len(), i.abs_diff(middle)))?
+    };
+    let separator = now.items.get(up)?.key();
+    Some(Cut { left: up, right: up + 1, separator, runs: ((0, 0), (0, 0)) })
+}

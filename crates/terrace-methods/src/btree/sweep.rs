@@ -1,0 +1,81 @@
+//! What the sweep of a hot tier does to leaves: visit one, pack one into its predecessor.
+
+use terrace_access::{Attempt, Door, Edge, Interrupt, RecordPage};
+use terrace_base::sync::spin_loop;
+
+use super::BTree;
+use super::descend::{PATIENCE, sound};
+use super::image::{Sizes, build, capacity, install, parts};
+use super::layout::{Extra, Shape};
+use super::leaf::{Counts, LeafPage};
+use super::remove::{Neighbours, drop_separator};
+
+/// Part of a page that packing must move, unless it empties the leaf, to be worth rewriting both.
+const WORTH_PACKING: usize = 32;
+
+impl BTree {
+    /// See [`terrace_access::Sweep::try_visit`]. O(log n), beside what `edit` does.
+    pub(crate) fn visit(
+        &self,
+        door: &Door<'_>,
+        position: &[u8],
+        edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
+    ) -> Attempt<()> {
+        let mut tries = 0;
+        let mut page = loop {
+            match self.latch(door, Edge::From(position), 0, false, tries >= PATIENCE) {
+                Ok(pair) => break pair.node,
+                Err(Interrupt::Conflict) if tries < PATIENCE => {
+                    tries += 1;
+                    spin_loop();
+                }
+                Err(other) => return Err(other),
+            }
+        };
+        edit(&mut LeafPage { page: &mut page })
+    }
+
+    /// See [`terrace_access::Sweep::try_pack`]. O(records).
+    pub(crate) fn pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
+        let pair = self.latch(door, Edge::From(position), 0, true, false)?;
+        let Ok(n) = self.neighbours(door, pair, true)? else { return Ok(false) };
+        let page_bytes = n.left.bytes().len();
+        let most = (capacity(page_bytes) as f64 * fill.clamp(0.0, 1.0)) as usize;
+        let (a, b) = (BTree::private(&n.left), BTree::private(&n.right));
+        let a = sound!(n.left, parts(&a))?;
+        let b = sound!(n.right, parts(&b))?;
+        let mut items = a.items;
+        let had = items.len();
+        items.extend_from_slice(&b.items);
+        let sizes = Sizes::of(&items);
+        if sizes.node(0, items.len(), a.low, b.high) <= most || items.len() == had {
+            let members = Counts::of(&n.left)?.members.wrapping_add(1);
+            let shape =
+                Shape { level: 0, low: a.low, high: b.high, extra: Extra::Members(members) };
+            let mut image = vec![0; page_bytes];
+            if !build(&mut image, &shape, &items, (0, 0)) {
+                return Ok(false);
+            }
+            let Neighbours { mut parent, entry, mut left, right } = n;
+            drop_separator(&mut parent, entry)?;
+            install(left.change_all()?, &image);
+            right.free();
+            drop((left, parent));
+            self.tidy_from(door, position, 1);
+            return Ok(true);
+        }
+        // The most records that fit, by halving: more records only take more bytes.
+        let separator = |keep: usize| items[keep - 1].separator(&items[keep]);
+        let fits = |keep: usize| sizes.node(0, keep, a.low, Some(&separator(keep))) <= most;
+        let (mut good, mut bad) = (had, items.len());
+        while bad - good > 1 {
+            let middle = (good + bad) / 2;
+            if fits(middle) { good = middle } else { bad = middle }
+        }
+        if good == 0 || sizes.records(had, good, 0) < page_bytes / WORTH_PACKING {
+            return Ok(false);
+        }
+        self.divide(n, &items, good, &separator(good), a.low, b.high)?;
+        Ok(false)
+    }
+}

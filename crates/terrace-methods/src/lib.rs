@@ -1,0 +1,13 @@
+//! The access methods, one tier each. All have the same skeleton of files: layout, search, insert,
+//! remove, split, scan, sweep, verify, as far as it applies.
+
+#![forbid(unsafe_code)]
+
+pub mod btree;
+#[cfg(any(test, feature = "planted-faults"))]
+pub mod fault;
+#[cfg(not(any(test, feature = "planted-faults")))]
+mod fault;
+pub mod overflow;
+
+pub use btree::BTree;

@@ -1,0 +1,277 @@
+//! Large values: chains of pages of their own.
+//!
+//! ```text
+//!   0  16 bytes of the page store
+//!  16  u8   tag 0xB2, 3 bytes 0       20  u32  bytes of the value in this page
+//!  24  u64  next page, or none        32  u64  stamp of the chain
+//!  40  u32  number of the page in the chain, from 0
+//!  44  u32  length of the whole value
+//!  48  the bytes
+//! ```
+//!
+//! Invariants: all pages of a chain but the last are full; all carry the same stamp, so a reader
+//! that wanders into another chain (its own was freed under it and the page numbers were used
+//! again) finds out. A chain has one owner, the record that refers to it. A chain is written from
+//! its end, so that every page is complete, with the number of the next one, when it is first
+//! unlatched. From before its first page is allocated until it is linked the writer holds the
+//! store's guard for large values, and so does whoever frees a chain, from before it is unlinked
+//! until the last page is free: so a checkpoint never sees a chain that nobody owns.
+
+use terrace_access::{Attempt, Door, Interrupt, LargeRef};
+use terrace_base::{Error, MAX_VALUE_BYTES, PageId, Result};
+use terrace_pages::{Class, PAGE_HEADER_BYTES, PageStore, Space, View};
+
+use crate::fault::{self, Fault};
+
+const TAG: u8 = 0xB2;
+const USED: usize = 20;
+const NEXT: usize = 24;
+const STAMP: usize = 32;
+const NUMBER: usize = 40;
+const TOTAL: usize = 44;
+const DATA: usize = 48;
+
+/// Pages written or freed in one entry of the gate: well below a millisecond.
+const PAGES_AT_ONCE: usize = 8;
+
+/// Bytes of a value that a page of a chain holds.
+pub const fn bytes_per_page(page_bytes: usize) -> usize {
+    page_bytes - DATA
+}
+
+/// What a page of a chain says of itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Link {
+    used: usize,
+    next: PageId,
+    stamp: u64,
+    number: u32,
+    total: u32,
+}
+
+fn link_of(view: View<'_>) -> Option<Link> {
+    let link = Link {
+        used: view.u32(USED).ok()? as usize,
+        next: PageId(view.u64(NEXT).ok()?),
+        stamp: view.u64(STAMP).ok()?,
+        number: view.u32(NUMBER).ok()?,
+        total: view.u32(TOTAL).ok()?,
+    };
+    let tagged = view.u8(PAGE_HEADER_BYTES).ok()? == TAG;
+    (tagged && link.used <= view.len().checked_sub(DATA)?).then_some(link)
+}
+
+fn broken(pid: PageId, what: &str) -> Error {
+    Error::corrupt("data", 0, format!("{pid}, of a large value: {what}"))
+}
+
+/// Writes a value as a chain. Blocking: waits for frames between entries of the gate, so the caller
+/// holds nothing but [`PageStore::large_guard`], until the reference is stored in a record.
+/// O(bytes).
+///
+/// # Errors
+/// `ValueTooLong`, and those of the store; then nothing is left behind.
+pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(Error::ValueTooLong { len: value.len(), limit: MAX_VALUE_BYTES });
+    }
+    let mut chain = Writing { store, total: value.len() as u32, next: PageId::NONE, stamp: 0 };
+    let per_page = bytes_per_page(store.page_bytes());
+    let mut pieces: Vec<(u32, &[u8])> = (0..).zip(value.chunks(per_page)).collect();
+    if pieces.is_empty() {
+        pieces.push((0, value));
+    }
+    if fault::planted(Fault::CrossedChain) && pieces.len() > 2 {
+        pieces.swap(0, 1);
+    }
+    while !pieces.is_empty() {
+        if let Err(e) = chain.write_some(&mut pieces) {
+            if !chain.next.is_none() {
+                // What was written is freed again; if that fails too, the pages are lost until
+                // the next verification, but the first error is the one to tell.
+                let _ = free(store, LargeRef { head: chain.next, len: chain.total });
+            }
+            return Err(e);
+        }
+    }
+    Ok(LargeRef { head: chain.next, len: chain.total })
+}
+
+/// A chain that is being written, from its end.
+struct Writing<'s> {
+    store: &'s PageStore,
+    total: u32,
+    next: PageId,
+    stamp: u64,
+}
+
+impl Writing<'_> {
+    /// Writes a few of the pieces, from the last, in one entry of the gate.
+    fn write_some(&mut self, pieces: &mut Vec<(u32, &[u8])>) -> Result<()> {
+        let door = self.store.enter()?;
+        for _ in 0..PAGES_AT_ONCE {
+            let Some(&(number, piece)) = pieces.last() else { break };
+            if let Err(interrupt) = self.write_one(&door, number, piece) {
+                drop(door);
+                return self.store.settle(interrupt);
+            }
+            pieces.pop();
+        }
+        Ok(())
+    }
+
+    fn write_one(&mut self, door: &Door<'_>, number: u32, piece: &[u8]) -> Attempt<()> {
+        let mut page = self.store.allocate(door, Class::Cold)?;
+        let pid = page.pid();
+        if self.next.is_none() {
+            // The page number of the end tells chains that exist at one time apart, the epoch those
+            // that have the same end one after the other.
+            self.stamp = pid.0 | u64::from(door.epoch()) << 40;
+        }
+        let end = DATA + piece.len();
+        let out = page.fill(PAGE_HEADER_BYTES, end - PAGE_HEADER_BYTES)?;
+        let mut put = |at: usize, bytes: &[u8]| {
+            let at = at - PAGE_HEADER_BYTES;
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        put(PAGE_HEADER_BYTES, &[TAG, 0, 0, 0]);
+        put(USED, &(piece.len() as u32).to_le_bytes());
+        put(NEXT, &self.next.0.to_le_bytes());
+        put(STAMP, &self.stamp.to_le_bytes());
+        put(NUMBER, &number.to_le_bytes());
+        put(TOTAL, &self.total.to_le_bytes());
+        put(DATA, piece);
+        self.next = pid;
+        Ok(())
+    }
+}
+
+/// Calls `each` with the number and bytes of every page of a chain, in order. `Conflict` when the
+/// pages are not those of one complete chain of this length.
+fn walk(
+    store: &PageStore,
+    large: LargeRef,
+    each: &mut dyn FnMut(PageId, View<'_>, usize) -> Attempt<()>,
+) -> Attempt<()> {
+    let (mut pid, mut left) = (large.head, large.len as usize);
+    let mut stamp = None;
+    // An empty value has a page, too. The numbers in the pages rise, so this ends.
+    for number in 0.. {
+        let page = loop {
+            match store.shared(pid) {
+                Ok(page) => break page,
+                Err(miss @ Interrupt::Miss(_)) => store.settle(miss)?,
+                Err(other) => return Err(other),
+            }
+        };
+        let link = link_of(page.view()).filter(|link| {
+            link.number == number
+                && link.total == large.len
+                && link.used <= left
+                && (link.used == left) == link.next.is_none()
+                && stamp.is_none_or(|stamp| stamp == link.stamp)
+        });
+        let Some(link) = link else { return Err(Interrupt::Conflict) };
+        each(pid, page.view(), link.used)?;
+        left -= link.used;
+        if link.next.is_none() {
+            return Ok(());
+        }
+        stamp = Some(link.stamp);
+        pid = link.next;
+    }
+    Err(Interrupt::Conflict)
+}
+
+/// Reads a value into `out`, replacing what is there. Blocking (it reads pages from disk); the
+/// caller holds nothing. O(bytes).
+///
+/// The value is sound, but it is that of the record only if the record still refers to the chain
+/// afterwards: the caller looks (by the version of its lock, or by reading the record again).
+///
+/// # Errors
+/// `Conflict` when this is not the chain any more: read the record again. If `still` says that the
+/// record refers to the very same chain even so, it is damage.
+pub fn read(
+    store: &PageStore,
+    large: LargeRef,
+    out: &mut Vec<u8>,
+    still: &mut dyn FnMut() -> Attempt<bool>,
+) -> Attempt<()> {
+    out.clear();
+    let done = walk(store, large, &mut |_, view, used| {
+        view.append_to(DATA, used, out)?;
+        Ok(())
+    });
+    match done {
+        Err(Interrupt::Conflict) if still()? => Err(Interrupt::Fail(broken(
+            large.head,
+            "its pages are not a complete chain of the length that its record says",
+        ))),
+        other => other,
+    }
+}
+
+/// Frees a chain that no record refers to any more. Blocking; the caller holds nothing but
+/// [`PageStore::large_guard`], since before it unlinked the chain. O(pages), reads them.
+///
+/// # Errors
+/// Those of the store; the rest of the chain is then not freed.
+pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
+    let mut head = large.head;
+    while !head.is_none() {
+        let door = store.enter_for(Space::Reserve)?;
+        for _ in 0..PAGES_AT_ONCE {
+            if head.is_none() {
+                break;
+            }
+            match free_first(store, &door, head) {
+                Ok(next) => head = next,
+                Err(interrupt) => {
+                    drop(door);
+                    store.settle(interrupt)?;
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Frees the first page of a chain and returns the next one (or none). O(1).
+///
+/// # Errors
+/// `Miss` when the page is not in memory; damage when it is not one of a chain.
+pub fn free_first(store: &PageStore, door: &Door<'_>, head: PageId) -> Attempt<PageId> {
+    let page = match store.exclusive(head, door) {
+        // Only the owner frees it, so it cannot have become free.
+        Err(Interrupt::Conflict) if !store.is_resident(head) => {
+            return Err(broken(head, "it is referred to, but free").into());
+        }
+        other => other?,
+    };
+    let Some(link) = link_of(page.view()) else {
+        return Err(page.torn("this is not a page of a large value"));
+    };
+    page.free();
+    Ok(link.next)
+}
+
+/// Checks a chain and calls `page` with every page of it. Blocking.
+///
+/// # Errors
+/// Damage, with the page where the chain begins; what `page` returns.
+pub fn verify(
+    store: &PageStore,
+    large: LargeRef,
+    page: &mut dyn FnMut(PageId) -> Result<()>,
+) -> Result<()> {
+    match walk(store, large, &mut |pid, _, _| Ok(page(pid)?)) {
+        Ok(()) => Ok(()),
+        Err(Interrupt::Fail(e)) => Err(e),
+        Err(_) => Err(broken(
+            large.head,
+            "its pages are not a complete chain of the length that its record says",
+        )),
+    }
+}
