@@ -22,8 +22,12 @@ pub(crate) enum Fault {
     NoSeal,
     /// Recovery seals the tail before the segments behind it are durably gone.
     SealBeforeDelete,
-    /// Recovery does not sync the segments that it replayed.
-    NoChainSync,
+    /// Recovery does not make durable what it replayed from the cache of the operating system.
+    NoResync,
+    /// Recovery syncs what it replayed, but does not write it again before.
+    NoRewrite,
+    /// Recovery does not note the generation that it was opened with.
+    NoNoteAtRecovery,
     /// A sync commit is acknowledged once written.
     AcknowledgeUnsynced,
     /// Only the newest segment is synced for a commit.

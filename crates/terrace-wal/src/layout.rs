@@ -16,10 +16,11 @@ pub(crate) const SECTOR: u64 = 512;
 pub(crate) const HEADER_BYTES: u64 = 4096;
 
 /// Bytes of a block's header.
-pub(crate) const BLOCK_HEADER: usize = 24;
+pub(crate) const BLOCK_HEADER: usize = 16;
 
-/// Largest payload of a block. A block is checked as a whole, so replay holds one in memory.
-pub(crate) const MAX_BLOCK_PAYLOAD: usize = 1 << 20;
+/// Largest payload of a block. A block is checked as a whole, so replay holds one in memory, and a
+/// search for blocks at any offset may have to sum up this much for nothing.
+pub(crate) const MAX_BLOCK_PAYLOAD: usize = 128 << 10;
 
 /// The segment header stands twice, so that the rot of one sector cannot hide a whole segment.
 pub(crate) const HEADER_COPIES: [u64; 2] = [0, 2048];
@@ -148,41 +149,58 @@ impl BlockHeader {
     }
 }
 
-/// Fills in the header of `block` (24 bytes of room, then the payload), which is to stand at `offset`.
-pub(crate) fn seal_block(block: &mut [u8], salt: u64, offset: u64, synced: Lsn, flags: u32) {
+/// Fills in the header of `block` (room for the header, then the payload), which is to stand at `at`.
+pub(crate) fn seal_block(block: &mut [u8], salt: u64, at: Lsn, synced: Lsn, flags: u32) {
     debug_assert!(block.len() >= BLOCK_HEADER && block.len() - BLOCK_HEADER <= MAX_BLOCK_PAYLOAD);
     let length = (block.len() - BLOCK_HEADER) as u32 & LENGTH | flags;
-    let place = mix(salt, offset);
-    block[8..16].copy_from_slice(&synced.raw().to_le_bytes());
-    block[16..20].copy_from_slice(&length.to_le_bytes());
-    block[20..24].copy_from_slice(&header_check(place, synced, length).to_le_bytes());
+    let place = mix(salt, at.offset() as u64);
+    let fields = (encode_stamp(synced, at) as u64) << 32 | length as u64;
+    // Masked, so that no bytes a user stores look like headers to a search at any offset.
+    block[8..16].copy_from_slice(&(fields ^ place).to_le_bytes());
     let sum = seeded(place, &block[8..]);
     block[..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// A short check of the header alone. A search for valid blocks at any offset would otherwise have
-/// to sum up to a mebibyte at each.
-fn header_check(place: u64, synced: Lsn, length: u32) -> u32 {
-    mix(place ^ synced.raw(), length as u64) as u32
+/// Bits of a stamp that hold the sector; those above hold how many segments it lies back.
+const STAMP_SECTOR_BITS: u32 = 21;
+
+/// A stamp that claims nothing.
+const NO_STAMP: u32 = u32::MAX;
+
+/// "Synced up to" in 32 bits, rounded down to a sector. (A sync ends at one; and claiming less than
+/// what is known is always right.)
+fn encode_stamp(synced: Lsn, at: Lsn) -> u32 {
+    let back = at.segment().saturating_sub(synced.segment());
+    let sector = synced.offset() / SECTOR as u32;
+    if back >= 1 << (32 - STAMP_SECTOR_BITS) || sector >= 1 << STAMP_SECTOR_BITS {
+        return NO_STAMP;
+    }
+    back << STAMP_SECTOR_BITS | sector
 }
 
-/// The header at the front of `bytes`, if one written for this place stands there. The payload is
+/// The address of a stamp; `None` if no block at `at` can have it.
+fn decode_stamp(stamp: u32, at: Lsn) -> Option<Lsn> {
+    if stamp == NO_STAMP {
+        return Some(Lsn::default());
+    }
+    let segment = at.segment().checked_sub(stamp >> STAMP_SECTOR_BITS)?;
+    let sector = stamp & ((1 << STAMP_SECTOR_BITS) - 1);
+    let synced = Lsn::new(segment, sector * SECTOR as u32);
+    // No block claims more than what stands before it.
+    (synced <= at && sector >= (HEADER_BYTES / SECTOR) as u32).then_some(synced)
+}
+
+/// The header at the front of `bytes`, if it can be one written for this place. The checksum is
 /// not yet checked.
 pub(crate) fn peek_block(bytes: &[u8], salt: u64, at: Lsn) -> Option<BlockHeader> {
-    let bytes = bytes.get(..BLOCK_HEADER)?;
-    let synced = Lsn::from_raw(u64_at(bytes, 8)?);
-    // No block claims more than what stands before it, and none claims nothing.
-    if synced > at || synced.raw() == 0 {
-        return None;
-    }
-    let length = u32_at(bytes, 16)?;
+    let fields = u64_at(bytes, 8)? ^ mix(salt, at.offset() as u64);
+    let length = fields as u32;
     let len = (length & LENGTH) as usize;
-    let place = mix(salt, at.offset() as u64);
-    if len > MAX_BLOCK_PAYLOAD || u32_at(bytes, 20)? != header_check(place, synced, length) {
+    if len > MAX_BLOCK_PAYLOAD {
         return None;
     }
     Some(BlockHeader {
-        synced,
+        synced: decode_stamp((fields >> 32) as u32, at)?,
         flags: length & !LENGTH,
         len,
     })

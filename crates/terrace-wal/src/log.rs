@@ -27,25 +27,37 @@ pub struct Log {
     pub(crate) written: Condvar,
     pub(crate) synced: Condvar,
     pub(crate) prepared: Condvar,
+    /// Held while the directory is synced.
+    directory: Mutex<()>,
     /// How far the log is written; follows the watermark under the mutex.
     pub(crate) written_to: AtomicU64,
 }
 
 impl Log {
-    /// Makes a new log; `generation` is the newest durable checkpoint. Refused where there are
-    /// segments already.
+    /// Makes a new log; `generation` is the newest durable checkpoint. Refused where there is a log
+    /// with records; what an earlier attempt left half-made is replaced.
     pub fn create(disk: Arc<dyn Disk>, options: LogOptions, generation: u64) -> Result<Log> {
         options.check()?;
-        if let Some(&number) = segment::list(&*disk, &options)?.first() {
-            return Err(Error::invalid(format!(
-                "there is a log already ({}); open it, or choose an empty directory",
-                file_name(&options.prefix, number)
-            )));
+        for number in segment::list(&*disk, &options)? {
+            let name = file_name(&options.prefix, number);
+            let in_use = match Segment::open(&*disk, &options, number)? {
+                Some(segment) => segment::has_blocks(&Arc::new(segment), &options)?,
+                None => false,
+            };
+            if number != FIRST_SEGMENT || in_use {
+                return Err(Error::invalid(format!(
+                    "there is a log already ({name}); open it, or choose an empty directory"
+                )));
+            }
+            disk.delete(&name)
+                .map_err(|e| Error::io("deleting", &name, e))?;
         }
         let first =
             Segment::prepare(&*disk, &options, FIRST_SEGMENT, generation).map_err(|e| match e {
                 PrepareError::Refused(e) | PrepareError::Fatal(e) => e,
             })?;
+        disk.sync_directory()
+            .map_err(|e| Error::io("syncing", "the directory", e))?;
         let tail = Lsn::new(first.number, HEADER_BYTES as u32);
         let state = State::new(&options, Arc::new(first), false, tail, FIRST_SEQUENCE);
         Ok(Log::with_state(disk, options, state))
@@ -60,6 +72,7 @@ impl Log {
             written: Condvar::new(),
             synced: Condvar::new(),
             prepared: Condvar::new(),
+            directory: Mutex::new(()),
         }
     }
 
@@ -114,10 +127,20 @@ impl Log {
             state.dirty.retain(|s| s.number != number);
             state.stats.segments_deleted += 1;
         }
-        // A failed sync of the directory may also have dropped the name of a new segment.
-        self.disk
-            .sync_directory()
-            .map_err(|e| self.fail(Error::io("syncing", "the directory", e)))
+        self.sync_directory()
+    }
+
+    /// Makes the names of files durable, or poisons. One at a time: a sync that fails may drop what
+    /// another thread has pending, whose own sync would then say "done".
+    pub(crate) fn sync_directory(&self) -> Result<()> {
+        let _turn = self.directory.lock();
+        match self.poisoned() {
+            Some(error) => Err(error),
+            None => self
+                .disk
+                .sync_directory()
+                .map_err(|e| self.fail(Error::io("syncing", "the directory", e))),
+        }
     }
 
     /// Poisons the log; the error that callers get from now on.

@@ -41,6 +41,9 @@ pub struct RecoveryReport {
 /// A seal's payload: the address of the cut, and the next sequence number.
 const SEAL_PAYLOAD: usize = 16;
 
+/// Bytes read and written again at a time.
+const REWRITE_BYTES: u64 = 256 << 10;
+
 /// What the seal at the end of a segment says.
 struct Seal {
     cut: Lsn,
@@ -88,20 +91,15 @@ impl Log {
         let chain = std::mem::take(&mut replay.chain);
         let report = replay.report(&end);
 
-        // A process that died may have left blocks with the operating system that were never
-        // synced. The seal will say that they are durable.
-        if !options.planted(Fault::NoChainSync) {
-            for segment in &chain {
-                segment
-                    .file
-                    .sync()
-                    .map_err(|e| Error::io("syncing", &segment.name, e))?;
-            }
-        }
+        make_durable(&options, &chain, at, &end)?;
         let last = chain
             .last()
             .cloned()
             .ok_or_else(|| missing(&options, at.segment()))?;
+        // The checkpoint that is opened is durable, whether or not its own note was written.
+        if !options.planted(Fault::NoNoteAtRecovery) {
+            last.note(generation)?;
+        }
         let seal_first = options.planted(Fault::SealBeforeDelete);
         if seal_first {
             seal(&options, &last, &mut end)?;
@@ -162,7 +160,19 @@ fn open_segments(
                 ),
             ));
         }
-        segments.insert(number, Arc::new(segment));
+        let segment = Arc::new(segment);
+        if !segment.complete {
+            if number == first || segment::has_blocks(&segment, options)? {
+                return Err(Error::corrupt(
+                    &segment.name,
+                    segment.bytes,
+                    "the file ends there, before the end that its header names",
+                ));
+            }
+            // A crash came while it was made.
+            continue;
+        }
+        segments.insert(number, segment);
     }
     if !segments.contains_key(&first) {
         return Err(bad_header(options, first));
@@ -195,6 +205,9 @@ struct End {
     sealed: bool,
     sequence: u64,
     dropped: bool,
+    /// How far blocks say that the log is durable.
+    known_durable: Option<Lsn>,
+    /// End offsets of the segments before the last.
     ends: BTreeMap<u32, u64>,
 }
 
@@ -355,6 +368,7 @@ impl<'a> Replay<'a> {
             sealed,
             sequence: self.sequence,
             dropped: self.partial.is_some(),
+            known_durable: self.scan.known_durable(),
             ends: std::mem::take(&mut self.ends),
         }
     }
@@ -473,6 +487,59 @@ impl Records<'_> {
     }
 }
 
+/// Makes everything that was replayed durable, before the seal says that it is.
+///
+/// A process that died may have left blocks with the operating system that were never synced; or,
+/// if a sync had failed, blocks that the cache still shows but takes for clean, so that no sync
+/// will ever write them. What no block says is durable is therefore written again, as it is.
+fn make_durable(options: &LogOptions, chain: &[Arc<Segment>], from: Lsn, end: &End) -> Result<()> {
+    if options.planted(Fault::NoResync) {
+        return Ok(());
+    }
+    let start = end.known_durable.map_or(from, |known| known.max(from));
+    for segment in chain.iter().filter(|s| s.number >= start.segment()) {
+        let first = if segment.number == start.segment() {
+            start.offset() as u64
+        } else {
+            HEADER_BYTES
+        };
+        let last = end
+            .ends
+            .get(&segment.number)
+            .copied()
+            .unwrap_or(end.tail.offset() as u64);
+        if !options.planted(Fault::NoRewrite) {
+            rewrite(
+                segment,
+                first / SECTOR * SECTOR,
+                last.next_multiple_of(SECTOR).min(segment.bytes),
+            )?;
+        }
+        segment
+            .file
+            .sync()
+            .map_err(|e| Error::io("syncing", &segment.name, e))?;
+    }
+    Ok(())
+}
+
+fn rewrite(segment: &Segment, mut offset: u64, end: u64) -> Result<()> {
+    let mut chunk = Vec::new();
+    while offset < end {
+        chunk.resize((end - offset).min(REWRITE_BYTES) as usize, 0);
+        segment
+            .file
+            .read_at(&mut chunk, offset)
+            .map_err(|e| Error::io("reading", &segment.name, e))?;
+        segment
+            .file
+            .write_at(&chunk, offset)
+            .map_err(|e| Error::io("writing", &segment.name, e))?;
+        offset += chunk.len() as u64;
+    }
+    Ok(())
+}
+
 /// Durably ends the log at `end` in `segment`.
 fn seal(options: &LogOptions, segment: &Segment, end: &mut End) -> Result<()> {
     if end.sealed || options.planted(Fault::NoSeal) {
@@ -490,7 +557,7 @@ fn seal(options: &LogOptions, segment: &Segment, end: &mut End) -> Result<()> {
     let block = &mut sector[..BLOCK_HEADER + SEAL_PAYLOAD];
     block[BLOCK_HEADER..BLOCK_HEADER + 8].copy_from_slice(&end.at.raw().to_le_bytes());
     block[BLOCK_HEADER + 8..].copy_from_slice(&end.sequence.to_le_bytes());
-    seal_block(block, segment.salt(options), place, end.at, SEAL);
+    seal_block(block, segment.salt(options), end.tail, end.at, SEAL);
     segment
         .file
         .write_at(&sector, place)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_base::{Error, Result};
 
 use crate::append::record_space;
+use crate::fault::Fault;
 use crate::layout::{BLOCK_HEADER, MAX_BLOCK_PAYLOAD};
 use crate::log::Log;
 use crate::lsn::Lsn;
@@ -195,6 +196,10 @@ impl Log {
                 "the log has used up its segment numbers; dump the database into a new one",
             ))
         })?;
-        Segment::prepare(&*self.disk, &self.options, number, generation)
+        let segment = Segment::prepare(&*self.disk, &self.options, number, generation)?;
+        if !self.options.planted(Fault::NoDirectorySync) {
+            self.sync_directory().map_err(PrepareError::Fatal)?;
+        }
+        Ok(segment)
     }
 }

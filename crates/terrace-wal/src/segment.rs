@@ -11,7 +11,8 @@ use terrace_base::{Error, Result};
 
 use crate::fault::Fault;
 use crate::layout::{HEADER_BYTES, NOTE_SLOTS, SegmentHeader, encode_note, newest_note};
-use crate::options::LogOptions;
+use crate::options::{LogOptions, MAX_SEGMENT_BYTES};
+use crate::reader::BlockReader;
 
 /// An open segment file.
 pub(crate) struct Segment {
@@ -21,7 +22,10 @@ pub(crate) struct Segment {
     pub(crate) incarnation: u64,
     /// Newest generation that the file names.
     pub(crate) generation: u64,
+    /// Its length; if the file is not `complete`, that of the file.
     pub(crate) bytes: u64,
+    /// Whether the file is as long as its header says. A crash while it was made may leave less.
+    pub(crate) complete: bool,
     /// Index of the note slot to write next.
     next_note: AtomicUsize,
 }
@@ -35,8 +39,9 @@ pub(crate) enum PrepareError {
 }
 
 impl Segment {
-    /// Makes segment `number` and makes it durable: its space, its header, its name. Only then may
-    /// a block go there, so that a header that is missing later is damage and not a crash.
+    /// Makes segment `number` and makes its space and its header durable. The directory is still to
+    /// be synced; only then may a block go there, so that a header that is missing later is damage
+    /// and not a crash.
     pub(crate) fn prepare(
         disk: &dyn Disk,
         options: &LogOptions,
@@ -49,7 +54,6 @@ impl Segment {
             let _ = disk.delete(&name);
             PrepareError::Refused(Error::io(op, &name, e))
         };
-        let fatal = |op, file: &str, e| PrepareError::Fatal(Error::io(op, file, e));
         let file = disk
             .create_buffered(&name)
             .map_err(|e| refused("creating", e))?;
@@ -69,11 +73,8 @@ impl Segment {
                 }
                 other => PrepareError::Fatal(other),
             })?;
-        file.sync().map_err(|e| fatal("syncing", &name, e))?;
-        if !options.planted(Fault::NoDirectorySync) {
-            disk.sync_directory()
-                .map_err(|e| fatal("syncing", "the directory", e))?;
-        }
+        file.sync()
+            .map_err(|e| PrepareError::Fatal(Error::io("syncing", &name, e)))?;
         Ok(Segment {
             number,
             name,
@@ -81,6 +82,7 @@ impl Segment {
             incarnation: header.incarnation,
             generation,
             bytes: options.segment_bytes,
+            complete: true,
             next_note: AtomicUsize::new(0),
         })
     }
@@ -99,7 +101,9 @@ impl Segment {
         let mut page = vec![0; HEADER_BYTES.min(length) as usize];
         file.read_at(&mut page, 0)
             .map_err(|e| Error::io("reading", &name, e))?;
-        let Some(header) = SegmentHeader::decode(&page).filter(|h| h.number == number) else {
+        let Some(header) = SegmentHeader::decode(&page)
+            .filter(|h| h.number == number && h.segment_bytes <= MAX_SEGMENT_BYTES)
+        else {
             return Ok(None);
         };
         let note = newest_note(&page, header.incarnation);
@@ -111,6 +115,7 @@ impl Segment {
                 .generation
                 .max(note.map_or(0, |(generation, _)| generation)),
             bytes: header.segment_bytes.min(length),
+            complete: length >= header.segment_bytes,
             file,
             next_note: AtomicUsize::new(note.map_or(0, |(_, slot)| 1 - slot)),
         }))
@@ -159,6 +164,13 @@ pub(crate) fn list(disk: &dyn Disk, options: &LogOptions) -> Result<Vec<u32>> {
         .collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Whether blocks have been written to a segment.
+pub(crate) fn has_blocks(segment: &Arc<Segment>, options: &LogOptions) -> Result<bool> {
+    let mut found = false;
+    BlockReader::new(segment.clone(), options).search(HEADER_BYTES, &mut |_, _| found = true)?;
+    Ok(found)
 }
 
 /// A number that no earlier life of the file had.

@@ -108,10 +108,11 @@ impl Staging {
         debug_assert!(!self.open);
         for block in &self.blocks {
             let salt = block.segment.salt(options);
+            let at = Lsn::new(block.segment.number, block.offset);
             seal_block(
                 &mut self.bytes[block.start..block.end],
                 salt,
-                block.offset as u64,
+                at,
                 synced,
                 block.flags,
             );

@@ -130,6 +130,11 @@ impl TailScan {
         }
     }
 
+    /// How far the log is known to be durable; `None` if no block has said.
+    pub(crate) fn known_durable(&self) -> Option<Lsn> {
+        self.largest.map(|(synced, _)| synced)
+    }
+
     fn saw(&mut self, at: Lsn, synced: Lsn) {
         if self.largest.is_none_or(|(most, _)| synced > most) {
             self.largest = Some((synced, at));
