@@ -97,6 +97,8 @@ impl PageStore {
             .map(|c| c.load(Ordering::Relaxed));
         let no_unlinked_pages = self.large.write();
         let (begun, drained, closed) = self.gate.closed(|epoch| {
+            // An operation that failed halfway poisoned before it came out: no cut may have it.
+            self.check_poison()?;
             self.map.lock().begin_cut(u64::from(epoch))?;
             self.cut.store(epoch, Ordering::Release);
             Ok::<_, Error>((at_cut(), epoch, self.table.count()))
@@ -111,7 +113,11 @@ impl PageStore {
             Ok(prepared) => prepared,
             Err(e) => {
                 if !self.poisoned.load(Ordering::Relaxed) {
-                    self.abort_cut()?;
+                    self.abort_cut().map_err(|e| self.poison(&e))?;
+                }
+                // A new map file that was not finished would only take up space.
+                if should_fold(&durable.superblock.map) {
+                    let _ = self.disk.delete(&MapFile::name(durable.superblock.map.number + 1));
                 }
                 return Err(e);
             }
@@ -120,14 +126,7 @@ impl PageStore {
         let retired = (superblock.map.number != durable.superblock.map.number)
             .then(|| MapFile::name(durable.superblock.map.number));
         *durable = Durable { superblock, epoch: epoch + 1, map_file };
-        loop {
-            let mut map = self.map.lock();
-            let done = map.complete_step(self, STEP)?;
-            self.note_slots(&map);
-            if done {
-                break;
-            }
-        }
+        self.complete().map_err(|e| self.poison(&e))?;
         if let Some(name) = retired {
             // A file that stays behind does no harm: it is deleted at the next opening.
             let _ = self.disk.delete(&name);
@@ -157,12 +156,12 @@ impl PageStore {
             let mut owed = false;
             let mut index = 0;
             while index < self.pool.len() {
-                self.write_urgent(&mut picks)?;
+                self.write_urgent(cut, &mut picks)?;
                 picks.clear();
                 while index < self.pool.len() && picks.len() < batch {
                     let header = self.pool.frame(index as u32);
                     let dirty = header.dirty.load(Ordering::Acquire);
-                    if header.page.load(Ordering::Relaxed) != NO_PAGE
+                    if header.page.load(Ordering::Acquire) != NO_PAGE
                         && (header.has(CUT_PENDING) || (dirty != 0 && dirty <= cut))
                     {
                         picks.push(index as u32);
@@ -172,15 +171,7 @@ impl PageStore {
                 owed |= !picks.is_empty();
                 self.write_paced(&picks, pace)?;
             }
-            let copies = std::mem::take(&mut *self.copies.lock());
-            owed |= !copies.is_empty();
-            for (i, (pid, copy)) in copies.iter().enumerate() {
-                if let Err(e) = self.write_copy(*pid, copy, cut) {
-                    self.copies.lock().extend_from_slice(&copies[i..]);
-                    return Err(e);
-                }
-                self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
-            }
+            owed |= self.write_freed(cut, 0)?;
             if !owed {
                 self.cut.store(0, Ordering::Release);
                 return Ok(());
@@ -189,15 +180,18 @@ impl PageStore {
     }
 
     /// While writers have saved much, the pages that they saved it for go first.
-    fn write_urgent(&self, picks: &mut Vec<u32>) -> Result<()> {
-        while self.undo.bytes() > self.layout.undo_bytes / 2 {
+    fn write_urgent(&self, cut: u32, picks: &mut Vec<u32>) -> Result<()> {
+        let leave = self.layout.undo_bytes / 2;
+        while self.undo.bytes() > leave {
+            self.write_freed(cut, leave)?;
             picks.clear();
             self.undo.some_frames(picks, self.layout.write_batch);
-            if picks.is_empty() {
+            let done = self.write_pages(picks, Purpose::Cut)?;
+            self.note_progress();
+            if done == 0 {
+                // What is left is being written by the cleaner.
                 break;
             }
-            self.write_pages(picks, Purpose::Cut)?;
-            self.note_progress();
         }
         Ok(())
     }
@@ -316,8 +310,22 @@ impl PageStore {
 
     /// Step 4. Any failure from here on poisons.
     fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
-        self.map.lock().commit()?;
-        write_superblock(&*self.data, superblock).map_err(|e| self.poison(&e))
+        self.map
+            .lock()
+            .commit()
+            .and_then(|()| write_superblock(&*self.data, superblock))
+            .map_err(|e| self.poison(&e))
+    }
+
+    fn complete(&self) -> Result<()> {
+        loop {
+            let mut map = self.map.lock();
+            let done = map.complete_step(self, STEP)?;
+            self.note_slots(&map);
+            if done {
+                return Ok(());
+            }
+        }
     }
 
     /// Gives the checkpoint up: what it wrote counts as changes since the last one.
@@ -333,8 +341,9 @@ impl PageStore {
             }
             header.latch.release_shared();
         }
-        let copies = std::mem::take(&mut *self.copies.lock());
-        self.counters.dirty.fetch_sub(copies.len() as u64, Ordering::Relaxed);
+        while self.undo.take_page().is_some() {
+            self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
         loop {
             let mut map = self.map.lock();
             let done = map.abort_step(self, STEP)?;

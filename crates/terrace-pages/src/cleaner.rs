@@ -20,6 +20,7 @@ pub struct Cleaner {
 impl Cleaner {
     /// Starts the thread.
     pub fn start(store: Arc<PageStore>) -> terrace_base::Result<Cleaner> {
+        store.stop.store(false, Ordering::Release);
         let of_thread = store.clone();
         let thread = std::thread::Builder::new()
             .name("terrace-cleaner".into())

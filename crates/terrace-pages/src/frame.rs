@@ -5,10 +5,10 @@
 //! * `place` is the newest registered place of the page on disk. It changes only under the map
 //!   mutex, or by eviction, which swaps in [`MOVING`] first so that a retag cannot be lost.
 //! * `dirty` is the epoch of the last change of the content, 0 when the place holds it; it is raised
-//!   under the exclusive latch and cleared under a latch.
+//!   under the exclusive latch; under the shared latch only who has set [`WRITING`] changes it.
 
 use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use terrace_base::{PageId, Result};
+use terrace_base::Result;
 
 use crate::latch::Latch;
 use crate::region::Region;
@@ -44,10 +44,9 @@ pub const MOVING: u64 = u64::MAX;
 /// This frame was changed after the cut while its content at the cut is still to be written; the
 /// undo list has what was overwritten.
 pub const CUT_PENDING: u8 = 1;
-/// The page belongs to a chain that is not linked yet; in a cut it counts as free.
-pub const UNLINKED: u8 = 2;
-/// A copy of the current content is on its way to disk.
-pub const WRITING: u8 = 4;
+/// A copy of the page is being made or is on its way to disk; one thread at a time sets this, and
+/// the frame is not given to another page before it is cleared.
+pub const WRITING: u8 = 2;
 
 /// Highest use count of a frame in the clock.
 const MAX_USE: u8 = 3;
@@ -86,20 +85,21 @@ impl Frame {
         Class::from_bits(self.class.load(Ordering::Relaxed))
     }
 
-    pub fn page_id(&self) -> PageId {
-        PageId(self.page.load(Ordering::Acquire))
-    }
-
     pub fn has(&self, flag: u8) -> bool {
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 
     pub fn set(&self, flag: u8) {
-        self.flags.fetch_or(flag, Ordering::Relaxed);
+        self.flags.fetch_or(flag, Ordering::AcqRel);
+    }
+
+    /// Sets a flag; tells whether it was this call that did.
+    pub fn claim(&self, flag: u8) -> bool {
+        self.flags.fetch_or(flag, Ordering::AcqRel) & flag == 0
     }
 
     pub fn clear(&self, flag: u8) {
-        self.flags.fetch_and(!flag, Ordering::Relaxed);
+        self.flags.fetch_and(!flag, Ordering::AcqRel);
     }
 
     /// Notes a use; writes only when the count is not at its limit for the class, so that the

@@ -85,11 +85,6 @@ impl Gate {
         drop(hold);
         (result, drained, start.elapsed())
     }
-
-    /// The epoch of changes made now.
-    pub fn epoch(&self) -> u32 {
-        self.epoch.load(Ordering::SeqCst)
-    }
 }
 
 /// The right to change pages: its holder is inside the gate, in one epoch, until it is dropped.

@@ -246,6 +246,13 @@ impl<'d> Exclusive<'d> {
         Ok(self.raw(at, len))
     }
 
+    /// Changes hint bits, as readers do: the page does not become dirty. See [`Optimistic::hint`].
+    pub fn hint(&mut self, at: usize, mut f: impl FnMut(u16) -> Option<u16>) -> bool {
+        let Some(word) = self.store.pool.hint(self.frame, at) else { return false };
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        word.fetch_update(relaxed, relaxed, |w| f(u16::from_le(w)).map(u16::to_le)).is_ok()
+    }
+
     /// The whole page, to be rewritten (split, merge, compaction).
     #[inline]
     pub fn change_all(&mut self) -> Attempt<&mut [u8]> {
@@ -278,7 +285,7 @@ impl<'d> Exclusive<'d> {
                     // One more page write is owed: that of the content at the cut.
                     self.store.counters.dirty.fetch_add(1, Ordering::Relaxed);
                 }
-                header.dirty.store(self.epoch, Ordering::Relaxed);
+                header.dirty.store(self.epoch, Ordering::Release);
             }
         }
         Ok(())

@@ -64,11 +64,20 @@ impl Latch {
     #[inline]
     pub fn try_exclusive(&self) -> bool {
         let w = self.word.load(Ordering::Relaxed);
-        w & (EXCLUSIVE | SHARED_MASK) == 0
-            && self
-                .word
-                .compare_exchange(w, w | EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+        w & (EXCLUSIVE | SHARED_MASK) == 0 && self.lock_from(w)
+    }
+
+    /// Takes the latch exclusively if the word is still `w`.
+    #[inline]
+    fn lock_from(&self, w: u64) -> bool {
+        let taken = self
+            .word
+            .compare_exchange(w, w | EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok();
+        // Pairs with the fence in `validate`: an optimistic reader that saw a byte written under
+        // this hold sees the hold, too.
+        fence(Ordering::Release);
+        taken
     }
 
     /// Takes the latch exclusively if nothing has changed since `version` and nobody holds it.
@@ -77,10 +86,7 @@ impl Latch {
         let w = self.word.load(Ordering::Relaxed);
         w & (EXCLUSIVE | SHARED_MASK) == 0
             && w & VERSION_MASK == version.0
-            && self
-                .word
-                .compare_exchange(w, w | EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+            && self.lock_from(w)
     }
 
     /// Takes the latch shared unless it is held exclusively.
@@ -103,22 +109,23 @@ impl Latch {
 
     /// Takes the latch exclusively, waiting for its holders.
     pub fn exclusive(&self) {
-        self.acquire(Latch::try_exclusive);
+        self.acquire(Latch::try_exclusive, EXCLUSIVE | SHARED_MASK);
     }
 
     /// Takes the latch shared, waiting for an exclusive holder.
     pub fn shared(&self) {
-        self.acquire(Latch::try_shared);
+        self.acquire(Latch::try_shared, EXCLUSIVE);
     }
 
-    fn acquire(&self, attempt: fn(&Latch) -> bool) {
+    /// Tries until it succeeds; parks while any bit of `against` is set.
+    fn acquire(&self, attempt: fn(&Latch) -> bool, against: u64) {
         let mut spins = 0;
         while !attempt(self) {
             spins += 1;
             if spins < SPINS {
                 spin_loop();
             } else {
-                self.park();
+                self.park(against);
             }
         }
     }
@@ -153,19 +160,8 @@ impl Latch {
         }
     }
 
-    /// Turns an exclusive hold into a shared one; counts as a change.
-    pub fn downgrade(&self) {
-        let before = self.word.fetch_add(
-            VERSION_ONE.wrapping_sub(EXCLUSIVE).wrapping_add(SHARED_ONE),
-            Ordering::Release,
-        );
-        if before & WAITERS != 0 {
-            self.unpark();
-        }
-    }
-
     #[cfg(feature = "shuttle")]
-    fn park(&self) {
+    fn park(&self, _against: u64) {
         yield_now();
     }
 
@@ -175,9 +171,9 @@ impl Latch {
     }
 
     #[cfg(not(feature = "shuttle"))]
-    fn park(&self) {
+    fn park(&self, against: u64) {
         let w = self.word.load(Ordering::Relaxed);
-        if w & (EXCLUSIVE | SHARED_MASK) == 0 {
+        if w & against == 0 {
             return;
         }
         if w & WAITERS == 0
@@ -196,7 +192,7 @@ impl Latch {
                 std::ptr::from_ref(self).addr(),
                 || {
                     let w = self.word.load(Ordering::Relaxed);
-                    w & WAITERS != 0 && w & (EXCLUSIVE | SHARED_MASK) != 0
+                    w & WAITERS != 0 && w & against != 0
                 },
                 || {},
                 |_, _| {},

@@ -3,8 +3,12 @@
 //! Pages have numbers, not places; they are never overwritten in place; a checkpoint is a consistent
 //! cut of all of them. See ARCHITECTURE.md, "The page store".
 
+mod allocate;
 mod checkpoint;
 mod cleaner;
+mod fault;
+#[cfg_attr(not(feature = "planted-faults"), allow(dead_code))]
+mod faults;
 mod frame;
 mod gate;
 mod guard;
@@ -21,11 +25,15 @@ mod stats;
 mod store;
 mod table;
 mod undo;
+mod verify;
 mod view;
+mod words;
 mod write;
 
 pub use checkpoint::{CheckpointReport, CutInfo, Pace};
 pub use cleaner::Cleaner;
+#[cfg(feature = "planted-faults")]
+pub use faults::{Planted, plant};
 pub use frame::Class;
 pub use gate::Door;
 pub use guard::{Exclusive, Optimistic, Shared, Ticket};

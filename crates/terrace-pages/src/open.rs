@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
+use crate::allocate::FreePages;
 use crate::checkpoint::{CutInfo, Durable, write_superblock};
 use crate::map::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::map::{
@@ -12,8 +13,11 @@ use crate::map::{
     Words,
 };
 use crate::options::{Layout, StoreOptions};
-use crate::store::{DATA_FILE, DATA_START, FreePages, PageStore};
+use crate::store::{DATA_FILE, DATA_START, PageStore};
 use crate::table::{Table, Word};
+
+/// What a disk writes as a whole, at least.
+const SECTOR: usize = 512;
 
 /// Whether a directory holds a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +47,11 @@ impl PageStore {
             };
         }
         for offset in SUPERBLOCK_OFFSETS {
-            if read_block(&*data, offset, len)?.iter().any(|b| *b != 0) {
+            let block = read_block(&*data, offset, len)?;
+            let begun = |sector: &[u8]| sector.iter().any(|b| *b != 0);
+            // A superblock begins in its first sector and ends in its last; the very first one may
+            // have been torn between, while the block was still zero.
+            if begun(&block[..SECTOR]) && begun(&block[SUPERBLOCK_BYTES - SECTOR..]) {
                 return Ok(Presence::Present);
             }
         }

@@ -111,11 +111,6 @@ impl Layout {
         (beyond * HOT_PERCENT / 100).max(self.frames as u64 / 4)
     }
 
-    /// Cold frames that always stay.
-    pub fn cold_floor(&self) -> u64 {
-        self.floor
-    }
-
     /// Free slots that must remain beyond one for each dirty page.
     pub fn slack(&self, space: Space) -> u64 {
         match space {

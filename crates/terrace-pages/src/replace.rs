@@ -7,7 +7,7 @@
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{PageId, Result};
 
-use crate::frame::{CUT_PENDING, Class, MOVING, NO_PAGE, UNLINKED, WRITING};
+use crate::frame::{CUT_PENDING, Class, MOVING, NO_PAGE, WRITING};
 use crate::map::Place;
 use crate::store::PageStore;
 use crate::table::Word;
@@ -37,11 +37,12 @@ impl PageStore {
     /// Takes a clean cold page out of memory and returns its frame.
     pub(crate) fn evict(&self) -> Option<u32> {
         let count = self.pool.len();
+        let hot_too = self.hot_pages_may_leave();
         let mut dirty = 0;
         for _ in 0..count * TURNS {
             let index = self.hand.fetch_add(1, Ordering::Relaxed) % count as u32;
             let header = self.pool.frame(index);
-            if header.class() == Class::Hot || header.page.load(Ordering::Relaxed) == NO_PAGE {
+            if (header.class() == Class::Hot && !hot_too) || header.page.load(Ordering::Relaxed) == NO_PAGE {
                 continue;
             }
             let used = header.used.load(Ordering::Relaxed);
@@ -50,7 +51,7 @@ impl PageStore {
                 continue;
             }
             if header.dirty.load(Ordering::Relaxed) != 0
-                || header.has(WRITING | CUT_PENDING | UNLINKED)
+                || header.has(WRITING | CUT_PENDING)
             {
                 dirty += 1;
                 if dirty == 4 {
@@ -58,7 +59,7 @@ impl PageStore {
                 }
                 continue;
             }
-            if self.evict_frame(index) {
+            if self.evict_frame(index, hot_too) {
                 return Some(index);
             }
         }
@@ -66,8 +67,15 @@ impl PageStore {
         None
     }
 
+    /// Whether hot pages are replaced like cold ones for once, because there are more of them than
+    /// their class may have: after opening with less memory than before, say. Otherwise they could
+    /// fill all frames, and nobody could read anything.
+    pub(crate) fn hot_pages_may_leave(&self) -> bool {
+        self.hot_frames() > self.hot_cap_hard()
+    }
+
     /// Empties one frame if its page is clean and nobody holds it.
-    fn evict_frame(&self, index: u32) -> bool {
+    fn evict_frame(&self, index: u32, hot_too: bool) -> bool {
         let header = self.pool.frame(index);
         if !header.latch.try_exclusive() {
             return false;
@@ -75,17 +83,15 @@ impl PageStore {
         let pid = header.page.load(Ordering::Relaxed);
         if pid == NO_PAGE
             || header.dirty.load(Ordering::Relaxed) != 0
-            || header.class() == Class::Hot
-            || header.has(WRITING | CUT_PENDING | UNLINKED)
+            || (header.class() == Class::Hot && !hot_too)
+            || header.has(WRITING | CUT_PENDING)
         {
             header.latch.release_unchanged();
             return false;
         }
         let place = Place::from_bits(header.place.swap(MOVING, Ordering::AcqRel));
         self.table.store(PageId(pid), Word::Out(place));
-        if header.class() == Class::Inner {
-            self.counters.inner.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.uncount_class(header.class());
         header.page.store(NO_PAGE, Ordering::Release);
         header.latch.release_exclusive();
         self.counters.evictions.fetch_add(1, Ordering::Relaxed);
@@ -137,11 +143,9 @@ impl PageStore {
 
     /// Bytes used beside the frames that grow and shrink.
     pub fn dynamic_bytes(&self) -> u64 {
-        let copies = self.copies.lock().len() * (self.page_bytes() + 32);
         self.table.memory_bytes() as u64
             + self.map.lock().memory_bytes() as u64
             + self.undo.bytes()
-            + copies as u64
             + self.extra.load(Ordering::Relaxed)
     }
 

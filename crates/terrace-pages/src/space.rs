@@ -58,11 +58,12 @@ impl PageStore {
             match self.data.allocate(DATA_START + total * page, slots * page) {
                 Ok(()) => break,
                 Err(e) => {
+                    let e = Error::io("growing", DATA_FILE, e);
                     // A nearly full disk may have room for less.
                     slots /= 4;
-                    if slots == 0 {
+                    if slots == 0 || !e.is_disk_full() {
                         self.wants_checkpoint.store(true, Ordering::Relaxed);
-                        return Err(Error::io("growing", DATA_FILE, e));
+                        return Err(e);
                     }
                 }
             }

@@ -1,4 +1,5 @@
-//! What was overwritten since the cut: old bytes of changed ranges, per frame.
+//! What was overwritten since the cut: old bytes of changed ranges, per frame, and whole pages that
+//! were freed.
 //!
 //! A page that must still be written as it was at the cut may be changed at once; the range about
 //! to be overwritten is saved here first, and the checkpointer applies the saved ranges, newest
@@ -7,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use terrace_base::PageId;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,12 +25,15 @@ struct Saved {
 /// Saved ranges of all frames.
 pub struct Undo {
     shards: Box<[Mutex<HashMap<u32, Vec<Saved>>>]>,
+    /// Pages that were freed after the cut, as they were at the cut.
+    pages: Mutex<Vec<(PageId, Box<[u8]>)>>,
     used: AtomicU64,
 }
 
 impl Undo {
     pub fn new() -> Undo {
-        Undo { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), used: AtomicU64::new(0) }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Undo { shards, pages: Mutex::default(), used: AtomicU64::new(0) }
     }
 
     fn shard(&self, frame: u32) -> &Mutex<HashMap<u32, Vec<Saved>>> {
@@ -80,6 +85,19 @@ impl Undo {
             let room = most - out.len();
             out.extend(shard.lock().keys().copied().take(room));
         }
+    }
+
+    /// Keeps the content at the cut of a page that is being freed.
+    pub fn save_page(&self, pid: PageId, page: Box<[u8]>) {
+        self.used.fetch_add((page.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
+        self.pages.lock().push((pid, page));
+    }
+
+    /// Hands out one of the pages kept.
+    pub fn take_page(&self) -> Option<(PageId, Box<[u8]>)> {
+        let taken = self.pages.lock().pop()?;
+        self.used.fetch_sub((taken.1.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
+        Some(taken)
     }
 
     /// Bytes held.

@@ -8,9 +8,10 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::frame::{CUT_PENDING, Class, NO_PAGE, UNLINKED, WRITING};
+use crate::faults::{Planted, planted};
+use crate::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
 use crate::latch::Version;
-use crate::map::{Place, Registered, Words};
+use crate::map::{PageMap, Place, Registered, Words};
 use crate::options::WRITE_BUFFERS;
 use crate::page;
 use crate::store::{DATA_FILE, DATA_START, PageStore};
@@ -68,15 +69,16 @@ impl PageStore {
     pub(crate) fn clean_some(&self) -> Result<usize> {
         self.check_poison()?;
         let count = self.pool.len();
+        let hot_too = self.hot_pages_may_leave();
         let mut picks = Vec::with_capacity(self.layout.write_batch);
         for pass in 0..2 {
             for _ in 0..count {
                 let index = self.clean_hand.fetch_add(1, Ordering::Relaxed) % count as u32;
                 let header = self.pool.frame(index);
-                if header.class() != Class::Hot
+                if (hot_too || header.class() != Class::Hot)
                     && header.dirty.load(Ordering::Relaxed) != 0
                     && (pass == 1 || header.used.load(Ordering::Relaxed) == 0)
-                    && !header.has(WRITING | CUT_PENDING | UNLINKED)
+                    && !header.has(WRITING | CUT_PENDING)
                 {
                     picks.push(index);
                     if picks.len() == self.layout.write_batch {
@@ -175,33 +177,39 @@ impl PageStore {
         let header = self.pool.frame(index);
         header.latch.shared();
         let pid = PageId(header.page.load(Ordering::Acquire));
-        let dirty = header.dirty.load(Ordering::Relaxed);
+        // Claimed before anything is looked at: another writer, who may hold the latch shared, too,
+        // would change it.
+        if pid.0 == NO_PAGE || !header.claim(WRITING) {
+            header.latch.release_shared();
+            return None;
+        }
+        let dirty = header.dirty.load(Ordering::Acquire);
         let cut = self.cut.load(Ordering::Acquire);
         let pending = header.has(CUT_PENDING);
         let wanted = match purpose {
             Purpose::Clean => dirty != 0 && !pending,
             Purpose::Cut => pending || (dirty != 0 && dirty <= cut),
         };
-        let claimed = pid.0 != NO_PAGE
-            && wanted
-            && !header.has(UNLINKED)
-            && header.flags.fetch_or(WRITING, Ordering::AcqRel) & WRITING == 0;
-        if !claimed {
+        // Through the view, because hint bits may change under the shared latch.
+        if !wanted || self.pool.view(index).copy_to(0, into).is_err() {
+            header.clear(WRITING);
             header.latch.release_shared();
             return None;
         }
-        // SAFETY: the shared latch is held until after the copy.
-        into.copy_from_slice(unsafe { self.pool.bytes(index) });
         let mut epoch = dirty;
         if purpose == Purpose::Cut {
             epoch = cut;
             if pending {
-                self.undo.apply(index, into);
+                if planted(Planted::UndoNotApplied) {
+                    self.undo.forget(index);
+                } else {
+                    self.undo.apply(index, into);
+                }
                 header.clear(CUT_PENDING);
                 self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
             } else {
                 // The cut has its copy from now on: whoever changes the page next need save nothing.
-                header.dirty.store(cut + 1, Ordering::Relaxed);
+                header.dirty.store(cut + 1, Ordering::Release);
             }
             self.counters.checkpoint_page_writes.fetch_add(1, Ordering::Relaxed);
             if header.class() == Class::Hot {
@@ -222,7 +230,8 @@ impl PageStore {
         let header = self.pool.frame(c.frame);
         header.latch.shared();
         let page = header.page.load(Ordering::Acquire);
-        f(page == c.pid.0 && header.latch.version() == c.version);
+        let unchanged = header.latch.version() == c.version || planted(Planted::CleanThoughChanged);
+        f(page == c.pid.0 && unchanged);
         header.clear(WRITING);
         header.latch.release_shared();
         if page == NO_PAGE {
@@ -239,10 +248,10 @@ impl PageStore {
             let mut map = self.map.lock();
             if unchanged {
                 let newest = Place::from_bits(header.place.load(Ordering::Acquire));
-                match map.register(c.pid, newest, slot, c.check, u64::from(c.epoch)) {
+                match self.register(&mut map, c, newest, slot) {
                     Registered::Newest(place) => {
                         header.place.store(place.bits(), Ordering::Release);
-                        header.dirty.store(0, Ordering::Relaxed);
+                        header.dirty.store(0, Ordering::Release);
                         self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
                         registered = true;
                     }
@@ -264,12 +273,12 @@ impl PageStore {
         self.end_writing(c, |unchanged| {
             let mut map = self.map.lock();
             let newest = self.place(c.pid);
-            match map.register(c.pid, newest, slot, c.check, u64::from(c.epoch)) {
+            match self.register(&mut map, c, newest, slot) {
                 Registered::Newest(place) => {
-                    self.retag(c.pid, newest, place);
+                    self.store_place(c.pid, newest, place);
                     if unchanged {
                         let header = self.pool.frame(c.frame);
-                        header.dirty.store(0, Ordering::Relaxed);
+                        header.dirty.store(0, Ordering::Release);
                         self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
                     }
                     done = true;
@@ -282,35 +291,61 @@ impl PageStore {
         done
     }
 
-    /// Writes one page that exists only as a copy (it was freed after the cut).
-    pub(crate) fn write_copy(&self, pid: PageId, copy: &[u8], epoch: u32) -> Result<()> {
+    fn register(&self, map: &mut PageMap, c: &Copied, newest: Place, slot: u64) -> Registered {
+        let mut epoch = c.epoch;
+        if planted(Planted::EpochAtCompletion) {
+            epoch = epoch.max(self.cut.load(Ordering::Acquire) + 1);
+        }
+        map.register(c.pid, newest, slot, c.check, u64::from(epoch))
+    }
+
+    /// Puts a newly registered place where the page's place is kept. The map mutex is held, so
+    /// nothing else can have changed it.
+    fn store_place(&self, pid: PageId, newest: Place, place: Place) {
+        if !self.retag(pid, newest, place) {
+            self.poison(&Error::Poisoned { cause: format!("the place of {pid} changed by itself") });
+        }
+    }
+
+    /// Writes the pages that were freed after the cut, until no more than `leave` bytes are saved;
+    /// tells whether there were any. On failure they are all kept.
+    pub(crate) fn write_freed(&self, epoch: u32, leave: u64) -> Result<bool> {
+        let mut any = false;
+        while self.undo.bytes() > leave {
+            let Some((pid, copy)) = self.undo.take_page() else { break };
+            any = true;
+            if let Err(e) = self.write_copy(pid, &copy, epoch) {
+                self.undo.save_page(pid, copy);
+                return Err(e);
+            }
+            self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(any)
+    }
+
+    fn write_copy(&self, pid: PageId, copy: &[u8], epoch: u32) -> Result<()> {
+        let run = self.allocate_slots(1)?;
         let mut buffer = self.write_buffers.take();
         let page_bytes = self.page_bytes();
-        let result = self.allocate_slots(1).and_then(|run| {
-            let into = &mut buffer[..page_bytes];
-            into.copy_from_slice(copy);
-            (self.options.clear_hints)(into);
-            let check = page::seal(into, pid, epoch);
-            self.counters.page_writes.fetch_add(1, Ordering::Relaxed);
-            self.counters.checkpoint_page_writes.fetch_add(1, Ordering::Relaxed);
-            let offset = DATA_START + run.first * page_bytes as u64;
-            let written = self.data.write_at(into, offset);
-            if let Err(e) = written {
-                return Err(self.poison(&Error::io("writing", DATA_FILE, e)));
-            }
-            let mut map = self.map.lock();
-            let newest = self.place(pid);
-            match map.register(pid, newest, run.first, check, u64::from(epoch)) {
-                Registered::Newest(place) => {
-                    self.retag(pid, newest, place);
-                }
-                Registered::Late => {}
-                Registered::Refused => map.release(run.first),
-            }
-            self.note_slots(&map);
-            Ok(())
-        });
+        let into = &mut buffer[..page_bytes];
+        into.copy_from_slice(copy);
+        (self.options.clear_hints)(into);
+        let check = page::seal(into, pid, epoch);
+        self.counters.page_writes.fetch_add(1, Ordering::Relaxed);
+        self.counters.checkpoint_page_writes.fetch_add(1, Ordering::Relaxed);
+        let written = self.data.write_at(into, DATA_START + run.first * page_bytes as u64);
         self.write_buffers.give(buffer);
-        result
+        if let Err(e) = written {
+            return Err(self.poison(&Error::io("writing", DATA_FILE, e)));
+        }
+        let mut map = self.map.lock();
+        let newest = self.place(pid);
+        match map.register(pid, newest, run.first, check, u64::from(epoch)) {
+            Registered::Newest(place) => self.store_place(pid, newest, place),
+            Registered::Late => {}
+            Registered::Refused => map.release(run.first),
+        }
+        self.note_slots(&map);
+        Ok(())
     }
 }

@@ -1,0 +1,154 @@
+//! Making pages and freeing them: page numbers, their frames, and the accounts of both.
+
+use terrace_base::sync::atomic::Ordering;
+use terrace_base::{Error, PageId, Result};
+
+use crate::faults::{Planted, planted};
+use crate::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
+use crate::gate::Door;
+use crate::guard::Exclusive;
+use crate::interrupt::{Attempt, Interrupt};
+use crate::map::Place;
+use crate::page;
+use crate::store::PageStore;
+use crate::table::Word;
+
+/// The chain of free page numbers.
+#[derive(Default)]
+pub struct FreePages {
+    pub head: Option<PageId>,
+    pub count: u64,
+}
+
+impl PageStore {
+    /// A new page: zeroed, exclusively latched, dirty. O(1).
+    ///
+    /// # Errors
+    /// `NoFrame` when no frame can be had without waiting, `HotFull` when a hot page was asked for
+    /// and the hot class is at its cap.
+    pub fn allocate<'d, 'a: 'd>(
+        &'a self,
+        door: &'d Door<'a>,
+        class: Class,
+    ) -> Attempt<Exclusive<'d>> {
+        if class == Class::Hot && self.hot_frames() >= self.hot_cap_hard() {
+            return Err(Interrupt::HotFull);
+        }
+        let Some(frame) = self.spare_frame() else { return Err(Interrupt::NoFrame) };
+        let header = self.pool.frame(frame);
+        // Held only for an instant by others: somebody who came with an outdated word.
+        header.latch.exclusive();
+        // SAFETY: the exclusive latch was just taken, and the frame was taken off the free list, so
+        // no other slice of it exists.
+        let bytes = unsafe { self.pool.bytes_mut(frame) };
+        bytes.fill(0);
+        header.class.store(class as u8, Ordering::Relaxed);
+        header.used.store(1, Ordering::Relaxed);
+        header.flags.store(0, Ordering::Release);
+        match self.take_page_number(frame) {
+            Ok(Some(pid)) => {
+                page::begin(bytes, pid, class);
+                header.dirty.store(door.epoch(), Ordering::Release);
+                self.counters.dirty.fetch_add(1, Ordering::Relaxed);
+                self.count_class(class);
+                Ok(Exclusive::created(self, frame, pid, door))
+            }
+            refused => {
+                header.latch.release_unchanged();
+                self.free_frames.lock().push(frame);
+                Err(Interrupt::Fail(refused.err().unwrap_or_else(|| Error::MemoryTooSmall {
+                    what: "the page table (an eighth of the memory)".into(),
+                    given: self.options.memory,
+                    needed: self.options.memory * 2,
+                })))
+            }
+        }
+    }
+
+    /// Gives a frame, whose exclusive latch the caller holds, the number of a free page; `None` when
+    /// the table is full. The place moves from the word to the frame under the map mutex, so that
+    /// no retag falls between.
+    fn take_page_number(&self, frame: u32) -> Result<Option<PageId>> {
+        let _map = self.map.lock();
+        let mut free = self.free_pages.lock();
+        let (pid, place) = if let Some(pid) = free.head {
+            let Word::Out(place) = self.table.load(pid) else {
+                return Err(Error::Poisoned {
+                    cause: format!("{pid} is in the chain of free pages and in use"),
+                });
+            };
+            let next = place.link();
+            free.head = (!next.is_none()).then_some(next);
+            free.count -= 1;
+            (pid, place.with_link(PageId(0)))
+        } else {
+            let pid = PageId(self.table.count());
+            if pid.0 >= self.table.limit() {
+                return Ok(None);
+            }
+            self.table.set_count(pid.0 + 1);
+            (pid, Place::FREE)
+        };
+        let header = self.pool.frame(frame);
+        header.place.store(place.bits(), Ordering::Release);
+        header.page.store(pid.0, Ordering::Release);
+        self.table.store(pid, Word::Resident(frame));
+        Ok(Some(pid))
+    }
+
+    /// Frees a page whose exclusive latch the caller holds; the latch goes with it.
+    pub(crate) fn release_page(&self, frame: u32, pid: PageId, epoch: u32) {
+        let header = self.pool.frame(frame);
+        let dirty = header.dirty.load(Ordering::Relaxed);
+        let cut = self.cut.load(Ordering::Acquire);
+        let pending = header.has(CUT_PENDING);
+        let owed = pending || (dirty != 0 && dirty <= cut && dirty < epoch);
+        let copied = owed && !planted(Planted::FreedWithoutCopy);
+        if copied {
+            // SAFETY: the caller holds the exclusive latch and gives up the page.
+            let mut copy: Box<[u8]> = unsafe { self.pool.bytes(frame) }.into();
+            self.undo.apply(frame, &mut copy);
+            self.undo.save_page(pid, copy);
+        }
+        // A dirty page owes one write, and one more if it changed while the cut still needs it; one
+        // of them is the copy's from now on.
+        let owes = u64::from(dirty != 0) + u64::from(pending);
+        self.counters.dirty.fetch_sub(owes - u64::from(copied), Ordering::Relaxed);
+        {
+            let mut map = self.map.lock();
+            let newest = Place::from_bits(header.place.load(Ordering::Acquire));
+            let place = map.free_page(pid, newest);
+            let mut free = self.free_pages.lock();
+            let link = free.head.unwrap_or(PageId::NONE);
+            self.table.store(pid, Word::Out(place.with_link(link)));
+            free.head = Some(pid);
+            free.count += 1;
+            self.note_slots(&map);
+        }
+        self.uncount_class(header.class());
+        header.page.store(NO_PAGE, Ordering::Release);
+        header.dirty.store(0, Ordering::Release);
+        header.clear(CUT_PENDING);
+        let writing = header.has(WRITING);
+        header.latch.release_exclusive();
+        if !writing {
+            self.free_frames.lock().push(frame);
+        }
+    }
+
+    pub(crate) fn count_class(&self, class: Class) {
+        match class {
+            Class::Hot => self.counters.hot.fetch_add(1, Ordering::Relaxed),
+            Class::Inner => self.counters.inner.fetch_add(1, Ordering::Relaxed),
+            Class::Cold => 0,
+        };
+    }
+
+    pub(crate) fn uncount_class(&self, class: Class) {
+        match class {
+            Class::Hot => self.counters.hot.fetch_sub(1, Ordering::Relaxed),
+            Class::Inner => self.counters.inner.fetch_sub(1, Ordering::Relaxed),
+            Class::Cold => 0,
+        };
+    }
+}
