@@ -301,8 +301,8 @@ impl PageMap {
             }
             self.phase = Phase::Aborting;
             self.progress = 0;
-            // Changes from here on are collected in the cut's list, which is the one that stays,
-            // with the tag that *next* has.
+            // The cut's list is the one that stays, with the tag that *next* has. Pages that come to
+            // *next* from here on have that tag already.
             self.goal = self.cut.len();
             #[cfg(test)]
             if self.faults.abort_drops_cut {

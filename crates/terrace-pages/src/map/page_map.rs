@@ -403,12 +403,7 @@ impl PageMap {
         } else {
             newest.with_tag(Tag::IMAGE)
         };
-        // While a cut is being aborted its list is the one that stays.
-        if self.phase == Phase::Aborting {
-            self.cut.push(Change { pid, before });
-        } else {
-            self.next.push(Change { pid, before });
-        }
+        self.next.push(Change { pid, before });
         #[cfg(test)]
         if self.faults.old_slot_freed_at_once
             && !in_cut
