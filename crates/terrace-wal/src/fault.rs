@@ -40,6 +40,4 @@ pub(crate) enum Fault {
     MovePinnedCut,
     /// The durable generation is not noted in the running segment.
     NoGenerationNote,
-    /// Segments are deleted before the generation is noted.
-    DeleteBeforeNote,
 }

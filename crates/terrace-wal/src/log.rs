@@ -102,9 +102,6 @@ impl Log {
                 .collect();
             (state.current.clone(), outdated)
         };
-        if self.options.planted(Fault::DeleteBeforeNote) {
-            self.delete_segments(&outdated)?;
-        }
         if !self.options.planted(Fault::NoGenerationNote) {
             current.note(generation).map_err(|e| self.fail(e))?;
         }

@@ -5,3 +5,4 @@ mod crash;
 mod errors;
 mod harness;
 mod model;
+mod planted;

@@ -1,0 +1,184 @@
+//! Every planted mistake is caught by a run of the kind that holds without it.
+
+use terrace_sim::{Fault as DiskFault, Injection, Op, Rng, SimDisk};
+
+use super::basics::{put, recover_with, small};
+use super::crash::run_with_cuts;
+use super::errors::run_with_error;
+use super::harness::Run;
+use crate::fault::Fault;
+use crate::{Durability, Log};
+
+/// Random power cuts, as in the test that holds without a fault.
+fn cuts(fault: Fault) -> Option<String> {
+    let mut rng = Rng::new(99);
+    (1000..3000).find_map(|seed| {
+        let cuts: Vec<u64> = (0..rng.below(4)).map(|_| 1 + rng.below(120)).collect();
+        run_with_cuts(seed, fault, 1 + rng.below(200), &cuts).err()
+    })
+}
+
+/// The process dies, then the power goes.
+fn kill_then_cut(fault: Fault) -> Option<String> {
+    (0..300).find_map(|seed| {
+        let mut run = Run::new(seed, fault);
+        run.create().ok()?;
+        for _ in 0..2 {
+            run.work(15).ok()?;
+            run.kill();
+            if let Err(failure) = run.recover() {
+                return Some(failure);
+            }
+        }
+        run.work(5).ok()?;
+        run.cut_power(seed);
+        run.recover().err()
+    })
+}
+
+/// A sync fails, the database is opened again, the power goes.
+fn failed_syncs(fault: Fault) -> Option<String> {
+    (0..400).find_map(|seed| {
+        let injection = Injection::at(Op::Sync, 1 + seed % 25, DiskFault::Eio);
+        run_with_error(seed, fault, injection, true).err()
+    })
+}
+
+#[test]
+fn each_is_caught_where_the_code_as_it_is_holds() {
+    type Runs = fn(Fault) -> Option<String>;
+    let all: [(Fault, Runs, &str); 12] = [
+        (Fault::AnyLaterBlockIsDamage, cuts, "honest log is refused"),
+        (Fault::ScanFromSegmentStart, cuts, "not what was appended"),
+        (Fault::StampWritten, cuts, "honest log is refused"),
+        (Fault::NoSeal, cuts, ""),
+        (Fault::SealBeforeDelete, kill_and_reuse, ""),
+        (Fault::NoResync, kill_then_cut, ""),
+        (Fault::NoRewrite, failed_syncs, ""),
+        (Fault::AcknowledgeUnsynced, cuts, "were acknowledged"),
+        (Fault::NewestSegmentOnly, cuts, ""),
+        (Fault::NoDirectorySync, cuts, ""),
+        (Fault::RetrySync, failed_syncs, ""),
+        (Fault::MovePinnedCut, cuts, ""),
+    ];
+    for runs in [cuts, kill_then_cut, failed_syncs, kill_and_reuse] {
+        assert_eq!(runs(Fault::None), None);
+    }
+    let mut missed = Vec::new();
+    for (fault, runs, what) in all {
+        match runs(fault) {
+            Some(failure) if failure.contains(what) => {}
+            other => missed.push((fault, other)),
+        }
+    }
+    assert!(missed.is_empty(), "not caught: {missed:#?}");
+}
+
+/// Power cuts in quick succession, so that recovery goes over the same segments again and again.
+fn kill_and_reuse(fault: Fault) -> Option<String> {
+    let mut rng = Rng::new(5);
+    (0..1000).find_map(|seed| {
+        let cuts: Vec<u64> = (0..6).map(|_| 1 + rng.below(40)).collect();
+        run_with_cuts(seed, fault, 5 + rng.below(60), &cuts).err()
+    })
+}
+
+#[test]
+fn rot_below_what_was_synced_is_damage_and_its_absence_of_proof_is_planted() {
+    let found = |fault| {
+        let disk = SimDisk::new(7);
+        let mut options = small(7);
+        options.fault = fault;
+        let log = Log::create(disk.shared(), options, 0).unwrap();
+        let from = log.position();
+        for i in 0..30u8 {
+            put(&log, &[i; 100], Durability::Sync).unwrap();
+        }
+        drop(log);
+        // The first block after the header of the segment, and one in the middle.
+        [4096 + 50, 4096 + 512 * 12 + 50].map(|at| {
+            let copy = disk.crash(0);
+            let mut bytes = copy.contents("log-00000001").unwrap();
+            bytes[at] ^= 1;
+            copy.place("log-00000001", bytes);
+            let mut options = small(8);
+            options.fault = fault;
+            let error = recover_with(&copy, options, from, 0).err()?.to_string();
+            error
+                .contains(&format!("log-00000001 is damaged at byte {}", at - 50))
+                .then_some(())
+        })
+    };
+    assert_eq!(found(Fault::None), [Some(()); 2]);
+    assert_eq!(found(Fault::NoBlockProvesDamage), [None; 2]);
+}
+
+#[test]
+fn a_forgotten_generation_note_lets_an_old_superblock_in() {
+    let refused = |fault| {
+        let disk = SimDisk::new(7);
+        let with = |seed| {
+            let mut options = small(seed);
+            options.fault = fault;
+            options
+        };
+        let log = Log::create(disk.shared(), with(1), 0).unwrap();
+        let first = log.position();
+        put(&log, b"a", Durability::Sync).unwrap();
+        let second = log.position();
+        log.checkpointed(second, 1).unwrap();
+        drop(log);
+        let noted = recover_with(&disk, with(2), first, 0).is_err();
+        // The superblock of generation 2 is durable, but the crash comes before its note.
+        let copy = disk.crash(1);
+        let (log, ..) = recover_with(&copy, with(3), second, 2).unwrap();
+        drop(log);
+        let noted_at_recovery = recover_with(&copy.crash(1), with(4), second, 1).is_err();
+        [noted, noted_at_recovery]
+    };
+    assert_eq!(refused(Fault::None), [true, true]);
+    assert!(!refused(Fault::NoGenerationNote)[0]);
+    assert!(!refused(Fault::NoNoteAtRecovery)[1]);
+}
+
+#[test]
+fn blocks_of_an_earlier_life_of_the_file_do_not_come_back() {
+    // Some file systems show what lay on the device before where a new file was reserved and not
+    // written: here, the blocks of the segment that had the same number before the crash.
+    let resurrected = |fault| {
+        let with = |seed| {
+            let mut options = small(seed);
+            options.fault = fault;
+            options
+        };
+        let fill = |log: &Log, byte: u8| {
+            while log.position().segment < 3 {
+                put(log, &[byte; 100], Durability::Sync).unwrap();
+            }
+        };
+        let disk = SimDisk::new(7);
+        let log = Log::create(disk.shared(), with(1), 0).unwrap();
+        let from = log.position();
+        put(&log, b"kept", Durability::Sync).unwrap();
+        fill(&log, 1);
+        let old = disk.contents("log-00000002").unwrap();
+        // Of all that only the first record survives.
+        let first = disk.contents("log-00000001").unwrap()[..4096 + 512].to_vec();
+        drop(log);
+        let disk = SimDisk::new(8);
+        disk.place(
+            "log-00000001",
+            [first, vec![0; (16 << 10) - 4096 - 512]].concat(),
+        );
+        let (log, _, records) = recover_with(&disk, with(2), from, 0).unwrap();
+        assert_eq!(records.len(), 1);
+        put(&log, &[1; 100], Durability::Sync).unwrap();
+        drop(log);
+        let mut bytes = disk.contents("log-00000002").unwrap();
+        bytes[4096 + 512..].copy_from_slice(&old[4096 + 512..]);
+        disk.place("log-00000002", bytes);
+        recover_with(&disk, with(3), from, 0).map(|(_, _, records)| records.len())
+    };
+    assert_eq!(resurrected(Fault::None).unwrap(), 2);
+    assert!(!matches!(resurrected(Fault::NoSalt), Ok(2)));
+}
