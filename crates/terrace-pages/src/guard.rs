@@ -183,7 +183,9 @@ impl<'d> Exclusive<'d> {
         pid: PageId,
         door: &'d Door<'a>,
     ) -> Exclusive<'d> {
-        Exclusive { changed: true, ..Exclusive::held(store, frame, pid, door) }
+        let mut guard = Exclusive::held(store, frame, pid, door);
+        guard.changed = true;
+        guard
     }
 
     fn header(&self) -> &'d Frame {

@@ -6,7 +6,7 @@
 //! first, to its private copy. So a hot leaf with a thousand updates during a checkpoint costs the
 //! records that were changed, not copies of the page.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use terrace_base::PageId;
 use terrace_base::sync::Mutex;
@@ -24,7 +24,7 @@ struct Saved {
 
 /// Saved ranges of all frames.
 pub struct Undo {
-    shards: Box<[Mutex<HashMap<u32, Vec<Saved>>>]>,
+    shards: Box<[Mutex<BTreeMap<u32, Vec<Saved>>>]>,
     /// Pages that were freed after the cut, as they were at the cut.
     pages: Mutex<Vec<(PageId, Box<[u8]>)>>,
     used: AtomicU64,
@@ -36,7 +36,7 @@ impl Undo {
         Undo { shards, pages: Mutex::default(), used: AtomicU64::new(0) }
     }
 
-    fn shard(&self, frame: u32) -> &Mutex<HashMap<u32, Vec<Saved>>> {
+    fn shard(&self, frame: u32) -> &Mutex<BTreeMap<u32, Vec<Saved>>> {
         &self.shards[frame as usize % SHARDS]
     }
 
