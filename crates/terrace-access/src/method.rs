@@ -95,6 +95,15 @@ pub trait Ordered: AccessMethod {
     /// Copies the leaf at `edge` under its shared latch into `window`.
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()>;
 
+    /// Copies of the leaf at `edge` the fences, and those records whose flags `select` wants. For
+    /// migration: it needs few records of a leaf, or none but the fences.
+    fn try_window_if(
+        &self,
+        edge: Edge<'_>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+    ) -> Attempt<()>;
+
     /// Whether the leaf that `window` was copied from has still the same members (nothing inserted,
     /// erased, split or merged since; changes in place do not count).
     fn still_same(&self, window: &Window) -> bool;
@@ -114,7 +123,7 @@ pub trait Ordered: AccessMethod {
 
 /// What the background sweep of a hot tier needs; `position` names a page of records in sweep order
 /// (for a tree, a key that the leaf covers).
-pub trait Sweep: AccessMethod {
+pub trait Sweep: Ordered {
     /// Copies the page of records at `position` and returns the position of the next one, `None`
     /// after the last.
     fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>>;

@@ -83,6 +83,23 @@ impl Window {
         Ok(())
     }
 
+    /// Keeps the records with index in `start..end`.
+    pub fn cut(&mut self, start: usize, end: usize) {
+        self.entries.truncate(end);
+        self.entries.drain(..start.min(self.entries.len()));
+    }
+
+    /// Appends record `i` of another window.
+    pub fn push_from(&mut self, other: &Window, i: usize) {
+        let entry = other.entries[i];
+        let key = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(other.key(i));
+        let value = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(other.value(i));
+        let end = self.bytes.len() as u32;
+        self.entries.push(Entry { key: (key, value), value: (value, end), ..entry });
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -11,3 +11,6 @@ mod fault;
 pub mod overflow;
 
 pub use btree::BTree;
+
+#[cfg(test)]
+mod tests;

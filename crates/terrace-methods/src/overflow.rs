@@ -97,6 +97,34 @@ pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
     Ok(LargeRef { head: chain.next, len: chain.total })
 }
 
+/// As [`write`], for a caller who is inside the gate already: no cut can begin meanwhile, so no
+/// guard is needed. Waits inside for frames if it must.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_inside(store: &PageStore, door: &Door<'_>, value: &[u8]) -> Result<LargeRef> {
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(Error::ValueTooLong { len: value.len(), limit: MAX_VALUE_BYTES });
+    }
+    let mut chain = Writing { store, total: value.len() as u32, next: PageId::NONE, stamp: 0 };
+    let per_page = bytes_per_page(store.page_bytes());
+    let pieces = value.len().div_ceil(per_page).max(1);
+    for number in (0..pieces).rev() {
+        let piece = &value[number * per_page..value.len().min((number + 1) * per_page)];
+        while let Err(interrupt) = chain.write_one(door, number as u32, piece) {
+            if let Err(e) = store.settle(interrupt) {
+                if !chain.next.is_none() {
+                    let large = LargeRef { head: chain.next, len: chain.total };
+                    // The first error is the one to tell.
+                    let _ = free_inside(store, door, large);
+                }
+                return Err(e);
+            }
+        }
+    }
+    Ok(LargeRef { head: chain.next, len: chain.total })
+}
+
 /// A chain that is being written, from its end.
 struct Writing<'s> {
     store: &'s PageStore,
@@ -233,6 +261,21 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
                     break;
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// As [`free`], for a caller who has been inside the gate since before the chain was unlinked.
+///
+/// # Errors
+/// As [`free`].
+pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Result<()> {
+    let mut head = large.head;
+    while !head.is_none() {
+        match free_first(store, door, head) {
+            Ok(next) => head = next,
+            Err(interrupt) => store.settle(interrupt)?,
         }
     }
     Ok(())

@@ -1,0 +1,224 @@
+//! Windows: they tile the key space, and the membership counter tells when one is out of date.
+
+use terrace_base::Result;
+
+use super::methods::Hand;
+use super::{Check, Effort, Fixture, KeyKind, Random, Subject, ensure, settled};
+use crate::{Attempt, Edge, Flags, NoRoom, Ordered, Plan, Sweep, Value, Window};
+
+fn window<M: Ordered>(subject: &Subject<M>, edge: Edge<'_>) -> Result<Window> {
+    let mut window = Window::new();
+    settled(&subject.store, || {
+        subject.method.try_reach(edge)?;
+        subject.method.try_window(edge, &mut window)
+    })?;
+    Ok(window)
+}
+
+/// Windows upwards and downwards cover every key exactly once, and hold every record.
+///
+/// # Errors
+/// Where they do not.
+pub fn windows_tile<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) -> Check {
+    for kind in [KeyKind::Random, KeyKind::PrefixHeavy, KeyKind::Long] {
+        let subject = fixture.create(page_bytes, super::memory_pages(fixture, effort))?;
+        let hand = Hand { subject: &subject };
+        let count = if kind == KeyKind::Long { effort.records / 8 } else { effort.records };
+        let mut keys = Vec::new();
+        let empty = window(&subject, Edge::End)?;
+        ensure!(empty.is_empty() && empty.low.is_empty() && empty.high.is_none(), "{empty:?}");
+        for i in kind.order(count, &mut Random::new(effort.seed)) {
+            let key = kind.key(i, count);
+            hand.put(&key, &key, Flags::NONE.with_use_count((i % 4) as u8))?;
+            keys.push(key);
+        }
+        keys.sort();
+        keys.dedup();
+        up(&subject, &keys)?;
+        down(&subject, &keys)?;
+        inside(&subject, &keys)?;
+    }
+    Ok(())
+}
+
+fn sound(window: &Window) -> Check {
+    for i in 0..window.len() {
+        let key = window.key(i);
+        let inside = *key >= *window.low && window.high.as_ref().is_none_or(|high| key < high);
+        let rising = i == 0 || window.key(i - 1) < key;
+        ensure!(inside && rising, "record {i} of a window is out of place: {key:?}");
+        ensure!(window.value(i) == key, "record {i} of a window has another's value");
+    }
+    Ok(())
+}
+
+fn up<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
+    let mut expected = keys.iter();
+    let mut at = Vec::new();
+    loop {
+        let window = window(subject, Edge::From(&at))?;
+        ensure!(window.low == at, "the window from {at:?} begins at {:?}", window.low);
+        sound(&window)?;
+        for i in 0..window.len() {
+            let next = expected.next();
+            ensure!(next.is_some_and(|k| k == window.key(i)), "{:?} came, not {next:?}", window.key(i));
+        }
+        match window.high {
+            None => break,
+            Some(high) => {
+                ensure!(high > at, "the window from {at:?} ends at {high:?}");
+                at = high;
+            }
+        }
+    }
+    ensure!(expected.next().is_none(), "upwards records are missing at the end");
+    Ok(())
+}
+
+fn down<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
+    let mut expected = keys.iter().rev();
+    let mut below: Option<Vec<u8>> = None;
+    loop {
+        let edge = below.as_ref().map_or(Edge::End, |key| Edge::Below(key));
+        let window = window(subject, edge)?;
+        ensure!(window.high == below, "the window below {below:?} ends at {:?}", window.high);
+        sound(&window)?;
+        for i in (0..window.len()).rev() {
+            let next = expected.next();
+            ensure!(next.is_some_and(|k| k == window.key(i)), "{:?} came, not {next:?}", window.key(i));
+        }
+        if window.low.is_empty() {
+            break;
+        }
+        below = Some(window.low);
+    }
+    ensure!(expected.next().is_none(), "downwards records are missing at the end");
+    Ok(())
+}
+
+/// Windows at keys inside leaves, the held variant, and the selecting one.
+fn inside<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
+    let Subject { store, method, .. } = subject;
+    let mut held = Window::new();
+    let mut selected = Window::new();
+    for key in keys.iter().step_by(37) {
+        let from = window(subject, Edge::From(key))?;
+        let at = from.lower_bound(key);
+        ensure!(at < from.len() && from.key(at) == key, "the window from {key:?} lacks it");
+        let below = window(subject, Edge::Below(key))?;
+        let covers = below.low < *key && below.high.as_ref().is_none_or(|high| key <= high);
+        ensure!(covers || key.is_empty(), "{:?} is not just below {key:?}", below.low);
+        let mut copy = None;
+        settled(store, || {
+            method.try_window_held(Edge::From(key), &mut held, &mut |w| -> Attempt<()> {
+                copy = Some((w.len(), w.low.clone()));
+                Ok(())
+            })
+        })?;
+        ensure!(copy == Some((from.len(), from.low.clone())), "a held window differs: {copy:?}");
+        let used = |flags: Flags| flags.use_count() >= 2;
+        settled(store, || {
+            method.try_window_if(Edge::From(key), &mut |f| used(f), &mut selected)
+        })?;
+        let expected = (0..from.len()).filter(|&i| used(from.entry(i).flags)).count();
+        let right = selected.len() == expected
+            && selected.low == from.low
+            && selected.high == from.high
+            && (0..selected.len()).all(|i| used(selected.entry(i).flags));
+        ensure!(right, "a selecting window has {} records, not {expected}", selected.len());
+    }
+    Ok(())
+}
+
+/// `still_same` after changes in place; not after anything that changes who is in the leaf.
+///
+/// # Errors
+/// When it says the wrong thing.
+pub fn membership_tells<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) -> Check {
+    let subject = fixture.create(page_bytes, super::memory_pages(fixture, effort))?;
+    let Subject { store, method, .. } = &subject;
+    let hand = Hand { subject: &subject };
+    let key = |i: usize| KeyKind::Random.key(i, 0);
+    for i in 0..effort.records {
+        hand.put(&key(i), &[1; 60], Flags::NONE)?;
+    }
+    for i in 0..effort.records.min(200) {
+        let key = key(i * 7 % effort.records);
+        let same = |window: &Window, what: &str, expected: bool| -> Check {
+            let same = method.still_same(window);
+            ensure!(same == expected, "after {what} a window is {}", if same { "the same" } else { "stale" });
+            Ok(())
+        };
+        // Everything is in memory while nothing else is asked for.
+        let seen = window(&subject, Edge::From(&key))?;
+        same(&seen, "nothing", true)?;
+        hand.edit(&key, Plan::Flags(Flags::DIRTY), &mut NoRoom)?;
+        same(&seen, "setting flags", true)?;
+        hand.put(&key, &[2; 60], Flags::NONE)?;
+        same(&seen, "a change in place", true)?;
+        hand.put(&key, &[2; 50], Flags::NONE)?;
+        same(&seen, "a shrinking change", true)?;
+        hand.erase(&key)?;
+        same(&seen, "an erase", false)?;
+        let seen = window(&subject, Edge::From(&key))?;
+        hand.put(&key, &[3; 60], Flags::NONE)?;
+        same(&seen, "an insert", false)?;
+        // Until the leaf has been split: both halves.
+        let seen = window(&subject, Edge::From(&key))?;
+        let mut more = key.clone();
+        if i % 20 == 0 {
+            let mut n = 0u16;
+            while window(&subject, Edge::From(&key))?.high == seen.high
+                && window(&subject, Edge::From(&key))?.low == seen.low
+            {
+                more.truncate(key.len());
+                more.extend_from_slice(&n.to_be_bytes());
+                hand.put(&more, &[4; 90], Flags::NONE)?;
+                n += 1;
+            }
+            same(&seen, "a split", false)?;
+        }
+    }
+    packing(&subject)?;
+    let _ = store;
+    Ok(())
+}
+
+/// Packing changes both leaves.
+fn packing<M: Sweep>(subject: &Subject<M>) -> Check {
+    let Subject { store, method, .. } = subject;
+    let mut position: Vec<u8> = Vec::new();
+    let mut before: Option<Window> = None;
+    let mut packed = 0;
+    loop {
+        let now = window(subject, Edge::From(&position))?;
+        if let Some(left) = before.take() {
+            // The predecessor once more, so that both are in memory.
+            let left = window(subject, Edge::From(&left.low))?;
+            settled(store, || {
+                let door = store.enter()?;
+                method.try_pack(&door, &position, 0.95)
+            })?;
+            let after = window(subject, Edge::From(&left.low))?;
+            if after.len() != left.len() {
+                packed += 1;
+                ensure!(!method.still_same(&left), "packing left its target's window valid");
+                ensure!(!method.still_same(&now), "packing left its source's window valid");
+            }
+        }
+        before = Some(window(subject, Edge::From(&position))?);
+        match before.as_ref().and_then(|w| w.high.clone()) {
+            Some(high) => position = high,
+            None => break,
+        }
+    }
+    ensure!(packed > 0, "nothing was packed");
+    for i in 0..3 {
+        // What is there still works after all that.
+        let key = KeyKind::Random.key(i, 0);
+        let plan = Plan::Put(Value::Inline(b"x"), Flags::NONE);
+        Hand { subject }.edit(&key, plan, &mut NoRoom)?;
+    }
+    Hand { subject }.verify()?;
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! What all structures of a database share: page store, record locks, and the hand that moves over
+//! all hot tiers.
+
+use std::sync::{Arc, Weak};
+
+use terrace_access::{Attempt, Door, Window};
+use terrace_base::sync::{Condvar, Mutex};
+use terrace_base::sync::atomic::{AtomicUsize, Ordering};
+use terrace_base::{Error, PageId, Result};
+use terrace_methods::btree::BTree;
+use terrace_pages::{Class, Interrupt, PageStore};
+
+use crate::LockTable;
+
+/// Hot leaves that one call for help looks at before it tries its luck again.
+const HELP_LEAVES: usize = 4;
+
+/// See the module's text.
+pub struct TierContext {
+    /// The page store.
+    pub store: Arc<PageStore>,
+    /// The record locks.
+    pub locks: Arc<LockTable>,
+    hot_tiers: Mutex<Vec<Weak<dyn HotTier>>>,
+    turn: AtomicUsize,
+    scratch: Mutex<Vec<(Window, Window)>>,
+    pub(crate) wake: (Mutex<bool>, Condvar),
+}
+
+/// A hot tier as the common hand sees it.
+pub(crate) trait HotTier: Send + Sync {
+    /// Sweeps one leaf, letting records go. Returns false when there is no hot tier yet.
+    fn evict_step(&self) -> Result<bool>;
+    /// Does the ageing that is due. Bounded.
+    fn age(&self) -> Result<()>;
+}
+
+impl TierContext {
+    /// A context with a lock table of about `lock_bytes`.
+    pub fn new(store: Arc<PageStore>, lock_bytes: usize) -> Arc<TierContext> {
+        Arc::new(TierContext {
+            store,
+            locks: Arc::new(LockTable::new(lock_bytes)),
+            hot_tiers: Mutex::default(),
+            turn: AtomicUsize::new(0),
+            scratch: Mutex::default(),
+            wake: Default::default(),
+        })
+    }
+
+    pub(crate) fn register(&self, tier: Weak<dyn HotTier>) {
+        let mut tiers = self.hot_tiers.lock();
+        tiers.retain(|t| t.strong_count() > 0);
+        tiers.push(tier);
+    }
+
+    pub(crate) fn hot_tiers(&self) -> Vec<Arc<dyn HotTier>> {
+        self.hot_tiers.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether records that come in should displace others: a little below the cap, or every page
+    /// that the sweep frees would go to a split.
+    pub(crate) fn is_full(&self) -> bool {
+        let cap = self.store.hot_cap();
+        self.store.hot_frames() + cap / 256 + 2 >= cap
+    }
+
+    /// Whether the sweep must let records go.
+    pub(crate) fn over_cap(&self) -> bool {
+        let cap = self.store.hot_cap();
+        self.store.hot_frames() + cap / 1024 + 1 >= cap
+    }
+
+    /// Makes room in the hot class; the caller holds nothing.
+    pub(crate) fn help(&self) -> Result<()> {
+        let tiers = self.hot_tiers();
+        if tiers.is_empty() {
+            return Ok(());
+        }
+        self.wake_demoter();
+        let mut idle = 0;
+        for _ in 0..HELP_LEAVES + tiers.len() {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % tiers.len();
+            if !tiers[turn].evict_step()? {
+                idle += 1;
+            }
+            if !self.over_cap() || idle > tiers.len() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes the background demotion.
+    pub(crate) fn wake_demoter(&self) {
+        let mut wake = self.wake.0.lock();
+        if !*wake {
+            *wake = true;
+            self.wake.1.notify_one();
+        }
+    }
+
+    /// Settles an interrupt of an attempt on some structure: what the store can do, and room in the
+    /// hot class. The caller holds nothing.
+    pub(crate) fn settle(&self, interrupt: Interrupt) -> Result<()> {
+        match interrupt {
+            Interrupt::HotFull => self.help(),
+            other => self.store.settle(other),
+        }
+    }
+
+    /// Two windows to work with; their buffers are kept for the next one.
+    pub(crate) fn with_windows<T>(&self, f: impl FnOnce(&mut Window, &mut Window) -> T) -> T {
+        let (mut a, mut b) = self.scratch.lock().pop().unwrap_or_default();
+        let result = f(&mut a, &mut b);
+        let mut scratch = self.scratch.lock();
+        // More than the threads that usually scan at once are not kept.
+        if scratch.len() < 8 {
+            scratch.push((a, b));
+        }
+        result
+    }
+
+    /// Bytes used beside page store and lock table's own: the lock table and scratch windows.
+    pub fn memory_bytes(&self) -> usize {
+        let scratch = self.scratch.lock();
+        self.locks.memory_bytes()
+            + scratch.iter().map(|(a, b)| a.memory_bytes() + b.memory_bytes()).sum::<usize>()
+    }
+}
+
+/// An access method whose structure begins at a fixed root page, as the composition makes and opens
+/// it.
+pub trait Rooted: Sized {
+    /// Makes an empty structure.
+    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class) -> Attempt<Self>;
+    /// The structure with this root. Reads nothing.
+    fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self;
+    /// Its root page.
+    fn root(&self) -> PageId;
+    /// Frees the root of an empty structure that nobody uses any more.
+    fn free_root(&self, door: &Door<'_>) -> Attempt<()>;
+    /// Longest value that is stored beside its key, in pages of this size.
+    fn max_inline(page_bytes: usize) -> usize;
+}
+
+impl Rooted for BTree {
+    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class) -> Attempt<Self> {
+        BTree::create(store, door, class)
+    }
+
+    fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {
+        BTree::open(store.clone(), root, class)
+    }
+
+    fn root(&self) -> PageId {
+        BTree::root(self)
+    }
+
+    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        self.try_free_root(door)
+    }
+
+    fn max_inline(page_bytes: usize) -> usize {
+        terrace_methods::btree::max_inline(page_bytes)
+    }
+}
+
+/// Checks a key and a value against the limits.
+pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
+    use terrace_base::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+    if key.len() > MAX_KEY_BYTES {
+        return Err(Error::KeyTooLong { len: key.len(), limit: MAX_KEY_BYTES });
+    }
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(Error::ValueTooLong { len: value.len(), limit: MAX_VALUE_BYTES });
+    }
+    Ok(())
+}
+

@@ -1,0 +1,68 @@
+//! The background thread that makes room in the hot class before anybody needs it, and does the
+//! ageing. Writers only help when it cannot keep up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_base::sync::atomic::{AtomicBool, Ordering};
+use terrace_base::{Error, Result};
+
+use crate::context::TierContext;
+
+/// How often the thread looks by itself.
+const ROUND: Duration = Duration::from_millis(10);
+
+/// Stops and joins the thread when dropped.
+pub struct Demoter {
+    context: Arc<TierContext>,
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl TierContext {
+    /// Starts the background demotion over all structures of this context.
+    pub fn start_demoter(self: &Arc<Self>) -> Result<Demoter> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (context, stopped) = (self.clone(), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name("terrace-demoter".into())
+            .spawn(move || run(&context, &stopped))
+            .map_err(|e| Error::io("starting", "the demotion thread", e))?;
+        Ok(Demoter { context: self.clone(), stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Demoter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.context.wake_demoter();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been reported by the panic hook already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(context: &TierContext, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        {
+            let mut wake = context.wake.0.lock();
+            if !*wake {
+                context.wake.1.wait_for(&mut wake, ROUND);
+            }
+            *wake = false;
+        }
+        // An error has poisoned the store, or the disk is full: who needs the room meets it.
+        for tier in context.hot_tiers() {
+            if tier.age().is_err() {
+                break;
+            }
+        }
+        while context.over_cap() && !stop.load(Ordering::Acquire) {
+            if context.help().is_err() {
+                std::thread::sleep(ROUND);
+                break;
+            }
+        }
+    }
+}

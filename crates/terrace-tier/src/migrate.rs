@@ -1,0 +1,324 @@
+//! Downward migration: dirty hot records written to the cold tier, in key order, one cold leaf at a
+//! time.
+//!
+//! Rule 3. The records of a run are locked by trying, never by waiting; they are copied under their
+//! locks; the cold leaf is upserted (rule 4: never inserted, the key may be there), its latch let
+//! go of; only then is the hot record dropped or marked clean (rule 5: copy before erase). Whatever
+//! has to be read from disk is read while nothing is held.
+
+use std::ops::Range;
+
+use terrace_access::{
+    Attempt, Door, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Sweep, Value, Window,
+};
+use terrace_base::Result;
+use terrace_base::sync::yield_now;
+use terrace_pages::{Interrupt, Space};
+
+use crate::context::Rooted;
+use crate::locks::RecordLock;
+use crate::tiered::Tiered;
+use crate::value::{Guard, free_inside, free_large};
+
+/// Records that are locked at once.
+const RUN: usize = 32;
+
+/// How migration gets through the gate.
+#[derive(Clone, Copy)]
+pub(crate) enum Entry<'d> {
+    /// Waiting if need be; the caller holds nothing.
+    Wait(Space),
+    /// Only if that takes no waiting.
+    Try,
+    /// The caller is inside already (a batch; waiting inside is its documented exception).
+    Inside(&'d Door<'d>),
+}
+
+/// Large values that the cold tier gives up.
+struct Chains<'a> {
+    /// To be freed once the run has let go of everything.
+    freed: &'a mut Vec<LargeRef>,
+    /// Whether there may be any now.
+    may_unlink: &'a dyn Fn() -> bool,
+}
+
+/// What a run came to.
+struct RunDone {
+    /// Records of the run that were dealt with, skipped ones included.
+    records: usize,
+    /// What stopped it before its end.
+    interrupt: Option<Interrupt>,
+}
+
+impl<H, C> Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted + 'static,
+{
+    /// Settles an interrupt between two attempts of a migration; inside a sweep `HotFull` cannot
+    /// come up, because only the cold tier is inserted into.
+    fn pause(&self, interrupt: Interrupt) -> Result<()> {
+        self.context.store.settle(interrupt)
+    }
+
+    /// Runs `f` inside the gate; `None` when the gate could not be had without waiting.
+    pub(crate) fn inside<T>(
+        &self,
+        entry: Entry<'_>,
+        f: impl FnOnce(&Door<'_>) -> T,
+    ) -> Result<Option<T>> {
+        Ok(match entry {
+            Entry::Wait(space) => Some(f(&self.context.store.enter_for(space)?)),
+            Entry::Try => self.context.store.try_enter().map(|door| f(&door)),
+            Entry::Inside(door) => Some(f(door)),
+        })
+    }
+
+    /// The range of keys that the cold leaf of `key` covers goes into `span`.
+    pub(crate) fn cold_span(&self, key: &[u8], span: &mut Window) -> Result<()> {
+        while let Err(i) = self.cold.try_window_if(Edge::From(key), &mut |_| false, span) {
+            self.pause(i)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the dirty hot records of one cold leaf's range to it. They become clean; with
+    /// `drop_unused` those that nobody has used leave the hot tier. Returns how many were written.
+    pub(crate) fn write_back(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        drop_unused: bool,
+        entry: Entry<'_>,
+    ) -> Result<usize> {
+        let Some(hot) = self.hot() else { return Ok(0) };
+        let mut written = 0;
+        let mut cursor = low.to_vec();
+        let mut guard = Guard::new(&self.context.store);
+        self.context.with_windows(|found, copy| {
+            loop {
+                let mut dirty = |flags: Flags| flags.is_dirty();
+                if let Err(i) = hot.try_window_if(Edge::From(&cursor), &mut dirty, found) {
+                    self.pause(i)?;
+                    continue;
+                }
+                let end = high.map_or(found.len(), |high| found.lower_bound(high));
+                found.cut(found.lower_bound(&cursor), end);
+                let mut from = 0;
+                while from < found.len() {
+                    let to = (from + RUN).min(found.len());
+                    if let Err(i) = self.cold.try_reach(Edge::From(found.key(from))) {
+                        self.pause(i)?;
+                        continue;
+                    }
+                    let mut chains = Vec::new();
+                    let run = self.inside(entry, |door| {
+                        let may_unlink =
+                            || matches!(entry, Entry::Inside(_)) || guard.allows_unlinking();
+                        let mut chains = Chains { freed: &mut chains, may_unlink: &may_unlink };
+                        let run =
+                            self.run(hot, door, found, from..to, copy, &mut chains, drop_unused);
+                        let chains = chains.freed;
+                        if let Entry::Inside(door) = entry {
+                            for chain in chains.drain(..) {
+                                free_inside(&self.context.store, door, Some(chain))?;
+                            }
+                        }
+                        run
+                    })?;
+                    for chain in chains {
+                        free_large(&self.context.store, Some(chain))?;
+                    }
+                    let Some(run) = run.transpose()? else { return Ok(written) };
+                    from += run.records;
+                    written += run.records;
+                    if let Some(interrupt) = run.interrupt {
+                        self.pause(interrupt)?;
+                        guard.take_if_wanted();
+                    }
+                }
+                match &found.high {
+                    Some(next) if high.is_none_or(|high| next.as_slice() < high) => {
+                        cursor.clone_from(next);
+                    }
+                    _ => return Ok(written),
+                }
+            }
+        })
+    }
+
+    /// One run of records, all of one hot leaf and one cold leaf.
+    #[allow(clippy::too_many_arguments)]
+    fn run(
+        &self,
+        hot: &H,
+        door: &Door<'_>,
+        found: &Window,
+        range: Range<usize>,
+        copy: &mut Window,
+        chains: &mut Chains<'_>,
+        drop_unused: bool,
+    ) -> Result<RunDone> {
+        let (from, to) = (range.start, range.end);
+        let locks: Vec<Option<RecordLock<'_>>> = (from..to)
+            .map(|i| {
+                let slot = self.context.locks.slot(self.id, found.key(i));
+                self.context.locks.try_lock(slot)
+            })
+            .collect();
+        // Under the locks the copy is what it will stay.
+        let first = found.key(from);
+        let mut dirty = |flags: Flags| flags.is_dirty();
+        if let Err(interrupt) = hot.try_window_if(Edge::From(first), &mut dirty, copy) {
+            release(locks, |_| false);
+            return Ok(RunDone { records: 0, interrupt: Some(interrupt) });
+        }
+        // Index in `copy` of each record of the run that was written.
+        let mut done: Vec<Option<usize>> = vec![None; to - from];
+        let mut records = to - from;
+        let mut interrupt = None;
+        for i in from..to {
+            if locks[i - from].is_none() {
+                continue;
+            }
+            let key = found.key(i);
+            let at = copy.lower_bound(key);
+            if at == copy.len() || copy.key(at) != key {
+                // It was written or moved before the lock was had; the next sweep finds it.
+                continue;
+            }
+            match self.write_cold(door, copy, at, chains) {
+                Ok(()) => done[i - from] = Some(at),
+                Err(e) => {
+                    records = i - from;
+                    interrupt = Some(e);
+                    break;
+                }
+            }
+        }
+        let dropped = self.settle_hot(hot, door, copy, done.iter().flatten().copied(), drop_unused)?;
+        self.events.demotions.add(dropped);
+        self.events.cleaned.add(done.iter().flatten().count() as u64);
+        release(locks, |i| done[i].is_some());
+        Ok(RunDone { records, interrupt })
+    }
+
+    /// Makes the cold tier say what the hot record says.
+    fn write_cold(
+        &self,
+        door: &Door<'_>,
+        copy: &Window,
+        at: usize,
+        chains: &mut Chains<'_>,
+    ) -> Attempt<()> {
+        let entry = copy.entry(at);
+        let value = match entry.large {
+            Some(large) => Value::Large(large),
+            None => Value::Inline(copy.value(at)),
+        };
+        let mut plan = |before: Option<(Flags, Value<'_>)>| {
+            if let Some((_, Value::Large(old))) = before
+                && Some(old) != entry.large
+                && !(chains.may_unlink)()
+            {
+                return Err(Interrupt::Conflict);
+            }
+            Ok(if entry.flags.is_deleted() { Plan::Erase } else { Plan::Put(value, Flags::NONE) })
+        };
+        let done =
+            self.cold.try_edit(door, copy.key(at), &mut plan, &mut NoRoom, &mut || Ok(()))?;
+        if let Some((_, Some(old))) = done.before
+            && Some(old) != entry.large
+        {
+            chains.freed.push(old);
+        }
+        Ok(())
+    }
+
+    /// The cold tier has these records now: drops them from the hot tier, or marks them clean.
+    /// Returns how many were dropped. They are locked, so they are there, in whatever leaf.
+    fn settle_hot(
+        &self,
+        hot: &H,
+        door: &Door<'_>,
+        copy: &Window,
+        done: impl Iterator<Item = usize>,
+        drop_unused: bool,
+    ) -> Result<u64> {
+        let mut left: Vec<usize> = done.collect();
+        let mut dropped = 0;
+        while let Some(&first) = left.first() {
+            let visited = hot.try_visit(door, copy.key(first), &mut |page| {
+                let mut elsewhere = Vec::new();
+                for &at in &left {
+                    let Some(i) = page.find(copy.key(at))? else {
+                        elsewhere.push(at);
+                        continue;
+                    };
+                    let flags = page.flags(i)?;
+                    if flags.is_deleted() || (drop_unused && flags.use_count() == 0) {
+                        page.erase(i)?;
+                        dropped += 1;
+                    } else {
+                        page.set_flags(i, flags.without(Flags::DIRTY))?;
+                    }
+                }
+                // The first one is in this leaf if it is anywhere.
+                elsewhere.retain(|&at| at != first);
+                left = elsewhere;
+                Ok(())
+            });
+            match visited {
+                Ok(()) => {}
+                // Latches are held for short, by nobody who waits for these locks.
+                Err(Interrupt::Conflict) => yield_now(),
+                Err(Interrupt::Fail(e)) => return Err(e),
+                // Hot pages do not leave memory, and nothing is allocated here.
+                Err(other) => self.pause(other)?,
+            }
+        }
+        Ok(dropped)
+    }
+
+    /// A miss has just read the cold page of `key`. If enough unused dirty hot records belong to it,
+    /// all its dirty ones are written now: a write without a read. Never waits for the gate.
+    pub(crate) fn write_along(&self, key: &[u8], least: usize) -> Result<()> {
+        let Some(hot) = self.hot() else { return Ok(()) };
+        let mut span = Window::new();
+        let looked = self.cold.try_window_if(Edge::From(key), &mut |_| false, &mut span);
+        if looked.is_err() {
+            return Ok(());
+        }
+        let mut unused = 0;
+        let counted = self.context.with_windows(|found, _| {
+            let mut dirty = |flags: Flags| flags.is_dirty() && flags.use_count() == 0;
+            let mut cursor = span.low.clone();
+            loop {
+                hot.try_window_if(Edge::From(&cursor), &mut dirty, found)?;
+                let end = span.high.as_ref().map_or(found.len(), |high| found.lower_bound(high));
+                unused += end.saturating_sub(found.lower_bound(&cursor));
+                match &found.high {
+                    Some(next) if span.high.as_ref().is_none_or(|high| next < high) => {
+                        cursor.clone_from(next);
+                    }
+                    _ => return Attempt::Ok(()),
+                }
+            }
+        });
+        if counted.is_err() || unused < least {
+            return Ok(());
+        }
+        self.write_back(&span.low, span.high.as_deref(), false, Entry::Try).map(|_| ())
+    }
+}
+
+/// Lets go of the locks; `changed` tells by index in the run whose records moved.
+fn release(locks: Vec<Option<RecordLock<'_>>>, changed: impl Fn(usize) -> bool) {
+    for (i, lock) in locks.into_iter().enumerate() {
+        if let Some(lock) = lock
+            && !changed(i)
+        {
+            lock.release_unchanged();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Ranges over two tiers (rule 7).
+//!
+//! A window is the intersection of the fences of one hot and one cold leaf. The cold leaf is made
+//! resident first; then the hot leaf is read, then the cold one, then it is checked that the hot
+//! leaf still has the same members. Whatever moved between the tiers meanwhile changed the hot
+//! leaf's membership. After three failures the hot leaf's latch is kept while the cold one is read.
+//! Each key comes out once; the cursor is a key.
+
+use terrace_access::{Attempt, Edge, Ordered, Sweep, Window};
+use terrace_base::Result;
+use terrace_pages::Interrupt;
+
+use crate::context::Rooted;
+use crate::tiered::Tiered;
+
+/// Failed validations before the hot latch is kept.
+const PATIENCE: u32 = 3;
+
+impl<H, C> Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted + 'static,
+{
+    /// Fills `window` with the live records next to `edge`.
+    pub(crate) fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
+        self.context.with_windows(|hot, cold| {
+            let mut failed = 0;
+            loop {
+                match self.windows(edge, hot, cold, failed >= PATIENCE) {
+                    Ok(()) => break,
+                    Err(Interrupt::Conflict) => {
+                        failed += 1;
+                        terrace_base::sync::yield_now();
+                    }
+                    Err(interrupt) => self.context.store.settle(interrupt)?,
+                }
+            }
+            merge(edge, hot, cold, window);
+            Ok(())
+        })
+    }
+
+    fn windows(
+        &self,
+        edge: Edge<'_>,
+        hot: &mut Window,
+        cold: &mut Window,
+        keep_latch: bool,
+    ) -> Attempt<()> {
+        self.cold.try_reach(edge)?;
+        let Some(tree) = self.hot() else {
+            hot.clear();
+            self.cold.try_window(edge, cold)?;
+            // A hot tier that was made meanwhile may have taken records that were not seen.
+            return if self.hot().is_none() { Ok(()) } else { Err(Interrupt::Conflict) };
+        };
+        if keep_latch {
+            return tree.try_window_held(edge, hot, &mut |_| self.cold.try_window(edge, cold));
+        }
+        tree.try_window(edge, hot)?;
+        self.cold.try_window(edge, cold)?;
+        if tree.still_same(hot) { Ok(()) } else { Err(Interrupt::Conflict) }
+    }
+}
+
+/// The live records of both windows in the range that both cover, the hot ones hiding cold ones.
+fn merge(edge: Edge<'_>, hot: &Window, cold: &Window, out: &mut Window) {
+    out.clear();
+    let low = hot.low.as_slice().max(&cold.low);
+    let high = match (&hot.high, &cold.high) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.as_ref().or(b.as_ref()),
+    };
+    let low = match edge {
+        Edge::From(from) => from.max(low),
+        _ => low,
+    };
+    let below = match edge {
+        Edge::Below(below) => Some(below),
+        _ => high.map(Vec::as_slice),
+    };
+    out.low.extend_from_slice(low);
+    out.high = high.cloned();
+    let range = |w: &Window| {
+        let end = below.map_or(w.len(), |below| w.lower_bound(below));
+        (w.lower_bound(low).min(end), end)
+    };
+    let ((mut h, h_end), (mut c, c_end)) = (range(hot), range(cold));
+    while h < h_end || c < c_end {
+        if h < h_end && (c == c_end || hot.key(h) <= cold.key(c)) {
+            if c < c_end && hot.key(h) == cold.key(c) {
+                c += 1;
+            }
+            if !hot.entry(h).flags.is_deleted() {
+                out.push_from(hot, h);
+            }
+            h += 1;
+        } else {
+            out.push_from(cold, c);
+            c += 1;
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A structure with one tier: the plain access method under record locks.
+//!
+//! For comparison, for data without skew, and for the catalog.
+
+use std::sync::Arc;
+
+use terrace_access::{
+    Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Window,
+};
+use terrace_base::{PageId, Result, StructureId};
+use terrace_pages::{Class, Interrupt};
+
+use crate::context::{Rooted, TierContext, check_limits};
+use crate::counter::Counter;
+use crate::structure::{Change, Roots, Structure, TierStats};
+use crate::value::{Prepared, free_inside, free_large, prepare_inside, read_large};
+use crate::Version;
+
+/// See the module's text.
+pub struct Single<M> {
+    context: Arc<TierContext>,
+    id: StructureId,
+    method: M,
+    hits: Counter,
+    misses: Counter,
+}
+
+impl<M: Ordered + Rooted> Single<M> {
+    /// Makes an empty structure.
+    pub fn create(context: &Arc<TierContext>, id: StructureId, door: &Door<'_>) -> Attempt<Self> {
+        let method = M::create(&context.store, door, Class::Cold)?;
+        Ok(Single::with(context, id, method))
+    }
+
+    /// The structure with these roots. Reads nothing.
+    pub fn open(context: &Arc<TierContext>, id: StructureId, roots: Roots) -> Self {
+        Single::with(context, id, M::open(&context.store, roots.cold, Class::Cold))
+    }
+
+    fn with(context: &Arc<TierContext>, id: StructureId, method: M) -> Self {
+        let context = context.clone();
+        Single { context, id, method, hits: Counter::default(), misses: Counter::default() }
+    }
+
+    /// The access method.
+    pub fn method(&self) -> &M {
+        &self.method
+    }
+
+    fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Found>> {
+        loop {
+            match self.method.try_get(key, Touch::No, value) {
+                Ok(found) => return Ok(found),
+                Err(i) => self.context.settle(i)?,
+            }
+        }
+    }
+
+    fn counted(&self, found: bool) -> bool {
+        if found { self.hits.add(1) } else { self.misses.add(1) }
+        found
+    }
+
+    fn apply(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        value: Option<Value<'_>>,
+        may_unlink: &dyn Fn() -> bool,
+        log: &mut dyn FnMut(),
+    ) -> Attempt<(bool, Option<LargeRef>)> {
+        let mut plan = |before: Option<(Flags, Value<'_>)>| {
+            if matches!(before, Some((_, Value::Large(_)))) && !may_unlink() {
+                return Err(Interrupt::Conflict);
+            }
+            Ok(value.map_or(Plan::Erase, |value| Plan::Put(value, Flags::NONE)))
+        };
+        let mut commit = || {
+            log();
+            Ok(())
+        };
+        let done = self.method.try_edit(door, key, &mut plan, &mut NoRoom, &mut commit)?;
+        Ok((done.changed, done.before.and_then(|(_, large)| large)))
+    }
+}
+
+impl<M: Ordered + Rooted> Structure for Single<M> {
+    fn id(&self) -> StructureId {
+        self.id
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        match self.look(key, value)? {
+            // Only a large value needs the lock's version: its chain could be freed meanwhile.
+            Some(Found { large: Some(_), .. }) => {
+                self.get_versioned(key, value).map(|(found, _)| found)
+            }
+            found => Ok(self.counted(found.is_some())),
+        }
+    }
+
+    fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)> {
+        let slot = self.context.locks.slot(self.id, key);
+        loop {
+            let version = self.context.locks.read_waiting(slot);
+            let found = self.look(key, value)?;
+            if let Some(Found { large: Some(large), .. }) = found
+                && !read_large(&self.context.store, large, value, || {
+                    self.context.locks.validate(slot, version)
+                })?
+            {
+                continue;
+            }
+            if self.context.locks.validate(slot, version) {
+                return Ok((self.counted(found.is_some()), version));
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        key: &[u8],
+        change: Change<'_>,
+        expect: Option<Version>,
+        log: &mut dyn FnMut(),
+    ) -> Result<bool> {
+        let store = &self.context.store;
+        if let Change::Put(value) = change {
+            check_limits(key, value)?;
+        }
+        let mut prepared = Prepared::new(store, change, M::max_inline(store.page_bytes()))?;
+        let slot = self.context.locks.slot(self.id, key);
+        loop {
+            let door = store.enter_for(change.space())?;
+            let lock = match expect {
+                None => self.context.locks.lock(slot),
+                Some(version) => match self.context.locks.upgrade(slot, version) {
+                    Some(lock) => lock,
+                    None => {
+                        drop(door);
+                        prepared.discard(store)?;
+                        return Ok(false);
+                    }
+                },
+            };
+            let may_unlink = || prepared.guard.allows_unlinking();
+            match self.apply(&door, key, prepared.value, &may_unlink, log) {
+                Ok((changed, old)) => {
+                    if changed { drop(lock) } else { lock.release_unchanged() }
+                    drop(door);
+                    free_large(store, old)?;
+                    return Ok(true);
+                }
+                Err(interrupt) => {
+                    lock.release_unchanged();
+                    drop(door);
+                    if let Err(e) = self.context.settle(interrupt) {
+                        prepared.discard(store)?;
+                        return Err(e);
+                    }
+                    prepared.guard.take_if_wanted();
+                }
+            }
+        }
+    }
+
+    fn prefault(&self, key: &[u8]) -> Result<()> {
+        while let Err(i) = self.method.try_reach(Edge::From(key)) {
+            self.context.settle(i)?;
+        }
+        Ok(())
+    }
+
+    fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
+        let store = &self.context.store;
+        let value = prepare_inside(store, door, change, M::max_inline(store.page_bytes()))?;
+        loop {
+            match self.apply(door, key, value, &|| true, &mut || ()) {
+                Ok((_, old)) => return free_inside(store, door, old),
+                Err(interrupt) => self.context.settle(interrupt)?,
+            }
+        }
+    }
+
+    fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()> {
+        while let Err(i) = self.method.try_window(Edge::From(from), window) {
+            self.context.settle(i)?;
+        }
+        let start = window.lower_bound(from);
+        window.cut(start, window.len());
+        Ok(())
+    }
+
+    fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()> {
+        let edge = below.map_or(Edge::End, Edge::Below);
+        while let Err(i) = self.method.try_window(edge, window) {
+            self.context.settle(i)?;
+        }
+        let end = below.map_or(window.len(), |below| window.lower_bound(below));
+        window.cut(0, end);
+        Ok(())
+    }
+
+    fn roots(&self) -> Roots {
+        Roots { hot: None, cold: self.method.root() }
+    }
+
+    fn stats(&self) -> TierStats {
+        TierStats { cold_hits: self.hits.get(), misses: self.misses.get(), ..TierStats::default() }
+    }
+
+    fn verify(
+        &self,
+        each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
+        page: &mut dyn FnMut(PageId) -> Result<()>,
+    ) -> Result<()> {
+        self.method.verify(each, page)
+    }
+
+    fn clear_step(&self) -> Result<bool> {
+        clear_step(&self.context, &self.method)
+    }
+}
+
+/// One bounded step of emptying a structure; its root goes last. Returns whether more is left.
+pub(crate) fn clear_step<M: Ordered + Rooted>(
+    context: &TierContext,
+    method: &M,
+) -> Result<bool> {
+    loop {
+        let door = context.store.enter_for(terrace_pages::Space::Reserve)?;
+        let step = match method.try_clear_step(&door) {
+            Ok(true) => return Ok(true),
+            Ok(false) => method.free_root(&door).map(|()| false),
+            Err(interrupt) => Err(interrupt),
+        };
+        drop(door);
+        match step {
+            Ok(more) => return Ok(more),
+            // The root is gone: an earlier step, or one before a crash, has freed it.
+            Err(Interrupt::Conflict) if !context.store.exists(method.root()) => return Ok(false),
+            Err(interrupt) => context.settle(interrupt)?,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the database sees of a structure, whether it has one tier or two.
+
+use terrace_access::{Door, Flags, Value, Window};
+use terrace_base::{PageId, Result, StructureId};
+use terrace_pages::Space;
+
+use crate::Version;
+
+/// One write, as an effect: no checks are left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// Store this value, whether the key was there or not.
+    Put(&'a [u8]),
+    /// Remove the key, whether it was there or not.
+    Delete,
+}
+
+impl Change<'_> {
+    /// Deletes may use the reserve of space: they are the way out of a full disk.
+    pub fn space(&self) -> Space {
+        match self {
+            Change::Put(_) => Space::Ordinary,
+            Change::Delete => Space::Reserve,
+        }
+    }
+}
+
+/// The pages at which a structure's tiers begin; kept in the catalog. They do not move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// Root of the hot tier, once there is one.
+    pub hot: Option<PageId>,
+    /// Root of the only tier, or of the cold one.
+    pub cold: PageId,
+}
+
+/// Figures of one structure since it was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TierStats {
+    /// Reads answered by the hot tier (tombstones included).
+    pub hot_hits: u64,
+    /// Reads answered by the cold (or only) tier.
+    pub cold_hits: u64,
+    /// Reads that found nothing.
+    pub misses: u64,
+    /// Records copied to the hot tier after a read.
+    pub promotions: u64,
+    /// Records dropped from the hot tier by sweep and demotion.
+    pub demotions: u64,
+    /// Records dropped from a full hot leaf to make room in it.
+    pub replacements: u64,
+    /// Dirty records written to the cold tier.
+    pub cleaned: u64,
+    /// Hot leaves that the sweep has looked at.
+    pub swept_leaves: u64,
+    /// Hot leaves freed by packing.
+    pub packed_leaves: u64,
+    /// Sum of the fills of the swept leaves, in thousandths.
+    pub swept_fill_thousandths: u64,
+}
+
+/// A named structure of records, durable through the log that the database keeps.
+///
+/// Everything here blocks, and must be called while holding nothing unless said otherwise.
+pub trait Structure: Send + Sync {
+    /// Its number.
+    fn id(&self) -> StructureId;
+
+    /// Looks `key` up; `value` is replaced by its value. Linearizable.
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.get_versioned(key, value).map(|(found, _)| found)
+    }
+
+    /// [`Structure::get`], and the version of the record's lock that the answer belongs to: a
+    /// [`Structure::write`] that expects it succeeds only if nothing has changed since.
+    fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)>;
+
+    /// Makes one change. `log` is called once, under the record's lock, when the change can no
+    /// longer fail and before anybody can see it; it must not wait. With `expect`, returns `false`
+    /// and does nothing when the record's lock has moved since that version.
+    fn write(
+        &self,
+        key: &[u8],
+        change: Change<'_>,
+        expect: Option<Version>,
+        log: &mut dyn FnMut(),
+    ) -> Result<bool>;
+
+    /// Brings into memory what a change of `key` will need; for batches, before their door.
+    fn prefault(&self, key: &[u8]) -> Result<()>;
+
+    /// Makes one change of a batch. The caller is inside the gate with `door`, holds the lock of
+    /// the record, and has logged the batch. Waits inside if it must (a documented exception).
+    fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()>;
+
+    /// Fills `window` with the live records from `from` on: those with `from <= key <
+    /// window.high`, where `window.high` is `None` at the end. May be empty although more follow.
+    /// Entries with a large value carry the reference; read them with [`Structure::get`].
+    fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()>;
+
+    /// Fills `window` with the live records just below `below` (`None`: below the end): those with
+    /// `window.low <= key < below`, in ascending order. Done when `window.low` is empty.
+    fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()>;
+
+    /// Where its tiers begin; the database stores it in the catalog.
+    fn roots(&self) -> Roots;
+
+    /// Figures since opening.
+    fn stats(&self) -> TierStats;
+
+    /// Walks both tiers and checks every invariant, calling `page` for every page that belongs to
+    /// the structure and `each` for every live record. Nobody may write meanwhile.
+    fn verify(
+        &self,
+        each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
+        page: &mut dyn FnMut(PageId) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Removes records and pages in a bounded step; returns whether more is left. For drops.
+    fn clear_step(&self) -> Result<bool>;
+}

@@ -1,0 +1,161 @@
+//! The sweep over a hot tier: a hand that moves in key order, counts uses down, lets unused records
+//! go when room is needed, and packs the leaves behind it.
+//!
+//! In key order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
+//! is one leaf; no operation waits for a whole sweep.
+
+use terrace_access::{Door, Edge, Flags, Ordered, Sweep};
+use terrace_base::Result;
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
+use terrace_pages::{Interrupt, Space};
+
+use crate::context::Rooted;
+use crate::migrate::Entry;
+use crate::tiered::Tiered;
+
+/// Leaves that one call of the ageing looks at, at most: a millisecond or so.
+const AGE_LEAVES: u64 = 256;
+/// Fill of cold leaves that is assumed when the number of records is estimated.
+const COLD_FILL: f64 = 0.75;
+
+/// Where the sweep of a hot tier stands. A hint: lost at a crash without harm.
+#[derive(Default)]
+pub(crate) struct Hand {
+    position: Vec<u8>,
+    /// Reads up to which ageing has been done.
+    aged_reads: AtomicU64,
+    /// Records per hot leaf, averaged over the leaves looked at.
+    records: f64,
+}
+
+impl<H, C> Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted + 'static,
+{
+    /// Sweeps the leaf at the hand, letting unused records go. Returns false when there is no hot
+    /// tier. Blocking; the caller holds nothing.
+    pub(crate) fn sweep_step(&self, space: Space) -> Result<bool> {
+        self.sweep_leaf(Entry::Wait(space), true)
+    }
+
+    /// The same for a batch that found the tier full while it was inside the gate.
+    pub(crate) fn evict_inside(&self, door: &Door<'_>) -> Result<()> {
+        self.sweep_leaf(Entry::Inside(door), true).map(|_| ())
+    }
+
+    /// Ageing that has become due by the reads since the last call, without letting records go.
+    pub(crate) fn age_due(&self) -> Result<()> {
+        let per_record = self.options.policy.ageing_reads_per_record();
+        if self.hot().is_none() || !self.context.is_full() || per_record.is_infinite() {
+            return Ok(());
+        }
+        let store = &self.context.store;
+        let e = &self.events;
+        let reads = e.hot_hits.get() + e.cold_hits.get() + e.misses.get() + e.writes.get();
+        let hot_leaves = store.hot_frames().max(1) as f64;
+        let cold_leaves = store.live_pages().saturating_sub(store.hot_frames()).max(1) as f64;
+        let due = {
+            let hand = self.hand.lock();
+            let per_leaf = if hand.records > 0.0 { hand.records } else { 64.0 };
+            let records = cold_leaves * per_leaf * COLD_FILL;
+            let interval = (per_record * records / hot_leaves).max(1.0);
+            let since = reads.saturating_sub(hand.aged_reads.load(Ordering::Relaxed));
+            let due = (since as f64 / interval) as u64;
+            // What is not done now is not made up for later: ageing late is ageing little.
+            let done = if due > AGE_LEAVES { since } else { (due as f64 * interval) as u64 };
+            hand.aged_reads.fetch_add(done, Ordering::Relaxed);
+            due.min(AGE_LEAVES)
+        };
+        for _ in 0..due {
+            self.sweep_leaf(Entry::Try, false)?;
+        }
+        Ok(())
+    }
+
+    fn sweep_leaf(&self, entry: Entry<'_>, evict: bool) -> Result<bool> {
+        let Some(hot) = self.hot() else { return Ok(false) };
+        let locks = &self.context.locks;
+        let policy = &self.options.policy;
+        self.context.with_windows(|unused, span| {
+            // The leaf is this call's alone: the hand moves on at once.
+            let position = loop {
+                let mut hand = self.hand.lock();
+                let mut select = |flags: Flags| flags.is_dirty() && flags.use_count() == 0;
+                let at = hand.position.clone();
+                match hot.try_window_if(Edge::From(&at), &mut select, unused) {
+                    Ok(()) => {
+                        hand.position.clear();
+                        hand.position.extend(unused.high.as_deref().unwrap_or_default());
+                        break at;
+                    }
+                    Err(interrupt) => {
+                        drop(hand);
+                        self.context.store.settle(interrupt)?;
+                    }
+                }
+            };
+            let mut key = Vec::new();
+            let (mut dropped, mut records, mut fill) = (0, 0, 0.0);
+            let visited = self.inside(entry, |door| {
+                hot.try_visit(door, &position, &mut |page| {
+                    fill = page.fill();
+                    records = page.count();
+                    let mut i = 0;
+                    while i < page.count() {
+                        let flags = page.flags(i)?;
+                        if flags.use_count() > 0 {
+                            page.set_flags(i, flags.with_use_count(flags.use_count() - 1))?;
+                        } else if evict && !flags.is_dirty() {
+                            page.key(i, &mut key)?;
+                            // The cold tier has it; under its lock it can just go.
+                            if let Some(_lock) = locks.try_lock(locks.slot(self.id, &key)) {
+                                page.erase(i)?;
+                                dropped += 1;
+                                continue;
+                            }
+                        }
+                        i += 1;
+                    }
+                    Ok(())
+                })
+            })?;
+            match visited {
+                Some(Ok(())) => {}
+                Some(Err(Interrupt::Fail(e))) => return Err(e),
+                // Somebody is working on the leaf, or the gate is closed: the next round finds it.
+                Some(Err(_)) | None => return Ok(true),
+            }
+            self.events.demotions.add(dropped);
+            self.events.swept.add(1);
+            self.events.fill.add((fill * 1000.0) as u64);
+            {
+                let mut hand = self.hand.lock();
+                hand.records = if hand.records > 0.0 {
+                    hand.records * 0.95 + records as f64 * 0.05
+                } else {
+                    records as f64
+                };
+            }
+            if evict {
+                let mut next = 0;
+                while next < unused.len() {
+                    self.cold_span(unused.key(next), span)?;
+                    self.write_back(&span.low, span.high.as_deref(), true, entry)?;
+                    next = match &span.high {
+                        Some(high) => unused.lower_bound(high).max(next + 1),
+                        None => unused.len(),
+                    };
+                }
+            }
+            if policy.pack_fill() > 0.0 {
+                let packed = self
+                    .inside(entry, |door| hot.try_pack(door, &position, policy.pack_fill()))?;
+                if let Some(Ok(true)) = packed {
+                    self.events.packed.add(1);
+                }
+            }
+            Ok(true)
+        })
+    }
+}

@@ -1,0 +1,501 @@
+//! A structure with two tiers: reads, writes, promotion.
+//!
+//! Rule 1: every live key is in at least one tier at every instant, and where it is in both, the hot
+//! one (a tombstone too) is right. Rule 2: only the holder of a record's lock changes or moves it.
+//! Rule 10: a blind put touches no cold page.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use terrace_access::{
+    Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, Sweep, Touch, Value,
+    Window,
+};
+use terrace_base::sync::Mutex;
+use terrace_base::{PageId, Result, StructureId};
+use terrace_pages::{Class, Interrupt, Space};
+
+use crate::Version;
+use crate::context::{HotTier, Rooted, TierContext, check_limits};
+use crate::counter::Counter;
+use crate::policy::{Admission, Policy};
+use crate::room::LeafRoom;
+use crate::structure::{Change, Roots, Structure, TierStats};
+use crate::value::{Prepared, free_inside, free_large, prepare_inside, read_large};
+
+/// Failed validations after which a reader takes the record's lock.
+const PATIENCE: u32 = 3;
+
+/// Tells the database, inside the gate, that the hot tier has been made, so that the catalog says
+/// so in the same cut.
+pub type OnHotRoot = Arc<dyn Fn(&Door<'_>, Roots) -> Attempt<()> + Send + Sync>;
+
+/// How a two-tier structure is to work.
+#[derive(Clone)]
+pub struct TierOptions {
+    /// Which records come and go.
+    pub policy: Arc<dyn Policy>,
+    /// Whether a promoted record stays in the cold tier as well. Exclusive tiers hold a little more,
+    /// and write every promoted record back.
+    pub inclusive: bool,
+    /// See [`OnHotRoot`].
+    pub on_hot_root: OnHotRoot,
+}
+
+impl Default for TierOptions {
+    fn default() -> Self {
+        TierOptions {
+            policy: Arc::new(crate::policy::LeafLocal),
+            inclusive: true,
+            on_hot_root: Arc::new(|_, _| Ok(())),
+        }
+    }
+}
+
+/// Events since the structure was opened.
+#[derive(Default)]
+pub(crate) struct Events {
+    pub hot_hits: Counter,
+    pub cold_hits: Counter,
+    pub misses: Counter,
+    pub promotions: Counter,
+    pub demotions: Counter,
+    pub replacements: Counter,
+    pub cleaned: Counter,
+    pub swept: Counter,
+    pub packed: Counter,
+    pub fill: Counter,
+    pub writes: Counter,
+}
+
+/// See the module's text. `H` is the access method of the hot tier, `C` that of the cold one.
+pub struct Tiered<H, C> {
+    pub(crate) context: Arc<TierContext>,
+    pub(crate) id: StructureId,
+    pub(crate) cold: C,
+    hot: OnceLock<H>,
+    making: Mutex<()>,
+    pub(crate) options: TierOptions,
+    pub(crate) events: Events,
+    pub(crate) hand: Mutex<crate::sweep::Hand>,
+}
+
+impl<H, C> Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted + 'static,
+{
+    /// Makes an empty structure. Its hot tier comes with the first put.
+    pub fn create(
+        context: &Arc<TierContext>,
+        id: StructureId,
+        door: &Door<'_>,
+        options: TierOptions,
+    ) -> Attempt<Arc<Self>> {
+        let cold = C::create(&context.store, door, Class::Cold)?;
+        Ok(Tiered::with(context, id, OnceLock::new(), cold, options))
+    }
+
+    /// The structure with these roots. Reads nothing.
+    pub fn open(
+        context: &Arc<TierContext>,
+        id: StructureId,
+        roots: Roots,
+        options: TierOptions,
+    ) -> Arc<Self> {
+        let hot = OnceLock::new();
+        if let Some(root) = roots.hot {
+            let _ = hot.set(H::open(&context.store, root, Class::Hot));
+        }
+        let cold = C::open(&context.store, roots.cold, Class::Cold);
+        Tiered::with(context, id, hot, cold, options)
+    }
+
+    fn with(
+        context: &Arc<TierContext>,
+        id: StructureId,
+        hot: OnceLock<H>,
+        cold: C,
+        options: TierOptions,
+    ) -> Arc<Self> {
+        let tiered = Arc::new(Tiered {
+            context: context.clone(),
+            id,
+            cold,
+            hot,
+            making: Mutex::new(()),
+            options,
+            events: Events::default(),
+            hand: Mutex::default(),
+        });
+        let weak: Weak<Self> = Arc::downgrade(&tiered);
+        context.register(weak as Weak<dyn HotTier>);
+        tiered
+    }
+
+    /// The hot tier, if there is one yet.
+    pub fn hot(&self) -> Option<&H> {
+        self.hot.get()
+    }
+
+    /// The cold tier.
+    pub fn cold(&self) -> &C {
+        &self.cold
+    }
+
+    /// The hot tier, made now if need be.
+    fn hot_or_made(&self, door: &Door<'_>) -> Attempt<&H> {
+        if let Some(hot) = self.hot.get() {
+            return Ok(hot);
+        }
+        let _making = self.making.lock();
+        if let Some(hot) = self.hot.get() {
+            return Ok(hot);
+        }
+        let hot = H::create(&self.context.store, door, Class::Hot)?;
+        let roots = Roots { hot: Some(hot.root()), cold: self.cold.root() };
+        if let Err(interrupt) = (self.options.on_hot_root)(door, roots) {
+            hot.free_root(door)?;
+            return Err(interrupt);
+        }
+        Ok(self.hot.get_or_init(|| hot))
+    }
+
+    // ---------------------------------------------------------------- reading
+
+    /// One look into both tiers; hot first.
+    fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Attempt<Option<(Found, bool)>> {
+        if let Some(hot) = self.hot.get()
+            && let Some(found) = hot.try_get(key, Touch::Raise, value)?
+        {
+            return Ok(Some((found, true)));
+        }
+        Ok(self.cold.try_get(key, Touch::Raise, value)?.map(|found| (found, false)))
+    }
+
+    /// The record as of `version` of its lock; `missed` tells whether a page had to be read.
+    fn read(
+        &self,
+        slot: usize,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<(Option<(Found, bool)>, Version, bool)> {
+        let locks = &self.context.locks;
+        let (mut failed, mut missed) = (0, false);
+        loop {
+            let lock = (failed >= PATIENCE).then(|| locks.lock(slot));
+            let version = match &lock {
+                Some(lock) => lock.version_after_unchanged(),
+                None => locks.read_waiting(slot),
+            };
+            let looked = self.look(key, value);
+            let held = lock.is_some();
+            if let Some(lock) = lock {
+                lock.release_unchanged();
+            }
+            match looked {
+                Ok(Some((Found { large: Some(large), flags }, is_hot))) if !flags.is_deleted() => {
+                    // The chain is read without any lock, so what counts is the validation after.
+                    let still = || locks.validate(slot, version);
+                    if read_large(&self.context.store, large, value, still)? && still() {
+                        let found = Found { large: Some(large), flags };
+                        return Ok((Some((found, is_hot)), version, missed));
+                    }
+                    failed += 1;
+                }
+                Ok(found) if held || locks.validate(slot, version) => {
+                    return Ok((found, version, missed));
+                }
+                Ok(_) => failed += 1,
+                Err(interrupt) => {
+                    missed |= matches!(interrupt, Interrupt::Miss(_));
+                    self.context.settle(interrupt)?;
+                }
+            }
+        }
+    }
+
+    // ---------------------------------------------------------------- promotion
+
+    /// After a record was read from the cold tier: perhaps it moves up, and perhaps others of its
+    /// page, which is in memory now, are written along. Waits for nothing; may do nothing.
+    fn after_cold_read(
+        &self,
+        slot: usize,
+        version: Version,
+        key: &[u8],
+        value: &[u8],
+        found: Found,
+        missed: bool,
+    ) {
+        if found.large.is_some() {
+            return;
+        }
+        let policy = &self.options.policy;
+        let full = self.context.is_full();
+        let admission =
+            Admission { full, touched: found.flags.use_count() > 0, random: crate::random::next() };
+        if policy.admit(admission) && self.promote(slot, version, key, value).is_ok() {
+            self.events.promotions.add(1);
+        }
+        if missed && full && policy.write_along() > 0 && self.writes_lately() {
+            // Best effort: an error will meet whoever needs these pages.
+            let _ = self.write_along(key, policy.write_along());
+        }
+    }
+
+    fn promote(&self, slot: usize, version: Version, key: &[u8], value: &[u8]) -> Attempt<()> {
+        let store = &self.context.store;
+        let door = store.try_enter().ok_or(Interrupt::Conflict)?;
+        let lock = self.context.locks.upgrade(slot, version).ok_or(Interrupt::Conflict)?;
+        let promoted = self.promote_locked(&door, key, value);
+        if promoted.is_err() {
+            lock.release_unchanged();
+        }
+        drop(door);
+        if let Err(Interrupt::HotFull) = promoted {
+            self.context.wake_demoter();
+        }
+        promoted
+    }
+
+    fn promote_locked(&self, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<()> {
+        let newcomer = Flags::NONE.with_use_count(self.options.policy.newcomer());
+        let flags = if self.options.inclusive { newcomer } else { newcomer.with(Flags::DIRTY) };
+        let mut plan = |before: Option<(Flags, Value<'_>)>| {
+            Ok(if before.is_none() { Plan::Put(Value::Inline(value), flags) } else { Plan::Keep })
+        };
+        let hot = self.hot_or_made(door)?;
+        let mut room = LeafRoom::new(self);
+        let done = hot.try_edit(door, key, &mut plan, &mut room, &mut || Ok(()))?;
+        if !done.changed {
+            return Err(Interrupt::Conflict);
+        }
+        if !self.options.inclusive {
+            // Copy before erase (rule 5). If the erase cannot be done now, the cold tier keeps a
+            // stale copy that the dirty hot one hides.
+            let mut erase = |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
+            let _ = self.cold.try_edit(door, key, &mut erase, &mut NoRoom, &mut || Ok(()));
+        }
+        Ok(())
+    }
+
+    // ---------------------------------------------------------------- writing
+
+    /// The hot tier takes the change, dirty; the caller holds the record's lock.
+    fn apply(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        value: Option<Value<'_>>,
+        may_unlink: &dyn Fn() -> bool,
+        log: &mut dyn FnMut(),
+    ) -> Attempt<Option<LargeRef>> {
+        let policy = &self.options.policy;
+        let mut plan = |before: Option<(Flags, Value<'_>)>| {
+            if let Some((flags, Value::Large(_))) = before
+                && flags.is_dirty()
+                && !may_unlink()
+            {
+                return Err(Interrupt::Conflict);
+            }
+            let uses = match before {
+                Some((flags, _)) => (flags.use_count() + 1).min(policy.most_uses()),
+                None => policy.newcomer(),
+            };
+            let flags = Flags::DIRTY.with_use_count(uses);
+            Ok(match value {
+                Some(value) => Plan::Put(value, flags),
+                // A tombstone that nobody reads need not stay longer than any other record.
+                None => Plan::Put(Value::Inline(b""), flags.with(Flags::DELETED)),
+            })
+        };
+        let mut commit = || {
+            log();
+            Ok(())
+        };
+        let hot = self.hot_or_made(door)?;
+        let mut room = LeafRoom::new(self);
+        let done = hot.try_edit(door, key, &mut plan, &mut room, &mut commit)?;
+        // Only a dirty hot record owns its chain; that of a clean one belongs to the cold record.
+        Ok(done.before.and_then(|(flags, large)| large.filter(|_| flags.is_dirty())))
+    }
+
+    /// Whether there have been writes since the last time the question was put, or not long ago.
+    fn writes_lately(&self) -> bool {
+        self.events.writes.get() > 0
+    }
+}
+
+impl<H, C> Structure for Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted + 'static,
+{
+    fn id(&self) -> StructureId {
+        self.id
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        // A hit in the hot tier is right whatever the lock says: the leaf's latch validated it.
+        if let Some(hot) = self.hot.get()
+            && let Ok(Some(found)) = hot.try_get(key, Touch::Raise, value)
+            && found.large.is_none()
+        {
+            self.events.hot_hits.add(1);
+            return Ok(!found.flags.is_deleted());
+        }
+        self.get_versioned(key, value).map(|(found, _)| found)
+    }
+
+    fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)> {
+        let slot = self.context.locks.slot(self.id, key);
+        let (found, version, missed) = self.read(slot, key, value)?;
+        match found {
+            None => {
+                self.events.misses.add(1);
+                Ok((false, version))
+            }
+            Some((found, true)) => {
+                self.events.hot_hits.add(1);
+                Ok((!found.flags.is_deleted(), version))
+            }
+            Some((found, false)) => {
+                self.events.cold_hits.add(1);
+                self.after_cold_read(slot, version, key, value, found, missed);
+                Ok((true, version))
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        key: &[u8],
+        change: Change<'_>,
+        expect: Option<Version>,
+        log: &mut dyn FnMut(),
+    ) -> Result<bool> {
+        let store = &self.context.store;
+        if let Change::Put(value) = change {
+            check_limits(key, value)?;
+        }
+        self.events.writes.add(1);
+        let mut prepared = Prepared::new(store, change, C::max_inline(store.page_bytes()))?;
+        let slot = self.context.locks.slot(self.id, key);
+        loop {
+            let door = store.enter_for(change.space())?;
+            let lock = match expect {
+                None => self.context.locks.lock(slot),
+                Some(version) => match self.context.locks.upgrade(slot, version) {
+                    Some(lock) => lock,
+                    None => {
+                        drop(door);
+                        prepared.discard(store)?;
+                        return Ok(false);
+                    }
+                },
+            };
+            let may_unlink = || prepared.guard.allows_unlinking();
+            match self.apply(&door, key, prepared.value, &may_unlink, log) {
+                Ok(old) => {
+                    drop(lock);
+                    drop(door);
+                    free_large(store, old)?;
+                    return Ok(true);
+                }
+                Err(interrupt) => {
+                    lock.release_unchanged();
+                    drop(door);
+                    if let Err(e) = self.context.settle(interrupt) {
+                        prepared.discard(store)?;
+                        return Err(e);
+                    }
+                    prepared.guard.take_if_wanted();
+                }
+            }
+        }
+    }
+
+    fn prefault(&self, key: &[u8]) -> Result<()> {
+        // A change touches no cold page; the hot tier's pages may still be out after opening.
+        while let Some(hot) = self.hot.get()
+            && let Err(interrupt) = hot.try_reach(Edge::From(key))
+        {
+            self.context.settle(interrupt)?;
+        }
+        Ok(())
+    }
+
+    fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
+        let store = &self.context.store;
+        self.events.writes.add(1);
+        let value = prepare_inside(store, door, change, C::max_inline(store.page_bytes()))?;
+        loop {
+            match self.apply(door, key, value, &|| true, &mut || ()) {
+                Ok(old) => return free_inside(store, door, old),
+                Err(Interrupt::HotFull) => self.evict_inside(door)?,
+                Err(interrupt) => store.settle(interrupt)?,
+            }
+        }
+    }
+
+    fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()> {
+        self.scan(Edge::From(from), window)
+    }
+
+    fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()> {
+        self.scan(below.map_or(Edge::End, Edge::Below), window)
+    }
+
+    fn roots(&self) -> Roots {
+        Roots { hot: self.hot.get().map(Rooted::root), cold: self.cold.root() }
+    }
+
+    fn stats(&self) -> TierStats {
+        let e = &self.events;
+        TierStats {
+            hot_hits: e.hot_hits.get(),
+            cold_hits: e.cold_hits.get(),
+            misses: e.misses.get(),
+            promotions: e.promotions.get(),
+            demotions: e.demotions.get(),
+            replacements: e.replacements.get(),
+            cleaned: e.cleaned.get(),
+            swept_leaves: e.swept.get(),
+            packed_leaves: e.packed.get(),
+            swept_fill_thousandths: e.fill.get(),
+        }
+    }
+
+    fn verify(
+        &self,
+        each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
+        page: &mut dyn FnMut(PageId) -> Result<()>,
+    ) -> Result<()> {
+        crate::verify::verify(self, each, page)
+    }
+
+    fn clear_step(&self) -> Result<bool> {
+        if let Some(hot) = self.hot.get()
+            && self.context.store.exists(hot.root())
+            && crate::single::clear_step(&self.context, hot)?
+        {
+            return Ok(true);
+        }
+        crate::single::clear_step(&self.context, &self.cold)
+    }
+}
+
+impl<H, C> HotTier for Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted + 'static,
+{
+    fn evict_step(&self) -> Result<bool> {
+        // Demotion is the way out of a full memory, so it may use the reserve of space.
+        self.sweep_step(Space::Reserve)
+    }
+
+    fn age(&self) -> Result<()> {
+        self.age_due()
+    }
+}

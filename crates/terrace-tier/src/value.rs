@@ -1,0 +1,127 @@
+//! Values on their way in and out: inline ones, and large ones with their chains of pages.
+//!
+//! A chain has one owner (rule 15): the cold record, unless the hot one is dirty. No cut may fall
+//! between the first page of a chain and its link, nor between the end of the link and the freeing
+//! of the last page: whoever does either outside a single entry of the gate holds the store's guard
+//! for large values. A reader who followed a reference validates the record's lock afterwards.
+
+use std::cell::Cell;
+
+use terrace_access::{Door, Interrupt, LargeRef, Value};
+use terrace_base::Result;
+use terrace_methods::overflow;
+use terrace_pages::PageStore;
+
+use crate::structure::Change;
+
+/// A change whose value, if it is large, has been written to a chain that nothing links to yet.
+pub(crate) struct Prepared<'a> {
+    /// The value to link; `None` deletes.
+    pub value: Option<Value<'a>>,
+    /// Keeps a cut from beginning.
+    pub guard: Guard<'a>,
+}
+
+/// The store's guard for large values, taken when it turns out to be needed.
+pub(crate) struct Guard<'a> {
+    store: &'a PageStore,
+    held: Option<Box<dyn Drop + 'a>>,
+    wanted: Cell<bool>,
+}
+
+impl<'a> Guard<'a> {
+    pub fn new(store: &'a PageStore) -> Self {
+        Guard { store, held: None, wanted: Cell::new(false) }
+    }
+
+    /// Whether a chain may be unlinked now. If not, the attempt is to be interrupted, and
+    /// [`Guard::take_if_wanted`] makes it possible in the next one.
+    pub fn allows_unlinking(&self) -> bool {
+        if self.held.is_none() {
+            self.wanted.set(true);
+        }
+        self.held.is_some()
+    }
+
+    /// Takes the guard if an attempt asked for it. The caller is not inside the gate, or a cut that
+    /// waits for the gate and this would wait for each other.
+    pub fn take_if_wanted(&mut self) {
+        if self.wanted.take() {
+            self.take();
+        }
+    }
+
+    fn take(&mut self) {
+        self.held = Some(Box::new(self.store.large_guard()));
+    }
+}
+
+impl<'a> Prepared<'a> {
+    /// Writes the chain if the value is longer than `max_inline`. Blocking; the caller holds
+    /// nothing.
+    pub fn new(store: &'a PageStore, change: Change<'a>, max_inline: usize) -> Result<Self> {
+        let mut guard = Guard::new(store);
+        let value = match change {
+            Change::Delete => None,
+            Change::Put(bytes) if bytes.len() <= max_inline => Some(Value::Inline(bytes)),
+            Change::Put(bytes) => {
+                guard.take();
+                Some(Value::Large(overflow::write(store, bytes)?))
+            }
+        };
+        Ok(Prepared { value, guard })
+    }
+
+    /// Takes the chain back when the change was not made after all. Blocking.
+    pub fn discard(self, store: &PageStore) -> Result<()> {
+        match self.value {
+            Some(Value::Large(large)) => overflow::free(store, large),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// As [`Prepared::new`], for a caller inside the gate.
+pub(crate) fn prepare_inside<'a>(
+    store: &PageStore,
+    door: &Door<'_>,
+    change: Change<'a>,
+    max_inline: usize,
+) -> Result<Option<Value<'a>>> {
+    Ok(match change {
+        Change::Delete => None,
+        Change::Put(bytes) if bytes.len() <= max_inline => Some(Value::Inline(bytes)),
+        Change::Put(bytes) => Some(Value::Large(overflow::write_inside(store, door, bytes)?)),
+    })
+}
+
+/// Reads a large value. `false` when the chain is no longer there: the record has changed, and the
+/// reader starts over. `still` tells whether the record is what it was. Blocking.
+pub(crate) fn read_large(
+    store: &PageStore,
+    large: LargeRef,
+    value: &mut Vec<u8>,
+    still: impl Fn() -> bool,
+) -> Result<bool> {
+    loop {
+        match overflow::read(store, large, value, &mut || Ok(still())) {
+            Ok(()) => return Ok(true),
+            Err(Interrupt::Conflict) => return Ok(false),
+            Err(interrupt) => store.settle(interrupt)?,
+        }
+    }
+}
+
+/// Frees a chain that nothing links to any more. Blocking; the caller holds nothing but the guard.
+pub(crate) fn free_large(store: &PageStore, large: Option<LargeRef>) -> Result<()> {
+    large.map_or(Ok(()), |large| overflow::free(store, large))
+}
+
+/// The same for a caller inside the gate.
+pub(crate) fn free_inside(
+    store: &PageStore,
+    door: &Door<'_>,
+    large: Option<LargeRef>,
+) -> Result<()> {
+    large.map_or(Ok(()), |large| overflow::free_inside(store, door, large))
+}

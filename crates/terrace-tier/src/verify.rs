@@ -1,0 +1,70 @@
+//! Checking a two-tier structure: each tier by itself, then what must hold between them.
+
+use terrace_access::{Flags, Ordered, Sweep, Touch, Value, Window};
+use terrace_base::{Error, PageId, Result};
+
+use crate::context::Rooted;
+use crate::structure::Structure;
+use crate::tiered::Tiered;
+
+/// See [`Structure::verify`].
+pub(crate) fn verify<H, C>(
+    tiered: &Tiered<H, C>,
+    each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
+    page: &mut dyn FnMut(PageId) -> Result<()>,
+) -> Result<()>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted + 'static,
+{
+    let mut cold_value = Vec::new();
+    let damaged = |key: &[u8], what: &str| {
+        Error::corrupt("data", 0, format!("{}, key {key:02x?}: {what}", tiered.id()))
+    };
+    if let Some(hot) = tiered.hot() {
+        let mut check = |key: &[u8], flags: Flags, value: Value<'_>| {
+            if flags.is_deleted() && !flags.is_dirty() {
+                return Err(damaged(key, "a tombstone that is not dirty"));
+            }
+            if flags.is_dirty() {
+                return Ok(());
+            }
+            // A clean hot record is a copy of the cold one.
+            let found = loop {
+                match tiered.cold.try_get(key, Touch::No, &mut cold_value) {
+                    Ok(found) => break found,
+                    Err(interrupt) => tiered.context.store.settle(interrupt)?,
+                }
+            };
+            let Some(found) = found else {
+                return Err(damaged(key, "clean in the hot tier, but not in the cold one"));
+            };
+            let same = match (value, found.large) {
+                (Value::Inline(bytes), None) => bytes == cold_value,
+                (Value::Large(a), Some(b)) => a == b,
+                _ => false,
+            };
+            if same { Ok(()) } else { Err(damaged(key, "clean, but not what the cold tier has")) }
+        };
+        // The chain of a clean large record is the cold one's, and is counted there.
+        hot.verify(&mut check, page)?;
+    }
+    tiered.cold.verify(&mut |_, _, _| Ok(()), page)?;
+    let mut window = Window::new();
+    let mut from = Vec::new();
+    loop {
+        tiered.scan_up(&from, &mut window)?;
+        for i in 0..window.len() {
+            let entry = window.entry(i);
+            let value = match entry.large {
+                Some(large) => Value::Large(large),
+                None => Value::Inline(window.value(i)),
+            };
+            each(window.key(i), entry.flags, value)?;
+        }
+        match window.high.take() {
+            Some(high) => from = high,
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A store on the simulated disk, with its background threads, for the tests of this crate.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use terrace_base::{PageId, StructureId};
+use terrace_methods::btree::{BTree, clear_hints};
+use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
+use terrace_sim::SimDisk;
+use terrace_tier::{Roots, Single, TierContext, TierOptions, Tiered};
+
+pub type Tree = Tiered<BTree, BTree>;
+
+pub fn cut() -> CutInfo {
+    CutInfo {
+        log_position: [0; 24],
+        log_info: [0; 40],
+        next_structure: 1,
+        next_sequence: 0,
+        catalog_root: PageId::NONE,
+        clean: true,
+    }
+}
+
+pub fn options(memory: u64, page_bytes: usize) -> StoreOptions {
+    StoreOptions { page_bytes, clear_hints, ..StoreOptions::new(memory) }
+}
+
+pub fn new_context(disk: &SimDisk, memory: u64, page_bytes: usize) -> Arc<TierContext> {
+    let store = PageStore::create(disk.shared(), options(memory, page_bytes), 7, &cut()).unwrap();
+    TierContext::new(Arc::new(store), 1 << 14)
+}
+
+pub fn reopened(disk: &SimDisk, memory: u64) -> Arc<TierContext> {
+    let store = PageStore::open(disk.shared(), options(memory, 4096)).unwrap();
+    TierContext::new(Arc::new(store), 1 << 14)
+}
+
+/// Runs an attempt until it is through.
+pub fn through<T>(
+    store: &PageStore,
+    mut attempt: impl FnMut(&Door<'_>) -> Result<T, Interrupt>,
+) -> T {
+    loop {
+        let door = store.enter().unwrap();
+        match attempt(&door) {
+            Ok(done) => return done,
+            Err(interrupt) => {
+                drop(door);
+                store.settle(interrupt).unwrap();
+            }
+        }
+    }
+}
+
+pub fn two_tiers(context: &Arc<TierContext>, options: &TierOptions) -> Arc<Tree> {
+    through(&context.store, |door| Tiered::create(context, StructureId(1), door, options.clone()))
+}
+
+pub fn one_tier(context: &Arc<TierContext>) -> Arc<Single<BTree>> {
+    Arc::new(through(&context.store, |door| Single::create(context, StructureId(2), door)))
+}
+
+pub fn reopen(context: &Arc<TierContext>, roots: Roots, options: &TierOptions) -> Arc<Tree> {
+    Tiered::open(context, StructureId(1), roots, options.clone())
+}
+
+pub fn checkpoint(store: &PageStore) {
+    store.checkpoint(Pace::Fast, &mut cut).unwrap();
+}
+
+/// A small deterministic generator.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}

@@ -1,0 +1,160 @@
+//! Random operations on a two-tier structure in a memory much too small for it, against a
+//! `BTreeMap`: gets, blind puts and deletes, scans both ways, sweeps, checkpoints, reopenings.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::*;
+use terrace_access::Window;
+use terrace_sim::SimDisk;
+use terrace_tier::policy::{LeafLocal, Sampled};
+use terrace_tier::{Change, Structure, TierOptions};
+
+fn key(n: u64) -> Vec<u8> {
+    // Two lengths and a shared prefix, so that prefixes and separators vary.
+    if n.is_multiple_of(7) {
+        format!("key-{n:06}-long-tail").into_bytes()
+    } else {
+        format!("key-{n:06}").into_bytes()
+    }
+}
+
+fn value(rng: &mut Rng) -> Vec<u8> {
+    let len = match rng.below(40) {
+        0 => 0,
+        1 => 3000 + rng.below(20_000) as usize,
+        n => 20 + n as usize * 3,
+    };
+    let byte = rng.next() as u8;
+    vec![byte; len]
+}
+
+fn scan_all(tree: &Tree, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut window = Window::new();
+    let mut out = Vec::new();
+    let mut value = Vec::new();
+    let mut take = |window: &Window, out: &mut Vec<(Vec<u8>, Vec<u8>)>| {
+        for i in 0..window.len() {
+            let i = if up { i } else { window.len() - 1 - i };
+            if window.entry(i).large.is_some() {
+                assert!(tree.get(window.key(i), &mut value).unwrap());
+                out.push((window.key(i).to_vec(), value.clone()));
+            } else {
+                out.push((window.key(i).to_vec(), window.value(i).to_vec()));
+            }
+        }
+    };
+    if up {
+        let mut from = Vec::new();
+        loop {
+            tree.scan_up(&from, &mut window).unwrap();
+            take(&window, &mut out);
+            match window.high.take() {
+                Some(high) => from = high,
+                None => return out,
+            }
+        }
+    }
+    let mut below: Option<Vec<u8>> = None;
+    loop {
+        tree.scan_down(below.as_deref(), &mut window).unwrap();
+        take(&window, &mut out);
+        if window.low.is_empty() {
+            return out;
+        }
+        below = Some(window.low.clone());
+    }
+}
+
+fn run(seed: u64, options: TierOptions, operations: u64) {
+    let mut rng = Rng(seed);
+    let mut disk = SimDisk::new(seed);
+    let memory = 400 << 10;
+    let mut context = new_context(&disk, memory, 4096);
+    let mut tree = two_tiers(&context, &options);
+    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut out = Vec::new();
+    let keys = 6000;
+    for step in 0..operations {
+        // Skewed: half of the accesses go to a sixteenth of the keys.
+        let n = if rng.below(2) == 0 { rng.below(keys / 16) * 16 } else { rng.below(keys) };
+        let k = key(n);
+        match rng.below(10) {
+            0..=4 => {
+                let v = value(&mut rng);
+                let mut logged = 0;
+                assert!(tree.write(&k, Change::Put(&v), None, &mut || logged += 1).unwrap());
+                assert_eq!(logged, 1, "seed {seed}: logged once");
+                model.insert(k, v);
+            }
+            5 => {
+                assert!(tree.write(&k, Change::Delete, None, &mut || ()).unwrap());
+                model.remove(&k);
+            }
+            _ => {
+                let found = tree.get(&k, &mut out).unwrap();
+                assert_eq!(
+                    found.then_some(&out),
+                    model.get(&k),
+                    "seed {seed}, step {step}, key {}",
+                    String::from_utf8_lossy(&k)
+                );
+            }
+        }
+        if step % (operations / 6) == operations / 12 {
+            checkpoint(&context.store);
+        }
+        if step % (operations / 3) == operations / 4 {
+            let want: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            assert_eq!(scan_all(&tree, true), want, "seed {seed}, step {step}: upwards");
+            let down: Vec<_> = want.iter().rev().cloned().collect();
+            assert_eq!(scan_all(&tree, false), down, "seed {seed}, step {step}: downwards");
+            let mut live = 0;
+            tree.verify(
+                &mut |k, _, _| {
+                    live += 1;
+                    assert!(model.contains_key(k));
+                    Ok(())
+                },
+                &mut |_| Ok(()),
+            )
+            .unwrap();
+            assert_eq!(live, model.len());
+            let roots = tree.roots();
+            let stats = tree.stats();
+            let moved = stats.demotions + stats.replacements;
+            assert!(stats.hot_hits > 0 && stats.cold_hits > 0, "{stats:?}");
+            assert!(stats.promotions > 0 && moved > 0, "{stats:?}");
+            checkpoint(&context.store);
+            drop((tree, context));
+            disk = disk.restart(seed);
+            context = reopened(&disk, memory);
+            tree = reopen(&context, roots, &options);
+        }
+    }
+}
+
+#[test]
+fn with_the_default_policy() {
+    for seed in 0..3 {
+        run(seed, TierOptions::default(), 30_000);
+    }
+}
+
+#[test]
+fn with_the_papers_policy() {
+    let options = TierOptions { policy: Arc::new(Sampled::default()), ..TierOptions::default() };
+    run(11, options, 30_000);
+}
+
+#[test]
+fn with_exclusive_tiers() {
+    let options = TierOptions {
+        policy: Arc::new(LeafLocal),
+        inclusive: false,
+        ..TierOptions::default()
+    };
+    run(21, options, 30_000);
+}
