@@ -7,9 +7,13 @@
 mod disk;
 mod fault;
 mod file;
+mod history;
+mod linearizable;
 mod rng;
 mod world;
 
 pub use disk::{SimDisk, Survival};
 pub use fault::{Fault, Injection, Op};
+pub use history::{Event, History, Operation, Outcome, Recorder};
+pub use linearizable::{Violation, check as check_key};
 pub use rng::Rng;

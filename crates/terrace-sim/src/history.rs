@@ -1,0 +1,148 @@
+//! Recording what several threads did to keys, and when, for the linearizability checker.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::linearizable::{self, Violation};
+
+/// An operation on one key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Reads the value.
+    Get,
+    /// Sets the value, not looking at what was there.
+    Put(Vec<u8>),
+    /// Sets the value if there is none.
+    Insert(Vec<u8>),
+    /// Sets the value if there is one.
+    Update(Vec<u8>),
+    /// Takes the value away, not looking whether there was one.
+    Delete,
+    /// Takes the value away and says whether there was one.
+    Remove,
+}
+
+/// What an operation answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The value that a get found.
+    Value(Option<Vec<u8>>),
+    /// A put or delete was done.
+    Done,
+    /// Whether an insert, update or remove did something.
+    Changed(bool),
+}
+
+/// An operation with the moments of its call and its return on the history's own clock.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What was asked.
+    pub operation: Operation,
+    /// What was answered; `None` if it failed, so that it may or may not have had its effect, at
+    /// once or at any later time.
+    pub outcome: Option<Outcome>,
+    /// When it was called.
+    pub called: u64,
+    /// When it returned.
+    pub returned: u64,
+    /// Who called it.
+    pub thread: usize,
+}
+
+/// The operations of all threads. Each thread records through a [`Recorder`] of its own.
+#[derive(Default)]
+pub struct History {
+    clock: AtomicU64,
+    threads: AtomicU64,
+    events: Mutex<BTreeMap<Vec<u8>, Vec<Event>>>,
+}
+
+impl History {
+    /// An empty history.
+    pub fn new() -> History {
+        History::default()
+    }
+
+    /// The recorder of one more thread. What it recorded is in the history once it is dropped.
+    pub fn recorder(&self) -> Recorder<'_> {
+        Recorder {
+            history: self,
+            thread: self.threads.fetch_add(1, Ordering::Relaxed) as usize,
+            events: Vec::new(),
+        }
+    }
+
+    /// Checks every key for itself: is there an order of its operations, compatible with the times
+    /// of their calls and returns, in which each answer is right? All keys begin without a value,
+    /// except those that `initial` names.
+    pub fn check(&self, initial: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<(), Violation> {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, events) in events.iter() {
+            linearizable::check(key, events, initial.get(key).map(Vec::as_slice))?;
+        }
+        Ok(())
+    }
+
+    /// Number of operations recorded.
+    pub fn len(&self) -> usize {
+        self.events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(Vec::len)
+            .sum()
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+/// One thread's part of a [`History`].
+pub struct Recorder<'a> {
+    history: &'a History,
+    thread: usize,
+    events: Vec<(Vec<u8>, Event)>,
+}
+
+impl Recorder<'_> {
+    /// Runs `call` and records it as `operation` on `key`. It answers `None` if it failed.
+    pub fn record(
+        &mut self,
+        key: &[u8],
+        operation: Operation,
+        call: impl FnOnce() -> Option<Outcome>,
+    ) -> Option<Outcome> {
+        let called = self.history.now();
+        let outcome = call();
+        let returned = self.history.now();
+        let event = Event {
+            operation,
+            outcome: outcome.clone(),
+            called,
+            returned,
+            thread: self.thread,
+        };
+        self.events.push((key.to_vec(), event));
+        outcome
+    }
+}
+
+impl Drop for Recorder<'_> {
+    fn drop(&mut self) {
+        let mut all = self
+            .history
+            .events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (key, event) in self.events.drain(..) {
+            all.entry(key).or_default().push(event);
+        }
+    }
+}
