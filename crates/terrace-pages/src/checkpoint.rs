@@ -310,9 +310,9 @@ impl PageStore {
 
     /// Step 4. Any failure from here on poisons.
     fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
-        self.map
-            .lock()
-            .commit()
+        // A statement of its own: the mutex is not held during the write.
+        let committed = self.map.lock().commit();
+        committed
             .and_then(|()| write_superblock(&*self.data, superblock))
             .map_err(|e| self.poison(&e))
     }
