@@ -29,6 +29,10 @@ impl Log {
     pub fn append(&self, reservation: &mut Reservation<'_>, parts: &[&[u8]]) -> Appended {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         let mut state = self.state.lock();
+        // Before the record has its place in the order, because the mutex is let go of.
+        while reservation.is_streamed() && state.writing {
+            self.written.wait(&mut state);
+        }
         let covered = reservation.consume(&mut state, len);
         let sequence = state.sequence;
         state.sequence += 1;
@@ -39,9 +43,6 @@ impl Log {
                     "a record of {len} bytes was appended to the log with a smaller reservation"
                 )))
             } else if reservation.is_streamed() {
-                while state.writing {
-                    self.written.wait(&mut state);
-                }
                 self.stream(&mut state, parts)
             } else {
                 state.put(parts, self.options.half(), |_| {
