@@ -106,8 +106,12 @@ pub struct Effort {
 
 impl Effort {
     /// A few seconds.
-    pub const SHORT: Effort =
-        Effort { operations: 3_000, records: 3_000, page_sizes: &[4096, 16384], seed: 1 };
+    pub const SHORT: Effort = Effort {
+        operations: 3_000,
+        records: 3_000,
+        page_sizes: &[4096, 16384],
+        seed: 1,
+    };
     /// A minute or so.
     pub const FULL: Effort = Effort {
         operations: 12_000,
@@ -130,14 +134,38 @@ pub fn run<F: Fixture>(fixture: &F, effort: Effort) -> Check {
         named(large_values_are_kept(fixture, page_bytes), "large values")?;
         named(windows_tile(fixture, page_bytes, effort), "windows")?;
         named(membership_tells(fixture, page_bytes, effort), "membership")?;
-        named(sweeps_keep_every_record(fixture, page_bytes, effort), "sweeps")?;
-        named(sorted_loads_fill_pages(fixture, page_bytes, effort), "sorted loads")?;
+        named(
+            sweeps_keep_every_record(fixture, page_bytes, effort),
+            "sweeps",
+        )?;
+        named(
+            sorted_loads_fill_pages(fixture, page_bytes, effort),
+            "sorted loads",
+        )?;
         for kind in KeyKind::ALL {
-            let map = || Plain::create(fixture, page_bytes, memory_pages(fixture, effort));
-            named(behaves_like_a_map(&map, kind, effort), &format!("{kind:?} keys"))?;
+            let map = || {
+                Plain::create(
+                    fixture,
+                    page_bytes,
+                    memory_pages(fixture, page_bytes, effort),
+                )
+            };
+            named(
+                behaves_like_a_map(&map, kind, effort),
+                &format!("{kind:?} keys"),
+            )?;
         }
-        let map = || Plain::create(fixture, page_bytes, memory_pages(fixture, effort));
-        named(large_values_in_a_map(&map, page_bytes, effort), "large values in a map")?;
+        let map = || {
+            Plain::create(
+                fixture,
+                page_bytes,
+                memory_pages(fixture, page_bytes, effort),
+            )
+        };
+        named(
+            large_values_in_a_map(&map, page_bytes, effort),
+            "large values in a map",
+        )?;
         named(threads_agree(fixture, page_bytes, effort), "threads")?;
     }
     Ok(())
@@ -145,8 +173,13 @@ pub fn run<F: Fixture>(fixture: &F, effort: Effort) -> Check {
 
 /// Frames for a test: everything for a tier that stays in memory, or else so few that pages come
 /// and go.
-fn memory_pages<F: Fixture>(fixture: &F, effort: Effort) -> usize {
-    if fixture.resident() { 2000 + effort.records * 4 } else { 160 }
+fn memory_pages<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) -> usize {
+    // A kilobyte for each record is more than any test has, twice over.
+    if fixture.resident() {
+        400 + effort.records * 2048 / page_bytes
+    } else {
+        160
+    }
 }
 
 /// Runs an attempt to its end, doing the waiting between tries. Gives up after so many tries that

@@ -97,7 +97,11 @@ impl Window {
         let value = self.bytes.len() as u32;
         self.bytes.extend_from_slice(other.value(i));
         let end = self.bytes.len() as u32;
-        self.entries.push(Entry { key: (key, value), value: (value, end), ..entry });
+        self.entries.push(Entry {
+            key: (key, value),
+            value: (value, end),
+            ..entry
+        });
     }
 
     /// Number of records.
@@ -129,7 +133,8 @@ impl Window {
 
     /// Index of the first record whose key is at least `key`.
     pub fn lower_bound(&self, key: &[u8]) -> usize {
-        self.entries.partition_point(|e| &self.bytes[e.key.0 as usize..e.key.1 as usize] < key)
+        self.entries
+            .partition_point(|e| &self.bytes[e.key.0 as usize..e.key.1 as usize] < key)
     }
 
     /// Bytes that the buffers occupy, for the memory budget.

@@ -73,9 +73,17 @@ fn broken(pid: PageId, what: &str) -> Error {
 /// `ValueTooLong`, and those of the store; then nothing is left behind.
 pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
     if value.len() > MAX_VALUE_BYTES {
-        return Err(Error::ValueTooLong { len: value.len(), limit: MAX_VALUE_BYTES });
+        return Err(Error::ValueTooLong {
+            len: value.len(),
+            limit: MAX_VALUE_BYTES,
+        });
     }
-    let mut chain = Writing { store, total: value.len() as u32, next: PageId::NONE, stamp: 0 };
+    let mut chain = Writing {
+        store,
+        total: value.len() as u32,
+        next: PageId::NONE,
+        stamp: 0,
+    };
     let per_page = bytes_per_page(store.page_bytes());
     let mut pieces: Vec<(u32, &[u8])> = (0..).zip(value.chunks(per_page)).collect();
     if pieces.is_empty() {
@@ -89,12 +97,21 @@ pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
             if !chain.next.is_none() {
                 // What was written is freed again; if that fails too, the pages are lost until
                 // the next verification, but the first error is the one to tell.
-                let _ = free(store, LargeRef { head: chain.next, len: chain.total });
+                let _ = free(
+                    store,
+                    LargeRef {
+                        head: chain.next,
+                        len: chain.total,
+                    },
+                );
             }
             return Err(e);
         }
     }
-    Ok(LargeRef { head: chain.next, len: chain.total })
+    Ok(LargeRef {
+        head: chain.next,
+        len: chain.total,
+    })
 }
 
 /// As [`write`], for a caller who is inside the gate already: no cut can begin meanwhile, so no
@@ -104,9 +121,17 @@ pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
 /// As [`write`].
 pub fn write_inside(store: &PageStore, door: &Door<'_>, value: &[u8]) -> Result<LargeRef> {
     if value.len() > MAX_VALUE_BYTES {
-        return Err(Error::ValueTooLong { len: value.len(), limit: MAX_VALUE_BYTES });
+        return Err(Error::ValueTooLong {
+            len: value.len(),
+            limit: MAX_VALUE_BYTES,
+        });
     }
-    let mut chain = Writing { store, total: value.len() as u32, next: PageId::NONE, stamp: 0 };
+    let mut chain = Writing {
+        store,
+        total: value.len() as u32,
+        next: PageId::NONE,
+        stamp: 0,
+    };
     let per_page = bytes_per_page(store.page_bytes());
     let pieces = value.len().div_ceil(per_page).max(1);
     for number in (0..pieces).rev() {
@@ -114,7 +139,10 @@ pub fn write_inside(store: &PageStore, door: &Door<'_>, value: &[u8]) -> Result<
         while let Err(interrupt) = chain.write_one(door, number as u32, piece) {
             if let Err(e) = store.settle(interrupt) {
                 if !chain.next.is_none() {
-                    let large = LargeRef { head: chain.next, len: chain.total };
+                    let large = LargeRef {
+                        head: chain.next,
+                        len: chain.total,
+                    };
                     // The first error is the one to tell.
                     let _ = free_inside(store, door, large);
                 }
@@ -122,7 +150,10 @@ pub fn write_inside(store: &PageStore, door: &Door<'_>, value: &[u8]) -> Result<
             }
         }
     }
-    Ok(LargeRef { head: chain.next, len: chain.total })
+    Ok(LargeRef {
+        head: chain.next,
+        len: chain.total,
+    })
 }
 
 /// A chain that is being written, from its end.
@@ -138,7 +169,9 @@ impl Writing<'_> {
     fn write_some(&mut self, pieces: &mut Vec<(u32, &[u8])>) -> Result<()> {
         let door = self.store.enter()?;
         for _ in 0..PAGES_AT_ONCE {
-            let Some(&(number, piece)) = pieces.last() else { break };
+            let Some(&(number, piece)) = pieces.last() else {
+                break;
+            };
             if let Err(interrupt) = self.write_one(&door, number, piece) {
                 drop(door);
                 return self.store.settle(interrupt);
@@ -199,7 +232,9 @@ fn walk(
                 && (link.used == left) == link.next.is_none()
                 && stamp.is_none_or(|stamp| stamp == link.stamp)
         });
-        let Some(link) = link else { return Err(Interrupt::Conflict) };
+        let Some(link) = link else {
+            return Err(Interrupt::Conflict);
+        };
         each(pid, page.view(), link.used)?;
         left -= link.used;
         if link.next.is_none() {

@@ -48,9 +48,17 @@ impl KeyKind {
                 [group.to_be_bytes(), ((i / 16) as u32).to_be_bytes()].concat()
             }
             KeyKind::PrefixHeavy => {
-                let shared = ["https://example.org/", "https://example.org/a/very/long/path/that/is/"];
-                format!("{}{:04}/{:08x}", shared[i % 2], i % 97, mixed(i) as u32 as usize ^ i << 32)
-                    .into_bytes()
+                let shared = [
+                    "https://example.org/",
+                    "https://example.org/a/very/long/path/that/is/",
+                ];
+                format!(
+                    "{}{:04}/{:08x}",
+                    shared[i % 2],
+                    i % 97,
+                    mixed(i) as u32 as usize ^ i << 32
+                )
+                .into_bytes()
             }
             KeyKind::Tiny => match i % 4 {
                 0 => vec![],

@@ -3,9 +3,7 @@
 use terrace_base::{Error, Result};
 
 use super::{Fixture, Subject, settled};
-use crate::{
-    AccessMethod, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Window,
-};
+use crate::{AccessMethod, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Window};
 
 /// What verification counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,12 +48,20 @@ pub struct Plain<'f, F: Fixture> {
 impl<'f, F: Fixture> Plain<'f, F> {
     /// An empty one.
     pub fn create(fixture: &'f F, page_bytes: usize, pages: usize) -> Result<Plain<'f, F>> {
-        Ok(Plain { fixture, subject: fixture.create(page_bytes, pages)?, page_bytes })
+        Ok(Plain {
+            fixture,
+            subject: fixture.create(page_bytes, pages)?,
+            page_bytes,
+        })
     }
 
     /// Around a subject that is there.
     pub fn of(fixture: &'f F, subject: Subject<F::Method>, page_bytes: usize) -> Plain<'f, F> {
-        Plain { fixture, subject, page_bytes }
+        Plain {
+            fixture,
+            subject,
+            page_bytes,
+        }
     }
 
     /// The method and its store.
@@ -82,7 +88,9 @@ impl<'f, F: Fixture> Plain<'f, F> {
     }
 
     fn free(&self, old: Option<LargeRef>) -> Result<()> {
-        old.map_or(Ok(()), |large| self.fixture.free_large(&self.subject.store, large))
+        old.map_or(Ok(()), |large| {
+            self.fixture.free_large(&self.subject.store, large)
+        })
     }
 
     fn scan(
@@ -194,7 +202,9 @@ impl<F: Fixture> Map for Plain<'_, F> {
                 if seen.insert(page) {
                     Ok(())
                 } else {
-                    Err(Error::invalid(format!("{page} belongs to the structure twice")))
+                    Err(Error::invalid(format!(
+                        "{page} belongs to the structure twice"
+                    )))
                 }
             },
         )?;
@@ -203,7 +213,15 @@ impl<F: Fixture> Map for Plain<'_, F> {
     }
 
     fn reopen(self) -> Result<Self> {
-        let Plain { fixture, subject, page_bytes } = self;
-        Ok(Plain { fixture, subject: fixture.reopen(subject)?, page_bytes })
+        let Plain {
+            fixture,
+            subject,
+            page_bytes,
+        } = self;
+        Ok(Plain {
+            fixture,
+            subject: fixture.reopen(subject)?,
+            page_bytes,
+        })
     }
 }

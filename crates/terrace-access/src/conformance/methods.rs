@@ -16,7 +16,12 @@ pub(super) struct Hand<'s, M> {
 }
 
 impl<M: AccessMethod> Hand<'_, M> {
-    pub fn edit(&self, key: &[u8], plan: Plan<'_>, room: &mut dyn Room) -> terrace_base::Result<Applied> {
+    pub fn edit(
+        &self,
+        key: &[u8],
+        plan: Plan<'_>,
+        room: &mut dyn Room,
+    ) -> terrace_base::Result<Applied> {
         let Subject { store, method, .. } = self.subject;
         settled(store, || {
             let door = store.enter()?;
@@ -87,30 +92,52 @@ fn flags<M: AccessMethod>(hand: &Hand<'_, M>) -> Check {
             let before = hand.get(&key, Touch::No)?;
             let applied = hand.put(&key, &value, flags)?;
             let expected: Before = before.map(|(found, _)| (found.flags, None));
-            ensure!(applied.before == expected, "put says {applied:?} instead of {expected:?}");
+            ensure!(
+                applied.before == expected,
+                "put says {applied:?} instead of {expected:?}"
+            );
             let got = hand.get(&key, Touch::No)?;
             ensure!(
-                got.as_ref().is_some_and(|(f, v)| f.flags == flags && *v == value),
+                got.as_ref()
+                    .is_some_and(|(f, v)| f.flags == flags && *v == value),
                 "after a put of {len} bytes with {flags:?} there is {got:?}"
             );
         }
         let set = hand.edit(&key, Plan::Flags(flags), &mut NoRoom)?;
         let again = hand.edit(&key, Plan::Flags(flags), &mut NoRoom)?;
-        ensure!(!again.changed, "setting the same flags is no change: {set:?}, {again:?}");
+        ensure!(
+            !again.changed,
+            "setting the same flags is no change: {set:?}, {again:?}"
+        );
         let keep = hand.edit(&key, Plan::Keep, &mut NoRoom)?;
-        ensure!(!keep.changed && keep.before == Some((flags, None)), "keep: {keep:?}");
+        ensure!(
+            !keep.changed && keep.before == Some((flags, None)),
+            "keep: {keep:?}"
+        );
         for use_count in flags.use_count()..=Flags::MAX_USE + 3 {
             let expected = flags.with_use_count(use_count);
             let got = hand.get(&key, Touch::Raise)?.map(|(found, _)| found.flags);
-            ensure!(got == Some(expected), "use {use_count}: {got:?} instead of {expected:?}");
+            ensure!(
+                got == Some(expected),
+                "use {use_count}: {got:?} instead of {expected:?}"
+            );
         }
         let erased = hand.erase(&key)?;
         let expected = Some((flags.with_use_count(Flags::MAX_USE), None));
-        ensure!(erased.changed && erased.before == expected, "erase says {erased:?}");
-        ensure!(hand.get(&key, Touch::Raise)?.is_none(), "an erased key is there");
+        ensure!(
+            erased.changed && erased.before == expected,
+            "erase says {erased:?}"
+        );
+        ensure!(
+            hand.get(&key, Touch::Raise)?.is_none(),
+            "an erased key is there"
+        );
         ensure!(!hand.erase(&key)?.changed, "erasing nothing is no change");
         let nothing = hand.edit(&key, Plan::Flags(flags), &mut NoRoom)?;
-        ensure!(!nothing.changed && nothing.before.is_none(), "flags of nothing: {nothing:?}");
+        ensure!(
+            !nothing.changed && nothing.before.is_none(),
+            "flags of nothing: {nothing:?}"
+        );
     }
     Ok(())
 }
@@ -138,7 +165,11 @@ fn commits<M: AccessMethod>(hand: &Hand<'_, M>) -> Check {
                     if !sound {
                         return Err(Error::invalid(format!("the plan saw {before:?}")).into());
                     }
-                    if at_commit { Ok(plan) } else { Err(Interrupt::Conflict) }
+                    if at_commit {
+                        Ok(plan)
+                    } else {
+                        Err(Interrupt::Conflict)
+                    }
                 },
                 &mut NoRoom,
                 &mut || {
@@ -147,13 +178,17 @@ fn commits<M: AccessMethod>(hand: &Hand<'_, M>) -> Check {
                 },
             );
             drop(door);
-            ensure!(refused.is_err() && asked == u32::from(at_commit), "{plan:?}: {refused:?}");
+            ensure!(
+                refused.is_err() && asked == u32::from(at_commit),
+                "{plan:?}: {refused:?}"
+            );
             if let Err(failure @ Interrupt::Fail(_)) = refused {
                 return Err(super::Failure(format!("{plan:?}: {failure:?}")));
             }
             let got = hand.get(b"commit", Touch::No)?;
             ensure!(
-                got.as_ref().is_some_and(|(f, v)| f.flags == Flags::DIRTY && v == b"first"),
+                got.as_ref()
+                    .is_some_and(|(f, v)| f.flags == Flags::DIRTY && v == b"first"),
                 "{plan:?} was refused and left {got:?}"
             );
         }
@@ -172,14 +207,26 @@ fn limits<F: Fixture>(fixture: &F, hand: &Hand<'_, F::Method>, page_bytes: usize
     for last in 0..12u8 {
         let key = [&longest[..MAX_KEY_BYTES - 1], &[last]].concat();
         let got = hand.get(&key, Touch::No)?;
-        ensure!(got.is_some_and(|(_, v)| v == most), "the longest record {last} is not there");
+        ensure!(
+            got.is_some_and(|(_, v)| v == most),
+            "the longest record {last} is not there"
+        );
     }
     let long = hand.put(&[longest.as_slice(), &[0]].concat(), b"", Flags::NONE);
-    ensure!(matches!(long, Err(Error::KeyTooLong { .. })), "too long a key: {long:?}");
+    ensure!(
+        matches!(long, Err(Error::KeyTooLong { .. })),
+        "too long a key: {long:?}"
+    );
     let large = hand.put(b"k", &[most.as_slice(), &[0]].concat(), Flags::NONE);
-    ensure!(matches!(large, Err(Error::ValueTooLong { .. })), "too long a value: {large:?}");
+    ensure!(
+        matches!(large, Err(Error::ValueTooLong { .. })),
+        "too long a value: {large:?}"
+    );
     let absent = hand.get(&[longest.as_slice(), &[0, 1]].concat(), Touch::No)?;
-    ensure!(absent.is_none(), "a key that is too long to be there was found");
+    ensure!(
+        absent.is_none(),
+        "a key that is too long to be there was found"
+    );
     Ok(())
 }
 
@@ -213,14 +260,20 @@ fn room<F: Fixture>(fixture: &F, page_bytes: usize) -> Check {
     let subject = fixture.create(page_bytes, 300)?;
     let hand = Hand { subject: &subject };
     let mut random = Random::new(5);
-    let mut victims = Victims { asked: 0, dropped: Vec::new() };
+    let mut victims = Victims {
+        asked: 0,
+        dropped: Vec::new(),
+    };
     let count = page_bytes / 32;
     for i in 0..count {
         let key = random.bits().to_be_bytes();
         let plan = Plan::Put(Value::Inline(&[1; 80]), Flags::NONE);
         hand.edit(&key, plan, &mut victims)?;
         let got = hand.get(&key, Touch::No)?;
-        ensure!(got.is_some(), "record {i} was dropped to make room for itself");
+        ensure!(
+            got.is_some(),
+            "record {i} was dropped to make room for itself"
+        );
     }
     let mut pages = 0;
     let mut records = 0;
@@ -235,10 +288,19 @@ fn room<F: Fixture>(fixture: &F, page_bytes: usize) -> Check {
         },
     )?;
     ensure!(victims.asked > 0, "nobody was asked to make room");
-    ensure!(records + victims.dropped.len() == count, "{records} of {count} records are left");
-    ensure!(pages <= 1, "{pages} pages although there was always room to be made");
+    ensure!(
+        records + victims.dropped.len() == count,
+        "{records} of {count} records are left"
+    );
+    ensure!(
+        pages <= 1,
+        "{pages} pages although there was always room to be made"
+    );
     for key in &victims.dropped {
-        ensure!(hand.get(key, Touch::No)?.is_none(), "a dropped record is still there");
+        ensure!(
+            hand.get(key, Touch::No)?.is_none(),
+            "a dropped record is still there"
+        );
     }
     Ok(())
 }
@@ -265,7 +327,10 @@ fn clearing<M: AccessMethod>(hand: &Hand<'_, M>) -> Check {
     let left = hand.verify()?;
     ensure!(left == 0, "{left} records after clearing");
     hand.put(b"after", b"clearing", Flags::NONE)?;
-    ensure!(hand.get(b"after", Touch::No)?.is_some(), "nothing can be put after clearing");
+    ensure!(
+        hand.get(b"after", Touch::No)?.is_some(),
+        "nothing can be put after clearing"
+    );
     Ok(())
 }
 
@@ -285,7 +350,11 @@ pub fn large_values_are_kept<F: Fixture>(fixture: &F, page_bytes: usize) -> Chec
         let guard = store.large_guard();
         let large = fixture.write_large(store, &value)?;
         let flags = Flags::NONE.with_use_count((i % 4) as u8);
-        hand.edit(&[i as u8], Plan::Put(Value::Large(large), flags), &mut NoRoom)?;
+        hand.edit(
+            &[i as u8],
+            Plan::Put(Value::Large(large), flags),
+            &mut NoRoom,
+        )?;
         drop(guard);
         values.push((value, large, flags));
     }
@@ -299,17 +368,30 @@ pub fn large_values_are_kept<F: Fixture>(fixture: &F, page_bytes: usize) -> Chec
             "large value {i} is {found:?}"
         );
         settled(store, || fixture.read_large(store, *large, &mut read))?;
-        ensure!(read == *value, "large value {i} of {} bytes came back differently", value.len());
+        ensure!(
+            read == *value,
+            "large value {i} of {} bytes came back differently",
+            value.len()
+        );
     }
     let pages = pages(method)?;
     let replaced = hand.put(&[3], b"small", Flags::NONE)?;
-    ensure!(replaced.before.is_some_and(|b| b.1 == Some(values[3].1)), "replaced: {replaced:?}");
+    ensure!(
+        replaced.before.is_some_and(|b| b.1 == Some(values[3].1)),
+        "replaced: {replaced:?}"
+    );
     fixture.free_large(store, values[3].1)?;
     let erased = hand.erase(&[4])?;
-    ensure!(erased.before.is_some_and(|b| b.1 == Some(values[4].1)), "erased: {erased:?}");
+    ensure!(
+        erased.before.is_some_and(|b| b.1 == Some(values[4].1)),
+        "erased: {erased:?}"
+    );
     fixture.free_large(store, values[4].1)?;
     let fewer = self::pages(method)?;
-    ensure!(fewer < pages, "{pages} pages became {fewer} when two large values went");
+    ensure!(
+        fewer < pages,
+        "{pages} pages became {fewer} when two large values went"
+    );
     while settled(store, || {
         let door = store.enter()?;
         method.try_clear_step(&door)
@@ -322,7 +404,11 @@ pub fn large_values_are_kept<F: Fixture>(fixture: &F, page_bytes: usize) -> Chec
 fn pages<M: AccessMethod>(method: &M) -> terrace_base::Result<usize> {
     let mut seen = std::collections::HashSet::new();
     method.verify(&mut |_, _, _| Ok(()), &mut |page| {
-        if seen.insert(page) { Ok(()) } else { Err(Error::invalid(format!("{page} twice"))) }
+        if seen.insert(page) {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("{page} twice")))
+        }
     })?;
     Ok(seen.len())
 }

@@ -23,7 +23,11 @@ pub fn behaves_like_a_map<M: Map>(
         let mut map = make()?;
         let mut model = Model::new();
         // Long keys take a thousand bytes each, and what stays in memory has to fit.
-        let count = if kind == KeyKind::Long { effort.records / 8 } else { effort.records };
+        let count = if kind == KeyKind::Long {
+            effort.records / 8
+        } else {
+            effort.records
+        };
         for i in kind.order(count / 2, &mut random) {
             put(&map, &mut model, kind.key(i, count), &mut random, 200)?;
         }
@@ -38,7 +42,10 @@ pub fn behaves_like_a_map<M: Map>(
                 }
                 70..92 => {
                     let got = map.get(&key)?;
-                    ensure!(got.as_ref() == model.get(&key), "step {step}: get {key:?}: {got:?}");
+                    ensure!(
+                        got.as_ref() == model.get(&key),
+                        "step {step}: get {key:?}: {got:?}"
+                    );
                 }
                 92..96 => part_up(&map, &model, &key, random.below(80))?,
                 96..99 => part_down(&map, &model, &key, random.below(80))?,
@@ -155,7 +162,11 @@ fn part_up<M: Map>(map: &M, model: &Model, from: &[u8], count: usize) -> Check {
         return Err(Failure(why));
     }
     let missing = expected.next();
-    ensure!(missing.is_none(), "upwards from {from:?} nothing came for {:?}", missing.map(|m| m.0));
+    ensure!(
+        missing.is_none(),
+        "upwards from {from:?} nothing came for {:?}",
+        missing.map(|m| m.0)
+    );
     Ok(())
 }
 
@@ -175,7 +186,11 @@ fn part_down<M: Map>(map: &M, model: &Model, below: &[u8], count: usize) -> Chec
         return Err(Failure(why));
     }
     let missing = expected.next();
-    ensure!(missing.is_none(), "below {below:?} nothing came for {:?}", missing.map(|m| m.0));
+    ensure!(
+        missing.is_none(),
+        "below {below:?} nothing came for {:?}",
+        missing.map(|m| m.0)
+    );
     Ok(())
 }
 
@@ -187,7 +202,11 @@ fn compare<M: Map>(map: &M, model: &Model) -> Check {
         extra += 1;
         true
     })?;
-    ensure!(extra == model.len(), "{extra} records instead of {}", model.len());
+    ensure!(
+        extra == model.len(),
+        "{extra} records instead of {}",
+        model.len()
+    );
     let mut expected = model.iter().rev();
     let mut wrong = None;
     map.scan_down(None, &mut |key, value| {
@@ -200,7 +219,10 @@ fn compare<M: Map>(map: &M, model: &Model) -> Check {
     if let Some(why) = wrong {
         return Err(Failure(why));
     }
-    ensure!(expected.next().is_none(), "downwards the first records did not come");
+    ensure!(
+        expected.next().is_none(),
+        "downwards the first records did not come"
+    );
     let census = map.verify()?;
     ensure!(
         census.records == model.len() as u64,

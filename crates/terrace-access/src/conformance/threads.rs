@@ -42,7 +42,7 @@ fn moving(writer: usize, i: usize) -> Vec<u8> {
 /// # Errors
 /// What somebody saw.
 pub fn threads_agree<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) -> Check {
-    let pages = super::memory_pages(fixture, effort);
+    let pages = super::memory_pages(fixture, page_bytes, effort);
     let subject = fixture.create(page_bytes, pages)?;
     let hand = Hand { subject: &subject };
     let stables = effort.records / 4;
@@ -73,23 +73,40 @@ pub fn threads_agree<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort)
         }
         done.store(true, Ordering::Release);
         for other in others {
-            seen.push(other.join().unwrap_or_else(|_| Err(Failure("a reader panicked".into()))));
+            seen.push(
+                other
+                    .join()
+                    .unwrap_or_else(|_| Err(Failure("a reader panicked".into()))),
+            );
         }
         seen
     });
     seen.into_iter().collect::<Check>()?;
-    ensure!(reads.load(Ordering::Relaxed) > 0, "nothing was read meanwhile");
+    ensure!(
+        reads.load(Ordering::Relaxed) > 0,
+        "nothing was read meanwhile"
+    );
     let mut expected: BTreeMap<Vec<u8>, Vec<u8>> = models.into_iter().flatten().collect();
     for i in 0..stables {
         let got = hand.get(&stable(i), Touch::No)?;
-        ensure!(got.as_ref().is_some_and(|g| is_sound(&stable(i), &g.1)), "stable {i}: {got:?}");
+        ensure!(
+            got.as_ref().is_some_and(|g| is_sound(&stable(i), &g.1)),
+            "stable {i}: {got:?}"
+        );
         expected.insert(stable(i), got.map(|g| g.1).unwrap_or_default());
     }
     let records = hand.verify()?;
-    ensure!(records == expected.len() as u64, "{records} records, not {}", expected.len());
+    ensure!(
+        records == expected.len() as u64,
+        "{records} records, not {}",
+        expected.len()
+    );
     for (key, value) in &expected {
         let got = hand.get(key, Touch::No)?;
-        ensure!(got.is_some_and(|g| g.1 == *value), "{key:?} is not as it was last written");
+        ensure!(
+            got.is_some_and(|g| g.1 == *value),
+            "{key:?} is not as it was last written"
+        );
     }
     Ok(())
 }
@@ -114,7 +131,10 @@ fn write<M: Ordered>(
             5..9 => {
                 let erased = hand.erase(&key)?;
                 let had = model.remove(&key).is_some();
-                ensure!(erased.changed == had, "writer {writer}: {key:?} was there: {had}");
+                ensure!(
+                    erased.changed == had,
+                    "writer {writer}: {key:?} was there: {had}"
+                );
             }
             _ => {
                 let key = stable(random.below(stables));
@@ -151,8 +171,14 @@ fn scan<M: Ordered>(subject: &Subject<M>, stables: usize, done: &AtomicBool) -> 
     while passes < 2 || !done.load(Ordering::Acquire) {
         let up = passes % 2 == 0;
         let found = pass(subject, up, &mut window)?;
-        let distinct = (0..stables).map(stable).collect::<std::collections::BTreeSet<_>>().len();
-        ensure!(found == distinct, "a scan found {found} of {distinct} stable keys, up: {up}");
+        let distinct = (0..stables)
+            .map(stable)
+            .collect::<std::collections::BTreeSet<_>>()
+            .len();
+        ensure!(
+            found == distinct,
+            "a scan found {found} of {distinct} stable keys, up: {up}"
+        );
         passes += 1;
     }
     Ok(())
@@ -189,9 +215,14 @@ fn pass<M: Ordered>(
         }
         for i in indexes {
             let key = window.key(i);
-            let in_order = last.as_deref().is_none_or(|l| if up { l < key } else { l > key });
+            let in_order = last
+                .as_deref()
+                .is_none_or(|l| if up { l < key } else { l > key });
             ensure!(in_order, "a scan came to {key:?} after {last:?}, up: {up}");
-            ensure!(is_sound(key, window.value(i)), "a scan saw a torn value of {key:?}");
+            ensure!(
+                is_sound(key, window.value(i)),
+                "a scan saw a torn value of {key:?}"
+            );
             found += usize::from(key.ends_with(b"/stable"));
             last = Some(key.to_vec());
         }

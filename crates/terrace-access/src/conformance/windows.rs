@@ -15,21 +15,38 @@ fn window<M: Ordered>(subject: &Subject<M>, edge: Edge<'_>) -> Result<Window> {
     Ok(window)
 }
 
+/// What is stored under a key.
+fn value_of(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(100)]
+}
+
 /// Windows upwards and downwards cover every key exactly once, and hold every record.
 ///
 /// # Errors
 /// Where they do not.
 pub fn windows_tile<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) -> Check {
     for kind in [KeyKind::Random, KeyKind::PrefixHeavy, KeyKind::Long] {
-        let subject = fixture.create(page_bytes, super::memory_pages(fixture, effort))?;
+        let subject =
+            fixture.create(page_bytes, super::memory_pages(fixture, page_bytes, effort))?;
         let hand = Hand { subject: &subject };
-        let count = if kind == KeyKind::Long { effort.records / 8 } else { effort.records };
+        let count = if kind == KeyKind::Long {
+            effort.records / 8
+        } else {
+            effort.records
+        };
         let mut keys = Vec::new();
         let empty = window(&subject, Edge::End)?;
-        ensure!(empty.is_empty() && empty.low.is_empty() && empty.high.is_none(), "{empty:?}");
+        ensure!(
+            empty.is_empty() && empty.low.is_empty() && empty.high.is_none(),
+            "{empty:?}"
+        );
         for i in kind.order(count, &mut Random::new(effort.seed)) {
             let key = kind.key(i, count);
-            hand.put(&key, &key, Flags::NONE.with_use_count((i % 4) as u8))?;
+            hand.put(
+                &key,
+                value_of(&key),
+                Flags::NONE.with_use_count((i % 4) as u8),
+            )?;
             keys.push(key);
         }
         keys.sort();
@@ -46,8 +63,14 @@ fn sound(window: &Window) -> Check {
         let key = window.key(i);
         let inside = *key >= *window.low && window.high.as_ref().is_none_or(|high| key < high);
         let rising = i == 0 || window.key(i - 1) < key;
-        ensure!(inside && rising, "record {i} of a window is out of place: {key:?}");
-        ensure!(window.value(i) == key, "record {i} of a window has another's value");
+        ensure!(
+            inside && rising,
+            "record {i} of a window is out of place: {key:?}"
+        );
+        ensure!(
+            window.value(i) == value_of(key),
+            "record {i} of a window has another's value"
+        );
     }
     Ok(())
 }
@@ -57,11 +80,19 @@ fn up<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
     let mut at = Vec::new();
     loop {
         let window = window(subject, Edge::From(&at))?;
-        ensure!(window.low == at, "the window from {at:?} begins at {:?}", window.low);
+        ensure!(
+            window.low == at,
+            "the window from {at:?} begins at {:?}",
+            window.low
+        );
         sound(&window)?;
         for i in 0..window.len() {
             let next = expected.next();
-            ensure!(next.is_some_and(|k| k == window.key(i)), "{:?} came, not {next:?}", window.key(i));
+            ensure!(
+                next.is_some_and(|k| k == window.key(i)),
+                "{:?} came, not {next:?}",
+                window.key(i)
+            );
         }
         match window.high {
             None => break,
@@ -71,7 +102,10 @@ fn up<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
             }
         }
     }
-    ensure!(expected.next().is_none(), "upwards records are missing at the end");
+    ensure!(
+        expected.next().is_none(),
+        "upwards records are missing at the end"
+    );
     Ok(())
 }
 
@@ -81,18 +115,29 @@ fn down<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
     loop {
         let edge = below.as_ref().map_or(Edge::End, |key| Edge::Below(key));
         let window = window(subject, edge)?;
-        ensure!(window.high == below, "the window below {below:?} ends at {:?}", window.high);
+        ensure!(
+            window.high == below,
+            "the window below {below:?} ends at {:?}",
+            window.high
+        );
         sound(&window)?;
         for i in (0..window.len()).rev() {
             let next = expected.next();
-            ensure!(next.is_some_and(|k| k == window.key(i)), "{:?} came, not {next:?}", window.key(i));
+            ensure!(
+                next.is_some_and(|k| k == window.key(i)),
+                "{:?} came, not {next:?}",
+                window.key(i)
+            );
         }
         if window.low.is_empty() {
             break;
         }
         below = Some(window.low);
     }
-    ensure!(expected.next().is_none(), "downwards records are missing at the end");
+    ensure!(
+        expected.next().is_none(),
+        "downwards records are missing at the end"
+    );
     Ok(())
 }
 
@@ -104,10 +149,17 @@ fn inside<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
     for key in keys.iter().step_by(37) {
         let from = window(subject, Edge::From(key))?;
         let at = from.lower_bound(key);
-        ensure!(at < from.len() && from.key(at) == key, "the window from {key:?} lacks it");
+        ensure!(
+            at < from.len() && from.key(at) == key,
+            "the window from {key:?} lacks it"
+        );
         let below = window(subject, Edge::Below(key))?;
         let covers = below.low < *key && below.high.as_ref().is_none_or(|high| key <= high);
-        ensure!(covers || key.is_empty(), "{:?} is not just below {key:?}", below.low);
+        ensure!(
+            covers || key.is_empty(),
+            "{:?} is not just below {key:?}",
+            below.low
+        );
         let mut copy = None;
         settled(store, || {
             method.try_window_held(Edge::From(key), &mut held, &mut |w| -> Attempt<()> {
@@ -115,17 +167,26 @@ fn inside<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
                 Ok(())
             })
         })?;
-        ensure!(copy == Some((from.len(), from.low.clone())), "a held window differs: {copy:?}");
+        ensure!(
+            copy == Some((from.len(), from.low.clone())),
+            "a held window differs: {copy:?}"
+        );
         let used = |flags: Flags| flags.use_count() >= 2;
         settled(store, || {
             method.try_window_if(Edge::From(key), &mut |f| used(f), &mut selected)
         })?;
-        let expected = (0..from.len()).filter(|&i| used(from.entry(i).flags)).count();
+        let expected = (0..from.len())
+            .filter(|&i| used(from.entry(i).flags))
+            .count();
         let right = selected.len() == expected
             && selected.low == from.low
             && selected.high == from.high
             && (0..selected.len()).all(|i| used(selected.entry(i).flags));
-        ensure!(right, "a selecting window has {} records, not {expected}", selected.len());
+        ensure!(
+            right,
+            "a selecting window has {} records, not {expected}",
+            selected.len()
+        );
     }
     Ok(())
 }
@@ -135,7 +196,7 @@ fn inside<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
 /// # Errors
 /// When it says the wrong thing.
 pub fn membership_tells<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) -> Check {
-    let subject = fixture.create(page_bytes, super::memory_pages(fixture, effort))?;
+    let subject = fixture.create(page_bytes, super::memory_pages(fixture, page_bytes, effort))?;
     let Subject { store, method, .. } = &subject;
     let hand = Hand { subject: &subject };
     let key = |i: usize| KeyKind::Random.key(i, 0);
@@ -146,7 +207,11 @@ pub fn membership_tells<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effo
         let key = key(i * 7 % effort.records);
         let same = |window: &Window, what: &str, expected: bool| -> Check {
             let same = method.still_same(window);
-            ensure!(same == expected, "after {what} a window is {}", if same { "the same" } else { "stale" });
+            ensure!(
+                same == expected,
+                "after {what} a window is {}",
+                if same { "the same" } else { "stale" }
+            );
             Ok(())
         };
         // Everything is in memory while nothing else is asked for.
@@ -202,8 +267,14 @@ fn packing<M: Sweep>(subject: &Subject<M>) -> Check {
             let after = window(subject, Edge::From(&left.low))?;
             if after.len() != left.len() {
                 packed += 1;
-                ensure!(!method.still_same(&left), "packing left its target's window valid");
-                ensure!(!method.still_same(&now), "packing left its source's window valid");
+                ensure!(
+                    !method.still_same(&left),
+                    "packing left its target's window valid"
+                );
+                ensure!(
+                    !method.still_same(&now),
+                    "packing left its source's window valid"
+                );
             }
         }
         before = Some(window(subject, Edge::From(&position))?);

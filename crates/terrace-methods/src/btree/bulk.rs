@@ -52,7 +52,10 @@ impl BTree {
             let (key, value) = record?;
             let (key, value) = (key.as_ref(), value.as_ref());
             if key.len() > MAX_KEY_BYTES {
-                return Err(Error::KeyTooLong { len: key.len(), limit: MAX_KEY_BYTES });
+                return Err(Error::KeyTooLong {
+                    len: key.len(),
+                    limit: MAX_KEY_BYTES,
+                });
             }
             if waiting.last().is_some_and(|last| *last.key >= *key) {
                 return Err(Error::invalid(format!(
@@ -65,7 +68,7 @@ impl BTree {
                 let linked = self.link_full(&waiting, &low, flags, most)?;
                 waiting.drain(..linked.0);
                 low = linked.1;
-                bytes = sizes(&waiting, flags).records(0, waiting.len(), 0);
+                bytes = Sizes::of(&items(&waiting, flags)).records(0, waiting.len(), 0);
                 if waiting.iter().all(|w| w.large.is_none()) {
                     guard = None;
                 }
@@ -76,15 +79,23 @@ impl BTree {
             } else {
                 None
             };
-            let value = if large.is_some() { Vec::new() } else { value.to_vec() };
-            let record = Waiting { key: key.to_vec(), value, large };
+            let value = if large.is_some() {
+                Vec::new()
+            } else {
+                value.to_vec()
+            };
+            let record = Waiting {
+                key: key.to_vec(),
+                value,
+                large,
+            };
             bytes += Sizes::of(&[record.item(flags)]).records(0, 1, 0);
             waiting.push(record);
             loaded += 1;
         }
         while !waiting.is_empty() {
-            let all = sizes(&waiting, flags).node(0, waiting.len(), &low, None);
-            if all <= capacity(page_bytes) {
+            let all = items(&waiting, flags);
+            if Sizes::of(&all).node(0, all.len(), &low, None) <= capacity(page_bytes) {
                 self.finish(&waiting, flags)?;
                 break;
             }
@@ -105,13 +116,18 @@ impl BTree {
         flags: Flags,
         most: usize,
     ) -> Result<(usize, Vec<u8>)> {
-        let items: Vec<_> = waiting.iter().map(|w| w.item(flags)).collect();
+        let items = items(waiting, flags);
         let sizes = Sizes::of(&items);
         let separator = |n: usize| items[n - 1].separator(&items[n]);
         let fits = |n: usize| sizes.node(0, n, low, Some(&separator(n))) <= most;
         // At least one record goes in, even if it is larger than asked for.
         let n = (2..items.len()).rev().find(|&n| fits(n)).unwrap_or(1);
-        let cut = Cut { left: n, right: n, separator: separator(n), runs: ((0, 0), (0, 0)) };
+        let cut = Cut {
+            left: n,
+            right: n,
+            separator: separator(n),
+            runs: ((0, 0), (0, 0)),
+        };
         loop {
             let door = self.store.enter()?;
             match self.link(&door, low, &items[..n], &cut) {
@@ -132,12 +148,22 @@ impl BTree {
             if node.count != 0 || sound!(pair.node, node.low())? != low {
                 return Err(not_empty());
             }
-            let now = Parts { node, low, high: None, items: items.to_vec() };
+            let now = Parts {
+                node,
+                low,
+                high: None,
+                items: items.to_vec(),
+            };
             let Some(parent) = pair.parent else {
                 self.split_root(door, pair, &now, cut)?;
                 return Ok(());
             };
-            let room = inner_room(&parent, pair.child, &cut.separator, terrace_base::PageId::NONE)?;
+            let room = inner_room(
+                &parent,
+                pair.child,
+                &cut.separator,
+                terrace_base::PageId::NONE,
+            )?;
             if !matches!(room, InnerRoom::None)
                 && matches!(
                     self.split_child(door, parent, pair.child, pair.node, &now, cut)?,
@@ -152,7 +178,7 @@ impl BTree {
 
     /// Puts the last records into the last leaf.
     fn finish(&self, waiting: &[Waiting], flags: Flags) -> Result<()> {
-        let items: Vec<_> = waiting.iter().map(|w| w.item(flags)).collect();
+        let items = items(waiting, flags);
         loop {
             let door = self.store.enter()?;
             match self.fill_last(&door, &items) {
@@ -173,7 +199,12 @@ impl BTree {
         }
         let low = sound!(page, node.low())?;
         let members = Counts::of(&page)?.members.wrapping_add(1);
-        let shape = Shape { level: 0, low: &low, high: None, extra: Extra::Members(members) };
+        let shape = Shape {
+            level: 0,
+            low: &low,
+            high: None,
+            extra: Extra::Members(members),
+        };
         let mut image = vec![0; page.bytes().len()];
         if !build(&mut image, &shape, items, (0, 0)) {
             return Err(page.torn("the last records of a load do not fit"));
@@ -183,8 +214,8 @@ impl BTree {
     }
 }
 
-fn sizes(waiting: &[Waiting], flags: Flags) -> Sizes {
-    Sizes::of(&waiting.iter().map(|w| w.item(flags)).collect::<Vec<_>>())
+fn items(waiting: &[Waiting], flags: Flags) -> Vec<Item<'_>> {
+    waiting.iter().map(|w| w.item(flags)).collect()
 }
 
 fn not_empty() -> Interrupt {

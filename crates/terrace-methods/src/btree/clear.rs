@@ -65,7 +65,12 @@ impl BTree {
             }
             let left = self.store.exclusive(first, door)?;
             let right = self.store.exclusive(second, door)?;
-            let pair = Neighbours { parent: page, entry: 0, left, right };
+            let pair = Neighbours {
+                parent: page,
+                entry: 0,
+                left,
+                right,
+            };
             if self.join(pair, level)?.is_some() {
                 return Err(Interrupt::Conflict);
             }
@@ -101,7 +106,9 @@ impl BTree {
         for i in (0..node.count).rev() {
             let node = node_of!(page)?;
             let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
-            let Stored::Large { at, mut large } = record.value else { continue };
+            let Stored::Large { at, mut large } = record.value else {
+                continue;
+            };
             // The record keeps what is left of its chain, so that nothing is lost if this ends
             // half-way; as a value it is of no use to anybody any more.
             while !large.head.is_none() {
@@ -109,7 +116,8 @@ impl BTree {
                     return Ok(true);
                 }
                 large.head = overflow::free_first(&self.store, door, large.head)?;
-                page.change(at, 8)?.copy_from_slice(&large.head.0.to_le_bytes());
+                page.change(at, 8)?
+                    .copy_from_slice(&large.head.0.to_le_bytes());
                 *budget -= 1;
             }
             erase(&mut page, i)?;
@@ -119,7 +127,17 @@ impl BTree {
         let members = Counts::of(&page)?.members.wrapping_add(1);
         let extra = Extra::Members(members);
         let mut image = vec![0; page.bytes().len()];
-        build(&mut image, &Shape { level: 0, low: &low, high: high.as_deref(), extra }, [], (0, 0));
+        build(
+            &mut image,
+            &Shape {
+                level: 0,
+                low: &low,
+                high: high.as_deref(),
+                extra,
+            },
+            &[],
+            (0, 0),
+        );
         install(page.change_all()?, &image);
         *budget = budget.saturating_sub(1);
         Ok(true)

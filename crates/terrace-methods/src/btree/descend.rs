@@ -40,7 +40,8 @@ pub(crate) struct Pair<'d> {
 /// Opens a latched page as a node: bytes that make no sense are damage.
 macro_rules! node_of {
     ($guard:expr) => {
-        $crate::btree::layout::Node::open($guard.view()).map_err(|_| $guard.torn($crate::btree::descend::NO_NODE))
+        $crate::btree::layout::Node::open($guard.view())
+            .map_err(|_| $guard.torn($crate::btree::descend::NO_NODE))
     };
 }
 pub(crate) use node_of;
@@ -108,7 +109,10 @@ impl BTree {
     /// The leaf at this edge under its shared latch.
     pub(crate) fn leaf_shared(&self, edge: Edge<'_>) -> Attempt<Shared<'_>> {
         for _ in 0..PATIENCE {
-            match self.descend(edge, 0).and_then(|way| way.node.upgrade_shared()) {
+            match self
+                .descend(edge, 0)
+                .and_then(|way| way.node.upgrade_shared())
+            {
                 Err(Interrupt::Conflict) => spin_loop(),
                 other => return other,
             }
@@ -131,15 +135,26 @@ impl BTree {
         }
         let way = self.descend(edge, level)?;
         if !with_parent {
-            return Ok(Pair { parent: None, child: 0, node: way.node.upgrade_exclusive(door)? });
+            return Ok(Pair {
+                parent: None,
+                child: 0,
+                node: way.node.upgrade_exclusive(door)?,
+            });
         }
-        let parent = way.parent.map(|parent| parent.upgrade_exclusive(door)).transpose()?;
+        let parent = way
+            .parent
+            .map(|parent| parent.upgrade_exclusive(door))
+            .transpose()?;
         let node = way.node.upgrade_exclusive(door)?;
         let child = match &parent {
             Some(parent) => sound!(parent, node_of!(parent)?.child_towards(edge))?,
             None => 0,
         };
-        Ok(Pair { parent, child, node })
+        Ok(Pair {
+            parent,
+            child,
+            node,
+        })
     }
 
     fn latch_patiently<'d>(
@@ -180,7 +195,11 @@ impl BTree {
         };
         let seen = node_of!(first)?;
         if seen.level == level {
-            return Ok(Pair { parent: None, child: 0, node: first });
+            return Ok(Pair {
+                parent: None,
+                child: 0,
+                node: first,
+            });
         }
         if seen.level != level + 1 {
             return Err(first.torn(BAD_LEVEL));
@@ -190,7 +209,11 @@ impl BTree {
         if node_of!(node)?.level != level {
             return Err(node.torn(BAD_LEVEL));
         }
-        Ok(Pair { parent: Some(first), child, node })
+        Ok(Pair {
+            parent: Some(first),
+            child,
+            node,
+        })
     }
 
     /// A neighbour of a latched node, if it is in memory and nobody holds it: never waits, because

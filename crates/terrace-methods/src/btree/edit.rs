@@ -42,7 +42,11 @@ impl BTree {
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Applied> {
         if key.len() > MAX_KEY_BYTES {
-            return Err(Error::KeyTooLong { len: key.len(), limit: MAX_KEY_BYTES }.into());
+            return Err(Error::KeyTooLong {
+                len: key.len(),
+                limit: MAX_KEY_BYTES,
+            }
+            .into());
         }
         let mut conflicts = 0;
         for _ in 0..ROUNDS {
@@ -100,8 +104,14 @@ impl BTree {
                 }
                 Err(_) => plan(None)?,
             };
-            let nothing = Outcome::Done(Applied { before, changed: false });
-            let done = Applied { before, changed: true };
+            let nothing = Outcome::Done(Applied {
+                before,
+                changed: false,
+            });
+            let done = Applied {
+                before,
+                changed: true,
+            };
             match (asked, place) {
                 (Plan::Keep, _) | (Plan::Erase | Plan::Flags(_), Err(_)) => return Ok(nothing),
                 (Plan::Flags(new), Ok(_)) if new == flags => return Ok(nothing),
@@ -117,11 +127,21 @@ impl BTree {
                     let now = node_of!(page)?;
                     let (thinner, empty) = (now.fill(), now.count == 0);
                     let thin = empty || THIN.iter().any(|&t| fill >= t && thinner < t);
-                    return Ok(if thin { Outcome::Thin(done) } else { Outcome::Done(done) });
+                    return Ok(if thin {
+                        Outcome::Thin(done)
+                    } else {
+                        Outcome::Done(done)
+                    });
                 }
                 (Plan::Put(value, flags), place) => {
                     self.fits_inline(value)?;
-                    let put = Put { key, value, flags, place, old };
+                    let put = Put {
+                        key,
+                        value,
+                        flags,
+                        place,
+                        old,
+                    };
                     match put.plan(page)? {
                         How::NoRoom(needed) => {
                             if round < VICTIM_ROUNDS

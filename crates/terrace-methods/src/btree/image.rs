@@ -32,17 +32,37 @@ pub(crate) struct Item<'a> {
 impl<'a> Item<'a> {
     /// A record of a leaf.
     pub fn leaf(key: &'a [u8], value: Value<'a>, flags: Flags) -> Item<'a> {
-        Item { head: key, tail: &[], payload: Payload::Value(value), flags }
+        Item {
+            head: key,
+            tail: &[],
+            payload: Payload::Value(value),
+            flags,
+        }
     }
 
     /// A record of an inner node.
     pub fn inner(key: &'a [u8], child: PageId) -> Item<'a> {
-        Item { head: key, tail: &[], payload: Payload::Child(child), flags: Flags::NONE }
+        Item {
+            head: key,
+            tail: &[],
+            payload: Payload::Child(child),
+            flags: Flags::NONE,
+        }
     }
 
     /// Length of the key.
     pub fn key_len(&self) -> usize {
         self.head.len() + self.tail.len()
+    }
+
+    /// Length of what the key has in common with this string.
+    fn common_with(&self, other: &[u8]) -> usize {
+        let n = common_prefix(self.head, other);
+        if n < self.head.len() {
+            n
+        } else {
+            n + common_prefix(self.tail, &other[n..])
+        }
     }
 
     /// Copies the key.
@@ -54,7 +74,10 @@ impl<'a> Item<'a> {
     fn after(&self, skip: usize) -> (&'a [u8], &'a [u8]) {
         match self.head.get(skip..) {
             Some(head) => (head, self.tail),
-            None => (&[], self.tail.get(skip - self.head.len()..).unwrap_or_default()),
+            None => (
+                &[],
+                self.tail.get(skip - self.head.len()..).unwrap_or_default(),
+            ),
         }
     }
 
@@ -98,7 +121,9 @@ pub(crate) struct Parts<'a> {
 }
 
 fn slice(page: &[u8], at: usize, len: usize) -> Seen<&[u8]> {
-    at.checked_add(len).and_then(|end| page.get(at..end)).ok_or(Torn)
+    at.checked_add(len)
+        .and_then(|end| page.get(at..end))
+        .ok_or(Torn)
 }
 
 /// The value of a leaf record.
@@ -113,8 +138,12 @@ pub(crate) fn value_in(page: &[u8], value: Stored) -> Seen<Value<'_>> {
 pub(crate) fn parts(page: &[u8]) -> Seen<Parts<'_>> {
     let node = Node::open(View::of(page))?;
     let low = slice(page, page.len() - node.low_len, node.low_len)?;
-    let high = slice(page, page.len() - node.low_len - node.high_len, node.high_len)?;
-    let head = slice(low, 0, node.prefix_len)?;
+    let high = slice(
+        page,
+        page.len() - node.low_len - node.high_len,
+        node.high_len,
+    )?;
+    let head = slice(page, node.prefix_at(), node.prefix_len)?;
     let mut items = Vec::with_capacity(node.count);
     for i in 0..node.count {
         let slot = node.slot(i)?;
@@ -136,17 +165,34 @@ pub(crate) fn parts(page: &[u8]) -> Seen<Parts<'_>> {
             }
         });
     }
-    Ok(Parts { node, low, high: (!node.unbounded).then_some(high), items })
+    Ok(Parts {
+        node,
+        low,
+        high: (!node.unbounded).then_some(high),
+        items,
+    })
+}
+
+/// Length of the prefix of a node with these fences and records.
+fn prefix_of(low: &[u8], high: Option<&[u8]>, items: &[Item<'_>]) -> usize {
+    match (high, items) {
+        (Some(high), _) if !low.is_empty() => prefix_of_fences(low, Some(high)),
+        // The edges of the tree: a loose prefix, in leaves only.
+        (None, [.., last]) if last.payload.child().is_none() => last.common_with(low),
+        (Some(high), [first, ..]) if first.payload.child().is_none() => first.common_with(high),
+        _ => 0,
+    }
 }
 
 /// Bytes that any stretch of a list of records takes, by prefix sums.
-pub(crate) struct Sizes {
+pub(crate) struct Sizes<'i> {
+    items: &'i [Item<'i>],
     sums: Vec<usize>,
 }
 
-impl Sizes {
+impl<'i> Sizes<'i> {
     /// Sums up `items`. O(items).
-    pub fn of(items: &[Item<'_>]) -> Sizes {
+    pub fn of(items: &'i [Item<'i>]) -> Sizes<'i> {
         let mut sums = Vec::with_capacity(items.len() + 1);
         let mut sum = 0;
         sums.push(0);
@@ -154,7 +200,7 @@ impl Sizes {
             sum += item.bytes(0);
             sums.push(sum);
         }
-        Sizes { sums }
+        Sizes { items, sums }
     }
 
     /// Bytes of the records `from..to` with a prefix of this length; may be a few too many when
@@ -165,7 +211,7 @@ impl Sizes {
 
     /// Bytes of records and fences in a node of these records.
     pub fn node(&self, from: usize, to: usize, low: &[u8], high: Option<&[u8]>) -> usize {
-        self.records(from, to, prefix_of_fences(low, high))
+        self.records(from, to, prefix_of(low, high, &self.items[from..to]))
             + low.len()
             + high.map_or(0, <[u8]>::len)
     }
@@ -185,13 +231,13 @@ pub(crate) fn capacity(page_bytes: usize) -> usize {
 
 /// Writes a node with these records (sorted, inside the fences) into `page`, whose first 16 bytes
 /// stay. Returns whether they fit; if not, the page is spoiled.
-pub(crate) fn build<'a>(
+pub(crate) fn build(
     page: &mut [u8],
     shape: &Shape<'_>,
-    items: impl IntoIterator<Item = &'a Item<'a>>,
+    items: &[Item<'_>],
     runs: (u8, u8),
 ) -> bool {
-    let prefix_len = prefix_of_fences(shape.low, shape.high);
+    let prefix_len = prefix_of(shape.low, shape.high, items);
     let high = shape.high.unwrap_or_default();
     let mut heap_at = page.len();
     if shape.low.len() + high.len() > capacity(page.len()) {
@@ -219,15 +265,12 @@ pub(crate) fn build<'a>(
             (head @ [_], tail) if !tail.is_empty() => head_of(&[head[0], tail[0]]),
             (head, _) => head_of(head),
         };
-        page[slots_end..slots_end + SLOT_BYTES].copy_from_slice(&encode_slot(
-            heap_at,
-            head,
-            item.flags,
-        ));
+        page[slots_end..slots_end + SLOT_BYTES]
+            .copy_from_slice(&encode_slot(heap_at, head, item.flags));
         slots_end += SLOT_BYTES;
     }
     let count = (slots_end - SLOTS) / SLOT_BYTES;
-    write_header(page, shape, count, page.len() - heap_at, runs);
+    write_header(page, shape, (count, page.len() - heap_at, prefix_len), runs);
     true
 }
 

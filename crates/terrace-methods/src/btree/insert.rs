@@ -6,7 +6,7 @@ use terrace_pages::Exclusive;
 
 use super::BTree;
 use super::descend::{node_of, sound};
-use super::image::{Item, Payload, build, install, parts};
+use super::image::{Item, Payload, Sizes, build, capacity, install, parts};
 use super::layout::{
     CHILD_BYTES, Extra, LeafRecord, Node, SLOT_BYTES, Shape, Stored, encode_inner, encode_leaf,
     encode_slot, head_of, key_bytes, value_bytes,
@@ -43,6 +43,13 @@ impl Put<'_> {
     /// Decides how. Changes nothing. O(1), or O(records) for a rewrite.
     pub fn plan(&self, page: &Exclusive<'_>) -> Attempt<How> {
         let node = node_of!(page)?;
+        if node.is_loose() && !sound!(page, node.has_prefix(self.key))? {
+            // The prefix must get shorter, and all records with it longer.
+            let most = key_bytes(self.key.len()) + value_bytes(self.value) + SLOT_BYTES;
+            return Ok(self
+                .rewritten(page)?
+                .map_or(How::NoRoom(most), How::Rewrite));
+        }
         let suffix_len = self.key.len() - node.prefix_len;
         let needed = key_bytes(suffix_len) + value_bytes(self.value);
         let mut held = 0;
@@ -53,7 +60,10 @@ impl Put<'_> {
                     return Ok(How::Over { at, len });
                 }
                 (Stored::Large { at, .. }, Value::Large(_)) => {
-                    return Ok(How::Over { at, len: old.end - at });
+                    return Ok(How::Over {
+                        at,
+                        len: old.end - at,
+                    });
                 }
                 _ if needed <= held => return Ok(How::Shorter),
                 _ => {}
@@ -63,11 +73,15 @@ impl Put<'_> {
         if needed + slot <= node.free() {
             return Ok(How::Fresh);
         }
-        if needed + slot > node.reclaimable() + held {
+        // At the edge of the tree the prefix may have become longer than what is left out so far.
+        let edge = node.unbounded || node.low_len == 0;
+        if needed + slot > node.reclaimable() + held && !edge {
             return Ok(How::NoRoom(needed + slot - node.reclaimable() - held));
         }
-        let image = self.rewritten(page)?;
-        Ok(image.map_or(How::NoRoom(needed + slot), How::Rewrite))
+        let missing = (needed + slot).saturating_sub(node.reclaimable() + held);
+        Ok(self
+            .rewritten(page)?
+            .map_or(How::NoRoom(missing.max(1)), How::Rewrite))
     }
 
     /// The page without garbage and with this record; `None` if it does not fit after all.
@@ -92,6 +106,10 @@ impl Put<'_> {
             high: now.high,
             extra: Extra::Members(counts.members),
         };
+        let bytes = Sizes::of(&now.items).node(0, now.items.len(), now.low, now.high);
+        if bytes > capacity(copy.len()) {
+            return Ok(None);
+        }
         let mut image = vec![0; copy.len()];
         Ok(build(&mut image, &shape, &now.items, counts.runs).then_some(image))
     }
@@ -163,7 +181,8 @@ impl Put<'_> {
                 if fault::planted(Fault::LostFlags) {
                     slot[2] &= 0xF0;
                 }
-                page.change(Node::slot_at(i), SLOT_BYTES)?.copy_from_slice(&slot);
+                page.change(Node::slot_at(i), SLOT_BYTES)?
+                    .copy_from_slice(&slot);
             }
             Err(i) => {
                 add_slot(page, &mut counts, i, slot)?;
@@ -216,7 +235,8 @@ pub(crate) fn inner_room(
         return Ok(InnerRoom::None);
     }
     let mut now = sound!(page, parts(page.bytes()))?;
-    now.items.insert(at.min(now.items.len()), Item::inner(separator, child));
+    now.items
+        .insert(at.min(now.items.len()), Item::inner(separator, child));
     let image = rebuilt_inner(page, now.low, now.high, &now.items)?;
     Ok(image.map_or(InnerRoom::None, InnerRoom::Rewrite))
 }
@@ -231,7 +251,12 @@ pub(crate) fn rebuilt_inner(
     let node = node_of!(page)?;
     let extra = Extra::FirstChild(sound!(page, node.child(0))?);
     let mut image = vec![0; page.bytes().len()];
-    let shape = Shape { level: node.level, low, high, extra };
+    let shape = Shape {
+        level: node.level,
+        low,
+        high,
+        extra,
+    };
     Ok(build(&mut image, &shape, items, (0, 0)).then_some(image))
 }
 
@@ -246,8 +271,10 @@ pub(crate) fn insert_inner(
     match room {
         InnerRoom::Rewrite(mut image) => {
             // The child may not have had its number when the image was built.
-            let slot = sound!(page, Node::open(terrace_pages::View::of(&image))
-                .and_then(|node| node.slot(at)))?;
+            let slot = sound!(
+                page,
+                Node::open(terrace_pages::View::of(&image)).and_then(|node| node.slot(at))
+            )?;
             image[slot.offset()..slot.offset() + CHILD_BYTES]
                 .copy_from_slice(&child.0.to_le_bytes()[..CHILD_BYTES]);
             install(page.change_all()?, &image);
@@ -261,7 +288,12 @@ pub(crate) fn insert_inner(
             counts.heap += len;
             let offset = page.bytes().len() - counts.heap;
             encode_inner(page.fill(offset, len)?, (suffix, &[]), child);
-            add_slot(page, &mut counts, at, encode_slot(offset, head_of(suffix), Flags::NONE))?;
+            add_slot(
+                page,
+                &mut counts,
+                at,
+                encode_slot(offset, head_of(suffix), Flags::NONE),
+            )?;
             counts.write(page, false)
         }
     }
@@ -272,9 +304,11 @@ impl BTree {
     pub(crate) fn fits_inline(&self, value: Value<'_>) -> Attempt<()> {
         let limit = super::max_inline(self.store.page_bytes());
         match value {
-            Value::Inline(v) if v.len() > limit => {
-                Err(terrace_base::Error::ValueTooLong { len: v.len(), limit }.into())
+            Value::Inline(v) if v.len() > limit => Err(terrace_base::Error::ValueTooLong {
+                len: v.len(),
+                limit,
             }
+            .into()),
             _ => Ok(()),
         }
     }

@@ -18,9 +18,12 @@
 //! record of an inner node:  5 bytes child, u8 suffix length (255: u16 follows), suffix
 //! ```
 //!
-//! Invariants: all keys of a node lie in `low <= key < high`; the prefix is what both fences have
-//! in common (nothing without an upper bound) and is stored only as part of the low fence; the
-//! child of separator `i` covers the keys from it to the next separator. Heap space is reused only
+//! Invariants: all keys of a node lie in `low <= key < high`. The prefix is what both fences have in
+//! common and is stored only as part of the low fence. At the edges of the tree, where a leaf has
+//! one fence, the prefix is *loose*: something that the records of the leaf have in common with that
+//! fence, of which it is stored as a part; a key without it lies beyond all records there. (Without
+//! this the last leaf of a sorted load would hold whole keys, and be that much emptier once it is
+//! split off.) The child of separator `i` covers the keys from it to the next. Heap space is reused only
 //! by rewriting the whole page: a free byte is one that no earlier state of the page needs, which
 //! is what lets inserts fill it without saving it for a checkpoint.
 
@@ -89,7 +92,7 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
-/// Length of the prefix of a node with these fences.
+/// Length of the prefix that all keys between these fences have.
 pub(crate) fn prefix_of_fences(low: &[u8], high: Option<&[u8]>) -> usize {
     high.map_or(0, |high| common_prefix(low, high))
 }
@@ -260,7 +263,12 @@ impl<'a> Node<'a> {
             && node.level <= MAX_LEVEL
             && SLOTS + node.count * SLOT_BYTES + node.heap <= view.len()
             && node.low_len + node.high_len + node.garbage <= node.heap
-            && node.prefix_len <= node.low_len;
+            && node.prefix_len
+                <= if node.low_len == 0 {
+                    node.high_len
+                } else {
+                    node.low_len
+                };
         if sound { Ok(node) } else { Err(Torn) }
     }
 
@@ -308,7 +316,11 @@ impl<'a> Node<'a> {
     #[inline]
     fn key_len(&self, at: usize) -> Seen<(usize, usize)> {
         let len = self.view.u8(at)? as usize;
-        if len < LONG_KEY { Ok((len, at + 1)) } else { Ok((self.view.u16(at + 1)? as usize, at + 3)) }
+        if len < LONG_KEY {
+            Ok((len, at + 1))
+        } else {
+            Ok((self.view.u16(at + 1)? as usize, at + 3))
+        }
     }
 
     /// The leaf record in slot `i`.
@@ -331,12 +343,24 @@ impl<'a> Node<'a> {
         }
         let value = if mark == LARGE_MARK {
             let head = PageId(self.view.u64(value_at)?);
-            let large = LargeRef { head, len: self.view.u32(value_at + 8)? };
-            Stored::Large { at: value_at, large }
+            let large = LargeRef {
+                head,
+                len: self.view.u32(value_at + 8)?,
+            };
+            Stored::Large {
+                at: value_at,
+                large,
+            }
         } else {
             Stored::Inline { at: value_at, len }
         };
-        Ok(LeafRecord { start, key_at, key_len, value, end })
+        Ok(LeafRecord {
+            start,
+            key_at,
+            key_len,
+            value,
+            end,
+        })
     }
 
     /// The inner record in slot `i`.
@@ -349,7 +373,12 @@ impl<'a> Node<'a> {
         if key_at + key_len > self.view.len() {
             return Err(Torn);
         }
-        Ok(InnerRecord { child, key_at, key_len, start })
+        Ok(InnerRecord {
+            child,
+            key_at,
+            key_len,
+            start,
+        })
     }
 
     /// Where the suffix of the key in this slot is, whatever the kind of node.
@@ -358,7 +387,12 @@ impl<'a> Node<'a> {
         if self.level == 0 {
             let (len, at) = self.key_len(slot.offset())?;
             // One byte of value length, or three.
-            let at = at + if self.view.u8(at)? == LONG_VALUE_MARK { 3 } else { 1 };
+            let at = at
+                + if self.view.u8(at)? == LONG_VALUE_MARK {
+                    3
+                } else {
+                    1
+                };
             Ok((at, len))
         } else {
             let (len, at) = self.key_len(slot.offset() + CHILD_BYTES)?;
@@ -378,20 +412,44 @@ impl<'a> Node<'a> {
             0 => Ok(PageId(self.view.u64(FIRST_CHILD)?)),
             i => {
                 let at = self.slot(i - 1)?.offset();
-                Ok(PageId(self.view.u32(at)? as u64 | (self.view.u8(at + 4)? as u64) << 32))
+                Ok(PageId(
+                    self.view.u32(at)? as u64 | (self.view.u8(at + 4)? as u64) << 32,
+                ))
             }
         }
     }
 
+    /// Where the prefix is: at the start of the low fence, or of the high one if there is no other.
+    #[inline]
+    pub fn prefix_at(&self) -> usize {
+        let fences = if self.low_len == 0 {
+            self.high_len
+        } else {
+            self.low_len
+        };
+        self.view.len() - fences
+    }
+
+    /// Whether a key that this node covers may lack the prefix.
+    #[inline]
+    pub fn is_loose(&self) -> bool {
+        self.prefix_len > 0 && (self.unbounded || self.low_len == 0)
+    }
+
     /// Appends the prefix to `out`.
     pub fn append_prefix(&self, out: &mut Vec<u8>) -> Seen<()> {
-        self.view.append_to(self.view.len() - self.low_len, self.prefix_len, out)
+        self.view.append_to(self.prefix_at(), self.prefix_len, out)
     }
 
     /// Whether `key` starts with the prefix.
     pub fn has_prefix(&self, key: &[u8]) -> Seen<bool> {
-        let Some(front) = key.get(..self.prefix_len) else { return Ok(false) };
-        Ok(self.view.compare(self.view.len() - self.low_len, self.prefix_len, front)?.is_eq())
+        let Some(front) = key.get(..self.prefix_len) else {
+            return Ok(false);
+        };
+        Ok(self
+            .view
+            .compare(self.prefix_at(), self.prefix_len, front)?
+            .is_eq())
     }
 
     /// Appends the key in slot `i` to `out`.
@@ -403,7 +461,8 @@ impl<'a> Node<'a> {
 
     /// Appends the low fence to `out`.
     pub fn append_low(&self, out: &mut Vec<u8>) -> Seen<()> {
-        self.view.append_to(self.view.len() - self.low_len, self.low_len, out)
+        self.view
+            .append_to(self.view.len() - self.low_len, self.low_len, out)
     }
 
     /// The low fence.
@@ -446,8 +505,7 @@ pub(crate) enum Extra {
 pub(crate) fn write_header(
     page: &mut [u8],
     shape: &Shape<'_>,
-    count: usize,
-    heap: usize,
+    (count, heap, prefix_len): (usize, usize, usize),
     runs: (u8, u8),
 ) {
     let mut h = [0u8; HEADER_BYTES];
@@ -457,7 +515,7 @@ pub(crate) fn write_header(
     u16_at(COUNT, count);
     u16_at(HEAP, heap);
     u16_at(GARBAGE, 0);
-    u16_at(24, prefix_of_fences(shape.low, shape.high));
+    u16_at(24, prefix_len);
     u16_at(26, shape.low.len());
     u16_at(28, shape.high.map_or(0, <[u8]>::len));
     h[0] = TAG;

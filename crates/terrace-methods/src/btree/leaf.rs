@@ -96,7 +96,9 @@ pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Att
         return Ok(());
     }
     if before.with_use_count(flags.use_count()) == flags {
-        page.hint(Node::slot_at(i) + 2, |word| Some(word & !15 | u16::from(flags.0 & 15)));
+        page.hint(Node::slot_at(i) + 2, |word| {
+            Some(word & !15 | u16::from(flags.0 & 15))
+        });
         return Ok(());
     }
     let byte = page.change(Node::slot_at(i) + 2, 1)?;
@@ -148,7 +150,10 @@ impl RecordPage for LeafPage<'_, '_> {
     fn value(&self, i: usize, value: &mut Vec<u8>) -> Attempt<Option<LargeRef>> {
         value.clear();
         let node = node_of!(self.page)?;
-        let record = sound!(self.page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
+        let record = sound!(
+            self.page,
+            node.slot(i).and_then(|slot| node.leaf_record(slot))
+        )?;
         if let Stored::Inline { at, len } = record.value {
             sound!(self.page, node.view.append_to(at, len, value))?;
         }

@@ -32,8 +32,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, Room, Sweep,
-    Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, Room,
+    Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::spin_loop;
 use terrace_base::{PageId, Result};
@@ -67,11 +67,20 @@ impl BTree {
     /// # Errors
     /// Those of [`PageStore::allocate`].
     pub fn create(store: &Arc<PageStore>, door: &Door<'_>, tier: Class) -> Attempt<BTree> {
-        let class = if tier == Class::Hot { Class::Hot } else { Class::Cold };
+        let class = if tier == Class::Hot {
+            Class::Hot
+        } else {
+            Class::Cold
+        };
         let mut page = store.allocate(door, class)?;
         let root = page.pid();
-        let shape = Shape { level: 0, low: &[], high: None, extra: Extra::Members(STRIDE) };
-        build(page.fill(0, store.page_bytes())?, &shape, [], (0, 0));
+        let shape = Shape {
+            level: 0,
+            low: &[],
+            high: None,
+            extra: Extra::Members(STRIDE),
+        };
+        build(page.fill(0, store.page_bytes())?, &shape, &[], (0, 0));
         drop(page);
         Ok(BTree::open(store.clone(), root, tier))
     }
@@ -80,7 +89,12 @@ impl BTree {
     pub fn open(store: Arc<PageStore>, root: PageId, tier: Class) -> BTree {
         // Pages that an earlier run of the program made have counters that were given out from
         // another start; nobody holds a window from then.
-        BTree { store, root, tier, births: AtomicU32::new(STRIDE.wrapping_mul(root.0 as u32 | 1)) }
+        BTree {
+            store,
+            root,
+            tier,
+            births: AtomicU32::new(STRIDE.wrapping_mul(root.0 as u32 | 1)),
+        }
     }
 
     /// Number of the root page; never changes.
@@ -184,20 +198,24 @@ fn raise(word: u16) -> Option<u16> {
 
 /// Looks the key up in a leaf; also returns the slot.
 #[inline]
-fn read(
-    view: View<'_>,
-    key: &[u8],
-    value: &mut Vec<u8>,
-) -> layout::Seen<(Option<Found>, usize)> {
+fn read(view: View<'_>, key: &[u8], value: &mut Vec<u8>) -> layout::Seen<(Option<Found>, usize)> {
     let node = Node::open(view)?;
     value.clear();
-    let Ok(i) = node.find(key)? else { return Ok((None, 0)) };
+    let Ok(i) = node.find(key)? else {
+        return Ok((None, 0));
+    };
     let slot = node.slot(i)?;
     let record = node.leaf_record(slot)?;
     if let Stored::Inline { at, len } = record.value {
         view.append_to(at, len, value)?;
     }
-    Ok((Some(Found { flags: slot.flags(), large: record.large() }), i))
+    Ok((
+        Some(Found {
+            flags: slot.flags(),
+            large: record.large(),
+        }),
+        i,
+    ))
 }
 
 impl AccessMethod for BTree {

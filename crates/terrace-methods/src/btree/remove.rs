@@ -43,20 +43,49 @@ impl BTree {
         pair: Pair<'d>,
         on_the_left: bool,
     ) -> Attempt<Result<Neighbours<'d>, Pair<'d>>> {
-        let Pair { parent: Some(parent), child, node } = pair else { return Ok(Err(pair)) };
+        let Pair {
+            parent: Some(parent),
+            child,
+            node,
+        } = pair
+        else {
+            return Ok(Err(pair));
+        };
         let above = node_of!(parent)?;
-        let other = if on_the_left { child.checked_sub(1) } else { Some(child + 1) };
+        let other = if on_the_left {
+            child.checked_sub(1)
+        } else {
+            Some(child + 1)
+        };
         let other = match other.filter(|&other| other < above.children()) {
             Some(other) => sound!(parent, above.child(other))?,
-            None => return Ok(Err(Pair { parent: Some(parent), child, node })),
+            None => {
+                return Ok(Err(Pair {
+                    parent: Some(parent),
+                    child,
+                    node,
+                }));
+            }
         };
         let level = node_of!(node)?.level;
         Ok(match self.try_neighbour(door, other, level)? {
-            None => Err(Pair { parent: Some(parent), child, node }),
-            Some(page) if on_the_left => {
-                Ok(Neighbours { parent, entry: child - 1, left: page, right: node })
-            }
-            Some(page) => Ok(Neighbours { parent, entry: child, left: node, right: page }),
+            None => Err(Pair {
+                parent: Some(parent),
+                child,
+                node,
+            }),
+            Some(page) if on_the_left => Ok(Neighbours {
+                parent,
+                entry: child - 1,
+                left: page,
+                right: node,
+            }),
+            Some(page) => Ok(Neighbours {
+                parent,
+                entry: child,
+                left: node,
+                right: page,
+            }),
         })
     }
 
@@ -96,17 +125,31 @@ impl BTree {
                     let (entry, level) = (neighbours.entry, level);
                     match self.join(neighbours, level)? {
                         None => return Ok(true),
-                        Some(Neighbours { parent, left, right, .. }) => {
-                            let (child, node) =
-                                if on_the_left { (entry + 1, right) } else { (entry, left) };
-                            Pair { parent: Some(parent), child, node }
+                        Some(Neighbours {
+                            parent,
+                            left,
+                            right,
+                            ..
+                        }) => {
+                            let (child, node) = if on_the_left {
+                                (entry + 1, right)
+                            } else {
+                                (entry, left)
+                            };
+                            Pair {
+                                parent: Some(parent),
+                                child,
+                                node,
+                            }
                         }
                     }
                 }
             };
         }
         // With nothing left in it, a parent of a single child can still be taken back.
-        Ok(pair.parent.is_some_and(|p| node_of!(p).is_ok_and(|node| node.count == 0)))
+        Ok(pair
+            .parent
+            .is_some_and(|p| node_of!(p).is_ok_and(|node| node.count == 0)))
     }
 
     /// Moves everything of the right node into the left one and frees it; gives them back when it
@@ -116,7 +159,10 @@ impl BTree {
         let a = sound!(n.left, parts(&a))?;
         let b = sound!(n.right, parts(&b))?;
         let mut separator = Vec::new();
-        sound!(n.parent, node_of!(n.parent)?.append_key(n.entry, &mut separator))?;
+        sound!(
+            n.parent,
+            node_of!(n.parent)?.append_key(n.entry, &mut separator)
+        )?;
         let mut items = a.items;
         let extra = if level == 0 {
             Extra::Members(Counts::of(&n.left)?.members.wrapping_add(1))
@@ -136,11 +182,21 @@ impl BTree {
             return Ok(Some(n));
         }
         let mut image = vec![0; n.left.bytes().len()];
-        let shape = Shape { level, low: a.low, high: b.high, extra };
+        let shape = Shape {
+            level,
+            low: a.low,
+            high: b.high,
+            extra,
+        };
         if !build(&mut image, &shape, &items, (0, 0)) {
             return Ok(Some(n));
         }
-        let Neighbours { mut parent, entry, mut left, right } = n;
+        let Neighbours {
+            mut parent,
+            entry,
+            mut left,
+            right,
+        } = n;
         drop_separator(&mut parent, entry)?;
         install(left.change_all()?, &image);
         right.free();
@@ -156,7 +212,9 @@ impl BTree {
                 break;
             }
             let (pid, level) = (sound!(root, node.child(0))?, node.level - 1);
-            let Some(child) = self.try_neighbour(door, pid, level)? else { break };
+            let Some(child) = self.try_neighbour(door, pid, level)? else {
+                break;
+            };
             install(root.change_all()?, child.bytes());
             if level == 0 {
                 // Nobody may take the root for the leaf that it was once before.
@@ -177,7 +235,10 @@ impl BTree {
 /// Takes entry `i` out of an inner node.
 pub(crate) fn drop_separator(parent: &mut Exclusive<'_>, i: usize) -> Attempt<()> {
     let node = node_of!(parent)?;
-    let record = sound!(parent, node.slot(i).and_then(|slot| node.inner_record(slot)))?;
+    let record = sound!(
+        parent,
+        node.slot(i).and_then(|slot| node.inner_record(slot))
+    )?;
     let mut counts = Counts::of(parent)?;
     let bytes = record.end() - record.start;
     if counts.heap - counts.garbage < bytes {
@@ -202,7 +263,10 @@ pub(crate) fn plan_separator(
     separator: &[u8],
 ) -> Attempt<Option<Replace>> {
     let node = node_of!(parent)?;
-    let old = sound!(parent, node.slot(i).and_then(|slot| node.inner_record(slot)))?;
+    let old = sound!(
+        parent,
+        node.slot(i).and_then(|slot| node.inner_record(slot))
+    )?;
     let Some(suffix_len) = separator.len().checked_sub(node.prefix_len) else {
         return Err(parent.torn("a separator below this node lies outside its fences"));
     };
@@ -233,9 +297,14 @@ pub(crate) fn replace_separator(
     how: Replace,
 ) -> Attempt<()> {
     let node = node_of!(parent)?;
-    let old = sound!(parent, node.slot(i).and_then(|slot| node.inner_record(slot)))?;
+    let old = sound!(
+        parent,
+        node.slot(i).and_then(|slot| node.inner_record(slot))
+    )?;
     let (child, held): (PageId, usize) = (old.child, old.end() - old.start);
-    let Some(suffix) = separator.get(node.prefix_len..) else { return Err(Interrupt::Conflict) };
+    let Some(suffix) = separator.get(node.prefix_len..) else {
+        return Err(Interrupt::Conflict);
+    };
     let len = CHILD_BYTES + key_bytes(suffix.len());
     let mut counts = Counts::of(parent)?;
     let offset = match how {
@@ -257,6 +326,8 @@ pub(crate) fn replace_separator(
         }
     };
     let slot = encode_slot(offset, head_of(suffix), terrace_access::Flags::NONE);
-    parent.change(Node::slot_at(i), SLOT_BYTES)?.copy_from_slice(&slot);
+    parent
+        .change(Node::slot_at(i), SLOT_BYTES)?
+        .copy_from_slice(&slot);
     counts.write(parent, false)
 }

@@ -22,11 +22,7 @@ pub(crate) fn copy(
     Ok(())
 }
 
-fn fill(
-    node: &Node<'_>,
-    window: &mut Window,
-    select: &mut dyn FnMut(Flags) -> bool,
-) -> Seen<()> {
+fn fill(node: &Node<'_>, window: &mut Window, select: &mut dyn FnMut(Flags) -> bool) -> Seen<()> {
     node.append_low(&mut window.low)?;
     window.high = node.high()?;
     window.membership = node.members()?;
@@ -59,7 +55,9 @@ fn fill(
 impl BTree {
     /// Whether a window's leaf has still the same members. O(1), no latch.
     pub(crate) fn unchanged(&self, window: &Window) -> bool {
-        let Some(ticket) = window.ticket else { return false };
+        let Some(ticket) = window.ticket else {
+            return false;
+        };
         // The counter first: a page that became an inner node meanwhile is found out by its level,
         // and a page that became a leaf again started at a number of its own.
         self.store.ticket_u32(ticket, MEMBERS) == Some(window.membership)

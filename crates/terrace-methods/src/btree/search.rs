@@ -12,9 +12,14 @@ use terrace_pages::Torn;
 use super::layout::{Node, Seen, head_of};
 
 impl Node<'_> {
-    /// First index whose key is at least `suffix` (`above`: greater than it). O(log records).
+    /// First index whose key is at least `key` (`above`: greater than it), and whether one equals
+    /// it. O(log records).
     #[inline]
-    fn bound(&self, suffix: &[u8], above: bool) -> Seen<(usize, bool)> {
+    fn bound(&self, key: &[u8], above: bool) -> Seen<(usize, bool)> {
+        if self.is_loose() && !self.has_prefix(key)? {
+            return Ok((if self.unbounded { self.count } else { 0 }, false));
+        }
+        let suffix = key.get(self.prefix_len..).ok_or(Torn)?;
         let head = head_of(suffix);
         let (mut low, mut high) = (0, self.count);
         let mut found = false;
@@ -45,16 +50,14 @@ impl Node<'_> {
     /// Index of the record with this key (which the node covers), or where it would have to go.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Seen<Result<usize, usize>> {
-        let suffix = key.get(self.prefix_len..).ok_or(Torn)?;
-        let (i, found) = self.bound(suffix, false)?;
+        let (i, found) = self.bound(key, false)?;
         Ok(if found { Ok(i) } else { Err(i) })
     }
 
     /// Number of the child that covers this key (which the node covers).
     #[inline]
     pub fn child_for(&self, key: &[u8]) -> Seen<usize> {
-        let suffix = key.get(self.prefix_len..).ok_or(Torn)?;
-        Ok(self.bound(suffix, true)?.0)
+        Ok(self.bound(key, true)?.0)
     }
 
     /// Number of the child on the way to this edge.
@@ -63,10 +66,7 @@ impl Node<'_> {
         match edge {
             Edge::From(key) => self.child_for(key),
             // Every separator below the key has smaller keys on its right.
-            Edge::Below(key) => {
-                let suffix = key.get(self.prefix_len..).ok_or(Torn)?;
-                Ok(self.bound(suffix, false)?.0)
-            }
+            Edge::Below(key) => Ok(self.bound(key, false)?.0),
             Edge::End => Ok(self.count),
         }
     }

@@ -29,10 +29,22 @@ impl BTree {
                 Err(pair) => pair,
                 Ok(neighbours) => match self.level_out(neighbours, key, value)? {
                     None => return Ok(true),
-                    Some(Neighbours { parent, entry, left, right }) => {
-                        let (child, node) =
-                            if on_the_left { (entry + 1, right) } else { (entry, left) };
-                        super::descend::Pair { parent: Some(parent), child, node }
+                    Some(Neighbours {
+                        parent,
+                        entry,
+                        left,
+                        right,
+                    }) => {
+                        let (child, node) = if on_the_left {
+                            (entry + 1, right)
+                        } else {
+                            (entry, left)
+                        };
+                        super::descend::Pair {
+                            parent: Some(parent),
+                            child,
+                            node,
+                        }
                     }
                 },
             };
@@ -62,7 +74,11 @@ impl BTree {
         let old_count = all.len();
         // Where the new record will be among all; its leaf has been found by the same separator.
         let before = a.high.is_some_and(|high| key < high);
-        let found = if before { a.node.find(key) } else { b.node.find(key) };
+        let found = if before {
+            a.node.find(key)
+        } else {
+            b.node.find(key)
+        };
         let found = sound!(n.left, found)?;
         let shift = if before { 0 } else { a.items.len() };
         let place = found.map(|i| i + shift).map_err(|i| i + shift);
@@ -110,7 +126,12 @@ impl BTree {
         };
         let image = |page: &Exclusive<'_>, low: &[u8], high: Option<&[u8]>, items: &[Item<'_>]| {
             let members = Counts::of(page)?.members.wrapping_add(1);
-            let shape = Shape { level: 0, low, high, extra: Extra::Members(members) };
+            let shape = Shape {
+                level: 0,
+                low,
+                high,
+                extra: Extra::Members(members),
+            };
             let mut image = vec![0; page.bytes().len()];
             Ok::<_, Interrupt>(build(&mut image, &shape, items, (0, 0)).then_some(image))
         };
@@ -121,8 +142,15 @@ impl BTree {
         };
         let left = image(&n.left, low, left_high.as_deref(), &items[..keep])?;
         let right = image(&n.right, separator, high, &items[keep..])?;
-        let (Some(left), Some(right)) = (left, right) else { return Ok(Some(n)) };
-        let Neighbours { mut parent, entry, left: mut left_page, right: mut right_page } = n;
+        let (Some(left), Some(right)) = (left, right) else {
+            return Ok(Some(n));
+        };
+        let Neighbours {
+            mut parent,
+            entry,
+            left: mut left_page,
+            right: mut right_page,
+        } = n;
         replace_separator(&mut parent, entry, separator, how)?;
         install(left_page.change_all()?, &left);
         install(right_page.change_all()?, &right);

@@ -18,9 +18,9 @@ use crate::fault::{self, Fault};
 
 /// Inserts in order, one after the other, that count as sorted input.
 const RUN: u8 = 3;
-/// Boundaries from the end that are tried for sorted input, when the separator does not fit beside
-/// a full page.
-const END_TRIES: usize = 8;
+/// Part of the records that may move to the new page for sorted input, when the separator does not
+/// fit beside a full page.
+const END_PART: usize = 4;
 /// Separators are compared over this part of the records around the middle.
 const NEAR_MIDDLE: usize = 8;
 /// Fewest records for splitting an inner node at its end.
@@ -126,17 +126,36 @@ impl BTree {
             (Extra::Members(left_members), Extra::Members(self.birth()))
         } else {
             let first = sound!(page, now.node.child(0))?;
-            let up = now.items.get(cut.left).and_then(|item| item.payload.child());
-            let Some(up) = up else { return Err(page.torn("a separator has no child")) };
+            let up = now
+                .items
+                .get(cut.left)
+                .and_then(|item| item.payload.child());
+            let Some(up) = up else {
+                return Err(page.torn("a separator has no child"));
+            };
             (Extra::FirstChild(first), Extra::FirstChild(up))
         };
         let separator = cut.separator.as_slice();
-        let left = Shape { level, low: now.low, high: Some(separator), extra: left_extra };
-        let right = Shape { level, low: separator, high: now.high, extra: right_extra };
+        let left = Shape {
+            level,
+            low: now.low,
+            high: Some(separator),
+            extra: left_extra,
+        };
+        let right = Shape {
+            level,
+            low: separator,
+            high: now.high,
+            extra: right_extra,
+        };
         let mut images = (vec![0; page.bytes().len()], vec![0; page.bytes().len()]);
         let fits = build(&mut images.0, &left, &now.items[..cut.left], cut.runs.1)
             && build(&mut images.1, &right, &now.items[cut.right..], cut.runs.0);
-        if fits { Ok(images) } else { Err(page.torn("the halves of a split do not fit")) }
+        if fits {
+            Ok(images)
+        } else {
+            Err(page.torn("the halves of a split do not fit"))
+        }
     }
 
     pub(crate) fn split_child(
@@ -190,7 +209,7 @@ impl BTree {
         };
         let mut image = vec![0; root.bytes().len()];
         let item = Item::inner(&cut.separator, right_page.pid());
-        if !build(&mut image, &shape, [&item], (0, 0)) {
+        if !build(&mut image, &shape, &[item], (0, 0)) {
             left_page.free();
             right_page.free();
             return Err(root.torn("a separator does not fit into an empty page"));
@@ -225,8 +244,11 @@ fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Op
     let separator = |b: usize| all[b - 1].separator(&all[b]);
     let fits = |b: usize, with_new: bool| {
         let s = separator(b);
-        let (sizes, b, count) =
-            if with_new { (&sizes, b, count) } else { (&old_sizes, old(b), now.items.len()) };
+        let (sizes, b, count) = if with_new {
+            (&sizes, b, count)
+        } else {
+            (&old_sizes, old(b), now.items.len())
+        };
         sizes.node(0, b, now.low, Some(&s)) <= room && sizes.node(b, count, &s, now.high) <= room
     };
     let cut = |b: usize, runs: ((u8, u8), (u8, u8))| Cut {
@@ -240,13 +262,15 @@ fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Op
         return None;
     }
     if runs.0 >= RUN && place == Err(count - 1) {
-        let found = (count.saturating_sub(END_TRIES).max(1)..count).rev().find(|&b| fits(b, true));
+        let found = (1.max(count - count / END_PART - 1)..count)
+            .rev()
+            .find(|&b| fits(b, true));
         if let Some(b) = found {
             return Some(cut(b, if b == count - 1 { (runs, (0, 0)) } else { none }));
         }
     }
     if runs.1 >= RUN && place == Err(0) {
-        let found = (1..count.min(END_TRIES + 1)).find(|&b| fits(b, true));
+        let found = (1..count.min(count / END_PART + 2)).find(|&b| fits(b, true));
         if let Some(b) = found {
             return Some(cut(b, if b == 1 { ((0, 0), runs) } else { none }));
         }
@@ -261,7 +285,9 @@ fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Op
         return Some(cut(b, none));
     }
     let nearest = |with_new: bool| {
-        (1..count).filter(|&b| fits(b, with_new)).min_by_key(|&b| b.abs_diff(middle))
+        (1..count)
+            .filter(|&b| fits(b, with_new))
+            .min_by_key(|&b| b.abs_diff(middle))
     };
     let b = nearest(true).or_else(|| nearest(false))?;
     Some(cut(b, none))
@@ -282,5 +308,10 @@ fn inner_cut(now: &Parts<'_>, key: &[u8]) -> Option<Cut> {
             .min_by_key(|&i| (now.items[i].key_len(), i.abs_diff(middle)))?
     };
     let separator = now.items.get(up)?.key();
-    Some(Cut { left: up, right: up + 1, separator, runs: ((0, 0), (0, 0)) })
+    Some(Cut {
+        left: up,
+        right: up + 1,
+        separator,
+        runs: ((0, 0), (0, 0)),
+    })
 }

@@ -38,7 +38,9 @@ impl BTree {
     /// See [`terrace_access::Sweep::try_pack`]. O(records).
     pub(crate) fn pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
         let pair = self.latch(door, Edge::From(position), 0, true, false)?;
-        let Ok(n) = self.neighbours(door, pair, true)? else { return Ok(false) };
+        let Ok(n) = self.neighbours(door, pair, true)? else {
+            return Ok(false);
+        };
         let page_bytes = n.left.bytes().len();
         let most = (capacity(page_bytes) as f64 * fill.clamp(0.0, 1.0)) as usize;
         let (a, b) = (BTree::private(&n.left), BTree::private(&n.right));
@@ -50,13 +52,22 @@ impl BTree {
         let sizes = Sizes::of(&items);
         if sizes.node(0, items.len(), a.low, b.high) <= most || items.len() == had {
             let members = Counts::of(&n.left)?.members.wrapping_add(1);
-            let shape =
-                Shape { level: 0, low: a.low, high: b.high, extra: Extra::Members(members) };
+            let shape = Shape {
+                level: 0,
+                low: a.low,
+                high: b.high,
+                extra: Extra::Members(members),
+            };
             let mut image = vec![0; page_bytes];
             if !build(&mut image, &shape, &items, (0, 0)) {
                 return Ok(false);
             }
-            let Neighbours { mut parent, entry, mut left, right } = n;
+            let Neighbours {
+                mut parent,
+                entry,
+                mut left,
+                right,
+            } = n;
             drop_separator(&mut parent, entry)?;
             install(left.change_all()?, &image);
             right.free();
@@ -70,7 +81,11 @@ impl BTree {
         let (mut good, mut bad) = (had, items.len());
         while bad - good > 1 {
             let middle = (good + bad) / 2;
-            if fits(middle) { good = middle } else { bad = middle }
+            if fits(middle) {
+                good = middle
+            } else {
+                bad = middle
+            }
         }
         if good == 0 || sizes.records(had, good, 0) < page_bytes / WORTH_PACKING {
             return Ok(false);

@@ -37,7 +37,9 @@ pub(crate) fn copy_of(store: &PageStore, pid: PageId) -> Result<Vec<u8>> {
             Ok(page) => {
                 let mut copy = Vec::with_capacity(store.page_bytes());
                 let all = page.view().append_to(0, store.page_bytes(), &mut copy);
-                return all.map(|()| copy).map_err(|_| wrong(pid, "the page is too short"));
+                return all
+                    .map(|()| copy)
+                    .map_err(|_| wrong(pid, "the page is too short"));
             }
             Err(Interrupt::Fail(e)) => return Err(e),
             Err(other) => store.settle(other)?,
@@ -49,7 +51,12 @@ pub(crate) fn copy_of(store: &PageStore, pid: PageId) -> Result<Vec<u8>> {
 impl BTree {
     /// See [`terrace_access::AccessMethod::verify`]. O(pages), reads all of them.
     pub(crate) fn check(&self, each: Each<'_>, page: Page<'_>) -> Result<()> {
-        let root = Expected { pid: self.root, level: None, low: &[], high: None };
+        let root = Expected {
+            pid: self.root,
+            level: None,
+            low: &[],
+            high: None,
+        };
         self.check_node(&root, each, page)
     }
 
@@ -62,7 +69,10 @@ impl BTree {
         };
         let level = now.node.level;
         if at.level.is_some_and(|expected| expected != level) || level > MAX_LEVEL {
-            return fail(format!("it is on level {level}, but its parent says {:?}", at.level));
+            return fail(format!(
+                "it is on level {level}, but its parent says {:?}",
+                at.level
+            ));
         }
         if now.low != at.low || now.high != at.high {
             return fail(format!(
@@ -70,18 +80,26 @@ impl BTree {
                 now.low, now.high, at.low, at.high
             ));
         }
-        if now.node.prefix_len != prefix_of_fences(now.low, now.high) {
+        if !now.node.is_loose() && now.node.prefix_len != prefix_of_fences(now.low, now.high)
+            || now.node.is_loose() && level > 0
+        {
             return fail(format!("its prefix has {} bytes", now.node.prefix_len));
         }
         check_heap(&now.node, at.pid)?;
         let mut last: Option<Vec<u8>> = None;
         for (i, item) in now.items.iter().enumerate() {
             let key = item.key();
-            let above_low = if level == 0 { *key >= *now.low } else { *key > *now.low };
+            let above_low = if level == 0 {
+                *key >= *now.low
+            } else {
+                *key > *now.low
+            };
             let below_high = now.high.is_none_or(|high| *key < *high);
             let in_order = last.as_ref().is_none_or(|last| *last < key);
             if !above_low || !below_high || !in_order {
-                return fail(format!("key {i} is out of order or outside the fences: {key:?}"));
+                return fail(format!(
+                    "key {i} is out of order or outside the fences: {key:?}"
+                ));
             }
             let head = now.node.slot(i).map(|slot| slot.head());
             if head != Ok(head_of(item.tail)) {
@@ -105,7 +123,16 @@ impl BTree {
             };
             let low = if i == 0 { now.low } else { &keys[i - 1] };
             let high = keys.get(i).map_or(now.high, |key| Some(key.as_slice()));
-            self.check_node(&Expected { pid, level: Some(level - 1), low, high }, each, page)?;
+            self.check_node(
+                &Expected {
+                    pid,
+                    level: Some(level - 1),
+                    low,
+                    high,
+                },
+                each,
+                page,
+            )?;
         }
         Ok(())
     }
@@ -133,7 +160,10 @@ fn check_heap(node: &Node<'_>, pid: PageId) -> Result<()> {
     let (mut used, mut end) = (node.low_len + node.high_len, len - node.heap);
     for (from, to) in spans {
         if from < end {
-            return Err(wrong(pid, format!("the record at byte {from} overlaps what is before it")));
+            return Err(wrong(
+                pid,
+                format!("the record at byte {from} overlaps what is before it"),
+            ));
         }
         used += to - from;
         end = to;
@@ -163,7 +193,11 @@ pub fn verify_node(page: &[u8]) -> Result<()> {
     let node = Node::open(View::of(page)).map_err(|_| wrong(pid, "its header is no node's"))?;
     check_heap(&node, pid)?;
     let now = parts(page).map_err(|_| wrong(pid, "a record reaches past the page"))?;
-    if now.items.windows(2).any(|pair| pair[0].key() >= pair[1].key()) {
+    if now
+        .items
+        .windows(2)
+        .any(|pair| pair[0].key() >= pair[1].key())
+    {
         return Err(wrong(pid, "its keys are out of order"));
     }
     Ok(())

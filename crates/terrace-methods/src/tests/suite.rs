@@ -1,0 +1,36 @@
+//! The conformance suite, for a cold and for a hot tree.
+
+use terrace_access::conformance::{Effort, run};
+use terrace_pages::Class;
+
+use super::fixture::Trees;
+
+fn passes(tier: Class, page_bytes: &'static [usize]) {
+    let effort = Effort {
+        page_sizes: page_bytes,
+        ..Effort::SHORT
+    };
+    if let Err(failure) = run(&Trees(tier), effort) {
+        panic!("{}", failure.0);
+    }
+}
+
+#[test]
+fn a_cold_tree_with_small_pages_conforms() {
+    passes(Class::Cold, &[4096, 8192]);
+}
+
+#[test]
+fn a_cold_tree_with_large_pages_conforms() {
+    passes(Class::Cold, &[16384, 65536]);
+}
+
+#[test]
+fn a_hot_tree_with_small_pages_conforms() {
+    passes(Class::Hot, &[4096, 8192]);
+}
+
+#[test]
+fn a_hot_tree_with_large_pages_conforms() {
+    passes(Class::Hot, &[16384, 65536]);
+}
