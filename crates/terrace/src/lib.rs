@@ -1,2 +1,59 @@
-//! Terrace: an embedded, durable key-value engine that keeps hot records, not pages, in memory.
+//! Terrace: an embedded, durable key-value engine for data larger than memory whose accesses are
+//! skewed.
+//!
+//! You give it one number, the memory it may use, and it keeps the *records* that you use in that
+//! memory, not the *pages* that they happen to lie on. Begin with [`Database::open`].
+//!
+//! What it promises:
+//! - A write that returned with [`Durability::Sync`] survives a power cut, one with
+//!   [`Durability::Buffered`] a crash of the process. What survives is always a prefix of the order
+//!   of commits, and a [`Batch`] survives whole or not at all.
+//! - Everything that Terrace keeps fits [`Options::memory`]; see [`Stats::memory`].
+//! - Damaged files are errors, never wrong values.
+//!
+//! Layers, downwards: this crate, the two-tier composition and the access methods, the page store
+//! and the log. ARCHITECTURE.md has the reasons.
+
 #![forbid(unsafe_code)]
+
+mod batch;
+mod catalog;
+mod checkpointer;
+mod core;
+mod database;
+mod drops;
+mod effects;
+pub mod encode;
+mod handle;
+mod histogram;
+mod naming;
+mod open;
+mod options;
+mod passes;
+mod range;
+mod registry;
+mod spec;
+mod stats;
+mod stats_table;
+mod structures;
+mod tree;
+mod verify;
+mod write;
+
+pub use batch::{Batch, MAX_BATCH_OPERATIONS};
+pub use database::Database;
+pub use histogram::Summary;
+pub use naming::StructureInfo;
+pub use open::Opening;
+pub use options::{MemoryStats, Options};
+pub use range::Range;
+pub use spec::{Kind, MAX_NAME_BYTES, Policy, Tiers, TreeOptions};
+pub use stats::{
+    CheckpointInfo, CheckpointStats, LogFigures, PageStats, Stats, StructureStats,
+};
+pub use tree::Tree;
+pub use verify::{VerifiedStructure, VerifyReport};
+
+pub use terrace_base::disk::{Disk, DiskFile};
+pub use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
+pub use terrace_wal::Durability;

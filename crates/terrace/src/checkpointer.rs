@@ -1,0 +1,171 @@
+//! When checkpoints are made, and what is remembered of them.
+//!
+//! Invariants: segments of the log are given up only after the superblock whose cut lies behind
+//! them is durable. One checkpoint runs at a time.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use terrace_base::{Error, Result};
+use terrace_pages::{CheckpointReport, CutInfo, Pace};
+use terrace_wal::Position;
+
+use crate::core::Core;
+use crate::histogram::Histogram;
+
+/// How often the thread looks whether a checkpoint is due.
+const ROUND: Duration = Duration::from_millis(20);
+/// Pause after a checkpoint that was given up (a full disk, say), so that it does not use up the
+/// device with attempts.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// See the module's text.
+pub struct Checkpoints {
+    running: Mutex<()>,
+    state: Mutex<State>,
+    stop: Mutex<bool>,
+    stopped: Condvar,
+}
+
+/// What is remembered of checkpoints.
+pub struct State {
+    /// The cut of the last durable one.
+    pub cut: Position,
+    /// How the last one went.
+    pub last: Option<CheckpointReport>,
+    /// Why the last attempt failed, if it did.
+    pub error: Option<Error>,
+    /// Times that were given up.
+    pub failures: u64,
+    /// How long each took until nobody was inside the gate, in nanoseconds.
+    pub drained: Histogram,
+    /// How long the gate was closed each time.
+    pub closed: Histogram,
+    /// How long each took as a whole.
+    pub total: Histogram,
+}
+
+impl Checkpoints {
+    /// `cut` is that of the superblock that was opened.
+    pub fn new(cut: Position) -> Checkpoints {
+        Checkpoints {
+            running: Mutex::new(()),
+            state: Mutex::new(State {
+                cut,
+                last: None,
+                error: None,
+                failures: 0,
+                drained: Histogram::default(),
+                closed: Histogram::default(),
+                total: Histogram::default(),
+            }),
+            stop: Mutex::new(false),
+            stopped: Condvar::new(),
+        }
+    }
+
+    /// What is remembered.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// No checkpoint runs while the answer is held.
+    pub fn hold(&self) -> MutexGuard<'_, ()> {
+        self.running.lock()
+    }
+
+    /// Tells the thread to end.
+    pub fn stop(&self) {
+        *self.stop.lock() = true;
+        self.stopped.notify_all();
+    }
+
+    /// Waits; returns whether to end.
+    fn wait(&self, timeout: Duration) -> bool {
+        let mut stop = self.stop.lock();
+        if !*stop {
+            self.stopped.wait_for(&mut stop, timeout);
+        }
+        *stop
+    }
+}
+
+impl Core {
+    /// Makes a checkpoint. The caller holds nothing.
+    pub fn checkpoint(&self, pace: Pace, clean: bool) -> Result<CheckpointReport> {
+        let _running = self.checkpoints.running.lock();
+        let result = self.checkpoint_alone(pace, clean);
+        let mut state = self.checkpoints.state.lock();
+        match result {
+            Ok((report, cut)) => {
+                state.cut = cut;
+                state.last = Some(report);
+                state.error = None;
+                state.drained.record(report.drained);
+                state.closed.record(report.closed);
+                state.total.record(report.total);
+                Ok(report)
+            }
+            Err(e) => {
+                state.error = Some(e.clone());
+                state.failures += 1;
+                drop(state);
+                Err(self.failed(e))
+            }
+        }
+    }
+
+    fn checkpoint_alone(&self, pace: Pace, clean: bool) -> Result<(CheckpointReport, Position)> {
+        if let Some(e) = self.log.poisoned() {
+            // What the log lost must not become durable by another way.
+            return Err(e);
+        }
+        let mut cut = None;
+        let report = self.store.checkpoint(pace, &mut || {
+            let position = self.log.position();
+            cut = Some(position);
+            CutInfo {
+                log_position: position.encode(),
+                log_info: [0; 40],
+                next_structure: self.registry.next_id(),
+                next_sequence: position.sequence,
+                catalog_root: self.registry.catalog().root(),
+                clean,
+            }
+        })?;
+        let cut = cut.ok_or_else(|| Error::invalid("a checkpoint was made without a cut"))?;
+        self.log.checkpointed(cut, report.generation)?;
+        Ok((report, cut))
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        let cut = self.checkpoints.state.lock().cut;
+        self.log.bytes_since(cut) > self.options.effective_log_limit()
+            || self.store.wants_checkpoint()
+    }
+
+    /// The thread that makes checkpoints when they are due.
+    pub fn run_checkpoints(&self) {
+        let mut not_before = Instant::now();
+        while !self.checkpoints.wait(ROUND) {
+            if self.store.check_poison().is_err() || Instant::now() < not_before {
+                continue;
+            }
+            if !self.checkpoint_is_due() {
+                continue;
+            }
+            let done = self
+                .checkpoint(Pace::Gentle, false)
+                .and_then(|_| self.relocate().map_err(|e| self.failed(e)));
+            if done.is_err() {
+                not_before = Instant::now() + RETRY;
+            }
+        }
+    }
+
+    /// Moves some pages away from the end of the file, so that the next checkpoint can cut it.
+    fn relocate(&self) -> Result<()> {
+        let _world_goes_on = self.checkpoints.running.lock();
+        self.store.relocate_some()
+    }
+}

@@ -1,0 +1,94 @@
+//! What a database is made of, and how a failure of one part stops the others.
+//!
+//! Invariant: once page store or log has failed so that nobody knows what is durable, both refuse
+//! to write; once a logged change could not be applied, nobody reads either, until the database is
+//! opened again and replay completes what was logged.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use terrace_base::{Error, Result};
+use terrace_pages::{Cleaner, PageStore};
+use terrace_tier::{Demoter, TierContext};
+use terrace_wal::{Appended, Durability, Log};
+
+use crate::checkpointer::Checkpoints;
+use crate::drops::Drops;
+use crate::open::Opening;
+use crate::options::{Budget, Options};
+use crate::passes::{Pass, Passes};
+use crate::registry::{Open, Registry};
+
+/// See the module's text. Background threads hold it, handles hold it through
+/// [`crate::handle::Handle`].
+pub struct Core {
+    pub options: Options,
+    pub budget: Budget,
+    pub store: Arc<PageStore>,
+    pub tiers: Arc<TierContext>,
+    pub log: Log,
+    pub registry: Registry,
+    pub passes: Passes,
+    /// Held by whoever creates, drops or renames; taken before a pass.
+    pub naming: Mutex<()>,
+    pub checkpoints: Checkpoints,
+    pub drops: Drops,
+    /// Absent while the world is stopped, and without background threads.
+    pub demoter: Mutex<Option<Demoter>>,
+    /// How the opening went.
+    pub opening: Opening,
+    /// Kept for its thread only.
+    pub _cleaner: Option<Cleaner>,
+}
+
+impl Core {
+    /// A pass to work on a structure.
+    #[inline]
+    pub fn enter(&self, open: &Open) -> Result<Pass<'_>> {
+        let pass = self.passes.enter()?;
+        open.check()?;
+        Ok(pass)
+    }
+
+    /// Waits until a record is as durable as asked. The caller holds nothing.
+    pub fn commit(&self, appended: Appended, durability: Durability) -> Result<()> {
+        self.log.commit(appended, durability).map_err(|e| self.failed(e))
+    }
+
+    /// Passes an error on; if it says that nothing may be written any more, every part hears it.
+    pub fn failed(&self, error: Error) -> Error {
+        if let Error::Poisoned { cause } = &error {
+            self.log.poison(cause);
+            self.store.poison(&error);
+        }
+        error
+    }
+
+    /// After a change that was logged could not be applied: memory is behind the log.
+    #[cold]
+    pub fn kill(&self, error: Error) -> Error {
+        let cause = match error {
+            Error::Poisoned { cause } => cause,
+            other => format!("a logged change could not be applied: {other}"),
+        };
+        let error = Error::Poisoned { cause };
+        self.passes.kill(&error);
+        self.failed(error)
+    }
+
+    /// The durability in force for a write of logged or unlogged structures; `None` when there is
+    /// nothing to wait for.
+    pub fn durability(
+        &self,
+        logged: bool,
+        asked: Option<Durability>,
+    ) -> Result<Option<Durability>> {
+        match (logged, asked) {
+            (true, asked) => Ok(Some(asked.unwrap_or(self.options.durability))),
+            (false, Some(Durability::Sync)) => Err(Error::invalid(
+                "a structure without log cannot be written with Durability::Sync; call Database::checkpoint to make it durable, or create it with logged(true)",
+            )),
+            (false, _) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The database: opening, closing, and everything that is not about one structure.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_base::disk::Disk;
+use terrace_base::file_disk::{DirectIo, FileDisk};
+use terrace_base::{Error, Result};
+use terrace_pages::Pace;
+use terrace_wal::Durability;
+
+use crate::batch::Batch;
+use crate::handle::Handle;
+use crate::naming::StructureInfo;
+use crate::options::Options;
+use crate::spec::TreeOptions;
+use crate::stats::{CheckpointInfo, Stats};
+use crate::tree::Tree;
+use crate::verify::VerifyReport;
+
+/// An open database. Clones are the same database; it is closed when the last one, and the last
+/// handle of a structure, is dropped, or by [`Database::close`].
+///
+/// Calls block. They may be made from any number of threads.
+///
+/// ```
+/// use terrace::{Database, Durability, Options};
+///
+/// # fn main() -> terrace::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// let db = Database::open(path, Options::new().memory(16 << 20))?;
+/// let users = db.tree("users")?;
+/// users.put(b"alice", b"1")?;
+/// assert_eq!(users.get(b"alice")?.as_deref(), Some(&b"1"[..]));
+/// for entry in users.range(b"a".as_slice()..b"b")? {
+///     let (key, value) = entry?;
+///     println!("{key:?} {value:?}");
+/// }
+/// let mut batch = db.batch();
+/// batch.put(&users, b"bob", b"2").delete(&users, b"alice");
+/// db.write(batch, Durability::Sync)?;
+/// println!("{}", db.stats());
+/// db.close()
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) handle: Arc<Handle>,
+}
+
+impl Database {
+    /// Opens the database in a directory, and makes both if they are missing and the options allow
+    /// it. The directory is locked until the last handle is gone.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process or handle has it; [`Error::MemoryTooSmall`] with what
+    /// is needed; [`Error::Corrupt`] for files that are damaged or not Terrace's.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        let direct = if options.direct_io { DirectIo::Preferred } else { DirectIo::Off };
+        let path = path.as_ref();
+        let disk = if options.create {
+            FileDisk::open_or_create(path, direct)?
+        } else if path.exists() {
+            FileDisk::open(path, direct)?
+        } else {
+            return Err(Error::invalid(format!(
+                "there is no directory {}; name the one that holds the database, or allow making it with Options::create(true)",
+                path.display()
+            )));
+        };
+        Database::open_on(Arc::new(disk), options)
+    }
+
+    /// Opens the database on any disk: one of a test, for example.
+    ///
+    /// # Errors
+    /// As [`Database::open`], without the lock, which is the disk's business.
+    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
+        Ok(Database { handle: Arc::new(Handle::open(disk, options)?) })
+    }
+
+    /// The tree of this name, made with two tiers if there is none.
+    ///
+    /// # Errors
+    /// Names that cannot be one, and those of a write.
+    pub fn tree(&self, name: &str) -> Result<Tree> {
+        self.tree_with(name, TreeOptions::new())
+    }
+
+    /// The tree of this name, made if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::tree`]; [`Error::Invalid`] when there is one that is not what the options say.
+    pub fn tree_with(&self, name: &str, options: TreeOptions) -> Result<Tree> {
+        let core = &self.handle.core;
+        let open = match core.find(name)? {
+            Some(open) => {
+                options.check(name, open.spec)?;
+                open
+            }
+            None => match core.create_structure(name, options.spec()) {
+                // Another thread was faster.
+                Err(Error::StructureExists { .. }) => return self.open_tree(name, options),
+                made => made?,
+            },
+        };
+        Ok(Tree::new(self.clone(), open))
+    }
+
+    /// A new tree.
+    ///
+    /// # Errors
+    /// [`Error::StructureExists`]; otherwise as [`Database::tree`].
+    pub fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
+        let open = self.handle.core.create_structure(name, options.spec())?;
+        Ok(Tree::new(self.clone(), open))
+    }
+
+    /// A tree that is there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    pub fn open_tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
+        let open = self.handle.core.find(name)?;
+        let open = open.ok_or_else(|| Error::NoSuchStructure { name: name.into() })?;
+        options.check(name, open.spec)?;
+        Ok(Tree::new(self.clone(), open))
+    }
+
+    /// Drops a structure. Its name is free at once and its handles answer
+    /// [`Error::NoSuchStructure`]; its space is given back in the background.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`], and those of a write.
+    pub fn drop_structure(&self, name: &str) -> Result<()> {
+        self.handle.core.drop_structure(name)
+    }
+
+    /// Gives a structure another name. Its handles stay good.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`], [`Error::StructureExists`], and those of a write.
+    pub fn rename_structure(&self, from: &str, to: &str) -> Result<()> {
+        self.handle.core.rename_structure(from, to)
+    }
+
+    /// What structures there are, by name.
+    pub fn structures(&self) -> Vec<StructureInfo> {
+        self.handle.core.structures()
+    }
+
+    /// An empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::new()
+    }
+
+    /// Makes all changes of a batch, in their order, or none: whatever crash comes, either all or
+    /// none are found afterwards. Other threads may see some of them before others.
+    ///
+    /// # Errors
+    /// Then nothing was changed, unless it is [`Error::Poisoned`].
+    pub fn write(&self, batch: Batch, durability: Durability) -> Result<()> {
+        self.handle.core.write_batch(&batch, Some(durability))
+    }
+
+    /// Makes everything durable that was written so far, structures without log excepted.
+    ///
+    /// # Errors
+    /// A failure of the disk, after which the database has to be opened again.
+    pub fn sync(&self) -> Result<()> {
+        let core = &self.handle.core;
+        let _pass = core.passes.enter()?;
+        core.log.sync().map_err(|e| core.failed(e))
+    }
+
+    /// Makes a checkpoint: everything written so far is durable in its place, structures without
+    /// log included, and the log before it is given up.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] when there is no space for it; nothing is lost then.
+    pub fn checkpoint(&self) -> Result<CheckpointInfo> {
+        let core = &self.handle.core;
+        let _pass = core.passes.enter()?;
+        core.checkpoint(Pace::Fast, false).map(CheckpointInfo::from)
+    }
+
+    /// Where the records live, where the memory goes, what was read and written.
+    pub fn stats(&self) -> Stats {
+        self.handle.core.stats()
+    }
+
+    /// Walks every page and every structure and checks every invariant. Other calls wait until it
+    /// is done.
+    ///
+    /// # Errors
+    /// Only when it cannot begin; what it finds is in the report.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.handle.core.verify()
+    }
+
+    /// Closes the database: waits for calls that are under way, makes a last checkpoint, so that
+    /// the next opening has nothing to replay. Later calls through other handles are errors. The
+    /// directory stays locked until these are dropped.
+    ///
+    /// # Errors
+    /// Then the last checkpoint could not be made. Everything acknowledged is in the log, and the
+    /// next opening finds it there.
+    pub fn close(self) -> Result<()> {
+        self.handle.close()
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("structures", &self.structures()).finish_non_exhaustive()
+    }
+}

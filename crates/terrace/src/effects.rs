@@ -1,0 +1,314 @@
+//! The payload of a log record: the effects of one commit, in order. `docs/format-effects.md` has
+//! the same as a grammar.
+//!
+//! Invariants: what was encoded decodes to itself; decoding takes any bytes and answers an error
+//! for what was never encoded; a record holds effects only, so that replay checks nothing.
+
+use terrace_base::StructureId;
+
+use crate::spec::{Spec, decode_spec};
+
+/// What an effect does, in the two low bits of its head.
+const PUT: u64 = 0;
+const DELETE: u64 = 1;
+const CATALOG: u64 = 2;
+
+/// What a catalog effect does.
+const CREATE: u8 = 0;
+const DROP: u8 = 1;
+const RENAME: u8 = 2;
+
+/// Most bytes of a head and a key's length: 34 bits and 11 bits, seven to a byte.
+const HEAD_BYTES: usize = 8;
+
+/// One effect of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect<'a> {
+    /// The key has this value from now on.
+    Put {
+        /// Of which structure.
+        structure: StructureId,
+        /// The key.
+        key: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+    },
+    /// The key is not there from now on.
+    Delete {
+        /// Of which structure.
+        structure: StructureId,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// A structure exists from now on.
+    Create {
+        /// Its number, never given out before.
+        structure: StructureId,
+        /// What it is.
+        spec: Spec,
+        /// What it is called.
+        name: &'a str,
+    },
+    /// A structure does not exist any more, whatever is left of its pages.
+    Drop {
+        /// Which.
+        structure: StructureId,
+    },
+    /// A structure is called otherwise from now on.
+    Rename {
+        /// Which.
+        structure: StructureId,
+        /// Its new name.
+        name: &'a str,
+    },
+}
+
+/// A few bytes on the stack, for the numbers in front of a key or value.
+#[derive(Clone, Copy, Default)]
+pub struct Prefix {
+    bytes: [u8; HEAD_BYTES],
+    len: usize,
+}
+
+impl Prefix {
+    fn push(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes[self.len] = number as u8 | 0x80;
+            self.len += 1;
+            number >>= 7;
+        }
+        self.bytes[self.len] = number as u8;
+        self.len += 1;
+    }
+}
+
+impl AsRef<[u8]> for Prefix {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+fn head(structure: StructureId, op: u64) -> Prefix {
+    let mut prefix = Prefix::default();
+    prefix.push(u64::from(structure.0) << 2 | op);
+    prefix
+}
+
+/// What stands before the key and before the value of a put; keys are at most
+/// [`terrace_base::MAX_KEY_BYTES`] long.
+pub fn put_prefixes(structure: StructureId, key: &[u8], value: &[u8]) -> (Prefix, Prefix) {
+    let mut before_key = head(structure, PUT);
+    before_key.push(key.len() as u64);
+    let mut before_value = Prefix::default();
+    before_value.push(value.len() as u64);
+    (before_key, before_value)
+}
+
+/// What stands before the key of a delete.
+pub fn delete_prefix(structure: StructureId, key: &[u8]) -> Prefix {
+    let mut before_key = head(structure, DELETE);
+    before_key.push(key.len() as u64);
+    before_key
+}
+
+/// Appends a catalog effect; only these are handed over whole.
+pub fn encode_create(structure: StructureId, spec: Spec, name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(head(structure, CATALOG).as_ref());
+    out.push(CREATE);
+    spec.encode(out);
+    encode_name(name, out);
+}
+
+/// Appends the effect of a drop.
+pub fn encode_drop(structure: StructureId, out: &mut Vec<u8>) {
+    out.extend_from_slice(head(structure, CATALOG).as_ref());
+    out.push(DROP);
+}
+
+/// Appends the effect of a rename.
+pub fn encode_rename(structure: StructureId, name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(head(structure, CATALOG).as_ref());
+    out.push(RENAME);
+    encode_name(name, out);
+}
+
+fn encode_name(name: &str, out: &mut Vec<u8>) {
+    let mut len = Prefix::default();
+    len.push(name.len() as u64);
+    out.extend_from_slice(len.as_ref());
+    out.extend_from_slice(name.as_bytes());
+}
+
+/// The effects of a record, one after the other.
+#[derive(Clone, Debug)]
+pub struct Effects<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Effects<'a> {
+    /// Of this payload.
+    pub fn new(payload: &'a [u8]) -> Effects<'a> {
+        Effects { rest: payload }
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(byte)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..63).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                // One number has one encoding.
+                return (byte != 0 || shift == 0).then_some(number);
+            }
+        }
+        None
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(bytes)
+    }
+
+    fn decode(&mut self) -> Option<Effect<'a>> {
+        let head = self.number()?;
+        let structure = StructureId(u32::try_from(head >> 2).ok()?);
+        match head & 3 {
+            PUT => Some(Effect::Put { structure, key: self.bytes()?, value: self.bytes()? }),
+            DELETE => Some(Effect::Delete { structure, key: self.bytes()? }),
+            CATALOG => match self.byte()? {
+                CREATE => {
+                    let spec = decode_spec(&mut self.rest)?;
+                    let name = std::str::from_utf8(self.bytes()?).ok()?;
+                    Some(Effect::Create { structure, spec, name })
+                }
+                DROP => Some(Effect::Drop { structure }),
+                RENAME => {
+                    let name = std::str::from_utf8(self.bytes()?).ok()?;
+                    Some(Effect::Rename { structure, name })
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The bytes are not those of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnEffect;
+
+impl<'a> Iterator for Effects<'a> {
+    type Item = Result<Effect<'a>, NotAnEffect>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let effect = self.decode().ok_or(NotAnEffect);
+        if effect.is_err() {
+            self.rest = &[];
+        }
+        Some(effect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Kind, Policy, Tiers};
+    use proptest::prelude::*;
+
+    fn put(structure: u32, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        let (a, b) = put_prefixes(StructureId(structure), key, value);
+        out.extend([a.as_ref(), key, b.as_ref(), value].concat());
+    }
+
+    #[test]
+    fn a_put_costs_three_bytes_beside_key_and_value() {
+        let mut out = Vec::new();
+        put(1, &[7; 8], &[9; 120], &mut out);
+        assert_eq!(out.len(), 3 + 8 + 120);
+    }
+
+    #[test]
+    fn the_longest_numbers_fit_the_prefix() {
+        let key = vec![1; terrace_base::MAX_KEY_BYTES];
+        let mut out = Vec::new();
+        put(u32::MAX, &key, &[], &mut out);
+        let value = vec![0; 1 << 21];
+        put(0, &[], &value, &mut out);
+        let mut effects = Effects::new(&out);
+        let structure = StructureId(u32::MAX);
+        assert_eq!(effects.next(), Some(Ok(Effect::Put { structure, key: &key, value: &[] })));
+        let structure = StructureId(0);
+        assert_eq!(effects.next(), Some(Ok(Effect::Put { structure, key: &[], value: &value })));
+        assert_eq!(effects.next(), None);
+    }
+
+    #[test]
+    fn catalog_effects_come_back() {
+        let spec = Spec {
+            kind: Kind::Tree,
+            tiers: Tiers::Two,
+            policy: Policy::Paper,
+            inclusive: true,
+            logged: false,
+        };
+        let mut out = Vec::new();
+        encode_create(StructureId(70), spec, "größe", &mut out);
+        encode_rename(StructureId(70), "b", &mut out);
+        encode_drop(StructureId(70), &mut out);
+        let got: Vec<_> = Effects::new(&out).map(Result::unwrap).collect();
+        let structure = StructureId(70);
+        assert_eq!(
+            got,
+            [
+                Effect::Create { structure, spec, name: "größe" },
+                Effect::Rename { structure, name: "b" },
+                Effect::Drop { structure },
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end_in_effects_or_one_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let all: Vec<_> = Effects::new(&bytes).collect();
+            prop_assert!(all.len() <= bytes.len());
+            prop_assert!(all.iter().rev().skip(1).all(Result::is_ok));
+        }
+
+        #[test]
+        fn what_was_cut_off_never_decodes_to_the_whole(
+            ops in proptest::collection::vec((any::<u32>(), any::<bool>(), proptest::collection::vec(any::<u8>(), 0..20), proptest::collection::vec(any::<u8>(), 0..300)), 1..8),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut out = Vec::new();
+            for (structure, delete, key, value) in &ops {
+                if *delete {
+                    out.extend([delete_prefix(StructureId(*structure), key).as_ref(), key].concat());
+                } else {
+                    put(*structure, key, value, &mut out);
+                }
+            }
+            let got: Vec<_> = Effects::new(&out).map(Result::unwrap).collect();
+            prop_assert_eq!(got.len(), ops.len());
+            for (effect, (structure, delete, key, value)) in got.iter().zip(&ops) {
+                let structure = StructureId(*structure);
+                let want = if *delete { Effect::Delete { structure, key } } else { Effect::Put { structure, key, value } };
+                prop_assert_eq!(effect, &want);
+            }
+            let part = &out[..cut.index(out.len())];
+            prop_assert!(Effects::new(part).filter(Result::is_ok).count() < ops.len());
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What the handles of a database share: its core, its threads, and its closing.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use terrace_base::disk::Disk;
+use terrace_base::{Error, Result};
+use terrace_pages::Pace;
+
+use crate::core::Core;
+use crate::options::Options;
+
+/// Closes the database when the last handle is dropped.
+pub struct Handle {
+    pub core: Arc<Core>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Handle {
+    /// Opens the database and starts its threads.
+    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Handle> {
+        let core = Core::open(disk, options)?;
+        let handle = Handle { core, threads: Mutex::default() };
+        if !handle.core.options.foreground {
+            *handle.core.demoter.lock() = Some(handle.core.tiers.start_demoter()?);
+            handle.start("terrace-checkpointer", |core| core.run_checkpoints())?;
+            handle.start("terrace-drops", |core| core.run_drops())?;
+        }
+        Ok(handle)
+    }
+
+    fn start(&self, name: &str, run: impl Fn(&Core) + Send + 'static) -> Result<()> {
+        let core = self.core.clone();
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || run(&core))
+            .map_err(|e| Error::io("starting", name, e))?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// Waits for the last call, stops the threads, makes the final checkpoint. Does nothing the
+    /// second time.
+    pub fn close(&self) -> Result<()> {
+        let core = &self.core;
+        let first = core.passes.close();
+        core.checkpoints.stop();
+        core.drops.stop();
+        for thread in self.threads.lock().drain(..) {
+            // A panic of the thread has been reported by the panic hook already.
+            let _ = thread.join();
+        }
+        drop(core.demoter.lock().take());
+        if !first {
+            return Ok(());
+        }
+        let checkpoint = core.checkpoint(Pace::Fast, true).map(|_| ());
+        // Without the checkpoint the log still has everything that was acknowledged.
+        let log = core.log.close().map_err(|e| core.failed(e));
+        checkpoint.and(log)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // There is nobody to tell; what was acknowledged is in the log.
+        let _ = self.close();
+    }
+}

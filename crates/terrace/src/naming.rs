@@ -1,0 +1,137 @@
+//! Creating, finding, dropping and renaming structures, with the log.
+
+use std::sync::Arc;
+
+use terrace_base::{Error, Result};
+use terrace_wal::{Appended, Reservation};
+
+use crate::core::Core;
+use crate::effects::{encode_create, encode_drop, encode_rename};
+use crate::registry::Open;
+use crate::spec::{Kind, Policy, Spec, Tiers};
+
+/// What a structure is.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StructureInfo {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub id: u32,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its tiers.
+    pub tiers: Tiers,
+    /// Its policy.
+    pub policy: Policy,
+    /// Whether promoted records stay in the cold tier too.
+    pub inclusive: bool,
+    /// Whether the log keeps its changes.
+    pub logged: bool,
+}
+
+impl StructureInfo {
+    pub(crate) fn of(open: &Open) -> StructureInfo {
+        StructureInfo {
+            name: open.name(),
+            id: open.id().0,
+            kind: open.spec.kind,
+            tiers: open.spec.tiers,
+            policy: open.spec.policy,
+            inclusive: open.spec.inclusive,
+            logged: open.spec.logged,
+        }
+    }
+}
+
+impl Core {
+    /// The structure of this name.
+    pub fn find(&self, name: &str) -> Result<Option<Arc<Open>>> {
+        let _pass = self.passes.enter()?;
+        Ok(self.registry.named(name))
+    }
+
+    fn found(&self, name: &str) -> Result<Arc<Open>> {
+        self.registry.named(name).ok_or_else(|| Error::NoSuchStructure { name: name.into() })
+    }
+
+    /// What structures there are.
+    pub fn structures(&self) -> Vec<StructureInfo> {
+        let all = self.registry.all();
+        let mut infos: Vec<_> =
+            all.iter().filter(|open| !open.is_dropped()).map(|o| StructureInfo::of(o)).collect();
+        infos.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        infos
+    }
+
+    /// Runs one change of the catalog, given what appends its record.
+    fn named_change<T>(
+        &self,
+        payload: &[u8],
+        mut reservation: Reservation<'_>,
+        change: impl FnOnce(&mut dyn FnMut()) -> Result<T>,
+    ) -> Result<(T, Option<Appended>)> {
+        let mut appended = None;
+        let done =
+            change(&mut || appended = Some(self.log.append(&mut reservation, &[payload])));
+        match done {
+            Ok(done) => Ok((done, appended)),
+            Err(e) if appended.is_some() => Err(self.kill(e)),
+            Err(e) => Err(self.failed(e)),
+        }
+    }
+
+    fn finish<T>(&self, (done, appended): (T, Option<Appended>)) -> Result<T> {
+        if let Some(appended) = appended {
+            self.commit(appended, self.options.durability)?;
+        }
+        Ok(done)
+    }
+
+    /// Makes a structure.
+    pub fn create_structure(&self, name: &str, spec: Spec) -> Result<Arc<Open>> {
+        let made = {
+            let _naming = self.naming.lock();
+            let _pass = self.passes.enter()?;
+            let mut payload = Vec::new();
+            let id = terrace_base::StructureId(self.registry.next_id());
+            encode_create(id, spec, name, &mut payload);
+            let reservation = self.log.reserve(payload.len())?;
+            self.named_change(&payload, reservation, |log| {
+                self.registry.create(id, spec, name, log)
+            })?
+        };
+        self.finish(made)
+    }
+
+    /// Drops a structure.
+    pub fn drop_structure(&self, name: &str) -> Result<()> {
+        let (open, dropped) = {
+            let _naming = self.naming.lock();
+            let _pass = self.passes.enter()?;
+            let open = self.found(name)?;
+            let mut payload = Vec::new();
+            encode_drop(open.id(), &mut payload);
+            let reservation = self.log.reserve_urgent(payload.len())?;
+            let dropped = self.named_change(&payload, reservation, |log| {
+                self.registry.mark_dropped(&open, log)
+            })?;
+            (open, dropped)
+        };
+        self.finish(dropped)?;
+        self.take_apart(open)
+    }
+
+    /// Gives a structure another name.
+    pub fn rename_structure(&self, from: &str, to: &str) -> Result<()> {
+        let renamed = {
+            let _naming = self.naming.lock();
+            let _pass = self.passes.enter()?;
+            let open = self.found(from)?;
+            let mut payload = Vec::new();
+            encode_rename(open.id(), to, &mut payload);
+            let reservation = self.log.reserve(payload.len())?;
+            self.named_change(&payload, reservation, |log| self.registry.rename(&open, to, log))?
+        };
+        self.finish(renamed)
+    }
+}

@@ -1,0 +1,304 @@
+//! What a database is opened with, and how its memory is divided.
+
+use terrace_base::{Error, Result};
+use terrace_pages::{PAGE_SIZES, PageStore};
+use terrace_wal::Durability;
+
+/// Memory when nothing else is said: what a small service can spare.
+const DEFAULT_MEMORY: u64 = 256 << 20;
+/// Smallest bound of the log: below it checkpoints would rewrite the hot tier all the time.
+const MIN_DEFAULT_LOG_LIMIT: u64 = 256 << 20;
+/// Fewest bytes of log between checkpoints that can be asked for: a few records.
+const MIN_LOG_LIMIT: u64 = 64 << 10;
+/// Segments that the log up to its limit fills: deleting one at a time keeps its files small.
+const SEGMENTS_PER_LIMIT: u64 = 8;
+/// Smallest and largest segment of the log chosen here.
+const SEGMENT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
+
+/// What a database is opened with.
+///
+/// ```
+/// # use terrace::{Durability, Options};
+/// let options = Options::new().memory(64 << 20).durability(Durability::Sync);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) memory: u64,
+    pub(crate) page_bytes: Option<usize>,
+    pub(crate) create: bool,
+    pub(crate) direct_io: bool,
+    pub(crate) log_limit: Option<u64>,
+    pub(crate) log_segment: Option<u64>,
+    pub(crate) durability: Durability,
+    pub(crate) foreground: bool,
+    pub(crate) seed: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            memory: DEFAULT_MEMORY,
+            page_bytes: None,
+            create: true,
+            direct_io: true,
+            log_limit: None,
+            log_segment: None,
+            durability: Durability::Buffered,
+            foreground: false,
+            seed: None,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults: 256 MiB of memory, made if missing, direct I/O, buffered durability.
+    pub fn new() -> Options {
+        Options::default()
+    }
+
+    /// Memory for everything that the database keeps, in bytes: pages, tables, log buffers, locks.
+    /// Bytes that are handed to you (values, batches not yet written) are yours.
+    pub fn memory(self, bytes: u64) -> Options {
+        Options { memory: bytes, ..self }
+    }
+
+    /// Size of a page in bytes: 4096, 8192, 16384 (the default), 32768 or 65536. Fixed when the
+    /// database is made; opening it with another one said is an error.
+    pub fn page_size(self, bytes: usize) -> Options {
+        Options { page_bytes: Some(bytes), ..self }
+    }
+
+    /// Whether to make the database if there is none (the default).
+    pub fn create(self, create: bool) -> Options {
+        Options { create, ..self }
+    }
+
+    /// Whether pages go around the cache of the operating system (the default, where the file
+    /// system allows it). Without, that cache takes memory beyond the limit.
+    pub fn direct_io(self, direct: bool) -> Options {
+        Options { direct_io: direct, ..self }
+    }
+
+    /// Bytes of log after which a checkpoint begins. A larger limit means fewer rewrites of hot
+    /// pages and a longer recovery. Default: the larger of 256 MiB and twice the memory.
+    pub fn log_limit(self, bytes: u64) -> Options {
+        Options { log_limit: Some(bytes), ..self }
+    }
+
+    /// How durable a write is when it returns, unless it says otherwise. Default:
+    /// [`Durability::Buffered`].
+    pub fn durability(self, durability: Durability) -> Options {
+        Options { durability, ..self }
+    }
+
+    /// Runs without background threads: checkpoints only on demand, drops before they return.
+    /// Makes the order of all I/O a function of the calls, which is what simulations need.
+    #[doc(hidden)]
+    pub fn foreground(self, foreground: bool) -> Options {
+        Options { foreground, ..self }
+    }
+
+    /// Fixes what is otherwise random in the files. Every opening needs another seed.
+    #[doc(hidden)]
+    pub fn seed(self, seed: u64) -> Options {
+        Options { seed: Some(seed), ..self }
+    }
+
+    /// Length of the log's segment files.
+    #[doc(hidden)]
+    pub fn log_segment(self, bytes: u64) -> Options {
+        Options { log_segment: Some(bytes), ..self }
+    }
+
+    /// Refuses what no database can be opened with.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(page) = self.page_bytes
+            && !PAGE_SIZES.contains(&page)
+        {
+            return Err(Error::invalid(format!(
+                "a page size of {page} bytes is not possible; choose one of {PAGE_SIZES:?}"
+            )));
+        }
+        if let Some(limit) = self.log_limit
+            && limit < MIN_LOG_LIMIT
+        {
+            return Err(Error::invalid(format!(
+                "a log limit of {limit} bytes is too small; choose at least {MIN_LOG_LIMIT}"
+            )));
+        }
+        if self.memory > MOST_MEMORY {
+            return Err(Error::invalid(format!(
+                "a memory limit of {} bytes is not possible; choose at most {MOST_MEMORY}",
+                self.memory
+            )));
+        }
+        Ok(())
+    }
+
+    /// The bound of the log in force.
+    pub(crate) fn effective_log_limit(&self) -> u64 {
+        self.log_limit.unwrap_or_else(|| MIN_DEFAULT_LOG_LIMIT.max(self.memory.saturating_mul(2)))
+    }
+
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.log_segment.unwrap_or_else(|| {
+            let part = self.effective_log_limit() / SEGMENTS_PER_LIMIT;
+            part.clamp(SEGMENT_BYTES.0, SEGMENT_BYTES.1).next_multiple_of(4096)
+        })
+    }
+}
+
+/// More memory than this is a slip of the pen: 64 TiB, past every machine.
+const MOST_MEMORY: u64 = 1 << 46;
+
+/// How the memory is divided. The parts add up to the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// All of it.
+    pub limit: u64,
+    /// For the page store: frames, page table, page map, write buffers, copies for a cut.
+    pub store: u64,
+    /// For the table of record locks.
+    pub locks: u64,
+    /// For the buffers of the log.
+    pub log: u64,
+    /// For iterators, sweeps, the names of structures.
+    pub scratch: u64,
+}
+
+impl Budget {
+    /// Divides `limit`.
+    pub fn of(limit: u64) -> Budget {
+        // Two keys that share a lock cost each other retries, so a lock for every few records
+        // that are in use at once; past a million locks nothing is gained.
+        let locks = (limit / 256).clamp(64 << 10, 8 << 20);
+        // Half of it holds what arrives while the other half is written. Past 4 MiB writes of the
+        // operating system do not get faster.
+        let log = (limit / 128).clamp(64 << 10, 4 << 20).next_multiple_of(8192);
+        let scratch = (limit / 256).clamp(64 << 10, 8 << 20);
+        let store = limit.saturating_sub(locks + log + scratch);
+        Budget { limit, store, locks, log, scratch }
+    }
+
+    /// The least limit that leaves `store` bytes to the page store.
+    pub fn least_for(store: u64) -> u64 {
+        let (mut low, mut high) = (store, store + (32 << 20));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if Budget::of(middle).store >= store { high = middle } else { low = middle + 1 }
+        }
+        high
+    }
+
+    /// Translates what the page store says of its part into what the user has to set.
+    pub fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::MemoryTooSmall { what, needed, .. } => Error::MemoryTooSmall {
+                what,
+                given: self.limit,
+                needed: Budget::least_for(needed),
+            },
+            other => other,
+        }
+    }
+}
+
+/// Where the limit went, as of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct MemoryStats {
+    /// The limit: what follows adds up to it.
+    pub limit: u64,
+    /// Pages of hot tiers.
+    pub hot_pages: u64,
+    /// Inner pages of cold tiers and of structures with one tier.
+    pub inner_pages: u64,
+    /// Other pages, and frames without one.
+    pub cold_pages: u64,
+    /// Headers of frames.
+    pub frame_headers: u64,
+    /// The page table.
+    pub page_table: u64,
+    /// Where pages lie on disk.
+    pub page_map: u64,
+    /// Old content kept for the checkpoint in progress.
+    pub cut_copies: u64,
+    /// Buffers for writing pages.
+    pub write_buffers: u64,
+    /// Record locks.
+    pub locks: u64,
+    /// Buffers of the log.
+    pub log_buffers: u64,
+    /// Not in use now: for iterators and sweeps, and for what above may still grow.
+    pub unused: u64,
+}
+
+/// Bytes of a frame's header.
+const FRAME_HEADER_BYTES: u64 = 32;
+
+impl MemoryStats {
+    pub(crate) fn of(budget: &Budget, store: &PageStore, locks: u64, log_buffers: u64) -> Self {
+        let s = store.stats();
+        let cold = s.frames.saturating_sub(s.hot_frames + s.inner_frames + s.lent_frames);
+        let mut stats = MemoryStats {
+            limit: budget.limit,
+            hot_pages: s.hot_frames * s.page_bytes,
+            inner_pages: s.inner_frames * s.page_bytes,
+            cold_pages: cold * s.page_bytes,
+            frame_headers: s.frames * FRAME_HEADER_BYTES,
+            page_table: s.table_bytes,
+            page_map: s.map_memory_bytes,
+            cut_copies: s.undo_bytes,
+            write_buffers: s.buffer_bytes,
+            locks,
+            log_buffers,
+            unused: 0,
+        };
+        stats.unused = budget.limit.saturating_sub(stats.used());
+        stats
+    }
+
+    /// What is in use.
+    pub fn used(&self) -> u64 {
+        self.hot_pages
+            + self.inner_pages
+            + self.cold_pages
+            + self.frame_headers
+            + self.page_table
+            + self.page_map
+            + self.cut_copies
+            + self.write_buffers
+            + self.locks
+            + self.log_buffers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_add_up_and_the_least_limit_is_the_least() {
+        for limit in [1 << 20, 3 << 20, 100 << 20, 1 << 30, 1 << 40] {
+            let b = Budget::of(limit);
+            assert_eq!(b.store + b.locks + b.log + b.scratch, limit);
+            let least = Budget::least_for(b.store);
+            assert!(least <= limit && Budget::of(least).store >= b.store);
+            assert!(Budget::of(least - 1).store < b.store);
+        }
+    }
+
+    #[test]
+    fn impossible_options_are_refused() {
+        Options::new().check().unwrap();
+        assert!(Options::new().page_size(5000).check().is_err());
+        assert!(Options::new().log_limit(1).check().is_err());
+        assert!(Options::new().memory(u64::MAX).check().is_err());
+    }
+
+    #[test]
+    fn segments_follow_the_limit() {
+        assert_eq!(Options::new().segment_bytes(), 64 << 20);
+        assert_eq!(Options::new().log_limit(1 << 20).segment_bytes(), 128 << 10);
+        assert_eq!(Options::new().memory(1 << 30).effective_log_limit(), 2 << 30);
+    }
+}

@@ -1,0 +1,200 @@
+//! Going through the records of a range, from either end.
+//!
+//! Invariants: the range still to come is `low <= key < high`, and shrinks with every record that
+//! comes out, so no record comes out twice, and the two ends never pass each other. One window of
+//! records is kept at each end; nothing else, however long the range is.
+
+use terrace_access::Window;
+use terrace_base::Result;
+
+use crate::tree::Tree;
+
+/// Records in key order; see [`Tree::range`]. It keeps the database open.
+pub struct Range {
+    tree: Tree,
+    /// Lowest key that may still come.
+    low: Vec<u8>,
+    /// First key that may no longer come; `None` for no bound.
+    high: Option<Vec<u8>>,
+    front: Side,
+    back: Side,
+    done: bool,
+}
+
+/// The window at one end, and which of its entries are still to come.
+#[derive(Default)]
+struct Side {
+    window: Window,
+    from: usize,
+    to: usize,
+    /// Whether the window was filled, and whether there is nothing behind it.
+    filled: bool,
+    last: bool,
+}
+
+/// The lowest key above this one.
+pub fn above(key: &[u8]) -> Vec<u8> {
+    let mut above = Vec::with_capacity(key.len() + 1);
+    above.extend_from_slice(key);
+    above.push(0);
+    above
+}
+
+/// A key and its value.
+type Record = (Vec<u8>, Vec<u8>);
+
+impl Range {
+    pub(crate) fn new(tree: Tree, low: Vec<u8>, high: Option<Vec<u8>>) -> Range {
+        let (front, back) = (Side::default(), Side::default());
+        Range { tree, low, high, front, back, done: false }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.high.as_ref().is_some_and(|high| *high <= self.low)
+    }
+
+    fn is_past(&self, key: &[u8]) -> bool {
+        self.high.as_ref().is_some_and(|high| key >= high.as_slice())
+    }
+
+    fn forward(&mut self) -> Result<Option<Record>> {
+        while !self.is_empty() {
+            if self.front.from == self.front.to {
+                if !self.fill_front()? {
+                    break;
+                }
+                continue;
+            }
+            let i = self.front.from;
+            self.front.from += 1;
+            let key = self.front.window.key(i).to_vec();
+            if self.is_past(&key) {
+                break;
+            }
+            self.low.clear();
+            self.low.extend_from_slice(&key);
+            self.low.push(0);
+            let value = match self.front.window.entry(i).large {
+                None => Some(self.front.window.value(i).to_vec()),
+                Some(_) => self.tree.get(&key)?,
+            };
+            if let Some(value) = value {
+                return Ok(Some((key, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn backward(&mut self) -> Result<Option<Record>> {
+        while !self.is_empty() {
+            if self.back.from == self.back.to {
+                if !self.fill_back()? {
+                    break;
+                }
+                continue;
+            }
+            let i = self.back.to - 1;
+            self.back.to = i;
+            let key = self.back.window.key(i).to_vec();
+            if key < self.low {
+                break;
+            }
+            let value = match self.back.window.entry(i).large {
+                None => Some(self.back.window.value(i).to_vec()),
+                Some(_) => self.tree.get(&key)?,
+            };
+            self.high = Some(key.clone());
+            if let Some(value) = value {
+                return Ok(Some((key, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next window upwards; `false` at the end.
+    fn fill_front(&mut self) -> Result<bool> {
+        let side = &mut self.front;
+        if side.last {
+            return Ok(false);
+        }
+        if side.filled
+            && let Some(high) = side.window.high.take()
+            && high > self.low
+        {
+            // Everything below has come out, or was not there.
+            self.low = high;
+        }
+        if self.is_empty() {
+            return Ok(false);
+        }
+        let side = &mut self.front;
+        let core = &self.tree.db.handle.core;
+        let _pass = core.enter(&self.tree.open)?;
+        let structure = &self.tree.open.structure;
+        structure.scan_up(&self.low, &mut side.window).map_err(|e| core.failed(e))?;
+        side.filled = true;
+        side.last = side.window.high.is_none();
+        (side.from, side.to) = (side.window.lower_bound(&self.low), side.window.len());
+        Ok(true)
+    }
+
+    /// The next window downwards; `false` at the end.
+    fn fill_back(&mut self) -> Result<bool> {
+        let side = &mut self.back;
+        if side.last {
+            return Ok(false);
+        }
+        if side.filled && self.high.as_ref().is_none_or(|high| side.window.low < *high) {
+            // Everything from there on has come out, or was not there.
+            self.high = Some(std::mem::take(&mut side.window.low));
+        }
+        if self.is_empty() {
+            return Ok(false);
+        }
+        let side = &mut self.back;
+        let core = &self.tree.db.handle.core;
+        let _pass = core.enter(&self.tree.open)?;
+        let structure = &self.tree.open.structure;
+        let below = self.high.as_deref();
+        structure.scan_down(below, &mut side.window).map_err(|e| core.failed(e))?;
+        side.filled = true;
+        side.last = side.window.low.is_empty();
+        let end = below.map_or(side.window.len(), |below| side.window.lower_bound(below));
+        (side.from, side.to) = (0, end);
+        Ok(true)
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Self) -> Result<Option<Record>>) -> Option<Result<Record>> {
+        if self.done {
+            return None;
+        }
+        let record = step(self).transpose();
+        self.done = !matches!(record, Some(Ok(_)));
+        record
+    }
+}
+
+impl Iterator for Range {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Range::forward)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Range::backward)
+    }
+}
+
+impl std::iter::FusedIterator for Range {}
+
+impl std::fmt::Debug for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Range")
+            .field("low", &self.low)
+            .field("high", &self.high)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,304 @@
+//! The structures that exist: the catalog on its pages and the open structures in memory, kept in
+//! step.
+//!
+//! The same functions serve a call of the user (which logs) and its replay (which does not). In
+//! both, one entry of the gate holds the change of pages, the change of the catalog, and the
+//! append to the log, so that no cut falls between them.
+//!
+//! Invariants: ids are given out in order and never again. A structure that is being dropped is
+//! found by its id only.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use terrace_access::{Attempt, Door};
+use terrace_base::{Error, Result, StructureId};
+use terrace_pages::{PageStore, Space};
+use terrace_tier::{OnHotRoot, Structure, TierContext};
+
+use crate::catalog::{Catalog, Entry};
+use crate::spec::{Spec, check_name};
+use crate::structures;
+
+/// A structure as it is open.
+pub struct Open {
+    /// The structure itself.
+    pub structure: Arc<dyn Structure>,
+    /// What it is.
+    pub spec: Spec,
+    meta: Arc<Meta>,
+}
+
+/// What the catalog knows of it. Locked inside the gate too, so never held while waiting.
+struct Meta {
+    entry: Mutex<Entry>,
+    dropped: AtomicBool,
+}
+
+impl Open {
+    /// Its number.
+    pub fn id(&self) -> StructureId {
+        self.structure.id()
+    }
+
+    /// What it is called now.
+    pub fn name(&self) -> String {
+        self.meta.entry.lock().name.clone()
+    }
+
+    /// Whether it was dropped.
+    #[inline]
+    pub fn is_dropped(&self) -> bool {
+        self.meta.dropped.load(Ordering::SeqCst)
+    }
+
+    /// Refuses a structure that was dropped.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.is_dropped() {
+            return Err(Error::NoSuchStructure { name: self.name() });
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Names {
+    by_name: HashMap<String, Arc<Open>>,
+    by_id: HashMap<StructureId, Arc<Open>>,
+}
+
+/// See the module's text.
+pub struct Registry {
+    store: Arc<PageStore>,
+    tiers: Arc<TierContext>,
+    catalog: Arc<Catalog>,
+    names: RwLock<Names>,
+    next_id: AtomicU32,
+}
+
+impl Registry {
+    /// Opens everything that the catalog names. `next_id` is the first number never given out.
+    pub fn open(tiers: Arc<TierContext>, catalog: Catalog, next_id: u32) -> Result<Registry> {
+        let registry = Registry {
+            store: tiers.store.clone(),
+            tiers,
+            catalog: Arc::new(catalog),
+            names: RwLock::default(),
+            next_id: AtomicU32::new(next_id),
+        };
+        for entry in registry.catalog.load()? {
+            if entry.id.0 >= next_id {
+                return Err(Error::corrupt(
+                    "data",
+                    0,
+                    format!("the catalog has {}, but only {next_id} numbers were given out", entry.id),
+                ));
+            }
+            let meta = Arc::new(Meta {
+                dropped: AtomicBool::new(entry.dropping),
+                entry: Mutex::new(entry.clone()),
+            });
+            let hook = registry.hook(&meta);
+            let (id, spec) = (entry.id, entry.spec);
+            let structure = structures::open(&registry.tiers, id, spec, hook, entry.roots);
+            registry.remember(Arc::new(Open { structure, spec, meta }));
+        }
+        Ok(registry)
+    }
+
+    /// The catalog.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The first number never given out.
+    pub fn next_id(&self) -> u32 {
+        self.next_id.load(Ordering::SeqCst)
+    }
+
+    /// The structure of this name.
+    pub fn named(&self, name: &str) -> Option<Arc<Open>> {
+        self.names.read().by_name.get(name).cloned()
+    }
+
+    /// The structure with this number, though it may have been dropped.
+    pub fn numbered(&self, id: StructureId) -> Option<Arc<Open>> {
+        self.names.read().by_id.get(&id).cloned()
+    }
+
+    /// All of them, those that are being dropped included, in the order of their numbers.
+    pub fn all(&self) -> Vec<Arc<Open>> {
+        let mut all: Vec<_> = self.names.read().by_id.values().cloned().collect();
+        all.sort_unstable_by_key(|open| open.id());
+        all
+    }
+
+    fn remember(&self, open: Arc<Open>) {
+        let mut names = self.names.write();
+        if !open.is_dropped() {
+            names.by_name.insert(open.name(), open.clone());
+        }
+        names.by_id.insert(open.id(), open);
+    }
+
+    /// What keeps the catalog's entry in step when the hot tier is made.
+    fn hook(&self, meta: &Arc<Meta>) -> OnHotRoot {
+        let (catalog, meta) = (self.catalog.clone(), meta.clone());
+        Arc::new(move |door, roots| {
+            change_entry(&catalog, &meta, door, &mut || (), |entry| entry.roots = roots)
+        })
+    }
+
+    /// Runs an attempt inside the gate until it is done. The caller holds nothing.
+    fn inside<T>(
+        &self,
+        space: Space,
+        mut attempt: impl FnMut(&Door<'_>) -> Attempt<T>,
+    ) -> Result<T> {
+        loop {
+            let door = self.store.enter_for(space)?;
+            match attempt(&door) {
+                Ok(done) => return Ok(done),
+                Err(interrupt) => {
+                    drop(door);
+                    structures::settle(&self.store, interrupt)?;
+                }
+            }
+        }
+    }
+
+    /// Makes the structure with this number, which was never given out. `log` is called once, when
+    /// nothing can fail any more. One of create, mark and rename runs at a time.
+    pub fn create(
+        &self,
+        id: StructureId,
+        spec: Spec,
+        name: &str,
+        log: &mut dyn FnMut(),
+    ) -> Result<Arc<Open>> {
+        check_name(name)?;
+        if self.named(name).is_some() {
+            return Err(Error::StructureExists { name: name.into() });
+        }
+        let next_id = id.0.checked_add(1).ok_or_else(|| {
+            Error::invalid("all structure numbers are used up; dump the database into a new one")
+        })?;
+        // Until the catalog has the new root nothing points to it, so no cut may fall between.
+        let unlinked = self.store.large_guard();
+        let mut leftover = None;
+        let made = self.inside(Space::Ordinary, |door| {
+            let (structure, meta) = match leftover.take() {
+                Some(made) => made,
+                None => self.make(id, spec, name, door)?,
+            };
+            let entry = meta.entry.lock().clone();
+            let mut commit = || {
+                self.next_id.fetch_max(next_id, Ordering::SeqCst);
+                log();
+            };
+            match self.catalog.put(door, &entry, &mut commit) {
+                Ok(()) => Ok(Open { structure, spec, meta }),
+                Err(interrupt) => {
+                    if structures::undo_create(&self.store, entry.roots, door).is_err() {
+                        // It was written out within this instant; it serves the next attempt.
+                        leftover = Some((structure, meta));
+                    }
+                    Err(interrupt)
+                }
+            }
+        });
+        if let (Err(e), Some(_)) = (&made, &leftover) {
+            // A page without owner may not get into a checkpoint.
+            self.store.poison(e);
+        }
+        drop(unlinked);
+        let open = Arc::new(made?);
+        self.remember(open.clone());
+        Ok(open)
+    }
+
+    fn make(
+        &self,
+        id: StructureId,
+        spec: Spec,
+        name: &str,
+        door: &Door<'_>,
+    ) -> Attempt<(Arc<dyn Structure>, Arc<Meta>)> {
+        let roots = terrace_tier::Roots { hot: None, cold: terrace_base::PageId::NONE };
+        let entry = Entry { id, spec, name: name.into(), roots, dropping: false };
+        let meta =
+            Arc::new(Meta { entry: Mutex::new(entry), dropped: AtomicBool::new(false) });
+        let structure = structures::create(&self.tiers, id, spec, self.hook(&meta), door)?;
+        meta.entry.lock().roots = structure.roots();
+        Ok((structure, meta))
+    }
+
+    /// Marks a structure as dropped: it loses its name, and its pages go later. `log` is called
+    /// once, when nothing can fail any more.
+    pub fn mark_dropped(&self, open: &Open, log: &mut dyn FnMut()) -> Result<()> {
+        self.inside(Space::Reserve, |door| {
+            change_entry(&self.catalog, &open.meta, door, log, |entry| entry.dropping = true)
+        })?;
+        open.meta.dropped.store(true, Ordering::SeqCst);
+        self.names.write().by_name.remove(&open.name());
+        Ok(())
+    }
+
+    /// Gives a structure another name. `log` is called once, when nothing can fail any more.
+    pub fn rename(&self, open: &Open, to: &str, log: &mut dyn FnMut()) -> Result<()> {
+        check_name(to)?;
+        let from = open.name();
+        if from == to {
+            return Ok(());
+        }
+        if self.named(to).is_some() {
+            return Err(Error::StructureExists { name: to.into() });
+        }
+        self.inside(Space::Ordinary, |door| {
+            change_entry(&self.catalog, &open.meta, door, log, |entry| entry.name = to.into())
+        })?;
+        let mut names = self.names.write();
+        if let Some(open) = names.by_name.remove(&from) {
+            names.by_name.insert(to.into(), open);
+        }
+        Ok(())
+    }
+
+    /// One bounded step of taking a dropped structure apart; nobody uses it any more. Returns
+    /// whether more is left to do.
+    pub fn clear_step(&self, open: &Open) -> Result<bool> {
+        // The root goes in the last step, the entry after it: no cut may fall between.
+        let unlinked = self.store.large_guard();
+        if open.structure.clear_step()? {
+            return Ok(true);
+        }
+        let forgotten =
+            self.inside(Space::Reserve, |door| self.catalog.remove(door, open.id()));
+        if let Err(e) = forgotten {
+            // An entry without root may not get into a checkpoint.
+            return Err(self.store.poison(&e));
+        }
+        drop(unlinked);
+        self.names.write().by_id.remove(&open.id());
+        Ok(false)
+    }
+}
+
+/// Changes an entry on its page and in memory.
+fn change_entry(
+    catalog: &Catalog,
+    meta: &Meta,
+    door: &Door<'_>,
+    commit: &mut dyn FnMut(),
+    change: impl FnOnce(&mut Entry),
+) -> Attempt<()> {
+    let mut entry = meta.entry.lock();
+    let mut next = entry.clone();
+    change(&mut next);
+    catalog.put(door, &next, commit)?;
+    *entry = next;
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! Figures of a database: where the records live, where the memory goes, what was read and written.
+
+use terrace_pages::CheckpointReport;
+use terrace_tier::TierStats;
+
+use crate::core::Core;
+use crate::histogram::Summary;
+use crate::naming::StructureInfo;
+use crate::open::Opening;
+use crate::options::MemoryStats;
+
+/// A snapshot of a database's figures; counts are since it was opened. Prints as a table.
+#[derive(Clone, Debug, serde::Serialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The structures.
+    pub structures: Vec<StructureStats>,
+    /// Where the memory goes.
+    pub memory: MemoryStats,
+    /// Pages and the files that hold them.
+    pub pages: PageStats,
+    /// The log.
+    pub log: LogFigures,
+    /// Checkpoints.
+    pub checkpoints: CheckpointStats,
+    /// How the opening went.
+    pub opening: Opening,
+}
+
+/// Figures of one structure.
+#[derive(Clone, Debug, serde::Serialize)]
+#[non_exhaustive]
+pub struct StructureStats {
+    /// What it is.
+    #[serde(flatten)]
+    pub info: StructureInfo,
+    /// Reads answered by the hot tier.
+    pub hot_hits: u64,
+    /// Reads answered by the cold (or only) tier.
+    pub cold_hits: u64,
+    /// Reads that found nothing.
+    pub misses: u64,
+    /// Share of the reads that the hot tier answered; `None` before the first.
+    pub hot_hit_rate: Option<f64>,
+    /// Records copied to the hot tier after a read.
+    pub promotions: u64,
+    /// Records that left the hot tier by sweep and demotion.
+    pub demotions: u64,
+    /// Records that made room for another in their hot leaf.
+    pub replacements: u64,
+    /// Changed records written to the cold tier.
+    pub cleaned: u64,
+    /// Hot leaves freed by packing.
+    pub packed_leaves: u64,
+    /// Mean fill of the hot leaves that the sweep has seen, 0 to 1; `None` before the first.
+    pub hot_fill: Option<f64>,
+}
+
+/// Figures of pages and files.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct PageStats {
+    /// Size of a page.
+    pub page_bytes: u64,
+    /// Pages read from disk.
+    pub reads: u64,
+    /// Pages written, checkpoints included.
+    pub writes: u64,
+    /// Pages evicted from memory.
+    pub evictions: u64,
+    /// Writes of pages that had changed meanwhile.
+    pub discarded_writes: u64,
+    /// Times a thread had to wait for a free frame.
+    pub waits_for_frames: u64,
+    /// Times a writer had to wait for a checkpoint in progress.
+    pub waits_for_cut: u64,
+    /// Pages that exist.
+    pub live: u64,
+    /// Pages of hot tiers in memory.
+    pub hot: u64,
+    /// Most that hot tiers may have.
+    pub hot_cap: u64,
+    /// Pages in memory that differ from disk.
+    pub dirty: u64,
+    /// Bytes of the data file.
+    pub data_file_bytes: u64,
+    /// Bytes written to the files that say where pages lie.
+    pub map_bytes_written: u64,
+}
+
+/// Figures of the log.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct LogFigures {
+    /// Records appended.
+    pub records: u64,
+    /// Their bytes: keys, values and what says what they are.
+    pub record_bytes: u64,
+    /// Bytes that the log has grown by.
+    pub bytes: u64,
+    /// Write calls.
+    pub writes: u64,
+    /// Syncs for commits.
+    pub syncs: u64,
+    /// Commits that these served.
+    pub sync_commits: u64,
+    /// Bytes of its files.
+    pub file_bytes: u64,
+    /// Bytes that a recovery would have to read now.
+    pub bytes_since_checkpoint: u64,
+    /// Bytes at which a checkpoint begins.
+    pub limit: u64,
+}
+
+/// How a checkpoint went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct CheckpointInfo {
+    /// Its number.
+    pub generation: u64,
+    /// Pages written for it.
+    pub pages: u64,
+    /// Of them those of hot tiers.
+    pub hot_pages: u64,
+    /// Until nobody was changing pages, in seconds.
+    pub drain_seconds: f64,
+    /// For how long nobody could change pages, in seconds.
+    pub closed_seconds: f64,
+    /// The whole of it, in seconds.
+    pub seconds: f64,
+}
+
+impl From<CheckpointReport> for CheckpointInfo {
+    fn from(report: CheckpointReport) -> CheckpointInfo {
+        CheckpointInfo {
+            generation: report.generation,
+            pages: report.pages,
+            hot_pages: report.hot_pages,
+            drain_seconds: report.drained.as_secs_f64(),
+            closed_seconds: report.closed.as_secs_f64(),
+            seconds: report.total.as_secs_f64(),
+        }
+    }
+}
+
+/// Figures of checkpoints.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct CheckpointStats {
+    /// Completed.
+    pub completed: u64,
+    /// Given up.
+    pub failed: u64,
+    /// Why the last attempt failed, if it did.
+    pub last_error: Option<String>,
+    /// How the last one went.
+    pub last: Option<CheckpointInfo>,
+    /// Pages written by all of them.
+    pub pages: u64,
+    /// Of them those of hot tiers.
+    pub hot_pages: u64,
+    /// Bytes of hot pages that checkpoints wrote for each byte logged: what keeping records hot
+    /// costs in rewriting them. A larger log limit lowers it. `None` before the first record.
+    pub hot_rewrite_factor: Option<f64>,
+    /// How long they took until nobody was changing pages.
+    pub gate_drained: Summary,
+    /// How long nobody could change pages.
+    pub gate_closed: Summary,
+    /// The same as counts: a duration in nanoseconds, and how many closings took at most that and
+    /// longer than the one before.
+    pub gate_closed_buckets: Vec<(u64, u64)>,
+    /// How long they took as a whole.
+    pub total: Summary,
+}
+
+/// A share, unless there was nothing.
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl StructureStats {
+    fn of(info: StructureInfo, s: TierStats) -> StructureStats {
+        StructureStats {
+            info,
+            hot_hits: s.hot_hits,
+            cold_hits: s.cold_hits,
+            misses: s.misses,
+            hot_hit_rate: ratio(s.hot_hits, s.hot_hits + s.cold_hits + s.misses),
+            promotions: s.promotions,
+            demotions: s.demotions,
+            replacements: s.replacements,
+            cleaned: s.cleaned,
+            packed_leaves: s.packed_leaves,
+            hot_fill: ratio(s.swept_fill_thousandths, s.swept_leaves * 1000),
+        }
+    }
+}
+
+impl Core {
+    /// A snapshot. Cheap enough for once a second while others work.
+    pub fn stats(&self) -> Stats {
+        let all = self.registry.all();
+        let live = all.iter().filter(|open| !open.is_dropped());
+        let structures = live
+            .map(|open| StructureStats::of(StructureInfo::of(open), open.structure.stats()))
+            .collect();
+        let s = self.store.stats();
+        let pages = PageStats {
+            page_bytes: s.page_bytes,
+            reads: s.page_reads,
+            writes: s.page_writes,
+            evictions: s.evictions,
+            discarded_writes: s.discarded_writes,
+            waits_for_frames: s.waits_for_frames,
+            waits_for_cut: s.waits_for_undo,
+            live: s.live_pages,
+            hot: s.hot_frames,
+            hot_cap: s.hot_cap,
+            dirty: s.dirty_frames,
+            data_file_bytes: terrace_pages::map::superblock::SLOTS_OFFSET
+                + s.slots.total * s.page_bytes,
+            map_bytes_written: s.map_bytes,
+        };
+        let (checkpoints, cut) = {
+            let state = self.checkpoints.state();
+            let stats = CheckpointStats {
+                completed: state.total.summary().count,
+                failed: state.failures,
+                last_error: state.error.as_ref().map(ToString::to_string),
+                last: state.last.map(CheckpointInfo::from),
+                pages: s.checkpoint_page_writes,
+                hot_pages: s.checkpoint_hot_writes,
+                hot_rewrite_factor: None,
+                gate_drained: state.drained.summary(),
+                gate_closed: state.closed.summary(),
+                gate_closed_buckets: state.closed.buckets(),
+                total: state.total.summary(),
+            };
+            (stats, state.cut)
+        };
+        let l = self.log.stats();
+        let log = LogFigures {
+            records: l.records,
+            record_bytes: l.record_bytes,
+            bytes: l.log_bytes,
+            writes: l.writes,
+            syncs: l.syncs,
+            sync_commits: l.sync_commits,
+            file_bytes: self.log.disk_bytes(),
+            bytes_since_checkpoint: self.log.bytes_since(cut),
+            limit: self.options.effective_log_limit(),
+        };
+        let hot_rewrite_factor =
+            ratio(s.checkpoint_hot_writes * s.page_bytes, l.log_bytes);
+        let locks = self.tiers.locks.memory_bytes() as u64;
+        let log_buffers = self.log.memory_bytes() as u64;
+        Stats {
+            structures,
+            memory: MemoryStats::of(&self.budget, &self.store, locks, log_buffers),
+            pages,
+            log,
+            checkpoints: CheckpointStats { hot_rewrite_factor, ..checkpoints },
+            opening: self.opening,
+        }
+    }
+}
+
+impl Stats {
+    /// Bytes written to the disk since opening: pages, the files that say where they lie, the log.
+    pub fn disk_bytes_written(&self) -> u64 {
+        self.pages.writes * self.pages.page_bytes + self.pages.map_bytes_written + self.log.bytes
+    }
+
+    /// Bytes of the files, those that say where pages lie excepted, which are small.
+    pub fn disk_bytes(&self) -> u64 {
+        self.pages.data_file_bytes + self.log.file_bytes
+    }
+}

@@ -1,0 +1,138 @@
+//! The figures as a table for people.
+
+use std::fmt::{Display, Formatter, Result};
+use std::time::Duration;
+
+use crate::spec::Tiers;
+use crate::stats::{Stats, StructureStats};
+
+/// Bytes with a unit.
+struct Bytes(u64);
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+        let mut unit = 0;
+        let mut number = self.0 as f64;
+        while number >= 1024.0 && unit + 1 < units.len() {
+            number /= 1024.0;
+            unit += 1;
+        }
+        let digits = if unit == 0 || number >= 100.0 { 0 } else { 1 };
+        f.pad(&format!("{number:.digits$} {}", units[unit]))
+    }
+}
+
+/// A share as per cent, or a dash.
+fn percent(share: Option<f64>) -> String {
+    share.map_or("-".into(), |share| format!("{:.1} %", share * 100.0))
+}
+
+fn nanos(nanos: u64) -> String {
+    format!("{:?}", Duration::from_nanos(nanos - nanos % 1000))
+}
+
+fn structure(f: &mut Formatter<'_>, s: &StructureStats) -> Result {
+    let tiers = match s.info.tiers {
+        Tiers::One => "1",
+        Tiers::Two => "2",
+    };
+    writeln!(
+        f,
+        "  {:<24} {tiers:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
+        s.info.name,
+        s.hot_hits,
+        s.cold_hits,
+        s.misses,
+        percent(s.hot_hit_rate),
+        s.promotions,
+        s.demotions + s.replacements,
+        percent(s.hot_fill),
+    )
+}
+
+impl Display for Stats {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        writeln!(f, "structures")?;
+        writeln!(
+            f,
+            "  {:<24} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
+            "name", "tiers", "hot hits", "cold hits", "misses", "in hot", "promoted", "demoted", "fill"
+        )?;
+        self.structures.iter().try_for_each(|s| structure(f, s))?;
+        let m = &self.memory;
+        writeln!(f, "memory")?;
+        for (what, bytes) in [
+            ("hot pages", m.hot_pages),
+            ("inner pages", m.inner_pages),
+            ("cold pages and free frames", m.cold_pages),
+            ("frame headers", m.frame_headers),
+            ("page table", m.page_table),
+            ("page map", m.page_map),
+            ("copies for a checkpoint", m.cut_copies),
+            ("write buffers", m.write_buffers),
+            ("record locks", m.locks),
+            ("log buffers", m.log_buffers),
+            ("unused", m.unused),
+            ("limit", m.limit),
+        ] {
+            writeln!(f, "  {what:<28} {:>10}", Bytes(bytes))?;
+        }
+        let p = &self.pages;
+        writeln!(f, "pages of {}", Bytes(p.page_bytes))?;
+        writeln!(f, "  read {}, written {}, evicted {}", p.reads, p.writes, p.evictions)?;
+        writeln!(
+            f,
+            "  exist {}, hot {} of at most {}, changed in memory {}, data file {}",
+            p.live,
+            p.hot,
+            p.hot_cap,
+            p.dirty,
+            Bytes(p.data_file_bytes)
+        )?;
+        let l = &self.log;
+        writeln!(f, "log")?;
+        writeln!(
+            f,
+            "  {} records, {} appended, {} syncs for {} commits",
+            l.records,
+            Bytes(l.bytes),
+            l.syncs,
+            l.sync_commits
+        )?;
+        writeln!(
+            f,
+            "  {} since the last checkpoint of at most {}, files {}",
+            Bytes(l.bytes_since_checkpoint),
+            Bytes(l.limit),
+            Bytes(l.file_bytes)
+        )?;
+        let c = &self.checkpoints;
+        writeln!(f, "checkpoints")?;
+        write!(f, "  {} completed, {} given up", c.completed, c.failed)?;
+        if let Some(factor) = c.hot_rewrite_factor {
+            write!(f, ", {factor:.2} bytes of hot pages rewritten per byte logged")?;
+        }
+        writeln!(f)?;
+        if c.completed > 0 {
+            writeln!(
+                f,
+                "  took {} at the median, {} at most; gate closed {} at the median, {} at 99.9 %, {} at most",
+                nanos(c.total.p50_ns),
+                nanos(c.total.max_ns),
+                nanos(c.gate_closed.p50_ns),
+                nanos(c.gate_closed.p999_ns),
+                nanos(c.gate_closed.max_ns),
+            )?;
+        }
+        if let Some(error) = &c.last_error {
+            writeln!(f, "  the last attempt failed: {error}")?;
+        }
+        let o = &self.opening;
+        writeln!(
+            f,
+            "opened in {:.3} s, {} changes replayed in {:.3} s",
+            o.seconds, o.replayed_operations, o.replay_seconds
+        )
+    }
+}

@@ -1,0 +1,153 @@
+//! Checking a whole database: every structure's invariants, and who owns every page.
+
+use terrace_base::{Error, PageId, Result};
+
+use crate::core::Core;
+use crate::registry::Open;
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct VerifyReport {
+    /// The structures, those that are being dropped included.
+    pub structures: Vec<VerifiedStructure>,
+    /// Pages of the catalog.
+    pub catalog_pages: u64,
+    /// Pages that exist.
+    pub live_pages: u64,
+    /// What is wrong; nothing, one hopes.
+    pub problems: Vec<String>,
+}
+
+/// What a verification found of one structure.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct VerifiedStructure {
+    /// Its name.
+    pub name: String,
+    /// Whether it was dropped and is being taken apart.
+    pub dropping: bool,
+    /// Records.
+    pub records: u64,
+    /// Pages.
+    pub pages: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+impl std::fmt::Display for VerifyReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for s in &self.structures {
+            let note = if s.dropping { " (being dropped)" } else { "" };
+            writeln!(f, "{:<32} {:>14} records {:>12} pages{note}", s.name, s.records, s.pages)?;
+        }
+        writeln!(f, "{:<32} {:>14}         {:>12} pages", "catalog", "", self.catalog_pages)?;
+        writeln!(f, "{:<32} {:>14}         {:>12} pages", "in all", "", self.live_pages)?;
+        if self.is_clean() {
+            return writeln!(f, "no problems found");
+        }
+        writeln!(f, "{} problems:", self.problems.len())?;
+        self.problems.iter().try_for_each(|problem| writeln!(f, "  {problem}"))
+    }
+}
+
+/// Problems that are listed; more say nothing new.
+const MOST_PROBLEMS: usize = 100;
+
+/// One bit for each page number: a verification takes little memory beyond the limit.
+#[derive(Default)]
+struct Owned {
+    bits: Vec<u64>,
+    count: u64,
+    problems: Vec<String>,
+}
+
+impl Owned {
+    fn claim(&mut self, owner: &str, page: PageId) {
+        let (word, bit) = ((page.0 / 64) as usize, 1u64 << (page.0 % 64));
+        if page > PageId::MAX {
+            return self.problem(format!("\"{owner}\" names {page}, which cannot be"));
+        }
+        if self.bits.len() <= word {
+            self.bits.resize(word + 1, 0);
+        }
+        if self.bits[word] & bit != 0 {
+            return self.problem(format!("{page} belongs to \"{owner}\" and to another, or twice"));
+        }
+        self.bits[word] |= bit;
+        self.count += 1;
+    }
+
+    fn problem(&mut self, problem: String) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+}
+
+impl Core {
+    /// Checks everything while nobody else does anything.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        let _nobody_calls = self.passes.pause()?;
+        let _no_checkpoint = self.checkpoints.hold();
+        let _no_drop = self.drops.hold();
+        let mut demoter = self.demoter.lock();
+        let had_demoter = demoter.take().is_some();
+        let report = self.verify_alone();
+        if had_demoter {
+            *demoter = Some(self.tiers.start_demoter()?);
+        }
+        report
+    }
+
+    fn verify_alone(&self) -> Result<VerifyReport> {
+        let mut owned = Owned::default();
+        let mut page = |page| {
+            owned.claim("the catalog", page);
+            Ok(())
+        };
+        if let Err(e) = self.registry.catalog().verify(&mut page) {
+            owned.problem(format!("the catalog: {e}"));
+        }
+        let catalog_pages = owned.count;
+        let mut structures = Vec::new();
+        for open in self.registry.all() {
+            structures.push(verify_structure(&open, &mut owned));
+        }
+        let live_pages = self.store.live_pages();
+        if owned.count != live_pages {
+            let (owned_pages, what) = (owned.count, live_pages.abs_diff(owned.count));
+            owned.problem(format!(
+                "{live_pages} pages exist, and {owned_pages} belong to somebody: {what} {}",
+                if owned_pages < live_pages { "are lost" } else { "are used and free" }
+            ));
+        }
+        if let Err(e) = self.store.check_poison() {
+            owned.problem(e.to_string());
+        }
+        Ok(VerifyReport { structures, catalog_pages, live_pages, problems: owned.problems })
+    }
+}
+
+fn verify_structure(open: &Open, owned: &mut Owned) -> VerifiedStructure {
+    let name = open.name();
+    let mut records = 0;
+    let before = owned.count;
+    let result = open.structure.verify(
+        &mut |_, _, _| {
+            records += 1;
+            Ok::<(), Error>(())
+        },
+        &mut |page| {
+            owned.claim(&name, page);
+            Ok(())
+        },
+    );
+    if let Err(e) = result {
+        owned.problem(format!("\"{name}\": {e}"));
+    }
+    VerifiedStructure { dropping: open.is_dropped(), records, pages: owned.count - before, name }
+}
