@@ -1,0 +1,108 @@
+//! The hand-over between leaders under the concurrency checker: no one waits for ever, and what is
+//! acknowledged is there.
+//!
+//! `cargo test -p terrace-wal --features shuttle`
+
+use std::sync::Arc;
+
+use terrace_sim::{Fault as DiskFault, Injection, Op, SimDisk, Survival};
+
+use crate::{Durability, Log, LogOptions};
+
+const SCHEDULES: usize = 3000;
+
+fn small(seed: u64) -> LogOptions {
+    LogOptions {
+        segment_bytes: 16 << 10,
+        buffer_bytes: 8 << 10,
+        seed: Some(seed),
+        ..LogOptions::default()
+    }
+}
+
+/// What threads with these durabilities and record lengths are told, and what is there afterwards.
+fn run(plan: &[(Durability, usize, usize)], injection: Option<Injection>) {
+    let disk = SimDisk::new(1);
+    let log = Arc::new(Log::create(disk.shared(), small(1), 0).unwrap());
+    let from = log.position();
+    if let Some(injection) = injection {
+        disk.inject(injection);
+    }
+    let threads: Vec<_> = plan
+        .iter()
+        .enumerate()
+        .map(|(thread, &(durability, len, count))| {
+            let log = log.clone();
+            shuttle::thread::spawn(move || {
+                let mut done = Vec::new();
+                for _ in 0..count {
+                    let Ok(mut reservation) = log.reserve(len) else {
+                        break;
+                    };
+                    let bytes = vec![thread as u8; len];
+                    let appended = log.append(&mut reservation, &[&bytes]);
+                    if log.commit(appended, durability).is_err() {
+                        break;
+                    }
+                    done.push((appended.sequence, bytes, durability));
+                }
+                done
+            })
+        })
+        .collect();
+    let acknowledged: Vec<_> = threads
+        .into_iter()
+        .flat_map(|t| t.join().unwrap())
+        .collect();
+    for (survival, power_cut) in [(Survival::Nothing, true), (Survival::All, false)] {
+        let mut found = Vec::new();
+        let copy = disk.crash_keeping(survival).shared();
+        Log::recover(copy, small(2), from, 0, &mut |sequence, bytes| {
+            found.push((sequence, bytes.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+        for (sequence, bytes, durability) in &acknowledged {
+            if power_cut && *durability == Durability::Buffered {
+                continue;
+            }
+            assert_eq!(
+                found.get(*sequence as usize - 1),
+                Some(&(*sequence, bytes.clone()))
+            );
+        }
+    }
+}
+
+#[test]
+fn leaders_hand_over() {
+    use Durability::{Buffered, Sync};
+    shuttle::check_random(
+        || run(&[(Sync, 10, 2), (Sync, 20, 2), (Buffered, 30, 2)], None),
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn a_failed_sync_wakes_all() {
+    use Durability::{Buffered, Sync};
+    let fault = || Some(Injection::at(Op::Sync, 2, DiskFault::Eio));
+    shuttle::check_random(
+        move || run(&[(Sync, 10, 2), (Sync, 20, 2), (Buffered, 30, 2)], fault()),
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn long_records_and_full_buffers_and_segments_wait_for_each_other_without_end() {
+    use Durability::{Buffered, Sync};
+    shuttle::check_random(
+        || {
+            run(
+                &[(Buffered, 900, 8), (Sync, 9000, 1), (Buffered, 800, 8)],
+                None,
+            )
+        },
+        SCHEDULES / 3,
+    );
+}
