@@ -23,14 +23,14 @@ pub trait Lows<F: Family>: Default + Send + Sync {
     fn heap(&self) -> usize;
 }
 
-/// Bounds of integer segments, and every 64th of them in an array of its own.
+/// Bounds of integer segments, and every 16th of them in an array of its own.
 #[derive(Default)]
 pub struct IntLows {
     all: Vec<u64>,
     top: Vec<u64>,
 }
 
-const GROUP: usize = 64;
+const GROUP: usize = 16;
 
 impl IntLows {
     fn refresh(&mut self, from: usize) {
@@ -94,7 +94,8 @@ impl Lows<ByteFamily> for ByteLows {
     }
 }
 
-/// A run of keys and their values.
+/// A run of keys and their values: one cache line, where a lookup learns all it needs.
+#[repr(align(64))]
 pub struct Segment<F: Family, V> {
     pub keys: F::Stage,
     pub vals: Slots<V>,
@@ -229,10 +230,8 @@ impl<F: Family, V> SegmentList<F, V> {
     pub fn take(&mut self, key: F::Ref<'_>) -> Option<(V, usize)> {
         let i = self.lows.find(key);
         let seg = self.segs.get_mut(i)?;
-        let rank = {
-            let vals = &seg.vals;
-            seg.keys.find(key, |near| vals.prefetch(near))?
-        };
+        // Most often the key is not there, so the value's line is not asked for in advance.
+        let rank = seg.keys.find(key, |_| {})?;
         let before = seg.vals.bytes();
         let val = seg.vals.take(rank)?;
         self.val_bytes += seg.vals.bytes() - before;

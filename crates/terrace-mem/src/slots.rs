@@ -1,7 +1,7 @@
 //! The values of a segment, by rank; any of them can be taken out and leaves a dead slot.
 //!
 //! One of the files with `unsafe`. What always holds: slot `i` is initialised exactly when bit
-//! `i` of `dead` is clear, and `dead` is there when any bit is set. Each unsafe block names the
+//! `i` of the dead set is clear, and the set is there when any bit is set. Each unsafe block names the
 //! check of that bit that makes it right.
 
 use std::mem::MaybeUninit;
@@ -9,18 +9,26 @@ use std::mem::MaybeUninit;
 /// A fixed number of values, some of which may be gone.
 pub struct Slots<V> {
     vals: Box<[MaybeUninit<V>]>,
-    dead: Option<Box<[u64]>>,
-    gone: usize,
+    dead: Option<Box<Dead>>,
+}
+
+/// Which slots are dead, and how many.
+struct Dead {
+    words: Box<[u64]>,
+    count: usize,
+}
+
+impl Dead {
+    #[inline]
+    fn has(&self, i: usize) -> bool {
+        self.words[i / 64] >> (i % 64) & 1 == 1
+    }
 }
 
 impl<V> From<Vec<V>> for Slots<V> {
     fn from(vals: Vec<V>) -> Self {
         let vals = vals.into_iter().map(MaybeUninit::new).collect();
-        Slots {
-            vals,
-            dead: None,
-            gone: 0,
-        }
+        Slots { vals, dead: None }
     }
 }
 
@@ -28,13 +36,13 @@ impl<V> Slots<V> {
     /// How many slots are dead.
     #[inline]
     pub fn gone(&self) -> usize {
-        self.gone
+        self.dead.as_ref().map_or(0, |dead| dead.count)
     }
 
     /// How many slots are not dead.
     #[inline]
     pub fn live(&self) -> usize {
-        self.vals.len() - self.gone
+        self.vals.len() - self.gone()
     }
 
     /// Whether slot `i` exists and has its value.
@@ -43,7 +51,7 @@ impl<V> Slots<V> {
         i < self.vals.len()
             && match &self.dead {
                 None => true,
-                Some(dead) => dead[i / 64] >> (i % 64) & 1 == 0,
+                Some(dead) => !dead.has(i),
             }
     }
 
@@ -69,9 +77,15 @@ impl<V> Slots<V> {
             return None;
         }
         let words = self.vals.len().div_ceil(64);
-        let dead = self.dead.get_or_insert_with(|| vec![0; words].into());
-        dead[i / 64] |= 1 << (i % 64);
-        self.gone += 1;
+        let none = || {
+            Box::new(Dead {
+                words: vec![0; words].into(),
+                count: 0,
+            })
+        };
+        let dead = self.dead.get_or_insert_with(none);
+        dead.words[i / 64] |= 1 << (i % 64);
+        dead.count += 1;
         // SAFETY: the slot was live, checked above, and is marked dead before the value leaves,
         // so nothing reads or drops it again.
         Some(unsafe { self.vals[i].assume_init_read() })
@@ -86,13 +100,9 @@ impl<V> Slots<V> {
     /// The values that are there, in order.
     pub fn into_live(mut self) -> Vec<V> {
         let vals = std::mem::take(&mut self.vals);
-        let dead = self.dead.take();
         // Nothing is left in `self` for its drop to look at.
-        self.gone = 0;
-        let is_dead = |i: usize| {
-            dead.as_ref()
-                .is_some_and(|d| d[i / 64] >> (i % 64) & 1 == 1)
-        };
+        let dead = self.dead.take();
+        let is_dead = |i: usize| dead.as_ref().is_some_and(|dead| dead.has(i));
         let live = vals.into_iter().enumerate().filter(|(i, _)| !is_dead(*i));
         // SAFETY: the filter lets only slots through whose dead bit is clear; each is read once.
         live.map(|(_, val)| unsafe { val.assume_init() }).collect()
@@ -100,7 +110,11 @@ impl<V> Slots<V> {
 
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.vals) + self.dead.as_ref().map_or(0, |d| d.len() * 8)
+        size_of_val(&*self.vals)
+            + self
+                .dead
+                .as_ref()
+                .map_or(0, |d| size_of::<Dead>() + d.words.len() * 8)
     }
 }
 

@@ -18,12 +18,12 @@ fn bytes(seed: u64, n: usize) -> Vec<u8> {
 
 /// Many short runs for the many options, a few long ones for large maps.
 fn check<K: TestKey>() {
-    let (runs, len) = if cfg!(miri) { (6, 900) } else { (300, 4000) };
+    let (runs, len) = if cfg!(miri) { (6, 900) } else { (100, 3000) };
     for seed in 0..runs {
         drive::<K>(&bytes(seed + 1, len));
     }
-    for seed in 0..if cfg!(miri) { 0 } else { 12 } {
-        drive::<K>(&bytes(seed + 1000, 60_000));
+    for seed in 0..if cfg!(miri) { 0 } else { 3 } {
+        drive::<K>(&bytes(seed + 1000, 40_000));
     }
 }
 

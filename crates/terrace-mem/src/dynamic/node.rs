@@ -6,8 +6,8 @@ use arrayvec::ArrayVec;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most keys of a node: eight cache lines of integers, one `u64` of reference bits.
-pub const CAP: usize = 64;
+/// Most keys of a node: four cache lines of integers. At most 64, for the reference bits.
+pub const CAP: usize = 32;
 
 pub enum Node<F: Family, V> {
     Leaf(Box<Leaf<F, V>>),

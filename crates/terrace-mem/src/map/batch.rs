@@ -8,10 +8,10 @@ use crate::stage::StaticStage;
 /// Lookups in flight: about as many as a core has line fill buffers.
 const GROUP: usize = 16;
 
-pub fn get<'a, K, V, Q>(core: &'a Core<K::Family, V>, keys: &[Q]) -> Vec<Option<&'a V>>
+pub fn get<'a, K, V, Q>(core: &'a Core<K::Family, V>, keys: &[&Q]) -> Vec<Option<&'a V>>
 where
     K: IndexKey,
-    Q: Probe<K>,
+    Q: Probe<K> + ?Sized,
 {
     let mut found = Vec::with_capacity(keys.len());
     let mut at = [0; GROUP];

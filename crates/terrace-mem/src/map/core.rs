@@ -99,20 +99,16 @@ impl<F: Family, V> Core<F, V> {
         // Merging comes before the insert, so that the new entry stays in the dynamic stage
         // until the next change: `entry` hands out a borrow of it.
         self.maintain();
-        if self.may_be_dynamic(key)
-            && let Some(slot) = self.dynamic.get_mut(key)
+        if self.options.updates == Updates::InPlace
+            && let Some(slot) = self.segments.get_mut(key)
         {
             return Some(std::mem::replace(slot, val));
         }
-        if self.options.updates == Updates::InPlace {
-            if let Some(slot) = self.segments.get_mut(key) {
-                return Some(std::mem::replace(slot, val));
-            }
-            return self.put(key, val);
+        // The way down the dynamic stage has to be gone anyway, so the filter is not asked.
+        match self.put(key, val) {
+            None => self.take_static(key),
+            old => old,
         }
-        let old = self.take_static(key);
-        self.put(key, val);
-        old
     }
 
     /// Inserts an entry that is not there and hands out its value.

@@ -18,6 +18,8 @@ struct StaticRange<'a, F: Family, V> {
     front: (usize, Option<StageCursor<'a, F>>),
     /// The segment and rank behind the back, and a cursor at the rank before.
     back: (usize, usize, Option<StageCursor<'a, F>>),
+    /// Whether the front stands at a live entry before the back.
+    settled: bool,
 }
 
 impl<'a, F: Family, V> StaticRange<'a, F, V> {
@@ -40,12 +42,21 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
             }
             _ => (segs.len(), 0, None),
         };
-        StaticRange { segs, front, back }
+        StaticRange {
+            segs,
+            front,
+            back,
+            settled: false,
+        }
     }
 
     /// Brings the front cursor to a live entry; false where none is left.
     #[inline]
     fn settle_front(&mut self) -> bool {
+        self.settled || self.search_front()
+    }
+
+    fn search_front(&mut self) -> bool {
         loop {
             let (seg, cursor) = &mut self.front;
             let rank = cursor.as_ref().map_or(0, |c| c.rank());
@@ -56,6 +67,7 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
                 *cursor = Some(self.segs[*seg].keys.cursor(0));
             }
             if self.segs[*seg].vals.is_live(rank) {
+                self.settled = true;
                 return true;
             }
             self.bump_front();
@@ -64,8 +76,15 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
 
     #[inline]
     fn bump_front(&mut self) {
-        if !self.front.1.as_mut().is_some_and(|c| c.next()) {
-            self.front = (self.front.0 + 1, None);
+        self.settled = false;
+        let (seg, Some(cursor)) = &mut self.front else {
+            return;
+        };
+        if cursor.next() {
+            // The usual case: on in a segment that the back is not in.
+            self.settled = *seg < self.back.0 && self.segs[*seg].vals.is_live(cursor.rank());
+        } else {
+            self.front = (*seg + 1, None);
         }
     }
 
@@ -79,6 +98,7 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
             }
             if *past == 0 {
                 // The front is in a segment before this one, so there is one.
+                self.settled = false;
                 *seg -= 1;
                 *past = self.segs[*seg].keys.len();
                 *cursor = None;
@@ -95,6 +115,7 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
     }
 
     fn bump_back(&mut self) {
+        self.settled = false;
         self.back.1 -= 1;
         if !self.back.2.as_mut().is_some_and(|c| c.prev()) {
             self.back.2 = None;

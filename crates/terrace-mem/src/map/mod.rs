@@ -153,6 +153,19 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         })
     }
 
+    /// Sets the value of a borrowed key and returns the one it had: a key is stored encoded, so
+    /// an owned one is not needed. O(log n).
+    ///
+    /// # Panics
+    /// When the encoded key is longer than [`MAX_KEY_LEN`].
+    #[inline]
+    pub fn insert_ref<Q: Probe<K> + ?Sized>(&mut self, key: &Q, val: V) -> Option<V> {
+        key.probe(|key| {
+            stored(check::<K::Family>(key));
+            self.core.insert(key, val)
+        })
+    }
+
     /// Removes the entry of `key` and returns its value. O(log n).
     pub fn remove<Q: Probe<K> + ?Sized>(&mut self, key: &Q) -> Option<V> {
         key.probe(|key| self.core.remove(key))
@@ -231,7 +244,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     ///
     /// let map: terrace_mem::HybridMap<String, u32> =
     ///     ["ape", "bee", "cat"].iter().map(|&name| (name.to_string(), 3)).collect();
-    /// let mut cursor = map.cursor((Bound::Included("b"), Bound::Unbounded));
+    /// let mut cursor = map.cursor::<str, _>((Bound::Included("b"), Bound::Unbounded));
     /// assert_eq!(cursor.next(), Some((&b"bee"[..], &3)));
     /// assert_eq!(cursor.next_back(), Some((&b"cat"[..], &3)));
     /// assert_eq!(cursor.next(), None);
@@ -246,7 +259,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
 
     /// The values of many keys, in the order asked for: the lookups overlap, so that one waits
     /// for memory while others do too. O(keys log n).
-    pub fn get_batch<'a, Q: Probe<K>>(&'a self, keys: &[Q]) -> Vec<Option<&'a V>> {
+    pub fn get_batch<'a, Q: Probe<K> + ?Sized>(&'a self, keys: &[&Q]) -> Vec<Option<&'a V>> {
         batch::get(&self.core, keys)
     }
 

@@ -9,12 +9,79 @@ pub fn read(words: &[u64], at: usize, width: u32) -> u64 {
     (low | high) & ((1 << width) - 1)
 }
 
-/// Sets the field of `width` bits at bit `at`, which is zero, to `value`.
-#[inline]
-pub fn write(words: &mut [u64], at: usize, value: u64) {
-    let (i, shift) = (at / 64, at % 64);
-    words[i] |= value << shift;
-    words[i + 1] |= value >> 1 >> (63 - shift);
+/// Appends fields of one width, word by word.
+pub struct Writer<'a> {
+    words: &'a mut [u64],
+    width: u32,
+    i: usize,
+    word: u64,
+    used: u32,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes from the first bit of `words` on; `width` is 0 to 63.
+    pub fn new(words: &'a mut [u64], width: u32) -> Self {
+        Writer {
+            words,
+            width,
+            i: 0,
+            word: 0,
+            used: 0,
+        }
+    }
+
+    /// Appends the low bits of `value`.
+    #[inline]
+    pub fn push(&mut self, value: u64) {
+        let value = value & ((1 << self.width) - 1);
+        self.word |= value << self.used;
+        self.used += self.width;
+        if self.used >= 64 {
+            self.words[self.i] = self.word;
+            self.i += 1;
+            self.used -= 64;
+            // What did not fit: `width - used` low bits of the value are written.
+            self.word = value >> 1 >> (self.width - self.used - 1);
+        }
+    }
+
+    /// Writes the last word.
+    pub fn finish(self) {
+        if self.used > 0 {
+            self.words[self.i] = self.word;
+        }
+    }
+}
+
+/// Reads fields of one width one after the other, without end.
+pub struct Reader<'a> {
+    words: &'a [u64],
+    width: u32,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads from the first bit of `words` on; `width` is 0 to 63.
+    pub fn new(words: &'a [u64], width: u32) -> Self {
+        Reader {
+            words,
+            width,
+            at: 0,
+        }
+    }
+}
+
+impl Iterator for Reader<'_> {
+    type Item = u64;
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        if self.width == 0 {
+            return Some(0);
+        }
+        let field = read(self.words, self.at, self.width);
+        self.at += self.width as usize;
+        Some(field)
+    }
 }
 
 /// The first set bit at or after `pos`.
@@ -67,9 +134,11 @@ mod tests {
         for width in 1..64u32 {
             let mut words = vec![0; 70];
             let value = |i: usize| (i as u64).wrapping_mul(0x9E3779B97F4A7C15) >> (64 - width);
-            for i in 0..60 {
-                write(&mut words, i * width as usize, value(i));
-            }
+            let mut writer = Writer::new(&mut words, width);
+            (0..60).for_each(|i| writer.push(value(i) | !0 << 1 << (width - 1)));
+            writer.finish();
+            let reader = Reader::new(&words, width);
+            assert!(reader.take(60).eq((0..60).map(value)));
             for i in 0..60 {
                 assert_eq!(read(&words, i * width as usize, width), value(i));
             }

@@ -11,8 +11,8 @@ pub struct ByteStage(Kind);
 
 enum Kind {
     Front(FrontCoded),
-    Compact(CompactTree<ByteFamily>),
-    Packed(Compressed<ByteFamily>),
+    Compact(Box<CompactTree<ByteFamily>>),
+    Packed(Box<Compressed<ByteFamily>>),
 }
 
 impl StaticStage<ByteFamily> for ByteStage {
@@ -24,8 +24,8 @@ impl StaticStage<ByteFamily> for ByteStage {
             _ => choose::for_bytes(run, from, to),
         };
         ByteStage(match stage {
-            Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to)),
-            Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan)),
+            Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
+            Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
             _ => Kind::Front(FrontCoded::build(run, from, to)),
         })
     }
@@ -102,8 +102,8 @@ impl StaticStage<ByteFamily> for ByteStage {
     fn bytes(&self) -> usize {
         match &self.0 {
             Kind::Front(s) => s.bytes(),
-            Kind::Compact(s) => s.bytes(),
-            Kind::Packed(s) => s.bytes(),
+            Kind::Compact(s) => size_of_val(&**s) + s.bytes(),
+            Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
         }
     }
 

@@ -3,14 +3,14 @@
 //! A key less the first one is split into low bits, stored as a packed array, and high bits,
 //! stored in unary: bucket after bucket, a one for each of its keys, then a zero. Bucket `h`
 //! starts after the `h`-th zero, so a search selects a zero and looks through one bucket. The
-//! place of every 32nd bucket is kept as a sample. One allocation: samples, high, low, a spare
+//! place of every 64th bucket is kept as a sample. One allocation: samples, high, low, a spare
 //! word that lets fields be read two words at a time.
 
 use super::{KeyCursor, bits};
 use crate::family::IntFamily;
 use crate::simd;
 
-const SAMPLE: usize = 32;
+const SAMPLE: usize = 64;
 
 /// Buckets longer than this are searched by interpolation, shorter ones key by key.
 const SHORT: usize = 6;
@@ -20,9 +20,9 @@ pub struct EliasFano {
     base: u64,
     n: u32,
     buckets: u32,
-    high_at: u32,
-    low_at: u32,
-    low_width: u32,
+    high_at: u16,
+    low_at: u16,
+    low_width: u8,
 }
 
 /// The ranks of one bucket and the bit of the first.
@@ -59,7 +59,7 @@ impl EliasFano {
         let mut words = vec![0u64; low_at + keys.len() * low_width as usize / 64 + 2];
         let (front, low) = words.split_at_mut(low_at);
         let (samples, high) = front.split_at_mut(high_at);
-        let mask = (1u64 << low_width) - 1;
+        let mut low = bits::Writer::new(low, low_width);
         let mut next_sample = 0;
         for (i, &key) in keys.iter().enumerate() {
             let x = key - base;
@@ -70,18 +70,17 @@ impl EliasFano {
                 next_sample += SAMPLE;
             }
             high[(h + i) / 64] |= 1 << ((h + i) % 64);
-            if low_width > 0 {
-                bits::write(low, i * low_width as usize, x & mask);
-            }
+            low.push(x);
         }
+        low.finish();
         EliasFano {
             words: words.into_boxed_slice(),
             base,
             n: keys.len() as u32,
             buckets: buckets as u32,
-            high_at: high_at as u32,
-            low_at: low_at as u32,
-            low_width,
+            high_at: high_at as u16,
+            low_at: low_at as u16,
+            low_width: low_width as u8,
         }
     }
 
@@ -104,7 +103,11 @@ impl EliasFano {
             return 0;
         }
         let at = rank * self.low_width as usize;
-        bits::read(&self.words[self.low_at as usize..], at, self.low_width)
+        bits::read(
+            &self.words[self.low_at as usize..],
+            at,
+            self.low_width.into(),
+        )
     }
 
     #[inline]
@@ -263,17 +266,47 @@ impl EliasFano {
     }
 
     pub fn decode(&self, into: &mut Vec<u64>) {
-        into.reserve(self.len());
-        let mut rank = 0;
-        for (i, &word) in self.high().iter().enumerate() {
-            let mut word = word;
-            while word != 0 {
-                let pos = i * 64 + word.trailing_zeros() as usize;
-                into.push(self.key(rank, pos));
-                word &= word - 1;
-                rank += 1;
-            }
+        let lows = bits::Reader::new(&self.words[self.low_at as usize..], self.low_width.into());
+        into.extend(
+            Ones::new(self.high())
+                .take(self.len())
+                .zip(lows)
+                .enumerate()
+                .map(|(rank, (pos, low))| {
+                    self.base + (((pos - rank) as u64) << self.low_width | low)
+                }),
+        );
+    }
+}
+
+/// The places of the set bits.
+struct Ones<'a> {
+    words: &'a [u64],
+    i: usize,
+    word: u64,
+}
+
+impl<'a> Ones<'a> {
+    fn new(words: &'a [u64]) -> Self {
+        Ones {
+            words,
+            i: 0,
+            word: words.first().copied().unwrap_or(0),
         }
+    }
+}
+
+impl Iterator for Ones<'_> {
+    type Item = usize;
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.word == 0 {
+            self.i += 1;
+            self.word = *self.words.get(self.i)?;
+        }
+        let pos = self.i * 64 + self.word.trailing_zeros() as usize;
+        self.word &= self.word - 1;
+        Some(pos)
     }
 }
 
@@ -281,19 +314,29 @@ impl EliasFano {
 #[derive(Clone)]
 pub struct EfCursor<'a> {
     ef: &'a EliasFano,
+    high: &'a [u64],
     rank: usize,
     pos: usize,
     key: u64,
 }
 
 impl<'a> EfCursor<'a> {
+    #[inline]
     fn new(ef: &'a EliasFano, rank: usize, pos: usize) -> Self {
         EfCursor {
             ef,
+            high: ef.high(),
             rank,
             pos,
             key: ef.key(rank, pos),
         }
+    }
+
+    #[inline]
+    fn go(&mut self, rank: usize, pos: usize) {
+        self.rank = rank;
+        self.pos = pos;
+        self.key = self.ef.key(rank, pos);
     }
 }
 
@@ -311,18 +354,18 @@ impl KeyCursor<IntFamily> for EfCursor<'_> {
         if self.rank + 1 >= self.ef.len() {
             return false;
         }
-        let Some(pos) = bits::next_one(self.ef.high(), self.pos + 1) else {
+        let Some(pos) = bits::next_one(self.high, self.pos + 1) else {
             return false;
         };
-        *self = EfCursor::new(self.ef, self.rank + 1, pos);
+        self.go(self.rank + 1, pos);
         true
     }
     #[inline]
     fn prev(&mut self) -> bool {
-        let Some(pos) = bits::prev_one(self.ef.high(), self.pos) else {
+        let Some(pos) = bits::prev_one(self.high, self.pos) else {
             return false;
         };
-        *self = EfCursor::new(self.ef, self.rank - 1, pos);
+        self.go(self.rank - 1, pos);
         true
     }
 }

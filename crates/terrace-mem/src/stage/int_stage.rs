@@ -13,9 +13,9 @@ pub struct IntStage(Kind);
 
 enum Kind {
     Fano(EliasFano),
-    Tree(STree),
-    Compact(CompactTree<IntFamily>),
-    Packed(Compressed<IntFamily>),
+    Tree(Box<STree>),
+    Compact(Box<CompactTree<IntFamily>>),
+    Packed(Box<Compressed<IntFamily>>),
 }
 
 impl StaticStage<IntFamily> for IntStage {
@@ -28,9 +28,9 @@ impl StaticStage<IntFamily> for IntStage {
             chosen => chosen,
         };
         IntStage(match stage {
-            Stage::STree => Kind::Tree(STree::build(keys)),
-            Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to)),
-            Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan)),
+            Stage::STree => Kind::Tree(STree::build(keys).into()),
+            Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
+            Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
             _ => Kind::Fano(EliasFano::build(keys)),
         })
     }
@@ -114,9 +114,9 @@ impl StaticStage<IntFamily> for IntStage {
     fn bytes(&self) -> usize {
         match &self.0 {
             Kind::Fano(s) => s.bytes(),
-            Kind::Tree(s) => s.bytes(),
-            Kind::Compact(s) => s.bytes(),
-            Kind::Packed(s) => s.bytes(),
+            Kind::Tree(s) => size_of_val(&**s) + s.bytes(),
+            Kind::Compact(s) => size_of_val(&**s) + s.bytes(),
+            Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
         }
     }
 

@@ -225,7 +225,7 @@ fn step<K: TestKey>(
         215..230 => range(map, model, from, key),
         230..236 => {
             let keys: Vec<K> = (0..40).map(|_| K::make(from)).collect();
-            let found = map.get_batch(&keys);
+            let found = map.get_batch(&keys.iter().collect::<Vec<_>>());
             assert!(found.into_iter().eq(keys.iter().map(|key| model.get(key))));
         }
         236..240 => {

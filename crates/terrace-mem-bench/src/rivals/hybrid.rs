@@ -1,0 +1,100 @@
+//! `terrace-mem` with its default options and, on demand, with others.
+
+use super::{Maker, Rival};
+use std::ops::Bound;
+use terrace_mem::{HybridMap, IndexKey, Merging, Options, Probe, Stage, Updates, What};
+
+/// The value type is a number, the key a `u64` or a byte vector.
+struct Map<K: IndexKey>(HybridMap<K, u64>);
+
+impl<K, Q> Rival<Q> for Map<K>
+where
+    K: IndexKey,
+    Q: Probe<K> + ?Sized,
+{
+    fn insert(&mut self, key: &Q, val: u64) {
+        self.0.insert_ref(key, val);
+    }
+    fn get(&self, key: &Q) -> Option<u64> {
+        self.0.get(key).copied()
+    }
+    fn scan(&self, from: &Q, n: usize) -> u64 {
+        let mut cursor = self
+            .0
+            .cursor::<Q, _>((Bound::Included(from), Bound::Unbounded));
+        let mut sum = 0u64;
+        for _ in 0..n {
+            let Some((_, val)) = cursor.next() else { break };
+            sum = sum.wrapping_add(*val);
+        }
+        sum
+    }
+    fn get_all(&self, keys: &[&Q]) -> u64 {
+        self.0
+            .get_batch(keys)
+            .into_iter()
+            .flatten()
+            .fold(0, |sum, val| sum.wrapping_add(*val))
+    }
+}
+
+fn make<K: IndexKey + 'static, Q: Probe<K> + ?Sized>(options: Options) -> Box<dyn Rival<Q>> {
+    Box::new(Map(
+        HybridMap::<K, u64>::with_options(options).expect("options that go together")
+    ))
+}
+
+fn stage(stage: Stage) -> Options {
+    Options {
+        stage,
+        ..Options::default()
+    }
+}
+
+fn shared<K: IndexKey + 'static, Q: Probe<K> + ?Sized>() -> Vec<Maker<Q>> {
+    vec![
+        Maker::usual("hybrid", || make::<K, Q>(Options::default())),
+        Maker::extra("hybrid-blocking", || {
+            make::<K, Q>(Options {
+                merging: Merging::Blocking,
+                ..Options::default()
+            })
+        }),
+        Maker::extra("hybrid-cold", || {
+            make::<K, Q>(Options {
+                what: What::Cold,
+                ..Options::default()
+            })
+        }),
+        Maker::extra("hybrid-in-place", || {
+            make::<K, Q>(Options {
+                updates: Updates::InPlace,
+                ..Options::default()
+            })
+        }),
+        Maker::extra("hybrid-no-filter", || {
+            make::<K, Q>(Options {
+                filter: false,
+                ..Options::default()
+            })
+        }),
+        Maker::extra("hybrid-compact", || {
+            make::<K, Q>(stage(Stage::CompactBTree))
+        }),
+        Maker::extra("hybrid-compressed", || {
+            make::<K, Q>(stage(Stage::Compressed))
+        }),
+    ]
+}
+
+pub fn ints() -> Vec<Maker<u64>> {
+    let mut all = shared::<u64, u64>();
+    all.push(Maker::extra("hybrid-s-tree", || {
+        make::<u64, u64>(stage(Stage::STree))
+    }));
+    all
+}
+
+pub fn bytes() -> Vec<Maker<[u8]>> {
+    shared::<Vec<u8>, [u8]>()
+}

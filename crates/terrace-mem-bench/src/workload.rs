@@ -1,0 +1,184 @@
+//! The workloads of section 6.1: insert-only, read-only, read/write, scan/insert; and pauses.
+
+use crate::alloc;
+use crate::keys::KeySet;
+use crate::random::{Random, Zipf};
+use crate::rivals::{Maker, Rival};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// What was measured of one map with one key set. Rates are operations a second.
+#[derive(Debug, Clone, Default)]
+pub struct Row {
+    /// Name of the key set.
+    pub keys: &'static str,
+    /// Name of the map.
+    pub map: &'static str,
+    /// Bytes in use for each entry after the load.
+    pub bytes: f64,
+    /// Most bytes in use during the load, by bytes in use after it.
+    pub peak: f64,
+    /// Insert-only.
+    pub insert: f64,
+    /// Read-only, Zipf 0.99.
+    pub get: f64,
+    /// Read-only, Zipf 0.99, 128 keys at a time.
+    pub batch: f64,
+    /// Half reads, half updates, Zipf 0.99.
+    pub read_write: f64,
+    /// Scans of 50 entries from random keys.
+    pub scan: f64,
+    /// Scans, and an insert in twenty operations.
+    pub scan_insert: f64,
+    /// Longest insert by processor time, in milliseconds; zero where it was not measured.
+    pub pause: f64,
+    /// Longest insert by the clock, which counts what other programs took.
+    pub pause_wall: f64,
+}
+
+/// How much to do.
+pub struct Plan {
+    /// Entries that are loaded.
+    pub entries: usize,
+    /// Operations of each workload after the load.
+    pub ops: usize,
+    /// Whether to measure pauses, which takes a second load.
+    pub pause: bool,
+}
+
+const SCAN: usize = 50;
+const BATCH: usize = 128;
+
+/// Operations a second of processor time, so that other programs do not count.
+fn rate(n: usize, run: impl FnOnce()) -> f64 {
+    let start = processor_time();
+    run();
+    n as f64 / (processor_time() - start).as_secs_f64()
+}
+
+/// Keys to ask for, the same for every map.
+pub struct Probes<S> {
+    zipf: S,
+    uniform: S,
+}
+
+impl<S: KeySet> Probes<S> {
+    /// Probes for the first `plan.entries` keys of a set.
+    pub fn new(keys: &S, plan: &Plan) -> Self {
+        let mut random = Random(3);
+        let zipf = Zipf::new(plan.entries, 0.99);
+        let places: Vec<usize> = (0..plan.ops).map(|_| zipf.next(&mut random)).collect();
+        let uniform: Vec<usize> = (0..plan.ops / 4)
+            .map(|_| random.below(plan.entries))
+            .collect();
+        Probes {
+            zipf: keys.pick(&places),
+            uniform: keys.pick(&uniform),
+        }
+    }
+}
+
+/// Runs all workloads on one map. The key set has a tenth more keys than are loaded.
+pub fn run<S: KeySet>(
+    name: &'static str,
+    keys: &S,
+    probes: &Probes<S>,
+    maker: &Maker<S::Key>,
+    plan: &Plan,
+) -> Row {
+    let n = plan.entries;
+    let mut row = Row {
+        keys: name,
+        map: maker.name,
+        ..Row::default()
+    };
+    let before = alloc::now();
+    alloc::mark();
+    let mut map = (maker.make)();
+    row.insert = rate(n, || load(&mut *map, keys, n, |insert| insert()));
+    let used = alloc::now() - before;
+    row.bytes = used as f64 / n as f64;
+    row.peak = (alloc::most() - before) as f64 / used as f64;
+
+    // One short round first, so that caches and branch predictors are not those of the load.
+    for i in 0..probes.uniform.len().min(100_000) {
+        black_box(map.get(probes.uniform.get(i)));
+    }
+    let ops = probes.zipf.len();
+    row.get = rate(ops, || {
+        let found = (0..ops)
+            .filter(|&i| map.get(probes.zipf.get(i)).is_some())
+            .count();
+        assert_eq!(found, ops, "{} lost keys", maker.name);
+    });
+    row.batch = rate(ops, || {
+        let all: Vec<&S::Key> = (0..ops).map(|i| probes.zipf.get(i)).collect();
+        for keys in all.chunks(BATCH) {
+            black_box(map.get_all(keys));
+        }
+    });
+    let scans = probes.uniform.len() / 4;
+    row.scan = rate(scans, || {
+        for i in 0..scans {
+            black_box(map.scan(probes.uniform.get(i), SCAN));
+        }
+    });
+    row.read_write = rate(ops, || {
+        for i in 0..ops {
+            let key = probes.zipf.get(i);
+            if i % 2 == 0 {
+                black_box(map.get(key));
+            } else {
+                map.insert(key, i as u64);
+            }
+        }
+    });
+    let mut fresh = n;
+    row.scan_insert = rate(scans, || {
+        for i in 0..scans {
+            if i % 20 == 19 && fresh < keys.len() {
+                map.insert(keys.get(fresh), 1);
+                fresh += 1;
+            } else {
+                black_box(map.scan(probes.uniform.get(scans + i), SCAN));
+            }
+        }
+    });
+    drop(map);
+    if plan.pause {
+        let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
+        let mut map = (maker.make)();
+        load(&mut *map, keys, n, |insert| {
+            let (start, spent) = (Instant::now(), processor_time());
+            insert();
+            cpu = cpu.max(processor_time() - spent);
+            wall = wall.max(start.elapsed());
+        });
+        row.pause = cpu.as_secs_f64() * 1e3;
+        row.pause_wall = wall.as_secs_f64() * 1e3;
+    }
+    row
+}
+
+#[inline]
+fn load<S: KeySet>(
+    map: &mut dyn Rival<S::Key>,
+    keys: &S,
+    n: usize,
+    mut around: impl FnMut(&mut dyn FnMut()),
+) {
+    for i in 0..n {
+        around(&mut || map.insert(keys.get(i), i as u64));
+    }
+}
+
+/// Processor time of this thread: what other programs take does not count.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a live timespec, which the call fills in.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
