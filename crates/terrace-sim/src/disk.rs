@@ -75,6 +75,11 @@ impl SimDisk {
         self.crash(seed)
     }
 
+    /// Another disk that is as this one is now, unsynced changes, waiting faults and all.
+    pub fn copy(&self) -> SimDisk {
+        SimDisk::of(self.world().clone())
+    }
+
     /// Adds a fault; several may wait at once.
     pub fn inject(&self, injection: Injection) {
         assert!(

@@ -10,6 +10,7 @@ use crate::file::{FileState, Keep};
 use crate::rng::Rng;
 
 /// Everything a simulated disk knows.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) files: BTreeMap<u64, FileState>,
     pub(crate) names: BTreeMap<String, u64>,

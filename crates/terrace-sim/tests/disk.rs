@@ -180,6 +180,21 @@ fn unaligned_access_is_refused_as_direct_io_would() {
     }
 }
 
+#[test]
+fn a_copy_goes_its_own_way() {
+    let disk = SimDisk::new(1);
+    disk.create_buffered("f")
+        .unwrap()
+        .write_at(b"x", 0)
+        .unwrap();
+    let copy = disk.copy();
+    disk.delete("f").unwrap();
+    disk.crash(0);
+    assert_eq!(copy.contents("f").unwrap(), b"x");
+    assert_eq!(copy.pending("f"), Some(1));
+    assert!(copy.crash_keeping(Survival::Nothing).names().is_empty());
+}
+
 /// A random run of calls, faults included.
 fn run(seed: u64) -> (u64, u64, Vec<Vec<u8>>) {
     let disk = SimDisk::new(seed);

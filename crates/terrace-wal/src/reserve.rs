@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, Result};
 
 use crate::append::record_space;
@@ -143,6 +144,9 @@ impl Log {
                 drop(state);
                 let made = self.make_segment(number, generation);
                 state = self.state.lock();
+                if let Err(PrepareError::Refused(_)) = made {
+                    state = self.release_surplus(state);
+                }
                 state.preparing = false;
                 self.prepared.notify_all();
                 match made {
@@ -184,6 +188,22 @@ impl Log {
                 streamed,
             });
         }
+    }
+
+    /// Gives back segments that were made for a reservation that could not be had after all, so that
+    /// a record too long for the disk does not leave it full.
+    fn release_surplus<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let mut surplus = Vec::new();
+        let kept = self.options.usable() + margin(&self.options);
+        while state.spares.len() > 1 && state.room(&self.options) >= state.reserved + kept {
+            surplus.extend(state.spares.pop_back());
+        }
+        drop(state);
+        for segment in surplus {
+            // If this fails the file only takes space, until its number is used or the next opening.
+            let _ = self.disk.delete(&segment.name);
+        }
+        self.state.lock()
     }
 
     fn make_segment(

@@ -182,3 +182,21 @@ fn the_last_space_runs_out_as_an_error_too_and_a_full_disk_can_be_opened() {
         put(&log, b"again", Durability::Sync).unwrap();
     }
 }
+
+#[test]
+fn a_record_too_long_for_the_disk_gives_the_space_back() {
+    let disk = SimDisk::new(1);
+    let log = Log::create(disk.shared(), small(1), 0).unwrap();
+    let from = log.position();
+    put(&log, b"before", Durability::Sync).unwrap();
+    disk.set_capacity(Some(10 * (16 << 10)));
+    for _ in 0..3 {
+        assert!(log.reserve(1 << 20).is_err_and(|e| e.is_disk_full()));
+        assert!(disk.names().len() <= 2, "{:?}", disk.names());
+    }
+    put(&log, &[1; 50_000], Durability::Sync).unwrap();
+    for seed in 0..10 {
+        let (_, _, records) = recover_with(&disk.copy().crash(seed), small(2), from, 0).unwrap();
+        assert_eq!(records.len(), 2);
+    }
+}

@@ -91,12 +91,6 @@ fn what_threads_were_told_is_durable_is_there_after_a_cut() {
             &acknowledged,
             true,
         );
-        check(
-            &disk.crash_keeping(Survival::All),
-            from,
-            &acknowledged,
-            false,
-        );
     }
 }
 
