@@ -130,3 +130,59 @@ impl PageStore {
         }
     }
 }
+
+#[cfg(all(test, feature = "shuttle"))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use terrace_base::sync::thread;
+
+    /// Who is inside stays in one epoch, and who closes the gate is alone.
+    #[test]
+    fn nobody_is_inside_while_the_gate_is_closed() {
+        shuttle::check_random(
+            || {
+                let gate = Arc::new(Gate::new(5));
+                // Each change is noted with its epoch; a cut sees all of its epoch and before, and
+                // none after.
+                let log: Arc<Mutex<Vec<u32>>> = Arc::default();
+                let workers: Vec<_> = (0..2)
+                    .map(|_| {
+                        let (gate, log) = (gate.clone(), log.clone());
+                        thread::spawn(move || {
+                            for _ in 0..3 {
+                                if let Some((lane, epoch)) = gate.try_pass() {
+                                    log.lock().push(epoch);
+                                    yield_now();
+                                    log.lock().push(epoch);
+                                    gate.lanes[lane].0.fetch_sub(1, Ordering::SeqCst);
+                                } else {
+                                    drop(gate.closer.lock());
+                                }
+                            }
+                        })
+                    })
+                    .collect();
+                let closers: Vec<_> = (0..2)
+                    .map(|_| {
+                        let (gate, log) = (gate.clone(), log.clone());
+                        thread::spawn(move || {
+                            gate.closed(|epoch| {
+                                let before = log.lock().len();
+                                assert!(before % 2 == 0, "somebody is halfway through");
+                                assert!(log.lock().iter().all(|e| *e <= epoch));
+                                yield_now();
+                                assert_eq!(before, log.lock().len(), "somebody came in");
+                            });
+                        })
+                    })
+                    .collect();
+                for thread in workers.into_iter().chain(closers) {
+                    thread.join().unwrap();
+                }
+                assert!(log.lock().is_sorted(), "epochs went back");
+            },
+            2000,
+        );
+    }
+}

@@ -260,3 +260,82 @@ mod tests {
         assert_eq!(n.into_inner(), 80_000);
     }
 }
+
+#[cfg(all(test, feature = "shuttle"))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use terrace_base::sync::thread;
+
+    /// Two words that only belong together, as the bytes of a page do.
+    struct Pair {
+        latch: Latch,
+        left: AtomicU64,
+        right: AtomicU64,
+    }
+
+    fn bump(pair: &Pair) {
+        for word in [&pair.left, &pair.right] {
+            word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn readers_validate_only_what_belongs_together_and_writers_exclude_each_other() {
+        shuttle::check_random(
+            || {
+                let pair = Arc::new(Pair {
+                    latch: Latch::new(),
+                    left: AtomicU64::new(0),
+                    right: AtomicU64::new(0),
+                });
+                let mut threads = Vec::new();
+                let of = pair.clone();
+                threads.push(thread::spawn(move || {
+                    of.latch.exclusive();
+                    bump(&of);
+                    of.latch.release_exclusive();
+                    of.latch.exclusive();
+                    of.latch.release_unchanged();
+                }));
+                let of = pair.clone();
+                threads.push(thread::spawn(move || {
+                    for _ in 0..3 {
+                        if let Some(version) = of.latch.optimistic()
+                            && of.latch.upgrade(version)
+                        {
+                            bump(&of);
+                            of.latch.release_exclusive();
+                            assert!(!of.latch.validate(version));
+                            break;
+                        }
+                    }
+                }));
+                let of = pair.clone();
+                threads.push(thread::spawn(move || {
+                    of.latch.shared();
+                    let left = of.left.load(Ordering::Relaxed);
+                    yield_now();
+                    assert_eq!(left, of.right.load(Ordering::Relaxed));
+                    of.latch.release_shared();
+                }));
+                let of = pair.clone();
+                threads.push(thread::spawn(move || {
+                    let Some(version) = of.latch.optimistic() else { return };
+                    let left = of.left.load(Ordering::Relaxed);
+                    let right = of.right.load(Ordering::Relaxed);
+                    if of.latch.validate(version) {
+                        assert_eq!(left, right);
+                    }
+                }));
+                for thread in threads {
+                    thread.join().unwrap();
+                }
+                let word = pair.latch.word.load(Ordering::Relaxed);
+                assert_eq!(word & !(VERSION_MASK | WAITERS), 0, "a hold was left behind");
+                assert_eq!(pair.left.load(Ordering::Relaxed) * VERSION_ONE, word & VERSION_MASK);
+            },
+            3000,
+        );
+    }
+}

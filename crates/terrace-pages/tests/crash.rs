@@ -1,6 +1,8 @@
 //! Power cuts at every disk call, faults, and full disks: what is opened afterwards is the truth at
 //! the last durable cut, and the accounts add up.
 
+#![cfg(not(feature = "shuttle"))]
+
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,8 @@
 //! Several threads on one tiny pool, the cleaner running and one checkpoint after the other: every
 //! page stays whole, every cut is consistent, and in the end everything adds up.
 
+#![cfg(not(feature = "shuttle"))]
+
 mod common;
 
 use std::collections::BTreeMap;
