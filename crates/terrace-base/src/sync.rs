@@ -35,7 +35,10 @@ mod imp {
     #[derive(Default)]
     pub struct Mutex<T>(shuttle::sync::Mutex<T>);
     /// Guard of [`Mutex`]; empty only while [`Condvar::wait`] has it.
-    pub struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
+    pub struct MutexGuard<'a, T>(
+        Option<shuttle::sync::MutexGuard<'a, T>>,
+        &'a shuttle::sync::Mutex<T>,
+    );
 
     impl<T> std::ops::Deref for MutexGuard<'_, T> {
         type Target = T;
@@ -68,6 +71,13 @@ mod imp {
             }
         }
 
+        /// As [`Condvar::wait`], but not for ever: under the checker the time is up at once.
+        pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: std::time::Duration) {
+            drop(guard.0.take());
+            shuttle::thread::yield_now();
+            guard.0 = Some(guard.1.lock().unwrap_or_else(|e| e.into_inner()));
+        }
+
         /// Wakes one that waits.
         pub fn notify_one(&self) {
             self.0.notify_one();
@@ -87,12 +97,33 @@ mod imp {
 
         /// Takes it, waiting.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(Some(self.0.lock().unwrap_or_else(|e| e.into_inner())))
+            MutexGuard(Some(self.0.lock().unwrap_or_else(|e| e.into_inner())), &self.0)
         }
 
         /// Takes it if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok().map(|g| MutexGuard(Some(g)))
+            self.0.try_lock().ok().map(|g| MutexGuard(Some(g), &self.0))
+        }
+    }
+
+    /// shuttle's reader-writer lock with parking_lot's manners.
+    #[derive(Default)]
+    pub struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        /// A new lock.
+        pub fn new(value: T) -> Self {
+            RwLock(shuttle::sync::RwLock::new(value))
+        }
+
+        /// Takes it shared, waiting.
+        pub fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(|e| e.into_inner())
+        }
+
+        /// Takes it exclusively, waiting.
+        pub fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(|e| e.into_inner())
         }
     }
 }

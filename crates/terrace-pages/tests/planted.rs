@@ -1,0 +1,194 @@
+//! Faults planted one at a time: each is noticed by a test that holds without it.
+
+#![cfg(all(feature = "planted-faults", not(feature = "shuttle")))]
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use common::{Callback, State, TINY, World, info, read};
+use terrace_base::PageId;
+use terrace_pages::{Class, Interrupt, Pace, Planted, plant};
+use terrace_sim::{SimDisk, Survival};
+
+/// The faults are of the whole process, so one test runs at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A test that must hold, and must fail with the fault.
+fn catches(fault: Planted, test: fn()) {
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    plant(Planted::None);
+    test();
+    plant(fault);
+    let noticed = catch_unwind(AssertUnwindSafe(test)).is_err();
+    plant(Planted::None);
+    assert!(noticed, "nobody noticed {fault:?}");
+}
+
+/// A store with some dirty pages, all in memory.
+fn world(pages: usize) -> (SimDisk, Arc<World>) {
+    let disk = SimDisk::new(1);
+    let world = World::start(disk.shared(), TINY, State::new(1)).unwrap();
+    for _ in 0..pages {
+        world.allocate(Class::Cold, false).unwrap();
+    }
+    (disk, world)
+}
+
+/// Opens what is durable and compares it with its cut.
+fn reopen(disk: &SimDisk, world: &World) {
+    let left = disk.crash_keeping(Survival::Nothing);
+    World::start(left.shared(), TINY, world.end()).unwrap();
+}
+
+/// A checkpoint during whose first page write `f` happens, once.
+fn checkpoint_with(world: &Arc<World>, f: impl Fn(&World) + Send + Sync + 'static) {
+    let once = AtomicBool::new(false);
+    let weak = Arc::downgrade(world);
+    let callback: Callback = Arc::new(move |_, _| {
+        if !once.swap(true, Ordering::SeqCst) {
+            f(&weak.upgrade().unwrap());
+        }
+    });
+    let stamp = cut(world);
+    world.disk.on_call(Some(callback));
+    world.store.checkpoint(Pace::Fast, &mut || info(stamp)).unwrap();
+    world.disk.on_call(None);
+    world.state.lock().unwrap().durable = stamp;
+}
+
+/// Notes the truth as that of a cut.
+fn cut(world: &World) -> u64 {
+    let mut state = world.state.lock().unwrap();
+    let stamp = 1 + *state.cuts.keys().max().unwrap();
+    let truth = state.truth.clone();
+    state.cuts.insert(stamp, truth);
+    stamp
+}
+
+#[test]
+fn undo_that_is_not_applied() {
+    catches(Planted::UndoNotApplied, || {
+        let (disk, world) = world(20);
+        checkpoint_with(&world, |world| {
+            for pid in 0..20 {
+                world.change_record(PageId(pid), 3, true).unwrap();
+                world.change_record(PageId(pid), 3, true).unwrap();
+                world.change_record(PageId(pid), 5, true).unwrap();
+                if pid % 3 == 0 {
+                    world.rewrite(PageId(pid), true).unwrap();
+                }
+            }
+        });
+        reopen(&disk, &world);
+    });
+}
+
+#[test]
+fn page_freed_without_a_copy_for_the_cut() {
+    catches(Planted::FreedWithoutCopy, || {
+        let (disk, world) = world(20);
+        checkpoint_with(&world, |world| {
+            for pid in (0..20).step_by(2) {
+                world.change_record(PageId(pid), 1, true).unwrap();
+                world.free(PageId(pid), true).unwrap();
+            }
+            world.free(PageId(19), true).unwrap();
+            // Some of the numbers go to other pages at once.
+            for _ in 0..5 {
+                world.allocate(Class::Cold, true).unwrap();
+            }
+        });
+        reopen(&disk, &world);
+        world.store.check_accounts().unwrap();
+    });
+}
+
+#[test]
+fn epoch_read_at_completion() {
+    catches(Planted::EpochAtCompletion, || {
+        let (disk, world) = world(6);
+        let stamp = cut(&world);
+        let (at_cut, is_cut) = mpsc::channel();
+        std::thread::scope(|scope| {
+            // While a batch of the cleaner is on its way, the cut comes.
+            let is_cut = Mutex::new(is_cut);
+            let at_cut = Mutex::new(Some(at_cut));
+            let start = Arc::new(std::sync::Barrier::new(2));
+            let (go, weak) = (start.clone(), Arc::downgrade(&world));
+            let checkpointer = scope.spawn(move || {
+                go.wait();
+                let world = weak.upgrade().unwrap();
+                let at_cut = at_cut.lock().unwrap().take().unwrap();
+                world.store.checkpoint(Pace::Fast, &mut || {
+                    at_cut.send(()).unwrap();
+                    info(stamp)
+                })
+            });
+            let once = AtomicBool::new(false);
+            let is_cut: Arc<Mutex<_>> = Arc::new(is_cut);
+            world.disk.on_call(Some(Arc::new(move |_, _| {
+                if !once.swap(true, Ordering::SeqCst) {
+                    start.wait();
+                    is_cut.lock().unwrap().recv().unwrap();
+                }
+            })));
+            world.store.settle(Interrupt::NoFrame).unwrap();
+            checkpointer.join().unwrap().unwrap();
+        });
+        world.disk.on_call(None);
+        world.state.lock().unwrap().durable = stamp;
+        reopen(&disk, &world);
+    });
+}
+
+#[test]
+fn clean_although_it_changed_while_it_was_written() {
+    catches(Planted::CleanThoughChanged, || {
+        let (disk, world) = world(6);
+        let weak = Arc::downgrade(&world);
+        let once = AtomicBool::new(false);
+        world.disk.on_call(Some(Arc::new(move |_, _| {
+            let world = weak.upgrade().unwrap();
+            if !once.swap(true, Ordering::SeqCst) {
+                for pid in 0..6 {
+                    world.change_record(PageId(pid), 2, true).unwrap();
+                }
+            }
+        })));
+        world.store.settle(Interrupt::NoFrame).unwrap();
+        world.disk.on_call(None);
+        checkpoint_with(&world, |_| {});
+        reopen(&disk, &world);
+    });
+}
+
+#[test]
+fn evicted_with_a_place_of_a_layer_that_is_gone() {
+    catches(Planted::RetagLost, || {
+        let (disk, world) = world(20);
+        // Twice, because the tags take turns; evicted and changed again between.
+        for round in 0..4 {
+            checkpoint_with(&world, |_| {});
+            for _ in 0..60 {
+                world.allocate(Class::Cold, false).unwrap();
+                world.store.settle(Interrupt::NoFrame).unwrap();
+            }
+            let pids: Vec<_> = world.state.lock().unwrap().truth.keys().skip(20).copied().collect();
+            for pid in pids {
+                world.free(PageId(pid), false).unwrap();
+            }
+            for pid in 0..20 {
+                assert!(read(&world.store, PageId(pid)).unwrap().is_some());
+                if (pid + round) % 3 == 0 {
+                    world.change_record(PageId(pid), 7, false).unwrap();
+                }
+            }
+        }
+        checkpoint_with(&world, |_| {});
+        reopen(&disk, &world);
+        world.store.check_accounts().unwrap();
+    });
+}
