@@ -64,12 +64,7 @@ impl PageStore {
                 _ => Error::io("reading", DATA_FILE, e),
             })
             .and_then(|()| page::open(bytes, pid, place.check(), offset))?;
-        // Hot pages may be more than the cap allows after opening with less memory. Those beyond it
-        // are replaced like cold ones, until demotion has emptied the tier to its size.
-        let class = match page::class(bytes) {
-            Class::Hot if self.hot_frames() >= self.hot_cap() => Class::Cold,
-            class => class,
-        };
+        let class = page::class(bytes);
         header.latch.exclusive();
         header.class.store(class as u8, Ordering::Relaxed);
         header.used.store(u8::from(class == Class::Inner), Ordering::Relaxed);

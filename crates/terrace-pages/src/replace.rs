@@ -15,11 +15,27 @@ use crate::table::Word;
 /// Turns of the clock before a thread gives up looking for a clean page: use counts are at most 3.
 const TURNS: usize = 5;
 
+/// Dirty pages that a thread may pass over on its way to a clean one before it cleans some itself.
+const DIRTY_SEEN: usize = 12;
+
 impl PageStore {
     /// A frame of its own for the caller, who holds nothing; waits for the cleaner if need be.
     pub(crate) fn take_frame(&self) -> Result<u32> {
         loop {
-            if let Some(frame) = self.spare_frame() {
+            let free = self.free_frames.lock().pop();
+            if let Some(frame) = free {
+                return Ok(frame);
+            }
+            let (found, dirty) = self.evict_counting();
+            if dirty > DIRTY_SEEN && !self.poisoned.load(Ordering::Relaxed) {
+                // If clean frames are this rare, the pages of one path from root to leaf could keep
+                // throwing each other out.
+                let cleaned = self.clean_some();
+                if let Some(frame) = found {
+                    return Ok(frame);
+                }
+                cleaned?;
+            } else if let Some(frame) = found {
                 return Ok(frame);
             }
             self.make_frames()?;
@@ -36,6 +52,11 @@ impl PageStore {
 
     /// Takes a clean cold page out of memory and returns its frame.
     pub(crate) fn evict(&self) -> Option<u32> {
+        self.evict_counting().0
+    }
+
+    /// As [`PageStore::evict`], and how many dirty pages were passed over.
+    fn evict_counting(&self) -> (Option<u32>, usize) {
         let count = self.pool.len();
         let hot_too = self.hot_pages_may_leave();
         let mut dirty = 0;
@@ -60,11 +81,11 @@ impl PageStore {
                 continue;
             }
             if self.evict_frame(index, hot_too) {
-                return Some(index);
+                return (Some(index), dirty);
             }
         }
         self.want_cleaning();
-        None
+        (None, dirty)
     }
 
     /// Whether hot pages are replaced like cold ones for once, because there are more of them than

@@ -25,7 +25,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     let len = match rng.below(40) {
         0 => 0,
         1 => 3000 + rng.below(20_000) as usize,
-        n => 20 + n as usize * 3,
+        n => 60 + n as usize * 10,
     };
     let byte = rng.next() as u8;
     vec![byte; len]
