@@ -97,7 +97,10 @@ mod imp {
 
         /// Takes it, waiting.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(Some(self.0.lock().unwrap_or_else(|e| e.into_inner())), &self.0)
+            MutexGuard(
+                Some(self.0.lock().unwrap_or_else(|e| e.into_inner())),
+                &self.0,
+            )
         }
 
         /// Takes it if it is free.

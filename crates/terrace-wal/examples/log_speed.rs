@@ -12,11 +12,17 @@ fn main() -> terrace_base::Result<()> {
     let mut args = std::env::args().skip(1);
     let directory = args.next().unwrap_or_else(|| "log-speed".to_owned());
     let threads: usize = args.next().and_then(|a| a.parse().ok()).unwrap_or(4);
-    let records: usize = args.next().and_then(|a| a.parse().ok()).unwrap_or(2_000_000);
+    let records: usize = args
+        .next()
+        .and_then(|a| a.parse().ok())
+        .unwrap_or(2_000_000);
     let disk = Arc::new(FileDisk::open_or_create(&directory, DirectIo::Preferred)?);
     let log = Log::create(disk.clone(), LogOptions::default(), 0)?;
     let start = log.position();
-    for (durability, records) in [(Durability::Buffered, records), (Durability::Sync, records / 1000)] {
+    for (durability, records) in [
+        (Durability::Buffered, records),
+        (Durability::Sync, records / 1000),
+    ] {
         let before = log.stats();
         let began = Instant::now();
         std::thread::scope(|scope| {
@@ -41,7 +47,8 @@ fn main() -> terrace_base::Result<()> {
             done / seconds,
             (stats.log_bytes - before.log_bytes) as f64 / (done * 128.0),
             done / (stats.writes - before.writes).max(1) as f64,
-            (stats.sync_commits - before.sync_commits) as f64 / (stats.syncs - before.syncs).max(1) as f64,
+            (stats.sync_commits - before.sync_commits) as f64
+                / (stats.syncs - before.syncs).max(1) as f64,
         );
     }
     log.close()?;
@@ -53,5 +60,6 @@ fn main() -> terrace_base::Result<()> {
         report.records as f64 / began.elapsed().as_secs_f64(),
         report.records
     );
-    std::fs::remove_dir_all(&directory).map_err(|e| terrace_base::Error::io("removing", directory, e))
+    std::fs::remove_dir_all(&directory)
+        .map_err(|e| terrace_base::Error::io("removing", directory, e))
 }
