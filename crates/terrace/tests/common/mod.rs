@@ -1,0 +1,34 @@
+//! What several tests share: scripts of operations, a model of what they do, and runs of a script
+//! on a simulated disk whose outcome is compared with the model.
+#![allow(dead_code)]
+
+pub mod model;
+pub mod run;
+pub mod script;
+
+use terrace::Options;
+
+/// A database as small as it gets, so that pages leave memory, segments fill and hot tiers are at
+/// their cap after a few hundred records; without threads, so that a run is a function of its seed.
+pub fn tiny(seed: u64) -> Options {
+    Options::new()
+        .memory(1 << 20)
+        .page_size(4096)
+        .log_segment(16 << 10)
+        .log_limit(64 << 10)
+        .foreground(true)
+        .seed(seed)
+}
+
+/// How much longer than usual to test: the number in `TERRACE_TEST_FACTOR`.
+pub fn factor() -> u64 {
+    std::env::var("TERRACE_TEST_FACTOR").ok().and_then(|f| f.parse().ok()).unwrap_or(1)
+}
+
+/// Seeds to try: a few usually, more with a factor, only the one in `TERRACE_TEST_SEED` if set.
+pub fn seeds(usual: u64) -> Vec<u64> {
+    match std::env::var("TERRACE_TEST_SEED").ok().and_then(|s| s.parse().ok()) {
+        Some(seed) => vec![seed],
+        None => (1..=usual * factor()).collect(),
+    }
+}

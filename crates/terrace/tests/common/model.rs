@@ -1,0 +1,108 @@
+//! What a database should hold: an ordered map for each structure.
+
+use std::collections::BTreeMap;
+
+use terrace::{Database, Tiers};
+
+use super::script::{Change, Step};
+
+/// Name of the structure without log; it is made first and never dropped.
+pub const OFF: &str = "off";
+
+pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// All structures by name: their tiers and records.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Model {
+    pub structures: BTreeMap<String, (Tiers2, Records)>,
+}
+
+/// [`Tiers`], comparable.
+pub type Tiers2 = bool;
+
+impl Model {
+    pub fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Write(changes, _) => changes.iter().for_each(|c| self.change(c)),
+            Step::Insert(name, key, value) => {
+                let records = &mut self.structures.get_mut(name).unwrap().1;
+                records.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+            Step::Append(name, key, value) => {
+                let records = &mut self.structures.get_mut(name).unwrap().1;
+                records.entry(key.clone()).or_default().extend_from_slice(value);
+            }
+            Step::Create(name, tiers) => {
+                let new = (*tiers == Tiers::Two, Records::new());
+                assert!(self.structures.insert(name.clone(), new).is_none());
+            }
+            Step::Drop(name) => {
+                self.structures.remove(name).unwrap();
+            }
+            Step::Rename(from, to) => {
+                let moved = self.structures.remove(from).unwrap();
+                assert!(self.structures.insert(to.clone(), moved).is_none());
+            }
+            Step::Read(..) | Step::Checkpoint | Step::Reopen => {}
+        }
+    }
+
+    fn change(&mut self, change: &Change) {
+        let records = &mut self.structures.get_mut(&change.structure).unwrap().1;
+        match &change.value {
+            Some(value) => records.insert(change.key.clone(), value.clone()),
+            None => records.remove(&change.key),
+        };
+    }
+
+    /// The same with the structure without log as it is in another.
+    pub fn with_off_of(&self, other: &Model) -> Model {
+        let mut model = self.clone();
+        if let Some(here) = model.structures.get_mut(OFF) {
+            here.1 = other.structures.get(OFF).map(|s| s.1.clone()).unwrap_or_default();
+        }
+        model
+    }
+
+    /// What a database holds.
+    pub fn of(db: &Database) -> terrace::Result<Model> {
+        let mut model = Model::default();
+        for info in db.structures() {
+            let tree = db.open_tree(&info.name, terrace::TreeOptions::new())?;
+            let records = tree.iter()?.collect::<terrace::Result<Records>>()?;
+            model.structures.insert(info.name, (info.tiers == Tiers::Two, records));
+        }
+        Ok(model)
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (name, (two, records)) in &self.structures {
+            writeln!(f, "{name} (two tiers: {two}), {} records:", records.len())?;
+            for (key, value) in records {
+                let start = &value[..value.len().min(8)];
+                writeln!(f, "  {key:02x?} = {} bytes {start:02x?}", value.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first few differences, for the message of a failure.
+pub fn differences(got: &Model, want: &Model) -> String {
+    let mut out = String::new();
+    for name in got.structures.keys().chain(want.structures.keys()) {
+        match (got.structures.get(name), want.structures.get(name)) {
+            (Some(g), Some(w)) if g == w => {}
+            (Some(g), Some(w)) => {
+                let missing = w.1.keys().filter(|k| !g.1.contains_key(*k)).count();
+                let extra = g.1.keys().filter(|k| !w.1.contains_key(*k)).count();
+                let other: Vec<_> = w.1.iter().filter(|(k, v)| g.1.get(*k).is_some_and(|x| x != *v)).map(|(k, _)| k).collect();
+                out += &format!("{name}: {missing} missing, {extra} too many, {} differ {:02x?}\n", other.len(), other.first());
+            }
+            (g, w) => out += &format!("{name}: there {}, expected {}\n", g.is_some(), w.is_some()),
+        }
+    }
+    out
+}
