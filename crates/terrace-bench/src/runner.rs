@@ -33,6 +33,8 @@ pub enum Event<'a> {
     },
     /// About ten times a second.
     Progress {
+        /// In which part.
+        part: Part,
         /// Operations since the part began.
         ops: u64,
         /// Time since the part began.
@@ -278,6 +280,7 @@ impl Run<'_, '_> {
             if now.duration_since(told) >= TELL {
                 told = now;
                 (self.observer)(Event::Progress {
+                    part,
                     ops: ops - ops_before,
                     elapsed: now.duration_since(began),
                     window: last_window.as_ref(),

@@ -1,0 +1,61 @@
+//! The database as a whole: `stat`, `verify` and `checkpoint`.
+
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::args::{CheckpointArgs, StatArgs, VerifyArgs};
+use crate::engine::Db;
+use crate::output::print;
+use crate::progress;
+
+/// `terrace stat`
+pub fn stat(args: &StatArgs) -> Result<ExitCode> {
+    let db = Db::open_existing(&args.open)?;
+    let text = if args.json {
+        db.stats_json()?.to_string()
+    } else {
+        db.stats_text()
+    };
+    print(&format!("{}\n", text.trim_end()))?;
+    db.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `terrace verify`
+pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
+    let db = Db::open_existing(&args.open)?;
+    let spinner = progress::spinner(args.json);
+    spinner.set_message("reading every page");
+    let verified = db.verify();
+    spinner.finish_and_clear();
+    let verified = verified?;
+    if args.json {
+        let object = json!({ "ok": verified.is_clean, "report": verified.json });
+        print(&format!("{object}\n"))?;
+    } else {
+        print(&verified.text)?;
+    }
+    if !verified.is_clean {
+        bail!(
+            "{} is damaged: what can still be read, `terrace dump` saves",
+            args.open.db.display()
+        );
+    }
+    db.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `terrace checkpoint`
+pub fn checkpoint(args: &CheckpointArgs) -> Result<ExitCode> {
+    let db = Db::open_existing(&args.open)?;
+    let began = Instant::now();
+    db.checkpoint()?;
+    print(&format!(
+        "checkpoint written in {:.2} s\n",
+        began.elapsed().as_secs_f64()
+    ))?;
+    db.close()?;
+    Ok(ExitCode::SUCCESS)
+}

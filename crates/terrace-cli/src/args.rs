@@ -1,0 +1,551 @@
+//! What can be said on the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+use crate::size::{Size, parse_size};
+
+/// An embedded, durable key-value store that keeps hot records, not pages, in memory.
+#[derive(Debug, Parser)]
+#[command(name = "terrace", version, propagate_version = true, after_help = OVERVIEW)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const OVERVIEW: &str = "\
+Examples:
+  terrace demo                                      see what it is for, in two minutes
+  terrace load people.db --format csv --key email people.csv
+  terrace get people.db ada@example.org
+  terrace scan people.db --prefix a --limit 10
+  terrace stat people.db
+
+Numbers of bytes may have a unit: 512MiB, 1GiB, 64k, 1073741824.
+A command ends with 0 if all went well, 1 if not (or if a key was not there), 2 if it was not
+understood.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Load records from a CSV, JSON Lines or TSV file, or from a dump
+    Load(LoadArgs),
+    /// Print the value of a key
+    Get(GetArgs),
+    /// Write one record
+    Put(PutArgs),
+    /// Delete a key
+    Delete(DeleteArgs),
+    /// Print the records of a range of keys
+    Scan(ScanArgs),
+    /// Print all records as JSON Lines, to be loaded again with `load --format dump`
+    Dump(DumpArgs),
+    /// Show where the records live and where the memory goes
+    Stat(StatArgs),
+    /// Read every page and check every invariant
+    Verify(VerifyArgs),
+    /// Write a checkpoint now, so that the next opening has nothing to replay
+    Checkpoint(CheckpointArgs),
+    /// Measure throughput, latency, page reads and memory under standard workloads
+    Bench(Box<BenchArgs>),
+    /// Count the words of real text in a fifth of the memory, with two tiers and with one
+    Demo(DemoArgs),
+}
+
+/// Which database, and how to open it.
+#[derive(Args, Debug)]
+pub struct Open {
+    /// The folder of the database
+    #[arg(value_name = "DB")]
+    pub db: PathBuf,
+
+    /// The memory that it may use, for everything
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
+    pub memory: Size,
+}
+
+/// Which structure of the database.
+#[derive(Args, Debug)]
+pub struct Structure {
+    /// The structure; not needed if there is only one
+    #[arg(long, short, value_name = "NAME")]
+    pub structure: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Comma-separated values with quotes, the first line naming the fields
+    Csv,
+    /// One JSON object per line
+    Jsonl,
+    /// Tab-separated values without quotes, the first line naming the fields
+    Tsv,
+    /// What `terrace dump` prints
+    Dump,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = LOAD_HELP)]
+pub struct LoadArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// The file, or - for the standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// The structure to load into; created if it is not there
+    #[arg(long, short, value_name = "NAME", default_value = "main")]
+    pub structure: String,
+
+    /// What the file is
+    #[arg(long, short, value_enum)]
+    pub format: Format,
+
+    /// The field whose content becomes the key; needed for all formats but dump
+    #[arg(long, short, value_name = "FIELD", required_if_eq_any = [
+        ("format", "csv"), ("format", "jsonl"), ("format", "tsv"),
+    ])]
+    pub key: Option<String>,
+
+    /// The field whose content becomes the value; without it, the whole record as a JSON object
+    #[arg(long, value_name = "FIELD")]
+    pub value: Option<String>,
+
+    /// Leave malformed lines out instead of stopping at the first
+    #[arg(long)]
+    pub skip_bad: bool,
+
+    /// Tiers of the structure, if it is created: 2 for skewed access, 1 for none
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub tiers: u8,
+
+    /// Print the result as one JSON object, and no progress
+    #[arg(long)]
+    pub json: bool,
+}
+
+const LOAD_HELP: &str = "\
+Records with a key that is there already replace it. Malformed lines are reported with their
+numbers; without --skip-bad the first one ends the command, and what came before it stays loaded.
+When the command has ended well, everything is on the disk.
+
+Examples:
+  terrace load people.db --format csv --key email people.csv
+  terrace load events.db --format jsonl --key id --skip-bad events.jsonl
+  zcat words.tsv.gz | terrace load words.db -s counts --format tsv --key word --value count -
+  terrace dump old.db | terrace load new.db --format dump -";
+
+#[derive(Args, Debug)]
+pub struct GetArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// The key
+    pub key: String,
+
+    #[command(flatten)]
+    pub structure: Structure,
+
+    /// The key is given in hexadecimal, and the value is printed so
+    #[arg(long)]
+    pub hex: bool,
+
+    /// Print an object with key and value
+    #[arg(long, conflicts_with = "hex")]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct PutArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// The key
+    pub key: String,
+
+    /// The value, or - to read it from the standard input
+    pub value: String,
+
+    /// The structure; created if it is not there
+    #[arg(long, short, value_name = "NAME")]
+    pub structure: Option<String>,
+
+    /// Key and value are given in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct DeleteArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// The key
+    pub key: String,
+
+    #[command(flatten)]
+    pub structure: Structure,
+
+    /// The key is given in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = SCAN_HELP)]
+pub struct ScanArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    #[command(flatten)]
+    pub structure: Structure,
+
+    /// Only keys that begin so
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    pub prefix: Option<String>,
+
+    /// Only this key and those after it
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<String>,
+
+    /// Only keys before this one
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<String>,
+
+    /// At most so many records
+    #[arg(long, short, value_name = "N")]
+    pub limit: Option<u64>,
+
+    /// From the last to the first
+    #[arg(long, short)]
+    pub reverse: bool,
+
+    /// Print no values
+    #[arg(long)]
+    pub keys_only: bool,
+
+    /// Print only how many there are
+    #[arg(long, conflicts_with = "keys_only")]
+    pub count: bool,
+
+    /// Keys are given and printed in hexadecimal, and values too
+    #[arg(long)]
+    pub hex: bool,
+
+    /// Print JSON: one object per record, on a line of its own
+    #[arg(long, conflicts_with = "hex")]
+    pub json: bool,
+}
+
+const SCAN_HELP: &str = "\
+A line holds a key, a tab and a value. Tabs, line ends, backslashes and bytes that are no text are
+printed as \\t, \\n, \\\\ and \\xNN.
+
+Examples:
+  terrace scan people.db --prefix ada
+  terrace scan people.db --from m --to n --keys-only
+  terrace scan events.db --reverse --limit 1 --json";
+
+#[derive(Args, Debug)]
+pub struct DumpArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    #[command(flatten)]
+    pub structure: Structure,
+}
+
+#[derive(Args, Debug)]
+pub struct StatArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckpointArgs {
+    #[command(flatten)]
+    pub open: Open,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WorkloadName {
+    /// YCSB A: half reads, half updates
+    A,
+    /// YCSB B: 95 % reads, 5 % updates
+    B,
+    /// YCSB C: reads
+    C,
+    /// YCSB D: 95 % reads, mostly of the newest records, 5 % inserts
+    D,
+    /// YCSB E: 95 % scans of up to 100 records, 5 % inserts
+    E,
+    /// YCSB F: half reads, half read-modify-writes
+    F,
+    /// Loading, and nothing more
+    Load,
+    /// 95 % scans of up to 100 records, 5 % updates
+    Scan,
+    /// 90 % of the reads go to 10 % of the records
+    Hotspot,
+    /// Reads whose hot set moves elsewhere half-way
+    Shift,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DistributionName {
+    /// Exact Zipf; every record has a rank of its own (the yardstick)
+    Zipf,
+    /// YCSB's scrambled Zipfian: ranks collide, a third of the records is never asked for
+    Ycsb,
+    /// Every record equally often
+    Uniform,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LoadOrder {
+    /// Random order of keys, by all threads
+    Random,
+    /// In order of keys, by one thread
+    Sorted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeyLayoutName {
+    /// Multiples of 16: neighbouring keys share long prefixes
+    Spaced,
+    /// 64-bit hashes
+    Hashed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyName {
+    /// Two-bit use counts, admission on the second access, replacement inside leaves
+    Default,
+    /// That of the paper, as the baseline: sampled admission, one reference bit, a clock
+    Paper,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogMode {
+    /// A synced log record before every acknowledgement
+    Sync,
+    /// Logged through the operating system
+    Buffered,
+    /// No log: after a crash the structure stands at its last checkpoint
+    Off,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = BENCH_HELP)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// What is run
+    #[arg(long, short, value_enum, default_value = "c")]
+    pub workload: WorkloadName,
+
+    /// Which records it asks for
+    #[arg(long, value_enum, default_value = "zipf")]
+    pub distribution: DistributionName,
+
+    /// Over which structure
+    #[arg(long, default_value = "tree", value_parser = ["tree"])]
+    pub structure: String,
+
+    /// How many records are loaded
+    #[arg(long, value_name = "N", default_value = "10000000", value_parser = parse_count)]
+    pub records: u64,
+
+    /// Bytes of a value; keys have 8
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    pub value_bytes: usize,
+
+    /// The exponent of zipf and ycsb
+    #[arg(long, value_name = "THETA", default_value_t = 0.9)]
+    pub zipf: f64,
+
+    /// Tiers
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub tiers: u8,
+
+    /// Which records move between the tiers, and when
+    #[arg(long, value_enum, value_name = "NAME", default_value = "default")]
+    pub policy: PolicyName,
+
+    /// Threads that run operations
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub threads: usize,
+
+    /// How long to measure
+    #[arg(long, value_name = "N", default_value_t = 30.0)]
+    pub seconds: f64,
+
+    /// Warm up for so many seconds, instead of until page reads per operation are steady
+    #[arg(long, value_name = "SECONDS")]
+    pub warmup: Option<f64>,
+
+    /// The longest that warming up until steady may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 900.0)]
+    pub longest_warmup: f64,
+
+    /// What a write promises
+    #[arg(long, value_enum, default_value = "buffered")]
+    pub log: LogMode,
+
+    /// The log may grow to this size before a checkpoint; large enough, and there is none
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub log_limit: Option<Size>,
+
+    /// Bytes of a page, if the database is created
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub page_size: Option<Size>,
+
+    /// In which order records are loaded
+    #[arg(long, value_enum, default_value = "random")]
+    pub load_order: LoadOrder,
+
+    /// Use what an earlier benchmark has loaded into DB
+    #[arg(long)]
+    pub skip_load: bool,
+
+    /// How keys lie
+    #[arg(long, value_enum, default_value = "spaced")]
+    pub keys: KeyLayoutName,
+
+    /// Updates look first whether the record is there, instead of being blind
+    #[arg(long)]
+    pub checked_updates: bool,
+
+    /// Read everything at the end; for f, check that no update was lost
+    #[arg(long)]
+    pub audit: bool,
+
+    /// From which all random numbers follow
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Write the course of the throughput to this SVG file, and of page reads beside it
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+
+    /// Delete the database afterwards
+    #[arg(long, conflicts_with = "skip_load")]
+    pub remove: bool,
+
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub json: bool,
+}
+
+const BENCH_HELP: &str = "\
+Loads the records, warms up until page reads per operation are steady, measures, and prints. Every
+value that is read is checked. Page reads are compared with the static optimum: what a store would
+read that holds exactly the best set of records in its memory.
+
+Examples:
+  terrace bench /data/b --records 1M --memory 32MiB --workload f --remove
+  terrace bench /data/b --workload load --log off
+  terrace bench /data/b --workload c --skip-load --tiers 2 --json > two.json
+  terrace bench /data/b --workload shift --memory 512MiB --seconds 240 --plot shift.svg";
+
+#[derive(Args, Debug)]
+#[command(after_help = DEMO_HELP)]
+pub struct DemoArgs {
+    /// Text to count: files or folders (plain text, Markdown, HTML, source code); without any, the
+    /// documentation of the Rust toolchain or other text found on this machine
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// Where to put the databases; deleted at the end
+    #[arg(long, value_name = "FOLDER", default_value = "terrace-demo")]
+    pub dir: PathBuf,
+
+    /// About how long all of it may take
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    pub seconds: u64,
+
+    /// At most so much text
+    #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = parse_size)]
+    pub text: Size,
+
+    /// Threads that count; as many as there are processors, up to four, if not given
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+
+    /// Keep the databases
+    #[arg(long)]
+    pub keep: bool,
+
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub json: bool,
+}
+
+const DEMO_HELP: &str = "\
+Counts how often each word and each pair of neighbouring words occurs. That is one update for every
+word and one for every pair: many to the few words that are everywhere, few to most. The store gets
+a fifth of the memory that the counts need. The same is then done with one tier, which keeps pages
+in memory as other stores do, and the two are compared.
+
+Examples:
+  terrace demo
+  terrace demo ~/books --seconds 60
+  terrace demo --keep && terrace scan terrace-demo/two-tiers -s words --prefix tier";
+
+/// A number that may have a decimal unit: 10M, 500k.
+fn parse_count(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let factor = match unit {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" | "m" => 1_000_000,
+        "G" | "g" => 1_000_000_000,
+        _ => return Err(format!("{unit} is not a unit; use k, M or G")),
+    };
+    let number: u64 = digits
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("{text} is not a whole number such as 10000000, 500k or 10M"))?;
+    number
+        .checked_mul(factor)
+        .ok_or_else(|| format!("{text} is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn counts_have_units() {
+        assert_eq!(parse_count("10M"), Ok(10_000_000));
+        assert_eq!(parse_count("5_000"), Ok(5_000));
+        assert_eq!(parse_count("7k"), Ok(7_000));
+        for bad in ["", "k", "1.5M", "-3", "3x", "99999999999G"] {
+            assert!(parse_count(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! `terrace bench`: the workloads of `terrace-bench` on a database.
+
+mod target;
+
+use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
+use std::process::ExitCode;
+use std::time::Duration;
+use terrace_bench::plot::{Curve, course};
+use terrace_bench::table::{bytes, count, ratio};
+use terrace_bench::{
+    Distribution, Event, KeyLayout, Load, Part, Plan, Prepared, Report, StoreLabels, Warmup,
+    Workload,
+};
+
+use crate::args::{
+    BenchArgs, DistributionName, KeyLayoutName, LoadOrder, LogMode, PolicyName, WorkloadName,
+};
+use crate::engine::{Db, Durability, Policy, Settings, TreeSettings};
+use crate::output::print;
+use crate::progress;
+use target::TreeTarget;
+
+/// The structure that benchmarks use.
+const STRUCTURE: &str = "bench";
+
+/// `terrace bench`
+pub fn run(args: &BenchArgs) -> Result<ExitCode> {
+    let path = &args.open.db;
+    let is_there = path.exists();
+    if is_there && !args.skip_load {
+        bail!(
+            "{} is there already: give a new folder, or --skip-load to use what an earlier \
+             benchmark has loaded",
+            path.display()
+        );
+    }
+    // Everything that needs memory of its own is done before the database is opened.
+    let prepared = Prepared::new(plan(args)?)?;
+    let settings = Settings {
+        memory: args.open.memory.0,
+        create: !args.skip_load,
+        page_size: args.page_size.map(|size| size.0),
+        log_limit: args.log_limit.map(|size| size.0),
+    };
+    let result = measure(args, &prepared, &settings);
+    if args.remove && !is_there && path.exists() {
+        std::fs::remove_dir_all(path)
+            .with_context(|| format!("cannot delete {}; delete it by hand", path.display()))?;
+    }
+    let report = result?;
+    if args.json {
+        print(&format!("{}\n", report.to_json()))?;
+    } else {
+        print(&report.to_string())?;
+    }
+    if let Some(file) = &args.plot {
+        plot(args, &report, file)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result<Report> {
+    let db = Db::open(&args.open.db, settings)?;
+    let wanted = TreeSettings {
+        tiers: args.tiers,
+        policy: policy(args.policy),
+        logged: args.log != LogMode::Off,
+    };
+    let tree = if args.skip_load {
+        db.tree_as(STRUCTURE, &wanted)?
+    } else {
+        db.tree_or_create(STRUCTURE, &wanted)?
+    };
+    let durability = match args.log {
+        LogMode::Sync => Durability::Sync,
+        LogMode::Buffered | LogMode::Off => Durability::Buffered,
+    };
+    let target = TreeTarget::new(&db, &tree, durability);
+    let mut bar = Bar {
+        quiet: args.json,
+        bar: ProgressBar::hidden(),
+    };
+    let report = prepared.run(&target, &mut |event| bar.show(event))?;
+    db.close()?;
+    Ok(report)
+}
+
+fn plan(args: &BenchArgs) -> Result<Plan> {
+    let workload = match args.workload {
+        WorkloadName::A => Workload::A,
+        WorkloadName::B => Workload::B,
+        WorkloadName::C => Workload::C,
+        WorkloadName::D => Workload::D,
+        WorkloadName::E => Workload::E,
+        WorkloadName::F => Workload::F,
+        WorkloadName::Load => Workload::Load,
+        WorkloadName::Scan => Workload::Scan,
+        WorkloadName::Hotspot => Workload::Hotspot,
+        WorkloadName::Shift => Workload::Shift,
+    };
+    let mut plan = Plan::new(workload, args.records, args.open.memory.0);
+    if workload != Workload::Hotspot {
+        plan.distribution = match args.distribution {
+            DistributionName::Zipf => Distribution::Zipf { theta: args.zipf },
+            DistributionName::Ycsb => Distribution::Ycsb { theta: args.zipf },
+            DistributionName::Uniform => Distribution::Uniform,
+        };
+    }
+    plan.value_bytes = args.value_bytes;
+    plan.layout = match args.keys {
+        KeyLayoutName::Spaced => KeyLayout::Spaced,
+        KeyLayoutName::Hashed => KeyLayout::Hashed,
+    };
+    plan.threads = args.threads;
+    plan.duration = seconds("--seconds", args.seconds)?;
+    plan.warmup = match args.warmup {
+        Some(time) => Warmup::Fixed(seconds("--warmup", time)?),
+        None => Warmup::Steady {
+            at_most: seconds("--longest-warmup", args.longest_warmup)?,
+        },
+    };
+    plan.load = match (args.skip_load, args.load_order) {
+        (true, _) => Load::Skip,
+        (false, LoadOrder::Random) => Load::Random,
+        (false, LoadOrder::Sorted) => Load::Sorted,
+    };
+    plan.checked_updates = args.checked_updates;
+    plan.audit = args.audit;
+    plan.seed = args.seed;
+    plan.store = StoreLabels {
+        structure: args.structure.clone(),
+        tiers: args.tiers,
+        policy: match args.policy {
+            PolicyName::Default => "default",
+            PolicyName::Paper => "paper",
+        }
+        .into(),
+        durability: match args.log {
+            LogMode::Sync => "sync",
+            LogMode::Buffered => "buffered",
+            LogMode::Off => "off",
+        }
+        .into(),
+    };
+    Ok(plan)
+}
+
+fn policy(name: PolicyName) -> Policy {
+    match name {
+        PolicyName::Default => Policy::Default,
+        PolicyName::Paper => Policy::Paper,
+    }
+}
+
+fn seconds(name: &str, value: f64) -> Result<Duration> {
+    // A year is more than anybody wants to wait; it also keeps arithmetic on moments safe.
+    if !(0.0..=31_536_000.0).contains(&value) {
+        bail!("{name} takes a number of seconds from 0 to a year, not {value}");
+    }
+    Ok(Duration::from_secs_f64(value))
+}
+
+fn plot(args: &BenchArgs, report: &Report, file: &std::path::Path) -> Result<()> {
+    let label = if args.tiers == 1 {
+        "one tier"
+    } else {
+        "two tiers"
+    };
+    let title = format!(
+        "workload {}, {} records, {}",
+        report.workload,
+        count(report.records as f64),
+        bytes(report.memory_bytes)
+    );
+    course(file, &title, Curve::Throughput, &[(label, report)])?;
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let reads = file.with_file_name(format!("{stem}-reads.svg"));
+    course(&reads, &title, Curve::Reads, &[(label, report)])?;
+    Ok(())
+}
+
+/// Shows the parts of a run as bars, one after the other.
+struct Bar {
+    quiet: bool,
+    bar: ProgressBar,
+}
+
+impl Bar {
+    fn show(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begin { part, ops, time } => {
+                self.bar.finish_and_clear();
+                let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+                let total = ops.or(time.map(millis)).unwrap_or(0);
+                self.bar = progress::things(total, self.quiet);
+                self.bar.set_prefix(match part {
+                    Part::Load => "loading  ",
+                    Part::Warmup => "warming up",
+                    Part::Measure => "measuring",
+                    Part::Moved => "hot set moved",
+                });
+            }
+            Event::Progress {
+                part,
+                ops,
+                elapsed,
+                window,
+            } => {
+                let done = match part {
+                    Part::Load => ops,
+                    _ => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+                };
+                self.bar.set_position(done);
+                if let Some(window) = window {
+                    self.bar.set_message(format!(
+                        "{} operations/s, {} page reads each",
+                        count(window.ops_per_second()),
+                        ratio(window.page_reads_per_op())
+                    ));
+                }
+            }
+            Event::Settle => {
+                self.bar.set_message("writing a checkpoint");
+            }
+            Event::Audit { done, of } => {
+                if done <= 1000 {
+                    self.bar.finish_and_clear();
+                    self.bar = progress::things(of, self.quiet);
+                    self.bar.set_prefix("checking all");
+                }
+                self.bar.set_position(done);
+            }
+            Event::End => self.bar.finish_and_clear(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A tree of a database as a target of benchmarks.
+
+use terrace_bench::{Counters, Target, TargetError, TargetResult};
+
+use crate::engine::{Db, Durability, Tree};
+
+/// One tree.
+pub struct TreeTarget<'a> {
+    db: &'a Db,
+    tree: &'a Tree,
+    durability: Durability,
+}
+
+impl<'a> TreeTarget<'a> {
+    /// The tree of a database, and what its writes promise.
+    pub fn new(db: &'a Db, tree: &'a Tree, durability: Durability) -> Self {
+        TreeTarget {
+            db,
+            tree,
+            durability,
+        }
+    }
+}
+
+fn boxed(error: anyhow::Error) -> TargetError {
+    error.into()
+}
+
+impl Target for TreeTarget<'_> {
+    fn get(&self, key: &[u8], out: &mut Vec<u8>) -> TargetResult<bool> {
+        self.tree.get_into(key, out).map_err(boxed)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()> {
+        self.tree.put(key, value, self.durability).map_err(boxed)
+    }
+
+    fn update(&self, key: &[u8], value: &[u8]) -> TargetResult<bool> {
+        let mut found = false;
+        let change = |old: Option<&[u8]>| {
+            found = old.is_some();
+            found.then(|| value.to_vec())
+        };
+        self.tree.update(key, change).map_err(boxed)?;
+        Ok(found)
+    }
+
+    fn read_modify_write(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(&[u8], &mut Vec<u8>),
+    ) -> TargetResult<bool> {
+        let mut found = false;
+        let change = |old: Option<&[u8]>| {
+            found = old.is_some();
+            old.map(|old| {
+                let mut new = Vec::with_capacity(old.len());
+                change(old, &mut new);
+                new
+            })
+        };
+        self.tree.update(key, change).map_err(boxed)?;
+        Ok(found)
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> TargetResult<()> {
+        for entry in self
+            .tree
+            .range(Some(from), None, false)
+            .map_err(boxed)?
+            .take(limit)
+        {
+            let (key, value) = entry.map_err(boxed)?;
+            visit(&key, &value);
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> TargetResult<Counters> {
+        Ok(self.db.counters())
+    }
+
+    fn settle(&self) -> TargetResult<()> {
+        self.db.checkpoint().map_err(boxed)
+    }
+}

@@ -1,0 +1,205 @@
+//! Questions to the finished counts: the most frequent words, and what follows them.
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::time::Instant;
+use terrace_bench::table::{count as number, time};
+
+use super::count::{Store, decode};
+use crate::engine::Entries;
+use crate::progress;
+
+/// So many words are listed,
+const TOP: usize = 10;
+/// and for so many of them what follows.
+const FOLLOWED: usize = 3;
+/// Shorter words are followed by everything, which says little.
+const TELLING: usize = 6;
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    words: Ranking,
+    pairs: u64,
+    pairs_sum: u64,
+    /// A word, what follows it, and how long the store took to say.
+    following: Vec<(String, Ranking, u64)>,
+}
+
+/// The most frequent entries of a range, and how many there were in all.
+#[derive(Clone, Debug, Default)]
+struct Ranking {
+    top: Vec<(String, u64)>,
+    telling: Vec<String>,
+    entries: u64,
+    sum: u64,
+}
+
+impl Answers {
+    /// Asks.
+    pub fn of(store: &Store, quiet: bool) -> Result<Self> {
+        let spinner = progress::spinner(quiet);
+        spinner.set_message("asking");
+        let words = Ranking::of(store.words.range(None, None, false)?, 0)?;
+        let mut following = Vec::new();
+        for word in &words.telling {
+            let prefix = format!("{word} ");
+            let began = Instant::now();
+            let ranking = Ranking::of(store.pairs.prefix(prefix.as_bytes(), false)?, prefix.len())?;
+            let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            following.push((word.clone(), ranking, took));
+        }
+        // Everything, only to see that it adds up.
+        let pairs = Ranking::of(store.pairs.range(None, None, false)?, 0)?;
+        spinner.finish_and_clear();
+        Ok(Answers {
+            words,
+            pairs: pairs.entries,
+            pairs_sum: pairs.sum,
+            following,
+        })
+    }
+
+    /// Whether every update is in the counts.
+    pub fn check(&self, words: u64, pairs: u64) -> Result<()> {
+        if (self.words.sum, self.pairs_sum) != (words, pairs) {
+            bail!(
+                "{words} words and {pairs} pairs were counted, but the counts add up to {} and {}: \
+                 updates were lost, this is a defect of the store",
+                self.words.sum,
+                self.pairs_sum
+            );
+        }
+        Ok(())
+    }
+
+    /// What must be the same for the same text.
+    pub fn counts(&self) -> (u64, u64, &[(String, u64)]) {
+        (self.words.entries, self.pairs, &self.words.top)
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let list = |ranking: &Ranking| -> Vec<Value> {
+            ranking
+                .top
+                .iter()
+                .map(|(word, n)| json!({ "word": word, "count": n }))
+                .collect()
+        };
+        let following: Vec<Value> = self
+            .following
+            .iter()
+            .map(|(word, ranking, took)| {
+                json!({ "word": word, "nanoseconds": took, "followed_by": list(ranking) })
+            })
+            .collect();
+        json!({ "most_frequent": list(&self.words), "following": following })
+    }
+}
+
+impl fmt::Display for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |ranking: &Ranking| {
+            let item = |(word, n): &(String, u64)| format!("{word} {}", number(*n as f64));
+            ranking.top.iter().map(item).collect::<Vec<_>>().join(", ")
+        };
+        writeln!(f, "Most frequent: {}.", list(&self.words))?;
+        for (word, ranking, took) in &self.following {
+            writeln!(
+                f,
+                "After {word:?} ({} different, {}): {}.",
+                ranking.entries,
+                time(*took),
+                list(ranking)
+            )?;
+        }
+        writeln!(f, "All counts add up to what was counted.")
+    }
+}
+
+impl Ranking {
+    /// Ranks entries, leaving so many bytes of their keys out.
+    fn of(entries: Entries, skip: usize) -> Result<Self> {
+        let mut ranking = Ranking::default();
+        let mut top = BinaryHeap::new();
+        let mut telling = BinaryHeap::new();
+        for entry in entries {
+            let (key, value) = entry?;
+            let count = decode(&value)
+                .ok_or_else(|| anyhow!("{} is no count", crate::text::escape(&value)))?;
+            ranking.entries += 1;
+            ranking.sum += count;
+            let word = String::from_utf8(key.get(skip..).unwrap_or_default().to_vec())
+                .context("a key is not the text that was written")?;
+            if word.chars().count() >= TELLING {
+                push(&mut telling, FOLLOWED, count, word.clone());
+            }
+            push(&mut top, TOP, count, word);
+        }
+        // Sorted by what the heap keeps smallest on top: the most frequent first.
+        ranking.top = top
+            .into_sorted_vec()
+            .into_iter()
+            .map(|Reverse((n, w))| (w.0, n))
+            .collect();
+        ranking.telling = telling
+            .into_sorted_vec()
+            .into_iter()
+            .map(|Reverse((_, w))| w.0)
+            .collect();
+        Ok(ranking)
+    }
+}
+
+/// Among equally frequent words the alphabet decides, so that the answer is always the same.
+type Heap = BinaryHeap<Reverse<(u64, Reverse<String>)>>;
+
+fn push(heap: &mut Heap, most: usize, count: u64, word: String) {
+    heap.push(Reverse((count, Reverse(word))));
+    if heap.len() > most {
+        heap.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::count::encode;
+    use super::*;
+
+    fn entries(list: &[(&str, u64)]) -> Entries {
+        let list: Vec<_> = list
+            .iter()
+            .map(|(w, n)| Ok((w.as_bytes().to_vec(), encode(*n))))
+            .collect();
+        Box::new(list.into_iter())
+    }
+
+    #[test]
+    fn the_most_frequent_come_first() {
+        let letters: Vec<String> = ('a'..='p').map(|c| c.to_string()).collect();
+        let mut list: Vec<(&str, u64)> = letters.iter().map(|l| (l.as_str(), 5)).collect();
+        list.push(("telling", 9));
+        let ranking = Ranking::of(entries(&list), 0).unwrap();
+        assert_eq!(ranking.top.len(), TOP);
+        assert_eq!(ranking.top[0], ("telling".into(), 9));
+        assert_eq!(ranking.top[1], ("a".into(), 5));
+        assert_eq!(ranking.top[9], ("i".into(), 5));
+        assert_eq!(ranking.telling, ["telling"]);
+        assert_eq!((ranking.entries, ranking.sum), (17, 89));
+    }
+
+    #[test]
+    fn a_count_that_is_none_is_an_error() {
+        let broken: Entries = Box::new([Ok((b"a".to_vec(), b"123".to_vec()))].into_iter());
+        assert!(
+            Ranking::of(broken, 0)
+                .unwrap_err()
+                .to_string()
+                .contains("123 is no count")
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Two tiers beside one.
+
+use serde_json::{Value, json};
+use std::fmt::Write;
+use terrace_bench::table::{bytes, count as number, ratio};
+
+use super::answers::Answers;
+use super::count::Outcome;
+use super::survey::Survey;
+
+/// A table for people.
+pub fn table(two: &Outcome, one: &Outcome) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, two: String, one: String, note: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name:<28}{two:>14}{one:>14}   {note}");
+    };
+    row("", two.name.into(), one.name.into(), String::new());
+    let done = |o: &Outcome| format!("{:.1} s", o.seconds);
+    let note = if one.units < two.units {
+        format!(
+            "{} stopped after {:.0} % of the work",
+            one.name,
+            work_done(two, one) * 100.0
+        )
+    } else {
+        "the same work".into()
+    };
+    row("time", done(two), done(one), note);
+    let speed = |o: &Outcome| number(o.updates_per_second().round());
+    let times = two.updates_per_second() / one.updates_per_second().max(1e-9);
+    row(
+        "updates per second",
+        speed(two),
+        speed(one),
+        format!("{times:.1} times as many"),
+    );
+    let reads = |o: &Outcome| o.per_update(o.counters.page_reads);
+    row(
+        "page reads per update",
+        ratio(reads(two)),
+        ratio(reads(one)),
+        fewer(reads(two), reads(one)),
+    );
+    let writes = |o: &Outcome| o.per_update(o.counters.page_writes);
+    row(
+        "page writes per update",
+        ratio(writes(two)),
+        ratio(writes(one)),
+        fewer(writes(two), writes(one)),
+    );
+    let written = |o: &Outcome| o.counters.disk_bytes_written;
+    let per_update = |o: &Outcome| o.per_update(written(o));
+    row(
+        "bytes written to disk",
+        bytes(written(two)),
+        bytes(written(one)),
+        fewer(per_update(two), per_update(one)),
+    );
+    if let (Some(a), Some(b)) = (two.counters.disk_bytes, one.counters.disk_bytes) {
+        row("size on disk", bytes(a), bytes(b), String::new());
+    }
+    if let Some(fill) = two.counters.hot_fill {
+        row(
+            "fill of hot pages",
+            format!("{:.0} %", fill * 100.0),
+            "-".into(),
+            String::new(),
+        );
+    }
+    text
+}
+
+fn work_done(all: &Outcome, part: &Outcome) -> f64 {
+    part.updates() as f64 / all.updates().max(1) as f64
+}
+
+fn fewer(two: f64, one: f64) -> String {
+    if two <= 0.0 || one <= 0.0 {
+        return String::new();
+    }
+    if one >= two {
+        format!("{:.1} times fewer per update", one / two)
+    } else {
+        format!("{:.1} times more per update", two / one)
+    }
+}
+
+/// The same for programs.
+pub fn json(
+    survey: &Survey,
+    memory: u64,
+    two: &Outcome,
+    one: &Outcome,
+    answers: &Answers,
+) -> Value {
+    let run = |o: &Outcome| {
+        json!({
+            "seconds": o.seconds,
+            "complete": o.units == o.of_units,
+            "updates": o.updates(),
+            "updates_per_second": o.updates_per_second(),
+            "page_bytes": o.counters.page_bytes,
+            "page_reads_per_update": o.per_update(o.counters.page_reads),
+            "page_writes_per_update": o.per_update(o.counters.page_writes),
+            "disk_bytes_written": o.counters.disk_bytes_written,
+            "log_bytes": o.counters.log_bytes,
+            "disk_bytes": o.counters.disk_bytes,
+            "hot_fill": o.counters.hot_fill,
+        })
+    };
+    json!({
+        "words": survey.words,
+        "distinct_words": survey.distinct_words,
+        "distinct_pairs": survey.distinct_pairs,
+        "data_bytes": survey.data_bytes(),
+        "memory_bytes": memory,
+        "two_tiers": run(two),
+        "one_tier": run(one),
+        "answers": answers.json(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_bench::Counters;
+
+    fn outcome(name: &'static str, units: usize, seconds: f64, page_reads: u64) -> Outcome {
+        let counters = Counters {
+            page_reads,
+            page_writes: 10,
+            disk_bytes_written: 1 << 20,
+            ..Counters::default()
+        };
+        Outcome {
+            name,
+            units,
+            of_units: 10,
+            words: units as u64 * 100,
+            pairs: units as u64 * 100,
+            seconds,
+            counters,
+        }
+    }
+
+    #[test]
+    fn the_table_says_what_was_and_was_not_done() {
+        let two = outcome("two tiers", 10, 1.0, 200);
+        let same = table(&two, &outcome("one tier", 10, 4.0, 1000));
+        assert!(
+            same.contains("the same work") && same.contains("4.0 times as many"),
+            "{same}"
+        );
+        assert!(same.contains("5.0 times fewer"), "{same}");
+        let part = table(&two, &outcome("one tier", 5, 4.0, 0));
+        assert!(part.contains("stopped after 50 %"), "{part}");
+        assert!(
+            part.lines().all(|line| line.chars().count() <= 100),
+            "{part}"
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! All calls into the store: the rest of the command knows only this file.
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+use std::ops::Bound;
+use std::path::Path;
+use terrace_bench::{Counters, Durations};
+
+pub use terrace::{Durability, Policy};
+use terrace::{Tiers, TreeOptions};
+
+use crate::args::Open;
+
+/// A key with its value.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// How to open a database.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// The memory for everything.
+    pub memory: u64,
+    /// Whether to create it if it is not there.
+    pub create: bool,
+    /// Bytes of a page, if it is created.
+    pub page_size: Option<u64>,
+    /// The bound of the log.
+    pub log_limit: Option<u64>,
+}
+
+/// What a structure is, or is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeSettings {
+    /// Tiers: one or two.
+    pub tiers: u8,
+    /// The policy of the tiers.
+    pub policy: Policy,
+    /// Whether its writes are logged.
+    pub logged: bool,
+}
+
+impl Default for TreeSettings {
+    fn default() -> Self {
+        TreeSettings {
+            tiers: 2,
+            policy: Policy::Default,
+            logged: true,
+        }
+    }
+}
+
+impl TreeSettings {
+    fn options(&self) -> TreeOptions {
+        let tiers = if self.tiers == 1 {
+            Tiers::One
+        } else {
+            Tiers::Two
+        };
+        TreeOptions::new()
+            .tiers(tiers)
+            .policy(self.policy)
+            .logged(self.logged)
+    }
+}
+
+/// An open database.
+pub struct Db {
+    inner: terrace::Database,
+}
+
+impl Db {
+    /// Opens, and creates only if told to.
+    pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
+        if !settings.create && !path.is_dir() {
+            bail!(
+                "there is no database at {}: check the path, or create one with `terrace load` \
+                 or `terrace put`",
+                path.display()
+            );
+        }
+        let mut options = terrace::Options::new()
+            .memory(settings.memory)
+            .create(settings.create);
+        if let Some(bytes) = settings.page_size {
+            options = options.page_size(usize::try_from(bytes)?);
+        }
+        if let Some(bytes) = settings.log_limit {
+            options = options.log_limit(bytes);
+        }
+        let inner = terrace::Database::open(path, options)
+            .with_context(|| format!("cannot open the database {}", path.display()))?;
+        Ok(Db { inner })
+    }
+
+    /// Opens what must be there.
+    pub fn open_existing(open: &Open) -> Result<Self> {
+        Db::open(
+            &open.db,
+            &Settings {
+                memory: open.memory.0,
+                ..Settings::default()
+            },
+        )
+    }
+
+    /// The names of the structures.
+    pub fn names(&self) -> Vec<String> {
+        self.inner
+            .structures()
+            .into_iter()
+            .map(|structure| structure.name)
+            .collect()
+    }
+
+    /// A structure that must be there; the only one, if no name is given.
+    pub fn tree(&self, name: Option<&str>) -> Result<Tree> {
+        let names = self.names();
+        let list = || {
+            names
+                .iter()
+                .map(|n| format!("{n:?}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let name = match (name, names.as_slice()) {
+            (Some(name), _) if names.iter().any(|n| n == name) => name,
+            (Some(name), []) => {
+                bail!("there is no structure {name:?}: the database has none yet")
+            }
+            (Some(name), _) => bail!("there is no structure {name:?}; there are {}", list()),
+            (None, [only]) => only,
+            (None, []) => bail!("the database has no structure yet: load or put something first"),
+            (None, _) => bail!("say which structure with --structure; there are {}", list()),
+        };
+        Ok(Tree {
+            inner: self.inner.tree(name)?,
+        })
+    }
+
+    /// A structure that must be there and be what the settings say.
+    pub fn tree_as(&self, name: &str, settings: &TreeSettings) -> Result<Tree> {
+        let tree = self.tree(Some(name))?;
+        self.inner.open_tree(name, settings.options())?;
+        Ok(tree)
+    }
+
+    /// A structure, created if it is not there. One that is there stays as it is.
+    pub fn tree_or_create(&self, name: &str, settings: &TreeSettings) -> Result<Tree> {
+        if self.names().iter().any(|n| n == name) {
+            return self.tree(Some(name));
+        }
+        let inner = self
+            .inner
+            .create_tree(name, settings.options())
+            .with_context(|| format!("cannot create the structure {name:?}"))?;
+        Ok(Tree { inner })
+    }
+
+    /// Writes records, all or none.
+    pub fn write(&self, tree: &Tree, entries: &[Entry], durability: Durability) -> Result<()> {
+        let mut batch = self.inner.batch();
+        for (key, value) in entries {
+            batch.put(&tree.inner, key, value);
+        }
+        self.inner.write(batch, durability)?;
+        Ok(())
+    }
+
+    /// Statistics for people.
+    pub fn stats_text(&self) -> String {
+        self.inner.stats().to_string()
+    }
+
+    /// Statistics for programs.
+    pub fn stats_json(&self) -> Result<Value> {
+        Ok(serde_json::to_value(self.inner.stats())?)
+    }
+
+    /// What a benchmark looks at. Cheap enough for once a second while others work.
+    pub fn counters(&self) -> Counters {
+        let stats = self.inner.stats();
+        let sum = |count: fn(&terrace::StructureStats) -> u64| {
+            stats.structures.iter().map(count).sum::<u64>()
+        };
+        let fills: Vec<f64> = stats.structures.iter().filter_map(|s| s.hot_fill).collect();
+        Counters {
+            page_bytes: stats.pages.page_bytes,
+            page_reads: stats.pages.reads,
+            page_writes: stats.pages.writes,
+            disk_bytes_written: stats.disk_bytes_written(),
+            log_bytes: stats.log.bytes,
+            hot_hits: sum(|s| s.hot_hits),
+            cold_hits: sum(|s| s.cold_hits),
+            promotions: sum(|s| s.promotions),
+            demotions: sum(|s| s.demotions + s.replacements),
+            checkpoints: stats.checkpoints.completed,
+            hot_fill: (!fills.is_empty()).then(|| fills.iter().sum::<f64>() / fills.len() as f64),
+            disk_bytes: Some(stats.disk_bytes()),
+            live_page_bytes: Some(stats.pages.live * stats.pages.page_bytes),
+            memory_bytes: Some(stats.memory.used()),
+            gate_closed: Durations {
+                longest_ns: stats.checkpoints.gate_closed.max_ns,
+                buckets: stats.checkpoints.gate_closed_buckets,
+            },
+        }
+    }
+
+    /// Checks everything.
+    pub fn verify(&self) -> Result<Verified> {
+        let report = self.inner.verify()?;
+        Ok(Verified {
+            is_clean: report.is_clean(),
+            text: report.to_string(),
+            json: serde_json::to_value(&report)?,
+        })
+    }
+
+    /// Makes a checkpoint.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.inner.checkpoint().context("the checkpoint failed")?;
+        Ok(())
+    }
+
+    /// Closes with a checkpoint, so that the next opening is quick.
+    pub fn close(self) -> Result<()> {
+        self.inner
+            .close()
+            .context("closing the database failed; nothing acknowledged is lost")
+    }
+}
+
+/// What checking everything has shown.
+pub struct Verified {
+    /// Whether nothing is wrong.
+    pub is_clean: bool,
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub json: Value,
+}
+
+/// A structure of a database.
+#[derive(Clone)]
+pub struct Tree {
+    inner: terrace::Tree,
+}
+
+/// Records in order.
+pub type Entries = Box<dyn Iterator<Item = Result<Entry>>>;
+
+impl Tree {
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.inner.get(key)?)
+    }
+
+    /// The value of a key, into an empty vector; whether there is one.
+    pub fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        Ok(self.inner.get_into(key, out)?)
+    }
+
+    /// Writes, without asking whether there was one.
+    pub fn put(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+        Ok(self.inner.put_with(key, value, durability)?)
+    }
+
+    /// Deletes; whether there was one.
+    pub fn remove(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.inner.remove(key)?.is_some())
+    }
+
+    /// Replaces a value atomically by what `change` makes of it.
+    pub fn update(
+        &self,
+        key: &[u8],
+        change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<()> {
+        self.inner.update(key, change)?;
+        Ok(())
+    }
+
+    /// Records from a key on and before another, in order or from the last to the first.
+    pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Entries> {
+        let from = from.map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
+        let to = to.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
+        if let (Bound::Included(from), Bound::Excluded(to)) = (&from, &to)
+            && from > to
+        {
+            return Err(anyhow!(
+                "the range ends before it begins: swap --from and --to"
+            ));
+        }
+        let range = self.inner.range::<Vec<u8>>((from, to))?;
+        Ok(if reverse {
+            boxed(range.rev())
+        } else {
+            boxed(range)
+        })
+    }
+
+    /// Records whose keys begin so.
+    pub fn prefix(&self, prefix: &[u8], reverse: bool) -> Result<Entries> {
+        let range = self.inner.prefix(prefix)?;
+        Ok(if reverse {
+            boxed(range.rev())
+        } else {
+            boxed(range)
+        })
+    }
+}
+
+fn boxed(range: impl Iterator<Item = terrace::Result<Entry>> + 'static) -> Entries {
+    Box::new(range.map(|entry| Ok(entry?)))
+}

@@ -1,0 +1,214 @@
+//! JSON Lines: one object per line, of any kind or as `terrace dump` writes them.
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Map, Value};
+use std::io::{BufRead, Read};
+
+use super::{Numbered, Source};
+use crate::engine::Entry;
+use crate::text::take_field;
+
+/// A longer line is malformed: no value may be as long.
+const LONGEST: u64 = 256 << 20;
+
+/// Lines that are not empty, with their numbers.
+struct Lines<R> {
+    reader: R,
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn new(reader: R) -> Self {
+        Lines {
+            reader,
+            number: 0,
+            line: Vec::new(),
+        }
+    }
+
+    /// The next line, parsed; the outer error is one of reading.
+    fn next(&mut self) -> Result<Option<Numbered<Map<String, Value>>>> {
+        loop {
+            self.line.clear();
+            let read = self
+                .reader
+                .by_ref()
+                .take(LONGEST)
+                .read_until(b'\n', &mut self.line)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            if read as u64 == LONGEST && self.line.last() != Some(&b'\n') {
+                self.skip_line()?;
+                let error = anyhow!("the line is longer than {} MiB", LONGEST >> 20);
+                return Ok(Some((self.number, Err(error))));
+            }
+            if self.number == 1 && self.line.starts_with(b"\xef\xbb\xbf") {
+                self.line.drain(..3);
+            }
+            while self.line.last().is_some_and(u8::is_ascii_whitespace) {
+                self.line.pop();
+            }
+            if !self.line.is_empty() {
+                return Ok(Some((self.number, self.parse())));
+            }
+        }
+    }
+
+    fn skip_line(&mut self) -> Result<()> {
+        loop {
+            let buffer = self.reader.fill_buf()?;
+            let end = buffer.iter().position(|&b| b == b'\n');
+            let used = end.map_or(buffer.len(), |at| at + 1);
+            let over = end.is_some() || used == 0;
+            self.reader.consume(used);
+            if over {
+                return Ok(());
+            }
+        }
+    }
+
+    fn parse(&self) -> Result<Map<String, Value>> {
+        match serde_json::from_slice(&self.line) {
+            Ok(Value::Object(object)) => Ok(object),
+            Ok(_) => bail!("the line is JSON, but no object"),
+            Err(error) => Err(error).context("the line is no JSON object"),
+        }
+    }
+}
+
+/// Objects of any kind.
+pub struct Jsonl<R> {
+    lines: Lines<R>,
+    key: String,
+    value: Option<String>,
+}
+
+impl<R: BufRead> Jsonl<R> {
+    /// The fields of key and value; without the latter the whole line is the value.
+    pub fn new(reader: R, key: &str, value: Option<&str>) -> Self {
+        Jsonl {
+            lines: Lines::new(reader),
+            key: key.into(),
+            value: value.map(Into::into),
+        }
+    }
+
+    fn entry(&self, object: &Map<String, Value>) -> Result<Entry> {
+        let key = match object.get(&self.key) {
+            Some(Value::String(text)) if text.is_empty() => {
+                bail!("the field {:?} is empty, so there is no key", self.key)
+            }
+            Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => plain(value),
+            Some(_) => bail!(
+                "the field {:?} is neither text nor number nor truth value",
+                self.key
+            ),
+            None => bail!("there is no field {:?}", self.key),
+        };
+        let value = match &self.value {
+            None => self.lines.line.clone(),
+            Some(name) => plain(
+                object
+                    .get(name)
+                    .ok_or_else(|| anyhow!("there is no field {name:?}"))?,
+            ),
+        };
+        Ok((key, value))
+    }
+}
+
+/// Text as it is, everything else as JSON.
+fn plain(value: &Value) -> Vec<u8> {
+    match value {
+        Value::String(text) => text.clone().into_bytes(),
+        other => other.to_string().into_bytes(),
+    }
+}
+
+impl<R: BufRead> Source for Jsonl<R> {
+    fn next(&mut self) -> Result<Option<Numbered<Entry>>> {
+        let next = self.lines.next()?;
+        Ok(next.map(|(line, object)| (line, object.and_then(|object| self.entry(&object)))))
+    }
+}
+
+/// What `terrace dump` writes.
+pub struct Dump<R> {
+    lines: Lines<R>,
+}
+
+impl<R: BufRead> Dump<R> {
+    /// Reads a dump.
+    pub fn new(reader: R) -> Self {
+        Dump {
+            lines: Lines::new(reader),
+        }
+    }
+}
+
+impl<R: BufRead> Source for Dump<R> {
+    fn next(&mut self) -> Result<Option<Numbered<Entry>>> {
+        let entry = |object: Map<String, Value>| {
+            Ok((take_field(&object, "key")?, take_field(&object, "value")?))
+        };
+        let next = self.lines.next()?;
+        Ok(next.map(|(line, object)| (line, object.and_then(entry))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(mut source: impl Source) -> Vec<(u64, Result<Entry, String>)> {
+        let mut all = Vec::new();
+        while let Some((line, entry)) = source.next().unwrap() {
+            all.push((line, entry.map_err(|e| format!("{e:#}"))));
+        }
+        all
+    }
+
+    #[test]
+    fn keys_may_be_numbers_and_lines_stay_as_they_are() {
+        let text = b"\xef\xbb\xbf{\"id\": 7, \"v\": [1]}\r\n\n{\"id\":\"x\",\"v\":\"y\"}";
+        let whole = read(Jsonl::new(&text[..], "id", None));
+        assert_eq!(
+            whole[0],
+            (1, Ok((b"7".to_vec(), b"{\"id\": 7, \"v\": [1]}".to_vec())))
+        );
+        assert_eq!(whole[1].0, 3);
+        let field = read(Jsonl::new(&text[..], "id", Some("v")));
+        assert_eq!(field[0].1, Ok((b"7".to_vec(), b"[1]".to_vec())));
+        assert_eq!(field[1].1, Ok((b"x".to_vec(), b"y".to_vec())));
+    }
+
+    #[test]
+    fn bad_lines_are_named_and_do_not_stop_the_next() {
+        let text = b"{\"id\":\n[1]\n{}\n{\"id\":null}\n{\"id\":\"\"}\n\xff\xfe\n{\"id\":\"ok\"}\n";
+        let all = read(Jsonl::new(&text[..], "id", None));
+        assert_eq!(all.len(), 7);
+        for (at, word) in ["JSON", "no object", "no field", "neither", "empty", "JSON"]
+            .iter()
+            .enumerate()
+        {
+            let error = all[at].1.as_ref().unwrap_err();
+            assert!(
+                all[at].0 == at as u64 + 1 && error.contains(word),
+                "{word}: {error}"
+            );
+        }
+        assert!(all[6].1.is_ok());
+    }
+
+    #[test]
+    fn dumps_hold_any_bytes() {
+        let text = b"{\"key\":\"a\",\"value_hex\":\"ff00\"}\n{\"key\":\"a\"}\n{\"key_hex\":\"zz\",\"value\":\"\"}";
+        let all = read(Dump::new(&text[..]));
+        assert_eq!(all[0].1, Ok((b"a".to_vec(), b"\xff\0".to_vec())));
+        assert!(all[1].1.as_ref().unwrap_err().contains("value_hex"));
+        assert!(all[2].1.as_ref().unwrap_err().contains("hexadecimal"));
+    }
+}

@@ -1,0 +1,215 @@
+//! `terrace load`: real data in.
+
+mod csv;
+mod jsonl;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::args::{Format, LoadArgs};
+use crate::engine::{Db, Durability, Entry, Settings, Tree, TreeSettings};
+use crate::output::print;
+use crate::progress;
+
+/// A batch is written when it has so many records,
+const BATCH_RECORDS: usize = 1000;
+/// or so many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+/// So many malformed lines are shown; the rest is only counted.
+const SHOWN: u64 = 20;
+
+/// The number of a line, with what it holds or what is wrong with it.
+type Numbered<T> = (u64, Result<T>);
+
+/// A file being read, record by record.
+trait Source {
+    /// The next record; `None` at the end. An error is one of reading, after which there is no next.
+    fn next(&mut self) -> Result<Option<Numbered<Entry>>>;
+}
+
+/// `terrace load`
+pub fn run(args: &LoadArgs) -> Result<ExitCode> {
+    // The input first: a wrong path must not leave an empty database behind.
+    let (input, bytes) = open_input(args)?;
+    let bar = match bytes {
+        Some(bytes) => progress::bytes(bytes, args.json),
+        None => progress::spinner(args.json),
+    };
+    bar.set_message("loading");
+    let reader = bar.wrap_read(input);
+    let mut source = open_source(args, reader)?;
+
+    let settings = Settings {
+        memory: args.open.memory.0,
+        create: true,
+        ..Settings::default()
+    };
+    let db = Db::open(&args.open.db, &settings)?;
+    let tree_settings = TreeSettings {
+        tiers: args.tiers,
+        ..TreeSettings::default()
+    };
+    let tree = db.tree_or_create(&args.structure, &tree_settings)?;
+    let began = Instant::now();
+    let mut loading = Loading {
+        db: &db,
+        tree: &tree,
+        batch: Vec::new(),
+        pending: 0,
+        count: Count::default(),
+    };
+    let outcome = loading.all(source.as_mut(), args, &bar);
+    let count = loading.count;
+    bar.set_message("writing a checkpoint");
+    // Also after a malformed line: what was loaded before it is to stay.
+    let closed = db.close();
+    bar.finish_and_clear();
+    outcome?;
+    closed?;
+    report(args, &count, began.elapsed().as_secs_f64())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    records: u64,
+    bytes: u64,
+    bad: u64,
+}
+
+struct Loading<'a> {
+    db: &'a Db,
+    tree: &'a Tree,
+    batch: Vec<Entry>,
+    pending: usize,
+    count: Count,
+}
+
+impl Loading<'_> {
+    fn all(
+        &mut self,
+        source: &mut dyn Source,
+        args: &LoadArgs,
+        bar: &indicatif::ProgressBar,
+    ) -> Result<()> {
+        let name = if reads_stdin(args) {
+            "input".into()
+        } else {
+            args.file.display().to_string()
+        };
+        loop {
+            let next = match source.next() {
+                Ok(next) => next,
+                Err(error) => {
+                    self.flush()?;
+                    return Err(error).with_context(|| format!("cannot read {name}"));
+                }
+            };
+            let Some((line, record)) = next else {
+                return self.flush();
+            };
+            match record {
+                Ok(entry) => {
+                    self.pending += entry.0.len() + entry.1.len();
+                    self.batch.push(entry);
+                    if self.batch.len() >= BATCH_RECORDS || self.pending >= BATCH_BYTES {
+                        self.flush()?;
+                    }
+                }
+                Err(error) if args.skip_bad => {
+                    self.count.bad += 1;
+                    if self.count.bad <= SHOWN {
+                        bar.suspend(|| eprintln!("{name}:{line}: {error:#}; skipped"));
+                    }
+                }
+                Err(error) => {
+                    self.flush()?;
+                    return Err(error).with_context(|| {
+                        let loaded = self.count.records;
+                        format!(
+                            "{name}:{line}: malformed ({loaded} records before it are loaded; \
+                             --skip-bad leaves such lines out)"
+                        )
+                    });
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.db
+            .write(self.tree, &self.batch, Durability::Buffered)?;
+        self.count.records += self.batch.len() as u64;
+        self.count.bytes += self.pending as u64;
+        self.batch.clear();
+        self.pending = 0;
+        Ok(())
+    }
+}
+
+fn reads_stdin(args: &LoadArgs) -> bool {
+    args.file.as_os_str() == "-"
+}
+
+fn open_input(args: &LoadArgs) -> Result<(Box<dyn Read>, Option<u64>)> {
+    if reads_stdin(args) {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let path = args.file.display();
+    let file = File::open(&args.file).with_context(|| format!("cannot open {path}"))?;
+    let meta = file
+        .metadata()
+        .with_context(|| format!("cannot open {path}"))?;
+    if meta.is_dir() {
+        bail!("{path} is a folder; give a file, or - for the standard input");
+    }
+    // A pipe has no length to measure progress by.
+    Ok((Box::new(file), meta.is_file().then_some(meta.len())))
+}
+
+fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Result<Box<dyn Source>> {
+    let reader = BufReader::with_capacity(256 << 10, reader);
+    let (key, value) = (args.key.as_deref(), args.value.as_deref());
+    Ok(match (args.format, key) {
+        (Format::Csv, Some(key)) => Box::new(csv::Csv::new(reader, b',', key, value)?),
+        (Format::Tsv, Some(key)) => Box::new(csv::Csv::new(reader, b'\t', key, value)?),
+        (Format::Jsonl, Some(key)) => Box::new(jsonl::Jsonl::new(reader, key, value)),
+        (Format::Dump, None) if value.is_none() => Box::new(jsonl::Dump::new(reader)),
+        (Format::Dump, _) => {
+            bail!("a dump has keys and values of its own: leave --key and --value out")
+        }
+        (_, None) => bail!("say with --key which field becomes the key"),
+    })
+}
+
+fn report(args: &LoadArgs, count: &Count, seconds: f64) -> Result<()> {
+    let per_second = count.records as f64 / seconds.max(1e-9);
+    if args.json {
+        let object = json!({
+            "records": count.records,
+            "bytes": count.bytes,
+            "malformed": count.bad,
+            "seconds": seconds,
+            "records_per_second": per_second,
+        });
+        return print(&format!("{object}\n"));
+    }
+    let mut text = format!(
+        "{} records, {} of keys and values, in {seconds:.1} s ({:.0} records/s)\n",
+        count.records,
+        terrace_bench::table::bytes(count.bytes),
+        per_second
+    );
+    if count.bad > 0 {
+        text += &format!("{} malformed lines were skipped", count.bad);
+        if count.bad > SHOWN {
+            text += &format!("; the first {SHOWN} are shown above");
+        }
+        text.push('\n');
+    }
+    print(&text)
+}

@@ -1,0 +1,48 @@
+//! The `terrace` command.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod args;
+mod bench;
+mod demo;
+mod engine;
+mod entries;
+mod load;
+mod output;
+mod progress;
+mod size;
+mod text;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(code) => code,
+        // Whoever read our output has seen enough of it, as `head` does: not an error.
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("terrace: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    match &cli.command {
+        Command::Load(args) => load::run(args),
+        Command::Get(args) => entries::get(args),
+        Command::Put(args) => entries::put(args),
+        Command::Delete(args) => entries::delete(args),
+        Command::Scan(args) => entries::scan(args),
+        Command::Dump(args) => entries::dump(args),
+        Command::Stat(args) => admin::stat(args),
+        Command::Verify(args) => admin::verify(args),
+        Command::Checkpoint(args) => admin::checkpoint(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Demo(args) => demo::run(args),
+    }
+}

@@ -1,0 +1,96 @@
+//! Runs the command in a folder of its own.
+#![allow(dead_code)] // Each test file uses its own part of this.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder that is deleted at the end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Beside the build, not in the folder for temporary files: that may be in memory.
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("cli-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    /// Writes a file.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.0.join(name), content).unwrap();
+    }
+
+    /// Runs the command, without input.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, b"")
+    }
+
+    /// Runs the command.
+    pub fn run_with(&self, args: &[&str], input: &[u8]) -> Ran {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+            .args(args)
+            .current_dir(&self.0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that does not read its input may close it.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!error.contains("panicked"), "{args:?}: {error}");
+        Ran {
+            code: output.status.code(),
+            out: output.stdout,
+            error,
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What came of it.
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: Vec<u8>,
+    pub error: String,
+}
+
+impl Ran {
+    /// The output of a command that must have worked.
+    #[track_caller]
+    pub fn ok(&self) -> &str {
+        assert_eq!(self.code, Some(0), "{}", self.error);
+        std::str::from_utf8(&self.out).unwrap()
+    }
+
+    /// The message of a command that must have failed, with all of these words in it.
+    #[track_caller]
+    pub fn fails(&self, words: &[&str]) -> &str {
+        assert_eq!(self.code, Some(1), "{}", self.error);
+        for word in words {
+            assert!(
+                self.error.contains(word),
+                "{word:?} is missing in: {}",
+                self.error
+            );
+        }
+        &self.error
+    }
+
+    /// The JSON object that a command has printed.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(self.ok()).unwrap()
+    }
+}

@@ -1,0 +1,247 @@
+//! Records in and out: `load`, `get`, `put`, `delete`, `scan` and `dump`.
+
+mod common;
+
+use common::Folder;
+use std::fmt::Write;
+
+#[test]
+fn put_get_delete() {
+    let dir = Folder::new();
+    dir.run(&["put", "db", "ada", "lovelace"]).ok();
+    assert_eq!(dir.run(&["get", "db", "ada"]).ok(), "lovelace\n");
+    let json = dir.run(&["get", "db", "ada", "--json"]).json();
+    assert_eq!(
+        (&json["key"], &json["value"]),
+        (&"ada".into(), &"lovelace".into())
+    );
+    dir.run_with(&["put", "db", "ada", "-"], b"from\0stdin\xff")
+        .ok();
+    assert_eq!(dir.run(&["get", "db", "ada"]).out, b"from\0stdin\xff\n");
+    assert_eq!(
+        dir.run(&["get", "db", "616461", "--hex"]).ok(),
+        "66726f6d00737464696eff\n"
+    );
+    dir.run(&["delete", "db", "ada"]).ok();
+    dir.run(&["get", "db", "ada"]).fails(&["no key \"ada\""]);
+    dir.run(&["delete", "db", "ada"]).fails(&["no key"]);
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let dir = Folder::new();
+    for command in ["stat", "verify", "checkpoint", "scan", "dump"] {
+        dir.run(&[command, "nodb"])
+            .fails(&["no database at nodb", "terrace load"]);
+    }
+    assert!(!dir.0.join("nodb").exists());
+    dir.run(&["put", "db", "k", "v", "-s", "one"]).ok();
+    dir.run(&["put", "db", "k", "v", "-s", "two"]).ok();
+    dir.run(&["get", "db", "k"])
+        .fails(&["--structure", "\"one\", \"two\""]);
+    dir.run(&["get", "db", "k", "-s", "three"])
+        .fails(&["\"three\"", "\"one\", \"two\""]);
+    dir.run(&["get", "db", "zz", "-s", "one", "--hex"])
+        .fails(&["hexadecimal"]);
+    assert_eq!(dir.run(&["get", "db"]).code, Some(2));
+    assert_eq!(dir.run(&["stat", "db", "--memory", "much"]).code, Some(2));
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let dir = Folder::new();
+    dir.file("file", "not a folder");
+    dir.run(&["stat", "file"]).fails(&["file"]);
+}
+
+#[test]
+fn csv_comes_in_whole_or_by_field() {
+    let dir = Folder::new();
+    dir.file(
+        "p.csv",
+        "name,email,age\n\"Love, lace\",ada@x,36\nAlan,alan@x,41\n",
+    );
+    let out = dir.run(&["load", "db", "--format", "csv", "--key", "email", "p.csv"]);
+    assert!(out.ok().starts_with("2 records"), "{}", out.ok());
+    assert_eq!(
+        dir.run(&["get", "db", "ada@x"]).ok(),
+        "{\"name\":\"Love, lace\",\"email\":\"ada@x\",\"age\":\"36\"}\n"
+    );
+    let args = [
+        "load", "db", "-f", "csv", "-k", "name", "--value", "age", "-s", "ages", "p.csv",
+    ];
+    dir.run(&args).ok();
+    assert_eq!(
+        dir.run(&["scan", "db", "-s", "ages"]).ok(),
+        "Alan\t41\nLove, lace\t36\n"
+    );
+}
+
+#[test]
+fn standard_input_and_json_lines_and_tabs_work_too() {
+    let dir = Folder::new();
+    let lines = b"{\"id\":2,\"v\":\"b\"}\n{\"id\":1,\"v\":\"a\"}\n";
+    let args = [
+        "load", "db", "--format", "jsonl", "--key", "id", "--json", "-",
+    ];
+    let json = dir.run_with(&args, lines).json();
+    assert_eq!(
+        (json["records"].as_u64(), json["malformed"].as_u64()),
+        (Some(2), Some(0))
+    );
+    assert_eq!(
+        dir.run(&["get", "db", "2"]).ok(),
+        "{\"id\":2,\"v\":\"b\"}\n"
+    );
+    dir.file("t.tsv", "w\tn\n\"a\t1\n");
+    dir.run(&[
+        "load", "db", "-s", "t", "-f", "tsv", "-k", "w", "--value", "n", "t.tsv",
+    ])
+    .ok();
+    assert_eq!(dir.run(&["get", "db", "-s", "t", "\"a"]).ok(), "1\n");
+}
+
+#[test]
+fn bad_lines_stop_the_loading_or_are_skipped_and_reported() {
+    let dir = Folder::new();
+    dir.file("bad.csv", b"id,v\n1,a\n2\n3,\xff\n4,d\n");
+    let args = ["load", "db", "--format", "csv", "--key", "id", "bad.csv"];
+    dir.run(&args).fails(&[
+        "bad.csv:3",
+        "malformed",
+        "1 records before it",
+        "--skip-bad",
+    ]);
+    assert_eq!(dir.run(&["scan", "db", "--count"]).ok(), "1\n");
+    let ran = dir.run(&[&args[..], &["--skip-bad"]].concat());
+    assert!(
+        ran.ok().contains("2 malformed lines were skipped"),
+        "{}",
+        ran.ok()
+    );
+    assert!(ran.error.contains("bad.csv:3: 1 fields"), "{}", ran.error);
+    assert!(
+        ran.error.contains("bad.csv:4:") && ran.error.contains("UTF-8"),
+        "{}",
+        ran.error
+    );
+    assert_eq!(dir.run(&["scan", "db", "--keys-only"]).ok(), "1\n4\n");
+}
+
+#[test]
+fn many_bad_lines_are_counted_but_not_all_shown() {
+    let dir = Folder::new();
+    let args = [
+        "load",
+        "db",
+        "--format",
+        "jsonl",
+        "--key",
+        "id",
+        "--skip-bad",
+        "-",
+    ];
+    let ran = dir.run_with(&args, "garbage\n".repeat(500).as_bytes());
+    assert!(ran.ok().contains("500 malformed lines"), "{}", ran.ok());
+    assert_eq!(ran.error.lines().count(), 20);
+}
+
+#[test]
+fn a_wrong_file_or_field_leaves_no_database_behind() {
+    let dir = Folder::new();
+    dir.file("p.csv", "a,b\n1,2\n");
+    dir.file("empty.csv", "");
+    let load =
+        |file: &str, key: &str| dir.run(&["load", "db", "--format", "csv", "--key", key, file]);
+    load("none.csv", "a").fails(&["cannot open none.csv"]);
+    load(".", "a").fails(&["is a folder"]);
+    load("p.csv", "c").fails(&["no field \"c\"", "a, b"]);
+    load("empty.csv", "a").fails(&["empty"]);
+    assert_eq!(
+        dir.run(&["load", "db", "--format", "csv", "p.csv"]).code,
+        Some(2)
+    );
+    assert_eq!(
+        dir.run(&["load", "db", "--format", "xml", "--key", "a", "p.csv"])
+            .code,
+        Some(2)
+    );
+    assert!(!dir.0.join("db").exists());
+}
+
+#[test]
+fn scans_take_ranges_prefixes_and_directions() {
+    let dir = Folder::new();
+    let mut lines = String::from("k,v\n");
+    for i in 0..3000 {
+        writeln!(lines, "{i:04},{i}").unwrap();
+    }
+    let args = ["load", "db", "-f", "csv", "-k", "k", "--value", "v", "-"];
+    dir.run_with(&args, lines.as_bytes()).ok();
+    let scan = |args: &[&str]| {
+        let all: Vec<&str> = ["scan", "db"].iter().chain(args).copied().collect();
+        dir.run(&all).ok().to_owned()
+    };
+    assert_eq!(scan(&["--count"]), "3000\n");
+    assert_eq!(
+        scan(&["--from", "0010", "--to", "0012"]),
+        "0010\t10\n0011\t11\n"
+    );
+    assert_eq!(scan(&["--prefix", "299", "--count"]), "10\n");
+    assert_eq!(
+        scan(&["--reverse", "--limit", "2", "--keys-only"]),
+        "2999\n2998\n"
+    );
+    assert_eq!(scan(&["--prefix", "001", "-r", "-l", "1"]), "0019\t19\n");
+    assert_eq!(scan(&["--from", "5", "--count"]), "0\n");
+    let objects = scan(&["--limit", "1", "--json"]);
+    assert_eq!(objects, "{\"key\":\"0000\",\"value\":\"0\"}\n");
+    assert_eq!(scan(&["--limit", "1", "--hex"]), "30303030\t30\n");
+    dir.run(&["scan", "db", "--from", "b", "--to", "a"])
+        .fails(&["ends before it begins"]);
+    assert_eq!(
+        dir.run(&["scan", "db", "--prefix", "a", "--from", "b"])
+            .code,
+        Some(2)
+    );
+}
+
+#[test]
+fn a_dump_loads_again_whatever_is_in_it() {
+    let dir = Folder::new();
+    dir.run(&["put", "old", "00ff", "fe0a", "--hex"]).ok();
+    dir.run(&["put", "old", "text", "line\nline"]).ok();
+    dir.run(&["put", "old", "empty", ""]).ok();
+    let dump = dir.run(&["dump", "old"]).ok().to_owned();
+    assert_eq!(dump.lines().count(), 3);
+    dir.run_with(&["load", "new", "--format", "dump", "-"], dump.as_bytes())
+        .ok();
+    assert_eq!(dir.run(&["dump", "new"]).ok(), dump);
+    dir.run(&["load", "new", "--format", "dump", "--key", "a", "-"])
+        .fails(&["--key"]);
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_error() {
+    use std::process::{Command, Stdio};
+    let dir = Folder::new();
+    let lines: String = (0..50_000)
+        .map(|i| format!("{{\"id\":\"{i}\"}}\n"))
+        .collect();
+    dir.run_with(
+        &["load", "db", "-f", "jsonl", "-k", "id", "-"],
+        lines.as_bytes(),
+    )
+    .ok();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .args(["scan", "db"])
+        .current_dir(&dir.0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && error.is_empty(), "{error}");
+}

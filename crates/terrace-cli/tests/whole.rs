@@ -1,0 +1,182 @@
+//! The database as a whole, benchmarks and the demonstration.
+
+mod common;
+
+use common::Folder;
+
+#[test]
+fn stat_verify_and_checkpoint_answer() {
+    let dir = Folder::new();
+    dir.run(&["put", "db", "k", "v"]).ok();
+    assert!(!dir.run(&["stat", "db"]).ok().trim().is_empty());
+    assert!(dir.run(&["stat", "db", "--json"]).json().is_object());
+    assert!(
+        dir.run(&["verify", "db"])
+            .ok()
+            .contains("no problems found")
+    );
+    assert_eq!(dir.run(&["verify", "db", "--json"]).json()["ok"], true);
+    assert!(
+        dir.run(&["checkpoint", "db"])
+            .ok()
+            .contains("checkpoint written")
+    );
+}
+
+#[test]
+fn help_has_examples_and_a_version() {
+    let dir = Folder::new();
+    assert!(dir.run(&["--help"]).ok().contains("Examples:"));
+    for command in ["load", "scan", "bench", "demo"] {
+        assert!(
+            dir.run(&[command, "--help"]).ok().contains("Examples:"),
+            "{command}"
+        );
+    }
+    assert!(
+        dir.run(&["--version"])
+            .ok()
+            .contains(env!("CARGO_PKG_VERSION"))
+    );
+    assert_eq!(dir.run(&[]).code, Some(2));
+}
+
+const SMALL: [&str; 10] = [
+    "--records",
+    "20k",
+    "--memory",
+    "16MiB",
+    "--threads",
+    "2",
+    "--seconds",
+    "0.5",
+    "--warmup",
+    "0.2",
+];
+
+#[test]
+fn every_workload_runs_on_one_and_two_tiers() {
+    let dir = Folder::new();
+    for workload in [
+        "a", "b", "c", "d", "e", "f", "load", "scan", "hotspot", "shift",
+    ] {
+        for tiers in ["1", "2"] {
+            let args = [
+                "bench", "b", "-w", workload, "--tiers", tiers, "--remove", "--json", "--audit",
+            ];
+            let json = dir.run(&[&args[..], &SMALL].concat()).json();
+            assert_eq!(json["workload"], workload);
+            assert!(json["ops"].as_u64().unwrap() > 0, "{workload} {tiers}");
+            assert_eq!(json["tiers"].to_string(), tiers);
+            assert!(!dir.0.join("b").exists());
+        }
+    }
+}
+
+#[test]
+fn a_loaded_database_serves_many_benchmarks() {
+    let dir = Folder::new();
+    let text = dir.run(&[&["bench", "b", "-w", "load"][..], &SMALL].concat());
+    assert!(text.ok().contains("throughput"), "{}", text.ok());
+    dir.run(&[&["bench", "b", "-w", "c"][..], &SMALL].concat())
+        .fails(&["--skip-load"]);
+    let again = ["bench", "b", "-w", "c", "--skip-load", "--plot", "p.svg"];
+    assert!(
+        dir.run(&[&again[..], &SMALL].concat())
+            .ok()
+            .contains("latency of read")
+    );
+    assert!(dir.0.join("p.svg").exists() && dir.0.join("p-reads.svg").exists());
+    let more = [
+        "bench",
+        "b",
+        "-w",
+        "c",
+        "--skip-load",
+        "--records",
+        "40k",
+        "--seconds",
+        "1",
+    ];
+    dir.run(&more).fails(&["missing", "same number of records"]);
+}
+
+#[test]
+fn senseless_benchmarks_are_refused_before_anything_is_made() {
+    let dir = Folder::new();
+    for (args, word) in [
+        (&["--distribution", "ycsb", "--zipf", "1.5"][..], "0.9999"),
+        (&["--value-bytes", "3"], "values"),
+        (&["--threads", "0"], "threads"),
+        (&["--seconds", "-1"], "seconds"),
+        (&["--seconds", "nan"], "seconds"),
+        (&["--records", "0"], "records"),
+    ] {
+        let joined: Vec<String> = args.chunks(2).map(|pair| pair.join("=")).collect();
+        let all: Vec<&str> = ["bench", "b"]
+            .into_iter()
+            .chain(joined.iter().map(String::as_str))
+            .collect();
+        dir.run(&all).fails(&[word]);
+        assert!(!dir.0.join("b").exists());
+    }
+    assert_eq!(dir.run(&["bench", "b", "--workload", "g"]).code, Some(2));
+    assert_eq!(dir.run(&["bench", "b", "--tiers", "3"]).code, Some(2));
+}
+
+fn text() -> String {
+    let mut text = String::new();
+    for i in 0..4000u32 {
+        let word = |n: u32| ["store", "memory", "the", "record", "of", "page"][n as usize % 6];
+        text += &format!(
+            "{} {} x{} ",
+            word(i),
+            word(i * i / 3),
+            char::from(b'a' + (i % 26) as u8)
+        );
+    }
+    text
+}
+
+#[test]
+fn the_demonstration_counts_and_compares() {
+    let dir = Folder::new();
+    dir.file("text.txt", text());
+    let args = ["demo", "text.txt", "--seconds", "20", "--threads", "2"];
+    let out = dir.run(&args);
+    for word in [
+        "12 k words",
+        "Most frequent: store",
+        "add up",
+        "two tiers",
+        "one tier",
+        "same work",
+    ] {
+        let shown = out.ok().replace("12.00 k", "12 k");
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+    assert!(!dir.0.join("terrace-demo").exists());
+    let json = dir.run(&["demo", "text.txt", "--json", "--keep"]).json();
+    assert_eq!(json["words"], 12_000);
+    assert_eq!(json["two_tiers"]["updates"], 12_000 + 11_999);
+    assert_eq!(json["one_tier"]["complete"], true);
+    let count = dir.run(&["get", "terrace-demo/two-tiers", "memory", "-s", "words"]);
+    let top = json["answers"]["most_frequent"].as_array().unwrap();
+    let memory = top.iter().find(|entry| entry["word"] == "memory").unwrap();
+    let stored: u64 = count.ok().trim().parse().unwrap();
+    assert_eq!(memory["count"].as_u64(), Some(stored));
+    dir.run(&["demo", "text.txt"])
+        .fails(&["terrace-demo is there already", "--dir"]);
+}
+
+#[test]
+fn the_demonstration_wants_text() {
+    let dir = Folder::new();
+    dir.file("few.txt", "only a few words");
+    dir.run(&["demo", "none.txt"])
+        .fails(&["cannot read none.txt"]);
+    dir.run(&["demo", "few.txt"]).fails(&["only 4 words"]);
+    dir.run(&["demo", "few.txt", "--threads", "0"])
+        .fails(&["--threads"]);
+    assert!(!dir.0.join("terrace-demo").exists());
+}
