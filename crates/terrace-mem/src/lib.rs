@@ -21,25 +21,30 @@
 //! ```
 
 mod bloom;
+mod concurrent;
 mod dynamic;
 mod error;
 mod family;
 mod faults;
 mod key;
 mod map;
+mod multi;
 mod options;
 mod segment;
 mod simd;
 mod slots;
 mod stage;
+mod sync;
 mod usage;
 
+pub use concurrent::{ConcurrentHybridMap, ConcurrentIter};
 pub use error::{KeyTooLong, OptionsError};
 pub use family::{ByteFamily, Family, IntFamily};
 #[cfg(feature = "planted-faults")]
 pub use faults::{Fault, plant};
 pub use key::{IndexKey, KeyPart, MAX_KEY_LEN, Probe};
 pub use map::{Cursor, Entry, HybridMap, IntoIter, Iter, Keys, OccupiedEntry, VacantEntry, Values};
+pub use multi::{HybridMultiMap, Lists};
 pub use options::{Merging, Options, Trigger, Updates, What};
 pub use stage::Stage;
 pub use usage::MemoryUsage;

@@ -17,6 +17,7 @@ pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use iter::{Cursor, IntoIter, Iter, Keys, Values};
 
 pub(crate) use self::core::Core;
+pub(crate) use iter::half_open;
 
 use crate::error::{KeyTooLong, OptionsError};
 use crate::family::Family;

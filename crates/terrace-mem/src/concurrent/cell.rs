@@ -1,0 +1,46 @@
+//! A shared value that is replaced as a whole; the old one is freed when no reader is left.
+//!
+//! One of the files with `unsafe`: epoch-based reclamation. What always holds: the pointer is
+//! never null and was made by `Owned::new`; a replaced value is unreachable for new readers
+//! before its destruction is deferred, and destroyed once.
+
+use crate::sync::between;
+use crossbeam_epoch::{Atomic, Guard, Owned};
+use std::sync::atomic::Ordering;
+
+/// A value that many read and few replace.
+pub struct EpochCell<T>(Atomic<T>);
+
+impl<T: Send + Sync + 'static> EpochCell<T> {
+    /// A cell with a value.
+    pub fn new(val: T) -> Self {
+        EpochCell(Atomic::new(val))
+    }
+
+    /// The value as of now; it stays for as long as the guard does.
+    #[inline]
+    pub fn load<'g>(&self, guard: &'g Guard) -> &'g T {
+        between();
+        let now = self.0.load(Ordering::Acquire, guard);
+        // SAFETY: never null, and what a pinned guard sees is not freed before it is unpinned.
+        unsafe { now.deref() }
+    }
+
+    /// Replaces the value; the old one is destroyed when no guard from before is left.
+    pub fn store(&self, val: T, guard: &Guard) {
+        between();
+        let old = self.0.swap(Owned::new(val), Ordering::AcqRel, guard);
+        // SAFETY: the swap made `old` unreachable for later guards, and no one else got it from
+        // a swap, so it is deferred once.
+        unsafe { guard.defer_destroy(old) };
+        between();
+    }
+}
+
+impl<T> Drop for EpochCell<T> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self` means that no reader is left; the pointer is from `Owned::new` and
+        // is not used again.
+        drop(unsafe { std::mem::replace(&mut self.0, Atomic::null()).into_owned() });
+    }
+}

@@ -1,0 +1,293 @@
+//! Merging in the background: build beside, publish, then remove what was merged.
+
+use super::Shared;
+use super::part::{Directory, Fixed, Part, Slot};
+use crate::dynamic::{Pos, Tree};
+use crate::family::Family;
+use crate::faults::{Fault, planted};
+use crate::stage::{KeyRun, StaticStage};
+use crate::sync::{Condvar, Mutex};
+use crate::usage::MemoryUsage;
+use crossbeam_epoch::{self as epoch, Guard};
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+/// Parts that wait to be merged, by a key of each, and whether the worker is to stop.
+pub struct Signal<F: Family> {
+    queue: Mutex<(VecDeque<F::Buf>, bool)>,
+    wake: Condvar,
+}
+
+/// More waiting parts than this are not remembered: their next change tells of them again.
+const QUEUE: usize = 1024;
+
+impl<F: Family> Default for Signal<F> {
+    fn default() -> Self {
+        Signal {
+            queue: Mutex::new((VecDeque::new(), false)),
+            wake: Condvar::new(),
+        }
+    }
+}
+
+impl<F: Family> Signal<F> {
+    /// Tells of a part that is due.
+    pub fn send(&self, low: &F::Buf) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = queue
+            .0
+            .iter()
+            .any(|b| F::cmp(F::load(b), F::load(low)).is_eq());
+        if !waits && queue.0.len() < QUEUE {
+            queue.0.push_back(low.clone());
+            self.wake.notify_one();
+        }
+    }
+
+    /// Ends the worker.
+    pub fn stop(&self) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.wake.notify_one();
+    }
+
+    /// A part that is due; none when the worker is to stop.
+    fn next(&self) -> Option<F::Buf> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if queue.1 {
+                return None;
+            }
+            if let Some(low) = queue.0.pop_front() {
+                return Some(low);
+            }
+            queue = self
+                .wake
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The background thread.
+pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) {
+    while let Some(low) = shared.signal.next() {
+        let guard = epoch::pin();
+        let part = Arc::clone(shared.directory.load(&guard).find(F::load(&low)));
+        drop(guard);
+        shared.merge_part(&part);
+    }
+}
+
+/// What a merge takes from the dynamic stage: keys, and their slots.
+type Snapshot<F, V> = (<F as Family>::Run, Vec<Slot<V>>);
+
+impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
+    /// Merges the dynamic stage of one part into its segment, and splits the part if it is long.
+    pub fn merge_part(&self, part: &Arc<Part<F, V>>) {
+        let _one = part.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = epoch::pin();
+        let seen = {
+            let dynamic = part.read();
+            if dynamic.retired || dynamic.tree.len() == 0 {
+                return;
+            }
+            snapshot(&dynamic.tree)
+        };
+        // Only merges replace the segment, and this is the only merge of the part.
+        let old = part.segment.load(&guard);
+        let (run, vals) = combine(old, &seen);
+        let len = self.options.segment_len;
+        if run.len() <= len + len / 2 {
+            let new = self.fix(&run, 0, run.len(), vals.into());
+            if planted(Fault::EarlyRemove) {
+                remove_merged(part, &seen);
+                part.segment.store(new, &guard);
+            } else {
+                part.segment.store(new, &guard);
+                remove_merged(part, &seen);
+            }
+        } else {
+            self.split(part, &run, vals, &seen, &guard);
+        }
+    }
+
+    fn fix(&self, run: &F::Run, from: usize, to: usize, vals: Box<[V]>) -> Fixed<F, V> {
+        let keys = (from < to).then(|| F::Stage::build(run, from, to, &self.plan));
+        Fixed { keys, vals }
+    }
+
+    /// Replaces a part by several. What changed since the snapshot moves along.
+    fn split(
+        &self,
+        part: &Arc<Part<F, V>>,
+        run: &F::Run,
+        vals: Vec<V>,
+        seen: &Snapshot<F, V>,
+        guard: &Guard,
+    ) {
+        let (n, pieces) = (run.len(), run.len().div_ceil(self.options.segment_len));
+        let mut rest = vals.into_iter();
+        let mut fixed = Vec::with_capacity(pieces);
+        for p in 0..pieces {
+            let (from, to) = (n * p / pieces, n * (p + 1) / pieces);
+            let vals: Box<[V]> = rest.by_ref().take(to - from).collect();
+            let mut low = part.low.clone();
+            if p > 0 {
+                F::store(run.get(from), &mut low);
+                F::shorten(run.get(from - 1), &mut low);
+            }
+            fixed.push((low, self.fix(run, from, to, vals)));
+        }
+        // From here on no writer gets in until the new directory is published.
+        let mut dynamic = part.write();
+        let late = what_is_late(&dynamic.tree, &fixed, seen);
+        let new = fixed
+            .into_iter()
+            .zip(late)
+            .map(|((low, segment), tree)| Arc::new(Part::new(low, tree, dynamic.version, segment)));
+        // Splits of other parts replace the directory too: one at a time.
+        let _turn = self
+            .signal
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let directory = self.directory.load(guard);
+        let at = directory.index(F::load(&part.low));
+        let mut parts = directory.parts.clone();
+        parts.splice(at..at + 1, new);
+        self.directory.store(Directory::of(parts), guard);
+        dynamic.retired = true;
+    }
+
+    pub fn merge_all(&self) {
+        let parts = self.directory.load(&epoch::pin()).parts.clone();
+        parts.iter().for_each(|part| self.merge_part(part));
+    }
+
+    pub fn stage_lens(&self) -> (usize, usize) {
+        let guard = epoch::pin();
+        let parts = &self.directory.load(&guard).parts;
+        parts.iter().fold((0, 0), |(dynamic, fixed), part| {
+            (
+                dynamic + part.read().tree.len(),
+                fixed + part.segment.load(&guard).len(),
+            )
+        })
+    }
+
+    pub fn usage(&self) -> MemoryUsage {
+        let guard = epoch::pin();
+        let directory = self.directory.load(&guard);
+        let mut usage = MemoryUsage {
+            directory: directory.bytes(),
+            ..MemoryUsage::default()
+        };
+        for part in &directory.parts {
+            let fixed = part.segment.load(&guard);
+            usage.dynamic += part.read().tree.bytes();
+            usage.static_keys += fixed.keys.as_ref().map_or(0, |keys| keys.bytes());
+            usage.static_values += size_of_val(&*fixed.vals);
+            usage.directory += size_of::<Part<F, V>>() + size_of::<Fixed<F, V>>();
+        }
+        usage.cache = self.plan.cache.as_ref().map_or(0, |cache| cache.bytes());
+        usage
+    }
+}
+
+fn snapshot<F: Family, V: Clone>(tree: &Tree<F, Slot<V>>) -> Snapshot<F, V> {
+    let (mut keys, mut slots) = (F::Run::default(), Vec::with_capacity(tree.len()));
+    let mut at = Pos::at_or_after(tree, None);
+    while let Some(pos) = &mut at {
+        keys.push(pos.key());
+        slots.push(pos.val().clone());
+        if !pos.next() {
+            at = None;
+        }
+    }
+    (keys, slots)
+}
+
+/// What changed since the snapshot, by the new part that it belongs to.
+fn what_is_late<F: Family, V: Clone>(
+    tree: &Tree<F, Slot<V>>,
+    fixed: &[(F::Buf, Fixed<F, V>)],
+    seen: &Snapshot<F, V>,
+) -> Vec<Tree<F, Slot<V>>> {
+    let mut late: Vec<Tree<F, Slot<V>>> = fixed.iter().map(|_| Tree::default()).collect();
+    let (mut at, mut i) = (Pos::at_or_after(tree, None), 0);
+    while let Some(pos) = &mut at {
+        let (key, slot) = (pos.key(), pos.val());
+        while i + 1 < fixed.len() && F::cmp(F::load(&fixed[i + 1].0), key).is_le() {
+            i += 1;
+        }
+        if !was_merged::<F, V>(seen, key, slot.version) {
+            late[i].insert(key, slot.clone());
+        }
+        if !pos.next() {
+            at = None;
+        }
+    }
+    late
+}
+
+/// The entries of a segment with those of the snapshot put over them.
+fn combine<F: Family, V: Clone>(old: &Fixed<F, V>, seen: &Snapshot<F, V>) -> (F::Run, Vec<V>) {
+    let mut keys = F::Run::default();
+    if let Some(stage) = &old.keys {
+        stage.decode(&mut keys);
+    }
+    let n = keys.len();
+    let mut run = F::Run::default();
+    run.reserve(
+        n + seen.1.len(),
+        keys.key_bytes(0, n) + seen.0.key_bytes(0, seen.1.len()),
+    );
+    let mut vals = Vec::with_capacity(n + seen.1.len());
+    let mut from = 0;
+    for (i, slot) in seen.1.iter().enumerate() {
+        let key = seen.0.get(i);
+        let to = keys.gallop(from, n, key);
+        run.append(&keys, from, to);
+        vals.extend_from_slice(&old.vals[from..to]);
+        let same = to < n && F::cmp(keys.get(to), key).is_eq();
+        match &slot.val {
+            Some(val) => {
+                run.push(key);
+                vals.push(val.clone());
+            }
+            None if same && planted(Fault::DroppedTombstone) => {
+                run.push(key);
+                vals.push(old.vals[to].clone());
+            }
+            None => {}
+        }
+        from = to + usize::from(same);
+    }
+    run.append(&keys, from, n);
+    vals.extend_from_slice(&old.vals[from..n]);
+    (run, vals)
+}
+
+/// Whether the snapshot has the key in this version.
+fn was_merged<F: Family, V>(seen: &Snapshot<F, V>, key: F::Ref<'_>, version: u64) -> bool {
+    let i = seen.0.gallop(0, seen.1.len(), key);
+    i < seen.1.len()
+        && F::cmp(seen.0.get(i), key).is_eq()
+        && (seen.1[i].version == version || planted(Fault::BlindRemove))
+}
+
+/// Removes what was merged and has not changed since from the dynamic stage.
+fn remove_merged<F: Family, V: Send + Sync + 'static>(part: &Part<F, V>, seen: &Snapshot<F, V>) {
+    let mut gone = Vec::with_capacity(seen.1.len());
+    let mut dynamic = part.write();
+    for i in 0..seen.1.len() {
+        let key = seen.0.get(i);
+        let version = dynamic.tree.get(key, false).map(|slot| slot.version);
+        if version.is_some_and(|version| was_merged::<F, V>(seen, key, version)) {
+            gone.extend(dynamic.tree.remove(key));
+        }
+    }
+    drop(dynamic);
+    // The drops of users' values run without the latch.
+    drop(gone);
+}

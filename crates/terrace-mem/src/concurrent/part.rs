@@ -1,0 +1,144 @@
+//! A part of the key space: its dynamic stage under a latch, its segment, and the directory.
+
+use super::cell::EpochCell;
+use crate::dynamic::Tree;
+use crate::family::Family;
+use crate::segment::Lows;
+use crate::stage::StaticStage;
+use crate::sync::RwLock;
+use std::sync::{Arc, PoisonError};
+
+/// An entry of the dynamic stage: no value is a tombstone.
+#[derive(Clone)]
+pub struct Slot<V> {
+    pub val: Option<V>,
+    /// Different for each change in a part: a merge removes only what it has seen.
+    pub version: u64,
+}
+
+/// The dynamic stage of a part.
+pub struct Dynamic<F: Family, V> {
+    pub tree: Tree<F, Slot<V>>,
+    pub version: u64,
+    /// The part is no longer in the directory.
+    pub retired: bool,
+}
+
+impl<F: Family, V> Dynamic<F, V> {
+    /// Sets the value of a key, or its tombstone; returns the slot that was there.
+    pub fn put(&mut self, key: F::Ref<'_>, val: Option<V>) -> Option<Slot<V>> {
+        self.version += 1;
+        self.tree.insert(
+            key,
+            Slot {
+                val,
+                version: self.version,
+            },
+        )
+    }
+}
+
+/// Immutable keys and values; no stage where there are none.
+pub struct Fixed<F: Family, V> {
+    pub keys: Option<F::Stage>,
+    pub vals: Box<[V]>,
+}
+
+impl<F: Family, V> Fixed<F, V> {
+    #[inline]
+    pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
+        let rank = self
+            .keys
+            .as_ref()?
+            .find(key, |near| crate::simd::prefetch(&self.vals, near))?;
+        Some(&self.vals[rank])
+    }
+
+    pub fn len(&self) -> usize {
+        self.vals.len()
+    }
+}
+
+/// A range of keys, from `low` up to the `low` of the next part.
+pub struct Part<F: Family, V> {
+    pub low: F::Buf,
+    dynamic: RwLock<Dynamic<F, V>>,
+    pub segment: EpochCell<Fixed<F, V>>,
+    /// Held while the part is merged: one merge at a time.
+    pub merging: crate::sync::Mutex<()>,
+}
+
+#[cfg(not(feature = "shuttle"))]
+type Latch<'a, T> = std::sync::RwLockReadGuard<'a, T>;
+#[cfg(not(feature = "shuttle"))]
+type LatchMut<'a, T> = std::sync::RwLockWriteGuard<'a, T>;
+#[cfg(feature = "shuttle")]
+type Latch<'a, T> = shuttle::sync::RwLockReadGuard<'a, T>;
+#[cfg(feature = "shuttle")]
+type LatchMut<'a, T> = shuttle::sync::RwLockWriteGuard<'a, T>;
+
+impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
+    pub fn new(low: F::Buf, tree: Tree<F, Slot<V>>, version: u64, segment: Fixed<F, V>) -> Self {
+        Part {
+            low,
+            dynamic: RwLock::new(Dynamic {
+                tree,
+                version,
+                retired: false,
+            }),
+            segment: EpochCell::new(segment),
+            merging: crate::sync::Mutex::new(()),
+        }
+    }
+
+    // A panic under the latch comes from a user's `clone` or `update` before anything was
+    // changed, so what the latch guards is whole and poison is passed over.
+
+    pub fn read(&self) -> Latch<'_, Dynamic<F, V>> {
+        self.dynamic.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn write(&self) -> LatchMut<'_, Dynamic<F, V>> {
+        self.dynamic.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All parts in order; replaced as a whole when one is split.
+pub struct Directory<F: Family, V> {
+    lows: F::Lows,
+    pub parts: Vec<Arc<Part<F, V>>>,
+}
+
+impl<F: Family, V: Send + Sync + 'static> Directory<F, V> {
+    /// One empty part for all keys.
+    pub fn new() -> Self {
+        let none = Fixed {
+            keys: None,
+            vals: Box::default(),
+        };
+        let part = Part::new(F::Buf::default(), Tree::default(), 0, none);
+        Self::of(vec![Arc::new(part)])
+    }
+
+    pub fn of(parts: Vec<Arc<Part<F, V>>>) -> Self {
+        let mut lows = F::Lows::default();
+        for (i, part) in parts.iter().enumerate() {
+            lows.insert(i, F::load(&part.low));
+        }
+        Directory { lows, parts }
+    }
+
+    #[inline]
+    pub fn find(&self, key: F::Ref<'_>) -> &Arc<Part<F, V>> {
+        &self.parts[self.lows.find(key)]
+    }
+
+    /// The place of the part that `key` is in.
+    pub fn index(&self, key: F::Ref<'_>) -> usize {
+        self.lows.find(key)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.lows.heap() + self.parts.capacity() * size_of::<Arc<Part<F, V>>>()
+    }
+}

@@ -1,0 +1,19 @@
+//! The primitives of the concurrent map: those of `std`, or those of a randomised scheduler.
+
+#[cfg(not(feature = "shuttle"))]
+pub use std::sync::{Arc, Condvar, Mutex, RwLock};
+#[cfg(not(feature = "shuttle"))]
+pub use std::thread;
+
+#[cfg(feature = "shuttle")]
+pub use shuttle::{
+    sync::{Arc, Condvar, Mutex, RwLock},
+    thread,
+};
+
+/// A place where another thread may come in between: for the scheduler, nothing otherwise.
+#[inline(always)]
+pub fn between() {
+    #[cfg(feature = "shuttle")]
+    shuttle::hint::spin_loop();
+}

@@ -1,0 +1,173 @@
+//! The concurrent map with real threads.
+#![cfg(not(feature = "shuttle"))]
+
+#[path = "support/linear.rs"]
+mod linear;
+
+use linear::{History, Op};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use terrace_mem::{ConcurrentHybridMap, Merging, Options, Trigger};
+
+fn small(merging: Merging) -> Options {
+    Options {
+        segment_len: 16,
+        trigger: Trigger::Constant(6),
+        merging,
+        ..Options::default()
+    }
+}
+
+const WAYS: [Merging; 3] = [Merging::Incremental, Merging::Blocking, Merging::Manual];
+
+fn random(x: &mut u64) -> u64 {
+    *x = x
+        .wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407);
+    *x >> 33
+}
+
+#[test]
+fn one_thread_behaves_like_a_btree_map() {
+    for merging in WAYS {
+        let map = ConcurrentHybridMap::<String, u64>::with_options(small(merging)).unwrap();
+        let mut model = BTreeMap::new();
+        let mut x = 5;
+        for round in 0..if cfg!(miri) { 300 } else { 8000 } {
+            let key = format!("{:x}", random(&mut x) % 700);
+            match random(&mut x) % 8 {
+                0..4 => assert_eq!(map.insert(&key, round), model.insert(key, round)),
+                4 | 5 => assert_eq!(map.remove(&key), model.remove(&key)),
+                6 => {
+                    let new = map.update(&key, |old| old.map(|n| n + 1));
+                    model.get_mut(&key).into_iter().for_each(|n| *n += 1);
+                    assert_eq!(new, model.get(&key).copied());
+                }
+                _ => assert_eq!(map.get(key.as_str()), model.get(&key).copied()),
+            }
+            assert_eq!(map.len(), model.len());
+            if round % 400 == 0 {
+                assert!(map.iter().eq(model.iter().map(|(k, v)| (k.clone(), *v))));
+                let (a, b) = ("3".to_string(), "b".to_string());
+                let span = model
+                    .range(a.clone()..b.clone())
+                    .map(|(k, v)| (k.clone(), *v));
+                assert!(map.range(a..b).eq(span));
+                if merging == Merging::Manual {
+                    map.merge_all();
+                    assert_eq!(map.stage_lens(), (0, model.len()));
+                }
+            }
+        }
+        assert!(map.memory_usage().total() > model.len() * 9);
+    }
+}
+
+#[test]
+fn histories_of_real_threads_are_linearizable() {
+    for seed in 0..if cfg!(miri) { 2 } else { 150u64 } {
+        let map = ConcurrentHybridMap::with_options(small(WAYS[seed as usize % 2])).unwrap();
+        let history = History::default();
+        thread::scope(|scope| {
+            for t in 0..3 {
+                let (map, history) = (&map, &history);
+                scope.spawn(move || {
+                    let mut x = seed * 10 + t;
+                    for i in 0..if cfg!(miri) { 20 } else { 120 } {
+                        let op = match random(&mut x) % 4 {
+                            0 => Op::Get,
+                            1 => Op::Remove,
+                            _ => Op::Insert((t * 1000 + i) as u32),
+                        };
+                        history.run(map, random(&mut x) % 30, op);
+                    }
+                });
+            }
+        });
+        history.check(|_| None);
+    }
+}
+
+#[test]
+fn no_entry_is_ever_missed_while_merges_run() {
+    let options = Options {
+        segment_len: 64,
+        trigger: Trigger::Constant(16),
+        ..Options::default()
+    };
+    let map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    let n = if cfg!(miri) { 200 } else { 20_000 };
+    // Even keys stay, odd ones come and go.
+    (0..n).for_each(|i| assert_eq!(map.insert(&(i * 2), i), None));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for t in 0..2 {
+            let (map, done) = (&map, &done);
+            scope.spawn(move || {
+                let mut x = t;
+                for _ in 0..n * 2 {
+                    let key = random(&mut x) % n * 2 + 1;
+                    if random(&mut x) % 2 == 0 {
+                        map.insert(&key, 0)
+                    } else {
+                        map.remove(&key)
+                    };
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+        }
+        let (map, done) = (&map, &done);
+        scope.spawn(move || {
+            let mut x = 77;
+            while !done.load(Ordering::SeqCst) {
+                let i = random(&mut x) % n;
+                assert_eq!(map.get(&(i * 2)), Some(i));
+                let from = i * 2;
+                let span: Vec<u64> = map.range(from..from + 50).map(|e| e.0).collect();
+                let all = (from..(from + 50).min(n * 2)).step_by(2);
+                assert!(
+                    span.is_sorted() && all.clone().all(|k| span.contains(&k)),
+                    "{span:?}"
+                );
+            }
+        });
+    });
+    assert_eq!(map.iter().filter(|(k, _)| k % 2 == 0).count() as u64, n);
+    assert_eq!(map.iter().count(), map.len());
+}
+
+/// Its clone panics when told to.
+#[derive(Debug, PartialEq)]
+struct Fragile(u32);
+
+static BREAK: AtomicBool = AtomicBool::new(false);
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        assert!(!BREAK.load(Ordering::SeqCst), "asked to break");
+        Fragile(self.0)
+    }
+}
+
+#[test]
+fn a_clone_that_panics_leaves_the_map_usable() {
+    let map = ConcurrentHybridMap::<u64, Fragile>::with_options(small(Merging::Manual)).unwrap();
+    (0..100).for_each(|i| drop(map.insert(&i, Fragile(i as u32))));
+    BREAK.store(true, Ordering::SeqCst);
+    for act in [
+        &(|| drop(map.get(&5))) as &dyn Fn(),
+        &|| drop(map.insert(&5, Fragile(0))),
+        &|| drop(map.remove(&5)),
+        &|| map.merge_all(),
+        &|| assert!(map.iter().count() > 0),
+    ] {
+        assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
+    }
+    BREAK.store(false, Ordering::SeqCst);
+    assert!(map.iter().eq((0..100).map(|i| (i, Fragile(i as u32)))));
+    map.merge_all();
+    assert_eq!(map.remove(&5), Some(Fragile(5)));
+    assert_eq!(map.len(), 99);
+}
