@@ -50,7 +50,7 @@ impl PageStore {
                 page::begin(bytes, pid, class);
                 header.dirty.store(door.epoch(), Ordering::Release);
                 self.counters.dirty.fetch_add(1, Ordering::Relaxed);
-                self.count_class(class);
+                self.count_class(frame, class);
                 Ok(Exclusive::created(self, frame, pid, door))
             }
             refused => {
@@ -125,7 +125,7 @@ impl PageStore {
             free.count += 1;
             self.note_slots(&map);
         }
-        self.uncount_class(header.class());
+        self.uncount_class(frame, header.class());
         header.page.store(NO_PAGE, Ordering::Release);
         header.dirty.store(0, Ordering::Release);
         header.clear(CUT_PENDING);
@@ -136,19 +136,24 @@ impl PageStore {
         }
     }
 
-    pub(crate) fn count_class(&self, class: Class) {
+    /// Takes a frame that gets a page, or whose page changes class, into the accounts. Whoever calls
+    /// this holds its exclusive latch.
+    pub(crate) fn count_class(&self, frame: u32, class: Class) {
         match class {
             Class::Hot => self.counters.hot.fetch_add(1, Ordering::Relaxed),
             Class::Inner => self.counters.inner.fetch_add(1, Ordering::Relaxed),
             Class::Cold => 0,
         };
+        self.pool.note_not_hot(frame, class != Class::Hot);
     }
 
-    pub(crate) fn uncount_class(&self, class: Class) {
+    /// Takes it out again.
+    pub(crate) fn uncount_class(&self, frame: u32, class: Class) {
         match class {
             Class::Hot => self.counters.hot.fetch_sub(1, Ordering::Relaxed),
             Class::Inner => self.counters.inner.fetch_sub(1, Ordering::Relaxed),
             Class::Cold => 0,
         };
+        self.pool.note_not_hot(frame, false);
     }
 }

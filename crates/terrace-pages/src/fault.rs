@@ -70,7 +70,7 @@ impl PageStore {
         header.used.store(u8::from(class == Class::Inner), Ordering::Relaxed);
         header.flags.store(0, Ordering::Release);
         header.dirty.store(0, Ordering::Release);
-        self.count_class(class);
+        self.count_class(frame, class);
         header.page.store(pid.0, Ordering::Release);
         // The place may be retagged while the word still shows it, so it is taken from there.
         while let Word::Loading(now) = self.table.load(pid) {

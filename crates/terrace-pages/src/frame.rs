@@ -118,6 +118,9 @@ impl Frame {
 /// All frames and their pages.
 pub struct Pool {
     frames: Box<[Frame]>,
+    /// One bit for each frame, set while it has a page that is not hot: most frames are hot, and
+    /// the hands of the clock need not look at them.
+    not_hot: Box<[AtomicU64]>,
     region: Region,
     page_bytes: usize,
 }
@@ -125,7 +128,8 @@ pub struct Pool {
 impl Pool {
     pub fn new(count: usize, page_bytes: usize) -> Result<Pool> {
         let frames = (0..count).map(|_| Frame::empty()).collect();
-        Ok(Pool { frames, region: Region::new(count, page_bytes, true)?, page_bytes })
+        let not_hot = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(Pool { frames, not_hot, region: Region::new(count, page_bytes, true)?, page_bytes })
     }
 
     pub fn len(&self) -> usize {
@@ -135,6 +139,38 @@ impl Pool {
     #[inline]
     pub fn frame(&self, index: u32) -> &Frame {
         &self.frames[index as usize]
+    }
+
+    /// Notes whether a frame has a page that is not hot. The caller holds its exclusive latch.
+    pub fn note_not_hot(&self, index: u32, not_hot: bool) {
+        let (word, bit) = (&self.not_hot[index as usize / 64], 1 << (index % 64));
+        if not_hot {
+            word.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Once round the clock from `start`: the frames with pages that are not hot, or all of them.
+    pub fn round(&self, start: u32, all: bool) -> impl Iterator<Item = u32> + '_ {
+        let count = self.frames.len();
+        let (mut at, mut left) = (start as usize % count, count);
+        std::iter::from_fn(move || {
+            while left > 0 {
+                let bits =
+                    if all { !0 } else { self.not_hot[at / 64].load(Ordering::Relaxed) } >> (at % 64);
+                let span = (64 - at % 64).min(count - at).min(left);
+                let skip = (bits.trailing_zeros() as usize).min(span);
+                let found = (skip < span).then_some((at + skip) as u32);
+                let step = skip + usize::from(found.is_some());
+                at = (at + step) % count;
+                left -= step;
+                if found.is_some() {
+                    return found;
+                }
+            }
+            None
+        })
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Frame)> {
@@ -187,5 +223,30 @@ impl Pool {
 
     pub fn give_back(&self, index: u32) {
         self.region.give_back(index as usize);
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_meets_every_frame_that_is_not_hot_once() {
+        for count in [1, 63, 64, 65, 200] {
+            let pool = Pool::new(count, 4096).unwrap();
+            let some: Vec<u32> = (0..count as u32).filter(|i| i % 7 == 3 || *i > 150).collect();
+            for index in &some {
+                pool.note_not_hot(*index, true);
+            }
+            for start in [0, 1, 62, 64, 199, 500] {
+                let first = start % count as u32;
+                let mut expected = some.clone();
+                expected.sort_by_key(|i| (*i < first, *i));
+                assert_eq!(pool.round(start, false).collect::<Vec<_>>(), expected);
+                assert_eq!(pool.round(start, true).count(), count);
+            }
+            pool.note_not_hot(3 % count as u32, false);
+            assert!(pool.round(0, false).all(|i| i != 3));
+        }
     }
 }

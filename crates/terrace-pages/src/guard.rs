@@ -200,9 +200,9 @@ impl<'d> Exclusive<'d> {
     /// Moves the page to another class, in its header and in the accounts.
     pub fn set_class(&mut self, class: Class) -> Attempt<()> {
         self.change(crate::page::CLASS_AT, 1)?[0] = class as u8;
-        self.store.uncount_class(self.class());
+        self.store.uncount_class(self.frame, self.class());
         self.header().class.store(class as u8, Ordering::Relaxed);
-        self.store.count_class(class);
+        self.store.count_class(self.frame, class);
         Ok(())
     }
 

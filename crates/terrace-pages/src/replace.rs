@@ -57,23 +57,21 @@ impl PageStore {
 
     /// As [`PageStore::evict`], and how many dirty pages were passed over.
     fn evict_counting(&self) -> (Option<u32>, usize) {
-        let count = self.pool.len();
         let hot_too = self.hot_pages_may_leave();
+        let start = self.hand.load(Ordering::Relaxed);
         let mut dirty = 0;
-        for _ in 0..count * TURNS {
-            let index = self.hand.fetch_add(1, Ordering::Relaxed) % count as u32;
+        for index in (0..TURNS).flat_map(|_| self.pool.round(start, hot_too)) {
+            self.hand.store(index + 1, Ordering::Relaxed);
             let header = self.pool.frame(index);
-            if (header.class() == Class::Hot && !hot_too) || header.page.load(Ordering::Relaxed) == NO_PAGE {
-                continue;
-            }
             let used = header.used.load(Ordering::Relaxed);
             if used > 0 {
                 header.used.store(used - 1, Ordering::Relaxed);
                 continue;
             }
-            if header.dirty.load(Ordering::Relaxed) != 0
-                || header.has(WRITING | CUT_PENDING)
-            {
+            if header.page.load(Ordering::Relaxed) == NO_PAGE {
+                continue;
+            }
+            if header.dirty.load(Ordering::Relaxed) != 0 || header.has(WRITING | CUT_PENDING) {
                 dirty += 1;
                 if dirty == 4 {
                     self.want_cleaning();
@@ -112,7 +110,7 @@ impl PageStore {
         }
         let place = Place::from_bits(header.place.swap(MOVING, Ordering::AcqRel));
         self.table.store(PageId(pid), Word::Out(place));
-        self.uncount_class(header.class());
+        self.uncount_class(index, header.class());
         header.page.store(NO_PAGE, Ordering::Release);
         header.latch.release_exclusive();
         self.counters.evictions.fetch_add(1, Ordering::Relaxed);

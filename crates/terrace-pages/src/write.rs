@@ -68,15 +68,13 @@ impl PageStore {
     /// became clean. The caller holds nothing.
     pub(crate) fn clean_some(&self) -> Result<usize> {
         self.check_poison()?;
-        let count = self.pool.len();
         let hot_too = self.hot_pages_may_leave();
+        let start = self.clean_hand.load(Ordering::Relaxed);
         let mut picks = Vec::with_capacity(self.layout.write_batch);
         for pass in 0..2 {
-            for _ in 0..count {
-                let index = self.clean_hand.fetch_add(1, Ordering::Relaxed) % count as u32;
+            for index in self.pool.round(start, hot_too) {
                 let header = self.pool.frame(index);
-                if (hot_too || header.class() != Class::Hot)
-                    && header.dirty.load(Ordering::Relaxed) != 0
+                if header.dirty.load(Ordering::Relaxed) != 0
                     && (pass == 1 || header.used.load(Ordering::Relaxed) == 0)
                     && !header.has(WRITING | CUT_PENDING)
                 {
@@ -90,6 +88,9 @@ impl PageStore {
             if picks.len() >= 4 {
                 break;
             }
+        }
+        if let Some(last) = picks.last() {
+            self.clean_hand.store(last + 1, Ordering::Relaxed);
         }
         let cleaned = self.write_pages(&picks, Purpose::Clean)?;
         self.note_progress();
