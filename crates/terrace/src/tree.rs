@@ -255,7 +255,7 @@ impl Tree {
             };
             let answer = ask(found.then_some(&value[..]));
             let change = match &answer {
-                Edit::Keep => return Ok(()),
+                Edit::Keep => return core.confirm_kept(&self.open, durability),
                 Edit::Put(new) => Change::Put(new.as_ref()),
                 Edit::Delete => Change::Delete,
             };

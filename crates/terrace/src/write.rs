@@ -57,8 +57,29 @@ impl Core {
                 self.commit(appended, durability)?;
                 Ok(done)
             }
+            (Ok(true), None, Some(durability)) => {
+                self.confirm(durability)?;
+                Ok(true)
+            }
             (Ok(done), _, _) => Ok(done),
         }
+    }
+
+    /// Makes what an answer rests on as durable as the write that was not needed would have been: a
+    /// delete of a key that is not there acknowledges the delete before it, which may be another
+    /// thread's that is not durable yet.
+    pub fn confirm(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Sync => self.log.sync(),
+            Durability::Buffered => self.log.flush(),
+        }
+        .map_err(|e| self.failed(e))
+    }
+
+    /// [`Core::confirm`] for an answer that nothing had to be changed for.
+    pub fn confirm_kept(&self, open: &Open, durability: Option<Durability>) -> Result<()> {
+        let durability = self.durability(open.spec.logged, durability)?;
+        durability.map_or(Ok(()), |durability| self.confirm(durability))
     }
 
     fn write_logged(
