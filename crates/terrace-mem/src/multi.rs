@@ -12,6 +12,10 @@ use crate::usage::MemoryUsage;
 use std::ops::RangeBounds;
 
 /// The values of a key: one in place, more in an array that grows by half.
+#[allow(
+    clippy::box_collection,
+    reason = "a thin pointer keeps entries with one value small"
+)]
 enum List<V> {
     One(V),
     Many(Box<Vec<V>>),

@@ -94,7 +94,7 @@ impl Lows<ByteFamily> for ByteLows {
     }
 }
 
-/// A run of keys and their values: one cache line, where a lookup learns all it needs.
+/// A run of keys and their values: two cache lines where a lookup learns all it needs.
 #[repr(align(64))]
 pub struct Segment<F: Family, V> {
     pub keys: F::Stage,
@@ -225,10 +225,9 @@ impl<F: Family, V> SegmentList<F, V> {
         seg.vals.get_mut(seg.keys.find(key, |_| {})?)
     }
 
-    /// Takes the value of `key` out; also says which segment it was in. O(log n).
+    /// Takes the value of `key` out of segment `i`, whose range it is in. O(log n).
     #[inline]
-    pub fn take(&mut self, key: F::Ref<'_>) -> Option<(V, usize)> {
-        let i = self.lows.find(key);
+    pub fn take(&mut self, i: usize, key: F::Ref<'_>) -> Option<V> {
         let seg = self.segs.get_mut(i)?;
         // Most often the key is not there, so the value's line is not asked for in advance.
         let rank = seg.keys.find(key, |_| {})?;
@@ -237,7 +236,7 @@ impl<F: Family, V> SegmentList<F, V> {
         self.val_bytes += seg.vals.bytes() - before;
         self.live -= 1;
         self.gone += 1;
-        Some((val, i))
+        Some(val)
     }
 
     fn join(&mut self, i: usize, seg: Segment<F, V>) {

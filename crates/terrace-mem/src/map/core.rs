@@ -78,7 +78,11 @@ impl<F: Family, V> Core<F, V> {
 
     /// Takes the value out of the static stage; merges what it left behind where that is much.
     fn take_static(&mut self, key: F::Ref<'_>) -> Option<V> {
-        let (val, i) = self.segments.take(key)?;
+        self.take_from(self.segments.locate(key), key)
+    }
+
+    fn take_from(&mut self, i: usize, key: F::Ref<'_>) -> Option<V> {
+        let val = self.segments.take(i, key)?;
         let vals = &self.segments.segs()[i].vals;
         if vals.gone() > vals.live() {
             self.rebuild(i);
@@ -105,8 +109,13 @@ impl<F: Family, V> Core<F, V> {
             return Some(std::mem::replace(slot, val));
         }
         // The way down the dynamic stage has to be gone anyway, so the filter is not asked.
+        // The lookup in the static stage comes behind it; its first lines are asked for now.
+        let i = self.segments.locate(key);
+        if let Some(seg) = self.segments.segs().get(i) {
+            seg.keys.prefetch(key);
+        }
         match self.put(key, val) {
-            None => self.take_static(key),
+            None => self.take_from(i, key),
             old => old,
         }
     }

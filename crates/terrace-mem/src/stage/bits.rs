@@ -71,16 +71,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Iterator for Reader<'_> {
-    type Item = u64;
+impl Reader<'_> {
+    /// The next field.
     #[inline]
-    fn next(&mut self) -> Option<u64> {
+    pub fn next_field(&mut self) -> u64 {
         if self.width == 0 {
-            return Some(0);
+            return 0;
         }
         let field = read(self.words, self.at, self.width);
         self.at += self.width as usize;
-        Some(field)
+        field
     }
 }
 
@@ -137,8 +137,8 @@ mod tests {
             let mut writer = Writer::new(&mut words, width);
             (0..60).for_each(|i| writer.push(value(i) | !0 << 1 << (width - 1)));
             writer.finish();
-            let reader = Reader::new(&words, width);
-            assert!(reader.take(60).eq((0..60).map(value)));
+            let mut reader = Reader::new(&words, width);
+            assert!((0..60).all(|i| reader.next_field() == value(i)));
             for i in 0..60 {
                 assert_eq!(read(&words, i * width as usize, width), value(i));
             }

@@ -3,14 +3,14 @@
 //! A key less the first one is split into low bits, stored as a packed array, and high bits,
 //! stored in unary: bucket after bucket, a one for each of its keys, then a zero. Bucket `h`
 //! starts after the `h`-th zero, so a search selects a zero and looks through one bucket. The
-//! place of every 64th bucket is kept as a sample. One allocation: samples, high, low, a spare
-//! word that lets fields be read two words at a time.
+//! places of up to 32 evenly spaced buckets are kept as samples in the header, which a lookup
+//! reads anyway. One allocation: high, low, a spare word that lets fields be read two at a time.
 
 use super::{KeyCursor, bits};
 use crate::family::IntFamily;
 use crate::simd;
 
-const SAMPLE: usize = 64;
+const SAMPLES: usize = 32;
 
 /// Buckets longer than this are searched by interpolation, shorter ones key by key.
 const SHORT: usize = 6;
@@ -20,9 +20,11 @@ pub struct EliasFano {
     base: u64,
     n: u32,
     buckets: u32,
-    high_at: u16,
+    /// Buckets from one sample to the next, as a power of two.
+    spacing: u8,
     low_at: u16,
     low_width: u8,
+    samples: [u16; SAMPLES],
 }
 
 /// The ranks of one bucket and the bit of the first.
@@ -46,28 +48,25 @@ impl EliasFano {
     /// Bytes on the heap that the keys would take.
     pub fn estimate(keys: &[u64]) -> usize {
         let (_, low_width, buckets) = Self::shape(keys);
-        buckets.div_ceil(SAMPLE * 4) * 8
-            + (keys.len() + buckets).div_ceil(64) * 8
-            + (keys.len() * low_width as usize / 64 + 2) * 8
+        (keys.len() + buckets).div_ceil(64) * 8 + (keys.len() * low_width as usize / 64 + 2) * 8
     }
 
     pub fn build(keys: &[u64]) -> Self {
         let (_, low_width, buckets) = Self::shape(keys);
         let base = keys[0];
-        let high_at = buckets.div_ceil(SAMPLE * 4);
-        let low_at = high_at + (keys.len() + buckets).div_ceil(64);
+        let low_at = (keys.len() + buckets).div_ceil(64);
         let mut words = vec![0u64; low_at + keys.len() * low_width as usize / 64 + 2];
-        let (front, low) = words.split_at_mut(low_at);
-        let (samples, high) = front.split_at_mut(high_at);
+        let (high, low) = words.split_at_mut(low_at);
+        let spacing = buckets.div_ceil(SAMPLES).next_power_of_two().ilog2();
+        let mut samples = [0; SAMPLES];
         let mut low = bits::Writer::new(low, low_width);
         let mut next_sample = 0;
         for (i, &key) in keys.iter().enumerate() {
             let x = key - base;
             let h = (x >> low_width) as usize;
-            while next_sample <= h {
-                let (at, shift) = (next_sample / SAMPLE / 4, next_sample / SAMPLE % 4 * 16);
-                samples[at] |= ((i + next_sample) as u64) << shift;
-                next_sample += SAMPLE;
+            while next_sample << spacing <= h {
+                samples[next_sample] = (i + (next_sample << spacing)) as u16;
+                next_sample += 1;
             }
             high[(h + i) / 64] |= 1 << ((h + i) % 64);
             low.push(x);
@@ -78,7 +77,8 @@ impl EliasFano {
             base,
             n: keys.len() as u32,
             buckets: buckets as u32,
-            high_at: high_at as u16,
+            spacing: spacing as u8,
+            samples,
             low_at: low_at as u16,
             low_width: low_width as u8,
         }
@@ -94,7 +94,7 @@ impl EliasFano {
 
     #[inline]
     fn high(&self) -> &[u64] {
-        &self.words[self.high_at as usize..self.low_at as usize]
+        &self.words[..self.low_at as usize]
     }
 
     #[inline]
@@ -117,12 +117,12 @@ impl EliasFano {
 
     #[inline]
     fn start(&self, h: usize) -> usize {
-        let j = h / SAMPLE;
-        let sample = (self.words[j / 4] >> (j % 4 * 16)) as u16 as usize;
-        match h % SAMPLE {
-            0 => sample,
-            r => simd::select_zero(self.high(), sample, r - 1).map_or(0, |zero| zero + 1),
+        let (j, r) = (h >> self.spacing, h & ((1 << self.spacing) - 1));
+        let sample = usize::from(self.samples[j]);
+        if r == 0 {
+            return sample;
         }
+        simd::select_zero(self.high(), sample, r - 1).map_or(0, |zero| zero + 1)
     }
 
     /// The bucket that `x`, a key less the base, belongs to; `None` behind the last.
@@ -221,9 +221,9 @@ impl EliasFano {
     pub fn prefetch(&self, key: u64) {
         let x = key.saturating_sub(self.base);
         let h = ((x >> self.low_width) as usize).min(self.buckets as usize - 1);
-        simd::prefetch(&self.words, h / SAMPLE / 4);
-        // Buckets and keys are about as many, so the high bits of bucket `h` are near `2h`.
-        simd::prefetch(self.high(), h / 32);
+        let (j, r) = (h >> self.spacing, h & ((1 << self.spacing) - 1));
+        // Buckets and keys are about as many.
+        simd::prefetch(&self.words, (usize::from(self.samples[j]) + 2 * r) / 64);
     }
 
     pub fn approach(&self, key: u64) -> usize {
@@ -266,16 +266,13 @@ impl EliasFano {
     }
 
     pub fn decode(&self, into: &mut Vec<u64>) {
-        let lows = bits::Reader::new(&self.words[self.low_at as usize..], self.low_width.into());
-        into.extend(
-            Ones::new(self.high())
-                .take(self.len())
-                .zip(lows)
-                .enumerate()
-                .map(|(rank, (pos, low))| {
-                    self.base + (((pos - rank) as u64) << self.low_width | low)
-                }),
-        );
+        let mut lows =
+            bits::Reader::new(&self.words[self.low_at as usize..], self.low_width.into());
+        let mut ones = Ones::new(self.high());
+        into.extend((0..self.len()).map(|rank| {
+            let pos = ones.next().unwrap_or(rank);
+            self.base + (((pos - rank) as u64) << self.low_width | lows.next_field())
+        }));
     }
 }
 
