@@ -124,6 +124,12 @@ mod imp {
             self.0.read().unwrap_or_else(|e| e.into_inner())
         }
 
+        /// As [`RwLock::read`], for a thread that has it already: not behind those that wait for
+        /// [`RwLock::write`].
+        pub fn read_recursive(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
+            self.read()
+        }
+
         /// Takes it exclusively, waiting.
         pub fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
             self.0.write().unwrap_or_else(|e| e.into_inner())

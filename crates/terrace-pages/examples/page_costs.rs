@@ -6,7 +6,6 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use terrace_base::disk::Disk;
@@ -33,7 +32,12 @@ fn info() -> CutInfo {
 }
 
 /// Runs `f(random number)` on all threads for a while and prints the time of one call.
-fn measure(what: &str, threads: u64, calls: u64, f: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
+fn measure(
+    what: &str,
+    threads: u64,
+    calls: u64,
+    f: impl Fn(u64) -> Result<()> + Sync,
+) -> Result<()> {
     let start = Instant::now();
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads)
@@ -58,7 +62,10 @@ fn measure(what: &str, threads: u64, calls: u64, f: impl Fn(u64) -> Result<()> +
     })?;
     let nanos = start.elapsed().as_nanos() as f64;
     let rate = (threads * calls) as f64 / nanos * 1e9;
-    println!("{what:<36} {:>9.0} ns  {rate:>12.0} /s", nanos / calls as f64);
+    println!(
+        "{what:<36} {:>9.0} ns  {rate:>12.0} /s",
+        nanos / calls as f64
+    );
     Ok(())
 }
 
@@ -67,8 +74,14 @@ fn main() -> Result<()> {
     let directory = args.next().unwrap_or_else(|| "page-costs".into());
     let threads = args.next().and_then(|n| n.parse().ok()).unwrap_or(1);
     let disk = Arc::new(FileDisk::open_or_create(&directory, DirectIo::Preferred)?);
-    println!("{directory}: direct I/O {}, {threads} threads", disk.is_direct());
-    let options = StoreOptions { page_bytes: PAGE, ..StoreOptions::new(MEMORY) };
+    println!(
+        "{directory}: direct I/O {}, {threads} threads",
+        disk.is_direct()
+    );
+    let options = StoreOptions {
+        page_bytes: PAGE,
+        ..StoreOptions::new(MEMORY)
+    };
     let store = Arc::new(PageStore::create(disk.clone(), options, 1, &info())?);
     let cleaner = Cleaner::start(store.clone())?;
     for _ in 0..PAGES {
@@ -83,12 +96,11 @@ fn main() -> Result<()> {
         }
     }
     store.checkpoint(Pace::Fast, &mut info)?;
-    let sum = AtomicU64::new(0);
     let read = |pid: PageId| loop {
         let interrupt = match store.optimistic(pid) {
             Ok(page) => match (page.view().u64(64), page.validate()) {
                 (Ok(value), Ok(())) => {
-                    sum.fetch_add(value & 0, Ordering::Relaxed);
+                    std::hint::black_box(value);
                     return Ok(());
                 }
                 _ => continue,
@@ -100,7 +112,9 @@ fn main() -> Result<()> {
     for pid in 0..WARM {
         read(PageId(pid))?;
     }
-    measure("optimistic read, in memory", threads, 3_000_000, |x| read(PageId(x % WARM)))?;
+    measure("optimistic read, in memory", threads, 3_000_000, |x| {
+        read(PageId(x % WARM))
+    })?;
     measure("change of 16 bytes, in memory", threads, 1_000_000, |x| {
         loop {
             let door = store.enter()?;
@@ -121,9 +135,16 @@ fn main() -> Result<()> {
     store.checkpoint(Pace::Fast, &mut info)?;
     let before = store.stats().page_reads;
     let reads = 20_000 / threads;
-    measure("read of any page of the file", threads, reads, |x| read(PageId(x % PAGES)))?;
-    println!("  of them page faults: {}", store.stats().page_reads - before);
-    let file = disk.open("data").map_err(|e| terrace_base::Error::io("opening", "data", e))?;
+    measure("read of any page of the file", threads, reads, |x| {
+        read(PageId(x % PAGES))
+    })?;
+    println!(
+        "  of them page faults: {}",
+        store.stats().page_reads - before
+    );
+    let file = disk
+        .open("data")
+        .map_err(|e| terrace_base::Error::io("opening", "data", e))?;
     measure("bare read of a page", threads, reads, |x| {
         let mut buffer = AlignedBuf::zeroed(PAGE);
         file.read_at(&mut buffer, 65536 + x % PAGES * PAGE as u64)

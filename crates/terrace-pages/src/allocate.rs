@@ -34,7 +34,9 @@ impl PageStore {
         if class == Class::Hot && self.hot_frames() >= self.hot_cap_hard() {
             return Err(Interrupt::HotFull);
         }
-        let Some(frame) = self.spare_frame() else { return Err(Interrupt::NoFrame) };
+        let Some(frame) = self.spare_frame() else {
+            return Err(Interrupt::NoFrame);
+        };
         let header = self.pool.frame(frame);
         // Held only for an instant by others: somebody who came with an outdated word.
         header.latch.exclusive();
@@ -56,10 +58,12 @@ impl PageStore {
             refused => {
                 header.latch.release_unchanged();
                 self.free_frames.lock().push(frame);
-                Err(Interrupt::Fail(refused.err().unwrap_or_else(|| Error::MemoryTooSmall {
-                    what: "the page table (an eighth of the memory)".into(),
-                    given: self.options.memory,
-                    needed: self.options.memory * 2,
+                Err(Interrupt::Fail(refused.err().unwrap_or_else(|| {
+                    Error::MemoryTooSmall {
+                        what: "the page table (an eighth of the memory)".into(),
+                        given: self.options.memory,
+                        needed: self.options.memory * 2,
+                    }
                 })))
             }
         }
@@ -113,7 +117,9 @@ impl PageStore {
         // A dirty page owes one write, and one more if it changed while the cut still needs it; one
         // of them is the copy's from now on.
         let owes = u64::from(dirty != 0) + u64::from(pending);
-        self.counters.dirty.fetch_sub(owes - u64::from(copied), Ordering::Relaxed);
+        self.counters
+            .dirty
+            .fetch_sub(owes - u64::from(copied), Ordering::Relaxed);
         {
             let mut map = self.map.lock();
             let newest = Place::from_bits(header.place.load(Ordering::Acquire));

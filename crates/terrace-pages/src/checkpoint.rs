@@ -93,8 +93,11 @@ impl PageStore {
         self.check_poison()?;
         self.map.lock().health()?;
         let start = Instant::now();
-        let before = [&self.counters.checkpoint_page_writes, &self.counters.checkpoint_hot_writes]
-            .map(|c| c.load(Ordering::Relaxed));
+        let before = [
+            &self.counters.checkpoint_page_writes,
+            &self.counters.checkpoint_hot_writes,
+        ]
+        .map(|c| c.load(Ordering::Relaxed));
         let no_unlinked_pages = self.large.write();
         let (begun, drained, closed) = self.gate.closed(|epoch| {
             // An operation that failed halfway poisoned before it came out: no cut may have it.
@@ -117,7 +120,9 @@ impl PageStore {
                 }
                 // A new map file that was not finished would only take up space.
                 if should_fold(&durable.superblock.map) {
-                    let _ = self.disk.delete(&MapFile::name(durable.superblock.map.number + 1));
+                    let _ = self
+                        .disk
+                        .delete(&MapFile::name(durable.superblock.map.number + 1));
                 }
                 return Err(e);
             }
@@ -125,7 +130,11 @@ impl PageStore {
         self.write_superblock(&superblock)?;
         let retired = (superblock.map.number != durable.superblock.map.number)
             .then(|| MapFile::name(durable.superblock.map.number));
-        *durable = Durable { superblock, epoch: epoch + 1, map_file };
+        *durable = Durable {
+            superblock,
+            epoch: epoch + 1,
+            map_file,
+        };
         self.complete().map_err(|e| self.poison(&e))?;
         if let Some(name) = retired {
             // A file that stays behind does no harm: it is deleted at the next opening.
@@ -228,15 +237,23 @@ impl PageStore {
         let last = &durable.superblock;
         let generation = last.generation + 1;
         let fold = should_fold(&last.map);
-        let number = if fold { last.map.number + 1 } else { last.map.number };
+        let number = if fold {
+            last.map.number + 1
+        } else {
+            last.map.number
+        };
         let name = MapFile::name(number);
         let file = if fold {
-            self.disk.create(&name).map_err(|e| Error::io("creating", &name, e))?
+            self.disk
+                .create(&name)
+                .map_err(|e| Error::io("creating", &name, e))?
         } else {
             durable.map_file.clone()
         };
         let mut sink = |offset: u64, bytes: &[u8]| {
-            self.counters.map_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            self.counters
+                .map_bytes
+                .fetch_add(bytes.len() as u64, Ordering::Relaxed);
             file.allocate(offset, bytes.len() as u64)
                 .and_then(|()| file.write_at(bytes, offset))
                 .map_err(|e| Error::io("writing", &name, e))
@@ -250,7 +267,10 @@ impl PageStore {
             let mut done = pages == 0;
             while !done {
                 places.clear();
-                done = self.map.lock().fold_base(self, &mut cursor, pages, &mut places, STEP)?;
+                done = self
+                    .map
+                    .lock()
+                    .fold_base(self, &mut cursor, pages, &mut places, STEP)?;
                 for place in &places {
                     writer.push_base(*place, &mut sink)?;
                 }
@@ -258,7 +278,10 @@ impl PageStore {
             let mut done = false;
             while !done {
                 changes.clear();
-                done = self.map.lock().fold_overrides(&mut cursor, pages, &mut changes, STEP)?;
+                done = self
+                    .map
+                    .lock()
+                    .fold_overrides(&mut cursor, pages, &mut changes, STEP)?;
                 for (pid, place) in &changes {
                     writer.push(*pid, *place, &mut sink)?;
                 }
@@ -270,7 +293,10 @@ impl PageStore {
             let mut done = false;
             while !done {
                 changes.clear();
-                done = self.map.lock().cut_delta(self, &mut cursor, &mut changes, STEP)?;
+                done = self
+                    .map
+                    .lock()
+                    .cut_delta(self, &mut cursor, &mut changes, STEP)?;
                 for (pid, place) in &changes {
                     writer.push(*pid, *place, &mut sink)?;
                 }
@@ -281,10 +307,16 @@ impl PageStore {
         let synced = file
             .sync()
             .map_err(|e| Error::io("syncing", &name, e))
-            .and_then(|()| self.data.sync().map_err(|e| Error::io("syncing", DATA_FILE, e)));
+            .and_then(|()| {
+                self.data
+                    .sync()
+                    .map_err(|e| Error::io("syncing", DATA_FILE, e))
+            });
         let synced = synced.and_then(|()| {
             if fold {
-                self.disk.sync_directory().map_err(|e| Error::io("syncing", "the directory", e))
+                self.disk
+                    .sync_directory()
+                    .map_err(|e| Error::io("syncing", "the directory", e))
             } else {
                 Ok(())
             }

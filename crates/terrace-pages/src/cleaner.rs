@@ -26,7 +26,10 @@ impl Cleaner {
             .name("terrace-cleaner".into())
             .spawn(move || run(&of_thread))
             .map_err(|e| terrace_base::Error::io("starting", "the cleaner thread", e))?;
-        Ok(Cleaner { store, thread: Some(thread) })
+        Ok(Cleaner {
+            store,
+            thread: Some(thread),
+        })
     }
 }
 

@@ -27,7 +27,9 @@ impl PageStore {
                     }
                 }
                 Word::Out(place) => {
-                    let Some(slot) = place.slot() else { return Ok(()) };
+                    let Some(slot) = place.slot() else {
+                        return Ok(());
+                    };
                     let frame = self.take_frame()?;
                     if !self.table.swap(pid, Word::Out(place), Word::Loading(place)) {
                         self.free_frames.lock().push(frame);
@@ -67,7 +69,9 @@ impl PageStore {
         let class = page::class(bytes);
         header.latch.exclusive();
         header.class.store(class as u8, Ordering::Relaxed);
-        header.used.store(u8::from(class == Class::Inner), Ordering::Relaxed);
+        header
+            .used
+            .store(u8::from(class == Class::Inner), Ordering::Relaxed);
         header.flags.store(0, Ordering::Release);
         header.dirty.store(0, Ordering::Release);
         self.count_class(frame, class);
@@ -75,7 +79,10 @@ impl PageStore {
         // The place may be retagged while the word still shows it, so it is taken from there.
         while let Word::Loading(now) = self.table.load(pid) {
             header.place.store(now.bits(), Ordering::Release);
-            if self.table.swap(pid, Word::Loading(now), Word::Resident(frame)) {
+            if self
+                .table
+                .swap(pid, Word::Loading(now), Word::Resident(frame))
+            {
                 break;
             }
         }

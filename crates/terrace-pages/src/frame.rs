@@ -7,8 +7,8 @@
 //! * `dirty` is the epoch of the last change of the content, 0 when the place holds it; it is raised
 //!   under the exclusive latch; under the shared latch only who has set [`WRITING`] changes it.
 
-use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use terrace_base::Result;
+use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::latch::Latch;
 use crate::region::Region;
@@ -108,7 +108,11 @@ impl Frame {
     /// header of a much-used page stays shared between the processors' caches.
     #[inline]
     pub fn touch(&self) {
-        let limit = if self.class() == Class::Inner { MAX_USE } else { 1 };
+        let limit = if self.class() == Class::Inner {
+            MAX_USE
+        } else {
+            1
+        };
         if self.used.load(Ordering::Relaxed) < limit {
             self.used.store(limit, Ordering::Relaxed);
         }
@@ -129,7 +133,12 @@ impl Pool {
     pub fn new(count: usize, page_bytes: usize) -> Result<Pool> {
         let frames = (0..count).map(|_| Frame::empty()).collect();
         let not_hot = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(Pool { frames, not_hot, region: Region::new(count, page_bytes, true)?, page_bytes })
+        Ok(Pool {
+            frames,
+            not_hot,
+            region: Region::new(count, page_bytes, true)?,
+            page_bytes,
+        })
     }
 
     pub fn len(&self) -> usize {
@@ -157,8 +166,11 @@ impl Pool {
         let (mut at, mut left) = (start as usize % count, count);
         std::iter::from_fn(move || {
             while left > 0 {
-                let bits =
-                    if all { !0 } else { self.not_hot[at / 64].load(Ordering::Relaxed) } >> (at % 64);
+                let bits = if all {
+                    !0
+                } else {
+                    self.not_hot[at / 64].load(Ordering::Relaxed)
+                } >> (at % 64);
                 let span = (64 - at % 64).min(count - at).min(left);
                 let skip = (bits.trailing_zeros() as usize).min(span);
                 let found = (skip < span).then_some((at + skip) as u32);
@@ -190,9 +202,7 @@ impl Pool {
     /// The caller holds the frame's latch shared or exclusively for the life of the slice.
     pub unsafe fn bytes(&self, index: u32) -> &[u8] {
         // SAFETY: the piece is mapped and page_bytes long; the caller's latch keeps writers away.
-        unsafe {
-            std::slice::from_raw_parts(self.region.piece(index as usize), self.page_bytes)
-        }
+        unsafe { std::slice::from_raw_parts(self.region.piece(index as usize), self.page_bytes) }
     }
 
     /// The page of a frame, to be changed.
@@ -211,13 +221,17 @@ impl Pool {
 
     /// The two bytes at `at` as an atomic, for hint bits set under a shared latch.
     pub fn hint(&self, index: u32, at: usize) -> Option<&std::sync::atomic::AtomicU16> {
-        if at + 2 > self.page_bytes || at % 2 != 0 {
+        if at >= self.page_bytes || !at.is_multiple_of(2) {
             return None;
         }
         // SAFETY: inside the page and aligned, as just checked; the mapping lives as long as
         // `self`; hint bytes are changed by others only through this or under the exclusive latch.
         Some(unsafe {
-            &*self.region.piece(index as usize).add(at).cast::<std::sync::atomic::AtomicU16>()
+            &*self
+                .region
+                .piece(index as usize)
+                .add(at)
+                .cast::<std::sync::atomic::AtomicU16>()
         })
     }
 
@@ -234,7 +248,9 @@ mod tests {
     fn a_round_meets_every_frame_that_is_not_hot_once() {
         for count in [1, 63, 64, 65, 200] {
             let pool = Pool::new(count, 4096).unwrap();
-            let some: Vec<u32> = (0..count as u32).filter(|i| i % 7 == 3 || *i > 150).collect();
+            let some: Vec<u32> = (0..count as u32)
+                .filter(|i| i % 7 == 3 || *i > 150)
+                .collect();
             for index in &some {
                 pool.note_not_hot(*index, true);
             }

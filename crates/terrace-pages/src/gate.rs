@@ -108,7 +108,9 @@ impl<'a> Door<'a> {
 
 impl Drop for Door<'_> {
     fn drop(&mut self) {
-        self.store.gate.lanes[self.lane].0.fetch_sub(1, Ordering::SeqCst);
+        self.store.gate.lanes[self.lane]
+            .0
+            .fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -116,7 +118,11 @@ impl PageStore {
     /// Goes through the gate if it is open; never waits.
     pub(crate) fn pass(&self) -> Option<Door<'_>> {
         let (lane, epoch) = self.gate.try_pass()?;
-        Some(Door { store: self, lane, epoch })
+        Some(Door {
+            store: self,
+            lane,
+            epoch,
+        })
     }
 
     /// Goes through the gate, waiting while it is closed. The caller holds nothing.

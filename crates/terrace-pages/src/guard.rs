@@ -49,7 +49,11 @@ impl<'a> Optimistic<'a> {
     /// [`Optimistic::is_valid`] as an attempt: `Conflict` when not.
     #[inline]
     pub fn validate(&self) -> Attempt<()> {
-        if self.is_valid() { Ok(()) } else { Err(Interrupt::Conflict) }
+        if self.is_valid() {
+            Ok(())
+        } else {
+            Err(Interrupt::Conflict)
+        }
     }
 
     /// What to answer when the bytes made no sense: `Conflict` if the page changed meanwhile, or
@@ -69,8 +73,16 @@ impl<'a> Optimistic<'a> {
         if !latch.try_shared() {
             return Err(Interrupt::Conflict);
         }
-        let shared = Shared { store: self.store, frame: self.frame, pid: self.pid };
-        if latch.validate(self.version) { Ok(shared) } else { Err(Interrupt::Conflict) }
+        let shared = Shared {
+            store: self.store,
+            frame: self.frame,
+            pid: self.pid,
+        };
+        if latch.validate(self.version) {
+            Ok(shared)
+        } else {
+            Err(Interrupt::Conflict)
+        }
     }
 
     /// The same page under the exclusive latch, if nothing has changed and nobody holds it. Does
@@ -94,7 +106,11 @@ impl<'a> Optimistic<'a> {
         if !latch.try_shared() {
             return false;
         }
-        let shared = Shared { store: self.store, frame: self.frame, pid: self.pid };
+        let shared = Shared {
+            store: self.store,
+            frame: self.frame,
+            pid: self.pid,
+        };
         latch.validate(self.version) && shared.hint(at, f)
     }
 }
@@ -120,7 +136,9 @@ impl Shared<'_> {
 
     /// See [`Optimistic::hint`].
     pub fn hint(&self, at: usize, mut f: impl FnMut(u16) -> Option<u16>) -> bool {
-        let Some(word) = self.store.pool.hint(self.frame, at) else { return false };
+        let Some(word) = self.store.pool.hint(self.frame, at) else {
+            return false;
+        };
         word.fetch_update(
             std::sync::atomic::Ordering::Relaxed,
             std::sync::atomic::Ordering::Relaxed,
@@ -138,7 +156,10 @@ impl Shared<'_> {
     /// Where to look later, without any latch, whether the page is still this page and what its
     /// bytes say then (a membership counter, say).
     pub fn ticket(&self) -> Ticket {
-        Ticket { frame: self.frame, pid: self.pid }
+        Ticket {
+            frame: self.frame,
+            pid: self.pid,
+        }
     }
 }
 
@@ -173,7 +194,14 @@ impl<'d> Exclusive<'d> {
         pid: PageId,
         door: &'d Door<'a>,
     ) -> Exclusive<'d> {
-        Exclusive { store, frame, pid, epoch: door.epoch(), changed: false, _inside: PhantomData }
+        Exclusive {
+            store,
+            frame,
+            pid,
+            epoch: door.epoch(),
+            changed: false,
+            _inside: PhantomData,
+        }
     }
 
     /// Wraps the latch of a page that was just made, which is dirty already.
@@ -250,9 +278,12 @@ impl<'d> Exclusive<'d> {
 
     /// Changes hint bits, as readers do: the page does not become dirty. See [`Optimistic::hint`].
     pub fn hint(&mut self, at: usize, mut f: impl FnMut(u16) -> Option<u16>) -> bool {
-        let Some(word) = self.store.pool.hint(self.frame, at) else { return false };
+        let Some(word) = self.store.pool.hint(self.frame, at) else {
+            return false;
+        };
         let relaxed = std::sync::atomic::Ordering::Relaxed;
-        word.fetch_update(relaxed, relaxed, |w| f(u16::from_le(w)).map(u16::to_le)).is_ok()
+        word.fetch_update(relaxed, relaxed, |w| f(u16::from_le(w)).map(u16::to_le))
+            .is_ok()
     }
 
     /// The whole page, to be rewritten (split, merge, compaction).
@@ -272,7 +303,10 @@ impl<'d> Exclusive<'d> {
     /// needs its content at the cut, the undo begins here.
     #[inline]
     fn touch(&mut self, at: usize, len: usize) -> Attempt<()> {
-        if at.checked_add(len).is_none_or(|end| end > self.store.page_bytes()) {
+        if at
+            .checked_add(len)
+            .is_none_or(|end| end > self.store.page_bytes())
+        {
             return Err(self.torn("a range ends past the page"));
         }
         if !self.changed {
@@ -315,7 +349,11 @@ impl Drop for Exclusive<'_> {
             return;
         }
         let latch = &self.header().latch;
-        if self.changed { latch.release_exclusive() } else { latch.release_unchanged() }
+        if self.changed {
+            latch.release_exclusive()
+        } else {
+            latch.release_unchanged()
+        }
     }
 }
 

@@ -37,7 +37,9 @@ impl Version {
 impl Latch {
     /// A free latch.
     pub fn new() -> Latch {
-        Latch { word: AtomicU64::new(0) }
+        Latch {
+            word: AtomicU64::new(0),
+        }
     }
 
     /// The version, unless somebody holds the latch exclusively.
@@ -84,9 +86,7 @@ impl Latch {
     #[inline]
     pub fn upgrade(&self, version: Version) -> bool {
         let w = self.word.load(Ordering::Relaxed);
-        w & (EXCLUSIVE | SHARED_MASK) == 0
-            && w & VERSION_MASK == version.0
-            && self.lock_from(w)
+        w & (EXCLUSIVE | SHARED_MASK) == 0 && w & VERSION_MASK == version.0 && self.lock_from(w)
     }
 
     /// Takes the latch shared unless it is held exclusively.
@@ -321,7 +321,9 @@ mod tests {
                 }));
                 let of = pair.clone();
                 threads.push(thread::spawn(move || {
-                    let Some(version) = of.latch.optimistic() else { return };
+                    let Some(version) = of.latch.optimistic() else {
+                        return;
+                    };
                     let left = of.left.load(Ordering::Relaxed);
                     let right = of.right.load(Ordering::Relaxed);
                     if of.latch.validate(version) {
@@ -332,8 +334,15 @@ mod tests {
                     thread.join().unwrap();
                 }
                 let word = pair.latch.word.load(Ordering::Relaxed);
-                assert_eq!(word & !(VERSION_MASK | WAITERS), 0, "a hold was left behind");
-                assert_eq!(pair.left.load(Ordering::Relaxed) * VERSION_ONE, word & VERSION_MASK);
+                assert_eq!(
+                    word & !(VERSION_MASK | WAITERS),
+                    0,
+                    "a hold was left behind"
+                );
+                assert_eq!(
+                    pair.left.load(Ordering::Relaxed) * VERSION_ONE,
+                    word & VERSION_MASK
+                );
             },
             3000,
         );

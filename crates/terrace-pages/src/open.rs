@@ -31,17 +31,27 @@ pub enum Presence {
 impl PageStore {
     /// Looks whether there is a store on `disk`. A creation that was cut off counts as none.
     pub fn presence(disk: &dyn Disk) -> Result<Presence> {
-        let names = disk.list().map_err(|e| Error::io("listing", "the directory", e))?;
+        let names = disk
+            .list()
+            .map_err(|e| Error::io("listing", "the directory", e))?;
         if !names.iter().any(|n| n == DATA_FILE) {
             return Ok(Presence::Absent);
         }
-        let data = disk.open(DATA_FILE).map_err(|e| Error::io("opening", DATA_FILE, e))?;
-        let len = data.len().map_err(|e| Error::io("measuring", DATA_FILE, e))?;
+        let data = disk
+            .open(DATA_FILE)
+            .map_err(|e| Error::io("opening", DATA_FILE, e))?;
+        let len = data
+            .len()
+            .map_err(|e| Error::io("measuring", DATA_FILE, e))?;
         if len < DATA_START {
             // Creation reserves this much before anything is written.
             let foreign = len > 0 && !read_block(&*data, 0, len)?.iter().all(|b| *b == 0);
             return if foreign {
-                Err(Error::corrupt(DATA_FILE, 0, "this is not a data file of Terrace"))
+                Err(Error::corrupt(
+                    DATA_FILE,
+                    0,
+                    "this is not a data file of Terrace",
+                ))
             } else {
                 Ok(Presence::Absent)
             };
@@ -66,17 +76,28 @@ impl PageStore {
         info: &CutInfo,
     ) -> Result<PageStore> {
         let layout = Layout::new(&options, 0)?;
-        let data = disk.create(DATA_FILE).map_err(|e| Error::io("creating", DATA_FILE, e))?;
-        data.allocate(0, DATA_START).map_err(|e| Error::io("reserving", DATA_FILE, e))?;
+        let data = disk
+            .create(DATA_FILE)
+            .map_err(|e| Error::io("creating", DATA_FILE, e))?;
+        data.allocate(0, DATA_START)
+            .map_err(|e| Error::io("reserving", DATA_FILE, e))?;
         let name = MapFile::name(1);
-        let map_file = disk.create(&name).map_err(|e| Error::io("creating", &name, e))?;
+        let map_file = disk
+            .create(&name)
+            .map_err(|e| Error::io("creating", &name, e))?;
         let mut sink = |offset: u64, bytes: &[u8]| {
-            map_file.write_at(bytes, offset).map_err(|e| Error::io("writing", &name, e))
+            map_file
+                .write_at(bytes, offset)
+                .map_err(|e| Error::io("writing", &name, e))
         };
         let map = MapWriter::create(database, 1, 1, 0, &mut sink)?.finish(&mut sink)?;
-        map_file.sync().map_err(|e| Error::io("syncing", &name, e))?;
-        data.sync().map_err(|e| Error::io("syncing", DATA_FILE, e))?;
-        disk.sync_directory().map_err(|e| Error::io("syncing", "the directory", e))?;
+        map_file
+            .sync()
+            .map_err(|e| Error::io("syncing", &name, e))?;
+        data.sync()
+            .map_err(|e| Error::io("syncing", DATA_FILE, e))?;
+        disk.sync_directory()
+            .map_err(|e| Error::io("syncing", "the directory", e))?;
         let superblock = Superblock {
             page_bytes: options.page_bytes as u32,
             database,
@@ -94,15 +115,32 @@ impl PageStore {
         };
         write_superblock(&*data, &superblock)?;
         let table = Table::new(layout.max_pages)?;
-        let durable = Durable { superblock, epoch: 2, map_file };
+        let durable = Durable {
+            superblock,
+            epoch: 2,
+            map_file,
+        };
         let map = PageMap::new(0);
-        PageStore::assemble(options, layout, disk, data, table, map, FreePages::default(), durable)
+        PageStore::assemble(
+            options,
+            layout,
+            disk,
+            data,
+            table,
+            map,
+            FreePages::default(),
+            durable,
+        )
     }
 
     /// Reads the superblock that an opening would use.
     pub fn read_superblock(disk: &dyn Disk) -> Result<Superblocks> {
-        let data = disk.open(DATA_FILE).map_err(|e| Error::io("opening", DATA_FILE, e))?;
-        let len = data.len().map_err(|e| Error::io("measuring", DATA_FILE, e))?;
+        let data = disk
+            .open(DATA_FILE)
+            .map_err(|e| Error::io("opening", DATA_FILE, e))?;
+        let len = data
+            .len()
+            .map_err(|e| Error::io("measuring", DATA_FILE, e))?;
         let blocks = [
             read_block(&*data, SUPERBLOCK_OFFSETS[0], len)?,
             read_block(&*data, SUPERBLOCK_OFFSETS[1], len)?,
@@ -116,17 +154,23 @@ impl PageStore {
         let superblock = PageStore::read_superblock(&*disk)?.newest;
         options.page_bytes = superblock.page_bytes as usize;
         let layout = Layout::new(&options, superblock.pages)?;
-        let data = disk.open(DATA_FILE).map_err(|e| Error::io("opening", DATA_FILE, e))?;
-        let len = data.len().map_err(|e| Error::io("measuring", DATA_FILE, e))?;
+        let data = disk
+            .open(DATA_FILE)
+            .map_err(|e| Error::io("opening", DATA_FILE, e))?;
+        let len = data
+            .len()
+            .map_err(|e| Error::io("measuring", DATA_FILE, e))?;
         let expected = superblock
             .slots
             .checked_mul(options.page_bytes as u64)
             .and_then(|bytes| bytes.checked_add(DATA_START));
         let name = MapFile::name(superblock.map.number);
         let map_file = disk.open(&name).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::corrupt(&name, 0, "the file that says where every page lies is missing")
-            }
+            std::io::ErrorKind::NotFound => Error::corrupt(
+                &name,
+                0,
+                "the file that says where every page lies is missing",
+            ),
             _ => Error::io("opening", &name, e),
         })?;
         let mut words = Opening(Table::new(layout.max_pages)?);
@@ -135,12 +179,14 @@ impl PageStore {
         let mut reader = MapReader::new(&superblock)?;
         let mut buffer = AlignedBuf::zeroed(65536);
         while let Some((offset, len)) = reader.next_read() {
-            map_file.read_at(&mut buffer[..len], offset).map_err(|e| match e.kind() {
-                std::io::ErrorKind::UnexpectedEof => {
-                    Error::corrupt(&name, offset, "the file ends too early")
-                }
-                _ => Error::io("reading", &name, e),
-            })?;
+            map_file
+                .read_at(&mut buffer[..len], offset)
+                .map_err(|e| match e.kind() {
+                    std::io::ErrorKind::UnexpectedEof => {
+                        Error::corrupt(&name, offset, "the file ends too early")
+                    }
+                    _ => Error::io("reading", &name, e),
+                })?;
             reader.decode(&buffer[..len], |pid, place| rebuild.apply(pid, place))?;
         }
         let mut free = FreePages::default();
@@ -162,12 +208,17 @@ impl PageStore {
         }
         if expected.is_some_and(|expected| len < expected) {
             let missing = expected.unwrap_or(len) - len;
-            data.allocate(len, missing).map_err(|e| Error::io("reserving", DATA_FILE, e))?;
+            data.allocate(len, missing)
+                .map_err(|e| Error::io("reserving", DATA_FILE, e))?;
         }
         remove_other_maps(&*disk, superblock.map.number)?;
         let epoch = u32::try_from(superblock.epoch + 1)
             .map_err(|_| Error::corrupt(DATA_FILE, 0, "the epoch is out of range"))?;
-        let durable = Durable { superblock, epoch, map_file };
+        let durable = Durable {
+            superblock,
+            epoch,
+            map_file,
+        };
         PageStore::assemble(options, layout, disk, data, words.0, map, free, durable)
     }
 
@@ -179,10 +230,13 @@ impl PageStore {
 
 /// Map files that a checkpoint left behind when it was cut off.
 fn remove_other_maps(disk: &dyn Disk, number: u64) -> Result<()> {
-    let names = disk.list().map_err(|e| Error::io("listing", "the directory", e))?;
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the directory", e))?;
     for name in names {
         if MapFile::number_of(&name).is_some_and(|n| n != number) {
-            disk.delete(&name).map_err(|e| Error::io("deleting", &name, e))?;
+            disk.delete(&name)
+                .map_err(|e| Error::io("deleting", &name, e))?;
         }
     }
     Ok(())
@@ -191,7 +245,8 @@ fn remove_other_maps(disk: &dyn Disk, number: u64) -> Result<()> {
 fn read_block(data: &dyn DiskFile, offset: u64, len: u64) -> Result<AlignedBuf> {
     let mut block = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
     if offset + SUPERBLOCK_BYTES as u64 <= len {
-        data.read_at(&mut block, offset).map_err(|e| Error::io("reading", DATA_FILE, e))?;
+        data.read_at(&mut block, offset)
+            .map_err(|e| Error::io("reading", DATA_FILE, e))?;
     }
     Ok(block)
 }

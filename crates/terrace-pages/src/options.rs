@@ -42,7 +42,11 @@ pub struct StoreOptions {
 impl StoreOptions {
     /// The defaults with this much memory.
     pub fn new(memory: u64) -> StoreOptions {
-        StoreOptions { page_bytes: 16384, memory, clear_hints: |_| {} }
+        StoreOptions {
+            page_bytes: 16384,
+            memory,
+            clear_hints: |_| {},
+        }
     }
 }
 

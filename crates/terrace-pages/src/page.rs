@@ -50,13 +50,17 @@ pub fn open(page: &[u8], pid: PageId, check: u16, offset: u64) -> Result<()> {
     let stored = u64::from_le_bytes(page[..8].try_into().unwrap_or_default());
     let damaged = |what: String| Err(Error::corrupt(DATA_FILE, offset, what));
     if stored != checksum::seeded(pid.0, &page[8..]) {
-        return damaged(format!("{pid} should be here, but its checksum does not fit"));
+        return damaged(format!(
+            "{pid} should be here, but its checksum does not fit"
+        ));
     }
     if number != pid.0 {
         return damaged(format!("{pid} should be here, but it is page {number}"));
     }
     if stored as u16 != check {
-        return damaged(format!("an old version of {pid} is here: a write was lost or misdirected"));
+        return damaged(format!(
+            "an old version of {pid} is here: a write was lost or misdirected"
+        ));
     }
     Ok(())
 }

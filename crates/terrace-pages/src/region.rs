@@ -22,7 +22,10 @@ impl Region {
             // Only advice: without huge pages everything works, a little slower.
             let _ = map.advise(Advice::HugePage);
         }
-        Ok(Region { map: MmapRaw::from(map), piece })
+        Ok(Region {
+            map: MmapRaw::from(map),
+            piece,
+        })
     }
 
     /// Address of piece `index`.

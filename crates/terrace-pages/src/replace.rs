@@ -123,7 +123,9 @@ impl PageStore {
     /// # Errors
     /// `Poisoned` when every cold page is dirty and writing has stopped.
     pub(crate) fn make_frames(&self) -> Result<()> {
-        self.counters.waits_for_frames.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .waits_for_frames
+            .fetch_add(1, Ordering::Relaxed);
         if self.clean_some()? == 0 {
             self.want_cleaning();
             self.wait_for_progress();
@@ -148,7 +150,9 @@ impl PageStore {
         let target = target.min(most);
         let mut lent = self.lent_frames.lock();
         while (lent.len() as u64) < target {
-            let Some(frame) = self.spare_frame() else { break };
+            let Some(frame) = self.spare_frame() else {
+                break;
+            };
             self.pool.give_back(frame);
             lent.push(frame);
         }

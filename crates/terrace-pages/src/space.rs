@@ -34,8 +34,7 @@ impl PageStore {
 
     /// Grows the file, so that an operation that `space` entitles to it can go in.
     pub(crate) fn make_space(&self, space: Space) -> Result<()> {
-        let needed =
-            || self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(space);
+        let needed = || self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(space);
         while self.counters.free_slots.load(Ordering::Relaxed) < needed() {
             self.grow()?;
         }

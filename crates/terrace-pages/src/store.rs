@@ -6,6 +6,7 @@
 //! * A frame is owned by exactly one of: the free list, a page, the thread that is filling or
 //!   emptying it (which holds its exclusive latch or took it off the list).
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,20 @@ pub struct Counters {
     pub inner: AtomicU64,
     /// Slots held by no layer, as of the last change.
     pub free_slots: AtomicU64,
+}
+
+thread_local! {
+    /// Guards of this kind that the thread holds, of any store.
+    static LARGE_GUARDS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A guard that is counted among those of its thread.
+struct Counted<G>(#[allow(dead_code, reason = "held for its drop")] G);
+
+impl<G> Drop for Counted<G> {
+    fn drop(&mut self) {
+        LARGE_GUARDS.with(|held| held.set(held.get().saturating_sub(1)));
+    }
 }
 
 /// See the module's text.
@@ -167,7 +182,12 @@ impl PageStore {
                     return Err(Interrupt::Conflict);
                 }
                 header.touch();
-                Ok(Optimistic { store: self, frame, pid, version })
+                Ok(Optimistic {
+                    store: self,
+                    frame,
+                    pid,
+                    version,
+                })
             }
             Word::Out(place) if place.is_free() => Err(Interrupt::Conflict),
             _ => Err(Interrupt::Miss(pid)),
@@ -178,7 +198,11 @@ impl PageStore {
     pub fn shared(&self, pid: PageId) -> Attempt<Shared<'_>> {
         let frame = self.resident(pid)?;
         self.pool.frame(frame).latch.shared();
-        let guard = Shared { store: self, frame, pid };
+        let guard = Shared {
+            store: self,
+            frame,
+            pid,
+        };
         if self.pool.frame(frame).page.load(Ordering::Acquire) == pid.0 {
             self.pool.frame(frame).touch();
             Ok(guard)
@@ -300,7 +324,8 @@ impl PageStore {
 
     /// Goes in if that takes no waiting at all.
     pub fn try_enter(&self) -> Option<Door<'_>> {
-        let needed = self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(Space::Reserve);
+        let needed =
+            self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(Space::Reserve);
         if self.poisoned.load(Ordering::Relaxed)
             || self.undo.bytes() > self.layout.undo_bytes
             || self.counters.free_slots.load(Ordering::Relaxed) < needed
@@ -331,10 +356,16 @@ impl PageStore {
     }
 
     /// No cut begins while one of these is held: pages may be allocated that nothing points to yet.
-    /// Taken by a caller that holds nothing (no door, and none of these), or a checkpoint that waits
-    /// for it would wait for ever.
+    /// Taken by a caller that is not inside the gate: a checkpoint that waits for such guards lets
+    /// nobody else have one meanwhile. A thread may hold several.
     pub fn large_guard(&self) -> impl Drop + '_ {
-        self.large.read()
+        let nested = LARGE_GUARDS.with(|held| held.replace(held.get() + 1)) > 0;
+        // Who has one must not queue up behind the checkpoint that waits for it.
+        Counted(if nested {
+            self.large.read_recursive()
+        } else {
+            self.large.read()
+        })
     }
 
     // ---------------------------------------------------------------- hot quota
@@ -375,7 +406,9 @@ impl PageStore {
         let error = poison
             .get_or_insert_with(|| match cause {
                 Error::Poisoned { .. } => cause.clone(),
-                other => Error::Poisoned { cause: other.to_string() },
+                other => Error::Poisoned {
+                    cause: other.to_string(),
+                },
             })
             .clone();
         self.poisoned.store(true, Ordering::Release);
@@ -385,7 +418,9 @@ impl PageStore {
     }
 
     pub(crate) fn note_slots(&self, map: &PageMap) {
-        self.counters.free_slots.store(map.counts().free, Ordering::Relaxed);
+        self.counters
+            .free_slots
+            .store(map.counts().free, Ordering::Relaxed);
     }
 }
 

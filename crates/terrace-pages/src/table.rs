@@ -62,7 +62,11 @@ impl Table {
     /// A table that can grow to `limit` pages; nothing is resident yet.
     pub fn new(limit: u64) -> Result<Table> {
         let limit = limit.min(PageId::MAX.0);
-        Ok(Table { region: Region::new(limit as usize, 8, false)?, limit, count: AtomicU64::new(0) })
+        Ok(Table {
+            region: Region::new(limit as usize, 8, false)?,
+            limit,
+            count: AtomicU64::new(0),
+        })
     }
 
     /// Most pages that the table can hold.

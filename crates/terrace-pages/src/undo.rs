@@ -22,9 +22,12 @@ struct Saved {
     bytes: Box<[u8]>,
 }
 
+/// Saved ranges by frame; ordered, so that the same run writes the same pages first.
+type Shard = Mutex<BTreeMap<u32, Vec<Saved>>>;
+
 /// Saved ranges of all frames.
 pub struct Undo {
-    shards: Box<[Mutex<BTreeMap<u32, Vec<Saved>>>]>,
+    shards: Box<[Shard]>,
     /// Pages that were freed after the cut, as they were at the cut.
     pages: Mutex<Vec<(PageId, Box<[u8]>)>>,
     used: AtomicU64,
@@ -33,10 +36,14 @@ pub struct Undo {
 impl Undo {
     pub fn new() -> Undo {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Undo { shards, pages: Mutex::default(), used: AtomicU64::new(0) }
+        Undo {
+            shards,
+            pages: Mutex::default(),
+            used: AtomicU64::new(0),
+        }
     }
 
-    fn shard(&self, frame: u32) -> &Mutex<BTreeMap<u32, Vec<Saved>>> {
+    fn shard(&self, frame: u32) -> &Shard {
         &self.shards[frame as usize % SHARDS]
     }
 
@@ -45,14 +52,17 @@ impl Undo {
     pub fn save(&self, frame: u32, at: usize, old: &[u8]) {
         let mut shard = self.shard(frame).lock();
         let list = shard.entry(frame).or_default();
-        let covered = |s: &Saved| {
-            s.at as usize <= at && at + old.len() <= s.at as usize + s.bytes.len()
-        };
+        let covered =
+            |s: &Saved| s.at as usize <= at && at + old.len() <= s.at as usize + s.bytes.len();
         if list.iter().any(covered) {
             return;
         }
-        self.used.fetch_add((old.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
-        list.push(Saved { at: at as u32, bytes: old.into() });
+        self.used
+            .fetch_add((old.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
+        list.push(Saved {
+            at: at as u32,
+            bytes: old.into(),
+        });
     }
 
     /// Turns `page`, a copy of the frame's content, back into what it was at the cut, and forgets
@@ -89,14 +99,16 @@ impl Undo {
 
     /// Keeps the content at the cut of a page that is being freed.
     pub fn save_page(&self, pid: PageId, page: Box<[u8]>) {
-        self.used.fetch_add((page.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
+        self.used
+            .fetch_add((page.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
         self.pages.lock().push((pid, page));
     }
 
     /// Hands out one of the pages kept.
     pub fn take_page(&self) -> Option<(PageId, Box<[u8]>)> {
         let taken = self.pages.lock().pop()?;
-        self.used.fetch_sub((taken.1.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
+        self.used
+            .fetch_sub((taken.1.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
         Some(taken)
     }
 
@@ -115,7 +127,13 @@ mod tests {
         let undo = Undo::new();
         let mut page = *b"0123456789";
         let cut = page;
-        for (at, new) in [(2, &b"abc"[..]), (0, b"xyz"), (2, b"QQQ"), (4, b"ffff"), (5, b"g")] {
+        for (at, new) in [
+            (2, &b"abc"[..]),
+            (0, b"xyz"),
+            (2, b"QQQ"),
+            (4, b"ffff"),
+            (5, b"g"),
+        ] {
             undo.save(7, at, &page[at..at + new.len()]);
             page[at..at + new.len()].copy_from_slice(new);
         }

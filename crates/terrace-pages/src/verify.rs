@@ -36,7 +36,9 @@ impl PageStore {
                 continue;
             }
             if self.table.load(pid) != Word::Resident(index) {
-                return wrong(format!("frame {index} has {pid}, whose word says otherwise"));
+                return wrong(format!(
+                    "frame {index} has {pid}, whose word says otherwise"
+                ));
             }
             pages += 1;
             dirty += u64::from(epoch != 0);
@@ -49,11 +51,18 @@ impl PageStore {
         if idle.len() != free.len() + lent.len() {
             return wrong("a frame is free twice".into());
         }
-        if idle.iter().any(|f| self.pool.frame(*f).page.load(Ordering::Acquire) != NO_PAGE) {
+        if idle
+            .iter()
+            .any(|f| self.pool.frame(*f).page.load(Ordering::Acquire) != NO_PAGE)
+        {
             return wrong("a free frame has a page".into());
         }
         let count = |a: &terrace_base::sync::atomic::AtomicU64| a.load(Ordering::Relaxed);
-        equal("frames", (pages + idle.len()) as u64, self.pool.len() as u64)?;
+        equal(
+            "frames",
+            (pages + idle.len()) as u64,
+            self.pool.len() as u64,
+        )?;
         equal("lent frames", lent.len() as u64, count(&self.lent))?;
         equal("page writes owed", dirty, count(&self.counters.dirty))?;
         equal("hot frames", hot, count(&self.counters.hot))?;
@@ -99,14 +108,25 @@ impl PageStore {
         let map = self.map.lock();
         map.health()?;
         if map.phase() != Phase::Idle {
-            return wrong(format!("a checkpoint is still going on ({:?})", map.phase()));
+            return wrong(format!(
+                "a checkpoint is still going on ({:?})",
+                map.phase()
+            ));
         }
         let counts = map.counts();
         let used = counts.total - counts.free;
         equal("slots in flight", counts.in_flight, 0)?;
         equal("slots in use", used, slots.len() as u64 + counts.image_only)?;
-        equal("slots by layer", used, counts.image + counts.cut + counts.next)?;
-        equal("free slots", counts.free, self.counters.free_slots.load(Ordering::Relaxed))?;
+        equal(
+            "slots by layer",
+            used,
+            counts.image + counts.cut + counts.next,
+        )?;
+        equal(
+            "free slots",
+            counts.free,
+            self.counters.free_slots.load(Ordering::Relaxed),
+        )?;
         let end = map.used_end();
         match slots.iter().find(|slot| **slot >= end) {
             Some(slot) => wrong(format!("slot {slot} has a page and counts as free")),
@@ -123,5 +143,7 @@ fn equal(what: &str, found: u64, counted: u64) -> Result<()> {
 }
 
 fn wrong<T>(what: String) -> Result<T> {
-    Err(Error::Poisoned { cause: format!("the page store's accounts do not add up: {what}") })
+    Err(Error::Poisoned {
+        cause: format!("the page store's accounts do not add up: {what}"),
+    })
 }

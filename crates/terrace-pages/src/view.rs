@@ -33,12 +33,20 @@ impl<'a> View<'a> {
     /// `start..start + len` must stay mapped memory of the frame region for `'a`, and `start` must
     /// be aligned to 4096.
     pub(crate) unsafe fn new(start: *const u8, len: usize) -> View<'a> {
-        View { start, len, _guard: PhantomData }
+        View {
+            start,
+            len,
+            _guard: PhantomData,
+        }
     }
 
     /// A view of ordinary bytes, for code that works on a private copy of a page.
     pub fn of(bytes: &'a [u8]) -> View<'a> {
-        View { start: bytes.as_ptr(), len: bytes.len(), _guard: PhantomData }
+        View {
+            start: bytes.as_ptr(),
+            len: bytes.len(),
+            _guard: PhantomData,
+        }
     }
 
     /// Length of the page in bytes.
@@ -50,7 +58,11 @@ impl<'a> View<'a> {
 
     #[inline]
     fn check(&self, at: usize, len: usize) -> Result<(), Torn> {
-        if at <= self.len && len <= self.len - at { Ok(()) } else { Err(Torn) }
+        if at <= self.len && len <= self.len - at {
+            Ok(())
+        } else {
+            Err(Torn)
+        }
     }
 
     /// The byte at `at`.
@@ -175,9 +187,18 @@ mod tests {
         for at in 0..40 {
             let want = |n: usize| bytes.get(at..at + n);
             assert_eq!(v.u8(at).ok(), want(1).map(|b| b[0]));
-            assert_eq!(v.u16(at).ok(), want(2).map(|b| u16::from_le_bytes(b.try_into().unwrap())));
-            assert_eq!(v.u32(at).ok(), want(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())));
-            assert_eq!(v.u64(at).ok(), want(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())));
+            assert_eq!(
+                v.u16(at).ok(),
+                want(2).map(|b| u16::from_le_bytes(b.try_into().unwrap()))
+            );
+            assert_eq!(
+                v.u32(at).ok(),
+                want(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()))
+            );
+            assert_eq!(
+                v.u64(at).ok(),
+                want(8).map(|b| u64::from_le_bytes(b.try_into().unwrap()))
+            );
             let mut out = vec![];
             assert_eq!(v.append_to(at, 5, &mut out).is_ok(), at + 5 <= 32);
         }
@@ -187,7 +208,15 @@ mod tests {
 
     #[test]
     fn comparison_is_that_of_byte_strings() {
-        let words: [&[u8]; 7] = [b"", b"a", b"ab", b"abcdefgh", b"abcdefghi", b"abcdefgi", b"\xff"];
+        let words: [&[u8]; 7] = [
+            b"",
+            b"a",
+            b"ab",
+            b"abcdefgh",
+            b"abcdefghi",
+            b"abcdefgi",
+            b"\xff",
+        ];
         for a in words {
             for b in words {
                 assert_eq!(View::of(a).compare(0, a.len(), b), Ok(a.cmp(b)));

@@ -24,8 +24,13 @@ pub struct Buffers {
 
 impl Buffers {
     pub fn new(pages: usize, page_bytes: usize) -> Buffers {
-        let free = (0..WRITE_BUFFERS).map(|_| AlignedBuf::zeroed(pages * page_bytes)).collect();
-        Buffers { free: Mutex::new(free), returned: Condvar::new() }
+        let free = (0..WRITE_BUFFERS)
+            .map(|_| AlignedBuf::zeroed(pages * page_bytes))
+            .collect();
+        Buffers {
+            free: Mutex::new(free),
+            returned: Condvar::new(),
+        }
     }
 
     fn take(&self) -> AlignedBuf {
@@ -145,7 +150,8 @@ impl PageStore {
             Ok(())
         } else {
             self.counters.page_writes.fetch_add(used, Ordering::Relaxed);
-            self.data.write_at(&buffer[..used as usize * page_bytes], offset)
+            self.data
+                .write_at(&buffer[..used as usize * page_bytes], offset)
         };
         {
             let mut map = self.map.lock();
@@ -212,17 +218,31 @@ impl PageStore {
                 // The cut has its copy from now on: whoever changes the page next need save nothing.
                 header.dirty.store(cut + 1, Ordering::Release);
             }
-            self.counters.checkpoint_page_writes.fetch_add(1, Ordering::Relaxed);
+            self.counters
+                .checkpoint_page_writes
+                .fetch_add(1, Ordering::Relaxed);
             if header.class() == Class::Hot {
-                self.counters.checkpoint_hot_writes.fetch_add(1, Ordering::Relaxed);
+                self.counters
+                    .checkpoint_hot_writes
+                    .fetch_add(1, Ordering::Relaxed);
             }
         }
         // A page whose undo was applied stays dirty with what came after the cut.
-        let version = if pending { Version::NEVER } else { header.latch.version() };
+        let version = if pending {
+            Version::NEVER
+        } else {
+            header.latch.version()
+        };
         header.latch.release_shared();
         (self.options.clear_hints)(into);
         let check = page::seal(into, pid, epoch);
-        Some(Copied { frame: index, pid, epoch, version, check })
+        Some(Copied {
+            frame: index,
+            pid,
+            epoch,
+            version,
+            check,
+        })
     }
 
     /// Ends the write of one page: `f` gets the header while the latch is held shared and tells what
@@ -261,7 +281,9 @@ impl PageStore {
                 }
             } else {
                 map.release(slot);
-                self.counters.discarded_writes.fetch_add(1, Ordering::Relaxed);
+                self.counters
+                    .discarded_writes
+                    .fetch_add(1, Ordering::Relaxed);
             }
             self.note_slots(&map);
         });
@@ -304,7 +326,9 @@ impl PageStore {
     /// nothing else can have changed it.
     fn store_place(&self, pid: PageId, newest: Place, place: Place) {
         if !self.retag(pid, newest, place) {
-            self.poison(&Error::Poisoned { cause: format!("the place of {pid} changed by itself") });
+            self.poison(&Error::Poisoned {
+                cause: format!("the place of {pid} changed by itself"),
+            });
         }
     }
 
@@ -313,7 +337,9 @@ impl PageStore {
     pub(crate) fn write_freed(&self, epoch: u32, leave: u64) -> Result<bool> {
         let mut any = false;
         while self.undo.bytes() > leave {
-            let Some((pid, copy)) = self.undo.take_page() else { break };
+            let Some((pid, copy)) = self.undo.take_page() else {
+                break;
+            };
             any = true;
             if let Err(e) = self.write_copy(pid, &copy, epoch) {
                 self.undo.save_page(pid, copy);
@@ -333,8 +359,12 @@ impl PageStore {
         (self.options.clear_hints)(into);
         let check = page::seal(into, pid, epoch);
         self.counters.page_writes.fetch_add(1, Ordering::Relaxed);
-        self.counters.checkpoint_page_writes.fetch_add(1, Ordering::Relaxed);
-        let written = self.data.write_at(into, DATA_START + run.first * page_bytes as u64);
+        self.counters
+            .checkpoint_page_writes
+            .fetch_add(1, Ordering::Relaxed);
+        let written = self
+            .data
+            .write_at(into, DATA_START + run.first * page_bytes as u64);
         self.write_buffers.give(buffer);
         if let Err(e) = written {
             return Err(self.poison(&Error::io("writing", DATA_FILE, e)));

@@ -22,8 +22,13 @@ fn with_seed(what: &str, seed: u64, f: impl FnOnce()) {
 
 /// How many random runs: more with TERRACE_SEEDS=1000.
 fn seeds(default: u64) -> std::ops::Range<u64> {
-    let from = std::env::var("TERRACE_FIRST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-    let count = std::env::var("TERRACE_SEEDS").ok().and_then(|s| s.parse().ok());
+    let from = std::env::var("TERRACE_FIRST_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(0);
+    let count = std::env::var("TERRACE_SEEDS")
+        .ok()
+        .and_then(|s| s.parse().ok());
     from..from + count.unwrap_or(default)
 }
 

@@ -21,7 +21,13 @@ const PAGES: u64 = 64 << 10;
 
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    statm
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        * 4096
 }
 
 fn change(store: &PageStore, pid: PageId, value: u64) {
@@ -45,7 +51,10 @@ fn everything_stays_within_the_memory_given() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Arc::new(FileDisk::open(directory.path(), DirectIo::Preferred).unwrap());
     let start = resident();
-    let options = StoreOptions { page_bytes: 4096, ..StoreOptions::new(MEMORY) };
+    let options = StoreOptions {
+        page_bytes: 4096,
+        ..StoreOptions::new(MEMORY)
+    };
     let store = Arc::new(PageStore::create(disk, options, 1, &info(0)).unwrap());
     let cleaner = Cleaner::start(store.clone()).unwrap();
     let mut most = 0;
@@ -84,7 +93,10 @@ fn everything_stays_within_the_memory_given() {
     let stats = store.stats();
     assert!(stats.table_bytes > 0 && stats.map_memory_bytes > 0);
     // Both directions: nearly all of it is used, and no more.
-    assert!(most <= MEMORY + SLACK, "{most} bytes are resident, of {MEMORY}: {stats:#?}");
+    assert!(
+        most <= MEMORY + SLACK,
+        "{most} bytes are resident, of {MEMORY}: {stats:#?}"
+    );
     assert!(most >= MEMORY / 2, "only {most} bytes are resident");
     // What other parts of the budget need is taken from the frames.
     store.set_extra_bytes(8 << 20);
@@ -92,7 +104,10 @@ fn everything_stays_within_the_memory_given() {
     let lent = store.stats().lent_frames * 4096;
     assert!(lent >= 8 << 20, "{lent} bytes lent");
     let now = resident() - start;
-    assert!(now + (8 << 20) <= MEMORY + SLACK, "{now} bytes are resident, and 8 MiB wanted");
+    assert!(
+        now + (8 << 20) <= MEMORY + SLACK,
+        "{now} bytes are resident, and 8 MiB wanted"
+    );
     store.set_extra_bytes(0);
     store.rebalance();
     assert!(store.stats().lent_frames * 4096 < lent);

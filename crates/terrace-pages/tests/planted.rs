@@ -54,7 +54,10 @@ fn checkpoint_with(world: &Arc<World>, f: impl Fn(&World) + Send + Sync + 'stati
     });
     let stamp = cut(world);
     world.disk.on_call(Some(callback));
-    world.store.checkpoint(Pace::Fast, &mut || info(stamp)).unwrap();
+    world
+        .store
+        .checkpoint(Pace::Fast, &mut || info(stamp))
+        .unwrap();
     world.disk.on_call(None);
     world.state.lock().unwrap().durable = stamp;
 }
@@ -176,7 +179,15 @@ fn evicted_with_a_place_of_a_layer_that_is_gone() {
                 world.allocate(Class::Cold, false).unwrap();
                 world.store.settle(Interrupt::NoFrame).unwrap();
             }
-            let pids: Vec<_> = world.state.lock().unwrap().truth.keys().skip(20).copied().collect();
+            let pids: Vec<_> = world
+                .state
+                .lock()
+                .unwrap()
+                .truth
+                .keys()
+                .skip(20)
+                .copied()
+                .collect();
             for pid in pids {
                 world.free(PageId(pid), false).unwrap();
             }

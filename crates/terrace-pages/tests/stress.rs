@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{RECORDS, Records, TINY, Truth, at, info, options, read, records, set_all, set_record};
+use common::{
+    RECORDS, Records, TINY, Truth, at, info, options, read, records, set_all, set_record,
+};
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
 use terrace_base::{PageId, Result};
@@ -26,7 +28,10 @@ const SUM: u64 = SHARED * RECORDS as u64 * 1_000_000;
 
 /// Operations of each thread: fewer under a slow checker with TERRACE_STRESS=500.
 fn operations() -> u64 {
-    std::env::var("TERRACE_STRESS").ok().and_then(|s| s.parse().ok()).unwrap_or(6000)
+    std::env::var("TERRACE_STRESS")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(6000)
 }
 
 struct Bank {
@@ -80,7 +85,10 @@ impl Bank {
     fn transfer(&self, rng: &mut Rng) -> Result<()> {
         let (a, b) = (rng.below(SHARED), rng.below(SHARED));
         let (from, to) = (PageId(a.min(b)), PageId(a.max(b)));
-        let (i, j) = (rng.below(RECORDS as u64) as usize, rng.below(RECORDS as u64) as usize);
+        let (i, j) = (
+            rng.below(RECORDS as u64) as usize,
+            rng.below(RECORDS as u64) as usize,
+        );
         let amount = rng.below(1000);
         if from == to {
             return Ok(());
@@ -89,8 +97,10 @@ impl Bank {
         inside(&self.store, |door| {
             let mut from = self.store.exclusive(from, door)?;
             let mut to = self.store.try_exclusive(to, door)?;
-            let (left, right) =
-                (from.view().u64(at(i)).expect("inside"), to.view().u64(at(j)).expect("inside"));
+            let (left, right) = (
+                from.view().u64(at(i)).expect("inside"),
+                to.view().u64(at(j)).expect("inside"),
+            );
             if left < amount {
                 return Ok(());
             }
@@ -180,7 +190,11 @@ impl Bank {
     }
 
     fn checkpoint(&self) -> Result<()> {
-        let pace = if self.stamp.load(Ordering::Relaxed) % 2 == 0 { Pace::Fast } else { Pace::Gentle };
+        let pace = if self.stamp.load(Ordering::Relaxed).is_multiple_of(2) {
+            Pace::Fast
+        } else {
+            Pace::Gentle
+        };
         self.store
             .checkpoint(pace, &mut || {
                 let stamp = self.stamp.fetch_add(1, Ordering::Relaxed) + 1;
@@ -195,11 +209,19 @@ impl Bank {
     fn verify(&self, own: &[Truth]) {
         let mut sum = 0u64;
         for pid in (0..SHARED).map(PageId) {
-            sum += read(&self.store, pid).unwrap().expect("a shared page").iter().sum::<u64>();
+            sum += read(&self.store, pid)
+                .unwrap()
+                .expect("a shared page")
+                .iter()
+                .sum::<u64>();
         }
         assert_eq!(sum, SUM, "the shared pages are not of one cut");
         for (pid, expected) in own.iter().flatten() {
-            assert_eq!(read(&self.store, PageId(*pid)).unwrap().as_ref(), Some(expected), "{pid}");
+            assert_eq!(
+                read(&self.store, PageId(*pid)).unwrap().as_ref(),
+                Some(expected),
+                "{pid}"
+            );
         }
         let pages = SHARED as usize + own.iter().map(Truth::len).sum::<usize>();
         assert_eq!(self.store.live_pages(), pages as u64);
@@ -260,7 +282,13 @@ fn own(bank: &Bank) -> Vec<Truth> {
 fn reopen(disk: Arc<dyn Disk>, bank: &Bank, memory: u64) {
     let store = Arc::new(PageStore::open(disk, options(memory)).unwrap());
     let stamp = store.superblock().next_sequence;
-    let truths = bank.cuts.lock().unwrap().get(&stamp).cloned().expect("a cut");
+    let truths = bank
+        .cuts
+        .lock()
+        .unwrap()
+        .get(&stamp)
+        .cloned()
+        .expect("a cut");
     let opened = Bank {
         store,
         own: Vec::new(),
@@ -282,7 +310,10 @@ fn threads_on_a_simulated_disk_then_a_crash() {
         }
         bank.verify(&own(&bank));
         let stats = bank.store.stats();
-        assert!(stats.evictions > 0 && stats.page_reads > 0, "the pool is too large: {stats:?}");
+        assert!(
+            stats.evictions > 0 && stats.page_reads > 0,
+            "the pool is too large: {stats:?}"
+        );
         for survival in [Survival::Nothing, Survival::Some(seed)] {
             reopen(disk.crash_keeping(survival).shared(), &bank, memory);
         }
@@ -299,7 +330,10 @@ fn power_cut_under_all_threads() {
     for seed in 1..=operations().div_ceil(600) {
         let disk = SimDisk::new(seed);
         let bank = begin(disk.shared(), TINY);
-        disk.inject(Injection::any(1 + Rng::new(seed).below(calls), Fault::PowerCut));
+        disk.inject(Injection::any(
+            1 + Rng::new(seed).below(calls),
+            Fault::PowerCut,
+        ));
         run(&bank, seed);
         reopen(disk.crash(seed).shared(), &bank, TINY);
     }
@@ -308,7 +342,8 @@ fn power_cut_under_all_threads() {
 #[test]
 fn threads_on_a_real_file() {
     let directory = tempfile::tempdir().unwrap();
-    let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(directory.path(), DirectIo::Preferred).unwrap());
+    let disk: Arc<dyn Disk> =
+        Arc::new(FileDisk::open(directory.path(), DirectIo::Preferred).unwrap());
     let bank = begin(disk.clone(), 2 * TINY);
     for result in run(&bank, 5) {
         result.unwrap();
@@ -316,7 +351,9 @@ fn threads_on_a_real_file() {
     bank.verify(&own(&bank));
     bank.checkpoint().unwrap();
     bank.verify(&own(&bank));
-    let Bank { store, own, cuts, .. } = bank;
+    let Bank {
+        store, own, cuts, ..
+    } = bank;
     drop(store);
     let bank = Bank {
         store: Arc::new(PageStore::open(disk.clone(), options(2 * TINY)).unwrap()),
@@ -325,6 +362,10 @@ fn threads_on_a_real_file() {
         stamp: AtomicU64::new(0),
         next_value: AtomicU64::new(0),
     };
-    let own = bank.own.iter().map(|t| t.lock().unwrap().clone()).collect::<Vec<_>>();
+    let own = bank
+        .own
+        .iter()
+        .map(|t| t.lock().unwrap().clone())
+        .collect::<Vec<_>>();
     bank.verify(&own);
 }

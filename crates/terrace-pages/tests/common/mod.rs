@@ -11,7 +11,8 @@ use terrace_base::checksum::mix;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{
-    Class, CutInfo, Door, Exclusive, Interrupt, Pace, PageStore, Presence, Space, StoreOptions, View,
+    Class, CutInfo, Door, Exclusive, Interrupt, Pace, PageStore, Presence, Space, StoreOptions,
+    View,
 };
 use terrace_sim::Rng;
 
@@ -27,7 +28,10 @@ pub type Records = [u64; RECORDS];
 pub type Truth = BTreeMap<u64, Records>;
 
 pub fn options(memory: u64) -> StoreOptions {
-    StoreOptions { page_bytes: PAGE, ..StoreOptions::new(memory) }
+    StoreOptions {
+        page_bytes: PAGE,
+        ..StoreOptions::new(memory)
+    }
 }
 
 pub fn info(stamp: u64) -> CutInfo {
@@ -57,7 +61,9 @@ pub fn encode(pid: PageId, record: usize, value: u64) -> [u8; 16] {
 
 pub fn set_record(page: &mut Exclusive<'_>, record: usize, value: u64) {
     let bytes = encode(page.pid(), record, value);
-    page.change(at(record), 16).expect("a record in the page").copy_from_slice(&bytes);
+    page.change(at(record), 16)
+        .expect("a record in the page")
+        .copy_from_slice(&bytes);
 }
 
 /// Rewrites the whole page, its header aside.
@@ -114,7 +120,11 @@ struct HookFile {
 
 impl HookDisk {
     pub fn new(inner: Arc<dyn Disk>) -> HookDisk {
-        HookDisk { inner, callback: Arc::default(), busy: Arc::default() }
+        HookDisk {
+            inner,
+            callback: Arc::default(),
+            busy: Arc::default(),
+        }
     }
 
     /// Sets what happens at each write and sync; calls made meanwhile do not call back.
@@ -132,8 +142,16 @@ impl HookDisk {
         }
     }
 
-    fn file(&self, name: &str, inner: io::Result<Arc<dyn DiskFile>>) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(HookFile { inner: inner?, name: name.to_owned(), disk: self.clone() }))
+    fn file(
+        &self,
+        name: &str,
+        inner: io::Result<Arc<dyn DiskFile>>,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(HookFile {
+            inner: inner?,
+            name: name.to_owned(),
+            disk: self.clone(),
+        }))
     }
 }
 
@@ -248,7 +266,11 @@ impl World {
         let stamp = self.store.superblock().next_sequence;
         {
             let mut state = self.state.lock().unwrap();
-            assert!(stamp >= state.durable, "opened cut {stamp}, before {}", state.durable);
+            assert!(
+                stamp >= state.durable,
+                "opened cut {stamp}, before {}",
+                state.durable
+            );
             let truth = state.cuts.get(&stamp).cloned();
             state.truth = truth.unwrap_or_else(|| panic!("opened cut {stamp}, which was none"));
             state.durable = stamp;
@@ -267,7 +289,11 @@ impl World {
             let found = read(&self.store, PageId(*pid))?;
             assert_eq!(found.as_ref(), Some(expected), "page {pid}");
         }
-        assert_eq!(self.store.live_pages(), truth.len() as u64, "pages that exist");
+        assert_eq!(
+            self.store.live_pages(),
+            truth.len() as u64,
+            "pages that exist"
+        );
         Ok(())
     }
 
@@ -296,7 +322,9 @@ impl World {
         mut f: impl FnMut(&mut Exclusive<'_>, &mut State),
     ) -> Result<()> {
         loop {
-            let Some(door) = self.enter(Space::Ordinary, nested)? else { return Ok(()) };
+            let Some(door) = self.enter(Space::Ordinary, nested)? else {
+                return Ok(());
+            };
             let interrupt = match self.store.exclusive(pid, &door) {
                 Ok(mut page) => {
                     f(&mut page, &mut self.state.lock().unwrap());
@@ -314,7 +342,9 @@ impl World {
 
     pub fn allocate(&self, class: Class, nested: bool) -> Result<()> {
         loop {
-            let Some(door) = self.enter(Space::Ordinary, nested)? else { return Ok(()) };
+            let Some(door) = self.enter(Space::Ordinary, nested)? else {
+                return Ok(());
+            };
             let interrupt = match self.store.allocate(&door, class) {
                 Ok(mut page) => {
                     let mut state = self.state.lock().unwrap();
@@ -337,7 +367,9 @@ impl World {
 
     pub fn free(&self, pid: PageId, nested: bool) -> Result<()> {
         loop {
-            let Some(door) = self.enter(Space::Reserve, nested)? else { return Ok(()) };
+            let Some(door) = self.enter(Space::Reserve, nested)? else {
+                return Ok(());
+            };
             let interrupt = match self.store.exclusive(pid, &door) {
                 Ok(page) => {
                     page.free();
@@ -382,9 +414,15 @@ impl World {
     /// One random operation on pages.
     pub fn operate(&self, nested: bool) -> Result<()> {
         let (dice, record, live) = self.draw(|s| {
-            (s.rng.below(100), s.rng.below(RECORDS as u64) as usize, s.truth.len())
+            (
+                s.rng.below(100),
+                s.rng.below(RECORDS as u64) as usize,
+                s.truth.len(),
+            )
         });
-        let Some(pid) = self.any_page() else { return self.allocate(Class::Cold, nested) };
+        let Some(pid) = self.any_page() else {
+            return self.allocate(Class::Cold, nested);
+        };
         match dice {
             0..15 if live < self.most => self.allocate(Class::Cold, nested),
             15..20 if live < self.most => self.allocate(Class::Hot, nested),
@@ -394,7 +432,9 @@ impl World {
             70..78 => self.rewrite(pid, nested),
             78..80 => {
                 let class = [Class::Cold, Class::Hot, Class::Inner][record % 3];
-                self.change(pid, nested, |page, _| page.set_class(class).expect("a class"))
+                self.change(pid, nested, |page, _| {
+                    page.set_class(class).expect("a class")
+                })
             }
             _ => match read(&self.store, pid) {
                 Ok(found) => {

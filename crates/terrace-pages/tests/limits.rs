@@ -1,0 +1,142 @@
+//! What holds at the limits: pages not linked yet and cuts, more hot pages than there is room for,
+//! a disk that fails, an operation that fails halfway.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{State, TINY, World, info, options, read, set_all};
+use terrace_base::{Error, PageId};
+use terrace_pages::{Class, Interrupt, Pace, PageStore};
+use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
+
+#[test]
+fn no_cut_begins_while_pages_are_not_linked() {
+    let store = PageStore::create(SimDisk::new(1).shared(), options(TINY), 1, &info(0)).unwrap();
+    let held = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let guard = store.large_guard();
+        let checkpoint = scope.spawn(|| {
+            store.checkpoint(Pace::Fast, &mut || {
+                assert!(!held.load(Ordering::SeqCst), "a cut while a guard was held");
+                info(1)
+            })
+        });
+        for _ in 0..2000 {
+            // A second one of the same thread does not queue up behind the checkpoint.
+            let second = store.large_guard();
+            std::thread::yield_now();
+            drop(second);
+            drop(store.enter().unwrap());
+        }
+        held.store(false, Ordering::SeqCst);
+        drop(guard);
+        checkpoint.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn more_hot_pages_than_memory_can_still_be_read() {
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(10 * TINY), 1, &info(0)).unwrap();
+    let mut pages = 0;
+    loop {
+        let door = store.enter().unwrap();
+        match store.allocate(&door, Class::Hot) {
+            Ok(mut page) => {
+                let records = [page.pid().0; common::RECORDS];
+                set_all(&mut page, &records);
+            }
+            Err(Interrupt::HotFull) => break,
+            Err(e) => panic!("{e:?}"),
+        }
+        pages += 1;
+    }
+    store.checkpoint(Pace::Fast, &mut || info(1)).unwrap();
+    drop(store);
+    let store = PageStore::open(disk.shared(), options(TINY)).unwrap();
+    assert!(pages > 2 * store.stats().frames);
+    for pid in 0..pages {
+        let found = read(&store, PageId(pid)).unwrap().unwrap();
+        assert_eq!(found, [pid; common::RECORDS]);
+    }
+    store.check_accounts().unwrap();
+}
+
+#[test]
+fn a_failed_page_write_stops_writing_and_not_reading() {
+    let disk = SimDisk::new(1);
+    let world = World::start(disk.shared(), TINY, State::new(1)).unwrap();
+    for _ in 0..30 {
+        world.allocate(Class::Cold, false).unwrap();
+    }
+    world.checkpoint(0).unwrap();
+    world.change_record(PageId(3), 1, false).unwrap();
+    disk.inject(Injection::at(Op::Write, 1, Fault::Eio));
+    let error = world.store.settle(Interrupt::NoFrame).unwrap_err();
+    assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+    assert!(world.store.enter().is_err() && world.store.try_enter().is_none());
+    assert!(world.store.checkpoint(Pace::Fast, &mut || info(9)).is_err());
+    world.verify().unwrap();
+    World::start(
+        disk.crash_keeping(Survival::All).shared(),
+        TINY,
+        world.end(),
+    )
+    .unwrap();
+}
+
+#[test]
+fn an_operation_that_failed_halfway_is_in_no_cut() {
+    let disk = SimDisk::new(1);
+    let world = World::start(disk.shared(), TINY, State::new(1)).unwrap();
+    for _ in 0..10 {
+        world.allocate(Class::Cold, false).unwrap();
+    }
+    world.checkpoint(0).unwrap();
+    std::thread::scope(|scope| {
+        let door = world.store.enter().unwrap();
+        let checkpoint = scope.spawn(|| world.store.checkpoint(Pace::Fast, &mut || info(99)));
+        let mut page = world.store.exclusive(PageId(2), &door).unwrap();
+        page.change_all().unwrap()[16..].fill(0);
+        world.store.poison(&Error::invalid("it failed halfway"));
+        drop(page);
+        drop(door);
+        checkpoint.join().unwrap().unwrap_err();
+    });
+    World::start(
+        disk.crash_keeping(Survival::All).shared(),
+        TINY,
+        world.end(),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_full_disk_refuses_changes_and_a_checkpoint_makes_room() {
+    let disk = SimDisk::new(1);
+    let world = World::start(disk.shared(), TINY, State::new(1)).unwrap();
+    for _ in 0..150 {
+        world.allocate(Class::Cold, false).unwrap();
+    }
+    world.checkpoint(0).unwrap();
+    disk.set_capacity(Some(disk.used_bytes() + 64 * 1024));
+    let mut refused = false;
+    for round in 0..2000 {
+        refused |= world.store.enter().is_err();
+        world.change_record(PageId(round % 150), 1, false).unwrap();
+    }
+    assert!(refused, "the disk was never full");
+    world.verify().unwrap();
+    // Deletes and a checkpoint go on, and then there is room again.
+    for pid in 0..100 {
+        world.free(PageId(pid), false).unwrap();
+    }
+    world.checkpoint(0).unwrap();
+    world.checkpoint(0).unwrap();
+    drop(world.store.enter().unwrap());
+    world.verify().unwrap();
+    world.store.check_accounts().unwrap();
+}
