@@ -10,7 +10,7 @@ pub enum Error {
     #[error("{0}")]
     Plan(String),
     /// The store failed.
-    #[error("the store failed while it was asked to {doing}: {source}")]
+    #[error("the store failed while it was asked to {doing}")]
     Target {
         /// What it was asked for.
         doing: &'static str,

@@ -178,7 +178,9 @@ fn wrong_answers_are_noticed() {
         let mut plan = plan(workload);
         plan.records = 1_000;
         plan.duration = Duration::from_secs(2);
-        let error = run(plan, &Memory::new(fault)).unwrap_err().to_string();
+        let error = run(plan, &Memory::new(fault)).unwrap_err();
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        let error = format!("{error}: {}", cause.unwrap_or_default());
         assert!(error.contains(word), "{fault:?} {workload:?}: {error}");
     }
 }
