@@ -4,17 +4,17 @@
 //! has left. A structure that was not finished is found again at the next opening, by its mark.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use terrace_base::Result;
+use terrace_base::{Result, StructureId};
 
 use crate::core::Core;
-use crate::registry::Open;
+use crate::registry::Cleared;
 
-/// Pause after a step that failed (a full disk, say).
-const RETRY: Duration = Duration::from_secs(1);
+/// Pause after a step that failed (a full disk, say), and between looks whether a handle of a
+/// dropped structure is still there.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// See the module's text.
 #[derive(Default)]
@@ -26,7 +26,10 @@ pub struct Drops {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Arc<Open>>,
+    /// To be taken apart, in order.
+    waiting: VecDeque<StructureId>,
+    /// Of these only the roots are left, or the last step failed.
+    later: Vec<StructureId>,
     stop: bool,
 }
 
@@ -43,21 +46,26 @@ impl Drops {
     }
 
     /// The next structure to take apart; `None` when it is time to end.
-    fn next(&self) -> Option<Arc<Open>> {
+    fn next(&self) -> Option<StructureId> {
         let mut queue = self.queue.lock();
         loop {
             if queue.stop {
                 return None;
             }
-            if let Some(open) = queue.waiting.front() {
-                return Some(open.clone());
+            if let Some(id) = queue.waiting.pop_front() {
+                return Some(id);
             }
-            self.changed.wait(&mut queue);
+            if queue.later.is_empty() {
+                self.changed.wait(&mut queue);
+            } else if self.changed.wait_for(&mut queue, RETRY).timed_out() {
+                let later = std::mem::take(&mut queue.later);
+                queue.waiting.extend(later);
+            }
         }
     }
 
-    fn done(&self) {
-        self.queue.lock().waiting.pop_front();
+    fn later(&self, id: StructureId) {
+        self.queue.lock().later.push(id);
     }
 
     fn should_stop(&self) -> bool {
@@ -67,47 +75,43 @@ impl Drops {
 
 impl Core {
     /// A structure was marked as dropped; its pages are to go. The caller has no pass.
-    pub fn take_apart(&self, open: Arc<Open>) -> Result<()> {
+    pub fn take_apart(&self, id: StructureId) {
         if self.options.foreground {
-            while self.step(&open)? {}
-            return Ok(());
+            // It is dropped in any case; what does not work now is done after the next opening.
+            while let Ok(Cleared::InPart) = self.step(id) {}
+            return;
         }
-        self.drops.queue.lock().waiting.push_back(open);
+        self.drops.queue.lock().waiting.push_back(id);
         self.drops.changed.notify_all();
-        Ok(())
     }
 
     /// Goes on with what an earlier run did not finish.
-    pub fn resume_drops(&self) -> Result<()> {
+    pub fn resume_drops(&self) {
         for open in self.registry.all() {
             if open.is_dropped() {
-                self.take_apart(open)?;
+                let id = open.id();
+                drop(open);
+                self.take_apart(id);
             }
         }
-        Ok(())
     }
 
-    fn step(&self, open: &Open) -> Result<bool> {
+    fn step(&self, id: StructureId) -> Result<Cleared> {
         let _working = self.drops.working.lock();
-        self.registry.clear_step(open).map_err(|e| self.failed(e))
+        self.registry.clear_step(id).map_err(|e| self.failed(e))
     }
 
     /// The thread that takes dropped structures apart.
     pub fn run_drops(&self) {
-        while let Some(open) = self.drops.next() {
+        while let Some(id) = self.drops.next() {
             self.passes.quiesce();
-            loop {
-                if self.drops.should_stop() {
-                    return;
-                }
-                match self.step(&open) {
-                    Ok(true) => {}
-                    Ok(false) => break self.drops.done(),
-                    Err(_) => {
-                        let mut queue = self.drops.queue.lock();
-                        if !queue.stop {
-                            self.drops.changed.wait_for(&mut queue, RETRY);
-                        }
+            while !self.drops.should_stop() {
+                match self.step(id) {
+                    Ok(Cleared::InPart) => {}
+                    Ok(Cleared::Gone) => break,
+                    Ok(Cleared::InUse) | Err(_) => {
+                        self.drops.later(id);
+                        break;
                     }
                 }
             }

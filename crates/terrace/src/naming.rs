@@ -105,7 +105,7 @@ impl Core {
 
     /// Drops a structure.
     pub fn drop_structure(&self, name: &str) -> Result<()> {
-        let (open, dropped) = {
+        let (id, dropped) = {
             let _naming = self.naming.lock();
             let _pass = self.passes.enter()?;
             let open = self.found(name)?;
@@ -115,10 +115,11 @@ impl Core {
             let dropped = self.named_change(&payload, reservation, |log| {
                 self.registry.mark_dropped(&open, log)
             })?;
-            (open, dropped)
+            (open.id(), dropped)
         };
-        self.finish(dropped)?;
-        self.take_apart(open)
+        let finished = self.finish(dropped);
+        self.take_apart(id);
+        finished
     }
 
     /// Gives a structure another name.

@@ -70,7 +70,7 @@ impl Core {
         if core.opening.created {
             core.checkpoint(Pace::Fast, false)?;
         }
-        core.resume_drops()?;
+        core.resume_drops();
         Ok(core)
     }
 }

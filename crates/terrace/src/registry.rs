@@ -11,16 +11,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use terrace_access::{Attempt, Door};
 use terrace_base::{Error, Result, StructureId};
 use terrace_pages::{PageStore, Space};
-use terrace_tier::{OnHotRoot, Structure, TierContext};
+use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::{Catalog, Entry};
 use crate::spec::{Spec, check_name};
 use crate::structures;
+
+/// Between looks whether a sweep, which takes microseconds, has ended.
+const SWEEP_WAIT: Duration = Duration::from_micros(100);
 
 /// A structure as it is open.
 pub struct Open {
@@ -227,7 +231,7 @@ impl Registry {
         name: &str,
         door: &Door<'_>,
     ) -> Attempt<(Arc<dyn Structure>, Arc<Meta>)> {
-        let roots = terrace_tier::Roots { hot: None, cold: terrace_base::PageId::NONE };
+        let roots = Roots { hot: None, cold: terrace_base::PageId::NONE };
         let entry = Entry { id, spec, name: name.into(), roots, dropping: false };
         let meta =
             Arc::new(Meta { entry: Mutex::new(entry), dropped: AtomicBool::new(false) });
@@ -267,24 +271,78 @@ impl Registry {
         Ok(())
     }
 
-    /// One bounded step of taking a dropped structure apart; nobody uses it any more. Returns
-    /// whether more is left to do.
-    pub fn clear_step(&self, open: &Open) -> Result<bool> {
-        // The root goes in the last step, the entry after it: no cut may fall between.
-        let unlinked = self.store.large_guard();
-        if open.structure.clear_step()? {
-            return Ok(true);
+    /// One bounded step of taking a dropped structure apart; every call that was at work on it when
+    /// it was marked has ended.
+    ///
+    /// Its roots go last, in the same cut as its entry, and only once no handle and no sweep has
+    /// the structure any more: the numbers of its pages may be given to others at once.
+    pub fn clear_step(&self, id: StructureId) -> Result<Cleared> {
+        let Some(roots) = self.numbered(id).map(|open| open.structure.roots()) else {
+            return Ok(Cleared::Gone);
+        };
+        if structures::clear_step(&self.store, roots)? {
+            return Ok(Cleared::InPart);
         }
-        let forgotten =
-            self.inside(Space::Reserve, |door| self.catalog.remove(door, open.id()));
-        if let Err(e) = forgotten {
-            // An entry without root may not get into a checkpoint.
-            return Err(self.store.poison(&e));
+        let (spec, meta) = match self.take_out(id) {
+            Ok(open) => (open.spec, open.meta),
+            Err(cleared) => return Ok(cleared),
+        };
+        let forgotten = self.forget(id, roots);
+        if forgotten.is_err() {
+            let structure = structures::open(&self.tiers, id, spec, self.hook(&meta), roots);
+            self.remember(Arc::new(Open { structure, spec, meta }));
         }
-        drop(unlinked);
-        self.names.write().by_id.remove(&open.id());
-        Ok(false)
+        forgotten.map(|()| Cleared::Gone)
     }
+
+    /// Takes a structure out of the registry if that is all that has it, and waits for the sweeps
+    /// that are looking at it.
+    fn take_out(&self, id: StructureId) -> std::result::Result<Taken, Cleared> {
+        let open = {
+            let mut names = self.names.write();
+            let open = names.by_id.remove(&id).ok_or(Cleared::Gone)?;
+            match Arc::try_unwrap(open) {
+                Ok(open) => open,
+                Err(open) => {
+                    names.by_id.insert(id, open);
+                    return Err(Cleared::InUse);
+                }
+            }
+        };
+        let Open { structure, spec, meta } = open;
+        let others = Arc::downgrade(&structure);
+        drop(structure);
+        while others.strong_count() > 0 {
+            std::thread::sleep(SWEEP_WAIT);
+        }
+        Ok(Taken { spec, meta })
+    }
+
+    /// Removes the last pages of a structure, and its entry.
+    fn forget(&self, id: StructureId, roots: Roots) -> Result<()> {
+        // A sweep that was under way may have written a record down once more.
+        while structures::clear_step(&self.store, roots)? {}
+        self.inside(Space::Reserve, |door| {
+            structures::free_roots(&self.store, roots, door, &mut || self.catalog.remove(door, id))
+        })
+    }
+}
+
+/// What is kept of a structure that was taken out.
+struct Taken {
+    spec: Spec,
+    meta: Arc<Meta>,
+}
+
+/// How far the taking apart of a structure has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cleared {
+    /// More is left to do.
+    InPart,
+    /// Only the roots are left, until the last handle is dropped.
+    InUse,
+    /// Nothing is left.
+    Gone,
 }
 
 /// Changes an entry on its page and in memory.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Door};
+use terrace_access::{AccessMethod, Attempt, Door};
 use terrace_base::{Result, StructureId};
 use terrace_methods::BTree;
-use terrace_pages::{Interrupt, PageStore};
+use terrace_pages::{Class, Interrupt, PageStore, Space};
 use terrace_tier::{
     OnHotRoot, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
 };
@@ -58,6 +58,45 @@ pub fn open(
 /// Takes back, in the same entry of the gate, what [`create`] has just made.
 pub fn undo_create(store: &PageStore, roots: Roots, door: &Door<'_>) -> Attempt<()> {
     store.exclusive(roots.cold, door)?.free();
+    Ok(())
+}
+
+/// Removes records and pages of a structure that nobody uses, its roots excepted, in a bounded
+/// step. Returns whether more is left to do.
+pub fn clear_step(store: &Arc<PageStore>, roots: Roots) -> Result<bool> {
+    let hot = roots.hot.map(|root| (root, Class::Hot));
+    for (root, class) in hot.into_iter().chain([(roots.cold, Class::Cold)]) {
+        let tree = BTree::open(store.clone(), root, class);
+        loop {
+            let door = store.enter_for(Space::Reserve)?;
+            match tree.try_clear_step(&door) {
+                Ok(true) => return Ok(true),
+                Ok(false) => break,
+                Err(interrupt) => {
+                    drop(door);
+                    settle(store, interrupt)?;
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Frees the roots of a structure of which nothing else is left, if `forget`, which makes sure that
+/// nothing names them any more, succeeds.
+pub fn free_roots(
+    store: &PageStore,
+    roots: Roots,
+    door: &Door<'_>,
+    forget: &mut dyn FnMut() -> Attempt<()>,
+) -> Attempt<()> {
+    let hot = roots.hot.map(|root| store.exclusive(root, door)).transpose()?;
+    let cold = store.exclusive(roots.cold, door)?;
+    forget()?;
+    if let Some(hot) = hot {
+        hot.free();
+    }
+    cold.free();
     Ok(())
 }
 

@@ -32,7 +32,7 @@ fn survivals(n: u64) -> [Survival; 2] {
 #[test]
 fn a_power_cut_at_any_call_leaves_a_prefix() {
     for seed in seeds(4) {
-        let steps = 150;
+        let steps = 300;
         let script = script(seed, steps);
         // A different offset for each seed, so that a few seeds meet every phase of a checkpoint.
         let stride = if factor() > 1 { 1 } else { 5 };
@@ -88,9 +88,9 @@ fn a_power_cut_during_recovery_changes_nothing() {
 fn a_crash_of_the_process_loses_nothing_acknowledged() {
     // Not during a sync: that a failed sync loses what was written is another matter.
     for (seed, op, stride) in
-        [(1, Op::Write, 7), (2, Op::Write, 11), (4, Op::Allocate, 1)]
+        [(1, Op::Write, 7), (2, Op::Write, 11), (3, Op::Read, 17), (4, Op::Allocate, 1)]
     {
-        let script = script(seed + 80, 150);
+        let script = script(seed + 80, 400);
         let mut n = 2;
         loop {
             let disk = SimDisk::new(seed);

@@ -55,13 +55,29 @@ impl Model {
         };
     }
 
-    /// The same with the structure without log as it is in another.
-    pub fn with_off_of(&self, other: &Model) -> Model {
-        let mut model = self.clone();
-        if let Some(here) = model.structures.get_mut(OFF) {
-            here.1 = other.structures.get(OFF).map(|s| s.1.clone()).unwrap_or_default();
+    /// Whether a step makes sense: what it needs is there.
+    pub fn allows(&self, step: &Step) -> bool {
+        let there = |name: &String| self.structures.contains_key(name);
+        match step {
+            Step::Write(changes, _) => changes.iter().all(|c| there(&c.structure)),
+            Step::Insert(name, ..) | Step::Append(name, ..) | Step::Read(name, _) => there(name),
+            Step::Create(name, _) => !there(name),
+            Step::Drop(name) => there(name),
+            Step::Rename(from, to) => there(from) && !there(to),
+            Step::Checkpoint | Step::Reopen => true,
         }
-        model
+    }
+
+    /// What the structure without log holds.
+    pub fn off(&self) -> Records {
+        self.structures.get(OFF).map(|s| s.1.clone()).unwrap_or_default()
+    }
+
+    /// Makes the structure without log hold this, if there is one.
+    pub fn set_off(&mut self, records: &Records) {
+        if let Some(off) = self.structures.get_mut(OFF) {
+            off.1.clone_from(records);
+        }
     }
 
     /// What a database holds.

@@ -3,7 +3,7 @@
 use terrace::{Database, Durability, Error, Options, Result, TreeOptions};
 use terrace_sim::SimDisk;
 
-use super::model::{Model, OFF, differences};
+use super::model::{Model, OFF, Records, differences};
 use super::script::{Change, Step};
 
 /// How far a script came.
@@ -19,8 +19,12 @@ pub struct Progress {
     pub refused: Vec<usize>,
     /// Whether the last step begun answered that its outcome is unknown.
     pub unknown: bool,
-    /// Steps before which a checkpoint may have cut: the last that completed, then later attempts.
-    pub cuts: Vec<usize>,
+    /// What the structure without log held when a checkpoint may have cut: the last that
+    /// completed, then later attempts.
+    pub cuts: Vec<Records>,
+    /// Before these steps the database was opened after a closing that had failed, and the
+    /// structure without log held this.
+    pub resets: Vec<(usize, Records)>,
     /// Why it ended early.
     pub error: Option<Error>,
 }
@@ -28,7 +32,7 @@ pub struct Progress {
 /// Does the steps from `progress.begun` on, until the end or an error that ends the run. `power`
 /// says whether the disk still works.
 pub fn run(disk: &SimDisk, options: &dyn Fn(u64) -> Options, script: &[Step]) -> Progress {
-    let mut progress = Progress { cuts: vec![0], ..Progress::default() };
+    let mut progress = Progress { cuts: vec![Records::new()], ..Progress::default() };
     let mut openings = 0;
     let mut slot = match Database::open_on(disk.shared(), options(openings)) {
         Ok(db) => Some(db),
@@ -40,27 +44,41 @@ pub fn run(disk: &SimDisk, options: &dyn Fn(u64) -> Options, script: &[Step]) ->
     let mut model = Model::default();
     for (i, step) in script.iter().enumerate() {
         progress.begun = i + 1;
+        if !model.allows(step) {
+            // A step before it, which it needs, was refused.
+            progress.refused.push(i);
+            continue;
+        }
         let done = match (step, &slot) {
             (Step::Reopen, _) | (_, None) => {
-                progress.cuts.push(i);
+                progress.cuts.push(model.off());
                 let closed = slot.take().map_or(Ok(()), Database::close);
                 if closed.is_ok() {
                     progress.synced = i;
-                    progress.cuts = vec![i];
+                    progress.cuts = vec![model.off()];
                 }
                 openings += 1;
                 Database::open_on(disk.shared(), options(openings))
-                    .map(|db| slot = Some(db))
+                    .and_then(|db| {
+                        if closed.is_err() {
+                            let found = Model::of(&db)?.off();
+                            assert!(progress.cuts.contains(&found), "{OFF} is as of no checkpoint");
+                            model.set_off(&found);
+                            progress.resets.push((i, found));
+                        }
+                        slot = Some(db);
+                        Ok(())
+                    })
                     .and_then(|()| match (step, &slot) {
                         (Step::Reopen, _) | (_, None) => Ok(()),
                         (_, Some(db)) => step_on(db, step, &model),
                     })
             }
             (Step::Checkpoint, Some(db)) => {
-                progress.cuts.push(i);
+                progress.cuts.push(model.off());
                 db.checkpoint().map(|_| {
                     progress.synced = i;
-                    progress.cuts = vec![i];
+                    progress.cuts = vec![model.off()];
                 })
             }
             (step, Some(db)) => step_on(db, step, &model),
@@ -85,7 +103,7 @@ pub fn run(disk: &SimDisk, options: &dyn Fn(u64) -> Options, script: &[Step]) ->
         }
     }
     // The last handle goes, and makes a checkpoint on the way.
-    progress.cuts.push(script.len());
+    progress.cuts.push(model.off());
     drop(slot);
     progress
 }
@@ -161,32 +179,31 @@ fn step_on(db: &Database, step: &Step, model: &Model) -> Result<()> {
 /// rest; panics with what differs if not. Returns how many steps survived.
 pub fn judge(db: &Database, script: &[Step], progress: &Progress, least: usize) -> usize {
     let got = Model::of(db).expect("reading everything");
-    // The structure without log is as of a cut.
-    let mut offs = Vec::new();
     let mut model = Model::default();
-    let mut models = Vec::new();
+    let mut first = None;
     for i in 0..=progress.begun {
-        if i >= least {
-            models.push((i, model.clone()));
+        for (_, found) in progress.resets.iter().filter(|(at, _)| *at == i) {
+            model.set_off(found);
         }
-        if progress.cuts.contains(&i) {
-            offs.push(model.clone());
+        if i >= least {
+            let fits = |off: &Records| {
+                let mut wanted = model.clone();
+                wanted.set_off(off);
+                got == wanted
+            };
+            if got == model || progress.cuts.iter().any(fits) {
+                return i;
+            }
+            first.get_or_insert_with(|| model.clone());
         }
         if i < progress.begun && !progress.refused.contains(&i) {
             model.apply(&script[i]);
         }
     }
-    for (i, model) in &models {
-        if offs.iter().any(|off| got == model.with_off_of(off)) || got == *model {
-            return *i;
-        }
-    }
-    let first = &models[0].1;
     panic!(
-        "what is there is no prefix of the commits that holds the first {least} of {}\nagainst these: {}cuts {:?}, refused {:?}, error {:?}",
+        "what is there is no prefix of the commits that holds the first {least} of {}\nagainst these: {}refused {:?}, error {:?}",
         progress.begun,
-        differences(&got, first),
-        progress.cuts,
+        first.map(|first| differences(&got, &first)).unwrap_or_default(),
         progress.refused,
         progress.error,
     );
@@ -196,7 +213,7 @@ pub fn judge(db: &Database, script: &[Step], progress: &Progress, least: usize) 
 pub fn survive(disk: &SimDisk, options: Options, script: &[Step], progress: &Progress, least: usize) {
     let db = match Database::open_on(disk.shared(), options.clone()) {
         Ok(db) => db,
-        Err(e) => panic!("it does not open: {e}\n{progress:?}\n{disk:?}"),
+        Err(e) => panic!("it does not open: {e}\nrefused {:?}, error {:?}\n{disk:?}", progress.refused, progress.error),
     };
     judge(&db, script, progress, least);
     let report = db.verify().expect("verifying");

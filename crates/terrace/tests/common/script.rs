@@ -68,7 +68,16 @@ fn next(rng: &mut Rng, model: &Model) -> Step {
     match pick {
         2 => Step::Drop(name),
         3 if !free.is_empty() => Step::Rename(name, free[0].into()),
-        4..=6 => Step::Checkpoint,
+        4..=5 => Step::Checkpoint,
+        // Many records at once, so that data outgrows memory and hot tiers come to their cap.
+        6 => {
+            let changes = (0..120).map(|_| Change {
+                structure: name.clone(),
+                key: (rng.below(6000) as u32).to_be_bytes().to_vec(),
+                value: Some(rng_bytes(rng, 500)),
+            });
+            Step::Write(changes.collect(), rng.percent(30))
+        }
         7 => Step::Reopen,
         8..=14 => Step::Read(name, key(rng)),
         15..=24 => {
@@ -98,6 +107,7 @@ fn key(rng: &mut Rng) -> Vec<u8> {
     match rng.below(20) {
         0 => Vec::new(),
         1 => [vec![7; 300], vec![rng.below(4) as u8]].concat(),
+        2..=4 => (rng.below(6000) as u32).to_be_bytes().to_vec(),
         _ => (rng.below(400) as u32).to_be_bytes().to_vec(),
     }
 }
