@@ -326,10 +326,12 @@ impl PageStore {
     pub fn try_enter(&self) -> Option<Door<'_>> {
         let needed =
             self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(Space::Reserve);
-        if self.poisoned.load(Ordering::Relaxed)
-            || self.undo.bytes() > self.layout.undo_bytes
-            || self.counters.free_slots.load(Ordering::Relaxed) < needed
-        {
+        if self.poisoned.load(Ordering::Relaxed) || self.undo.bytes() > self.layout.undo_bytes {
+            return None;
+        }
+        if self.counters.free_slots.load(Ordering::Relaxed) < needed {
+            // The cleaner grows the file for those who do not wait.
+            self.want_cleaning();
             return None;
         }
         self.pass()

@@ -1,0 +1,164 @@
+//! A whole store under the concurrency checker: changes, page faults, evictions, the cleaner and
+//! checkpoints in random order, more pages than frames.
+
+#![cfg(feature = "shuttle")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{RECORDS, TINY, at, info, options, records, set_all, set_record};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::RandomScheduler;
+use terrace_base::PageId;
+use terrace_base::sync::thread;
+use terrace_pages::{Attempt, Class, Door, Interrupt, Pace, PageStore};
+use terrace_sim::{SimDisk, Survival};
+
+/// More than there are frames.
+const PAGES: u64 = 76;
+const EACH: u64 = 1000;
+
+fn inside<T>(store: &PageStore, mut f: impl FnMut(&Door<'_>) -> Attempt<T>) -> T {
+    loop {
+        let door = store.enter().unwrap();
+        let interrupt = match f(&door) {
+            Ok(value) => return value,
+            Err(e) => e,
+        };
+        drop(door);
+        store.settle(interrupt).unwrap();
+    }
+}
+
+fn transfer(store: &PageStore) {
+    // The last pages are freed and made again by another thread.
+    let a = thread_rng().gen_range(0..PAGES - 4);
+    let b = thread_rng().gen_range(0..PAGES - 4);
+    if a == b {
+        return;
+    }
+    inside(store, |door| {
+        let mut from = store.exclusive(PageId(a.min(b)), door)?;
+        let mut to = store.try_exclusive(PageId(a.max(b)), door)?;
+        let (i, j) = (a as usize % RECORDS, b as usize % RECORDS);
+        let left = from.view().u64(at(i)).unwrap() - 1;
+        let right = to.view().u64(at(j)).unwrap() + 1;
+        set_record(&mut from, i, left);
+        set_record(&mut to, j, right);
+        Ok(())
+    });
+}
+
+/// Frees one of the last pages and makes another with the same content, in one stay.
+fn replace(store: &PageStore) {
+    let old = PageId(PAGES - 4 + thread_rng().gen_range(0..4));
+    inside(store, |door| {
+        let mut new = match store.allocate(door, Class::Cold) {
+            Err(Interrupt::HotFull) => unreachable!("a cold page"),
+            other => other?,
+        };
+        if new.pid() == old {
+            // It was freed before, and its number is used again.
+            new.free();
+            return Ok(());
+        }
+        match store.exclusive(old, door) {
+            Ok(page) => {
+                set_all(&mut new, &[EACH; RECORDS]);
+                page.free();
+                Ok(())
+            }
+            // It was freed before: nothing happens at all.
+            Err(Interrupt::Conflict) => {
+                new.free();
+                Ok(())
+            }
+            Err(e) => {
+                new.free();
+                Err(e)
+            }
+        }
+    });
+}
+
+/// What all records add up to; every page is whole.
+fn sum(store: &PageStore) -> u64 {
+    (0..PAGES + 8)
+        .filter_map(|pid| common::read(store, PageId(pid)).unwrap())
+        .map(|page| page.iter().sum::<u64>())
+        .sum()
+}
+
+fn peek(store: &PageStore) {
+    let pid = PageId(thread_rng().gen_range(0..PAGES - 4));
+    match store.optimistic(pid) {
+        Ok(page) => {
+            let found = records(pid, page.view());
+            assert!(
+                !page.is_valid() || found.is_some(),
+                "a validated page is whole"
+            );
+        }
+        Err(e) => store.settle(e).unwrap(),
+    }
+}
+
+fn run() {
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(TINY), 1, &info(0)).unwrap();
+    let store = Arc::new(store);
+    assert!(PAGES > store.stats().frames);
+    for _ in 0..PAGES {
+        inside(&store, |door| {
+            set_all(&mut store.allocate(door, Class::Cold)?, &[EACH; RECORDS]);
+            Ok(())
+        });
+    }
+    store.checkpoint(Pace::Fast, &mut || info(1)).unwrap();
+    let mut threads = Vec::new();
+    for _ in 0..2 {
+        let store = store.clone();
+        threads.push(thread::spawn(move || {
+            for _ in 0..4 {
+                transfer(&store);
+                peek(&store);
+            }
+        }));
+    }
+    let of = store.clone();
+    threads.push(thread::spawn(move || {
+        for _ in 0..2 {
+            replace(&of);
+            of.settle(Interrupt::NoFrame).unwrap();
+        }
+    }));
+    let of = store.clone();
+    threads.push(thread::spawn(move || {
+        for _ in 0..2 {
+            of.checkpoint(Pace::Fast, &mut || info(2)).unwrap();
+        }
+    }));
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let whole = PAGES * RECORDS as u64 * EACH;
+    assert_eq!(sum(&store), whole, "what is in memory");
+    store.check_accounts().unwrap();
+    let left = disk.crash_keeping(Survival::Nothing);
+    let store = PageStore::open(left.shared(), options(TINY)).unwrap();
+    assert_eq!(sum(&store), whole, "what is durable");
+    store.check_accounts().unwrap();
+}
+
+#[test]
+fn every_order_of_changes_faults_evictions_and_checkpoints_adds_up() {
+    let rounds = std::env::var("TERRACE_SEEDS")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(150);
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 20;
+    config.max_steps = shuttle::MaxSteps::FailAfter(20_000_000);
+    shuttle::Runner::new(RandomScheduler::new(rounds), config).run(run);
+}
