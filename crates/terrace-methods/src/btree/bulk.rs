@@ -1,7 +1,7 @@
 //! Loading sorted records into an empty tree, leaf by full leaf.
 
 use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, LargeRef, Value};
-use terrace_base::{Error, MAX_KEY_BYTES, Result};
+use terrace_base::{Error, MAX_KEY_BYTES, PageId, Result};
 
 use super::BTree;
 use super::descend::{node_of, sound};
@@ -158,21 +158,18 @@ impl BTree {
                 self.split_root(door, pair, &now, cut)?;
                 return Ok(());
             };
-            let room = inner_room(
-                &parent,
-                pair.child,
-                &cut.separator,
-                terrace_base::PageId::NONE,
-            )?;
-            if !matches!(room, InnerRoom::None)
-                && matches!(
-                    self.split_child(door, parent, pair.child, pair.node, &now, cut)?,
-                    Step::Done
-                )
-            {
-                return Ok(());
+            let room = inner_room(&parent, pair.child, &cut.separator, PageId::NONE)?;
+            let step = match room {
+                InnerRoom::None => {
+                    drop((parent, pair.node));
+                    Step::ParentFull
+                }
+                _ => self.split_child(door, parent, pair.child, pair.node, &now, cut)?,
+            };
+            match step {
+                Step::Done => return Ok(()),
+                Step::ParentFull => self.split_from(door, &cut.separator, None, 1, true)?,
             }
-            self.split_from(door, &cut.separator, None, 1, true)?;
         }
     }
 

@@ -95,6 +95,8 @@ impl BTree {
         let copy = BTree::private(&pair.node);
         let now = sound!(pair.node, parts(&copy))?;
         let cut = match value {
+            // Since the leaf was found full, others may have taken records away.
+            Some(value) if has_room(&now, key, value) => return Ok(Step::Done),
             Some(value) => {
                 let runs = Counts::of(&pair.node)?.runs;
                 leaf_cut(&now, key, value, runs)
@@ -226,6 +228,18 @@ impl BTree {
 
 /// Looks for the best boundary of a full leaf, for a record that is to come. `None` when there is
 /// none, which cannot be as long as records keep to their limits.
+/// Whether a leaf, rewritten, has room for a record beside all that it holds.
+fn has_room(now: &Parts<'_>, key: &[u8], value: Value<'_>) -> bool {
+    let new = Item::leaf(key, value, Flags::NONE);
+    let mut all = now.items.clone();
+    match now.node.find(key) {
+        Ok(Ok(i)) if i < all.len() => all[i] = new,
+        Ok(Err(i)) if i <= all.len() => all.insert(i, new),
+        _ => return false,
+    }
+    Sizes::of(&all).node(0, all.len(), now.low, now.high) <= capacity(now.node.view.len())
+}
+
 fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Option<Cut> {
     let new = Item::leaf(key, value, Flags::NONE);
     let place = now.node.find(key).ok()?;

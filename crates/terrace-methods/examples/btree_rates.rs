@@ -1,0 +1,140 @@
+//! Rates of the B+tree in memory: gets, inserts, updates in place, a bulk load and scans of records
+//! with 8-byte keys and 120-byte values, with one thread and with two.
+//!
+//! `cargo run --release -p terrace-methods --example btree_rates [RECORDS] [PAGE_BYTES] [SECONDS]`
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use terrace_access::conformance::{Random, settled};
+use terrace_access::{AccessMethod, Edge, Flags, NoRoom, Ordered, Plan, Touch, Value, Window};
+use terrace_base::{PageId, Result};
+use terrace_methods::BTree;
+use terrace_pages::{Class, CutInfo, PageStore, StoreOptions};
+use terrace_sim::SimDisk;
+
+const VALUE: [u8; 120] = [7; 120];
+
+fn info() -> CutInfo {
+    CutInfo {
+        log_position: [0; 24],
+        log_info: [0; 40],
+        next_structure: 1,
+        next_sequence: 1,
+        catalog_root: PageId::NONE,
+        clean: true,
+    }
+}
+
+fn tree(records: u64, page_bytes: usize) -> Result<(Arc<PageStore>, BTree)> {
+    let mut options = StoreOptions::new(records * 128 * 5 / 2 + (64 << 20));
+    options.page_bytes = page_bytes;
+    let store = Arc::new(PageStore::create(SimDisk::new(1).shared(), options, 1, &info())?);
+    let tree = settled(&store, || BTree::create(&store, &store.enter()?, Class::Hot))?;
+    Ok((store, tree))
+}
+
+/// Key number `i`: all different, in no order.
+fn key(i: u64) -> [u8; 8] {
+    i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
+}
+
+fn put(store: &PageStore, tree: &BTree, key: &[u8]) -> Result<()> {
+    let plan = Plan::Put(Value::Inline(&VALUE), Flags::NONE);
+    settled(store, || {
+        let door = store.enter()?;
+        tree.try_edit(&door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()))
+    })?;
+    Ok(())
+}
+
+/// Runs `work` in each of so many threads for a while; operations per second of all together.
+fn rate(threads: u64, time: Duration, work: impl Fn(&mut Random) -> Result<()> + Sync) -> f64 {
+    let start = Instant::now();
+    let counts = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads)
+            .map(|t| {
+                let work = &work;
+                scope.spawn(move || {
+                    let (mut random, mut count) = (Random::new(t), 0u64);
+                    while start.elapsed() < time {
+                        for _ in 0..256 {
+                            work(&mut random).expect("an operation in memory cannot fail");
+                        }
+                        count += 256;
+                    }
+                    count
+                })
+            })
+            .collect();
+        all.into_iter().map(|t| t.join().unwrap_or(0)).sum::<u64>()
+    });
+    counts as f64 / start.elapsed().as_secs_f64()
+}
+
+fn report(what: &str, operations: f64) {
+    println!("{what:<38} {:>9.0} thousand a second", operations / 1000.0);
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().unwrap_or(0));
+    let records = arguments.next().unwrap_or(1_000_000).max(1);
+    let page_bytes = arguments.next().unwrap_or(16384) as usize;
+    let time = Duration::from_secs(arguments.next().unwrap_or(3));
+    println!("{records} records of 8 + 120 bytes, pages of {page_bytes} bytes");
+
+    let (store, bulk) = tree(records, page_bytes)?;
+    let start = Instant::now();
+    bulk.bulk_load((0..records).map(|i| Ok((i.to_be_bytes(), VALUE))), Flags::NONE, 1.0)?;
+    report("bulk load", records as f64 / start.elapsed().as_secs_f64());
+    println!("{:<38} {:>9.1} bytes a record", "", bytes_per_record(&bulk, records, page_bytes)?);
+    drop((store, bulk));
+
+    let (store, sorted) = tree(records, page_bytes)?;
+    let start = Instant::now();
+    for i in 0..records {
+        put(&store, &sorted, &i.to_be_bytes())?;
+    }
+    report("inserts in order", records as f64 / start.elapsed().as_secs_f64());
+    println!("{:<38} {:>9.1} bytes a record", "", bytes_per_record(&sorted, records, page_bytes)?);
+    drop((store, sorted));
+
+    let (store, tree) = tree(records, page_bytes)?;
+    let start = Instant::now();
+    for i in 0..records {
+        put(&store, &tree, &key(i))?;
+    }
+    report("inserts in no order", records as f64 / start.elapsed().as_secs_f64());
+    println!("{:<38} {:>9.1} bytes a record", "", bytes_per_record(&tree, records, page_bytes)?);
+
+    for threads in [1, 2] {
+        let gets = rate(threads, time, |random| {
+            let mut value = Vec::with_capacity(128);
+            let key = key(random.bits() % records);
+            settled(&store, || tree.try_get(&key, Touch::Raise, &mut value)).map(|_| ())
+        });
+        report(&format!("gets, {threads} threads"), gets);
+        let puts = rate(threads, time, |random| put(&store, &tree, &key(random.bits() % records)));
+        report(&format!("updates, {threads} threads"), puts);
+    }
+    let mut window = Window::new();
+    let (mut at, mut seen) = (Vec::new(), 0);
+    let start = Instant::now();
+    while start.elapsed() < time {
+        settled(&store, || tree.try_window(Edge::From(&at), &mut window))?;
+        seen += window.len();
+        at.clear();
+        at.extend_from_slice(window.high.as_deref().unwrap_or_default());
+    }
+    report("records scanned", seen as f64 / start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn bytes_per_record(tree: &BTree, records: u64, page_bytes: usize) -> Result<f64> {
+    let mut pages = 0;
+    tree.verify(&mut |_, _, _| Ok(()), &mut |_| {
+        pages += 1;
+        Ok(())
+    })?;
+    Ok((pages * page_bytes) as f64 / records as f64)
+}

@@ -1,0 +1,195 @@
+//! Bytes that are not what they should be: errors, never panics, never endless loops.
+
+use terrace_access::conformance::{Fixture, KeyKind, Random, settled};
+use terrace_access::{
+    AccessMethod, Edge, Flags, Interrupt, NoRoom, Ordered, Plan, Sweep, Touch, Value, Window,
+};
+use terrace_base::PageId;
+use terrace_pages::{Class, PageStore};
+
+use super::fixture::Trees;
+use crate::BTree;
+use crate::btree::{clear_hints, verify_node};
+
+const PAGE: usize = 4096;
+
+/// A tree of a few pages with keys of all kinds and some large values.
+fn tree() -> terrace_access::conformance::Subject<BTree> {
+    let subject = Trees(Class::Hot).create(PAGE, 400).unwrap();
+    for (n, kind) in KeyKind::ALL.into_iter().enumerate() {
+        for i in 0..60 {
+            let key = [&[b'0' + n as u8], kind.key(i, 60).as_slice()].concat();
+            let value = Value::Inline(&[7; 40][..i % 40]);
+            edit(&subject.store, &subject.method, &key, Plan::Put(value, Flags::NONE)).unwrap();
+        }
+    }
+    let guard = subject.store.large_guard();
+    let large = crate::overflow::write(&subject.store, &[3; 9000]).unwrap();
+    let plan = Plan::Put(Value::Large(large), Flags::NONE);
+    edit(&subject.store, &subject.method, b"3large", plan).unwrap();
+    drop(guard);
+    subject
+}
+
+fn edit(store: &PageStore, tree: &BTree, key: &[u8], plan: Plan<'_>) -> terrace_base::Result<()> {
+    bounded(store, || {
+        let door = store.enter()?;
+        tree.try_edit(&door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()))
+    })
+    .map(|_| ())
+}
+
+/// A few tries; damage may also show as a conflict that never ends, which is for the caller to stop.
+fn bounded<T>(
+    store: &PageStore,
+    mut attempt: impl FnMut() -> terrace_access::Attempt<T>,
+) -> terrace_base::Result<T> {
+    for _ in 0..3 {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(Interrupt::HotFull) => break,
+            Err(interrupt) => store.settle(interrupt)?,
+        }
+    }
+    Err(terrace_base::Error::invalid("never done"))
+}
+
+fn pages(tree: &BTree) -> Vec<PageId> {
+    let mut pages = Vec::new();
+    tree.verify(&mut |_, _, _| Ok(()), &mut |page| {
+        pages.push(page);
+        Ok(())
+    })
+    .unwrap();
+    pages
+}
+
+/// Overwrites a few bytes of a page, past what belongs to the store.
+fn damage(subject: &terrace_access::conformance::Subject<BTree>, page: PageId, random: &mut Random) {
+    settled(&subject.store, || {
+        let door = subject.store.enter()?;
+        let mut page = subject.store.exclusive(page, &door)?;
+        let bytes = page.change_all()?;
+        for _ in 0..1 + random.below(6) {
+            // Mostly where numbers are: the header and the first slots.
+            let end = if random.percent(70) { 100 } else { PAGE };
+            let at = 16 + random.below(end - 16);
+            bytes[at] = match random.below(4) {
+                0 => 0,
+                1 => 255,
+                2 => bytes[at] ^ 1 << random.below(8),
+                _ => random.bits() as u8,
+            };
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn damaged_pages_are_errors_and_nothing_else() {
+    let mut found = 0;
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let subject = tree();
+        let (store, tree) = (&subject.store, &subject.method);
+        let all = pages(tree);
+        for _ in 0..1 + random.below(3) {
+            damage(&subject, all[random.below(all.len())], &mut random);
+        }
+        found += usize::from(tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).is_err());
+        let (mut value, mut window) = (Vec::new(), Window::new());
+        for i in 0..60 {
+            let kind = KeyKind::ALL[random.below(7)];
+            let n = b'0' + random.below(8) as u8;
+            let key = [&[n], kind.key(i, 60).as_slice()].concat();
+            let _ = bounded(store, || tree.try_get(&key, Touch::Raise, &mut value));
+            let _ = bounded(store, || tree.try_window(Edge::From(&key), &mut window));
+            let _ = bounded(store, || tree.try_window(Edge::Below(&key), &mut window));
+            let _ = bounded(store, || tree.try_window(Edge::End, &mut window));
+            let _ = tree.still_same(&window);
+            let new = Value::Inline(&[5; 300][..random.below(300)]);
+            let _ = edit(store, tree, &key, Plan::Put(new, Flags::DIRTY));
+            let _ = edit(store, tree, &key, Plan::Erase);
+            let _ = bounded(store, || {
+                let door = store.enter()?;
+                tree.try_pack(&door, &key, 0.95)
+            });
+            let _ = bounded(store, || {
+                let door = store.enter()?;
+                tree.try_visit(&door, &key, &mut |page| {
+                    let (mut key, mut value) = (Vec::new(), Vec::new());
+                    for i in 0..page.count() {
+                        page.key(i, &mut key)?;
+                        page.value(i, &mut value)?;
+                        page.find(&key)?;
+                        page.set_flags(i, Flags::NONE)?;
+                    }
+                    if page.count() > 0 { page.erase(page.count() - 1) } else { Ok(()) }
+                })
+            });
+        }
+        for _ in 0..20 {
+            let _ = bounded(store, || {
+                let door = store.enter()?;
+                tree.try_clear_step(&door)
+            });
+        }
+        let _ = tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(()));
+    }
+    assert!(found > 30, "verification found damage in {found} of 60 trees only");
+}
+
+#[test]
+fn any_bytes_can_be_checked_and_cleared_of_hints() {
+    let subject = tree();
+    let mut good = Vec::new();
+    for page in pages(&subject.method) {
+        let page = subject.store.shared(page).unwrap();
+        let mut bytes = Vec::new();
+        page.view().append_to(0, PAGE, &mut bytes).unwrap();
+        good.push(bytes);
+    }
+    assert!(good.iter().filter(|page| verify_node(page).is_ok()).count() > 3);
+    let mut random = Random::new(4);
+    for round in 0..20_000 {
+        let mut page = good[random.below(good.len())].clone();
+        for _ in 0..random.below(8) {
+            let at = random.below(if round % 2 == 0 { 120 } else { PAGE });
+            page[at] = random.bits() as u8;
+        }
+        page.truncate([PAGE, PAGE, 17, 40, 0, 100][random.below(6)]);
+        let _ = verify_node(&page);
+        let before = page.clone();
+        clear_hints(&mut page);
+        let changed = page.iter().zip(&before).filter(|(a, b)| a != b);
+        assert!(changed.clone().all(|(a, b)| *a == b & !3), "more than hints was cleared");
+    }
+}
+
+#[test]
+fn hints_are_cleared_and_nothing_else_is() {
+    let subject = tree();
+    let key = [b"1".as_slice(), &KeyKind::Reversed.key(5, 60)].concat();
+    let mut value = Vec::new();
+    for _ in 0..2 {
+        settled(&subject.store, || subject.method.try_get(&key, Touch::Raise, &mut value)).unwrap();
+    }
+    let mut used = 0;
+    for pid in pages(&subject.method) {
+        settled(&subject.store, || {
+            let door = subject.store.enter()?;
+            let mut page = subject.store.exclusive(pid, &door)?;
+            let mut copy = page.bytes().to_vec();
+            clear_hints(&mut copy);
+            used += page.bytes().iter().zip(&copy).filter(|(a, b)| a != b).count();
+            page.change_all()?.copy_from_slice(&copy);
+            Ok(())
+        })
+        .unwrap();
+    }
+    assert_eq!(used, 1, "one record was used");
+    let found = settled(&subject.store, || subject.method.try_get(&key, Touch::No, &mut value));
+    assert_eq!(found.unwrap().map(|f| f.flags), Some(Flags::NONE));
+    subject.method.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
+}
