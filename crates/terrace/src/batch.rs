@@ -159,6 +159,28 @@ impl Batch {
         })
     }
 
+    /// The slots of the record locks, ascending and each once; and which changes a later one of the
+    /// same key overrules, so that nobody gets to see them.
+    fn slots(&self, slot_of: impl Fn(&Open, &[u8]) -> usize) -> (Vec<usize>, Vec<bool>) {
+        let mut slots: Vec<(usize, u32)> =
+            self.changes().zip(0..).map(|((open, key, _), i)| (slot_of(open, key), i)).collect();
+        let target = |i: u32| {
+            let operation = &self.operations[i as usize];
+            (operation.structure, self.bytes_at(operation.key))
+        };
+        slots.sort_unstable_by(|(a, i), (b, j)| {
+            a.cmp(b).then_with(|| target(*i).cmp(&target(*j))).then(i.cmp(j))
+        });
+        let mut overruled = vec![false; slots.len()];
+        for pair in slots.windows(2) {
+            let (i, j) = (pair[0].1, pair[1].1);
+            overruled[i as usize] = pair[0].0 == pair[1].0 && target(i) == target(j);
+        }
+        let mut slots: Vec<usize> = slots.into_iter().map(|(slot, _)| slot).collect();
+        slots.dedup();
+        (slots, overruled)
+    }
+
     /// Whether the log keeps it; an error if it cannot be written as one.
     fn logged(&self, core: &Core) -> Result<bool> {
         if let Some(mistake) = &self.mistake {
@@ -223,17 +245,19 @@ impl Core {
         .transpose()
         .map_err(|e| self.failed(e))?;
         let locks = &self.tiers.locks;
-        let mut slots: Vec<usize> =
-            batch.changes().map(|(open, key, _)| locks.slot(open.id(), key)).collect();
-        slots.sort_unstable();
-        slots.dedup();
+        let slot_of = |open: &Open, key: &[u8]| locks.slot(open.id(), key);
+        let (slots, overruled) = batch.slots(slot_of);
         let door = self.store.enter_for(space).map_err(|e| self.failed(e))?;
         let held: Vec<_> = slots.into_iter().map(|slot| locks.lock(slot)).collect();
         let appended =
             reservation.as_mut().map(|reservation| self.log.append(reservation, &[&batch.payload]));
         let applied = batch
             .changes()
-            .try_for_each(|(open, key, change)| open.structure.apply_locked(&door, key, change));
+            .zip(&overruled)
+            .filter(|(_, overruled)| !**overruled)
+            .try_for_each(|((open, key, change), _)| {
+                open.structure.apply_locked(&door, key, change)
+            });
         drop(held);
         drop(door);
         // Without log a batch that was applied in part cannot be completed either.

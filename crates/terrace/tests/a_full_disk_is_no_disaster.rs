@@ -1,0 +1,109 @@
+//! The disk fills up: writes are refused and change nothing, reads, deletes and checkpoints go on,
+//! and once there is space again writing works again without a new opening.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::tiny;
+use terrace::{Database, Options, Tiers, Tree, TreeOptions};
+use terrace_sim::{Rng, SimDisk};
+
+fn check(tree: &Tree, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let got: BTreeMap<_, _> = tree.iter().unwrap().map(Result::unwrap).collect();
+    assert_eq!(got.len(), model.len());
+    assert!(got == *model);
+}
+
+fn fill_and_recover(options: &dyn Fn() -> Options, tiers: Tiers, value_bytes: usize) {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let tree = db.create_tree("t", TreeOptions::new().tiers(tiers)).unwrap();
+    let mut model = BTreeMap::new();
+    let mut rng = Rng::new(7);
+    let mut put = |tree: &Tree, model: &mut BTreeMap<_, _>| {
+        let key = (rng.below(20_000) as u32).to_be_bytes().to_vec();
+        let value = rng.bytes(value_bytes);
+        tree.put(&key, &value).map(|()| {
+            model.insert(key, value);
+        })
+    };
+    for _ in 0..1000 {
+        put(&tree, &mut model).unwrap();
+    }
+    disk.set_capacity(Some(disk.used_bytes() + (1 << 20)));
+    let mut refused = 0;
+    for _ in 0..200_000 {
+        match put(&tree, &mut model) {
+            Ok(()) => {}
+            Err(e) if e.is_disk_full() => {
+                refused += 1;
+                if refused == 20 {
+                    break;
+                }
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+    assert_eq!(refused, 20, "the disk never filled up");
+    check(&tree, &model);
+    // The way out: deletes and a checkpoint, which gives back the log and the pages.
+    let keys: Vec<_> = model.keys().cloned().collect();
+    let mut deleted = 0;
+    for key in keys.iter().take(keys.len() / 2) {
+        match tree.delete(key) {
+            Ok(()) => {
+                model.remove(key);
+                deleted += 1;
+            }
+            // The reserve is not without end.
+            Err(e) if e.is_disk_full() => break,
+            Err(e) => panic!("{e}"),
+        }
+    }
+    assert!(deleted > 50, "only {deleted} deletes worked");
+    check(&tree, &model);
+    // A little space is freed, enough for a checkpoint, which frees more: deletes go on.
+    disk.set_capacity(Some(disk.used_bytes() + (256 << 10)));
+    db.checkpoint().unwrap();
+    for key in keys.iter().skip(deleted).take(100) {
+        tree.delete(key).unwrap();
+        model.remove(key);
+    }
+    check(&tree, &model);
+    disk.set_capacity(None);
+    for _ in 0..2000 {
+        put(&tree, &mut model).unwrap();
+    }
+    check(&tree, &model);
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{report}");
+    drop(tree);
+    db.close().unwrap();
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    check(&db.tree("t").unwrap(), &model);
+    assert!(db.verify().unwrap().is_clean());
+}
+
+#[test]
+fn a_full_disk_is_no_disaster_with_one_tier() {
+    fill_and_recover(&|| tiny(1).seed(1), Tiers::One, 200);
+}
+
+#[test]
+fn a_full_disk_is_no_disaster_with_two_tiers() {
+    fill_and_recover(&|| tiny(2).seed(2), Tiers::Two, 200);
+}
+
+#[test]
+fn a_full_disk_is_no_disaster_for_large_values() {
+    fill_and_recover(&|| tiny(3).seed(3), Tiers::Two, 6000);
+}
+
+#[test]
+fn a_full_disk_is_no_disaster_with_background_threads() {
+    let options = || {
+        Options::new().memory(1 << 20).page_size(4096).log_segment(64 << 10).log_limit(256 << 10)
+    };
+    fill_and_recover(&options, Tiers::Two, 200);
+}
