@@ -4,8 +4,8 @@
 use std::sync::{Arc, Weak};
 
 use terrace_access::{Attempt, Door, Window};
-use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
+use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::btree::BTree;
 use terrace_pages::{Class, Interrupt, PageStore};
@@ -55,7 +55,11 @@ impl TierContext {
     }
 
     pub(crate) fn hot_tiers(&self) -> Vec<Arc<dyn HotTier>> {
-        self.hot_tiers.lock().iter().filter_map(Weak::upgrade).collect()
+        self.hot_tiers
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
     /// Whether records that come in should displace others: a little below the cap, or every page
@@ -125,7 +129,10 @@ impl TierContext {
     pub fn memory_bytes(&self) -> usize {
         let scratch = self.scratch.lock();
         self.locks.memory_bytes()
-            + scratch.iter().map(|(a, b)| a.memory_bytes() + b.memory_bytes()).sum::<usize>()
+            + scratch
+                .iter()
+                .map(|(a, b)| a.memory_bytes() + b.memory_bytes())
+                .sum::<usize>()
     }
 }
 
@@ -146,11 +153,21 @@ pub trait Rooted: Sized {
 
 impl Rooted for BTree {
     fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class) -> Attempt<Self> {
-        BTree::create(store, door, class)
+        let tree = BTree::create(store, door, class)?;
+        Ok(if class == Class::Hot {
+            tree.as_upper_tier()
+        } else {
+            tree
+        })
     }
 
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {
-        BTree::open(store.clone(), root, class)
+        let tree = BTree::open(store.clone(), root, class);
+        if class == Class::Hot {
+            tree.as_upper_tier()
+        } else {
+            tree
+        }
     }
 
     fn root(&self) -> PageId {
@@ -170,11 +187,16 @@ impl Rooted for BTree {
 pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
     use terrace_base::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
     if key.len() > MAX_KEY_BYTES {
-        return Err(Error::KeyTooLong { len: key.len(), limit: MAX_KEY_BYTES });
+        return Err(Error::KeyTooLong {
+            len: key.len(),
+            limit: MAX_KEY_BYTES,
+        });
     }
     if value.len() > MAX_VALUE_BYTES {
-        return Err(Error::ValueTooLong { len: value.len(), limit: MAX_VALUE_BYTES });
+        return Err(Error::ValueTooLong {
+            len: value.len(),
+            limit: MAX_VALUE_BYTES,
+        });
     }
     Ok(())
 }
-

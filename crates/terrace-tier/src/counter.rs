@@ -37,6 +37,9 @@ impl Counter {
 
     /// The sum.
     pub fn get(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.0.load(Ordering::Relaxed)).sum()
+        self.lanes
+            .iter()
+            .map(|lane| lane.0.load(Ordering::Relaxed))
+            .sum()
     }
 }

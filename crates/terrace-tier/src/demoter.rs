@@ -28,7 +28,11 @@ impl TierContext {
             .name("terrace-demoter".into())
             .spawn(move || run(&context, &stopped))
             .map_err(|e| Error::io("starting", "the demotion thread", e))?;
-        Ok(Demoter { context: self.clone(), stop, thread: Some(thread) })
+        Ok(Demoter {
+            context: self.clone(),
+            stop,
+            thread: Some(thread),
+        })
     }
 }
 

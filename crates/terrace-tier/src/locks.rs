@@ -50,8 +50,14 @@ impl LockTable {
     /// A table of about `bytes` bytes (rounded down to a power of two, at least 64 locks).
     pub fn new(bytes: usize) -> LockTable {
         let count = (bytes / 8).max(64);
-        let count = if count.is_power_of_two() { count } else { count.next_power_of_two() / 2 };
-        LockTable { versions: (0..count).map(|_| AtomicU64::new(0)).collect() }
+        let count = if count.is_power_of_two() {
+            count
+        } else {
+            count.next_power_of_two() / 2
+        };
+        LockTable {
+            versions: (0..count).map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 
     /// Bytes of memory that the table takes.
@@ -97,9 +103,14 @@ impl LockTable {
     pub fn upgrade(&self, slot: usize, version: Version) -> Option<RecordLock<'_>> {
         let cell = &self.versions[slot];
         // Not `then_some`: a lock that was not taken must not be made, for dropping it lets go.
-        cell.compare_exchange(version.0, version.0 + 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-            .then(|| RecordLock { version: cell })
+        cell.compare_exchange(
+            version.0,
+            version.0 + 1,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        )
+        .is_ok()
+        .then(|| RecordLock { version: cell })
     }
 
     /// Takes the lock if it is free. Never waits.
@@ -122,7 +133,11 @@ impl LockTable {
 
 fn back_off(spins: &mut u32) {
     *spins += 1;
-    if *spins < SPINS { spin_loop() } else { yield_now() }
+    if *spins < SPINS {
+        spin_loop()
+    } else {
+        yield_now()
+    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

@@ -76,7 +76,10 @@ where
 
     /// The range of keys that the cold leaf of `key` covers goes into `span`.
     pub(crate) fn cold_span(&self, key: &[u8], span: &mut Window) -> Result<()> {
-        while let Err(i) = self.cold.try_window_if(Edge::From(key), &mut |_| false, span) {
+        while let Err(i) = self
+            .cold
+            .try_window_if(Edge::From(key), &mut |_| false, span)
+        {
             self.pause(i)?;
         }
         Ok(())
@@ -115,7 +118,10 @@ where
                     let run = self.inside(entry, |door| {
                         let may_unlink =
                             || matches!(entry, Entry::Inside(_)) || guard.allows_unlinking();
-                        let mut chains = Chains { freed: &mut chains, may_unlink: &may_unlink };
+                        let mut chains = Chains {
+                            freed: &mut chains,
+                            may_unlink: &may_unlink,
+                        };
                         let run =
                             self.run(hot, door, found, from..to, copy, &mut chains, drop_unused);
                         let chains = chains.freed;
@@ -129,7 +135,9 @@ where
                     for chain in chains {
                         free_large(&self.context.store, Some(chain))?;
                     }
-                    let Some(run) = run.transpose()? else { return Ok(written) };
+                    let Some(run) = run.transpose()? else {
+                        return Ok(written);
+                    };
                     from += run.records;
                     written += run.records;
                     if let Some(interrupt) = run.interrupt {
@@ -171,7 +179,10 @@ where
         let mut dirty = |flags: Flags| flags.is_dirty();
         if let Err(interrupt) = hot.try_window_if(Edge::From(first), &mut dirty, copy) {
             release(locks, |_| false);
-            return Ok(RunDone { records: 0, interrupt: Some(interrupt) });
+            return Ok(RunDone {
+                records: 0,
+                interrupt: Some(interrupt),
+            });
         }
         // Index in `copy` of each record of the run that was written.
         let mut done: Vec<Option<usize>> = vec![None; to - from];
@@ -196,9 +207,12 @@ where
                 }
             }
         }
-        let dropped = self.settle_hot(hot, door, copy, done.iter().flatten().copied(), drop_unused)?;
+        let dropped =
+            self.settle_hot(hot, door, copy, done.iter().flatten().copied(), drop_unused)?;
         self.events.demotions.add(dropped);
-        self.events.cleaned.add(done.iter().flatten().count() as u64);
+        self.events
+            .cleaned
+            .add(done.iter().flatten().count() as u64);
         release(locks, |i| done[i].is_some());
         Ok(RunDone { records, interrupt })
     }
@@ -223,10 +237,15 @@ where
             {
                 return Err(Interrupt::Conflict);
             }
-            Ok(if entry.flags.is_deleted() { Plan::Erase } else { Plan::Put(value, Flags::NONE) })
+            Ok(if entry.flags.is_deleted() {
+                Plan::Erase
+            } else {
+                Plan::Put(value, Flags::NONE)
+            })
         };
         let done =
-            self.cold.try_edit(door, copy.key(at), &mut plan, &mut NoRoom, &mut || Ok(()))?;
+            self.cold
+                .try_edit(door, copy.key(at), &mut plan, &mut NoRoom, &mut || Ok(()))?;
         if let Some((_, Some(old))) = done.before
             && Some(old) != entry.large
         {
@@ -285,7 +304,9 @@ where
     pub(crate) fn write_along(&self, key: &[u8], least: usize) -> Result<()> {
         let Some(hot) = self.hot() else { return Ok(()) };
         let mut span = Window::new();
-        let looked = self.cold.try_window_if(Edge::From(key), &mut |_| false, &mut span);
+        let looked = self
+            .cold
+            .try_window_if(Edge::From(key), &mut |_| false, &mut span);
         if looked.is_err() {
             return Ok(());
         }
@@ -295,7 +316,10 @@ where
             let mut cursor = span.low.clone();
             loop {
                 hot.try_window_if(Edge::From(&cursor), &mut dirty, found)?;
-                let end = span.high.as_ref().map_or(found.len(), |high| found.lower_bound(high));
+                let end = span
+                    .high
+                    .as_ref()
+                    .map_or(found.len(), |high| found.lower_bound(high));
                 unused += end.saturating_sub(found.lower_bound(&cursor));
                 match &found.high {
                     Some(next) if span.high.as_ref().is_none_or(|high| next < high) => {
@@ -308,7 +332,8 @@ where
         if counted.is_err() || unused < least {
             return Ok(());
         }
-        self.write_back(&span.low, span.high.as_deref(), false, Entry::Try).map(|_| ())
+        self.write_back(&span.low, span.high.as_deref(), false, Entry::Try)
+            .map(|_| ())
     }
 }
 

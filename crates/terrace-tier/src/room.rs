@@ -21,7 +21,11 @@ pub(crate) struct LeafRoom<'t, H, C> {
 
 impl<'t, H, C> LeafRoom<'t, H, C> {
     pub fn new(tiered: &'t Tiered<H, C>) -> Self {
-        LeafRoom { tiered, key: Vec::new(), value: Vec::new() }
+        LeafRoom {
+            tiered,
+            key: Vec::new(),
+            value: Vec::new(),
+        }
     }
 }
 
@@ -41,7 +45,10 @@ where
             return Ok(false);
         }
         let mut freed = 0;
-        for _ in 0..=policy.most_uses() {
+        for round in 0..=policy.most_uses() {
+            if round == 1 {
+                tiered.events.short_leaves.add(1);
+            }
             // Anywhere in the leaf, so that neighbours of a fixed start do not always pay.
             let mut i = crate::random::next() as usize % count;
             let mut left = count;
@@ -75,6 +82,7 @@ where
                 }
             }
             if !used_clean {
+                tiered.events.short_leaves.add(u64::from(round == 0));
                 break;
             }
             for i in 0..page.count() {

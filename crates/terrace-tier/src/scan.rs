@@ -52,14 +52,22 @@ where
             hot.clear();
             self.cold.try_window(edge, cold)?;
             // A hot tier that was made meanwhile may have taken records that were not seen.
-            return if self.hot().is_none() { Ok(()) } else { Err(Interrupt::Conflict) };
+            return if self.hot().is_none() {
+                Ok(())
+            } else {
+                Err(Interrupt::Conflict)
+            };
         };
         if keep_latch {
             return tree.try_window_held(edge, hot, &mut |_| self.cold.try_window(edge, cold));
         }
         tree.try_window(edge, hot)?;
         self.cold.try_window(edge, cold)?;
-        if tree.still_same(hot) { Ok(()) } else { Err(Interrupt::Conflict) }
+        if tree.still_same(hot) {
+            Ok(())
+        } else {
+            Err(Interrupt::Conflict)
+        }
     }
 }
 

@@ -10,11 +10,11 @@ use terrace_access::{
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt};
 
+use crate::Version;
 use crate::context::{Rooted, TierContext, check_limits};
 use crate::counter::Counter;
 use crate::structure::{Change, Roots, Structure, TierStats};
 use crate::value::{Prepared, free_inside, free_large, prepare_inside, read_large};
-use crate::Version;
 
 /// See the module's text.
 pub struct Single<M> {
@@ -34,12 +34,22 @@ impl<M: Ordered + Rooted> Single<M> {
 
     /// The structure with these roots. Reads nothing.
     pub fn open(context: &Arc<TierContext>, id: StructureId, roots: Roots) -> Self {
-        Single::with(context, id, M::open(&context.store, roots.cold, Class::Cold))
+        Single::with(
+            context,
+            id,
+            M::open(&context.store, roots.cold, Class::Cold),
+        )
     }
 
     fn with(context: &Arc<TierContext>, id: StructureId, method: M) -> Self {
         let context = context.clone();
-        Single { context, id, method, hits: Counter::default(), misses: Counter::default() }
+        Single {
+            context,
+            id,
+            method,
+            hits: Counter::default(),
+            misses: Counter::default(),
+        }
     }
 
     /// The access method.
@@ -57,7 +67,11 @@ impl<M: Ordered + Rooted> Single<M> {
     }
 
     fn counted(&self, found: bool) -> bool {
-        if found { self.hits.add(1) } else { self.misses.add(1) }
+        if found {
+            self.hits.add(1)
+        } else {
+            self.misses.add(1)
+        }
         found
     }
 
@@ -79,7 +93,9 @@ impl<M: Ordered + Rooted> Single<M> {
             log();
             Ok(())
         };
-        let done = self.method.try_edit(door, key, &mut plan, &mut NoRoom, &mut commit)?;
+        let done = self
+            .method
+            .try_edit(door, key, &mut plan, &mut NoRoom, &mut commit)?;
         Ok((done.changed, done.before.and_then(|(_, large)| large)))
     }
 }
@@ -104,7 +120,9 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         loop {
             let version = self.context.locks.read_waiting(slot);
             let found = self.look(key, value)?;
-            if let Some(Found { large: Some(large), .. }) = found
+            if let Some(Found {
+                large: Some(large), ..
+            }) = found
                 && !read_large(&self.context.store, large, value, || {
                     self.context.locks.validate(slot, version)
                 })?
@@ -146,7 +164,11 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
             let may_unlink = || prepared.guard.allows_unlinking();
             match self.apply(&door, key, prepared.value, &may_unlink, log) {
                 Ok((changed, old)) => {
-                    if changed { drop(lock) } else { lock.release_unchanged() }
+                    if changed {
+                        drop(lock)
+                    } else {
+                        lock.release_unchanged()
+                    }
                     drop(door);
                     free_large(store, old)?;
                     return Ok(true);
@@ -202,11 +224,18 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     }
 
     fn roots(&self) -> Roots {
-        Roots { hot: None, cold: self.method.root() }
+        Roots {
+            hot: None,
+            cold: self.method.root(),
+        }
     }
 
     fn stats(&self) -> TierStats {
-        TierStats { cold_hits: self.hits.get(), misses: self.misses.get(), ..TierStats::default() }
+        TierStats {
+            cold_hits: self.hits.get(),
+            misses: self.misses.get(),
+            ..TierStats::default()
+        }
     }
 
     fn verify(
@@ -223,10 +252,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
 }
 
 /// One bounded step of emptying a structure; its root goes last. Returns whether more is left.
-pub(crate) fn clear_step<M: Ordered + Rooted>(
-    context: &TierContext,
-    method: &M,
-) -> Result<bool> {
+pub(crate) fn clear_step<M: Ordered + Rooted>(context: &TierContext, method: &M) -> Result<bool> {
     loop {
         let door = context.store.enter_for(terrace_pages::Space::Reserve)?;
         let step = match method.try_clear_step(&door) {

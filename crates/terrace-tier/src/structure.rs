@@ -51,7 +51,7 @@ pub struct TierStats {
     pub replacements: u64,
     /// Dirty records written to the cold tier.
     pub cleaned: u64,
-    /// Hot leaves that the sweep has looked at.
+    /// Hot leaves that the ageing has looked at.
     pub swept_leaves: u64,
     /// Hot leaves freed by packing.
     pub packed_leaves: u64,
@@ -115,6 +115,10 @@ pub trait Structure: Send + Sync {
         each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
         page: &mut dyn FnMut(PageId) -> Result<()>,
     ) -> Result<()>;
+
+    /// The structure was dropped: no sweep begins to look at it from now on. The caller waits for
+    /// those that are looking, before its pages go.
+    fn retire(&self) {}
 
     /// Removes records and pages in a bounded step; returns whether more is left. For drops.
     fn clear_step(&self) -> Result<bool>;

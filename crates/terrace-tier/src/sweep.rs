@@ -18,10 +18,32 @@ const AGE_LEAVES: u64 = 256;
 /// Fill of cold leaves that is assumed when the number of records is estimated.
 const COLD_FILL: f64 = 0.75;
 
+/// A leaf of which at least this share of the records is unused gives them up when other leaves are
+/// short of room, in eighths.
+const IDLE_EIGHTHS: usize = 7;
+/// Leaves that one round looks at, at most, in search of idle ones.
+const IDLE_LEAVES: u64 = 256;
+
+/// What a step of the sweep is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Task {
+    /// Count uses down and let the unused records go: room is needed.
+    Evict,
+    /// Count uses down.
+    Age,
+    /// Let the records go if nearly all are unused; else leave the leaf alone. Leaf-local
+    /// replacement keeps room where it once was; this moves it to where it is wanted.
+    Balance,
+}
+
 /// Where the sweep of a hot tier stands. A hint: lost at a crash without harm.
 #[derive(Default)]
 pub(crate) struct Hand {
     position: Vec<u8>,
+    /// The same for the search for idle leaves.
+    balance_position: Vec<u8>,
+    /// Events of leaves short of room that have been answered by a look at another leaf.
+    answered: u64,
     /// Reads up to which ageing has been done.
     aged_reads: AtomicU64,
     /// Records per hot leaf, averaged over the leaves looked at.
@@ -36,12 +58,13 @@ where
     /// Sweeps the leaf at the hand, letting unused records go. Returns false when there is no hot
     /// tier. Blocking; the caller holds nothing.
     pub(crate) fn sweep_step(&self, space: Space) -> Result<bool> {
-        self.sweep_leaf(Entry::Wait(space), true)
+        self.sweep_leaf(Entry::Wait(space), Task::Evict)
     }
 
     /// The same for a batch that found the tier full while it was inside the gate.
     pub(crate) fn evict_inside(&self, door: &Door<'_>) -> Result<()> {
-        self.sweep_leaf(Entry::Inside(door), true).map(|_| ())
+        self.sweep_leaf(Entry::Inside(door), Task::Evict)
+            .map(|_| ())
     }
 
     /// Ageing that has become due by the reads since the last call, without letting records go.
@@ -57,24 +80,44 @@ where
         let cold_leaves = store.live_pages().saturating_sub(store.hot_frames()).max(1) as f64;
         let due = {
             let hand = self.hand.lock();
-            let per_leaf = if hand.records > 0.0 { hand.records } else { 64.0 };
+            let per_leaf = if hand.records > 0.0 {
+                hand.records
+            } else {
+                64.0
+            };
             let records = cold_leaves * per_leaf * COLD_FILL;
             let interval = (per_record * records / hot_leaves).max(1.0);
             let since = reads.saturating_sub(hand.aged_reads.load(Ordering::Relaxed));
             let due = (since as f64 / interval) as u64;
             // What is not done now is not made up for later: ageing late is ageing little.
-            let done = if due > AGE_LEAVES { since } else { (due as f64 * interval) as u64 };
+            let done = if due > AGE_LEAVES {
+                since
+            } else {
+                (due as f64 * interval) as u64
+            };
             hand.aged_reads.fetch_add(done, Ordering::Relaxed);
             due.min(AGE_LEAVES)
         };
         for _ in 0..due {
-            self.sweep_leaf(Entry::Try, false)?;
+            self.sweep_leaf(Entry::Try, Task::Age)?;
+        }
+        let short = self.events.short_leaves.get();
+        let looks = {
+            let mut hand = self.hand.lock();
+            let looks = short.saturating_sub(hand.answered).min(IDLE_LEAVES);
+            hand.answered = short;
+            looks
+        };
+        for _ in 0..looks {
+            self.sweep_leaf(Entry::Wait(Space::Reserve), Task::Balance)?;
         }
         Ok(())
     }
 
-    fn sweep_leaf(&self, entry: Entry<'_>, evict: bool) -> Result<bool> {
-        let Some(hot) = self.hot() else { return Ok(false) };
+    fn sweep_leaf(&self, entry: Entry<'_>, task: Task) -> Result<bool> {
+        let Some(hot) = self.hot() else {
+            return Ok(false);
+        };
         let locks = &self.context.locks;
         let policy = &self.options.policy;
         self.context.with_windows(|unused, span| {
@@ -82,11 +125,15 @@ where
             let position = loop {
                 let mut hand = self.hand.lock();
                 let mut select = |flags: Flags| flags.is_dirty() && flags.use_count() == 0;
-                let at = hand.position.clone();
+                let place = match task {
+                    Task::Balance => &mut hand.balance_position,
+                    _ => &mut hand.position,
+                };
+                let at = place.clone();
                 match hot.try_window_if(Edge::From(&at), &mut select, unused) {
                     Ok(()) => {
-                        hand.position.clear();
-                        hand.position.extend(unused.high.as_deref().unwrap_or_default());
+                        place.clear();
+                        place.extend(unused.high.as_deref().unwrap_or_default());
                         break at;
                     }
                     Err(interrupt) => {
@@ -97,10 +144,21 @@ where
             };
             let mut key = Vec::new();
             let (mut dropped, mut records, mut fill) = (0, 0, 0.0);
+            let mut evict = task == Task::Evict;
             let visited = self.inside(entry, |door| {
                 hot.try_visit(door, &position, &mut |page| {
                     fill = page.fill();
                     records = page.count();
+                    if task == Task::Balance {
+                        let mut idle = 0;
+                        for i in 0..records {
+                            idle += usize::from(page.flags(i)?.use_count() == 0);
+                        }
+                        evict = records > 0 && idle * 8 >= records * IDLE_EIGHTHS;
+                        if !evict {
+                            return Ok(());
+                        }
+                    }
                     let mut i = 0;
                     while i < page.count() {
                         let flags = page.flags(i)?;
@@ -127,8 +185,13 @@ where
                 Some(Err(_)) | None => return Ok(true),
             }
             self.events.demotions.add(dropped);
-            self.events.swept.add(1);
-            self.events.fill.add((fill * 1000.0) as u64);
+            if task == Task::Balance && !evict {
+                return Ok(true);
+            }
+            if task == Task::Age {
+                self.events.swept.add(1);
+                self.events.fill.add((fill * 1000.0) as u64);
+            }
             {
                 let mut hand = self.hand.lock();
                 hand.records = if hand.records > 0.0 {
@@ -149,8 +212,9 @@ where
                 }
             }
             if policy.pack_fill() > 0.0 {
-                let packed = self
-                    .inside(entry, |door| hot.try_pack(door, &position, policy.pack_fill()))?;
+                let packed = self.inside(entry, |door| {
+                    hot.try_pack(door, &position, policy.pack_fill())
+                })?;
                 if let Some(Ok(true)) = packed {
                     self.events.packed.add(1);
                 }

@@ -4,11 +4,11 @@
 //! one (a tombstone too) is right. Rule 2: only the holder of a record's lock changes or moves it.
 //! Rule 10: a blind put touches no cold page.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, Sweep, Touch, Value,
-    Window,
+    Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{PageId, Result, StructureId};
@@ -65,6 +65,8 @@ pub(crate) struct Events {
     pub packed: Counter,
     pub fill: Counter,
     pub writes: Counter,
+    /// Times a full leaf had no unused record to give up.
+    pub short_leaves: Counter,
 }
 
 /// See the module's text. `H` is the access method of the hot tier, `C` that of the cold one.
@@ -77,6 +79,8 @@ pub struct Tiered<H, C> {
     pub(crate) options: TierOptions,
     pub(crate) events: Events,
     pub(crate) hand: Mutex<crate::sweep::Hand>,
+    /// See [`Structure::retire`].
+    retired: AtomicBool,
 }
 
 impl<H, C> Tiered<H, C>
@@ -126,6 +130,7 @@ where
             options,
             events: Events::default(),
             hand: Mutex::default(),
+            retired: AtomicBool::new(false),
         });
         let weak: Weak<Self> = Arc::downgrade(&tiered);
         context.register(weak as Weak<dyn HotTier>);
@@ -152,7 +157,10 @@ where
             return Ok(hot);
         }
         let hot = H::create(&self.context.store, door, Class::Hot)?;
-        let roots = Roots { hot: Some(hot.root()), cold: self.cold.root() };
+        let roots = Roots {
+            hot: Some(hot.root()),
+            cold: self.cold.root(),
+        };
         if let Err(interrupt) = (self.options.on_hot_root)(door, roots) {
             hot.free_root(door)?;
             return Err(interrupt);
@@ -169,7 +177,10 @@ where
         {
             return Ok(Some((found, true)));
         }
-        Ok(self.cold.try_get(key, Touch::Raise, value)?.map(|found| (found, false)))
+        Ok(self
+            .cold
+            .try_get(key, Touch::No, value)?
+            .map(|found| (found, false)))
     }
 
     /// The record as of `version` of its lock; `missed` tells whether a page had to be read.
@@ -193,11 +204,20 @@ where
                 lock.release_unchanged();
             }
             match looked {
-                Ok(Some((Found { large: Some(large), flags }, is_hot))) if !flags.is_deleted() => {
+                Ok(Some((
+                    Found {
+                        large: Some(large),
+                        flags,
+                    },
+                    is_hot,
+                ))) if !flags.is_deleted() => {
                     // The chain is read without any lock, so what counts is the validation after.
                     let still = || locks.validate(slot, version);
                     if read_large(&self.context.store, large, value, still)? && still() {
-                        let found = Found { large: Some(large), flags };
+                        let found = Found {
+                            large: Some(large),
+                            flags,
+                        };
                         return Ok((Some((found, is_hot)), version, missed));
                     }
                     failed += 1;
@@ -232,8 +252,10 @@ where
         }
         let policy = &self.options.policy;
         let full = self.context.is_full();
-        let admission =
-            Admission { full, touched: found.flags.use_count() > 0, random: crate::random::next() };
+        let admission = Admission {
+            full,
+            random: crate::random::next(),
+        };
         if policy.admit(admission) && self.promote(slot, version, key, value).is_ok() {
             self.events.promotions.add(1);
         }
@@ -246,7 +268,11 @@ where
     fn promote(&self, slot: usize, version: Version, key: &[u8], value: &[u8]) -> Attempt<()> {
         let store = &self.context.store;
         let door = store.try_enter().ok_or(Interrupt::Conflict)?;
-        let lock = self.context.locks.upgrade(slot, version).ok_or(Interrupt::Conflict)?;
+        let lock = self
+            .context
+            .locks
+            .upgrade(slot, version)
+            .ok_or(Interrupt::Conflict)?;
         let promoted = self.promote_locked(&door, key, value);
         if promoted.is_err() {
             lock.release_unchanged();
@@ -260,9 +286,17 @@ where
 
     fn promote_locked(&self, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<()> {
         let newcomer = Flags::NONE.with_use_count(self.options.policy.newcomer());
-        let flags = if self.options.inclusive { newcomer } else { newcomer.with(Flags::DIRTY) };
+        let flags = if self.options.inclusive {
+            newcomer
+        } else {
+            newcomer.with(Flags::DIRTY)
+        };
         let mut plan = |before: Option<(Flags, Value<'_>)>| {
-            Ok(if before.is_none() { Plan::Put(Value::Inline(value), flags) } else { Plan::Keep })
+            Ok(if before.is_none() {
+                Plan::Put(Value::Inline(value), flags)
+            } else {
+                Plan::Keep
+            })
         };
         let hot = self.hot_or_made(door)?;
         let mut room = LeafRoom::new(self);
@@ -274,7 +308,9 @@ where
             // Copy before erase (rule 5). If the erase cannot be done now, the cold tier keeps a
             // stale copy that the dirty hot one hides.
             let mut erase = |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
-            let _ = self.cold.try_edit(door, key, &mut erase, &mut NoRoom, &mut || Ok(()));
+            let _ = self
+                .cold
+                .try_edit(door, key, &mut erase, &mut NoRoom, &mut || Ok(()));
         }
         Ok(())
     }
@@ -317,7 +353,9 @@ where
         let mut room = LeafRoom::new(self);
         let done = hot.try_edit(door, key, &mut plan, &mut room, &mut commit)?;
         // Only a dirty hot record owns its chain; that of a clean one belongs to the cold record.
-        Ok(done.before.and_then(|(flags, large)| large.filter(|_| flags.is_dirty())))
+        Ok(done
+            .before
+            .and_then(|(flags, large)| large.filter(|_| flags.is_dirty())))
     }
 
     /// Whether there have been writes since the last time the question was put, or not long ago.
@@ -447,7 +485,10 @@ where
     }
 
     fn roots(&self) -> Roots {
-        Roots { hot: self.hot.get().map(Rooted::root), cold: self.cold.root() }
+        Roots {
+            hot: self.hot.get().map(Rooted::root),
+            cold: self.cold.root(),
+        }
     }
 
     fn stats(&self) -> TierStats {
@@ -474,6 +515,10 @@ where
         crate::verify::verify(self, each, page)
     }
 
+    fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+    }
+
     fn clear_step(&self) -> Result<bool> {
         if let Some(hot) = self.hot.get()
             && self.context.store.exists(hot.root())
@@ -491,11 +536,17 @@ where
     C: Ordered + Rooted + 'static,
 {
     fn evict_step(&self) -> Result<bool> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
         // Demotion is the way out of a full memory, so it may use the reserve of space.
         self.sweep_step(Space::Reserve)
     }
 
     fn age(&self) -> Result<()> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         self.age_due()
     }
 }

@@ -31,7 +31,11 @@ pub(crate) struct Guard<'a> {
 
 impl<'a> Guard<'a> {
     pub fn new(store: &'a PageStore) -> Self {
-        Guard { store, held: None, wanted: Cell::new(false) }
+        Guard {
+            store,
+            held: None,
+            wanted: Cell::new(false),
+        }
     }
 
     /// Whether a chain may be unlinked now. If not, the attempt is to be interrupted, and

@@ -19,7 +19,11 @@ where
 {
     let mut cold_value = Vec::new();
     let damaged = |key: &[u8], what: &str| {
-        Error::corrupt("data", 0, format!("{}, key {key:02x?}: {what}", tiered.id()))
+        Error::corrupt(
+            "data",
+            0,
+            format!("{}, key {key:02x?}: {what}", tiered.id()),
+        )
     };
     if let Some(hot) = tiered.hot() {
         let mut check = |key: &[u8], flags: Flags, value: Value<'_>| {
@@ -37,14 +41,21 @@ where
                 }
             };
             let Some(found) = found else {
-                return Err(damaged(key, "clean in the hot tier, but not in the cold one"));
+                return Err(damaged(
+                    key,
+                    "clean in the hot tier, but not in the cold one",
+                ));
             };
             let same = match (value, found.large) {
                 (Value::Inline(bytes), None) => bytes == cold_value,
                 (Value::Large(a), Some(b)) => a == b,
                 _ => false,
             };
-            if same { Ok(()) } else { Err(damaged(key, "clean, but not what the cold tier has")) }
+            if same {
+                Ok(())
+            } else {
+                Err(damaged(key, "clean, but not what the cold tier has"))
+            }
         };
         // The chain of a clean large record is the cold one's, and is counted there.
         hot.verify(&mut check, page)?;

@@ -79,13 +79,20 @@ fn run(seed: u64, options: TierOptions, operations: u64) {
     let keys = 6000;
     for step in 0..operations {
         // Skewed: half of the accesses go to a sixteenth of the keys.
-        let n = if rng.below(2) == 0 { rng.below(keys / 16) * 16 } else { rng.below(keys) };
+        let n = if rng.below(2) == 0 {
+            rng.below(keys / 16) * 16
+        } else {
+            rng.below(keys)
+        };
         let k = key(n);
         match rng.below(10) {
             0..=4 => {
                 let v = value(&mut rng);
                 let mut logged = 0;
-                assert!(tree.write(&k, Change::Put(&v), None, &mut || logged += 1).unwrap());
+                assert!(
+                    tree.write(&k, Change::Put(&v), None, &mut || logged += 1)
+                        .unwrap()
+                );
                 assert_eq!(logged, 1, "seed {seed}: logged once");
                 model.insert(k, v);
             }
@@ -108,9 +115,17 @@ fn run(seed: u64, options: TierOptions, operations: u64) {
         }
         if step % (operations / 3) == operations / 4 {
             let want: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-            assert_eq!(scan_all(&tree, true), want, "seed {seed}, step {step}: upwards");
+            assert_eq!(
+                scan_all(&tree, true),
+                want,
+                "seed {seed}, step {step}: upwards"
+            );
             let down: Vec<_> = want.iter().rev().cloned().collect();
-            assert_eq!(scan_all(&tree, false), down, "seed {seed}, step {step}: downwards");
+            assert_eq!(
+                scan_all(&tree, false),
+                down,
+                "seed {seed}, step {step}: downwards"
+            );
             let mut live = 0;
             tree.verify(
                 &mut |k, _, _| {
@@ -145,7 +160,10 @@ fn with_the_default_policy() {
 
 #[test]
 fn with_the_papers_policy() {
-    let options = TierOptions { policy: Arc::new(Sampled::default()), ..TierOptions::default() };
+    let options = TierOptions {
+        policy: Arc::new(Sampled::default()),
+        ..TierOptions::default()
+    };
     run(11, options, 30_000);
 }
 

@@ -52,6 +52,11 @@ pub struct StructureStats {
     pub cleaned: u64,
     /// Hot leaves freed by packing.
     pub packed_leaves: u64,
+    /// Hot leaves that the ageing has looked at.
+    pub swept_leaves: u64,
+    /// Sum of their fills when it did, in thousandths: the mean fill over any stretch of time is the
+    /// difference of these over the difference of the leaves.
+    pub swept_fill_thousandths: u64,
     /// Mean fill of the hot leaves that the sweep has seen, 0 to 1; `None` before the first.
     pub hot_fill: Option<f64>,
 }
@@ -191,6 +196,8 @@ impl StructureStats {
             replacements: s.replacements,
             cleaned: s.cleaned,
             packed_leaves: s.packed_leaves,
+            swept_leaves: s.swept_leaves,
+            swept_fill_thousandths: s.swept_fill_thousandths,
             hot_fill: ratio(s.swept_fill_thousandths, s.swept_leaves * 1000),
         }
     }

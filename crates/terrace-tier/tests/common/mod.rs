@@ -23,7 +23,11 @@ pub fn cut() -> CutInfo {
 }
 
 pub fn options(memory: u64, page_bytes: usize) -> StoreOptions {
-    StoreOptions { page_bytes, clear_hints, ..StoreOptions::new(memory) }
+    StoreOptions {
+        page_bytes,
+        clear_hints,
+        ..StoreOptions::new(memory)
+    }
 }
 
 pub fn new_context(disk: &SimDisk, memory: u64, page_bytes: usize) -> Arc<TierContext> {
@@ -54,11 +58,15 @@ pub fn through<T>(
 }
 
 pub fn two_tiers(context: &Arc<TierContext>, options: &TierOptions) -> Arc<Tree> {
-    through(&context.store, |door| Tiered::create(context, StructureId(1), door, options.clone()))
+    through(&context.store, |door| {
+        Tiered::create(context, StructureId(1), door, options.clone())
+    })
 }
 
 pub fn one_tier(context: &Arc<TierContext>) -> Arc<Single<BTree>> {
-    Arc::new(through(&context.store, |door| Single::create(context, StructureId(2), door)))
+    Arc::new(through(&context.store, |door| {
+        Single::create(context, StructureId(2), door)
+    }))
 }
 
 pub fn reopen(context: &Arc<TierContext>, roots: Roots, options: &TierOptions) -> Arc<Tree> {
