@@ -89,6 +89,21 @@ impl PageStore {
         pace: Pace,
         at_cut: &mut dyn FnMut() -> CutInfo,
     ) -> Result<CheckpointReport> {
+        self.checkpoint_then(pace, at_cut, &mut |_| Ok(()))
+    }
+
+    /// As [`PageStore::checkpoint`]; calls `durable_now` with the generation as soon as the
+    /// superblock is durable, and before any slot of the older image is given out again: whoever
+    /// can refuse that older image from now on notes it here.
+    ///
+    /// # Errors
+    /// As there; an error of `durable_now` poisons.
+    pub fn checkpoint_then(
+        &self,
+        pace: Pace,
+        at_cut: &mut dyn FnMut() -> CutInfo,
+        durable_now: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<CheckpointReport> {
         let mut durable = self.durable.lock();
         self.check_poison()?;
         self.map.lock().health()?;
@@ -135,7 +150,9 @@ impl PageStore {
             epoch: epoch + 1,
             map_file,
         };
-        self.complete().map_err(|e| self.poison(&e))?;
+        durable_now(durable.superblock.generation)
+            .and_then(|()| self.complete())
+            .map_err(|e| self.poison(&e))?;
         if let Some(name) = retired {
             // A file that stays behind does no harm: it is deleted at the next opening.
             let _ = self.disk.delete(&name);

@@ -120,10 +120,10 @@ impl Core {
             // What the log lost must not become durable by another way.
             return Err(e);
         }
-        let mut cut = None;
-        let report = self.store.checkpoint(pace, &mut || {
+        let cut = std::cell::Cell::new(None);
+        let mut at_cut = || {
             let position = self.log.position();
-            cut = Some(position);
+            cut.set(Some(position));
             CutInfo {
                 log_position: position.encode(),
                 log_info: [0; 40],
@@ -132,10 +132,19 @@ impl Core {
                 catalog_root: self.registry.catalog().root(),
                 clean,
             }
-        })?;
-        let cut = cut.ok_or_else(|| Error::invalid("a checkpoint was made without a cut"))?;
-        self.log.checkpointed(cut, report.generation)?;
-        Ok((report, cut))
+        };
+        let made = || {
+            cut.get()
+                .ok_or_else(|| Error::invalid("a checkpoint was made without a cut"))
+        };
+        // The log notes the generation before slots of the older image are used again, so that it
+        // never goes unnoticed when that image is opened after all.
+        let report = self
+            .store
+            .checkpoint_then(pace, &mut at_cut, &mut |generation| {
+                self.log.checkpointed(made()?, generation)
+            })?;
+        Ok((report, made()?))
     }
 
     fn checkpoint_is_due(&self) -> bool {
