@@ -58,6 +58,8 @@ pub struct BTree {
     tier: Class,
     /// Membership counter of the next new leaf.
     births: AtomicU32,
+    /// See [`BTree::as_upper_tier`].
+    copies: bool,
 }
 
 impl BTree {
@@ -94,7 +96,14 @@ impl BTree {
             root,
             tier,
             births: AtomicU32::new(STRIDE.wrapping_mul(root.0 as u32 | 1)),
+            copies: false,
         }
+    }
+
+    /// The tree as an upper tier: a clean record is a copy of one in the tier below, and the chain
+    /// of its large value belongs to that one. (Clearing and verifying need to know.)
+    pub fn as_upper_tier(self) -> BTree {
+        BTree { copies: true, ..self }
     }
 
     /// Number of the root page; never changes.
@@ -134,6 +143,11 @@ impl BTree {
         }
         root.free();
         Ok(())
+    }
+
+    /// Whether the chain of a large value goes with a record of these flags.
+    pub(crate) fn owns_chain(&self, flags: Flags) -> bool {
+        !self.copies || flags.is_dirty()
     }
 
     /// A starting point for the membership counter of a new leaf.
