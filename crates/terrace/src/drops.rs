@@ -1,7 +1,8 @@
 //! Taking dropped structures apart, in the background and in bounded steps.
 //!
-//! Invariant: a structure is touched only after everybody who was at work on it when it was marked
-//! has left. A structure that was not finished is found again at the next opening, by its mark.
+//! Invariant: a structure is touched only after every call and every sweep that was at work on it
+//! when it was marked has ended. A structure that was not finished is found again at the next
+//! opening, by its mark.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,11 +11,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use terrace_base::{Result, StructureId};
 
 use crate::core::Core;
-use crate::registry::Cleared;
 
-/// Pause after a step that failed (a full disk, say), and between looks whether a handle of a
-/// dropped structure is still there.
-const RETRY: Duration = Duration::from_millis(500);
+/// Pause after a step that failed (a full disk, say).
+const RETRY: Duration = Duration::from_secs(1);
 
 /// See the module's text.
 #[derive(Default)]
@@ -26,10 +25,7 @@ pub struct Drops {
 
 #[derive(Default)]
 struct Queue {
-    /// To be taken apart, in order.
     waiting: VecDeque<StructureId>,
-    /// Of these only the roots are left, or the last step failed.
-    later: Vec<StructureId>,
     stop: bool,
 }
 
@@ -55,21 +51,17 @@ impl Drops {
             if let Some(id) = queue.waiting.pop_front() {
                 return Some(id);
             }
-            if queue.later.is_empty() {
-                self.changed.wait(&mut queue);
-            } else if self.changed.wait_for(&mut queue, RETRY).timed_out() {
-                let later = std::mem::take(&mut queue.later);
-                queue.waiting.extend(later);
-            }
+            self.changed.wait(&mut queue);
         }
     }
 
-    fn later(&self, id: StructureId) {
-        self.queue.lock().later.push(id);
-    }
-
-    fn should_stop(&self) -> bool {
-        self.queue.lock().stop
+    /// Waits; returns whether it is time to end.
+    fn wait(&self, timeout: Duration) -> bool {
+        let mut queue = self.queue.lock();
+        if !queue.stop && !timeout.is_zero() {
+            self.changed.wait_for(&mut queue, timeout);
+        }
+        queue.stop
     }
 }
 
@@ -78,7 +70,7 @@ impl Core {
     pub fn take_apart(&self, id: StructureId) {
         if self.options.foreground {
             // It is dropped in any case; what does not work now is done after the next opening.
-            while let Ok(Cleared::InPart) = self.step(id) {}
+            while let Ok(true) = self.step(id) {}
             return;
         }
         self.drops.queue.lock().waiting.push_back(id);
@@ -87,32 +79,38 @@ impl Core {
 
     /// Goes on with what an earlier run did not finish.
     pub fn resume_drops(&self) {
-        for open in self.registry.all() {
-            if open.is_dropped() {
-                let id = open.id();
-                drop(open);
-                self.take_apart(id);
-            }
-        }
+        let all = self.registry.all().into_iter();
+        all.filter(|open| open.is_dropped()).for_each(|open| self.take_apart(open.id()));
     }
 
-    fn step(&self, id: StructureId) -> Result<Cleared> {
+    fn step(&self, id: StructureId) -> Result<bool> {
         let _working = self.drops.working.lock();
         self.registry.clear_step(id).map_err(|e| self.failed(e))
+    }
+
+    /// Waits until nobody is at work on a structure that was marked: calls, and the background
+    /// demotion, which begins nothing new on it.
+    fn let_go(&self) -> Result<()> {
+        self.passes.quiesce();
+        let mut demoter = self.demoter.lock();
+        if demoter.take().is_some() {
+            *demoter = Some(self.tiers.start_demoter()?);
+        }
+        Ok(())
     }
 
     /// The thread that takes dropped structures apart.
     pub fn run_drops(&self) {
         while let Some(id) = self.drops.next() {
-            self.passes.quiesce();
-            while !self.drops.should_stop() {
-                match self.step(id) {
-                    Ok(Cleared::InPart) => {}
-                    Ok(Cleared::Gone) => break,
-                    Ok(Cleared::InUse) | Err(_) => {
-                        self.drops.later(id);
-                        break;
-                    }
+            while self.let_go().is_err() && !self.drops.wait(RETRY) {}
+            loop {
+                let pause = match self.step(id) {
+                    Ok(false) => break,
+                    Ok(true) => Duration::ZERO,
+                    Err(_) => RETRY,
+                };
+                if self.drops.wait(pause) {
+                    return;
                 }
             }
         }

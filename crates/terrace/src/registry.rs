@@ -11,7 +11,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use terrace_access::{Attempt, Door};
@@ -22,9 +21,6 @@ use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 use crate::catalog::{Catalog, Entry};
 use crate::spec::{Spec, check_name};
 use crate::structures;
-
-/// Between looks whether a sweep, which takes microseconds, has ended.
-const SWEEP_WAIT: Duration = Duration::from_micros(100);
 
 /// A structure as it is open.
 pub struct Open {
@@ -108,6 +104,9 @@ impl Registry {
             let hook = registry.hook(&meta);
             let (id, spec) = (entry.id, entry.spec);
             let structure = structures::open(&registry.tiers, id, spec, hook, entry.roots);
+            if entry.dropping {
+                structure.retire();
+            }
             registry.remember(Arc::new(Open { structure, spec, meta }));
         }
         Ok(registry)
@@ -247,6 +246,7 @@ impl Registry {
             change_entry(&self.catalog, &open.meta, door, log, |entry| entry.dropping = true)
         })?;
         open.meta.dropped.store(true, Ordering::SeqCst);
+        open.structure.retire();
         self.names.write().by_name.remove(&open.name());
         Ok(())
     }
@@ -271,78 +271,24 @@ impl Registry {
         Ok(())
     }
 
-    /// One bounded step of taking a dropped structure apart; every call that was at work on it when
-    /// it was marked has ended.
+    /// One bounded step of taking a dropped structure apart, at which nobody is at work any more.
+    /// Returns whether more is left to do.
     ///
-    /// Its roots go last, in the same cut as its entry, and only once no handle and no sweep has
-    /// the structure any more: the numbers of its pages may be given to others at once.
-    pub fn clear_step(&self, id: StructureId) -> Result<Cleared> {
+    /// Its roots go last, in the same cut as its entry: the numbers of its pages may be given to
+    /// others at once.
+    pub fn clear_step(&self, id: StructureId) -> Result<bool> {
         let Some(roots) = self.numbered(id).map(|open| open.structure.roots()) else {
-            return Ok(Cleared::Gone);
+            return Ok(false);
         };
         if structures::clear_step(&self.store, roots)? {
-            return Ok(Cleared::InPart);
+            return Ok(true);
         }
-        let (spec, meta) = match self.take_out(id) {
-            Ok(open) => (open.spec, open.meta),
-            Err(cleared) => return Ok(cleared),
-        };
-        let forgotten = self.forget(id, roots);
-        if forgotten.is_err() {
-            let structure = structures::open(&self.tiers, id, spec, self.hook(&meta), roots);
-            self.remember(Arc::new(Open { structure, spec, meta }));
-        }
-        forgotten.map(|()| Cleared::Gone)
-    }
-
-    /// Takes a structure out of the registry if that is all that has it, and waits for the sweeps
-    /// that are looking at it.
-    fn take_out(&self, id: StructureId) -> std::result::Result<Taken, Cleared> {
-        let open = {
-            let mut names = self.names.write();
-            let open = names.by_id.remove(&id).ok_or(Cleared::Gone)?;
-            match Arc::try_unwrap(open) {
-                Ok(open) => open,
-                Err(open) => {
-                    names.by_id.insert(id, open);
-                    return Err(Cleared::InUse);
-                }
-            }
-        };
-        let Open { structure, spec, meta } = open;
-        let others = Arc::downgrade(&structure);
-        drop(structure);
-        while others.strong_count() > 0 {
-            std::thread::sleep(SWEEP_WAIT);
-        }
-        Ok(Taken { spec, meta })
-    }
-
-    /// Removes the last pages of a structure, and its entry.
-    fn forget(&self, id: StructureId, roots: Roots) -> Result<()> {
-        // A sweep that was under way may have written a record down once more.
-        while structures::clear_step(&self.store, roots)? {}
         self.inside(Space::Reserve, |door| {
             structures::free_roots(&self.store, roots, door, &mut || self.catalog.remove(door, id))
-        })
+        })?;
+        self.names.write().by_id.remove(&id);
+        Ok(false)
     }
-}
-
-/// What is kept of a structure that was taken out.
-struct Taken {
-    spec: Spec,
-    meta: Arc<Meta>,
-}
-
-/// How far the taking apart of a structure has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cleared {
-    /// More is left to do.
-    InPart,
-    /// Only the roots are left, until the last handle is dropped.
-    InUse,
-    /// Nothing is left.
-    Gone,
 }
 
 /// Changes an entry on its page and in memory.

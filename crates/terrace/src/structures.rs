@@ -7,7 +7,7 @@ use terrace_base::{Result, StructureId};
 use terrace_methods::BTree;
 use terrace_pages::{Class, Interrupt, PageStore, Space};
 use terrace_tier::{
-    OnHotRoot, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
+    OnHotRoot, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
 };
 
 use crate::spec::{Policy, Spec, Tiers};
@@ -66,7 +66,7 @@ pub fn undo_create(store: &PageStore, roots: Roots, door: &Door<'_>) -> Attempt<
 pub fn clear_step(store: &Arc<PageStore>, roots: Roots) -> Result<bool> {
     let hot = roots.hot.map(|root| (root, Class::Hot));
     for (root, class) in hot.into_iter().chain([(roots.cold, Class::Cold)]) {
-        let tree = BTree::open(store.clone(), root, class);
+        let tree = <BTree as Rooted>::open(store, root, class);
         loop {
             let door = store.enter_for(Space::Reserve)?;
             match tree.try_clear_step(&door) {

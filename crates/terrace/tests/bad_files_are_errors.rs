@@ -1,0 +1,216 @@
+//! Damaged, truncated and foreign files are errors that name the file; never a panic, an endless
+//! loop or a wrong value.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::tiny;
+use terrace::{Database, Durability, Error, Options, Result, Tiers, TreeOptions};
+use terrace_sim::{Rng, SimDisk};
+
+/// A database of both kinds with some log behind the last checkpoint, and what it holds.
+fn database(seed: u64) -> (SimDisk, BTreeMap<Vec<u8>, Vec<u8>>) {
+    let disk = SimDisk::new(seed);
+    let mut rng = Rng::new(seed);
+    let mut model = BTreeMap::new();
+    let db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
+    let trees = ["one", "two"].map(|name| {
+        let tiers = if name == "one" { Tiers::One } else { Tiers::Two };
+        db.create_tree(name, TreeOptions::new().tiers(tiers)).unwrap()
+    });
+    for i in 0..1200u32 {
+        let value = rng.bytes(if i % 50 == 0 { 3000 } else { 60 });
+        for tree in &trees {
+            tree.put(i.to_be_bytes(), &value).unwrap();
+        }
+        model.insert(i.to_be_bytes().to_vec(), value);
+        if i == 1000 {
+            db.checkpoint().unwrap();
+        }
+    }
+    // Rot of the last block of the log looks like the end of the log. So that it is nothing that
+    // counts, something is written after what counts was made durable.
+    let markers = db.tree("markers").unwrap();
+    for i in 0..3u8 {
+        markers.put_with([i], "x", Durability::Sync).unwrap();
+    }
+    let left = disk.copy();
+    (left, model)
+}
+
+/// Opens, reads everything, verifies, writes; every value that comes out must be right.
+fn use_it(disk: &SimDisk, model: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<()> {
+    let db = Database::open_on(disk.shared(), tiny(77).create(false))?;
+    for name in ["one", "two"] {
+        let tree = db.open_tree(name, TreeOptions::new())?;
+        for (key, value) in model {
+            if let Some(got) = tree.get(key)? {
+                assert!(got == *value, "a wrong value of {key:?} in {name}");
+            } else {
+                panic!("{key:?} in {name} is gone without an error");
+            }
+        }
+        let mut seen = 0;
+        for entry in tree.iter()? {
+            let (key, value) = entry?;
+            assert!(model.get(&key) == Some(&value), "a scan shows a wrong value");
+            seen += 1;
+        }
+        assert_eq!(seen, model.len());
+        tree.put_with("x", "y", Durability::Sync)?;
+        tree.delete_with("x", Durability::Sync)?;
+    }
+    let report = db.verify()?;
+    if !report.is_clean() {
+        return Err(Error::invalid(report.to_string()));
+    }
+    db.close()
+}
+
+#[test]
+fn rot_anywhere_is_an_error_or_does_no_harm() {
+    let (disk, model) = database(1);
+    use_it(&disk.copy(), &model).unwrap();
+    let mut rng = Rng::new(3);
+    let mut noticed = 0;
+    let tries = 250 * common::factor();
+    for _ in 0..tries {
+        let names = disk.names();
+        let name = &names[rng.below(names.len() as u64) as usize];
+        let mut bytes = disk.contents(name).unwrap();
+        let at = rng.below(bytes.len() as u64) as usize;
+        // In the log not so much that what counts goes with all that was written after it.
+        let most = if name.starts_with("log") { 512 } else { 4096 };
+        let len = [1, 8, 512, most][rng.below(4) as usize].min(bytes.len() - at);
+        let mask = rng.next_u64() as u8 | 1;
+        bytes[at..at + len].iter_mut().for_each(|b| *b ^= mask);
+        let rotten = disk.copy();
+        rotten.place(name, bytes);
+        match use_it(&rotten, &model) {
+            Err(e) => {
+                noticed += 1;
+                assert!(!e.to_string().is_empty());
+            }
+            // It hit what no longer counts, or was never written.
+            Ok(()) => {}
+        }
+    }
+    assert!(noticed > tries / 20, "only {noticed} of {tries} were noticed");
+}
+
+#[test]
+fn truncated_and_missing_files_are_errors() {
+    let (disk, model) = database(2);
+    for name in disk.names() {
+        let bytes = disk.contents(&name).unwrap();
+        for part in [0, 1, 511, 4096, bytes.len() / 2] {
+            let cut = disk.copy();
+            cut.place(&name, bytes[..part.min(bytes.len())].to_vec());
+            // Space at the end that nothing lies in may go.
+            let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+            if part < used / 2 {
+                let e = use_it(&cut, &model).expect_err(&format!("{name} cut to {part} bytes"));
+                assert!(
+                    matches!(e, Error::Corrupt { .. } | Error::Invalid { .. } | Error::Io { .. }),
+                    "{name} cut to {part} bytes: {e}"
+                );
+            }
+        }
+        let gone = disk.copy();
+        terrace::Disk::delete(&gone, &name).unwrap();
+        let e = use_it(&gone, &model).expect_err(&format!("{name} gone"));
+        assert!(e.to_string().contains(&name) || name == "data", "{name} gone: {e}");
+    }
+}
+
+#[test]
+fn a_log_without_data_file_is_not_overwritten() {
+    let (disk, _) = database(3);
+    terrace::Disk::delete(&disk, "data").unwrap();
+    let before = disk.names();
+    let e = Database::open_on(disk.shared(), tiny(78)).unwrap_err();
+    assert!(e.to_string().contains("data") && e.to_string().contains("log"), "{e}");
+    assert_eq!(disk.names(), before);
+}
+
+#[test]
+fn foreign_files_are_refused_and_left_alone() {
+    let disk = SimDisk::new(4);
+    disk.place("data", b"this is somebody's data".repeat(5000).to_vec());
+    let before = disk.contents("data").unwrap();
+    let e = Database::open_on(disk.shared(), tiny(5)).unwrap_err().to_string();
+    assert!(e.contains("data") && e.contains("Terrace"), "{e}");
+    assert_eq!(disk.contents("data").unwrap(), before);
+    let empty = SimDisk::new(5);
+    empty.place("notes.txt", b"hello".to_vec());
+    Database::open_on(empty.shared(), tiny(6)).unwrap().close().unwrap();
+    assert_eq!(empty.contents("notes.txt").unwrap(), b"hello");
+}
+
+#[test]
+fn wrong_options_are_errors_that_say_what_would_do() {
+    let (disk, model) = database(6);
+    let open = |options: Options| Database::open_on(disk.copy().shared(), options);
+    let e = open(tiny(9).page_size(8192)).unwrap_err().to_string();
+    assert!(e.contains("4096") && e.contains("8192"), "{e}");
+    assert!(open(tiny(9).page_size(5000)).unwrap_err().to_string().contains("5000"));
+    let Err(Error::MemoryTooSmall { given, needed, .. }) = open(tiny(9).memory(300_000)) else {
+        panic!("300,000 bytes are not enough");
+    };
+    assert_eq!(given, 300_000);
+    assert!(open(tiny(9).memory(needed * 3 / 4)).is_err());
+    open(tiny(9).memory(needed)).unwrap().close().unwrap();
+    let nowhere = SimDisk::new(1);
+    let e = Database::open_on(nowhere.shared(), tiny(9).create(false)).unwrap_err().to_string();
+    assert!(e.contains("no database"), "{e}");
+    assert!(nowhere.names().is_empty());
+    use_it(&disk, &model).unwrap();
+}
+
+#[test]
+fn a_directory_in_use_or_missing_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let options = || Options::new().memory(4 << 20);
+    let e = Database::open(&path, options().create(false)).unwrap_err().to_string();
+    assert!(e.contains("there is no directory"), "{e}");
+    let db = Database::open(&path, options()).unwrap();
+    assert!(matches!(Database::open(&path, options()), Err(Error::Locked { .. })));
+    let tree = db.tree("t").unwrap();
+    db.clone().close().unwrap();
+    assert!(tree.get("k").unwrap_err().to_string().contains("closed"));
+    assert!(tree.put("k", "v").is_err() && db.tree("u").is_err() && db.checkpoint().is_err());
+    drop((tree, db));
+    Database::open(&path, options()).unwrap();
+}
+
+#[test]
+fn keys_values_and_batches_have_limits() {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+    let tree = db.tree("t").unwrap();
+    let long = vec![1; terrace::MAX_KEY_BYTES + 1];
+    assert!(matches!(tree.put(&long, ""), Err(Error::KeyTooLong { .. })));
+    assert!(matches!(tree.get(&long), Err(Error::KeyTooLong { .. })));
+    assert!(matches!(tree.delete(&long), Err(Error::KeyTooLong { .. })));
+    assert!(matches!(tree.insert(&long, ""), Err(Error::KeyTooLong { .. })));
+    tree.put(&long[1..], "longest").unwrap();
+    assert_eq!(tree.get(&long[1..]).unwrap().unwrap(), b"longest");
+    let mut batch = db.batch();
+    batch.put(&tree, "a", "1").put(&tree, &long, "2").put(&tree, "c", "3");
+    assert!(matches!(db.write(batch, Durability::Sync), Err(Error::KeyTooLong { .. })));
+    assert_eq!(tree.get("a").unwrap(), None);
+    let other = Database::open_on(SimDisk::new(2).shared(), tiny(2)).unwrap();
+    let mut batch = other.batch();
+    batch.put(&tree, "a", "1");
+    assert!(other.write(batch, Durability::Sync).unwrap_err().to_string().contains("another"));
+    let off = db.create_tree("off", TreeOptions::new().logged(false)).unwrap();
+    let mut batch = db.batch();
+    batch.put(&tree, "a", "1").put(&off, "a", "1");
+    assert!(db.write(batch, Durability::Buffered).is_err());
+    assert!(off.put_with("a", "1", Durability::Sync).is_err());
+    off.put("a", "1").unwrap();
+    assert_eq!(tree.get("a").unwrap(), None);
+    assert!(db.tree(&"x".repeat(300)).is_err());
+}
