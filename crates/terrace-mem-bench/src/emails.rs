@@ -61,7 +61,7 @@ powell:215 jenkins:213 perry:212 russell:211 sullivan:210 bell:209 coleman:208 b
 henderson:206 barnes:205 gonzales:204 fisher:203 vasquez:202 simmons:201 romero:200 jordan:199 \
 patterson:198 alexander:197 hamilton:196 graham:195 reynolds:194 griffin:193 wallace:192";
 
-const HOSTS: &str = "com.gmail:300 com.yahoo:90 com.hotmail:80 com.outlook:45 com.aol:30 \
+const HOSTS: &str = "com.gmail:300 com.yahoo:110 com.hotmail:110 com.outlook:45 com.aol:30 \
 com.icloud:25 net.comcast:15 com.msn:12 com.live:12 net.att:8 net.verizon:8 de.gmx:8 de.web:7 \
 ru.mail:10 ru.yandex:7 com.qq:12 com.163:8 uk.co.yahoo:8 uk.co.hotmail:7 fr.orange:6 fr.free:5 \
 it.libero:5 com.me:4 net.cox:4 net.sbcglobal:5 com.protonmail:4 ca.rogers:2 au.com.bigpond:3";
@@ -119,7 +119,12 @@ impl Emails {
                 } else {
                     String::new()
                 };
-                format!("{}.{a}{b}{number}", top.join("."))
+                let c = if random.below(3) == 0 {
+                    ""
+                } else {
+                    words.draw(&mut random)
+                };
+                format!("{}.{a}{b}{c}{number}", top.join("."))
             })
             .collect();
         let mut seen = HashSet::with_capacity(n);
@@ -128,7 +133,7 @@ impl Emails {
         while keys.len() < n {
             key.clear();
             let (f, l) = (first.draw(&mut random), last.draw(&mut random));
-            let company = random.below(100) < 35;
+            let company = random.below(100) < 40;
             if company {
                 // Few companies are large.
                 let share = random.unit().powi(3);
@@ -145,12 +150,12 @@ impl Emails {
                 60..80 => key.extend([f, l]),
                 _ => key.extend([l, ".", f]),
             }
-            if !company || random.below(4) == 0 {
+            if !company || random.below(2) == 0 {
                 match random.below(10) {
                     0..2 => {}
-                    2..5 => key.push_str(&random.below(100).to_string()),
-                    5..8 => key.push_str(&(1940 + random.below(70)).to_string()),
-                    _ => key.push_str(&random.below(100_000).to_string()),
+                    2..4 => key.push_str(&random.below(100).to_string()),
+                    4..7 => key.push_str(&(1940 + random.below(70)).to_string()),
+                    _ => key.push_str(&random.below(1_000_000).to_string()),
                 }
             }
             let mut hash = 0xCBF2_9CE4_8422_2325u64;

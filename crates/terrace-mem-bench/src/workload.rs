@@ -148,7 +148,7 @@ pub fn run<S: KeySet>(
     row.read_write = best(ops, |slice| {
         for i in slice {
             let key = probes.zipf.get(i);
-            if i % 2 == 0 {
+            if i.is_multiple_of(2) {
                 black_box(map.get(key));
             } else {
                 map.insert(key, i as u64);

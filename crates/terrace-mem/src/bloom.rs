@@ -139,7 +139,7 @@ mod tests {
             if i >= 20_000 {
                 tree.remove(key(i - 20_000));
             }
-            if i % 500 == 0 {
+            if i.is_multiple_of(500) {
                 for j in i.saturating_sub(19_999)..=i {
                     assert!(filter.may_have(IntFamily::hash(key(j))), "{j} at {i}");
                 }

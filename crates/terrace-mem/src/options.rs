@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// When entries move from the dynamic to the static stage (section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// When the bytes of the dynamic stage times this exceed those of the static stage.
+    /// When the entries of the dynamic stage times this exceed those of the static stage.
     Ratio(usize),
     /// When the dynamic stage has this many entries.
     Constant(usize),

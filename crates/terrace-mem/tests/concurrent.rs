@@ -48,7 +48,7 @@ fn one_thread_behaves_like_a_btree_map() {
                 _ => assert_eq!(map.get(key.as_str()), model.get(&key).copied()),
             }
             assert_eq!(map.len(), model.len());
-            if round % 400 == 0 {
+            if round.is_multiple_of(400) {
                 assert!(map.iter().eq(model.iter().map(|(k, v)| (k.clone(), *v))));
                 let (a, b) = ("3".to_string(), "b".to_string());
                 let span = model
@@ -109,7 +109,7 @@ fn no_entry_is_ever_missed_while_merges_run() {
                 let mut x = t;
                 for _ in 0..n * 2 {
                     let key = random(&mut x) % n * 2 + 1;
-                    if random(&mut x) % 2 == 0 {
+                    if random(&mut x).is_multiple_of(2) {
                         map.insert(&key, 0)
                     } else {
                         map.remove(&key)
@@ -154,12 +154,12 @@ impl Clone for Fragile {
 #[test]
 fn a_clone_that_panics_leaves_the_map_usable() {
     let map = ConcurrentHybridMap::<u64, Fragile>::with_options(small(Merging::Manual)).unwrap();
-    (0..100).for_each(|i| drop(map.insert(&i, Fragile(i as u32))));
+    (0..100).for_each(|i| assert!(map.insert(&i, Fragile(i as u32)).is_none()));
     BREAK.store(true, Ordering::SeqCst);
     for act in [
-        &(|| drop(map.get(&5))) as &dyn Fn(),
-        &|| drop(map.insert(&5, Fragile(0))),
-        &|| drop(map.remove(&5)),
+        &(|| assert!(map.get(&5).is_some())) as &dyn Fn(),
+        &|| assert!(map.insert(&5, Fragile(0)).is_some()),
+        &|| assert!(map.remove(&5).is_some()),
         &|| map.merge_all(),
         &|| assert!(map.iter().count() > 0),
     ] {

@@ -53,7 +53,7 @@ fn behaves_like_a_map_of_vectors() {
             }
         }
         assert_eq!(map.key_count(), model.len());
-        if round % 100 == 0 {
+        if round.is_multiple_of(100) {
             let lists = model.iter().map(|(k, v)| (k.clone(), &v[..]));
             assert!(map.lists().eq(lists.clone()) && map.lists().rev().eq(lists.rev()));
             assert_eq!(map.len(), model.values().map(Vec::len).sum());

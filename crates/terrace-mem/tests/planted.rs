@@ -28,7 +28,7 @@ fn filter_is_whole() {
     let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
     for i in 0..5000u64 {
         map.insert(i * 7919 % 5003, i);
-        if i % 50 == 0 {
+        if i.is_multiple_of(50) {
             assert!(
                 (0..=i).all(|j| map.contains_key(&(j * 7919 % 5003))),
                 "a key is lost"

@@ -286,7 +286,7 @@ mod tests {
                     }
                 }
             }
-            if round % 97 == 0 {
+            if round.is_multiple_of(97) {
                 check(&tree, &model);
             }
         }

@@ -29,7 +29,12 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
             Some(key) if !segs.is_empty() => {
                 let i = list.locate(key);
                 match segs[i].keys.seek_cursor(key) {
-                    Some(cursor) => (i, Some(cursor)),
+                    Some(cursor) => {
+                        // The lines of the next values, which no other load waits for.
+                        let line = 64 / size_of::<V>().clamp(1, 64);
+                        (0..6).for_each(|n| segs[i].vals.prefetch(cursor.rank() + n * line));
+                        (i, Some(cursor))
+                    }
                     None => (i + 1, None),
                 }
             }

@@ -28,9 +28,8 @@ impl<F: Family, V> Core<F, V> {
         match self.options.trigger {
             Trigger::Constant(n) => self.dynamic.len() >= n,
             Trigger::Ratio(ratio) => {
-                let (keys, vals) = self.segments.bytes();
-                self.dynamic.len() >= self.options.floor
-                    && self.dynamic.bytes() * ratio > keys + vals
+                let n = self.dynamic.len();
+                n >= self.options.floor && n * ratio > self.segments.live()
             }
         }
     }

@@ -166,16 +166,23 @@ impl EliasFano {
             return i;
         }
         let at = |i: usize| self.low(bucket.rank + i);
-        let (first, last) = (at(0), at(bucket.len - 1));
+        let first = at(0);
         if low <= first {
             return 0;
         }
+        // In a run of consecutive keys the distance from the first is the place.
+        let dense = (low - first) as usize;
+        if dense < bucket.len && at(dense) == low {
+            return dense;
+        }
+        let last = at(bucket.len - 1);
         if low > last {
             return bucket.len;
         }
         // Guess where the key would lie if the bucket were even, then widen the gap around it.
-        let share = u128::from(low - first) * (bucket.len as u128 - 1) / u128::from(last - first);
-        let guess = share as usize;
+        let share = (low - first) as f64 / (last - first) as f64;
+        let guess = (share * (bucket.len - 1) as f64) as usize;
+        let guess = guess.min(bucket.len - 1);
         let (mut lo, mut hi, mut step) = (0, bucket.len - 1, 1);
         if at(guess) < low {
             lo = guess + 1;
@@ -212,7 +219,9 @@ impl EliasFano {
     pub fn find(&self, key: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
         let x = key.checked_sub(self.base)?;
         let bucket = self.bucket(x)?;
-        likely(bucket.rank);
+        if bucket.len <= SHORT {
+            likely(bucket.rank);
+        }
         let low = self.low_of(x);
         let i = self.search(&bucket, low);
         (i < bucket.len && self.low(bucket.rank + i) == low).then_some(bucket.rank + i)
@@ -251,8 +260,11 @@ impl EliasFano {
     }
 
     pub fn seek_cursor(&self, key: u64) -> Option<EfCursor<'_>> {
-        self.locate(key)
-            .map(|(rank, pos)| EfCursor::new(self, rank, pos))
+        let (rank, pos) = self.locate(key)?;
+        // Most often more keys are asked for than one.
+        let low = self.low_at as usize + rank * self.low_width as usize / 64;
+        (1..5).for_each(|line| simd::prefetch(&self.words, low + line * 8));
+        Some(EfCursor::new(self, rank, pos))
     }
 
     pub fn cursor(&self, rank: usize) -> EfCursor<'_> {

@@ -208,7 +208,7 @@ fn step<K: TestKey>(
         205..215 => match map.entry(key.clone()) {
             Entry::Occupied(mut entry) => {
                 assert_eq!(Some(entry.get()), model.get(&key));
-                if round % 2 == 0 {
+                if round.is_multiple_of(2) {
                     assert_eq!(Some(entry.remove()), model.remove(&key));
                 } else {
                     assert_eq!(
@@ -237,7 +237,7 @@ fn step<K: TestKey>(
                 map.last(),
                 model.iter().next_back().map(|(k, v)| (k.clone(), v))
             );
-            if op % 2 == 0 {
+            if op.is_multiple_of(2) {
                 assert_eq!(map.pop_first(), model.pop_first());
             } else {
                 assert_eq!(map.pop_last(), model.pop_last());
@@ -254,7 +254,7 @@ fn step<K: TestKey>(
         248..252 => {
             let mut keys: Vec<K> = (0..70).map(|_| K::make(from)).collect();
             keys.sort();
-            if round % 3 == 0 {
+            if round.is_multiple_of(3) {
                 keys.push(key);
             }
             map.extend(keys.iter().map(|key| (key.clone(), Box::new(round))));
@@ -262,7 +262,7 @@ fn step<K: TestKey>(
         }
         252..254 => compare(map, model),
         _ => {
-            if round % 4 == 0 {
+            if round.is_multiple_of(4) {
                 map.clear();
                 model.clear();
             }

@@ -1,0 +1,238 @@
+//! What the documentation promises beyond the behaviour of a `BTreeMap`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use terrace_mem::{
+    ConcurrentHybridMap, HybridMap, HybridMultiMap, KeyTooLong, MAX_KEY_LEN, Merging, Options,
+    OptionsError, Stage, Trigger, Updates, What,
+};
+
+fn mix(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB)
+}
+
+const N: u64 = if cfg!(miri) { 500 } else { 100_000 };
+
+fn manual() -> Options {
+    Options {
+        merging: Merging::Manual,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_key_that_is_too_long_is_refused_and_changes_nothing() {
+    let long = vec![7u8; MAX_KEY_LEN + 1];
+    let error = KeyTooLong {
+        len: MAX_KEY_LEN + 1,
+    };
+    let mut map = HybridMap::<Vec<u8>, u8>::new();
+    map.insert(long[1..].to_vec(), 1);
+    assert_eq!(map.try_insert(long.clone(), 2), Err(error));
+    assert!(catch_unwind(AssertUnwindSafe(|| map.insert(long.clone(), 2))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(map.entry(long.clone())))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| map.extend([(long.clone(), 2)]))).is_err());
+    assert_eq!(
+        (map.len(), map.get(&long), map.get(&long[1..])),
+        (1, None, Some(&1))
+    );
+    map.merge_all();
+    assert_eq!(map.get(&long[1..]), Some(&1));
+
+    let map = ConcurrentHybridMap::<Vec<u8>, u8>::with_options(manual()).unwrap();
+    assert_eq!(map.try_insert(&long, 2), Err(error));
+    assert!(map.is_empty());
+    let mut map = HybridMultiMap::<Vec<u8>, u8>::new();
+    assert_eq!(map.try_insert(long, 2), Err(error));
+    assert!(map.is_empty());
+    assert!(error.to_string().contains("65536"));
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    let with = |options| HybridMap::<u64, u8>::with_options(options).err();
+    let front = Options {
+        stage: Stage::FrontCoded,
+        ..Options::default()
+    };
+    assert_eq!(
+        with(front.clone()),
+        Some(OptionsError::StageForKeys(Stage::FrontCoded))
+    );
+    assert!(HybridMap::<String, u8>::with_options(front).is_ok());
+    let fano = Options {
+        stage: Stage::EliasFano,
+        ..Options::default()
+    };
+    assert!(HybridMap::<String, u8>::with_options(fano).is_err());
+    for n in [0, 15, 8193] {
+        let options = Options {
+            segment_len: n,
+            ..Options::default()
+        };
+        assert_eq!(with(options), Some(OptionsError::SegmentLen(n)));
+    }
+    for trigger in [Trigger::Ratio(0), Trigger::Constant(0)] {
+        let options = Options {
+            trigger,
+            ..Options::default()
+        };
+        assert_eq!(with(options), Some(OptionsError::ZeroTrigger));
+    }
+}
+
+#[test]
+fn sorted_input_goes_straight_into_the_static_stage() {
+    let mut map: HybridMap<u64, u64> = (0..N).map(|i| (i, i)).collect();
+    assert_eq!(map.stage_lens(), (0, N as usize));
+    map.extend((N..N * 2).map(|i| (i, i)));
+    assert_eq!(map.stage_lens(), (0, N as usize * 2));
+    if !cfg!(miri) {
+        assert!(map.memory_usage().total() < N as usize * 2 * 17 / 2);
+    }
+    // What comes out of order is inserted; what comes twice replaces.
+    map.extend([(N * 2, 1), (N * 2, 2), (5, 3)]);
+    assert_eq!((map.get(&(N * 2)), map.get(&5)), (Some(&2), Some(&3)));
+    assert_eq!(map.len() as u64, N * 2 + 1);
+}
+
+#[test]
+fn random_integers_take_no_more_bytes_than_promised() {
+    let mut map = HybridMap::<u64, u64>::new();
+    for i in 0..N {
+        map.insert(mix(i), i);
+        if i % 1000 == 999 && !cfg!(miri) {
+            let (dynamic, fixed) = map.stage_lens();
+            assert!(
+                dynamic <= 1024.max(fixed / 10 + 100),
+                "{dynamic} beside {fixed}"
+            );
+        }
+    }
+    if !cfg!(miri) {
+        assert!(map.memory_usage().total() as u64 * 10 < N * 163);
+        assert_eq!(map.stages()[0].0, Stage::EliasFano);
+    }
+    (0..N).for_each(|i| assert_eq!(map.get(&mix(i)), Some(&i)));
+    // Memory goes back when entries go.
+    (0..N).for_each(|i| assert_eq!(map.remove(&mix(i)), Some(i)));
+    let usage = map.memory_usage();
+    assert!(
+        usage.dynamic + usage.static_keys + usage.static_values < 1 << 20,
+        "{usage:?}"
+    );
+}
+
+#[test]
+fn a_step_moves_a_segment_at_most() {
+    let mut map = HybridMap::<u64, u64>::with_options(manual()).unwrap();
+    for i in 0..N {
+        map.insert(if i.is_multiple_of(2) { mix(i) } else { i }, i);
+    }
+    let mut before = map.stage_lens().0;
+    while map.merge_step() {
+        let now = map.stage_lens().0;
+        assert!(before - now <= 4096);
+        before = now;
+    }
+    assert_eq!(map.stage_lens(), (0, N as usize));
+}
+
+#[test]
+fn merge_cold_keeps_what_was_used() {
+    let options = Options {
+        what: What::Cold,
+        ..manual()
+    };
+    let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
+    (0..300).for_each(|i| assert_eq!(map.insert(i, i), None));
+    (100..130).for_each(|i| assert_eq!(map.get(&i), Some(&i)));
+    map.merge_step();
+    assert_eq!(map.stage_lens(), (30, 270));
+    // What was not used again since is cold.
+    map.merge_step();
+    assert_eq!(map.stage_lens(), (0, 300));
+    (0..300).for_each(|i| assert_eq!(map.get(&i), Some(&i)));
+}
+
+#[test]
+fn an_update_goes_where_the_options_say() {
+    for (updates, lens) in [(Updates::Promote, (1, 99)), (Updates::InPlace, (0, 100))] {
+        let options = Options {
+            updates,
+            ..manual()
+        };
+        let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
+        map.extend((0..100).map(|i| (i, i)));
+        map.merge_all();
+        assert_eq!(map.insert(7, 70), Some(7));
+        assert!(map.update(&7, |val| *val += 1));
+        assert_eq!((map.get(&7), map.stage_lens()), (Some(&71), lens));
+    }
+}
+
+#[test]
+fn compressed_leaves_are_cached() {
+    let options = Options {
+        stage: Stage::Compressed,
+        cache_nodes: 8,
+        ..manual()
+    };
+    let mut map = HybridMap::<String, u64>::with_options(options).unwrap();
+    map.extend((0..5000).map(|i| (format!("https://example.org/page/{i:08}"), i)));
+    assert_eq!(map.get("https://example.org/page/00000077"), Some(&77));
+    (0..5000).for_each(|i| assert!(map.contains_key(&format!("https://example.org/page/{i:08}"))));
+    let usage = map.memory_usage();
+    assert!(
+        usage.cache > 8 * 64 * 33 && usage.cache < 10 * 64 * 40,
+        "{usage:?}"
+    );
+    assert!(usage.static_keys < 5000 * 12, "{usage:?}");
+}
+
+/// Its drop panics when told to.
+struct Loud(#[allow(dead_code, reason = "gives the value a size")] u64);
+
+static LOUD: AtomicBool = AtomicBool::new(false);
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        assert!(
+            !LOUD.load(Ordering::SeqCst) || std::thread::panicking(),
+            "asked to panic"
+        );
+    }
+}
+
+#[test]
+fn a_drop_that_panics_leaves_the_map_usable() {
+    let options = Options {
+        segment_len: 16,
+        floor: 4,
+        ..Options::default()
+    };
+    let mut map = HybridMap::<u64, Loud>::with_options(options).unwrap();
+    (0..200).for_each(|i| assert!(map.insert(i, Loud(i)).is_none()));
+    LOUD.store(true, Ordering::SeqCst);
+    for i in (0..200).step_by(3) {
+        let panics = |act: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(act)).is_err();
+        assert!(panics(&mut || drop(map.insert(i, Loud(1)))));
+        assert!(panics(&mut || drop(map.remove(&i))));
+        assert!(map.get(&i).is_none());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| map.clear())).is_err());
+    LOUD.store(false, Ordering::SeqCst);
+    (0..200).for_each(|i| drop(map.insert(i, Loud(i))));
+    assert_eq!(map.len(), 200);
+    assert!(map.keys().eq(0..200));
+}
+
+#[test]
+fn maps_go_between_threads() {
+    fn check<T: Send + Sync>() {}
+    check::<HybridMap<u64, String>>();
+    check::<HybridMap<String, u64>>();
+    check::<HybridMultiMap<(u8, String), u64>>();
+    check::<ConcurrentHybridMap<String, u64>>();
+}
