@@ -1,0 +1,35 @@
+//! The tour of the README, as a program.
+
+use terrace::{Database, Durability, Options, encode};
+
+fn main() -> terrace::Result<()> {
+    // One number for everything that the database keeps in memory.
+    let db = Database::open("tour.db", Options::new().memory(64 << 20))?;
+
+    let users = db.tree("users")?;
+    users.put("alice", "Berlin")?;
+    users.put("bob", "Lima")?;
+    assert_eq!(users.get("alice")?.as_deref(), Some(&b"Berlin"[..]));
+
+    // Ranges are iterators with two ends.
+    for entry in users.range("a".."c")?.rev() {
+        let (key, value) = entry?;
+        println!("{} {}", key.escape_ascii(), value.escape_ascii());
+    }
+
+    // Read and change in one step; numbers as keys and values.
+    let visits = db.tree("visits")?;
+    visits.update("alice", |old| {
+        let count = old.map_or(0, encode::to_u64);
+        Some(encode::u64(count + 1).to_vec())
+    })?;
+
+    // Several changes over several structures, all or none, and on the disk when it returns.
+    let mut batch = db.batch();
+    batch.put(&users, "carol", "Oslo").delete(&users, "bob").delete(&visits, "bob");
+    db.write(batch, Durability::Sync)?;
+
+    // Where the records live, and where the memory goes.
+    println!("{}", db.stats());
+    db.close()
+}
