@@ -47,7 +47,8 @@ impl From<Error> for Failure {
 /// Returns a [`Failure`] unless the condition holds.
 macro_rules! ensure {
     ($condition:expr, $($what:tt)+) => {
-        if !$condition {
+        let holds: bool = $condition;
+        if !holds {
             return Err($crate::conformance::Failure(format!($($what)+)));
         }
     };

@@ -4,6 +4,9 @@
 //! composition stands on these traits alone and knows no method by name.
 
 #![forbid(unsafe_code)]
+// A closure's type is written where it is called, with its parameters in sight: an alias would hide
+// the lifetimes that matter.
+#![allow(clippy::type_complexity)]
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

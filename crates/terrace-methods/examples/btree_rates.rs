@@ -29,8 +29,15 @@ fn info() -> CutInfo {
 fn tree(records: u64, page_bytes: usize) -> Result<(Arc<PageStore>, BTree)> {
     let mut options = StoreOptions::new(records * 128 * 5 / 2 + (64 << 20));
     options.page_bytes = page_bytes;
-    let store = Arc::new(PageStore::create(SimDisk::new(1).shared(), options, 1, &info())?);
-    let tree = settled(&store, || BTree::create(&store, &store.enter()?, Class::Hot))?;
+    let store = Arc::new(PageStore::create(
+        SimDisk::new(1).shared(),
+        options,
+        1,
+        &info(),
+    )?);
+    let tree = settled(&store, || {
+        BTree::create(&store, &store.enter()?, Class::Hot)
+    })?;
     Ok((store, tree))
 }
 
@@ -77,7 +84,9 @@ fn report(what: &str, operations: f64) {
 }
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().unwrap_or(0));
+    let mut arguments = std::env::args()
+        .skip(1)
+        .map(|a| a.parse::<u64>().unwrap_or(0));
     let records = arguments.next().unwrap_or(1_000_000).max(1);
     let page_bytes = arguments.next().unwrap_or(16384) as usize;
     let time = Duration::from_secs(arguments.next().unwrap_or(3));
@@ -85,9 +94,17 @@ fn main() -> Result<()> {
 
     let (store, bulk) = tree(records, page_bytes)?;
     let start = Instant::now();
-    bulk.bulk_load((0..records).map(|i| Ok((i.to_be_bytes(), VALUE))), Flags::NONE, 1.0)?;
+    bulk.bulk_load(
+        (0..records).map(|i| Ok((i.to_be_bytes(), VALUE))),
+        Flags::NONE,
+        1.0,
+    )?;
     report("bulk load", records as f64 / start.elapsed().as_secs_f64());
-    println!("{:<38} {:>9.1} bytes a record", "", bytes_per_record(&bulk, records, page_bytes)?);
+    println!(
+        "{:<38} {:>9.1} bytes a record",
+        "",
+        bytes_per_record(&bulk, records, page_bytes)?
+    );
     drop((store, bulk));
 
     let (store, sorted) = tree(records, page_bytes)?;
@@ -95,8 +112,15 @@ fn main() -> Result<()> {
     for i in 0..records {
         put(&store, &sorted, &i.to_be_bytes())?;
     }
-    report("inserts in order", records as f64 / start.elapsed().as_secs_f64());
-    println!("{:<38} {:>9.1} bytes a record", "", bytes_per_record(&sorted, records, page_bytes)?);
+    report(
+        "inserts in order",
+        records as f64 / start.elapsed().as_secs_f64(),
+    );
+    println!(
+        "{:<38} {:>9.1} bytes a record",
+        "",
+        bytes_per_record(&sorted, records, page_bytes)?
+    );
     drop((store, sorted));
 
     let (store, tree) = tree(records, page_bytes)?;
@@ -104,8 +128,15 @@ fn main() -> Result<()> {
     for i in 0..records {
         put(&store, &tree, &key(i))?;
     }
-    report("inserts in no order", records as f64 / start.elapsed().as_secs_f64());
-    println!("{:<38} {:>9.1} bytes a record", "", bytes_per_record(&tree, records, page_bytes)?);
+    report(
+        "inserts in no order",
+        records as f64 / start.elapsed().as_secs_f64(),
+    );
+    println!(
+        "{:<38} {:>9.1} bytes a record",
+        "",
+        bytes_per_record(&tree, records, page_bytes)?
+    );
 
     for threads in [1, 2] {
         let gets = rate(threads, time, |random| {
@@ -114,7 +145,9 @@ fn main() -> Result<()> {
             settled(&store, || tree.try_get(&key, Touch::Raise, &mut value)).map(|_| ())
         });
         report(&format!("gets, {threads} threads"), gets);
-        let puts = rate(threads, time, |random| put(&store, &tree, &key(random.bits() % records)));
+        let puts = rate(threads, time, |random| {
+            put(&store, &tree, &key(random.bits() % records))
+        });
         report(&format!("updates, {threads} threads"), puts);
     }
     let mut window = Window::new();
@@ -126,7 +159,10 @@ fn main() -> Result<()> {
         at.clear();
         at.extend_from_slice(window.high.as_deref().unwrap_or_default());
     }
-    report("records scanned", seen as f64 / start.elapsed().as_secs_f64());
+    report(
+        "records scanned",
+        seen as f64 / start.elapsed().as_secs_f64(),
+    );
     Ok(())
 }
 

@@ -29,6 +29,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
+    #[cfg(any(test, feature = "planted-faults"))]
     pub const ALL: [Fault; 10] = [
         Fault::QuietErase,
         Fault::QuietInsert,

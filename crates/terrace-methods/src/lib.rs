@@ -2,6 +2,9 @@
 //! remove, split, scan, sweep, verify, as far as it applies.
 
 #![forbid(unsafe_code)]
+// A closure's type is written where it is called, with its parameters in sight: an alias would hide
+// the lifetimes that matter.
+#![allow(clippy::type_complexity)]
 
 pub mod btree;
 #[cfg(any(test, feature = "planted-faults"))]

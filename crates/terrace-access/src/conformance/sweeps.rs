@@ -109,7 +109,7 @@ pub fn sweeps_keep_every_record<F: Fixture>(
         })?;
         dropped += here;
     }
-    let stays = |i: usize| i % 3 == 0 || i % 4 != 0;
+    let stays = |i: usize| i.is_multiple_of(3) || !i.is_multiple_of(4);
     let expected = (0..count).filter(|&i| !stays(i)).count();
     ensure!(
         dropped == expected,

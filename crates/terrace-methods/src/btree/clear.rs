@@ -34,17 +34,22 @@ impl BTree {
 
     /// Does one thing towards emptiness; returns whether there was any to do.
     fn fold(&self, door: &Door<'_>, budget: &mut usize) -> Attempt<bool> {
-        let mut at = self.root;
+        let (mut at, mut above) = (self.root, None);
         loop {
             let page = self.store.exclusive(at, door)?;
             let node = node_of!(page)?;
+            if above.is_some_and(|above| node.level + 1 != above) {
+                return Err(page.torn("this node is not on the level that its parent says"));
+            }
+            above = Some(node.level);
             if node.is_leaf() {
                 return self.empty_leaf(door, page, budget);
             }
             let first = sound!(page, node.child(0))?;
             if node.count == 0 {
-                if at == self.root {
-                    drop(page);
+                if at == self.root && first != at {
+                    // In memory, or else it could not be taken back.
+                    drop((self.store.shared(first)?, page));
                     // One child is left: its content becomes the root's.
                     self.tidy_from(door, &[], self.try_height()? as u8 - 1);
                     *budget = budget.saturating_sub(1);
@@ -55,11 +60,15 @@ impl BTree {
             }
             let (level, second) = (node.level - 1, sound!(page, node.child(1))?);
             // Down from here nobody else is waited for: only this call works on what is below.
-            if !self.is_bare(first)? {
+            // A page that refers to itself, or twice to another, would be waited for without end.
+            if first == second || first == at || second == at {
+                return Err(page.torn("this node names itself or one child twice"));
+            }
+            if !self.is_bare(first, at)? {
                 at = first;
                 continue;
             }
-            if !self.is_bare(second)? {
+            if !self.is_bare(second, at)? {
                 at = second;
                 continue;
             }
@@ -81,14 +90,20 @@ impl BTree {
 
     /// Whether there is nothing below this page: an empty leaf, or a chain of single children that
     /// ends in one.
-    fn is_bare(&self, mut pid: PageId) -> Attempt<bool> {
+    fn is_bare(&self, mut pid: PageId, held: PageId) -> Attempt<bool> {
+        let mut level = None;
         loop {
             let page = self.store.shared(pid)?;
             let node = node_of!(page)?;
+            let below = level.is_none_or(|level| node.level < level);
+            level = Some(node.level);
             if node.count > 0 || node.is_leaf() {
                 return Ok(node.count == 0);
             }
             pid = sound!(page, node.child(0))?;
+            if !below || pid == held {
+                return Err(page.torn("this node has an ancestor as its child"));
+            }
         }
     }
 
@@ -105,15 +120,22 @@ impl BTree {
         }
         for i in (0..node.count).rev() {
             let node = node_of!(page)?;
-            let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
+            let slot = sound!(page, node.slot(i))?;
+            let record = sound!(page, node.leaf_record(slot))?;
             let Stored::Large { at, mut large } = record.value else {
                 continue;
             };
+            if !self.owns_chain(slot.flags()) {
+                continue;
+            }
             // The record keeps what is left of its chain, so that nothing is lost if this ends
             // half-way; as a value it is of no use to anybody any more.
             while !large.head.is_none() {
                 if *budget == 0 {
                     return Ok(true);
+                }
+                if large.head == page.pid() {
+                    return Err(page.torn("a large value of this leaf begins in the leaf itself"));
                 }
                 large.head = overflow::free_first(&self.store, door, large.head)?;
                 page.change(at, 8)?

@@ -14,9 +14,6 @@ use super::layout::{MAX_LEVEL, Node};
 
 /// Optimistic attempts before latches are taken on the way down, so that nobody starves.
 pub(crate) const PATIENCE: u32 = 8;
-/// Looks at a child that its latched parent names before its absence counts as damage: it may be on
-/// its way out of memory meanwhile.
-const LOOKS: u32 = 1000;
 
 pub(crate) const NO_NODE: &str = "this is not a node of a tree, or its header contradicts itself";
 pub(crate) const BAD_RECORD: &str = "a slot or record of this node reaches past the page";
@@ -96,7 +93,12 @@ impl BTree {
         let mut level = node_of!(node)?.level;
         while level > 0 {
             let (_, pid) = sound!(node, node_of!(node)?.step(edge))?;
-            let next = look(|| self.store.shared(pid), || node.torn(NO_CHILD))?;
+            let next = self.look(
+                node.pid(),
+                pid,
+                || self.store.shared(pid),
+                |why| node.torn(why),
+            )?;
             level -= 1;
             if node_of!(next)?.level != level {
                 return Err(next.torn(BAD_LEVEL));
@@ -184,9 +186,19 @@ impl BTree {
                 let at = seen.level;
                 let (_, pid) = sound!(above, seen.step(edge))?;
                 if at == top + 1 {
-                    break look(|| self.store.exclusive(pid, door), || above.torn(NO_CHILD))?;
+                    break self.look(
+                        above.pid(),
+                        pid,
+                        || self.store.exclusive(pid, door),
+                        |why| above.torn(why),
+                    )?;
                 }
-                let next = look(|| self.store.shared(pid), || above.torn(NO_CHILD))?;
+                let next = self.look(
+                    above.pid(),
+                    pid,
+                    || self.store.shared(pid),
+                    |why| above.torn(why),
+                )?;
                 if node_of!(next)?.level != at - 1 {
                     return Err(next.torn(BAD_LEVEL));
                 }
@@ -205,7 +217,12 @@ impl BTree {
             return Err(first.torn(BAD_LEVEL));
         }
         let (child, pid) = sound!(first, seen.step(edge))?;
-        let node = look(|| self.store.exclusive(pid, door), || first.torn(NO_CHILD))?;
+        let node = self.look(
+            first.pid(),
+            pid,
+            || self.store.exclusive(pid, door),
+            |why| first.torn(why),
+        )?;
         if node_of!(node)?.level != level {
             return Err(node.torn(BAD_LEVEL));
         }
@@ -237,13 +254,26 @@ impl BTree {
     }
 }
 
-/// Gets a child while its parent is latched: it exists, so a conflict passes.
-fn look<T>(mut get: impl FnMut() -> Attempt<T>, missing: impl Fn() -> Interrupt) -> Attempt<T> {
-    for _ in 0..LOOKS {
-        match get() {
-            Err(Interrupt::Conflict) => yield_now(),
-            other => return other,
+impl BTree {
+    /// Gets a child while its parent is latched: it exists, so a conflict passes. A page that
+    /// names itself as its child would be waited for without end, and is damaged.
+    fn look<T>(
+        &self,
+        parent: PageId,
+        child: PageId,
+        get: impl Fn() -> Attempt<T>,
+        damage: impl Fn(&str) -> Interrupt,
+    ) -> Attempt<T> {
+        loop {
+            if child == parent {
+                break;
+            }
+            match get() {
+                Err(Interrupt::Conflict) if self.store.exists(child) => yield_now(),
+                Err(Interrupt::Conflict) => break,
+                other => return other,
+            }
         }
+        Err(damage(NO_CHILD))
     }
-    Err(missing())
 }

@@ -103,7 +103,10 @@ impl BTree {
     /// The tree as an upper tier: a clean record is a copy of one in the tier below, and the chain
     /// of its large value belongs to that one. (Clearing and verifying need to know.)
     pub fn as_upper_tier(self) -> BTree {
-        BTree { copies: true, ..self }
+        BTree {
+            copies: true,
+            ..self
+        }
     }
 
     /// Number of the root page; never changes.

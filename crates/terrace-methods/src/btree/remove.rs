@@ -36,7 +36,6 @@ impl BTree {
     /// Latches a neighbour of the pair's node: the one on its left, or the one on its right.
     /// `None` when there is none under this parent or it cannot be had at once; the pair is given
     /// back.
-    #[allow(clippy::type_complexity)]
     pub(crate) fn neighbours<'d>(
         &'d self,
         door: &'d Door<'_>,

@@ -9,9 +9,9 @@ use terrace_base::{Error, PageId};
 use terrace_pages::{Class, Exclusive};
 
 use super::BTree;
-use super::descend::{Pair, sound};
+use super::descend::{Pair, node_of, sound};
 use super::image::{Item, Parts, Sizes, build, capacity, install, parts};
-use super::insert::{InnerRoom, inner_room, insert_inner};
+use super::insert::{How, InnerRoom, Put, inner_room, insert_inner};
 use super::layout::{Extra, MAX_LEVEL, Shape};
 use super::leaf::Counts;
 use crate::fault::{self, Fault};
@@ -96,7 +96,7 @@ impl BTree {
         let now = sound!(pair.node, parts(&copy))?;
         let cut = match value {
             // Since the leaf was found full, others may have taken records away.
-            Some(value) if has_room(&now, key, value) => return Ok(Step::Done),
+            Some(value) if has_room(&pair.node, key, value)? => return Ok(Step::Done),
             Some(value) => {
                 let runs = Counts::of(&pair.node)?.runs;
                 leaf_cut(&now, key, value, runs)
@@ -226,20 +226,30 @@ impl BTree {
     }
 }
 
-/// Looks for the best boundary of a full leaf, for a record that is to come. `None` when there is
-/// none, which cannot be as long as records keep to their limits.
-/// Whether a leaf, rewritten, has room for a record beside all that it holds.
-fn has_room(now: &Parts<'_>, key: &[u8], value: Value<'_>) -> bool {
-    let new = Item::leaf(key, value, Flags::NONE);
-    let mut all = now.items.clone();
-    match now.node.find(key) {
-        Ok(Ok(i)) if i < all.len() => all[i] = new,
-        Ok(Err(i)) if i <= all.len() => all.insert(i, new),
-        _ => return false,
-    }
-    Sizes::of(&all).node(0, all.len(), now.low, now.high) <= capacity(now.node.view.len())
+/// Whether a leaf has room for a record, by the very decision that found it full: any other would let
+/// a page that miscounts its bytes be found full and roomy in turn, without end.
+fn has_room(page: &Exclusive<'_>, key: &[u8], value: Value<'_>) -> Attempt<bool> {
+    let node = node_of!(page)?;
+    let place = sound!(page, node.find(key))?;
+    let old = match place {
+        Ok(i) => Some(sound!(
+            page,
+            node.slot(i).and_then(|slot| node.leaf_record(slot))
+        )?),
+        Err(_) => None,
+    };
+    let put = Put {
+        key,
+        value,
+        flags: Flags::NONE,
+        place,
+        old,
+    };
+    Ok(!matches!(put.plan(page)?, How::NoRoom(_)))
 }
 
+/// Looks for the best boundary of a full leaf, for a record that is to come. `None` when there is
+/// none, which cannot be as long as records keep to their limits.
 fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Option<Cut> {
     let new = Item::leaf(key, value, Flags::NONE);
     let place = now.node.find(key).ok()?;

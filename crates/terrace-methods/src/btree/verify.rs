@@ -9,9 +9,6 @@ use super::image::{Payload, parts};
 use super::layout::{MAX_LEVEL, Node, SLOTS, head_of, prefix_of_fences};
 use crate::overflow;
 
-/// Looks at a page that should exist, before its absence counts as damage.
-const LOOKS: u32 = 10_000;
-
 /// What a parent says of a child.
 struct Expected<'a> {
     pid: PageId,
@@ -30,9 +27,20 @@ pub(crate) fn wrong(pid: PageId, what: impl std::fmt::Display) -> Error {
     Error::corrupt("data", 0, format!("{pid}, of a B+tree: {what}"))
 }
 
+/// A key for a message: printable, and its front alone when it is long.
+fn short(key: &[u8]) -> String {
+    const SHOWN: usize = 32;
+    let rest = if key.len() > SHOWN {
+        format!("… ({} bytes)", key.len())
+    } else {
+        String::new()
+    };
+    format!("{}{rest}", key[..key.len().min(SHOWN)].escape_ascii())
+}
+
 /// A private copy of a page, read from disk if need be.
 pub(crate) fn copy_of(store: &PageStore, pid: PageId) -> Result<Vec<u8>> {
-    for _ in 0..LOOKS {
+    while store.exists(pid) {
         match store.shared(pid) {
             Ok(page) => {
                 let mut copy = Vec::with_capacity(store.page_bytes());
@@ -76,8 +84,11 @@ impl BTree {
         }
         if now.low != at.low || now.high != at.high {
             return fail(format!(
-                "its fences {:?}..{:?} are not the {:?}..{:?} of its parent's separators",
-                now.low, now.high, at.low, at.high
+                "its fences {}..{:?} are not the {}..{:?} of its parent's separators",
+                short(now.low),
+                now.high.map(short),
+                short(at.low),
+                at.high.map(short)
             ));
         }
         if !now.node.is_loose() && now.node.prefix_len != prefix_of_fences(now.low, now.high)
@@ -98,7 +109,8 @@ impl BTree {
             let in_order = last.as_ref().is_none_or(|last| *last < key);
             if !above_low || !below_high || !in_order {
                 return fail(format!(
-                    "key {i} is out of order or outside the fences: {key:?}"
+                    "key {i} is out of order or outside the fences: {}",
+                    short(&key)
                 ));
             }
             let head = now.node.slot(i).map(|slot| slot.head());
@@ -106,7 +118,9 @@ impl BTree {
                 return fail(format!("the head in slot {i} is not that of its key"));
             }
             if let Payload::Value(value) = item.payload {
-                if let Value::Large(large) = value {
+                if let Value::Large(large) = value
+                    && self.owns_chain(item.flags)
+                {
                     overflow::verify(&self.store, large, page)?;
                 }
                 each(&key, item.flags, value)?;

@@ -62,7 +62,10 @@ fn a_load_fills_leaves_whatever_the_keys_are() {
             let count = if kind == KeyKind::Long { 800 } else { 9000 };
             let records = records(kind, count, 150);
             let subject = Trees(Class::Cold).create(page_bytes, 300).unwrap();
-            assert_eq!(load(&subject.method, &records, 1.0).unwrap(), records.len() as u64);
+            assert_eq!(
+                load(&subject.method, &records, 1.0).unwrap(),
+                records.len() as u64
+            );
             let pages = check(&subject.method, &records);
             let bytes: usize = records.iter().map(|(k, v)| k.len() + v.len() + 6).sum();
             // Prefixes are left out, so more than everything may fit.
@@ -83,14 +86,21 @@ fn a_loaded_tree_of_many_levels_takes_changes() {
         settled(&subject.store, || {
             let door = subject.store.enter()?;
             let plan = Plan::Put(Value::Inline(&[1; 200]), Flags::NONE);
-            subject.method.try_edit(&door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()))
+            subject
+                .method
+                .try_edit(&door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()))
         })
         .unwrap();
     }
-    subject.method.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
+    subject
+        .method
+        .verify(&mut |_, _, _| Ok(()), &mut |_| Ok(()))
+        .unwrap();
     let mut value = Vec::new();
     for (i, (key, _)) in records.iter().enumerate() {
-        let found = settled(&subject.store, || subject.method.try_get(key, Touch::No, &mut value));
+        let found = settled(&subject.store, || {
+            subject.method.try_get(key, Touch::No, &mut value)
+        });
         assert!(found.unwrap().is_some() && (i % 3 != 0 || value == [1; 200]));
     }
 }
@@ -108,11 +118,20 @@ fn a_load_refuses_what_is_not_sorted_and_a_tree_that_is_not_empty() {
     let subject = Trees(Class::Cold).create(4096, 300).unwrap();
     let tree = &subject.method;
     let unsorted = vec![(vec![2], vec![]), (vec![1], vec![])];
-    assert!(matches!(load(tree, &unsorted, 1.0), Err(Error::Invalid { .. })));
+    assert!(matches!(
+        load(tree, &unsorted, 1.0),
+        Err(Error::Invalid { .. })
+    ));
     let twice = vec![(vec![2], vec![]), (vec![2], vec![])];
-    assert!(matches!(load(tree, &twice, 1.0), Err(Error::Invalid { .. })));
+    assert!(matches!(
+        load(tree, &twice, 1.0),
+        Err(Error::Invalid { .. })
+    ));
     let long = vec![(vec![2; 1025], vec![])];
-    assert!(matches!(load(tree, &long, 1.0), Err(Error::KeyTooLong { .. })));
+    assert!(matches!(
+        load(tree, &long, 1.0),
+        Err(Error::KeyTooLong { .. })
+    ));
     assert_eq!(load(tree, &Vec::new(), 1.0).unwrap(), 0);
     let some = records(KeyKind::Random, 500, 100);
     load(tree, &some, 1.0).unwrap();

@@ -20,7 +20,13 @@ fn tree() -> terrace_access::conformance::Subject<BTree> {
         for i in 0..60 {
             let key = [&[b'0' + n as u8], kind.key(i, 60).as_slice()].concat();
             let value = Value::Inline(&[7; 40][..i % 40]);
-            edit(&subject.store, &subject.method, &key, Plan::Put(value, Flags::NONE)).unwrap();
+            edit(
+                &subject.store,
+                &subject.method,
+                &key,
+                Plan::Put(value, Flags::NONE),
+            )
+            .unwrap();
         }
     }
     let guard = subject.store.large_guard();
@@ -65,7 +71,11 @@ fn pages(tree: &BTree) -> Vec<PageId> {
 }
 
 /// Overwrites a few bytes of a page, past what belongs to the store.
-fn damage(subject: &terrace_access::conformance::Subject<BTree>, page: PageId, random: &mut Random) {
+fn damage(
+    subject: &terrace_access::conformance::Subject<BTree>,
+    page: PageId,
+    random: &mut Random,
+) {
     settled(&subject.store, || {
         let door = subject.store.enter()?;
         let mut page = subject.store.exclusive(page, &door)?;
@@ -125,7 +135,11 @@ fn damaged_pages_are_errors_and_nothing_else() {
                         page.find(&key)?;
                         page.set_flags(i, Flags::NONE)?;
                     }
-                    if page.count() > 0 { page.erase(page.count() - 1) } else { Ok(()) }
+                    if page.count() > 0 {
+                        page.erase(page.count() - 1)
+                    } else {
+                        Ok(())
+                    }
                 })
             });
         }
@@ -137,7 +151,10 @@ fn damaged_pages_are_errors_and_nothing_else() {
         }
         let _ = tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(()));
     }
-    assert!(found > 30, "verification found damage in {found} of 60 trees only");
+    assert!(
+        found > 30,
+        "verification found damage in {found} of 60 trees only"
+    );
 }
 
 #[test]
@@ -163,7 +180,10 @@ fn any_bytes_can_be_checked_and_cleared_of_hints() {
         let before = page.clone();
         clear_hints(&mut page);
         let changed = page.iter().zip(&before).filter(|(a, b)| a != b);
-        assert!(changed.clone().all(|(a, b)| *a == b & !3), "more than hints was cleared");
+        assert!(
+            changed.clone().all(|(a, b)| *a == b & !3),
+            "more than hints was cleared"
+        );
     }
 }
 
@@ -173,7 +193,10 @@ fn hints_are_cleared_and_nothing_else_is() {
     let key = [b"1".as_slice(), &KeyKind::Reversed.key(5, 60)].concat();
     let mut value = Vec::new();
     for _ in 0..2 {
-        settled(&subject.store, || subject.method.try_get(&key, Touch::Raise, &mut value)).unwrap();
+        settled(&subject.store, || {
+            subject.method.try_get(&key, Touch::Raise, &mut value)
+        })
+        .unwrap();
     }
     let mut used = 0;
     for pid in pages(&subject.method) {
@@ -182,14 +205,24 @@ fn hints_are_cleared_and_nothing_else_is() {
             let mut page = subject.store.exclusive(pid, &door)?;
             let mut copy = page.bytes().to_vec();
             clear_hints(&mut copy);
-            used += page.bytes().iter().zip(&copy).filter(|(a, b)| a != b).count();
+            used += page
+                .bytes()
+                .iter()
+                .zip(&copy)
+                .filter(|(a, b)| a != b)
+                .count();
             page.change_all()?.copy_from_slice(&copy);
             Ok(())
         })
         .unwrap();
     }
     assert_eq!(used, 1, "one record was used");
-    let found = settled(&subject.store, || subject.method.try_get(&key, Touch::No, &mut value));
+    let found = settled(&subject.store, || {
+        subject.method.try_get(&key, Touch::No, &mut value)
+    });
     assert_eq!(found.unwrap().map(|f| f.flags), Some(Flags::NONE));
-    subject.method.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
+    subject
+        .method
+        .verify(&mut |_, _, _| Ok(()), &mut |_| Ok(()))
+        .unwrap();
 }

@@ -17,7 +17,12 @@ impl Drop for Planted {
 
 #[test]
 fn the_suite_finds_every_planted_fault() {
-    let effort = Effort { page_sizes: &[4096], operations: 2000, records: 2000, seed: 1 };
+    let effort = Effort {
+        page_sizes: &[4096],
+        operations: 2000,
+        records: 2000,
+        seed: 1,
+    };
     for fault in Fault::ALL {
         // Threads of their own have nothing planted, so what finds the fault does so alone.
         plant(Some(fault));
