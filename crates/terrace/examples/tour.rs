@@ -26,7 +26,10 @@ fn main() -> terrace::Result<()> {
 
     // Several changes over several structures, all or none, and on the disk when it returns.
     let mut batch = db.batch();
-    batch.put(&users, "carol", "Oslo").delete(&users, "bob").delete(&visits, "bob");
+    batch
+        .put(&users, "carol", "Oslo")
+        .delete(&users, "bob")
+        .delete(&visits, "bob");
     db.write(batch, Durability::Sync)?;
 
     // Where the records live, and where the memory goes.

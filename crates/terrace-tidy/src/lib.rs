@@ -1,0 +1,43 @@
+//! Tests only: what must hold of the code itself. Layers point downwards, unsafe code stays where
+//! it is allowed and says why it holds, files are short and open with their job, documents point
+//! to what exists.
+//!
+//! Every check takes a [`Tree`] and answers with complaints, so that a test can plant a violation
+//! and see it found.
+
+#![forbid(unsafe_code)]
+
+mod documents;
+mod files;
+mod layers;
+mod tree;
+mod unsafety;
+
+pub use documents::{forbidden_words, links, tests_of_the_promises, tour_of_the_readme};
+pub use files::{length, opening_line};
+pub use layers::layers;
+pub use tree::{SourceFile, Tree};
+pub use unsafety::{unsafe_files, unsafe_forbidden, unsafe_reasons};
+
+/// What is wrong, one line each, with file and line where there is one.
+pub type Complaints = Vec<String>;
+
+/// A check by its name.
+pub type Check = (&'static str, fn(&Tree) -> Complaints);
+
+/// All checks.
+pub const CHECKS: &[Check] = &[
+    ("layers", layers),
+    (
+        "unsafe code is forbidden by every other crate",
+        unsafe_forbidden,
+    ),
+    ("unsafe code is in files where it is allowed", unsafe_files),
+    ("unsafe code says why it holds", unsafe_reasons),
+    ("length of files", length),
+    ("opening lines", opening_line),
+    ("words that do not belong here", forbidden_words),
+    ("links of documents", links),
+    ("the README's tour is the example's", tour_of_the_readme),
+    ("the promises name tests that exist", tests_of_the_promises),
+];
