@@ -12,8 +12,10 @@ pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
 pub const MIN_FRAMES: u64 = 64;
 /// Cold frames that the hot class always leaves: an input and output buffer for several threads.
 const COLD_FLOOR: u64 = 128;
-/// Share of the frames beyond the floor that hot pages may take, in percent.
-const HOT_PERCENT: u64 = 97;
+/// Share of the frames beyond the floor that hot pages may take, in per mille. Simulated page reads
+/// over the static optimum at 80 % memory: 1.85 with 970, 1.76 with 985; less of a buffer for cold
+/// pages gains no more.
+const HOT_PER_MILLE: u64 = 985;
 /// Share of the memory that the page table may take: one part in this many.
 const TABLE_PART: u64 = 8;
 /// Share of the memory that copies for the cut may take: one part in this many.
@@ -112,7 +114,7 @@ impl Layout {
     /// Most hot frames when `taken` frames are lent or hold inner pages.
     pub fn hot_cap(&self, taken: u64) -> u64 {
         let beyond = (self.frames as u64).saturating_sub(taken + self.floor);
-        (beyond * HOT_PERCENT / 100).max(self.frames as u64 / 4)
+        (beyond * HOT_PER_MILLE / 1000).max(self.frames as u64 / 4)
     }
 
     /// Free slots that must remain beyond one for each dirty page.
