@@ -10,7 +10,7 @@ use crate::dynamic::{Pos, Tree};
 use crate::family::Family;
 
 /// Bits for each key that a generation is made for.
-const BITS: usize = 10;
+const BITS: usize = 8;
 
 /// Keys that a generation is made for at least.
 const LEAST: usize = 1024;
@@ -85,7 +85,7 @@ impl<F: Family> Filter<F> {
             Some((next, _)) => next.add(hash),
             None if self.serving.added < self.serving.room => return,
             None => {
-                let next = Generation::new((tree.len() * 2).max(LEAST));
+                let next = Generation::new((tree.len() + tree.len() / 2).max(LEAST));
                 // The least key of all is the default one.
                 self.filling = Some((next, F::Buf::default()));
             }

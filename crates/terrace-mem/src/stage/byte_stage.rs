@@ -65,6 +65,7 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.0 {
             Kind::Front(s) => {
                 let mut block = ByteRun::default();
+                s.reserve(1, &mut block);
                 s.decode_block(rank / BLOCK, &mut block);
                 ByteCursor::Front {
                     stage: s,

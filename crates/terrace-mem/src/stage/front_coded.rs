@@ -43,6 +43,7 @@ fn put_varint(out: &mut Vec<u8>, mut x: usize) {
     out.push(x as u8);
 }
 
+#[inline(never)]
 fn get_varint(data: &[u8], at: &mut usize) -> usize {
     let (mut x, mut shift) = (0, 0);
     loop {
@@ -68,7 +69,7 @@ fn put_entry(out: &mut Vec<u8>, shared: usize, rest: &[u8]) {
 }
 
 /// How much the entry shares, and the rest; moves `at` past it.
-#[inline]
+#[inline(always)]
 fn get_entry<'a>(data: &'a [u8], at: &mut usize) -> (usize, &'a [u8]) {
     let b = data[*at];
     *at += 1;
@@ -188,6 +189,15 @@ impl FrontCoded {
         (b * BLOCK + self.block_len(b), false)
     }
 
+    /// Makes room for the keys of `blocks` blocks of about average length.
+    pub fn reserve(&self, blocks: usize, into: &mut ByteRun) {
+        let stored = self.data.len() / self.starts.len();
+        into.reserve(
+            blocks * BLOCK,
+            blocks * (stored * 2 + BLOCK * self.prefix as usize),
+        );
+    }
+
     /// Appends the keys of block `b`.
     pub fn decode_block(&self, b: usize, into: &mut ByteRun) {
         let prefix = &self.data[..self.prefix as usize];
@@ -203,6 +213,7 @@ impl FrontCoded {
     }
 
     pub fn decode(&self, into: &mut ByteRun) {
+        self.reserve(self.starts.len(), into);
         for b in 0..self.starts.len() {
             self.decode_block(b, into);
         }
