@@ -30,6 +30,8 @@ pub struct Plan {
     pub warmup: Warmup,
     /// Whether and how to load.
     pub load: Load,
+    /// Whether a checkpoint is made after loading.
+    pub settle: bool,
     /// Whether updates first look whether the record is there.
     pub checked_updates: bool,
     /// Whether to read all records at the end and check them, and that no update was lost.
@@ -101,6 +103,7 @@ impl Plan {
                 at_most: Duration::from_secs(600),
             },
             load: Load::Random,
+            settle: true,
             checked_updates: false,
             audit: false,
             window: Duration::from_secs(1),

@@ -25,24 +25,11 @@ pub(crate) struct Span {
 
 impl Span {
     pub fn between(a: &Counters, b: Counters, ops: u64, user_bytes: u64, seconds: f64) -> Self {
-        let counters = Counters {
-            page_reads: b.page_reads.saturating_sub(a.page_reads),
-            page_writes: b.page_writes.saturating_sub(a.page_writes),
-            disk_bytes_written: b.disk_bytes_written.saturating_sub(a.disk_bytes_written),
-            log_bytes: b.log_bytes.saturating_sub(a.log_bytes),
-            hot_hits: b.hot_hits.saturating_sub(a.hot_hits),
-            cold_hits: b.cold_hits.saturating_sub(a.cold_hits),
-            promotions: b.promotions.saturating_sub(a.promotions),
-            demotions: b.demotions.saturating_sub(a.demotions),
-            checkpoints: b.checkpoints.saturating_sub(a.checkpoints),
-            gate_closed: b.gate_closed.since(&a.gate_closed),
-            ..b
-        };
         Span {
             ops,
             seconds,
             user_bytes,
-            counters,
+            counters: b.since(a),
             ..Span::default()
         }
     }
@@ -107,6 +94,8 @@ impl Outcome {
             promotions: a.promotions + b.promotions,
             demotions: a.demotions + b.demotions,
             checkpoints: a.checkpoints + b.checkpoints,
+            swept_leaves: a.swept_leaves + b.swept_leaves,
+            swept_fill_thousandths: a.swept_fill_thousandths + b.swept_fill_thousandths,
             ..b.clone()
         };
         let measured = Span {
@@ -148,6 +137,33 @@ pub struct GateClosed {
     pub max: Option<f64>,
     /// How often.
     pub count: u64,
+}
+
+/// How much larger the data file is than the pages in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct FileOverLive {
+    /// In half of the windows at most this.
+    pub median: Option<f64>,
+    /// In no window more than this.
+    pub max: Option<f64>,
+}
+
+impl FileOverLive {
+    /// Loading and warming up do not count.
+    fn of(windows: &[Window]) -> Self {
+        let mut all: Vec<f64> = windows
+            .iter()
+            .filter(|w| matches!(w.part, Part::Measure | Part::Moved))
+            .filter_map(|w| Some((w.data_file_bytes?, w.live_page_bytes?)))
+            .filter(|&(_, live)| live > 0)
+            .map(|(file, live)| file as f64 / live as f64)
+            .collect();
+        all.sort_by(f64::total_cmp);
+        FileOverLive {
+            median: all.get(all.len().saturating_sub(1) / 2).copied(),
+            max: all.last().copied(),
+        }
+    }
 }
 
 /// What loading took.
@@ -279,7 +295,7 @@ pub struct Report {
     /// Page reads per operation that no choice of records in memory can beat; for workloads of
     /// point accesses.
     pub static_optimum_reads_per_op: Option<f64>,
-    /// How full the pages of the hot tier are.
+    /// How full the pages of the hot tier were while it was measured; `None` if none was looked at.
     pub hot_fill: Option<f64>,
     /// Bytes written to disk per user byte written; `None` if nothing was written.
     pub disk_bytes_written_per_user_byte: Option<f64>,
@@ -330,6 +346,8 @@ pub struct Report {
     pub counters: Counters,
     /// Processors that the run could use.
     pub processors: usize,
+    /// The size of the data file over that of the pages in use, at the ends of the windows.
+    pub file_over_live_pages: FileOverLive,
     /// The curve.
     pub windows: Vec<Window>,
 }
@@ -387,7 +405,7 @@ impl Report {
             page_reads_per_op: reads,
             page_writes_per_op: writes,
             static_optimum_reads_per_op: optimum,
-            hot_fill: counters.hot_fill,
+            hot_fill: counters.hot_fill(),
             disk_bytes_written_per_user_byte: span.per_user_byte(counters.disk_bytes_written),
             log_bytes_per_user_byte: span.per_user_byte(counters.log_bytes),
             peak_resident_bytes: outcome.peak,
@@ -419,6 +437,7 @@ impl Report {
             sampled_peak_resident_bytes: outcome.sampled_peak,
             counters: counters.clone(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
+            file_over_live_pages: FileOverLive::of(&outcome.windows),
             windows: outcome.windows,
         }
     }

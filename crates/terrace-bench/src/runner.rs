@@ -77,11 +77,13 @@ impl Prepared {
         if plan.load != Load::Skip {
             let (span, latencies) = run.load()?;
             let user_bytes = span.user_bytes;
-            (run.observer)(Event::Settle);
             let began = Instant::now();
-            target
-                .settle()
-                .map_err(Error::target("make a checkpoint"))?;
+            if plan.settle {
+                (run.observer)(Event::Settle);
+                target
+                    .settle()
+                    .map_err(Error::target("make a checkpoint"))?;
+            }
             let settle_seconds = began.elapsed().as_secs_f64();
             let settled = Span::between(&first, counters(target)?, 0, user_bytes, settle_seconds);
             load = Some((span, latencies, settled));

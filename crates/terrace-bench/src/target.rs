@@ -71,16 +71,51 @@ pub struct Counters {
     pub demotions: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
-    /// How full the pages of the hot tier are now, 0 to 1.
-    pub hot_fill: Option<f64>,
+    /// Pages of the hot tier that were looked at for how full they are.
+    pub swept_leaves: u64,
+    /// The sum of how full they were, in thousandths.
+    pub swept_fill_thousandths: u64,
     /// The size of the store's files now.
     pub disk_bytes: Option<u64>,
+    /// The size of the file that holds the pages now.
+    pub data_file_bytes: Option<u64>,
     /// Bytes of the pages that are in use now.
     pub live_page_bytes: Option<u64>,
     /// Bytes of memory that the store itself says it uses now.
     pub memory_bytes: Option<u64>,
     /// How long writers were kept waiting by checkpoints, each time.
     pub gate_closed: Durations,
+}
+
+impl Counters {
+    /// How full the pages of the hot tier were that were looked at, 0 to 1; `None` if none was. Of
+    /// the difference of two moments this is the fill in between.
+    pub fn hot_fill(&self) -> Option<f64> {
+        (self.swept_leaves > 0)
+            .then(|| self.swept_fill_thousandths as f64 / 1000.0 / self.swept_leaves as f64)
+    }
+
+    /// What has come since `earlier`; what is a level stays as it is now.
+    pub fn since(self, earlier: &Counters) -> Counters {
+        let a = earlier;
+        Counters {
+            page_reads: self.page_reads.saturating_sub(a.page_reads),
+            page_writes: self.page_writes.saturating_sub(a.page_writes),
+            disk_bytes_written: self.disk_bytes_written.saturating_sub(a.disk_bytes_written),
+            log_bytes: self.log_bytes.saturating_sub(a.log_bytes),
+            hot_hits: self.hot_hits.saturating_sub(a.hot_hits),
+            cold_hits: self.cold_hits.saturating_sub(a.cold_hits),
+            promotions: self.promotions.saturating_sub(a.promotions),
+            demotions: self.demotions.saturating_sub(a.demotions),
+            checkpoints: self.checkpoints.saturating_sub(a.checkpoints),
+            swept_leaves: self.swept_leaves.saturating_sub(a.swept_leaves),
+            swept_fill_thousandths: self
+                .swept_fill_thousandths
+                .saturating_sub(a.swept_fill_thousandths),
+            gate_closed: self.gate_closed.since(&a.gate_closed),
+            ..self
+        }
+    }
 }
 
 /// A cumulative histogram of durations: pairs of an upper bound in nanoseconds and how many were
@@ -141,6 +176,22 @@ impl Durations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_fill_is_that_of_the_time_between() {
+        let early = Counters {
+            swept_leaves: 1000,
+            swept_fill_thousandths: 500_000,
+            ..Counters::default()
+        };
+        let late = Counters {
+            swept_leaves: 1100,
+            swept_fill_thousandths: 590_000,
+            ..Counters::default()
+        };
+        assert_eq!(late.clone().since(&early).hot_fill(), Some(0.9));
+        assert_eq!(late.clone().since(&late).hot_fill(), None);
+    }
 
     #[test]
     fn durations_are_counted_from_a_moment_on() {

@@ -37,6 +37,12 @@ pub struct Window {
     pub page_writes: u64,
     /// Resident memory at its end.
     pub resident_bytes: Option<u64>,
+    /// The size of the file that holds the pages, at its end.
+    pub data_file_bytes: Option<u64>,
+    /// Bytes of the pages in use, at its end.
+    pub live_page_bytes: Option<u64>,
+    /// Checkpoints completed in it.
+    pub checkpoints: u64,
 }
 
 impl Window {
@@ -58,7 +64,7 @@ pub struct Timeline {
     /// Where the current window began.
     from: Instant,
     from_ops: u64,
-    from_counters: (u64, u64),
+    from_counters: (u64, u64, u64),
     windows: Vec<Window>,
     /// Moments with the number of operations until then, the last tenth of a second and a little.
     recent: VecDeque<(Instant, u64)>,
@@ -68,6 +74,14 @@ pub struct Timeline {
 
 const TENTH: Duration = Duration::from_millis(100);
 
+fn levels(counters: &Counters) -> (u64, u64, u64) {
+    (
+        counters.page_reads,
+        counters.page_writes,
+        counters.checkpoints,
+    )
+}
+
 impl Timeline {
     /// A timeline that begins now.
     pub fn new(counters: &Counters) -> Self {
@@ -76,7 +90,7 @@ impl Timeline {
             began: now,
             from: now,
             from_ops: 0,
-            from_counters: (counters.page_reads, counters.page_writes),
+            from_counters: levels(counters),
             windows: Vec::new(),
             recent: VecDeque::new(),
             worst: None,
@@ -119,7 +133,7 @@ impl Timeline {
         counters: &Counters,
         resident: Option<u64>,
     ) -> &Window {
-        let (reads, writes) = self.from_counters;
+        let (reads, writes, checkpoints) = self.from_counters;
         let window = Window {
             part,
             at: now.duration_since(self.began).as_secs_f64(),
@@ -128,10 +142,13 @@ impl Timeline {
             page_reads: counters.page_reads.saturating_sub(reads),
             page_writes: counters.page_writes.saturating_sub(writes),
             resident_bytes: resident,
+            data_file_bytes: counters.data_file_bytes,
+            live_page_bytes: counters.live_page_bytes,
+            checkpoints: counters.checkpoints.saturating_sub(checkpoints),
         };
         self.from = now;
         self.from_ops = ops;
-        self.from_counters = (counters.page_reads, counters.page_writes);
+        self.from_counters = levels(counters);
         let at = self.windows.len();
         self.windows.push(window);
         &self.windows[at]
@@ -141,7 +158,7 @@ impl Timeline {
     pub fn begin_part(&mut self, now: Instant, ops: u64, counters: &Counters) {
         self.from = now;
         self.from_ops = ops;
-        self.from_counters = (counters.page_reads, counters.page_writes);
+        self.from_counters = levels(counters);
         self.recent.clear();
         self.recent.push_back((now, ops));
         self.worst = None;

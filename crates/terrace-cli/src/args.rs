@@ -303,6 +303,8 @@ pub enum WorkloadName {
     Hotspot,
     /// Reads whose hot set moves elsewhere half-way
     Shift,
+    /// Loading by a process that is killed, then opening: replay of the log
+    Replay,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -339,6 +341,16 @@ pub enum PolicyName {
     Paper,
 }
 
+impl PolicyName {
+    /// As it is said on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyName::Default => "default",
+            PolicyName::Paper => "paper",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogMode {
     /// A synced log record before every acknowledgement
@@ -347,6 +359,17 @@ pub enum LogMode {
     Buffered,
     /// No log: after a crash the structure stands at its last checkpoint
     Off,
+}
+
+impl LogMode {
+    /// As it is said on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogMode::Sync => "sync",
+            LogMode::Buffered => "buffered",
+            LogMode::Off => "off",
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -418,6 +441,10 @@ pub struct BenchArgs {
     /// In which order records are loaded
     #[arg(long, value_enum, default_value = "random")]
     pub load_order: LoadOrder,
+
+    /// Wait to be killed after loading, without closing: what the workload replay runs
+    #[arg(long, hide = true)]
+    pub unclean: bool,
 
     /// Use what an earlier benchmark has loaded into DB
     #[arg(long)]

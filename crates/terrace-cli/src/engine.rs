@@ -165,6 +165,11 @@ impl Db {
         Ok(())
     }
 
+    /// How the opening went.
+    pub fn opening(&self) -> terrace::Opening {
+        self.inner.stats().opening
+    }
+
     /// Statistics for people.
     pub fn stats_text(&self) -> String {
         self.inner.stats().to_string()
@@ -181,7 +186,6 @@ impl Db {
         let sum = |count: fn(&terrace::StructureStats) -> u64| {
             stats.structures.iter().map(count).sum::<u64>()
         };
-        let fills: Vec<f64> = stats.structures.iter().filter_map(|s| s.hot_fill).collect();
         Counters {
             page_bytes: stats.pages.page_bytes,
             page_reads: stats.pages.reads,
@@ -193,8 +197,10 @@ impl Db {
             promotions: sum(|s| s.promotions),
             demotions: sum(|s| s.demotions + s.replacements),
             checkpoints: stats.checkpoints.completed,
-            hot_fill: (!fills.is_empty()).then(|| fills.iter().sum::<f64>() / fills.len() as f64),
+            swept_leaves: sum(|s| s.swept_leaves),
+            swept_fill_thousandths: sum(|s| s.swept_fill_thousandths),
             disk_bytes: Some(stats.disk_bytes()),
+            data_file_bytes: Some(stats.pages.data_file_bytes),
             live_page_bytes: Some(stats.pages.live * stats.pages.page_bytes),
             memory_bytes: Some(stats.memory.used()),
             gate_closed: Durations {

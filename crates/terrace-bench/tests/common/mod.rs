@@ -174,7 +174,8 @@ impl Target for Memory {
             page_reads: self.page_reads.load(Ordering::Relaxed),
             disk_bytes_written: self.bytes_written.load(Ordering::Relaxed) * 2,
             log_bytes: self.bytes_written.load(Ordering::Relaxed),
-            hot_fill: Some(0.95),
+            swept_leaves: self.calls.load(Ordering::Relaxed),
+            swept_fill_thousandths: self.calls.load(Ordering::Relaxed) * 950,
             gate_closed: Durations {
                 buckets: vec![(1000, 5)],
                 longest_ns: 700,

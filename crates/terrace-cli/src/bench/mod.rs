@@ -1,5 +1,6 @@
 //! `terrace bench`: the workloads of `terrace-bench` on a database.
 
+mod replay;
 mod target;
 
 use anyhow::{Context, Result, bail};
@@ -34,6 +35,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
              benchmark has loaded",
             path.display()
         );
+    }
+    if args.workload == WorkloadName::Replay {
+        return replay::run(args);
     }
     // Everything that needs memory of its own is done before the database is opened.
     let prepared = Prepared::new(plan(args)?)?;
@@ -82,6 +86,9 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         bar: ProgressBar::hidden(),
     };
     let report = prepared.run(&target, &mut |event| bar.show(event))?;
+    if args.unclean {
+        replay::wait_for_the_end(&report)?;
+    }
     db.close()?;
     Ok(report)
 }
@@ -94,7 +101,7 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
         WorkloadName::D => Workload::D,
         WorkloadName::E => Workload::E,
         WorkloadName::F => Workload::F,
-        WorkloadName::Load => Workload::Load,
+        WorkloadName::Load | WorkloadName::Replay => Workload::Load,
         WorkloadName::Scan => Workload::Scan,
         WorkloadName::Hotspot => Workload::Hotspot,
         WorkloadName::Shift => Workload::Shift,
@@ -125,23 +132,15 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
         (false, LoadOrder::Random) => Load::Random,
         (false, LoadOrder::Sorted) => Load::Sorted,
     };
+    plan.settle = !args.unclean;
     plan.checked_updates = args.checked_updates;
     plan.audit = args.audit;
     plan.seed = args.seed;
     plan.store = StoreLabels {
         structure: args.structure.clone(),
         tiers: args.tiers,
-        policy: match args.policy {
-            PolicyName::Default => "default",
-            PolicyName::Paper => "paper",
-        }
-        .into(),
-        durability: match args.log {
-            LogMode::Sync => "sync",
-            LogMode::Buffered => "buffered",
-            LogMode::Off => "off",
-        }
-        .into(),
+        policy: args.policy.name().into(),
+        durability: args.log.name().into(),
     };
     Ok(plan)
 }

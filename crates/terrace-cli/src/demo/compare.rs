@@ -60,7 +60,7 @@ pub fn table(two: &Outcome, one: &Outcome) -> String {
     if let (Some(a), Some(b)) = (two.counters.disk_bytes, one.counters.disk_bytes) {
         row("size on disk", bytes(a), bytes(b), String::new());
     }
-    if let Some(fill) = two.counters.hot_fill {
+    if let Some(fill) = two.counters.hot_fill() {
         row(
             "fill of hot pages",
             format!("{:.0} %", fill * 100.0),
@@ -106,7 +106,7 @@ pub fn json(
             "disk_bytes_written": o.counters.disk_bytes_written,
             "log_bytes": o.counters.log_bytes,
             "disk_bytes": o.counters.disk_bytes,
-            "hot_fill": o.counters.hot_fill,
+            "hot_fill": o.counters.hot_fill(),
         })
     };
     json!({

@@ -146,7 +146,7 @@ impl Counting {
             words: shared.words.into_inner(),
             pairs: shared.pairs.into_inner(),
             seconds,
-            counters: difference(&before, store.db.counters()),
+            counters: store.db.counters().since(&before),
         })
     }
 
@@ -246,18 +246,6 @@ pub fn decode(bytes: &[u8]) -> Option<u64> {
         .filter(|_| is_count)?
         .parse()
         .ok()
-}
-
-fn difference(before: &Counters, after: Counters) -> Counters {
-    Counters {
-        page_reads: after.page_reads.saturating_sub(before.page_reads),
-        page_writes: after.page_writes.saturating_sub(before.page_writes),
-        disk_bytes_written: after
-            .disk_bytes_written
-            .saturating_sub(before.disk_bytes_written),
-        log_bytes: after.log_bytes.saturating_sub(before.log_bytes),
-        ..after
-    }
 }
 
 #[cfg(test)]
