@@ -91,7 +91,11 @@ impl Batch {
         let key = self.append(key);
         self.payload.extend_from_slice(before_value.as_ref());
         let value = Some(self.append(value));
-        self.operations.push(Operation { structure, key, value });
+        self.operations.push(Operation {
+            structure,
+            key,
+            value,
+        });
         self
     }
 
@@ -102,9 +106,14 @@ impl Batch {
             return self;
         }
         let structure = self.structure(tree);
-        self.payload.extend_from_slice(delete_prefix(tree.open.id(), key).as_ref());
+        self.payload
+            .extend_from_slice(delete_prefix(tree.open.id(), key).as_ref());
         let key = self.append(key);
-        self.operations.push(Operation { structure, key, value: None });
+        self.operations.push(Operation {
+            structure,
+            key,
+            value: None,
+        });
         self.deletes += 1;
         self
     }
@@ -116,7 +125,11 @@ impl Batch {
             ))
         };
         // A few bytes for the prefixes; the log checks the sum again.
-        let bytes = self.payload.len().saturating_add(key.len()).saturating_add(value.len());
+        let bytes = self
+            .payload
+            .len()
+            .saturating_add(key.len())
+            .saturating_add(value.len());
         let mistake = check_lengths(key, value).err().or_else(|| {
             let full = self.operations.len() >= MAX_BATCH_OPERATIONS
                 || bytes.saturating_add(32) > MAX_RECORD_BYTES;
@@ -136,7 +149,10 @@ impl Batch {
 
     fn structure(&mut self, tree: &Tree) -> u32 {
         // Batches are about a few structures, mostly the last one.
-        let known = self.structures.iter().rposition(|t| Arc::ptr_eq(&t.open, &tree.open));
+        let known = self
+            .structures
+            .iter()
+            .rposition(|t| Arc::ptr_eq(&t.open, &tree.open));
         known.unwrap_or_else(|| {
             self.structures.push(tree.clone());
             self.structures.len() - 1
@@ -162,14 +178,19 @@ impl Batch {
     /// The slots of the record locks, ascending and each once; and which changes a later one of the
     /// same key overrules, so that nobody gets to see them.
     fn slots(&self, slot_of: impl Fn(&Open, &[u8]) -> usize) -> (Vec<usize>, Vec<bool>) {
-        let mut slots: Vec<(usize, u32)> =
-            self.changes().zip(0..).map(|((open, key, _), i)| (slot_of(open, key), i)).collect();
+        let mut slots: Vec<(usize, u32)> = self
+            .changes()
+            .zip(0..)
+            .map(|((open, key, _), i)| (slot_of(open, key), i))
+            .collect();
         let target = |i: u32| {
             let operation = &self.operations[i as usize];
             (operation.structure, self.bytes_at(operation.key))
         };
         slots.sort_unstable_by(|(a, i), (b, j)| {
-            a.cmp(b).then_with(|| target(*i).cmp(&target(*j))).then(i.cmp(j))
+            a.cmp(b)
+                .then_with(|| target(*i).cmp(&target(*j)))
+                .then(i.cmp(j))
         });
         let mut overruled = vec![false; slots.len()];
         for pair in slots.windows(2) {
@@ -207,7 +228,10 @@ impl Batch {
 
 impl std::fmt::Debug for Batch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("len", &self.len()).field("bytes", &self.bytes()).finish()
+        f.debug_struct("Batch")
+            .field("len", &self.len())
+            .field("bytes", &self.bytes())
+            .finish()
     }
 }
 
@@ -236,7 +260,11 @@ impl Core {
             open.structure.prefault(key).map_err(|e| self.failed(e))?;
         }
         let only_deletes = batch.deletes == batch.len();
-        let space = if only_deletes { Space::Reserve } else { Space::Ordinary };
+        let space = if only_deletes {
+            Space::Reserve
+        } else {
+            Space::Ordinary
+        };
         let mut reservation = match (logged, only_deletes) {
             (false, _) => None,
             (true, false) => Some(self.log.reserve(batch.payload.len())),
@@ -249,8 +277,9 @@ impl Core {
         let (slots, overruled) = batch.slots(slot_of);
         let door = self.store.enter_for(space).map_err(|e| self.failed(e))?;
         let held: Vec<_> = slots.into_iter().map(|slot| locks.lock(slot)).collect();
-        let appended =
-            reservation.as_mut().map(|reservation| self.log.append(reservation, &[&batch.payload]));
+        let appended = reservation
+            .as_mut()
+            .map(|reservation| self.log.append(reservation, &[&batch.payload]));
         let applied = batch
             .changes()
             .zip(&overruled)

@@ -66,8 +66,17 @@ impl Entry {
         {
             return None;
         }
-        let roots = Roots { hot: (!hot.is_none()).then_some(hot), cold };
-        Some(Entry { id, spec, name: name.into(), roots, dropping })
+        let roots = Roots {
+            hot: (!hot.is_none()).then_some(hot),
+            cold,
+        };
+        Some(Entry {
+            id,
+            spec,
+            name: name.into(),
+            roots,
+            dropping,
+        })
     }
 }
 
@@ -93,7 +102,9 @@ impl Catalog {
 
     /// The one with this root.
     pub fn open(store: &Arc<PageStore>, root: PageId) -> Catalog {
-        Catalog { tree: BTree::open(store.clone(), root, Class::Cold) }
+        Catalog {
+            tree: BTree::open(store.clone(), root, Class::Cold),
+        }
     }
 
     /// Its root page, which never changes.
@@ -123,7 +134,9 @@ impl Catalog {
     /// Stores an entry. `commit` is called once, when nothing can fail any more.
     pub fn put(&self, door: &Door<'_>, entry: &Entry, commit: &mut dyn FnMut()) -> Attempt<()> {
         let value = entry.encode();
-        self.edit(door, entry.id, commit, || Plan::Put(Value::Inline(&value), Flags::NONE))
+        self.edit(door, entry.id, commit, || {
+            Plan::Put(Value::Inline(&value), Flags::NONE)
+        })
     }
 
     /// Removes an entry.
@@ -143,7 +156,13 @@ impl Catalog {
             Ok(())
         };
         let mut plan = |_: Option<(Flags, Value<'_>)>| Ok(plan());
-        self.tree.try_edit(door, &id.0.to_be_bytes(), &mut plan, &mut NoRoom, &mut commit)?;
+        self.tree.try_edit(
+            door,
+            &id.0.to_be_bytes(),
+            &mut plan,
+            &mut NoRoom,
+            &mut commit,
+        )?;
         Ok(())
     }
 
@@ -158,7 +177,11 @@ impl Catalog {
 }
 
 fn damaged(key: &[u8]) -> Error {
-    Error::corrupt("data", 0, format!("the catalog's entry {key:02x?} makes no sense"))
+    Error::corrupt(
+        "data",
+        0,
+        format!("the catalog's entry {key:02x?} makes no sense"),
+    )
 }
 
 #[cfg(test)]
@@ -172,7 +195,10 @@ mod tests {
             id: StructureId(9),
             spec: TreeOptions::new().logged(false).spec(),
             name: "users".into(),
-            roots: Roots { hot: None, cold: PageId(3) },
+            roots: Roots {
+                hot: None,
+                cold: PageId(3),
+            },
             dropping: false,
         };
         let key = entry.id.0.to_be_bytes();
@@ -180,7 +206,10 @@ mod tests {
         assert_eq!(Entry::decode(&key, &value), Some(entry.clone()));
         let dropping = Entry {
             dropping: true,
-            roots: Roots { hot: Some(PageId(8)), cold: PageId(3) },
+            roots: Roots {
+                hot: Some(PageId(8)),
+                cold: PageId(3),
+            },
             ..entry
         };
         assert_eq!(Entry::decode(&key, &dropping.encode()), Some(dropping));

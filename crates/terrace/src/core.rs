@@ -52,7 +52,9 @@ impl Core {
 
     /// Waits until a record is as durable as asked. The caller holds nothing.
     pub fn commit(&self, appended: Appended, durability: Durability) -> Result<()> {
-        self.log.commit(appended, durability).map_err(|e| self.failed(e))
+        self.log
+            .commit(appended, durability)
+            .map_err(|e| self.failed(e))
     }
 
     /// Passes an error on; if it says that nothing may be written any more, every part hears it.

@@ -57,7 +57,11 @@ impl Database {
     /// [`Error::Locked`] when another process or handle has it; [`Error::MemoryTooSmall`] with what
     /// is needed; [`Error::Corrupt`] for files that are damaged or not Terrace's.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        let direct = if options.direct_io { DirectIo::Preferred } else { DirectIo::Off };
+        let direct = if options.direct_io {
+            DirectIo::Preferred
+        } else {
+            DirectIo::Off
+        };
         let path = path.as_ref();
         let disk = if options.create {
             FileDisk::open_or_create(path, direct)?
@@ -77,7 +81,9 @@ impl Database {
     /// # Errors
     /// As [`Database::open`], without the lock, which is the disk's business.
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
-        Ok(Database { handle: Arc::new(Handle::open(disk, options)?) })
+        Ok(Database {
+            handle: Arc::new(Handle::open(disk, options)?),
+        })
     }
 
     /// The tree of this name, made with two tiers if there is none.
@@ -213,6 +219,8 @@ impl Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").field("structures", &self.structures()).finish_non_exhaustive()
+        f.debug_struct("Database")
+            .field("structures", &self.structures())
+            .finish_non_exhaustive()
     }
 }

@@ -80,7 +80,8 @@ impl Core {
     /// Goes on with what an earlier run did not finish.
     pub fn resume_drops(&self) {
         let all = self.registry.all().into_iter();
-        all.filter(|open| open.is_dropped()).for_each(|open| self.take_apart(open.id()));
+        all.filter(|open| open.is_dropped())
+            .for_each(|open| self.take_apart(open.id()));
     }
 
     fn step(&self, id: StructureId) -> Result<bool> {

@@ -181,13 +181,24 @@ impl<'a> Effects<'a> {
         let head = self.number()?;
         let structure = StructureId(u32::try_from(head >> 2).ok()?);
         match head & 3 {
-            PUT => Some(Effect::Put { structure, key: self.bytes()?, value: self.bytes()? }),
-            DELETE => Some(Effect::Delete { structure, key: self.bytes()? }),
+            PUT => Some(Effect::Put {
+                structure,
+                key: self.bytes()?,
+                value: self.bytes()?,
+            }),
+            DELETE => Some(Effect::Delete {
+                structure,
+                key: self.bytes()?,
+            }),
             CATALOG => match self.byte()? {
                 CREATE => {
                     let spec = decode_spec(&mut self.rest)?;
                     let name = std::str::from_utf8(self.bytes()?).ok()?;
-                    Some(Effect::Create { structure, spec, name })
+                    Some(Effect::Create {
+                        structure,
+                        spec,
+                        name,
+                    })
                 }
                 DROP => Some(Effect::Drop { structure }),
                 RENAME => {
@@ -248,9 +259,23 @@ mod tests {
         put(0, &[], &value, &mut out);
         let mut effects = Effects::new(&out);
         let structure = StructureId(u32::MAX);
-        assert_eq!(effects.next(), Some(Ok(Effect::Put { structure, key: &key, value: &[] })));
+        assert_eq!(
+            effects.next(),
+            Some(Ok(Effect::Put {
+                structure,
+                key: &key,
+                value: &[]
+            }))
+        );
         let structure = StructureId(0);
-        assert_eq!(effects.next(), Some(Ok(Effect::Put { structure, key: &[], value: &value })));
+        assert_eq!(
+            effects.next(),
+            Some(Ok(Effect::Put {
+                structure,
+                key: &[],
+                value: &value
+            }))
+        );
         assert_eq!(effects.next(), None);
     }
 
@@ -272,8 +297,15 @@ mod tests {
         assert_eq!(
             got,
             [
-                Effect::Create { structure, spec, name: "größe" },
-                Effect::Rename { structure, name: "b" },
+                Effect::Create {
+                    structure,
+                    spec,
+                    name: "größe"
+                },
+                Effect::Rename {
+                    structure,
+                    name: "b"
+                },
                 Effect::Drop { structure },
             ]
         );

@@ -27,7 +27,9 @@ pub fn i64(number: i64) -> [u8; 8] {
 
 /// The number of which [`i64`] made these bytes; 0 if they are not eight.
 pub fn to_i64(bytes: &[u8]) -> i64 {
-    bytes.try_into().map_or(0, |bytes| (u64::from_be_bytes(bytes) ^ 1 << 63).cast_signed())
+    bytes.try_into().map_or(0, |bytes| {
+        (u64::from_be_bytes(bytes) ^ 1 << 63).cast_signed()
+    })
 }
 
 #[cfg(test)]

@@ -21,7 +21,10 @@ impl Handle {
     /// Opens the database and starts its threads.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Handle> {
         let core = Core::open(disk, options)?;
-        let handle = Handle { core, threads: Mutex::default() };
+        let handle = Handle {
+            core,
+            threads: Mutex::default(),
+        };
         if !handle.core.options.foreground {
             *handle.core.demoter.lock() = Some(handle.core.tiers.start_demoter()?);
             handle.start("terrace-checkpointer", |core| core.run_checkpoints())?;

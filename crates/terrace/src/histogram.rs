@@ -20,7 +20,12 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: Box::new([0; BUCKETS]), count: 0, sum: 0, max: 0 }
+        Histogram {
+            counts: Box::new([0; BUCKETS]),
+            count: 0,
+            sum: 0,
+            max: 0,
+        }
     }
 }
 
@@ -102,8 +107,14 @@ impl Histogram {
     /// The buckets that are not empty: the largest duration that each counts, in nanoseconds, and
     /// how many it has counted.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
-        let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        counted.map(|(i, &count)| (bound(i), u64::from(count))).collect()
+        let counted = self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
+        counted
+            .map(|(i, &count)| (bound(i), u64::from(count)))
+            .collect()
     }
 }
 
@@ -135,7 +146,10 @@ mod tests {
         let s = h.summary();
         assert_eq!((s.count, s.max_ns, s.mean_ns), (10_000, 1_000_000, 500_050));
         for (got, exact) in [(s.p50_ns, 500_000), (s.p999_ns, 999_000)] {
-            assert!(got >= exact && got <= exact + exact / 16, "{got} for {exact}");
+            assert!(
+                got >= exact && got <= exact + exact / 16,
+                "{got} for {exact}"
+            );
         }
         assert_eq!(h.buckets().iter().map(|b| b.1).sum::<u64>(), 10_000);
     }

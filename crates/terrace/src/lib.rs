@@ -48,9 +48,7 @@ pub use open::Opening;
 pub use options::{MemoryStats, Options};
 pub use range::Range;
 pub use spec::{Kind, MAX_NAME_BYTES, Policy, Tiers, TreeOptions};
-pub use stats::{
-    CheckpointInfo, CheckpointStats, LogFigures, PageStats, Stats, StructureStats,
-};
+pub use stats::{CheckpointInfo, CheckpointStats, LogFigures, PageStats, Stats, StructureStats};
 pub use tree::Tree;
 pub use verify::{VerifiedStructure, VerifyReport};
 

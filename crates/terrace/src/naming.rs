@@ -51,14 +51,19 @@ impl Core {
     }
 
     fn found(&self, name: &str) -> Result<Arc<Open>> {
-        self.registry.named(name).ok_or_else(|| Error::NoSuchStructure { name: name.into() })
+        self.registry
+            .named(name)
+            .ok_or_else(|| Error::NoSuchStructure { name: name.into() })
     }
 
     /// What structures there are.
     pub fn structures(&self) -> Vec<StructureInfo> {
         let all = self.registry.all();
-        let mut infos: Vec<_> =
-            all.iter().filter(|open| !open.is_dropped()).map(|o| StructureInfo::of(o)).collect();
+        let mut infos: Vec<_> = all
+            .iter()
+            .filter(|open| !open.is_dropped())
+            .map(|o| StructureInfo::of(o))
+            .collect();
         infos.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         infos
     }
@@ -71,8 +76,7 @@ impl Core {
         change: impl FnOnce(&mut dyn FnMut()) -> Result<T>,
     ) -> Result<(T, Option<Appended>)> {
         let mut appended = None;
-        let done =
-            change(&mut || appended = Some(self.log.append(&mut reservation, &[payload])));
+        let done = change(&mut || appended = Some(self.log.append(&mut reservation, &[payload])));
         match done {
             Ok(done) => Ok((done, appended)),
             Err(e) if appended.is_some() => Err(self.kill(e)),
@@ -131,7 +135,9 @@ impl Core {
             let mut payload = Vec::new();
             encode_rename(open.id(), to, &mut payload);
             let reservation = self.log.reserve(payload.len())?;
-            self.named_change(&payload, reservation, |log| self.registry.rename(&open, to, log))?
+            self.named_change(&payload, reservation, |log| {
+                self.registry.rename(&open, to, log)
+            })?
         };
         self.finish(renamed)
     }

@@ -119,14 +119,23 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
         catalog_root: PageId::NONE,
         clean: false,
     };
-    let store =
-        PageStore::create(disk, store_options(&options, &budget), identity(&options), &info)?;
+    let store = PageStore::create(
+        disk,
+        store_options(&options, &budget),
+        identity(&options),
+        &info,
+    )?;
     let (store, cleaner) = start(store, &options)?;
     let tiers = TierContext::new(store.clone(), budget.locks as usize);
     let catalog = Catalog::create(&store)?;
     let registry = Registry::open(tiers.clone(), catalog, FIRST_STRUCTURE)?;
-    let opening = Opening { created: true, ..Opening::default() };
-    Ok(assemble(options, budget, store, tiers, log, registry, cut, opening, cleaner))
+    let opening = Opening {
+        created: true,
+        ..Opening::default()
+    };
+    Ok(assemble(
+        options, budget, store, tiers, log, registry, cut, opening, cleaner,
+    ))
 }
 
 fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core> {
@@ -144,14 +153,25 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     };
     let registry = Registry::open(tiers.clone(), catalog, superblock.next_structure)?;
     // With a full hot tier replay has to demote; the thread does it beside.
-    let demoter = if options.foreground { None } else { Some(tiers.start_demoter()?) };
+    let demoter = if options.foreground {
+        None
+    } else {
+        Some(tiers.start_demoter()?)
+    };
     let start = Instant::now();
-    let mut replay = Replay { registry: &registry, last: None, operations: 0 };
+    let mut replay = Replay {
+        registry: &registry,
+        last: None,
+        operations: 0,
+    };
     let log_options = log_options(&options, &budget);
-    let (log, report) =
-        Log::recover(disk, log_options, cut, superblock.generation, &mut |sequence, payload| {
-            replay.record(sequence, payload)
-        })?;
+    let (log, report) = Log::recover(
+        disk,
+        log_options,
+        cut,
+        superblock.generation,
+        &mut |sequence, payload| replay.record(sequence, payload),
+    )?;
     let opening = Opening {
         created: false,
         replayed_records: report.records,
@@ -162,7 +182,9 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
         seconds: 0.0,
     };
     drop(demoter);
-    Ok(assemble(options, budget, store, tiers, log, registry, cut, opening, cleaner))
+    Ok(assemble(
+        options, budget, store, tiers, log, registry, cut, opening, cleaner,
+    ))
 }
 
 fn check_page_size(options: &Options, superblock: &Superblock) -> Result<()> {
@@ -177,7 +199,11 @@ fn check_page_size(options: &Options, superblock: &Superblock) -> Result<()> {
 
 fn start(store: PageStore, options: &Options) -> Result<(Arc<PageStore>, Option<Cleaner>)> {
     let store = Arc::new(store);
-    let cleaner = if options.foreground { None } else { Some(Cleaner::start(store.clone())?) };
+    let cleaner = if options.foreground {
+        None
+    } else {
+        Some(Cleaner::start(store.clone())?)
+    };
     Ok((store, cleaner))
 }
 
@@ -212,17 +238,22 @@ fn assemble(
 
 /// Removes the log of a creation that was cut off. A log with anything in it is somebody's data.
 fn remove_leftovers(disk: &dyn Disk, prefix: &str) -> Result<()> {
-    let names = disk.list().map_err(|e| Error::io("listing", "the directory", e))?;
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the directory", e))?;
     let is_segment = |name: &&String| {
         let digits = name.strip_prefix(prefix);
         digits.is_some_and(|d| d.len() == 8 && d.bytes().all(|b| b.is_ascii_hexdigit()))
     };
     for name in names.iter().filter(is_segment) {
-        let file = disk.open_buffered(name).map_err(|e| Error::io("opening", name, e))?;
+        let file = disk
+            .open_buffered(name)
+            .map_err(|e| Error::io("opening", name, e))?;
         let len = file.len().map_err(|e| Error::io("measuring", name, e))?;
         let mut bytes = AlignedBuf::zeroed(LEFTOVER_BYTES);
         let part = (len as usize).min(LEFTOVER_BYTES);
-        file.read_at(&mut bytes[..part], 0).map_err(|e| Error::io("reading", name, e))?;
+        file.read_at(&mut bytes[..part], 0)
+            .map_err(|e| Error::io("reading", name, e))?;
         if let Some(segment) = decode_segment(&bytes[..part])
             && (segment.generation > 0 || segment.number > 1 || !segment.blocks.is_empty())
         {
@@ -234,7 +265,8 @@ fn remove_leftovers(disk: &dyn Disk, prefix: &str) -> Result<()> {
         }
     }
     for name in names.iter().filter(is_segment) {
-        disk.delete(name).map_err(|e| Error::io("deleting", name, e))?;
+        disk.delete(name)
+            .map_err(|e| Error::io("deleting", name, e))?;
     }
     Ok(())
 }
@@ -254,13 +286,21 @@ impl Replay<'_> {
                 .map_err(|_| damaged(sequence, "it holds something that is not an effect"))?;
             self.operations += 1;
             match effect {
-                Effect::Put { structure, key, value } => {
+                Effect::Put {
+                    structure,
+                    key,
+                    value,
+                } => {
                     self.change(sequence, structure, key, Change::Put(value))?;
                 }
                 Effect::Delete { structure, key } => {
                     self.change(sequence, structure, key, Change::Delete)?;
                 }
-                Effect::Create { structure, spec, name } => {
+                Effect::Create {
+                    structure,
+                    spec,
+                    name,
+                } => {
                     if structure.0 < self.registry.next_id() {
                         return Err(damaged(sequence, "it makes a structure that was there"));
                     }
@@ -307,5 +347,9 @@ impl Replay<'_> {
 }
 
 fn damaged(sequence: u64, what: &str) -> Error {
-    Error::corrupt("log", 0, format!("record {sequence} cannot be replayed: {what}"))
+    Error::corrupt(
+        "log",
+        0,
+        format!("record {sequence} cannot be replayed: {what}"),
+    )
 }

@@ -59,13 +59,19 @@ impl Options {
     /// Memory for everything that the database keeps, in bytes: pages, tables, log buffers, locks.
     /// Bytes that are handed to you (values, batches not yet written) are yours.
     pub fn memory(self, bytes: u64) -> Options {
-        Options { memory: bytes, ..self }
+        Options {
+            memory: bytes,
+            ..self
+        }
     }
 
     /// Size of a page in bytes: 4096, 8192, 16384 (the default), 32768 or 65536. Fixed when the
     /// database is made; opening it with another one said is an error.
     pub fn page_size(self, bytes: usize) -> Options {
-        Options { page_bytes: Some(bytes), ..self }
+        Options {
+            page_bytes: Some(bytes),
+            ..self
+        }
     }
 
     /// Whether to make the database if there is none (the default).
@@ -76,13 +82,19 @@ impl Options {
     /// Whether pages go around the cache of the operating system (the default, where the file
     /// system allows it). Without, that cache takes memory beyond the limit.
     pub fn direct_io(self, direct: bool) -> Options {
-        Options { direct_io: direct, ..self }
+        Options {
+            direct_io: direct,
+            ..self
+        }
     }
 
     /// Bytes of log after which a checkpoint begins. A larger limit means fewer rewrites of hot
     /// pages and a longer recovery. Default: the larger of 256 MiB and twice the memory.
     pub fn log_limit(self, bytes: u64) -> Options {
-        Options { log_limit: Some(bytes), ..self }
+        Options {
+            log_limit: Some(bytes),
+            ..self
+        }
     }
 
     /// How durable a write is when it returns, unless it says otherwise. Default:
@@ -101,13 +113,19 @@ impl Options {
     /// Fixes what is otherwise random in the files. Every opening needs another seed.
     #[doc(hidden)]
     pub fn seed(self, seed: u64) -> Options {
-        Options { seed: Some(seed), ..self }
+        Options {
+            seed: Some(seed),
+            ..self
+        }
     }
 
     /// Length of the log's segment files.
     #[doc(hidden)]
     pub fn log_segment(self, bytes: u64) -> Options {
-        Options { log_segment: Some(bytes), ..self }
+        Options {
+            log_segment: Some(bytes),
+            ..self
+        }
     }
 
     /// Refuses what no database can be opened with.
@@ -137,13 +155,15 @@ impl Options {
 
     /// The bound of the log in force.
     pub(crate) fn effective_log_limit(&self) -> u64 {
-        self.log_limit.unwrap_or_else(|| MIN_DEFAULT_LOG_LIMIT.max(self.memory.saturating_mul(2)))
+        self.log_limit
+            .unwrap_or_else(|| MIN_DEFAULT_LOG_LIMIT.max(self.memory.saturating_mul(2)))
     }
 
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.log_segment.unwrap_or_else(|| {
             let part = self.effective_log_limit() / SEGMENTS_PER_LIMIT;
-            part.clamp(SEGMENT_BYTES.0, SEGMENT_BYTES.1).next_multiple_of(4096)
+            part.clamp(SEGMENT_BYTES.0, SEGMENT_BYTES.1)
+                .next_multiple_of(4096)
         })
     }
 }
@@ -174,10 +194,18 @@ impl Budget {
         let locks = (limit / 256).clamp(64 << 10, 8 << 20);
         // Half of it holds what arrives while the other half is written. Past 4 MiB writes of the
         // operating system do not get faster.
-        let log = (limit / 128).clamp(64 << 10, 4 << 20).next_multiple_of(8192);
+        let log = (limit / 128)
+            .clamp(64 << 10, 4 << 20)
+            .next_multiple_of(8192);
         let scratch = (limit / 256).clamp(64 << 10, 8 << 20);
         let store = limit.saturating_sub(locks + log + scratch);
-        Budget { limit, store, locks, log, scratch }
+        Budget {
+            limit,
+            store,
+            locks,
+            log,
+            scratch,
+        }
     }
 
     /// The least limit that leaves `store` bytes to the page store.
@@ -185,7 +213,11 @@ impl Budget {
         let (mut low, mut high) = (store, store + (32 << 20));
         while low < high {
             let middle = low + (high - low) / 2;
-            if Budget::of(middle).store >= store { high = middle } else { low = middle + 1 }
+            if Budget::of(middle).store >= store {
+                high = middle
+            } else {
+                low = middle + 1
+            }
         }
         high
     }
@@ -238,7 +270,9 @@ const FRAME_HEADER_BYTES: u64 = 32;
 impl MemoryStats {
     pub(crate) fn of(budget: &Budget, store: &PageStore, locks: u64, log_buffers: u64) -> Self {
         let s = store.stats();
-        let cold = s.frames.saturating_sub(s.hot_frames + s.inner_frames + s.lent_frames);
+        let cold = s
+            .frames
+            .saturating_sub(s.hot_frames + s.inner_frames + s.lent_frames);
         let mut stats = MemoryStats {
             limit: budget.limit,
             hot_pages: s.hot_frames * s.page_bytes,
@@ -299,6 +333,9 @@ mod tests {
     fn segments_follow_the_limit() {
         assert_eq!(Options::new().segment_bytes(), 64 << 20);
         assert_eq!(Options::new().log_limit(1 << 20).segment_bytes(), 128 << 10);
-        assert_eq!(Options::new().memory(1 << 30).effective_log_limit(), 2 << 30);
+        assert_eq!(
+            Options::new().memory(1 << 30).effective_log_limit(),
+            2 << 30
+        );
     }
 }

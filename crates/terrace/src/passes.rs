@@ -56,12 +56,10 @@ impl Drop for Pause<'_> {
     fn drop(&mut self) {
         let _held = self.passes.cause.lock();
         // It may have been closed or have failed meanwhile.
-        let _ = self.passes.state.compare_exchange(
-            PAUSED,
-            OPEN,
-            Ordering::SeqCst,
-            Ordering::SeqCst,
-        );
+        let _ =
+            self.passes
+                .state
+                .compare_exchange(PAUSED, OPEN, Ordering::SeqCst, Ordering::SeqCst);
         self.passes.changed.notify_all();
     }
 }
@@ -123,7 +121,9 @@ impl Passes {
                     ));
                 }
                 _ => {
-                    let unknown = || Error::Poisoned { cause: "an earlier failure".into() };
+                    let unknown = || Error::Poisoned {
+                        cause: "an earlier failure".into(),
+                    };
                     return Err(cause.clone().unwrap_or_else(unknown));
                 }
             }
@@ -190,7 +190,6 @@ impl Passes {
         self.state.store(DEAD, Ordering::SeqCst);
         self.changed.notify_all();
     }
-
 }
 
 #[cfg(test)]

@@ -46,7 +46,14 @@ type Record = (Vec<u8>, Vec<u8>);
 impl Range {
     pub(crate) fn new(tree: Tree, low: Vec<u8>, high: Option<Vec<u8>>) -> Range {
         let (front, back) = (Side::default(), Side::default());
-        Range { tree, low, high, front, back, done: false }
+        Range {
+            tree,
+            low,
+            high,
+            front,
+            back,
+            done: false,
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -54,7 +61,9 @@ impl Range {
     }
 
     fn is_past(&self, key: &[u8]) -> bool {
-        self.high.as_ref().is_some_and(|high| key >= high.as_slice())
+        self.high
+            .as_ref()
+            .is_some_and(|high| key >= high.as_slice())
     }
 
     fn forward(&mut self) -> Result<Option<Record>> {
@@ -131,7 +140,9 @@ impl Range {
         let core = &self.tree.db.handle.core;
         let _pass = core.enter(&self.tree.open)?;
         let structure = &self.tree.open.structure;
-        structure.scan_up(&self.low, &mut side.window).map_err(|e| core.failed(e))?;
+        structure
+            .scan_up(&self.low, &mut side.window)
+            .map_err(|e| core.failed(e))?;
         side.filled = true;
         side.last = side.window.high.is_none();
         (side.from, side.to) = (side.window.lower_bound(&self.low), side.window.len());
@@ -144,7 +155,12 @@ impl Range {
         if side.last {
             return Ok(false);
         }
-        if side.filled && self.high.as_ref().is_none_or(|high| side.window.low < *high) {
+        if side.filled
+            && self
+                .high
+                .as_ref()
+                .is_none_or(|high| side.window.low < *high)
+        {
             // Everything from there on has come out, or was not there.
             self.high = Some(std::mem::take(&mut side.window.low));
         }
@@ -156,7 +172,9 @@ impl Range {
         let _pass = core.enter(&self.tree.open)?;
         let structure = &self.tree.open.structure;
         let below = self.high.as_deref();
-        structure.scan_down(below, &mut side.window).map_err(|e| core.failed(e))?;
+        structure
+            .scan_down(below, &mut side.window)
+            .map_err(|e| core.failed(e))?;
         side.filled = true;
         side.last = side.window.low.is_empty();
         let end = below.map_or(side.window.len(), |below| side.window.lower_bound(below));
@@ -164,7 +182,10 @@ impl Range {
         Ok(true)
     }
 
-    fn step(&mut self, step: impl FnOnce(&mut Self) -> Result<Option<Record>>) -> Option<Result<Record>> {
+    fn step(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<Option<Record>>,
+    ) -> Option<Result<Record>> {
         if self.done {
             return None;
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use terrace_access::{Attempt, Door};
+use terrace_access::{Attempt, Door, Interrupt};
 use terrace_base::{Error, Result, StructureId};
 use terrace_pages::{PageStore, Space};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
@@ -21,6 +21,9 @@ use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 use crate::catalog::{Catalog, Entry};
 use crate::spec::{Spec, check_name};
 use crate::structures;
+
+/// Attempts that may fail for want of a page before pages are cleaned to make room for all at once.
+const TRIES_BEFORE_CLEANING: u32 = 4;
 
 /// A structure as it is open.
 pub struct Open {
@@ -94,7 +97,10 @@ impl Registry {
                 return Err(Error::corrupt(
                     "data",
                     0,
-                    format!("the catalog has {}, but only {next_id} numbers were given out", entry.id),
+                    format!(
+                        "the catalog has {}, but only {next_id} numbers were given out",
+                        entry.id
+                    ),
                 ));
             }
             let meta = Arc::new(Meta {
@@ -107,7 +113,11 @@ impl Registry {
             if entry.dropping {
                 structure.retire();
             }
-            registry.remember(Arc::new(Open { structure, spec, meta }));
+            registry.remember(Arc::new(Open {
+                structure,
+                spec,
+                meta,
+            }));
         }
         Ok(registry)
     }
@@ -151,7 +161,9 @@ impl Registry {
     fn hook(&self, meta: &Arc<Meta>) -> OnHotRoot {
         let (catalog, meta) = (self.catalog.clone(), meta.clone());
         Arc::new(move |door, roots| {
-            change_entry(&catalog, &meta, door, &mut || (), |entry| entry.roots = roots)
+            change_entry(&catalog, &meta, door, &mut || (), |entry| {
+                entry.roots = roots
+            })
         })
     }
 
@@ -161,14 +173,21 @@ impl Registry {
         space: Space,
         mut attempt: impl FnMut(&Door<'_>) -> Attempt<T>,
     ) -> Result<T> {
+        let mut tries = 0u32;
         loop {
             let door = self.store.enter_for(space)?;
             match attempt(&door) {
                 Ok(done) => return Ok(done),
                 Err(interrupt) => {
                     drop(door);
-                    structures::settle(&self.store, interrupt)?;
+                    self.store.settle(interrupt)?;
                 }
+            }
+            tries = tries.wrapping_add(1);
+            // When nearly all pages in memory have changed, what one attempt brings in pushes out
+            // what the one before needed.
+            if tries.is_multiple_of(TRIES_BEFORE_CLEANING) {
+                self.store.settle(Interrupt::NoFrame)?;
             }
         }
     }
@@ -203,7 +222,11 @@ impl Registry {
                 log();
             };
             match self.catalog.put(door, &entry, &mut commit) {
-                Ok(()) => Ok(Open { structure, spec, meta }),
+                Ok(()) => Ok(Open {
+                    structure,
+                    spec,
+                    meta,
+                }),
                 Err(interrupt) => {
                     if structures::undo_create(&self.store, entry.roots, door).is_err() {
                         // It was written out within this instant; it serves the next attempt.
@@ -230,10 +253,21 @@ impl Registry {
         name: &str,
         door: &Door<'_>,
     ) -> Attempt<(Arc<dyn Structure>, Arc<Meta>)> {
-        let roots = Roots { hot: None, cold: terrace_base::PageId::NONE };
-        let entry = Entry { id, spec, name: name.into(), roots, dropping: false };
-        let meta =
-            Arc::new(Meta { entry: Mutex::new(entry), dropped: AtomicBool::new(false) });
+        let roots = Roots {
+            hot: None,
+            cold: terrace_base::PageId::NONE,
+        };
+        let entry = Entry {
+            id,
+            spec,
+            name: name.into(),
+            roots,
+            dropping: false,
+        };
+        let meta = Arc::new(Meta {
+            entry: Mutex::new(entry),
+            dropped: AtomicBool::new(false),
+        });
         let structure = structures::create(&self.tiers, id, spec, self.hook(&meta), door)?;
         meta.entry.lock().roots = structure.roots();
         Ok((structure, meta))
@@ -243,7 +277,9 @@ impl Registry {
     /// once, when nothing can fail any more.
     pub fn mark_dropped(&self, open: &Open, log: &mut dyn FnMut()) -> Result<()> {
         self.inside(Space::Reserve, |door| {
-            change_entry(&self.catalog, &open.meta, door, log, |entry| entry.dropping = true)
+            change_entry(&self.catalog, &open.meta, door, log, |entry| {
+                entry.dropping = true
+            })
         })?;
         open.meta.dropped.store(true, Ordering::SeqCst);
         open.structure.retire();
@@ -262,7 +298,9 @@ impl Registry {
             return Err(Error::StructureExists { name: to.into() });
         }
         self.inside(Space::Ordinary, |door| {
-            change_entry(&self.catalog, &open.meta, door, log, |entry| entry.name = to.into())
+            change_entry(&self.catalog, &open.meta, door, log, |entry| {
+                entry.name = to.into()
+            })
         })?;
         let mut names = self.names.write();
         if let Some(open) = names.by_name.remove(&from) {
@@ -284,7 +322,9 @@ impl Registry {
             return Ok(true);
         }
         self.inside(Space::Reserve, |door| {
-            structures::free_roots(&self.store, roots, door, &mut || self.catalog.remove(door, id))
+            structures::free_roots(&self.store, roots, door, &mut || {
+                self.catalog.remove(door, id)
+            })
         })?;
         self.names.write().by_id.remove(&id);
         Ok(false)

@@ -116,24 +116,36 @@ impl TreeOptions {
 
     /// In how many tiers the records are kept; two by default.
     pub fn tiers(self, tiers: Tiers) -> TreeOptions {
-        TreeOptions { tiers: Some(tiers), ..self }
+        TreeOptions {
+            tiers: Some(tiers),
+            ..self
+        }
     }
 
     /// The policy of the hot tier.
     pub fn policy(self, policy: Policy) -> TreeOptions {
-        TreeOptions { policy: Some(policy), ..self }
+        TreeOptions {
+            policy: Some(policy),
+            ..self
+        }
     }
 
     /// Whether promoted records stay in the cold tier too. Inclusive tiers (the default) take a
     /// little more disk, and let clean records go without a write.
     pub fn inclusive(self, inclusive: bool) -> TreeOptions {
-        TreeOptions { inclusive: Some(inclusive), ..self }
+        TreeOptions {
+            inclusive: Some(inclusive),
+            ..self
+        }
     }
 
     /// Whether changes go to the log (the default). Without it the tree is faster to load, and
     /// after a crash stands at the last checkpoint.
     pub fn logged(self, logged: bool) -> TreeOptions {
-        TreeOptions { logged: Some(logged), ..self }
+        TreeOptions {
+            logged: Some(logged),
+            ..self
+        }
     }
 
     pub(crate) fn spec(self) -> Spec {
@@ -171,13 +183,25 @@ impl TreeOptions {
         if let Some(inclusive) = self.inclusive
             && inclusive != is.inclusive
         {
-            let of = |i| if i { "a tree with inclusive tiers" } else { "a tree with exclusive tiers" };
+            let of = |i| {
+                if i {
+                    "a tree with inclusive tiers"
+                } else {
+                    "a tree with exclusive tiers"
+                }
+            };
             return differs(&of(is.inclusive), &of(inclusive));
         }
         if let Some(logged) = self.logged
             && logged != is.logged
         {
-            let of = |l| if l { "a tree that the log keeps" } else { "a tree without log" };
+            let of = |l| {
+                if l {
+                    "a tree that the log keeps"
+                } else {
+                    "a tree without log"
+                }
+            };
             return differs(&of(is.logged), &of(logged));
         }
         Ok(())
@@ -214,7 +238,12 @@ mod tests {
     fn every_spec_comes_back_and_nothing_else_does() {
         let mut seen = 0;
         for bytes in 0..=u16::MAX {
-            let bytes = [(bytes >> 12) as u8, (bytes >> 8 & 15) as u8, (bytes >> 4 & 15) as u8, bytes as u8 & 15];
+            let bytes = [
+                (bytes >> 12) as u8,
+                (bytes >> 8 & 15) as u8,
+                (bytes >> 4 & 15) as u8,
+                bytes as u8 & 15,
+            ];
             if let Some(spec) = decode_spec(&mut &bytes[..]) {
                 let mut out = Vec::new();
                 spec.encode(&mut out);
@@ -239,11 +268,25 @@ mod tests {
     #[test]
     fn a_wrong_expectation_names_both() {
         let spec = TreeOptions::new().tiers(Tiers::One).spec();
-        let e = TreeOptions::new().tiers(Tiers::Two).check("t", spec).unwrap_err().to_string();
+        let e = TreeOptions::new()
+            .tiers(Tiers::Two)
+            .check("t", spec)
+            .unwrap_err()
+            .to_string();
         assert!(e.contains("one tier") && e.contains("two tiers"), "{e}");
         TreeOptions::new().check("t", spec).unwrap();
         assert!(TreeOptions::new().logged(false).check("t", spec).is_err());
-        assert!(TreeOptions::new().policy(Policy::Paper).check("t", spec).is_err());
-        assert!(TreeOptions::new().inclusive(false).check("t", spec).is_err());
+        assert!(
+            TreeOptions::new()
+                .policy(Policy::Paper)
+                .check("t", spec)
+                .is_err()
+        );
+        assert!(
+            TreeOptions::new()
+                .inclusive(false)
+                .check("t", spec)
+                .is_err()
+        );
     }
 }

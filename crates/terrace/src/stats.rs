@@ -257,8 +257,7 @@ impl Core {
             bytes_since_checkpoint: self.log.bytes_since(cut),
             limit: self.options.effective_log_limit(),
         };
-        let hot_rewrite_factor =
-            ratio(s.checkpoint_hot_writes * s.page_bytes, l.log_bytes);
+        let hot_rewrite_factor = ratio(s.checkpoint_hot_writes * s.page_bytes, l.log_bytes);
         let locks = self.tiers.locks.memory_bytes() as u64;
         let log_buffers = self.log.memory_bytes() as u64;
         Stats {
@@ -266,7 +265,10 @@ impl Core {
             memory: MemoryStats::of(&self.budget, &self.store, locks, log_buffers),
             pages,
             log,
-            checkpoints: CheckpointStats { hot_rewrite_factor, ..checkpoints },
+            checkpoints: CheckpointStats {
+                hot_rewrite_factor,
+                ..checkpoints
+            },
             opening: self.opening,
         }
     }

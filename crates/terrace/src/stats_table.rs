@@ -57,7 +57,15 @@ impl Display for Stats {
         writeln!(
             f,
             "  {:<24} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
-            "name", "tiers", "hot hits", "cold hits", "misses", "in hot", "promoted", "demoted", "fill"
+            "name",
+            "tiers",
+            "hot hits",
+            "cold hits",
+            "misses",
+            "in hot",
+            "promoted",
+            "demoted",
+            "fill"
         )?;
         self.structures.iter().try_for_each(|s| structure(f, s))?;
         let m = &self.memory;
@@ -80,7 +88,11 @@ impl Display for Stats {
         }
         let p = &self.pages;
         writeln!(f, "pages of {}", Bytes(p.page_bytes))?;
-        writeln!(f, "  read {}, written {}, evicted {}", p.reads, p.writes, p.evictions)?;
+        writeln!(
+            f,
+            "  read {}, written {}, evicted {}",
+            p.reads, p.writes, p.evictions
+        )?;
         writeln!(
             f,
             "  exist {}, hot {} of at most {}, changed in memory {}, data file {}",
@@ -111,7 +123,10 @@ impl Display for Stats {
         writeln!(f, "checkpoints")?;
         write!(f, "  {} completed, {} given up", c.completed, c.failed)?;
         if let Some(factor) = c.hot_rewrite_factor {
-            write!(f, ", {factor:.2} bytes of hot pages rewritten per byte logged")?;
+            write!(
+                f,
+                ", {factor:.2} bytes of hot pages rewritten per byte logged"
+            )?;
         }
         writeln!(f)?;
         if c.completed > 0 {

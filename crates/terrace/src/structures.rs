@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_access::{AccessMethod, Attempt, Door};
 use terrace_base::{Result, StructureId};
 use terrace_methods::BTree;
-use terrace_pages::{Class, Interrupt, PageStore, Space};
+use terrace_pages::{Class, PageStore, Space};
 use terrace_tier::{
     OnHotRoot, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
 };
@@ -20,7 +20,11 @@ fn tier_options(spec: Spec, on_hot_root: OnHotRoot) -> TierOptions {
         Policy::Default => Arc::new(policy::LeafLocal),
         Policy::Paper => Arc::new(policy::Sampled::default()),
     };
-    TierOptions { policy, inclusive: spec.inclusive, on_hot_root }
+    TierOptions {
+        policy,
+        inclusive: spec.inclusive,
+        on_hot_root,
+    }
 }
 
 /// Makes an empty structure inside the gate.
@@ -33,9 +37,7 @@ pub fn create(
 ) -> Attempt<Arc<dyn Structure>> {
     Ok(match spec.tiers {
         Tiers::One => Arc::new(OneTierTree::create(context, id, door)?),
-        Tiers::Two => {
-            TwoTierTree::create(context, id, door, tier_options(spec, on_hot_root))?
-        }
+        Tiers::Two => TwoTierTree::create(context, id, door, tier_options(spec, on_hot_root))?,
     })
 }
 
@@ -49,9 +51,7 @@ pub fn open(
 ) -> Arc<dyn Structure> {
     match spec.tiers {
         Tiers::One => Arc::new(OneTierTree::open(context, id, roots)),
-        Tiers::Two => {
-            TwoTierTree::open(context, id, roots, tier_options(spec, on_hot_root))
-        }
+        Tiers::Two => TwoTierTree::open(context, id, roots, tier_options(spec, on_hot_root)),
     }
 }
 
@@ -74,7 +74,7 @@ pub fn clear_step(store: &Arc<PageStore>, roots: Roots) -> Result<bool> {
                 Ok(false) => break,
                 Err(interrupt) => {
                     drop(door);
-                    settle(store, interrupt)?;
+                    store.settle(interrupt)?;
                 }
             }
         }
@@ -90,7 +90,10 @@ pub fn free_roots(
     door: &Door<'_>,
     forget: &mut dyn FnMut() -> Attempt<()>,
 ) -> Attempt<()> {
-    let hot = roots.hot.map(|root| store.exclusive(root, door)).transpose()?;
+    let hot = roots
+        .hot
+        .map(|root| store.exclusive(root, door))
+        .transpose()?;
     let cold = store.exclusive(roots.cold, door)?;
     forget()?;
     if let Some(hot) = hot {
@@ -103,9 +106,4 @@ pub fn free_roots(
 /// What clears hint bits from a copy of any page that is about to be written.
 pub fn clear_hints(page: &mut [u8]) {
     terrace_methods::btree::clear_hints(page);
-}
-
-/// Settles what interrupted an attempt of this crate, which never asks for hot pages.
-pub fn settle(store: &PageStore, interrupt: Interrupt) -> Result<()> {
-    store.settle(interrupt)
 }

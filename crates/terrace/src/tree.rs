@@ -63,7 +63,10 @@ impl Tree {
         let key = key.as_ref();
         check_lengths(key, &[])?;
         let _pass = self.db.handle.core.enter(&self.open)?;
-        self.open.structure.get(key, value).map_err(|e| self.failed(e))
+        self.open
+            .structure
+            .get(key, value)
+            .map_err(|e| self.failed(e))
     }
 
     /// Whether there is a value. Reads it, however large it is.
@@ -115,7 +118,11 @@ impl Tree {
     }
 
     fn change(&self, key: &[u8], change: Change<'_>, durability: Option<Durability>) -> Result<()> {
-        self.db.handle.core.write_one(&self.open, key, change, None, durability).map(|_| ())
+        self.db
+            .handle
+            .core
+            .write_one(&self.open, key, change, None, durability)
+            .map(|_| ())
     }
 
     // ---------------------------------------------------------------- writing what was looked at
@@ -141,12 +148,21 @@ impl Tree {
         self.insert_impl(key.as_ref(), value.as_ref(), Some(durability))
     }
 
-    fn insert_impl(&self, key: &[u8], value: &[u8], durability: Option<Durability>) -> Result<bool> {
+    fn insert_impl(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        durability: Option<Durability>,
+    ) -> Result<bool> {
         check_lengths(key, value)?;
         let mut was_there = false;
         self.edit(key, durability, |old| {
             was_there = old.is_some();
-            if was_there { Edit::Keep } else { Edit::Put(value) }
+            if was_there {
+                Edit::Keep
+            } else {
+                Edit::Put(value)
+            }
         })?;
         Ok(!was_there)
     }
@@ -175,7 +191,11 @@ impl Tree {
         let mut removed = None;
         self.edit::<&[u8]>(key, durability, |old| {
             removed = old.map(<[u8]>::to_vec);
-            if old.is_some() { Edit::Delete } else { Edit::Keep }
+            if old.is_some() {
+                Edit::Delete
+            } else {
+                Edit::Keep
+            }
         })?;
         Ok(removed)
     }
@@ -251,7 +271,10 @@ impl Tree {
         loop {
             let (found, version) = {
                 let _pass = core.enter(&self.open)?;
-                self.open.structure.get_versioned(key, &mut value).map_err(|e| self.failed(e))?
+                self.open
+                    .structure
+                    .get_versioned(key, &mut value)
+                    .map_err(|e| self.failed(e))?
             };
             let answer = ask(found.then_some(&value[..]));
             let change = match &answer {
@@ -339,6 +362,8 @@ enum Edit<V> {
 
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tree").field("name", &self.name()).finish_non_exhaustive()
+        f.debug_struct("Tree")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
     }
 }

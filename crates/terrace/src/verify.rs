@@ -42,15 +42,29 @@ impl std::fmt::Display for VerifyReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for s in &self.structures {
             let note = if s.dropping { " (being dropped)" } else { "" };
-            writeln!(f, "{:<32} {:>14} records {:>12} pages{note}", s.name, s.records, s.pages)?;
+            writeln!(
+                f,
+                "{:<32} {:>14} records {:>12} pages{note}",
+                s.name, s.records, s.pages
+            )?;
         }
-        writeln!(f, "{:<32} {:>14}         {:>12} pages", "catalog", "", self.catalog_pages)?;
-        writeln!(f, "{:<32} {:>14}         {:>12} pages", "in all", "", self.live_pages)?;
+        writeln!(
+            f,
+            "{:<32} {:>14}         {:>12} pages",
+            "catalog", "", self.catalog_pages
+        )?;
+        writeln!(
+            f,
+            "{:<32} {:>14}         {:>12} pages",
+            "in all", "", self.live_pages
+        )?;
         if self.is_clean() {
             return writeln!(f, "no problems found");
         }
         writeln!(f, "{} problems:", self.problems.len())?;
-        self.problems.iter().try_for_each(|problem| writeln!(f, "  {problem}"))
+        self.problems
+            .iter()
+            .try_for_each(|problem| writeln!(f, "  {problem}"))
     }
 }
 
@@ -75,7 +89,9 @@ impl Owned {
             self.bits.resize(word + 1, 0);
         }
         if self.bits[word] & bit != 0 {
-            return self.problem(format!("{page} belongs to \"{owner}\" and to another, or twice"));
+            return self.problem(format!(
+                "{page} belongs to \"{owner}\" and to another, or twice"
+            ));
         }
         self.bits[word] |= bit;
         self.count += 1;
@@ -122,13 +138,22 @@ impl Core {
             let (owned_pages, what) = (owned.count, live_pages.abs_diff(owned.count));
             owned.problem(format!(
                 "{live_pages} pages exist, and {owned_pages} belong to somebody: {what} {}",
-                if owned_pages < live_pages { "are lost" } else { "are used and free" }
+                if owned_pages < live_pages {
+                    "are lost"
+                } else {
+                    "are used and free"
+                }
             ));
         }
         if let Err(e) = self.store.check_poison() {
             owned.problem(e.to_string());
         }
-        Ok(VerifyReport { structures, catalog_pages, live_pages, problems: owned.problems })
+        Ok(VerifyReport {
+            structures,
+            catalog_pages,
+            live_pages,
+            problems: owned.problems,
+        })
     }
 }
 
@@ -149,5 +174,10 @@ fn verify_structure(open: &Open, owned: &mut Owned) -> VerifiedStructure {
     if let Err(e) = result {
         owned.problem(format!("\"{name}\": {e}"));
     }
-    VerifiedStructure { dropping: open.is_dropped(), records, pages: owned.count - before, name }
+    VerifiedStructure {
+        dropping: open.is_dropped(),
+        records,
+        pages: owned.count - before,
+        name,
+    }
 }

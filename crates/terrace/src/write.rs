@@ -15,10 +15,16 @@ use crate::registry::Open;
 #[inline]
 pub fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > MAX_KEY_BYTES {
-        return Err(Error::KeyTooLong { len: key.len(), limit: MAX_KEY_BYTES });
+        return Err(Error::KeyTooLong {
+            len: key.len(),
+            limit: MAX_KEY_BYTES,
+        });
     }
     if value.len() > MAX_VALUE_BYTES {
-        return Err(Error::ValueTooLong { len: value.len(), limit: MAX_VALUE_BYTES });
+        return Err(Error::ValueTooLong {
+            len: value.len(),
+            limit: MAX_VALUE_BYTES,
+        });
     }
     Ok(())
 }

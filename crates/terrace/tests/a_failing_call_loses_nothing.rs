@@ -28,7 +28,11 @@ fn check(seed: u64, disk: &SimDisk, progress: &Progress, what: &str) {
     let script = script(seed + 20, STEPS);
     // A failed sync may have lost what was written, so only what was synced counts then.
     let sync_failed = matches!(&progress.error, Some(e) if e.to_string().contains("syncing"));
-    let least = if sync_failed { progress.synced } else { progress.acknowledged };
+    let least = if sync_failed {
+        progress.synced
+    } else {
+        progress.acknowledged
+    };
     survive(disk, tiny(seed * 1000 + 900), &script, progress, least);
 }
 
@@ -60,7 +64,13 @@ fn a_disk_that_fails_from_then_on_loses_nothing() {
     ] {
         let mut n = 3;
         loop {
-            let injection = Injection { op, file: None, nth: n, fault, forever: true };
+            let injection = Injection {
+                op,
+                file: None,
+                nth: n,
+                fault,
+                forever: true,
+            };
             let disk = SimDisk::new(seed);
             disk.inject(injection);
             let progress = run(&disk, &|n| tiny(seed * 1000 + n), &script(seed + 20, STEPS));
@@ -68,7 +78,12 @@ fn a_disk_that_fails_from_then_on_loses_nothing() {
             if progress.error.is_none() {
                 break;
             }
-            check(seed, &disk, &progress, &format!("{fault:?} from {op:?} {n} on"));
+            check(
+                seed,
+                &disk,
+                &progress,
+                &format!("{fault:?} from {op:?} {n} on"),
+            );
             n += 1 + n / 3;
         }
         assert!(n > 3, "{op:?} never failed");
@@ -93,7 +108,13 @@ fn an_opening_that_fails_can_be_tried_again() {
             eprintln!("seed {seed}, {fault:?} at call {n} of the opening");
             let failed = opened.is_err();
             drop(opened);
-            survive(&disk, tiny(seed * 1000 + 902), &script, &progress, progress.synced);
+            survive(
+                &disk,
+                tiny(seed * 1000 + 902),
+                &script,
+                &progress,
+                progress.synced,
+            );
             if !failed && n > 60 {
                 break;
             }

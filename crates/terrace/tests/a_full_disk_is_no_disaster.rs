@@ -18,7 +18,9 @@ fn check(tree: &Tree, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
 fn fill_and_recover(options: &dyn Fn() -> Options, tiers: Tiers, value_bytes: usize) {
     let disk = SimDisk::new(1);
     let db = Database::open_on(disk.shared(), options()).unwrap();
-    let tree = db.create_tree("t", TreeOptions::new().tiers(tiers)).unwrap();
+    let tree = db
+        .create_tree("t", TreeOptions::new().tiers(tiers))
+        .unwrap();
     let mut model = BTreeMap::new();
     let mut rng = Rng::new(7);
     let mut put = |tree: &Tree, model: &mut BTreeMap<_, _>| {
@@ -103,7 +105,11 @@ fn a_full_disk_is_no_disaster_for_large_values() {
 #[test]
 fn a_full_disk_is_no_disaster_with_background_threads() {
     let options = || {
-        Options::new().memory(1 << 20).page_size(4096).log_segment(64 << 10).log_limit(256 << 10)
+        Options::new()
+            .memory(1 << 20)
+            .page_size(4096)
+            .log_segment(64 << 10)
+            .log_limit(256 << 10)
     };
     fill_and_recover(&options, Tiers::Two, 200);
 }

@@ -19,7 +19,11 @@ const KEYS: u64 = 3000;
 const TREES: [(&str, Tiers); 2] = [("one", Tiers::One), ("two", Tiers::Two)];
 
 fn options() -> Options {
-    Options::new().memory(2 << 20).page_size(4096).log_segment(128 << 10).log_limit(512 << 10)
+    Options::new()
+        .memory(2 << 20)
+        .page_size(4096)
+        .log_segment(128 << 10)
+        .log_limit(512 << 10)
 }
 
 fn key(thread: u64, number: u64) -> [u8; 9] {
@@ -31,7 +35,11 @@ fn key(thread: u64, number: u64) -> [u8; 9] {
 /// The value of a number: the number and bytes that follow from it.
 fn value(thread: u64, number: u64) -> Vec<u8> {
     let mut rng = Rng::new(thread << 40 | number);
-    let len = if rng.percent(2) { 5000 } else { rng.below(300) as usize };
+    let len = if rng.percent(2) {
+        5000
+    } else {
+        rng.below(300) as usize
+    };
     let mut value = encode::u64(number).to_vec();
     value.extend(rng.bytes(len));
     value
@@ -57,8 +65,11 @@ fn child(directory: &Path) {
                         batch.put(tree, key(thread, number), &value);
                     }
                     batch.put(&trees[0], [thread as u8], encode::u64(number));
-                    let durability =
-                        if thread == 0 { Durability::Sync } else { Durability::Buffered };
+                    let durability = if thread == 0 {
+                        Durability::Sync
+                    } else {
+                        Durability::Buffered
+                    };
                     db.write(batch, durability).unwrap();
                     // One write call a line, so that lines of threads do not mix.
                     let line = format!("{thread} {number}\n");
@@ -74,7 +85,11 @@ fn a_killed_process_keeps_its_word() {
     if let Some(directory) = std::env::var_os(CHILD) {
         return child(Path::new(&directory));
     }
-    let rounds = std::env::var("TERRACE_TEST_FACTOR").ok().and_then(|f| f.parse().ok()).unwrap_or(1) * 6;
+    let rounds = std::env::var("TERRACE_TEST_FACTOR")
+        .ok()
+        .and_then(|f| f.parse().ok())
+        .unwrap_or(1)
+        * 6;
     let directory = tempfile::tempdir().unwrap();
     let mut acknowledged = [0u64; THREADS as usize];
     let mut rng = Rng::new(99);
@@ -89,7 +104,9 @@ fn a_killed_process_keeps_its_word() {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut seen = 0;
         while Instant::now() < end || seen < 50 {
-            let Some(Ok(line)) = lines.next() else { panic!("the child ended in round {round}") };
+            let Some(Ok(line)) = lines.next() else {
+                panic!("the child ended in round {round}")
+            };
             seen += note(&line, &mut acknowledged);
         }
         process.kill().unwrap();
@@ -118,23 +135,36 @@ fn check(directory: &Path, acknowledged: &mut [u64], round: u64) {
     let db = Database::open(directory, options()).unwrap();
     let trees = TREES.map(|(name, _)| db.open_tree(name, TreeOptions::new()).unwrap());
     for thread in 0..THREADS {
-        let last = trees[0].get([thread as u8]).unwrap().map_or(0, |last| encode::to_u64(&last));
+        let last = trees[0]
+            .get([thread as u8])
+            .unwrap()
+            .map_or(0, |last| encode::to_u64(&last));
         let least = acknowledged[thread as usize];
-        assert!(last >= least, "round {round}, thread {thread}: {least} acknowledged, {last} found");
+        assert!(
+            last >= least,
+            "round {round}, thread {thread}: {least} acknowledged, {last} found"
+        );
         // At most the batch that was under way has come in addition.
-        assert!(last <= least + 1, "round {round}, thread {thread}: {least} acknowledged, {last} found");
+        assert!(
+            last <= least + 1,
+            "round {round}, thread {thread}: {least} acknowledged, {last} found"
+        );
         for number in last.saturating_sub(KEYS - 1).max(1)..=last {
             let wanted = value(thread, number);
             for tree in &trees {
                 let got = tree.get(key(thread, number)).unwrap();
-                assert!(got.as_ref() == Some(&wanted), "round {round}, thread {thread}: {number} in {}", tree.name());
+                assert!(
+                    got.as_ref() == Some(&wanted),
+                    "round {round}, thread {thread}: {number} in {}",
+                    tree.name()
+                );
             }
         }
         acknowledged[thread as usize] = last;
     }
     let report = db.verify().unwrap();
     assert!(report.is_clean(), "round {round}: {report}");
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         drop(trees);
         db.close().unwrap();
     }

@@ -41,7 +41,13 @@ fn a_power_cut_at_any_call_leaves_a_prefix() {
             for survival in survivals(n) {
                 eprintln!("seed {seed}, power cut at call {n}, {survival:?}");
                 let found = disk.crash_keeping(survival);
-                survive(&found, tiny(seed * 1000 + 900), &script, &progress, progress.synced);
+                survive(
+                    &found,
+                    tiny(seed * 1000 + 900),
+                    &script,
+                    &progress,
+                    progress.synced,
+                );
             }
             n += stride;
         }
@@ -72,7 +78,13 @@ fn a_power_cut_during_recovery_changes_nothing() {
                 drop(opened);
                 eprintln!("seed {seed}, power cuts at call {n} and at call {m} of the recovery");
                 let again = again.crash(m);
-                survive(&again, tiny(seed * 1000 + 951), &script, &progress, progress.synced);
+                survive(
+                    &again,
+                    tiny(seed * 1000 + 951),
+                    &script,
+                    &progress,
+                    progress.synced,
+                );
                 if done {
                     break;
                 }
@@ -87,9 +99,12 @@ fn a_power_cut_during_recovery_changes_nothing() {
 #[test]
 fn a_crash_of_the_process_loses_nothing_acknowledged() {
     // Not during a sync: that a failed sync loses what was written is another matter.
-    for (seed, op, stride) in
-        [(1, Op::Write, 7), (2, Op::Write, 11), (3, Op::Read, 17), (4, Op::Allocate, 1)]
-    {
+    for (seed, op, stride) in [
+        (1, Op::Write, 7),
+        (2, Op::Write, 11),
+        (3, Op::Read, 17),
+        (4, Op::Allocate, 1),
+    ] {
         let script = script(seed + 80, 400);
         let mut n = 2;
         loop {

@@ -16,8 +16,13 @@ fn database(seed: u64) -> (SimDisk, BTreeMap<Vec<u8>, Vec<u8>>) {
     let mut model = BTreeMap::new();
     let db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
     let trees = ["one", "two"].map(|name| {
-        let tiers = if name == "one" { Tiers::One } else { Tiers::Two };
-        db.create_tree(name, TreeOptions::new().tiers(tiers)).unwrap()
+        let tiers = if name == "one" {
+            Tiers::One
+        } else {
+            Tiers::Two
+        };
+        db.create_tree(name, TreeOptions::new().tiers(tiers))
+            .unwrap()
     });
     for i in 0..1200u32 {
         let value = rng.bytes(if i % 50 == 0 { 3000 } else { 60 });
@@ -54,7 +59,10 @@ fn use_it(disk: &SimDisk, model: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<()> {
         let mut seen = 0;
         for entry in tree.iter()? {
             let (key, value) = entry?;
-            assert!(model.get(&key) == Some(&value), "a scan shows a wrong value");
+            assert!(
+                model.get(&key) == Some(&value),
+                "a scan shows a wrong value"
+            );
             seen += 1;
         }
         assert_eq!(seen, model.len());
@@ -96,7 +104,10 @@ fn rot_anywhere_is_an_error_or_does_no_harm() {
             Ok(()) => {}
         }
     }
-    assert!(noticed > tries / 20, "only {noticed} of {tries} were noticed");
+    assert!(
+        noticed > tries / 20,
+        "only {noticed} of {tries} were noticed"
+    );
 }
 
 #[test]
@@ -112,7 +123,10 @@ fn truncated_and_missing_files_are_errors() {
             if part < used / 2 {
                 let e = use_it(&cut, &model).expect_err(&format!("{name} cut to {part} bytes"));
                 assert!(
-                    matches!(e, Error::Corrupt { .. } | Error::Invalid { .. } | Error::Io { .. }),
+                    matches!(
+                        e,
+                        Error::Corrupt { .. } | Error::Invalid { .. } | Error::Io { .. }
+                    ),
                     "{name} cut to {part} bytes: {e}"
                 );
             }
@@ -120,7 +134,10 @@ fn truncated_and_missing_files_are_errors() {
         let gone = disk.copy();
         terrace::Disk::delete(&gone, &name).unwrap();
         let e = use_it(&gone, &model).expect_err(&format!("{name} gone"));
-        assert!(e.to_string().contains(&name) || name == "data", "{name} gone: {e}");
+        assert!(
+            e.to_string().contains(&name) || name == "data",
+            "{name} gone: {e}"
+        );
     }
 }
 
@@ -130,7 +147,10 @@ fn a_log_without_data_file_is_not_overwritten() {
     terrace::Disk::delete(&disk, "data").unwrap();
     let before = disk.names();
     let e = Database::open_on(disk.shared(), tiny(78)).unwrap_err();
-    assert!(e.to_string().contains("data") && e.to_string().contains("log"), "{e}");
+    assert!(
+        e.to_string().contains("data") && e.to_string().contains("log"),
+        "{e}"
+    );
     assert_eq!(disk.names(), before);
 }
 
@@ -139,12 +159,17 @@ fn foreign_files_are_refused_and_left_alone() {
     let disk = SimDisk::new(4);
     disk.place("data", b"this is somebody's data".repeat(5000).to_vec());
     let before = disk.contents("data").unwrap();
-    let e = Database::open_on(disk.shared(), tiny(5)).unwrap_err().to_string();
+    let e = Database::open_on(disk.shared(), tiny(5))
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("data") && e.contains("Terrace"), "{e}");
     assert_eq!(disk.contents("data").unwrap(), before);
     let empty = SimDisk::new(5);
     empty.place("notes.txt", b"hello".to_vec());
-    Database::open_on(empty.shared(), tiny(6)).unwrap().close().unwrap();
+    Database::open_on(empty.shared(), tiny(6))
+        .unwrap()
+        .close()
+        .unwrap();
     assert_eq!(empty.contents("notes.txt").unwrap(), b"hello");
 }
 
@@ -154,7 +179,12 @@ fn wrong_options_are_errors_that_say_what_would_do() {
     let open = |options: Options| Database::open_on(disk.copy().shared(), options);
     let e = open(tiny(9).page_size(8192)).unwrap_err().to_string();
     assert!(e.contains("4096") && e.contains("8192"), "{e}");
-    assert!(open(tiny(9).page_size(5000)).unwrap_err().to_string().contains("5000"));
+    assert!(
+        open(tiny(9).page_size(5000))
+            .unwrap_err()
+            .to_string()
+            .contains("5000")
+    );
     let Err(Error::MemoryTooSmall { given, needed, .. }) = open(tiny(9).memory(300_000)) else {
         panic!("300,000 bytes are not enough");
     };
@@ -162,7 +192,9 @@ fn wrong_options_are_errors_that_say_what_would_do() {
     assert!(open(tiny(9).memory(needed * 3 / 4)).is_err());
     open(tiny(9).memory(needed)).unwrap().close().unwrap();
     let nowhere = SimDisk::new(1);
-    let e = Database::open_on(nowhere.shared(), tiny(9).create(false)).unwrap_err().to_string();
+    let e = Database::open_on(nowhere.shared(), tiny(9).create(false))
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("no database"), "{e}");
     assert!(nowhere.names().is_empty());
     use_it(&disk, &model).unwrap();
@@ -173,10 +205,15 @@ fn a_directory_in_use_or_missing_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let options = || Options::new().memory(4 << 20);
-    let e = Database::open(&path, options().create(false)).unwrap_err().to_string();
+    let e = Database::open(&path, options().create(false))
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("there is no directory"), "{e}");
     let db = Database::open(&path, options()).unwrap();
-    assert!(matches!(Database::open(&path, options()), Err(Error::Locked { .. })));
+    assert!(matches!(
+        Database::open(&path, options()),
+        Err(Error::Locked { .. })
+    ));
     let tree = db.tree("t").unwrap();
     db.clone().close().unwrap();
     assert!(tree.get("k").unwrap_err().to_string().contains("closed"));
@@ -194,18 +231,35 @@ fn keys_values_and_batches_have_limits() {
     assert!(matches!(tree.put(&long, ""), Err(Error::KeyTooLong { .. })));
     assert!(matches!(tree.get(&long), Err(Error::KeyTooLong { .. })));
     assert!(matches!(tree.delete(&long), Err(Error::KeyTooLong { .. })));
-    assert!(matches!(tree.insert(&long, ""), Err(Error::KeyTooLong { .. })));
+    assert!(matches!(
+        tree.insert(&long, ""),
+        Err(Error::KeyTooLong { .. })
+    ));
     tree.put(&long[1..], "longest").unwrap();
     assert_eq!(tree.get(&long[1..]).unwrap().unwrap(), b"longest");
     let mut batch = db.batch();
-    batch.put(&tree, "a", "1").put(&tree, &long, "2").put(&tree, "c", "3");
-    assert!(matches!(db.write(batch, Durability::Sync), Err(Error::KeyTooLong { .. })));
+    batch
+        .put(&tree, "a", "1")
+        .put(&tree, &long, "2")
+        .put(&tree, "c", "3");
+    assert!(matches!(
+        db.write(batch, Durability::Sync),
+        Err(Error::KeyTooLong { .. })
+    ));
     assert_eq!(tree.get("a").unwrap(), None);
     let other = Database::open_on(SimDisk::new(2).shared(), tiny(2)).unwrap();
     let mut batch = other.batch();
     batch.put(&tree, "a", "1");
-    assert!(other.write(batch, Durability::Sync).unwrap_err().to_string().contains("another"));
-    let off = db.create_tree("off", TreeOptions::new().logged(false)).unwrap();
+    assert!(
+        other
+            .write(batch, Durability::Sync)
+            .unwrap_err()
+            .to_string()
+            .contains("another")
+    );
+    let off = db
+        .create_tree("off", TreeOptions::new().logged(false))
+        .unwrap();
     let mut batch = db.batch();
     batch.put(&tree, "a", "1").put(&off, "a", "1");
     assert!(db.write(batch, Durability::Buffered).is_err());

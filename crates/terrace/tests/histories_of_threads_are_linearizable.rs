@@ -15,7 +15,11 @@ const THREADS: u64 = 4;
 const KEYS: u64 = 24;
 
 fn options() -> Options {
-    Options::new().memory(1 << 20).page_size(4096).log_segment(64 << 10).log_limit(256 << 10)
+    Options::new()
+        .memory(1 << 20)
+        .page_size(4096)
+        .log_segment(64 << 10)
+        .log_limit(256 << 10)
 }
 
 fn key(i: u64) -> Vec<u8> {
@@ -59,7 +63,9 @@ fn step(tree: &Tree, rng: &mut Rng, recorder: &mut terrace_sim::Recorder<'_>) {
         }),
         _ => recorder.record(&key, Operation::Put(new.clone()), || {
             let mut batch = tree.database().batch();
-            batch.put(tree, &key, "overwritten in the same batch").put(tree, &key, &new);
+            batch
+                .put(tree, &key, "overwritten in the same batch")
+                .put(tree, &key, &new);
             tree.database().write(batch, Durability::Buffered).unwrap();
             Some(Outcome::Done)
         }),

@@ -18,7 +18,11 @@ fn random_scripts_match_a_model() {
         let mut model = Model::default();
         script.iter().for_each(|step| model.apply(step));
         let got = Model::of(&db).unwrap();
-        assert!(got == model, "seed {seed}: {}", common::model::differences(&got, &model));
+        assert!(
+            got == model,
+            "seed {seed}: {}",
+            common::model::differences(&got, &model)
+        );
         let report = db.verify().unwrap();
         assert!(report.is_clean(), "seed {seed}: {report}");
     }

@@ -7,8 +7,10 @@ fn options() -> Options {
 }
 
 fn both_kinds(db: &Database) -> [terrace::Tree; 2] {
-    [Tiers::One, Tiers::Two]
-        .map(|tiers| db.tree_with(&format!("{tiers:?}"), TreeOptions::new().tiers(tiers)).unwrap())
+    [Tiers::One, Tiers::Two].map(|tiers| {
+        db.tree_with(&format!("{tiers:?}"), TreeOptions::new().tiers(tiers))
+            .unwrap()
+    })
 }
 
 #[test]
@@ -45,18 +47,36 @@ fn ranges_run_from_both_ends_and_meet() {
         }
         let key = |i: u32| i.to_be_bytes();
         let keys = |range: terrace::Range| -> Vec<u32> {
-            range.map(|e| u32::from_be_bytes(e.unwrap().0.try_into().unwrap())).collect()
+            range
+                .map(|e| u32::from_be_bytes(e.unwrap().0.try_into().unwrap()))
+                .collect()
         };
-        assert_eq!(keys(tree.range(key(10)..key(20)).unwrap()), (10..20).collect::<Vec<_>>());
-        assert_eq!(keys(tree.range(key(10)..=key(20)).unwrap()), (10..=20).collect::<Vec<_>>());
+        assert_eq!(
+            keys(tree.range(key(10)..key(20)).unwrap()),
+            (10..20).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            keys(tree.range(key(10)..=key(20)).unwrap()),
+            (10..=20).collect::<Vec<_>>()
+        );
         assert_eq!(keys(tree.range(..key(3)).unwrap()), [0, 1, 2]);
         assert_eq!(keys(tree.range(key(998)..).unwrap()), [998, 999]);
-        assert_eq!(keys(tree.range(key(20)..key(10)).unwrap()), Vec::<u32>::new());
-        assert_eq!(keys(tree.prefix([0, 0, 1]).unwrap()), (256..512).collect::<Vec<_>>());
+        assert_eq!(
+            keys(tree.range(key(20)..key(10)).unwrap()),
+            Vec::<u32>::new()
+        );
+        assert_eq!(
+            keys(tree.prefix([0, 0, 1]).unwrap()),
+            (256..512).collect::<Vec<_>>()
+        );
         let mut range = tree.range(key(100)..key(900)).unwrap();
         let mut seen = Vec::new();
         for turn in 0.. {
-            let entry = if turn % 3 == 0 { range.next_back() } else { range.next() };
+            let entry = if turn % 3 == 0 {
+                range.next_back()
+            } else {
+                range.next()
+            };
             let Some(entry) = entry else { break };
             seen.push(u32::from_be_bytes(entry.unwrap().0.try_into().unwrap()));
         }
@@ -81,7 +101,10 @@ fn what_looks_also_answers() {
         assert!(!tree.update("a", |old| old.map(<[u8]>::to_vec)).unwrap());
         assert!(!tree.contains_key("a").unwrap());
         assert!(!tree.update("a", |_| Some(b"3".to_vec())).unwrap());
-        assert!(tree.update("a", |old| Some([old.unwrap(), b"4"].concat())).unwrap());
+        assert!(
+            tree.update("a", |old| Some([old.unwrap(), b"4"].concat()))
+                .unwrap()
+        );
         assert_eq!(tree.get("a").unwrap().unwrap(), b"34");
         assert!(tree.update("a", |_| None).unwrap());
         assert_eq!(tree.get("a").unwrap(), None);
@@ -95,7 +118,11 @@ fn a_batch_changes_several_structures_in_order() {
     let [one, two] = both_kinds(&db);
     two.put("gone", "x").unwrap();
     let mut batch = db.batch();
-    batch.put(&one, "k", "1").put(&two, "k", "2").delete(&two, "gone").put(&one, "k", "3");
+    batch
+        .put(&one, "k", "1")
+        .put(&two, "k", "2")
+        .delete(&two, "gone")
+        .put(&one, "k", "3");
     assert_eq!(batch.len(), 4);
     db.write(batch, Durability::Sync).unwrap();
     assert_eq!(one.get("k").unwrap().unwrap(), b"3");
@@ -116,20 +143,35 @@ fn structures_have_names_that_can_change_and_go() {
     ));
     db.rename_structure("a", "b").unwrap();
     assert_eq!(tree.name(), "b");
-    assert!(matches!(db.rename_structure("a", "c"), Err(Error::NoSuchStructure { .. })));
+    assert!(matches!(
+        db.rename_structure("a", "c"),
+        Err(Error::NoSuchStructure { .. })
+    ));
     let other = db.tree("a").unwrap();
     assert_eq!(other.get("k").unwrap(), None);
-    assert!(matches!(db.rename_structure("a", "b"), Err(Error::StructureExists { .. })));
+    assert!(matches!(
+        db.rename_structure("a", "b"),
+        Err(Error::StructureExists { .. })
+    ));
     db.drop_structure("b").unwrap();
     assert!(matches!(tree.get("k"), Err(Error::NoSuchStructure { .. })));
-    assert!(matches!(tree.put("k", "v"), Err(Error::NoSuchStructure { .. })));
+    assert!(matches!(
+        tree.put("k", "v"),
+        Err(Error::NoSuchStructure { .. })
+    ));
     assert!(matches!(
         db.open_tree("b", TreeOptions::new()),
         Err(Error::NoSuchStructure { .. })
     ));
     assert_eq!(db.tree("b").unwrap().get("k").unwrap(), None);
-    let wrong = db.open_tree("b", TreeOptions::new().tiers(Tiers::One)).unwrap_err().to_string();
-    assert!(wrong.contains("one tier") && wrong.contains("two tiers"), "{wrong}");
+    let wrong = db
+        .open_tree("b", TreeOptions::new().tiers(Tiers::One))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        wrong.contains("one tier") && wrong.contains("two tiers"),
+        "{wrong}"
+    );
     let names: Vec<_> = db.structures().into_iter().map(|s| s.name).collect();
     assert_eq!(names, ["a", "b"]);
     drop((tree, other));

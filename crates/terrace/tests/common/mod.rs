@@ -22,12 +22,18 @@ pub fn tiny(seed: u64) -> Options {
 
 /// How much longer than usual to test: the number in `TERRACE_TEST_FACTOR`.
 pub fn factor() -> u64 {
-    std::env::var("TERRACE_TEST_FACTOR").ok().and_then(|f| f.parse().ok()).unwrap_or(1)
+    std::env::var("TERRACE_TEST_FACTOR")
+        .ok()
+        .and_then(|f| f.parse().ok())
+        .unwrap_or(1)
 }
 
 /// Seeds to try: a few usually, more with a factor, only the one in `TERRACE_TEST_SEED` if set.
 pub fn seeds(usual: u64) -> Vec<u64> {
-    match std::env::var("TERRACE_TEST_SEED").ok().and_then(|s| s.parse().ok()) {
+    match std::env::var("TERRACE_TEST_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+    {
         Some(seed) => vec![seed],
         None => (1..=usual * factor()).collect(),
     }

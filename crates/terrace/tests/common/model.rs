@@ -30,7 +30,10 @@ impl Model {
             }
             Step::Append(name, key, value) => {
                 let records = &mut self.structures.get_mut(name).unwrap().1;
-                records.entry(key.clone()).or_default().extend_from_slice(value);
+                records
+                    .entry(key.clone())
+                    .or_default()
+                    .extend_from_slice(value);
             }
             Step::Create(name, tiers) => {
                 let new = (*tiers == Tiers::Two, Records::new());
@@ -70,7 +73,10 @@ impl Model {
 
     /// What the structure without log holds.
     pub fn off(&self) -> Records {
-        self.structures.get(OFF).map(|s| s.1.clone()).unwrap_or_default()
+        self.structures
+            .get(OFF)
+            .map(|s| s.1.clone())
+            .unwrap_or_default()
     }
 
     /// Makes the structure without log hold this, if there is one.
@@ -86,7 +92,9 @@ impl Model {
         for info in db.structures() {
             let tree = db.open_tree(&info.name, terrace::TreeOptions::new())?;
             let records = tree.iter()?.collect::<terrace::Result<Records>>()?;
-            model.structures.insert(info.name, (info.tiers == Tiers::Two, records));
+            model
+                .structures
+                .insert(info.name, (info.tiers == Tiers::Two, records));
         }
         Ok(model)
     }
@@ -114,8 +122,16 @@ pub fn differences(got: &Model, want: &Model) -> String {
             (Some(g), Some(w)) => {
                 let missing = w.1.keys().filter(|k| !g.1.contains_key(*k)).count();
                 let extra = g.1.keys().filter(|k| !w.1.contains_key(*k)).count();
-                let other: Vec<_> = w.1.iter().filter(|(k, v)| g.1.get(*k).is_some_and(|x| x != *v)).map(|(k, _)| k).collect();
-                out += &format!("{name}: {missing} missing, {extra} too many, {} differ {:02x?}\n", other.len(), other.first());
+                let other: Vec<_> =
+                    w.1.iter()
+                        .filter(|(k, v)| g.1.get(*k).is_some_and(|x| x != *v))
+                        .map(|(k, _)| k)
+                        .collect();
+                out += &format!(
+                    "{name}: {missing} missing, {extra} too many, {} differ {:02x?}\n",
+                    other.len(),
+                    other.first()
+                );
             }
             (g, w) => out += &format!("{name}: there {}, expected {}\n", g.is_some(), w.is_some()),
         }

@@ -32,7 +32,10 @@ pub struct Progress {
 /// Does the steps from `progress.begun` on, until the end or an error that ends the run. `power`
 /// says whether the disk still works.
 pub fn run(disk: &SimDisk, options: &dyn Fn(u64) -> Options, script: &[Step]) -> Progress {
-    let mut progress = Progress { cuts: vec![Records::new()], ..Progress::default() };
+    let mut progress = Progress {
+        cuts: vec![Records::new()],
+        ..Progress::default()
+    };
     let mut openings = 0;
     let mut slot = match Database::open_on(disk.shared(), options(openings)) {
         Ok(db) => Some(db),
@@ -62,7 +65,10 @@ pub fn run(disk: &SimDisk, options: &dyn Fn(u64) -> Options, script: &[Step]) ->
                     .and_then(|db| {
                         if closed.is_err() {
                             let found = Model::of(&db)?.off();
-                            assert!(progress.cuts.contains(&found), "{OFF} is as of no checkpoint");
+                            assert!(
+                                progress.cuts.contains(&found),
+                                "{OFF} is as of no checkpoint"
+                            );
                             model.set_off(&found);
                             progress.resets.push((i, found));
                         }
@@ -113,14 +119,24 @@ fn is_final(e: &Error) -> bool {
 }
 
 fn durability(sync: bool) -> Durability {
-    if sync { Durability::Sync } else { Durability::Buffered }
+    if sync {
+        Durability::Sync
+    } else {
+        Durability::Buffered
+    }
 }
 
 fn step_on(db: &Database, step: &Step, model: &Model) -> Result<()> {
     let tree = |name: &str| db.open_tree(name, TreeOptions::new());
     match step {
         Step::Write(changes, sync) => match &changes[..] {
-            [Change { structure, key, value }] => {
+            [
+                Change {
+                    structure,
+                    key,
+                    value,
+                },
+            ] => {
                 let (tree, durability) = (tree(structure)?, durability(*sync));
                 match value {
                     Some(value) => tree.put_with(key, value, durability),
@@ -129,7 +145,12 @@ fn step_on(db: &Database, step: &Step, model: &Model) -> Result<()> {
             }
             changes => {
                 let mut batch = db.batch();
-                for Change { structure, key, value } in changes {
+                for Change {
+                    structure,
+                    key,
+                    value,
+                } in changes
+                {
                     let tree = tree(structure)?;
                     match value {
                         Some(value) => batch.put(&tree, key, value),
@@ -149,21 +170,32 @@ fn step_on(db: &Database, step: &Step, model: &Model) -> Result<()> {
             tree(name)?.update(key, |old| Some([old.unwrap_or_default(), more].concat()))?;
             Ok(())
         }
-        Step::Create(name, tiers) => {
-            db.create_tree(name, TreeOptions::new().tiers(*tiers).logged(name != OFF)).map(|_| ())
-        }
+        Step::Create(name, tiers) => db
+            .create_tree(name, TreeOptions::new().tiers(*tiers).logged(name != OFF))
+            .map(|_| ()),
         Step::Drop(name) => db.drop_structure(name),
         Step::Rename(from, to) => db.rename_structure(from, to),
         Step::Read(name, key) => {
             let records = &model.structures[name].1;
             let tree = tree(name)?;
-            assert_eq!(tree.get(key)?.as_ref(), records.get(key), "get of {key:02x?} in {name}");
-            for (entry, want) in tree.range(key.as_slice()..)?.zip(records.range(key.clone()..)).take(20) {
+            assert_eq!(
+                tree.get(key)?.as_ref(),
+                records.get(key),
+                "get of {key:02x?} in {name}"
+            );
+            for (entry, want) in tree
+                .range(key.as_slice()..)?
+                .zip(records.range(key.clone()..))
+                .take(20)
+            {
                 let (k, v) = entry?;
                 assert_eq!((&k, &v), want, "scan from {key:02x?} in {name}");
             }
-            for (entry, want) in
-                tree.range(..key.as_slice())?.rev().zip(records.range(..key.clone()).rev()).take(20)
+            for (entry, want) in tree
+                .range(..key.as_slice())?
+                .rev()
+                .zip(records.range(..key.clone()).rev())
+                .take(20)
             {
                 let (k, v) = entry?;
                 assert_eq!((&k, &v), want, "scan below {key:02x?} in {name}");
@@ -203,25 +235,38 @@ pub fn judge(db: &Database, script: &[Step], progress: &Progress, least: usize) 
     panic!(
         "what is there is no prefix of the commits that holds the first {least} of {}\nagainst these: {}refused {:?}, error {:?}",
         progress.begun,
-        first.map(|first| differences(&got, &first)).unwrap_or_default(),
+        first
+            .map(|first| differences(&got, &first))
+            .unwrap_or_default(),
         progress.refused,
         progress.error,
     );
 }
 
 /// Opens what a crash left, judges it, checks every invariant, and uses it.
-pub fn survive(disk: &SimDisk, options: Options, script: &[Step], progress: &Progress, least: usize) {
+pub fn survive(
+    disk: &SimDisk,
+    options: Options,
+    script: &[Step],
+    progress: &Progress,
+    least: usize,
+) {
     let db = match Database::open_on(disk.shared(), options.clone()) {
         Ok(db) => db,
-        Err(e) => panic!("it does not open: {e}\nrefused {:?}, error {:?}\n{disk:?}", progress.refused, progress.error),
+        Err(e) => panic!(
+            "it does not open: {e}\nrefused {:?}, error {:?}\n{disk:?}",
+            progress.refused, progress.error
+        ),
     };
     judge(&db, script, progress, least);
     let report = db.verify().expect("verifying");
     assert!(report.is_clean(), "{report}");
     let tree = db.tree("a").expect("a tree");
-    tree.put_with("still", "works", Durability::Sync).expect("a put");
+    tree.put_with("still", "works", Durability::Sync)
+        .expect("a put");
     db.checkpoint().expect("a checkpoint");
-    tree.put_with("still", "works twice", Durability::Sync).expect("a put");
+    tree.put_with("still", "works twice", Durability::Sync)
+        .expect("a put");
     assert_eq!(tree.get("still").unwrap().unwrap(), b"works twice");
     let report = db.verify().expect("verifying");
     assert!(report.is_clean(), "after the checkpoint: {report}");

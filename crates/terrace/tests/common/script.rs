@@ -56,12 +56,18 @@ pub fn script(seed: u64, steps: usize) -> Vec<Step> {
 
 fn next(rng: &mut Rng, model: &Model) -> Step {
     let logged: Vec<&String> = model.structures.keys().filter(|n| *n != OFF).collect();
-    let free: Vec<&str> =
-        NAMES.into_iter().filter(|n| !model.structures.contains_key(*n)).collect();
+    let free: Vec<&str> = NAMES
+        .into_iter()
+        .filter(|n| !model.structures.contains_key(*n))
+        .collect();
     let pick = rng.below(100);
     if logged.is_empty() || (pick < 2 && !free.is_empty()) {
         let name = free[rng.below(free.len() as u64) as usize];
-        let tiers = if rng.percent(60) { Tiers::Two } else { Tiers::One };
+        let tiers = if rng.percent(60) {
+            Tiers::Two
+        } else {
+            Tiers::One
+        };
         return Step::Create(name.into(), tiers);
     }
     let name = logged[rng.below(logged.len() as u64) as usize].clone();
@@ -99,7 +105,11 @@ fn next(rng: &mut Rng, model: &Model) -> Step {
 
 fn change(rng: &mut Rng, structure: &str) -> Change {
     let value = (!rng.percent(20)).then(|| value(rng));
-    Change { structure: structure.into(), key: key(rng), value }
+    Change {
+        structure: structure.into(),
+        key: key(rng),
+        value,
+    }
 }
 
 /// Few keys, so that they are overwritten; some long, some empty.

@@ -1,0 +1,190 @@
+//! Drops: the name is free at once, the pages come back in the background, whoever is at work on
+//! the structure gets an error and nothing else, and a drop that was cut off goes on.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::tiny;
+use terrace::{Database, Durability, Error, Options, Tiers, Tree, TreeOptions};
+use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
+
+fn options() -> Options {
+    Options::new()
+        .memory(2 << 20)
+        .page_size(4096)
+        .log_segment(256 << 10)
+        .log_limit(1 << 20)
+}
+
+/// Records of all sizes, some read so that they are hot and clean.
+fn fill(tree: &Tree, records: u32) {
+    let mut rng = Rng::new(u64::from(records));
+    for i in 0..records {
+        let len = if i % 20 == 0 {
+            9000
+        } else {
+            rng.below(300) as usize
+        };
+        tree.put(i.to_be_bytes(), rng.bytes(len)).unwrap();
+    }
+    for _ in 0..records {
+        tree.get((rng.below(u64::from(records)) as u32).to_be_bytes())
+            .unwrap();
+    }
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    // Only so that a failure ends; how long it takes does not matter.
+    let end = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < end, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn assert_clean(db: &Database) -> terrace::VerifyReport {
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{report}");
+    report
+}
+
+#[test]
+fn a_dropped_structure_gives_its_pages_back() {
+    for tiers in [Tiers::One, Tiers::Two] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        let empty = db.stats().pages.live;
+        let tree = db
+            .create_tree("t", TreeOptions::new().tiers(tiers))
+            .unwrap();
+        fill(&tree, 4000);
+        assert_clean(&db);
+        assert!(db.stats().pages.live > empty + 300);
+        db.drop_structure("t").unwrap();
+        assert!(matches!(tree.get("x"), Err(Error::NoSuchStructure { .. })));
+        let again = db.create_tree("t", TreeOptions::new()).unwrap();
+        again.put("k", "v").unwrap();
+        // The old handle is still there, which keeps nothing from going.
+        wait_until("giving the pages back", || {
+            db.stats().pages.live <= empty + 3
+        });
+        assert!(tree.iter().is_err());
+        assert_eq!(again.get("k").unwrap().unwrap(), b"v");
+        assert_clean(&db);
+        assert_eq!(db.structures().len(), 1);
+    }
+}
+
+#[test]
+fn work_on_a_structure_that_is_dropped_ends_with_an_error() {
+    let disk = SimDisk::new(2);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let other = db.tree("other").unwrap();
+    for round in 0..6u64 {
+        let name = format!("t{round}");
+        let tiers = if round % 2 == 0 {
+            Tiers::Two
+        } else {
+            Tiers::One
+        };
+        let tree = db
+            .create_tree(&name, TreeOptions::new().tiers(tiers))
+            .unwrap();
+        fill(&tree, 600);
+        std::thread::scope(|scope| {
+            for thread in 0..3u64 {
+                let (db, tree, other) = (&db, &tree, &other);
+                scope.spawn(move || {
+                    let mut rng = Rng::new(round * 10 + thread);
+                    loop {
+                        let key = (rng.below(1000) as u32).to_be_bytes();
+                        let done = match rng.below(5) {
+                            0 => tree.get(key).map(|_| ()),
+                            1 => tree.put(key, rng.bytes(100)),
+                            2 => tree.update(key, |old| old.map(<[u8]>::to_vec)).map(|_| ()),
+                            3 => tree.iter().and_then(|mut range| {
+                                range.try_for_each(|entry| entry.map(|_| ()))
+                            }),
+                            _ => {
+                                let mut batch = db.batch();
+                                batch.put(tree, key, "1").put(other, key, "2");
+                                db.write(batch, Durability::Buffered)
+                            }
+                        };
+                        match done {
+                            Ok(()) => {}
+                            Err(Error::NoSuchStructure { .. }) => break,
+                            Err(e) => panic!("{e}"),
+                        }
+                    }
+                });
+            }
+            let (db, name) = (&db, &name);
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                db.drop_structure(name).unwrap();
+            });
+        });
+    }
+    wait_until("taking the structures apart", || {
+        assert_clean(&db).structures.iter().all(|s| !s.dropping)
+    });
+    drop(other);
+    db.close().unwrap();
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    assert_eq!(assert_clean(&db).structures.len(), 1);
+}
+
+#[test]
+fn a_drop_that_was_cut_off_goes_on() {
+    let start = SimDisk::new(3);
+    {
+        let db = Database::open_on(start.shared(), tiny(3)).unwrap();
+        for tiers in [Tiers::One, Tiers::Two] {
+            let name = format!("{tiers:?}");
+            let tree = db
+                .create_tree(&name, TreeOptions::new().tiers(tiers))
+                .unwrap();
+            fill(&tree, 800);
+        }
+        db.create_tree("stays", TreeOptions::new())
+            .unwrap()
+            .put("k", "v")
+            .unwrap();
+        db.close().unwrap();
+    }
+    let mut n = 1;
+    loop {
+        let disk = start.copy();
+        let db = Database::open_on(disk.shared(), tiny(4)).unwrap();
+        disk.inject(Injection::at(Op::Write, n, Fault::PowerCut));
+        // Durable marks, checkpoints that find the structures in every state of dissolution.
+        let dropped = db
+            .drop_structure("Two")
+            .and_then(|()| db.checkpoint())
+            .is_ok();
+        let _ = db.drop_structure("One").and_then(|()| db.sync());
+        drop(db);
+        let powered = disk.is_powered();
+        let disk = disk.crash(n);
+        eprintln!("power cut at write {n}");
+        let db = Database::open_on(disk.shared(), tiny(5)).unwrap();
+        let report = assert_clean(&db);
+        assert!(report.structures.iter().all(|s| !s.dropping), "{report}");
+        let names: Vec<_> = db.structures().into_iter().map(|s| s.name).collect();
+        assert!(!dropped || !names.contains(&"Two".to_string()));
+        assert_eq!(db.tree("stays").unwrap().get("k").unwrap().unwrap(), b"v");
+        for name in names.iter().filter(|name| *name != "stays") {
+            assert_eq!(db.tree(name).unwrap().iter().unwrap().count(), 800);
+        }
+        db.close().unwrap();
+        let db = Database::open_on(disk.shared(), tiny(6)).unwrap();
+        assert_clean(&db);
+        if powered {
+            break;
+        }
+        n += 1 + n / 10;
+    }
+    assert!(n > 10);
+}

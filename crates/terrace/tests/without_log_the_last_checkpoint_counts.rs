@@ -1,0 +1,54 @@
+//! Structures without log: nothing of them is in the log, and after a crash they stand at the last
+//! checkpoint, whole; a clean close is a checkpoint.
+
+mod common;
+
+use common::tiny;
+use terrace::{Database, Durability, Tiers, TreeOptions};
+use terrace_sim::{SimDisk, Survival};
+
+#[test]
+fn without_log_the_last_checkpoint_counts() {
+    for tiers in [Tiers::One, Tiers::Two] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let off = db
+            .create_tree("off", TreeOptions::new().tiers(tiers).logged(false))
+            .unwrap();
+        let on = db
+            .create_tree("on", TreeOptions::new().tiers(tiers))
+            .unwrap();
+        let logged = db.stats().log.bytes;
+        for i in 0..500u32 {
+            off.put(i.to_be_bytes(), [1; 50]).unwrap();
+        }
+        assert_eq!(db.stats().log.bytes, logged);
+        db.checkpoint().unwrap();
+        for i in 0..700u32 {
+            off.put(i.to_be_bytes(), [2; 50]).unwrap();
+        }
+        let mut batch = db.batch();
+        batch.delete(&off, 3u32.to_be_bytes()).put(&off, "new", "x");
+        db.write(batch, Durability::Buffered).unwrap();
+        on.put_with("k", "v", Durability::Sync).unwrap();
+        let crashed = disk.crash_keeping(Survival::All);
+        drop((off, on, db));
+
+        let db = Database::open_on(crashed.shared(), tiny(2)).unwrap();
+        let off = db
+            .open_tree("off", TreeOptions::new().logged(false))
+            .unwrap();
+        let all: Vec<_> = off.iter().unwrap().map(Result::unwrap).collect();
+        assert_eq!(all.len(), 500);
+        assert!(all.iter().all(|(_, value)| *value == [1; 50]));
+        assert_eq!(db.tree("on").unwrap().get("k").unwrap().unwrap(), b"v");
+        off.put("kept", "by closing").unwrap();
+        drop(off);
+        db.close().unwrap();
+        let db = Database::open_on(crashed.shared(), tiny(3)).unwrap();
+        assert_eq!(
+            db.tree("off").unwrap().get("kept").unwrap().unwrap(),
+            b"by closing"
+        );
+    }
+}
