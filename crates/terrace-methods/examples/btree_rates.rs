@@ -55,32 +55,75 @@ fn put(store: &PageStore, tree: &BTree, key: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Runs `work` in each of so many threads for a while; operations per second of all together.
-fn rate(threads: u64, time: Duration, work: impl Fn(&mut Random) -> Result<()> + Sync) -> f64 {
-    let start = Instant::now();
-    let counts = std::thread::scope(|scope| {
-        let all: Vec<_> = (0..threads)
-            .map(|t| {
-                let work = &work;
-                scope.spawn(move || {
-                    let (mut random, mut count) = (Random::new(t), 0u64);
-                    while start.elapsed() < time {
-                        for _ in 0..256 {
-                            work(&mut random).expect("an operation in memory cannot fail");
-                        }
-                        count += 256;
-                    }
-                    count
-                })
-            })
-            .collect();
-        all.into_iter().map(|t| t.join().unwrap_or(0)).sum::<u64>()
-    });
-    counts as f64 / start.elapsed().as_secs_f64()
+/// Time that the calling thread has had a processor, where Linux tells: on a machine that others use
+/// as well, rates by the clock on the wall say little.
+fn processor_time() -> Duration {
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = spent.split(' ').next().and_then(|n| n.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-fn report(what: &str, operations: f64) {
-    println!("{what:<38} {:>9.0} thousand a second", operations / 1000.0);
+/// Operations, time by the clock on the wall, time on processors.
+struct Run {
+    operations: u64,
+    wall: Duration,
+    processor: Duration,
+}
+
+impl Run {
+    fn of(operations: u64, work: impl FnOnce() -> Result<()>) -> Result<Run> {
+        let (start, processor) = (Instant::now(), processor_time());
+        work()?;
+        let processor = processor_time() - processor;
+        Ok(Run {
+            operations,
+            wall: start.elapsed(),
+            processor,
+        })
+    }
+
+    /// Runs `work` in each of so many threads for a while.
+    fn threads(
+        threads: u64,
+        time: Duration,
+        work: impl Fn(&mut Random) -> Result<()> + Sync,
+    ) -> Run {
+        let start = Instant::now();
+        let counts = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..threads)
+                .map(|t| {
+                    let work = &work;
+                    scope.spawn(move || {
+                        let (mut random, mut count) = (Random::new(t), 0u64);
+                        while start.elapsed() < time {
+                            for _ in 0..256 {
+                                work(&mut random).expect("an operation in memory cannot fail");
+                            }
+                            count += 256;
+                        }
+                        (count, processor_time())
+                    })
+                })
+                .collect();
+            all.into_iter()
+                .map(|t| t.join().unwrap_or_default())
+                .collect::<Vec<_>>()
+        });
+        Run {
+            operations: counts.iter().map(|c| c.0).sum(),
+            wall: start.elapsed(),
+            processor: counts.iter().map(|c| c.1).sum(),
+        }
+    }
+
+    fn report(&self, what: &str) {
+        let rate = |time: Duration| self.operations as f64 / time.as_secs_f64().max(1e-9) / 1000.0;
+        println!(
+            "{what:<24} {:>9.0} thousand a second, {:>9.0} thousand a processor second",
+            rate(self.wall),
+            rate(self.processor)
+        );
+    }
 }
 
 fn main() -> Result<()> {
@@ -91,78 +134,62 @@ fn main() -> Result<()> {
     let page_bytes = arguments.next().unwrap_or(16384) as usize;
     let time = Duration::from_secs(arguments.next().unwrap_or(3));
     println!("{records} records of 8 + 120 bytes, pages of {page_bytes} bytes");
+    let size = |tree: &BTree| {
+        let bytes = bytes_per_record(tree, records, page_bytes)?;
+        println!("{:<24} {bytes:>9.1} bytes a record", "");
+        Ok::<_, terrace_base::Error>(())
+    };
 
     let (store, bulk) = tree(records, page_bytes)?;
-    let start = Instant::now();
-    bulk.bulk_load(
-        (0..records).map(|i| Ok((i.to_be_bytes(), VALUE))),
-        Flags::NONE,
-        1.0,
-    )?;
-    report("bulk load", records as f64 / start.elapsed().as_secs_f64());
-    println!(
-        "{:<38} {:>9.1} bytes a record",
-        "",
-        bytes_per_record(&bulk, records, page_bytes)?
-    );
+    Run::of(records, || {
+        let sorted = (0..records).map(|i| Ok((i.to_be_bytes(), VALUE)));
+        bulk.bulk_load(sorted, Flags::NONE, 1.0).map(|_| ())
+    })?
+    .report("bulk load");
+    size(&bulk)?;
     drop((store, bulk));
 
     let (store, sorted) = tree(records, page_bytes)?;
-    let start = Instant::now();
-    for i in 0..records {
-        put(&store, &sorted, &i.to_be_bytes())?;
-    }
-    report(
-        "inserts in order",
-        records as f64 / start.elapsed().as_secs_f64(),
-    );
-    println!(
-        "{:<38} {:>9.1} bytes a record",
-        "",
-        bytes_per_record(&sorted, records, page_bytes)?
-    );
+    Run::of(records, || {
+        (0..records).try_for_each(|i| put(&store, &sorted, &i.to_be_bytes()))
+    })?
+    .report("inserts in order");
+    size(&sorted)?;
     drop((store, sorted));
 
     let (store, tree) = tree(records, page_bytes)?;
-    let start = Instant::now();
-    for i in 0..records {
-        put(&store, &tree, &key(i))?;
-    }
-    report(
-        "inserts in no order",
-        records as f64 / start.elapsed().as_secs_f64(),
-    );
-    println!(
-        "{:<38} {:>9.1} bytes a record",
-        "",
-        bytes_per_record(&tree, records, page_bytes)?
-    );
+    Run::of(records, || {
+        (0..records).try_for_each(|i| put(&store, &tree, &key(i)))
+    })?
+    .report("inserts in no order");
+    size(&tree)?;
 
     for threads in [1, 2] {
-        let gets = rate(threads, time, |random| {
+        Run::threads(threads, time, |random| {
             let mut value = Vec::with_capacity(128);
             let key = key(random.bits() % records);
             settled(&store, || tree.try_get(&key, Touch::Raise, &mut value)).map(|_| ())
-        });
-        report(&format!("gets, {threads} threads"), gets);
-        let puts = rate(threads, time, |random| {
+        })
+        .report(&format!("gets, {threads} threads"));
+        Run::threads(threads, time, |random| {
             put(&store, &tree, &key(random.bits() % records))
-        });
-        report(&format!("updates, {threads} threads"), puts);
+        })
+        .report(&format!("updates, {threads} threads"));
     }
     let mut window = Window::new();
     let (mut at, mut seen) = (Vec::new(), 0);
-    let start = Instant::now();
-    while start.elapsed() < time {
-        settled(&store, || tree.try_window(Edge::From(&at), &mut window))?;
-        seen += window.len();
-        at.clear();
-        at.extend_from_slice(window.high.as_deref().unwrap_or_default());
-    }
-    report(
-        "records scanned",
-        seen as f64 / start.elapsed().as_secs_f64(),
-    );
+    let mut scan = Run::of(0, || {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            settled(&store, || tree.try_window(Edge::From(&at), &mut window))?;
+            seen += window.len() as u64;
+            at.clear();
+            at.extend_from_slice(window.high.as_deref().unwrap_or_default());
+        }
+        Ok(())
+    })?;
+    scan.operations = seen;
+    scan.report("records scanned");
     Ok(())
 }
 

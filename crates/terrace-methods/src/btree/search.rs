@@ -11,6 +11,13 @@ use terrace_pages::Torn;
 
 use super::layout::{Node, Seen, head_of};
 
+/// Slots that are searched by parts: about the number in a leaf.
+const FEW: usize = 160;
+/// Parts of these.
+const PARTS: usize = 8;
+/// Equal heads that are counted one by one.
+const FEW_EQUAL: usize = 4;
+
 impl Node<'_> {
     /// First index whose key is at least `key` (`above`: greater than it), and whether one equals
     /// it. O(log records).
@@ -20,31 +27,82 @@ impl Node<'_> {
             return Ok((if self.unbounded { self.count } else { 0 }, false));
         }
         let suffix = key.get(self.prefix_len..).ok_or(Torn)?;
-        let head = head_of(suffix);
-        let (mut low, mut high) = (0, self.count);
+        let (mut low, mut high) = self.heads_equal_to(head_of(suffix))?;
         let mut found = false;
         while low < high {
             let middle = (low + high) / 2;
-            let slot = self.slot(middle)?;
-            let order = match slot.head().cmp(&head) {
-                Ordering::Equal => {
-                    let (at, len) = self.suffix_of(slot)?;
-                    self.view.compare(at, len, suffix)?
-                }
-                order => order,
-            };
-            match order {
+            let (at, len) = self.suffix_of(self.slot(middle)?)?;
+            match self.view.compare(at, len, suffix)? {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
                 Ordering::Equal if above => return Ok((middle + 1, true)),
                 Ordering::Equal => {
                     found = true;
-                    high = middle;
-                    low = middle;
+                    (low, high) = (middle, middle);
                 }
             }
         }
         Ok((low, found))
+    }
+
+    /// The range of slots with this key head; if there is none, it is empty and where it would be.
+    #[inline]
+    fn heads_equal_to(&self, head: u32) -> Seen<(usize, usize)> {
+        let (mut low, mut high) = (0, self.count);
+        while high - low > FEW {
+            let middle = (low + high) / 2;
+            if self.slot(middle)?.head() < head {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+        }
+        // One slot of each part at a time, none depending on another: so the processor fetches the
+        // cache lines of a page that it has not seen together, not one after the other.
+        let step = (high - low).div_ceil(PARTS);
+        if step > 1 {
+            let mut below = 0;
+            for part in 1..PARTS {
+                let i = low + part * step;
+                below += usize::from(i < high && self.slot(i.min(high - 1))?.head() < head);
+            }
+            high = high.min(low + (below + 1) * step);
+            if below > 0 {
+                low += below * step + 1;
+            }
+        }
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.slot(middle)?.head() < head {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+        }
+        // Most often the run of equal heads is short.
+        let mut end = low;
+        while end < self.count && self.slot(end)?.head() == head {
+            if end - low == FEW_EQUAL {
+                return Ok((low, self.heads_end(end, head)?));
+            }
+            end += 1;
+        }
+        Ok((low, end))
+    }
+
+    /// First slot from `low` on with a greater head.
+    #[cold]
+    fn heads_end(&self, mut low: usize, head: u32) -> Seen<usize> {
+        let mut high = self.count;
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.slot(middle)?.head() <= head {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+        }
+        Ok(low)
     }
 
     /// Index of the record with this key (which the node covers), or where it would have to go.
