@@ -157,7 +157,11 @@ fn a_tour_that_is_no_program_is_found() {
 #[test]
 fn a_promise_without_its_test_is_found() {
     let path = "docs/promises.md";
-    let text = changed(path, "::values_survive_a_clean_close", "::values_live_for_ever");
+    let text = changed(
+        path,
+        "::values_survive_a_clean_close",
+        "::values_live_for_ever",
+    );
     let said = planted("the promises name tests that exist", path, &text);
     assert_eq!(said.len(), 1, "{said:?}");
 }
