@@ -12,6 +12,9 @@ use crate::context::TierContext;
 /// How often the thread looks by itself.
 const ROUND: Duration = Duration::from_millis(10);
 
+/// Calls for help without effect, beside one for each hot frame, after which the thread pauses.
+const FRUITLESS: u64 = 16;
+
 /// Stops and joins the thread when dropped.
 pub struct Demoter {
     context: Arc<TierContext>,
@@ -62,8 +65,21 @@ fn run(context: &TierContext, stop: &AtomicBool) {
                 break;
             }
         }
+        let mut fruitless = 0;
         while context.over_cap() && !stop.load(Ordering::Acquire) {
+            let before = context.store.hot_frames();
             if context.help().is_err() {
+                std::thread::sleep(ROUND);
+                break;
+            }
+            // After this many steps every use count has come down to zero: what is left are leaves
+            // that cannot go, such as the roots of many small structures.
+            fruitless = if context.store.hot_frames() < before {
+                0
+            } else {
+                fruitless + 1
+            };
+            if fruitless > before + FRUITLESS {
                 std::thread::sleep(ROUND);
                 break;
             }

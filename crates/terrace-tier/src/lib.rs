@@ -8,13 +8,20 @@
 mod context;
 mod counter;
 mod demoter;
+#[cfg(feature = "planted-faults")]
+pub mod fault;
+#[cfg(not(feature = "planted-faults"))]
+#[allow(dead_code, reason = "named where they would be planted")]
+mod fault;
 mod locks;
 mod migrate;
 pub mod policy;
+mod promote;
 mod random;
 mod room;
 mod scan;
 mod single;
+mod straight;
 mod structure;
 mod sweep;
 mod tiered;

@@ -10,6 +10,8 @@ use terrace_base::checksum;
 use terrace_base::sync::atomic::{AtomicU64, Ordering, fence};
 use terrace_base::sync::{spin_loop, yield_now};
 
+use crate::fault::{Point, reached};
+
 /// Rounds of spinning before the processor is given away: holders work in memory only.
 const SPINS: u32 = 100;
 
@@ -132,6 +134,7 @@ impl LockTable {
 }
 
 fn back_off(spins: &mut u32) {
+    reached(Point::Waiting);
     *spins += 1;
     if *spins < SPINS {
         spin_loop()

@@ -16,6 +16,7 @@ use terrace_base::sync::yield_now;
 use terrace_pages::{Interrupt, Space};
 
 use crate::context::Rooted;
+use crate::fault::{Fault, Point, planted, reached};
 use crate::locks::RecordLock;
 use crate::tiered::Tiered;
 use crate::value::{Guard, free_inside, free_large};
@@ -168,21 +169,40 @@ where
         drop_unused: bool,
     ) -> Result<RunDone> {
         let (from, to) = (range.start, range.end);
+        let first = found.key(from);
+        let mut dirty = |flags: Flags| flags.is_dirty();
+        let copied_early = planted(Fault::CopyBeforeLock)
+            && hot
+                .try_window_if(Edge::From(first), &mut dirty, copy)
+                .is_ok();
+        if copied_early {
+            reached(Point::Demoting);
+        }
         let locks: Vec<Option<RecordLock<'_>>> = (from..to)
             .map(|i| {
                 let slot = self.context.locks.slot(self.id, found.key(i));
+                if planted(Fault::WaitForLock) {
+                    return Some(self.context.locks.lock(slot));
+                }
                 self.context.locks.try_lock(slot)
             })
             .collect();
         // Under the locks the copy is what it will stay.
-        let first = found.key(from);
-        let mut dirty = |flags: Flags| flags.is_dirty();
-        if let Err(interrupt) = hot.try_window_if(Edge::From(first), &mut dirty, copy) {
+        if !copied_early
+            && let Err(interrupt) = hot.try_window_if(Edge::From(first), &mut dirty, copy)
+        {
             release(locks, |_| false);
             return Ok(RunDone {
                 records: 0,
                 interrupt: Some(interrupt),
             });
+        }
+        if planted(Fault::DropBeforeWrite) {
+            self.settle_hot(hot, door, copy, 0..copy.len(), true)?;
+            reached(Point::BetweenTiers);
+        }
+        if !copied_early {
+            reached(Point::Demoting);
         }
         // Index in `copy` of each record of the run that was written.
         let mut done: Vec<Option<usize>> = vec![None; to - from];
@@ -201,12 +221,16 @@ where
             match self.write_cold(door, copy, at, chains) {
                 Ok(()) => done[i - from] = Some(at),
                 Err(e) => {
+                    if planted(Fault::WaitUnderLock) {
+                        self.pause(e.clone())?;
+                    }
                     records = i - from;
                     interrupt = Some(e);
                     break;
                 }
             }
         }
+        reached(Point::BetweenTiers);
         let dropped =
             self.settle_hot(hot, door, copy, done.iter().flatten().copied(), drop_unused)?;
         self.events.demotions.add(dropped);
@@ -226,6 +250,11 @@ where
         chains: &mut Chains<'_>,
     ) -> Attempt<()> {
         let entry = copy.entry(at);
+        if planted(Fault::DirtyForgotten)
+            || (planted(Fault::TombstoneForgotten) && entry.flags.is_deleted())
+        {
+            return Ok(());
+        }
         let value = match entry.large {
             Some(large) => Value::Large(large),
             None => Value::Inline(copy.value(at)),
@@ -237,7 +266,9 @@ where
             {
                 return Err(Interrupt::Conflict);
             }
-            Ok(if entry.flags.is_deleted() {
+            Ok(if before.is_some() && planted(Fault::DemotionInserts) {
+                Plan::Keep
+            } else if entry.flags.is_deleted() {
                 Plan::Erase
             } else {
                 Plan::Put(value, Flags::NONE)
@@ -248,6 +279,7 @@ where
                 .try_edit(door, copy.key(at), &mut plan, &mut NoRoom, &mut || Ok(()))?;
         if let Some((_, Some(old))) = done.before
             && Some(old) != entry.large
+            && !planted(Fault::ChainKept)
         {
             chains.freed.push(old);
         }

@@ -7,6 +7,7 @@
 use terrace_access::{Attempt, Ordered, RecordPage, Room, Sweep};
 
 use crate::context::Rooted;
+use crate::fault::{Fault, planted};
 use crate::tiered::Tiered;
 
 /// What a slot and the lengths cost beside key and value, at most; to know when enough was dropped.
@@ -57,7 +58,8 @@ where
                 left -= 1;
                 i = if i >= page.count() { 0 } else { i };
                 let flags = page.flags(i)?;
-                if flags.is_dirty() || flags.use_count() > 0 {
+                let dirty = flags.is_dirty() && !planted(Fault::DirtyVictim);
+                if dirty || flags.use_count() > 0 {
                     used_clean |= !flags.is_dirty();
                     i += 1;
                     continue;
@@ -68,10 +70,11 @@ where
                     i += 1;
                     continue;
                 }
-                let Some(lock) = tiered.context.locks.try_lock(slot) else {
+                let lock = tiered.context.locks.try_lock(slot);
+                if lock.is_none() && !planted(Fault::VictimWithoutLock) {
                     i += 1;
                     continue;
-                };
+                }
                 page.value(i, &mut self.value)?;
                 page.erase(i)?;
                 drop(lock);

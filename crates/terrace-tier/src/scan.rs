@@ -11,6 +11,7 @@ use terrace_base::Result;
 use terrace_pages::Interrupt;
 
 use crate::context::Rooted;
+use crate::fault::{Fault, Point, planted, reached};
 use crate::tiered::Tiered;
 
 /// Failed validations before the hot latch is kept.
@@ -61,9 +62,16 @@ where
         if keep_latch {
             return tree.try_window_held(edge, hot, &mut |_| self.cold.try_window(edge, cold));
         }
+        if planted(Fault::ScanColdFirst) {
+            self.cold.try_window(edge, cold)?;
+            reached(Point::Scanning);
+        }
         tree.try_window(edge, hot)?;
-        self.cold.try_window(edge, cold)?;
-        if tree.still_same(hot) {
+        if !planted(Fault::ScanColdFirst) {
+            reached(Point::Scanning);
+            self.cold.try_window(edge, cold)?;
+        }
+        if tree.still_same(hot) || planted(Fault::ScanUnvalidated) {
             Ok(())
         } else {
             Err(Interrupt::Conflict)

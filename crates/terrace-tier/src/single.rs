@@ -16,6 +16,9 @@ use crate::counter::Counter;
 use crate::structure::{Change, Roots, Structure, TierStats};
 use crate::value::{Prepared, free_inside, free_large, prepare_inside, read_large};
 
+/// Failed validations after which a reader takes the record's lock.
+const PATIENCE: u32 = 3;
+
 /// See the module's text.
 pub struct Single<M> {
     context: Arc<TierContext>,
@@ -117,20 +120,35 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
 
     fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)> {
         let slot = self.context.locks.slot(self.id, key);
+        let locks = &self.context.locks;
+        let mut failed = 0;
         loop {
-            let version = self.context.locks.read_waiting(slot);
-            let found = self.look(key, value)?;
-            if let Some(Found {
-                large: Some(large), ..
-            }) = found
-                && !read_large(&self.context.store, large, value, || {
-                    self.context.locks.validate(slot, version)
-                })?
-            {
-                continue;
+            let lock = (failed >= PATIENCE).then(|| locks.lock(slot));
+            let version = match &lock {
+                Some(lock) => lock.version_after_unchanged(),
+                None => locks.read_waiting(slot),
+            };
+            let looked = self.method.try_get(key, Touch::No, value);
+            let held = lock.is_some();
+            if let Some(lock) = lock {
+                lock.release_unchanged();
             }
-            if self.context.locks.validate(slot, version) {
-                return Ok((self.counted(found.is_some()), version));
+            let still = || locks.validate(slot, version);
+            match looked {
+                Ok(Some(Found {
+                    large: Some(large), ..
+                })) => {
+                    // The chain is read without any lock; what counts is the validation after.
+                    if read_large(&self.context.store, large, value, still)? && still() {
+                        return Ok((self.counted(true), version));
+                    }
+                    failed += 1;
+                }
+                Ok(found) if held || still() => {
+                    return Ok((self.counted(found.is_some()), version));
+                }
+                Ok(_) => failed += 1,
+                Err(interrupt) => self.context.settle(interrupt)?,
             }
         }
     }
@@ -149,7 +167,10 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         let mut prepared = Prepared::new(store, change, M::max_inline(store.page_bytes()))?;
         let slot = self.context.locks.slot(self.id, key);
         loop {
-            let door = store.enter_for(change.space())?;
+            let door = match store.enter_for(change.space()) {
+                Ok(door) => door,
+                Err(e) => return Err(prepared.discard_after(store, e)),
+            };
             let lock = match expect {
                 None => self.context.locks.lock(slot),
                 Some(version) => match self.context.locks.upgrade(slot, version) {
@@ -177,8 +198,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
                     lock.release_unchanged();
                     drop(door);
                     if let Err(e) = self.context.settle(interrupt) {
-                        prepared.discard(store)?;
-                        return Err(e);
+                        return Err(prepared.discard_after(store, e));
                     }
                     prepared.guard.take_if_wanted();
                 }

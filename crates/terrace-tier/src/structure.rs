@@ -110,6 +110,7 @@ pub trait Structure: Send + Sync {
 
     /// Walks both tiers and checks every invariant, calling `page` for every page that belongs to
     /// the structure and `each` for every live record. Nobody may write meanwhile.
+    #[allow(clippy::type_complexity)]
     fn verify(
         &self,
         each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,

@@ -10,17 +10,21 @@ use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_pages::{Interrupt, Space};
 
 use crate::context::Rooted;
+use crate::fault::{Fault, planted};
 use crate::migrate::Entry;
 use crate::tiered::Tiered;
 
 /// Leaves that one call of the ageing looks at, at most: a millisecond or so.
 const AGE_LEAVES: u64 = 256;
 /// Fill of cold leaves that is assumed when the number of records is estimated.
-const COLD_FILL: f64 = 0.75;
+const COLD_FILL: f64 = 0.95;
 
-/// A leaf of which at least this share of the records is unused gives them up when other leaves are
-/// short of room, in eighths.
-const IDLE_EIGHTHS: usize = 7;
+/// A leaf gives its unused records up for others that are short of room when the share of its
+/// records that are used is less than this part of the mean. In steady state that is many standard
+/// deviations away; after a load, or when the hot set has moved, it is common.
+const IDLE_SHARE: f64 = 0.5;
+/// Weight of one leaf in that mean.
+const MEAN_WEIGHT: f64 = 1.0 / 64.0;
 /// Leaves that one round looks at, at most, in search of idle ones.
 const IDLE_LEAVES: u64 = 256;
 
@@ -48,6 +52,8 @@ pub(crate) struct Hand {
     aged_reads: AtomicU64,
     /// Records per hot leaf, averaged over the leaves looked at.
     records: f64,
+    /// Share of a hot leaf's records that are used, averaged over the leaves looked at for balance.
+    used: f64,
 }
 
 impl<H, C> Tiered<H, C>
@@ -59,6 +65,16 @@ where
     /// tier. Blocking; the caller holds nothing.
     pub(crate) fn sweep_step(&self, space: Space) -> Result<bool> {
         self.sweep_leaf(Entry::Wait(space), Task::Evict)
+    }
+
+    /// One step of what the background demotion does, for those who do without its thread: sweeps
+    /// the leaf at the hand, letting unused records go. Returns false when there is no hot tier.
+    /// Blocking; the caller holds nothing.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn sweep_once(&self) -> Result<bool> {
+        self.sweep_step(Space::Reserve)
     }
 
     /// The same for a batch that found the tier full while it was inside the gate.
@@ -145,6 +161,7 @@ where
             let mut key = Vec::new();
             let (mut dropped, mut records, mut fill) = (0, 0, 0.0);
             let mut evict = task == Task::Evict;
+            let mut used_mean = self.hand.lock().used;
             let visited = self.inside(entry, |door| {
                 hot.try_visit(door, &position, &mut |page| {
                     fill = page.fill();
@@ -154,7 +171,9 @@ where
                         for i in 0..records {
                             idle += usize::from(page.flags(i)?.use_count() == 0);
                         }
-                        evict = records > 0 && idle * 8 >= records * IDLE_EIGHTHS;
+                        let used = (records - idle) as f64 / records.max(1) as f64;
+                        evict = idle > 0 && (used == 0.0 || used < used_mean * IDLE_SHARE);
+                        used_mean += (used - used_mean) * MEAN_WEIGHT;
                         if !evict {
                             return Ok(());
                         }
@@ -164,10 +183,11 @@ where
                         let flags = page.flags(i)?;
                         if flags.use_count() > 0 {
                             page.set_flags(i, flags.with_use_count(flags.use_count() - 1))?;
-                        } else if evict && !flags.is_dirty() {
+                        } else if evict && (!flags.is_dirty() || planted(Fault::SweepDropsDirty)) {
                             page.key(i, &mut key)?;
                             // The cold tier has it; under its lock it can just go.
-                            if let Some(_lock) = locks.try_lock(locks.slot(self.id, &key)) {
+                            let lock = locks.try_lock(locks.slot(self.id, &key));
+                            if lock.is_some() || planted(Fault::SweepWithoutLock) {
                                 page.erase(i)?;
                                 dropped += 1;
                                 continue;
@@ -185,8 +205,11 @@ where
                 Some(Err(_)) | None => return Ok(true),
             }
             self.events.demotions.add(dropped);
-            if task == Task::Balance && !evict {
-                return Ok(true);
+            if task == Task::Balance {
+                self.hand.lock().used = used_mean;
+                if !evict {
+                    return Ok(true);
+                }
             }
             if task == Task::Age {
                 self.events.swept.add(1);

@@ -17,13 +17,18 @@ use terrace_pages::{Class, Interrupt, Space};
 use crate::Version;
 use crate::context::{HotTier, Rooted, TierContext, check_limits};
 use crate::counter::Counter;
-use crate::policy::{Admission, Policy};
+use crate::fault::{Fault, planted};
+use crate::policy::Policy;
 use crate::room::LeafRoom;
 use crate::structure::{Change, Roots, Structure, TierStats};
 use crate::value::{Prepared, free_inside, free_large, prepare_inside, read_large};
 
 /// Failed validations after which a reader takes the record's lock.
 const PATIENCE: u32 = 3;
+/// Times that a write finds the hot tier full, and helps, before it goes straight to the cold one.
+const FULL_ROUNDS: u32 = 32;
+/// The same inside the gate, where others wait for it.
+const FULL_ROUNDS_INSIDE: u32 = 8;
 
 /// Tells the database, inside the gate, that the hot tier has been made, so that the catalog says
 /// so in the same cut.
@@ -68,6 +73,9 @@ pub(crate) struct Events {
     /// Times a full leaf had no unused record to give up.
     pub short_leaves: Counter,
 }
+
+/// A record that was found, and whether in the hot tier.
+type Seen = (Found, bool);
 
 /// See the module's text. `H` is the access method of the hot tier, `C` that of the cold one.
 pub struct Tiered<H, C> {
@@ -148,7 +156,7 @@ where
     }
 
     /// The hot tier, made now if need be.
-    fn hot_or_made(&self, door: &Door<'_>) -> Attempt<&H> {
+    pub(crate) fn hot_or_made(&self, door: &Door<'_>) -> Attempt<&H> {
         if let Some(hot) = self.hot.get() {
             return Ok(hot);
         }
@@ -171,7 +179,12 @@ where
     // ---------------------------------------------------------------- reading
 
     /// One look into both tiers; hot first.
-    fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Attempt<Option<(Found, bool)>> {
+    fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Attempt<Option<Seen>> {
+        if planted(Fault::HotAskedLast)
+            && let Some(found) = self.cold.try_get(key, Touch::No, value)?
+        {
+            return Ok(Some((found, false)));
+        }
         if let Some(hot) = self.hot.get()
             && let Some(found) = hot.try_get(key, Touch::Raise, value)?
         {
@@ -189,7 +202,7 @@ where
         slot: usize,
         key: &[u8],
         value: &mut Vec<u8>,
-    ) -> Result<(Option<(Found, bool)>, Version, bool)> {
+    ) -> Result<(Option<Seen>, Version, bool)> {
         let locks = &self.context.locks;
         let (mut failed, mut missed) = (0, false);
         loop {
@@ -234,87 +247,6 @@ where
         }
     }
 
-    // ---------------------------------------------------------------- promotion
-
-    /// After a record was read from the cold tier: perhaps it moves up, and perhaps others of its
-    /// page, which is in memory now, are written along. Waits for nothing; may do nothing.
-    fn after_cold_read(
-        &self,
-        slot: usize,
-        version: Version,
-        key: &[u8],
-        value: &[u8],
-        found: Found,
-        missed: bool,
-    ) {
-        if found.large.is_some() {
-            return;
-        }
-        let policy = &self.options.policy;
-        let full = self.context.is_full();
-        let admission = Admission {
-            full,
-            random: crate::random::next(),
-        };
-        if policy.admit(admission) && self.promote(slot, version, key, value).is_ok() {
-            self.events.promotions.add(1);
-        }
-        if missed && full && policy.write_along() > 0 && self.writes_lately() {
-            // Best effort: an error will meet whoever needs these pages.
-            let _ = self.write_along(key, policy.write_along());
-        }
-    }
-
-    fn promote(&self, slot: usize, version: Version, key: &[u8], value: &[u8]) -> Attempt<()> {
-        let store = &self.context.store;
-        let door = store.try_enter().ok_or(Interrupt::Conflict)?;
-        let lock = self
-            .context
-            .locks
-            .upgrade(slot, version)
-            .ok_or(Interrupt::Conflict)?;
-        let promoted = self.promote_locked(&door, key, value);
-        if promoted.is_err() {
-            lock.release_unchanged();
-        }
-        drop(door);
-        if let Err(Interrupt::HotFull) = promoted {
-            self.context.wake_demoter();
-        }
-        promoted
-    }
-
-    fn promote_locked(&self, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<()> {
-        let newcomer = Flags::NONE.with_use_count(self.options.policy.newcomer());
-        let flags = if self.options.inclusive {
-            newcomer
-        } else {
-            newcomer.with(Flags::DIRTY)
-        };
-        let mut plan = |before: Option<(Flags, Value<'_>)>| {
-            Ok(if before.is_none() {
-                Plan::Put(Value::Inline(value), flags)
-            } else {
-                Plan::Keep
-            })
-        };
-        let hot = self.hot_or_made(door)?;
-        let mut room = LeafRoom::new(self);
-        let done = hot.try_edit(door, key, &mut plan, &mut room, &mut || Ok(()))?;
-        if !done.changed {
-            return Err(Interrupt::Conflict);
-        }
-        if !self.options.inclusive {
-            // Copy before erase (rule 5). If the erase cannot be done now, the cold tier keeps a
-            // stale copy that the dirty hot one hides.
-            let mut erase = |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
-            let _ = self
-                .cold
-                .try_edit(door, key, &mut erase, &mut NoRoom, &mut || Ok(()));
-        }
-        Ok(())
-    }
-
     // ---------------------------------------------------------------- writing
 
     /// The hot tier takes the change, dirty; the caller holds the record's lock.
@@ -349,18 +281,17 @@ where
             log();
             Ok(())
         };
+        if planted(Fault::PutReadsCold) {
+            self.cold.try_get(key, Touch::No, &mut Vec::new())?;
+        }
         let hot = self.hot_or_made(door)?;
         let mut room = LeafRoom::new(self);
         let done = hot.try_edit(door, key, &mut plan, &mut room, &mut commit)?;
         // Only a dirty hot record owns its chain; that of a clean one belongs to the cold record.
         Ok(done
             .before
-            .and_then(|(flags, large)| large.filter(|_| flags.is_dirty())))
-    }
-
-    /// Whether there have been writes since the last time the question was put, or not long ago.
-    fn writes_lately(&self) -> bool {
-        self.events.writes.get() > 0
+            .filter(|(flags, _)| flags.is_dirty() || planted(Fault::ChainFreedByClean))
+            .and_then(|(_, large)| large))
     }
 }
 
@@ -378,7 +309,16 @@ where
         if let Some(hot) = self.hot.get()
             && let Ok(Some(found)) = hot.try_get(key, Touch::Raise, value)
             && found.large.is_none()
+            && !planted(Fault::HotAskedLast)
         {
+            if planted(Fault::HintDirties)
+                && let Ok(door) = self.context.store.enter()
+            {
+                let mut plan = |_: Option<(Flags, Value<'_>)>| {
+                    Ok(Plan::Put(Value::Inline(value), found.flags))
+                };
+                let _ = hot.try_edit(&door, key, &mut plan, &mut NoRoom, &mut || Ok(()));
+            }
             self.events.hot_hits.add(1);
             return Ok(!found.flags.is_deleted());
         }
@@ -419,8 +359,12 @@ where
         self.events.writes.add(1);
         let mut prepared = Prepared::new(store, change, C::max_inline(store.page_bytes()))?;
         let slot = self.context.locks.slot(self.id, key);
+        let mut full = 0;
         loop {
-            let door = store.enter_for(change.space())?;
+            let door = match store.enter_for(change.space()) {
+                Ok(door) => door,
+                Err(e) => return Err(prepared.discard_after(store, e)),
+            };
             let lock = match expect {
                 None => self.context.locks.lock(slot),
                 Some(version) => match self.context.locks.upgrade(slot, version) {
@@ -433,19 +377,27 @@ where
                 },
             };
             let may_unlink = || prepared.guard.allows_unlinking();
-            match self.apply(&door, key, prepared.value, &may_unlink, log) {
+            let applied = if full < FULL_ROUNDS {
+                let done = self.apply(&door, key, prepared.value, &may_unlink, log);
+                done.map(|old| [old, None])
+            } else {
+                self.apply_cold(&door, key, prepared.value, &may_unlink, log)
+            };
+            match applied {
                 Ok(old) => {
                     drop(lock);
                     drop(door);
-                    free_large(store, old)?;
+                    for chain in old {
+                        free_large(store, chain)?;
+                    }
                     return Ok(true);
                 }
                 Err(interrupt) => {
                     lock.release_unchanged();
                     drop(door);
+                    full += u32::from(matches!(interrupt, Interrupt::HotFull));
                     if let Err(e) = self.context.settle(interrupt) {
-                        prepared.discard(store)?;
-                        return Err(e);
+                        return Err(prepared.discard_after(store, e));
                     }
                     prepared.guard.take_if_wanted();
                 }
@@ -467,10 +419,24 @@ where
         let store = &self.context.store;
         self.events.writes.add(1);
         let value = prepare_inside(store, door, change, C::max_inline(store.page_bytes()))?;
+        let mut full = 0;
         loop {
-            match self.apply(door, key, value, &|| true, &mut || ()) {
-                Ok(old) => return free_inside(store, door, old),
-                Err(Interrupt::HotFull) => self.evict_inside(door)?,
+            let applied = if full < FULL_ROUNDS_INSIDE {
+                let done = self.apply(door, key, value, &|| true, &mut || ());
+                done.map(|old| [old, None])
+            } else {
+                self.apply_cold(door, key, value, &|| true, &mut || ())
+            };
+            match applied {
+                Ok(old) => {
+                    return old
+                        .into_iter()
+                        .try_for_each(|chain| free_inside(store, door, chain));
+                }
+                Err(Interrupt::HotFull) => {
+                    full += 1;
+                    self.evict_inside(door)?;
+                }
                 Err(interrupt) => store.settle(interrupt)?,
             }
         }

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 
 use terrace_access::{Door, Interrupt, LargeRef, Value};
-use terrace_base::Result;
+use terrace_base::{Error, Result};
 use terrace_methods::overflow;
 use terrace_pages::PageStore;
 
@@ -25,6 +25,7 @@ pub(crate) struct Prepared<'a> {
 /// The store's guard for large values, taken when it turns out to be needed.
 pub(crate) struct Guard<'a> {
     store: &'a PageStore,
+    #[allow(dyn_drop, reason = "its type has no name, and only its drop matters")]
     held: Option<Box<dyn Drop + 'a>>,
     wanted: Cell<bool>,
 }
@@ -74,6 +75,13 @@ impl<'a> Prepared<'a> {
             }
         };
         Ok(Prepared { value, guard })
+    }
+
+    /// As [`Prepared::discard`], after an error, which is the one to tell.
+    pub fn discard_after(self, store: &PageStore, error: Error) -> Error {
+        // If this fails too, the store is poisoned.
+        let _ = self.discard(store);
+        error
     }
 
     /// Takes the chain back when the change was not made after all. Blocking.

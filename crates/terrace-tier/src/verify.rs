@@ -8,6 +8,7 @@ use crate::structure::Structure;
 use crate::tiered::Tiered;
 
 /// See [`Structure::verify`].
+#[allow(clippy::type_complexity)]
 pub(crate) fn verify<H, C>(
     tiered: &Tiered<H, C>,
     each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,

@@ -1,0 +1,146 @@
+//! Faults that tests plant one at a time, to show that they would be caught, and points at which
+//! a test steps in between.
+//!
+//! Without the feature `planted-faults` nothing of this is compiled in.
+
+/// What can be broken on purpose. Each breaks one rule of the composition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A read asks the cold tier first.
+    HotAskedLast,
+    /// A promotion does not take the record's lock.
+    PromotionWithoutLock,
+    /// A demotion copies the records before it locks them.
+    CopyBeforeLock,
+    /// A demotion drops dirty records without writing them.
+    DirtyForgotten,
+    /// A demotion drops a tombstone without deleting in the cold tier.
+    TombstoneForgotten,
+    /// A demotion leaves a cold record that is there alone.
+    DemotionInserts,
+    /// An exclusive promotion erases the cold record before the hot one is there.
+    EraseBeforeCopy,
+    /// A demotion drops the hot records before the cold ones are written.
+    DropBeforeWrite,
+    /// A read that raises the use count changes the page.
+    HintDirties,
+    /// A scan does not look whether the hot leaf still has the same members.
+    ScanUnvalidated,
+    /// A scan reads the cold leaf before the hot one.
+    ScanColdFirst,
+    /// Every cold read promotes, whatever the policy says.
+    PolicyIgnored,
+    /// A victim in a full leaf is dropped without its lock.
+    VictimWithoutLock,
+    /// A victim in a full leaf may be dirty.
+    DirtyVictim,
+    /// The sweep drops records without their locks.
+    SweepWithoutLock,
+    /// The sweep drops dirty records.
+    SweepDropsDirty,
+    /// A blind put looks at the cold tier.
+    PutReadsCold,
+    /// A demotion waits for the disk while it holds locks.
+    WaitUnderLock,
+    /// A demotion waits for locks.
+    WaitForLock,
+    /// Overwriting a clean hot record frees the chain, which is the cold record's.
+    ChainFreedByClean,
+    /// The chain of an overwritten cold record is not freed.
+    ChainKept,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 21] = [
+        Fault::HotAskedLast,
+        Fault::PromotionWithoutLock,
+        Fault::CopyBeforeLock,
+        Fault::DirtyForgotten,
+        Fault::TombstoneForgotten,
+        Fault::DemotionInserts,
+        Fault::EraseBeforeCopy,
+        Fault::DropBeforeWrite,
+        Fault::HintDirties,
+        Fault::ScanUnvalidated,
+        Fault::ScanColdFirst,
+        Fault::PolicyIgnored,
+        Fault::VictimWithoutLock,
+        Fault::DirtyVictim,
+        Fault::SweepWithoutLock,
+        Fault::SweepDropsDirty,
+        Fault::PutReadsCold,
+        Fault::WaitUnderLock,
+        Fault::WaitForLock,
+        Fault::ChainFreedByClean,
+        Fault::ChainKept,
+    ];
+}
+
+/// Where a test may step in. No latch is held at any of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// A promotion is about to copy the record up; the record's lock is held.
+    Promoting,
+    /// A demotion has copied the records that it is going to write; their locks are held.
+    Demoting,
+    /// One tier has been changed, the other not yet.
+    BetweenTiers,
+    /// A scan has read one tier, not yet the other.
+    Scanning,
+    /// Somebody waits for a record lock.
+    Waiting,
+}
+
+#[cfg(feature = "planted-faults")]
+mod planting {
+    use super::{Fault, Point};
+    use std::cell::{Cell, RefCell};
+
+    /// What a test does at a point.
+    pub type Hook = Box<dyn FnMut(Point)>;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+    }
+
+    /// Plants a fault in all structures that this thread works on, or takes it out.
+    pub fn plant(fault: Option<Fault>) {
+        PLANTED.with(|planted| planted.set(fault));
+    }
+
+    /// Lets `hook` run at every point that this thread reaches, except inside of itself.
+    pub fn hook(hook: Option<Hook>) {
+        HOOK.with(|place| *place.borrow_mut() = hook);
+    }
+
+    pub(crate) fn planted(fault: Fault) -> bool {
+        PLANTED.with(|planted| planted.get() == Some(fault))
+    }
+
+    pub(crate) fn reached(point: Point) {
+        let taken = HOOK.with(|place| place.borrow_mut().take());
+        if let Some(mut hook) = taken {
+            hook(point);
+            HOOK.with(|place| *place.borrow_mut() = Some(hook));
+        }
+    }
+}
+
+#[cfg(feature = "planted-faults")]
+pub use planting::{hook, plant};
+#[cfg(feature = "planted-faults")]
+pub(crate) use planting::{planted, reached};
+
+/// Whether this fault is planted.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn planted(_: Fault) -> bool {
+    false
+}
+
+/// Lets a test step in.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn reached(_: Point) {}

@@ -1,0 +1,116 @@
+//! Upward migration: a record that was read from the cold tier is copied to the hot one.
+//!
+//! Under the record's lock, which is taken only if nothing has changed since the read (rule 2).
+//! Waits for nothing (rule 13): a promotion that cannot be had at once is not made.
+
+use terrace_access::{Attempt, Door, Flags, Found, NoRoom, Ordered, Plan, Sweep, Value};
+use terrace_pages::Interrupt;
+
+use crate::Version;
+use crate::context::Rooted;
+use crate::fault::{Fault, Point, planted, reached};
+use crate::policy::Admission;
+use crate::room::LeafRoom;
+use crate::tiered::Tiered;
+
+impl<H, C> Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted + 'static,
+{
+    /// After a record was read from the cold tier: perhaps it moves up, and perhaps others of its
+    /// page, which is in memory now, are written along. Waits for nothing; may do nothing.
+    pub(crate) fn after_cold_read(
+        &self,
+        slot: usize,
+        version: Version,
+        key: &[u8],
+        value: &[u8],
+        found: Found,
+        missed: bool,
+    ) {
+        if found.large.is_some() {
+            return;
+        }
+        let policy = &self.options.policy;
+        let full = self.context.is_full();
+        let admission = Admission {
+            full,
+            random: crate::random::next(),
+        };
+        if (policy.admit(admission) || planted(Fault::PolicyIgnored))
+            && self.promote(slot, version, key, value).is_ok()
+        {
+            self.events.promotions.add(1);
+        }
+        if missed && full && policy.write_along() > 0 && self.writes_lately() {
+            // Best effort: an error will meet whoever needs these pages.
+            let _ = self.write_along(key, policy.write_along());
+        }
+    }
+
+    fn promote(&self, slot: usize, version: Version, key: &[u8], value: &[u8]) -> Attempt<()> {
+        let store = &self.context.store;
+        let door = store.try_enter().ok_or(Interrupt::Conflict)?;
+        let lock = if planted(Fault::PromotionWithoutLock) {
+            None
+        } else {
+            let lock = self.context.locks.upgrade(slot, version);
+            Some(lock.ok_or(Interrupt::Conflict)?)
+        };
+        reached(Point::Promoting);
+        let promoted = self.promote_locked(&door, key, value);
+        match lock {
+            Some(lock) if promoted.is_err() => lock.release_unchanged(),
+            lock => drop(lock),
+        }
+        drop(door);
+        if let Err(Interrupt::HotFull) = promoted {
+            self.context.wake_demoter();
+        }
+        promoted
+    }
+
+    fn promote_locked(&self, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<()> {
+        let newcomer = Flags::NONE.with_use_count(self.options.policy.newcomer());
+        let flags = if self.options.inclusive {
+            newcomer
+        } else {
+            newcomer.with(Flags::DIRTY)
+        };
+        let mut plan = |before: Option<(Flags, Value<'_>)>| {
+            Ok(if before.is_none() {
+                Plan::Put(Value::Inline(value), flags)
+            } else {
+                Plan::Keep
+            })
+        };
+        let erase_cold = || {
+            let mut erase = |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
+            self.cold
+                .try_edit(door, key, &mut erase, &mut NoRoom, &mut || Ok(()))
+        };
+        let hot = self.hot_or_made(door)?;
+        if planted(Fault::EraseBeforeCopy) && !self.options.inclusive {
+            erase_cold()?;
+            reached(Point::BetweenTiers);
+        }
+        let mut room = LeafRoom::new(self);
+        let done = hot.try_edit(door, key, &mut plan, &mut room, &mut || Ok(()))?;
+        if !done.changed {
+            return Err(Interrupt::Conflict);
+        }
+        reached(Point::BetweenTiers);
+        if !self.options.inclusive {
+            // Copy before erase (rule 5). If the erase cannot be done now, the cold tier keeps a
+            // stale copy that the dirty hot one hides.
+            let _ = erase_cold();
+        }
+        Ok(())
+    }
+
+    /// Whether there have been writes since the structure was opened.
+    fn writes_lately(&self) -> bool {
+        self.events.writes.get() > 0
+    }
+}

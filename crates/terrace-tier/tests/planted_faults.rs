@@ -1,0 +1,562 @@
+//! Every planted fault is found by a scenario that passes without it. Where a fault needs two
+//! threads to do harm, the second one's work is done at a named point of the first, so that nothing
+//! here depends on timing.
+#![cfg(feature = "planted-faults")]
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use common::*;
+use terrace_access::{AccessMethod, Touch, Window};
+use terrace_base::disk::{Disk, DiskFile};
+use terrace_pages::PageStore;
+use terrace_sim::SimDisk;
+use terrace_tier::fault::{Fault, Point, hook, plant};
+use terrace_tier::policy::Sampled;
+use terrace_tier::{Change, LockTable, RecordLock, Structure, TierContext, TierOptions};
+
+thread_local! {
+    /// The locks that must be free whenever this thread reads from the disk.
+    static WATCHED: RefCell<Option<Arc<LockTable>>> = const { RefCell::new(None) };
+    static CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A disk that notices reads by a thread which holds record locks.
+struct Watched(Arc<dyn Disk>);
+struct WatchedFile(Arc<dyn DiskFile>);
+
+impl Disk for Watched {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(WatchedFile(self.0.open(name)?)))
+    }
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(WatchedFile(self.0.create(name)?)))
+    }
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.0.open_buffered(name)
+    }
+    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.0.create_buffered(name)
+    }
+    fn delete(&self, name: &str) -> io::Result<()> {
+        self.0.delete(name)
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        self.0.sync_directory()
+    }
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.0.free_bytes()
+    }
+}
+
+impl DiskFile for WatchedFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        WATCHED.with(|watched| {
+            if let Some(locks) = &*watched.borrow() {
+                let held = (0..locks.memory_bytes() / 8).any(|slot| locks.read(slot).is_none());
+                CAUGHT.with(|caught| caught.set(caught.get() || held));
+            }
+        });
+        self.0.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_at(buf, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.0.allocate(offset, len)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+}
+
+/// A tree in a memory of its own.
+struct Bed {
+    context: Arc<TierContext>,
+    tree: Arc<Tree>,
+    _cleaner: terrace_pages::Cleaner,
+}
+
+const SMALL: u64 = 400 << 10;
+const AMPLE: u64 = 4 << 20;
+
+impl Bed {
+    fn new(memory: u64, options: TierOptions) -> Bed {
+        let disk = Arc::new(Watched(SimDisk::new(1).shared()));
+        let store = PageStore::create(disk, common::options(memory, 4096), 7, &cut()).unwrap();
+        let store = Arc::new(store);
+        let cleaner = terrace_pages::Cleaner::start(store.clone()).unwrap();
+        let context = TierContext::new(store, 1 << 14);
+        let tree = two_tiers(&context, &options);
+        Bed {
+            context,
+            tree,
+            _cleaner: cleaner,
+        }
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) {
+        let done = self.tree.write(key, Change::Put(value), None, &mut || ());
+        assert!(done.unwrap());
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut value = Vec::new();
+        self.tree.get(key, &mut value).unwrap().then_some(value)
+    }
+
+    fn is_hot(&self, key: &[u8]) -> bool {
+        let hot = self.tree.hot().unwrap();
+        let found = hot.try_get(key, Touch::No, &mut Vec::new());
+        found.unwrap().is_some()
+    }
+
+    /// Sweeps until every use count has come down and every record has gone that can go.
+    fn demote_all(&self) {
+        for _ in 0..400 {
+            self.tree.sweep_once().unwrap();
+        }
+    }
+
+    /// What another thread would do to `key`, if its lock is free.
+    fn put_if_free(tree: &Tree, context: &TierContext, key: &[u8], value: &[u8]) -> bool {
+        let slot = context.locks.slot(tree.id(), key);
+        match context.locks.read(slot) {
+            Some(version) => tree
+                .write(key, Change::Put(value), Some(version), &mut || ())
+                .unwrap(),
+            None => false,
+        }
+    }
+
+    fn check(&self) {
+        let verified = self.tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(()));
+        verified.unwrap();
+    }
+}
+
+fn exclusive() -> TierOptions {
+    TierOptions {
+        inclusive: false,
+        ..TierOptions::default()
+    }
+}
+
+fn scanned(tree: &Tree) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let (mut window, mut from, mut all) = (Window::new(), Vec::new(), BTreeMap::new());
+    loop {
+        tree.scan_up(&from, &mut window).unwrap();
+        for i in 0..window.len() {
+            all.insert(window.key(i).to_vec(), window.value(i).to_vec());
+        }
+        match window.high.take() {
+            Some(high) => from = high,
+            None => return all,
+        }
+    }
+}
+
+fn at(point: Point, mut f: impl FnMut() + 'static) {
+    hook(Some(Box::new(move |reached| {
+        if reached == point {
+            f()
+        }
+    })));
+}
+
+/// Writes, demotion, overwriting, deletion, one after the other.
+fn plain_life() {
+    let bed = Bed::new(AMPLE, TierOptions::default());
+    bed.put(b"a", b"one");
+    bed.put(b"b", b"gone");
+    bed.demote_all();
+    assert!(!bed.is_hot(b"a"));
+    bed.put(b"a", b"two");
+    assert_eq!(bed.get(b"a").as_deref(), Some(b"two".as_slice()));
+    let deleted = bed.tree.write(b"b", Change::Delete, None, &mut || ());
+    assert!(deleted.unwrap());
+    bed.demote_all();
+    assert_eq!(bed.get(b"a").as_deref(), Some(b"two".as_slice()));
+    assert_eq!(bed.get(b"b"), None);
+    bed.check();
+}
+
+/// Somebody writes and demotes a record just when it is promoted.
+fn promotion_meets_a_write() {
+    let bed = Bed::new(AMPLE, TierOptions::default());
+    bed.put(b"a", b"one");
+    bed.demote_all();
+    let (tree, context) = (bed.tree.clone(), bed.context.clone());
+    let written = Rc::new(Cell::new(false));
+    let seen = written.clone();
+    at(Point::Promoting, move || {
+        if Bed::put_if_free(&tree, &context, b"a", b"two") {
+            seen.set(true);
+            (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
+        }
+    });
+    bed.get(b"a");
+    hook(None);
+    let want: &[u8] = if written.get() { b"two" } else { b"one" };
+    assert_eq!(bed.get(b"a").as_deref(), Some(want));
+}
+
+/// Somebody writes a record just when it is demoted.
+fn demotion_meets_a_write() {
+    let bed = Bed::new(AMPLE, TierOptions::default());
+    bed.put(b"a", b"one");
+    let (tree, context) = (bed.tree.clone(), bed.context.clone());
+    let written = Rc::new(Cell::new(false));
+    let seen = written.clone();
+    at(Point::Demoting, move || {
+        seen.set(seen.get() || Bed::put_if_free(&tree, &context, b"a", b"two"));
+    });
+    bed.tree.sweep_once().unwrap();
+    hook(None);
+    bed.demote_all();
+    let want: &[u8] = if written.get() { b"two" } else { b"one" };
+    assert_eq!(bed.get(b"a").as_deref(), Some(want));
+}
+
+/// Between two steps of a promotion or demotion a scan sees the record.
+fn a_moving_record_is_seen() {
+    let bed = Bed::new(AMPLE, exclusive());
+    bed.put(b"a", b"one");
+    let looked = Rc::new(Cell::new(0));
+    let (tree, count) = (bed.tree.clone(), looked.clone());
+    at(Point::BetweenTiers, move || {
+        count.set(count.get() + 1);
+        assert_eq!(scanned(&tree).len(), 1, "the record is in neither tier");
+    });
+    bed.demote_all();
+    assert_eq!(looked.get(), 1);
+    assert!(bed.get(b"a").is_some() && bed.is_hot(b"a"));
+    assert_eq!(looked.get(), 2);
+    hook(None);
+}
+
+/// A record moves while a scan is between the tiers, in both directions.
+fn a_scan_meets_a_move() {
+    for up in [true, false] {
+        let bed = Bed::new(AMPLE, exclusive());
+        for i in 0..20u8 {
+            bed.put(&[i], b"one");
+        }
+        if up {
+            bed.demote_all();
+        }
+        let tree = bed.tree.clone();
+        at(Point::Scanning, move || {
+            if up {
+                assert!(tree.get(&[7], &mut Vec::new()).unwrap());
+            } else {
+                (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
+            }
+        });
+        let found = scanned(&bed.tree);
+        hook(None);
+        assert_eq!(
+            found.len(),
+            20,
+            "a scan missed a record that moved (up: {up})"
+        );
+    }
+}
+
+/// Reading hot records leaves their pages clean.
+fn reading_changes_no_page() {
+    let bed = Bed::new(AMPLE, TierOptions::default());
+    for i in 0..20u8 {
+        bed.put(&[i], b"one");
+    }
+    checkpoint(&bed.context.store);
+    let written = || bed.context.store.stats().checkpoint_page_writes;
+    let before = written();
+    for i in 0..20u8 {
+        assert!(bed.get(&[i]).is_some());
+    }
+    checkpoint(&bed.context.store);
+    assert_eq!(written(), before, "reading made a page dirty");
+}
+
+/// A policy that admits nothing has nothing promoted.
+fn the_policy_is_asked() {
+    let policy = Arc::new(Sampled { admit_per_mille: 0 });
+    let bed = Bed::new(
+        AMPLE,
+        TierOptions {
+            policy,
+            ..TierOptions::default()
+        },
+    );
+    bed.put(b"a", b"one");
+    bed.demote_all();
+    assert!(bed.get(b"a").is_some() && !bed.is_hot(b"a"));
+}
+
+fn key(n: u32) -> Vec<u8> {
+    format!("key-{n:08}").into_bytes()
+}
+
+fn everything_held<'a>(
+    context: &'a TierContext,
+    tree: &Tree,
+    keep_free: &[u8],
+) -> Vec<RecordLock<'a>> {
+    let free = context.locks.slot(tree.id(), keep_free);
+    let slots = 0..context.locks.memory_bytes() / 8;
+    slots
+        .filter(|slot| *slot != free)
+        .map(|slot| context.locks.lock(slot))
+        .collect()
+}
+
+/// While all other records are locked, no other record leaves the hot tier.
+fn a_locked_record_stays() {
+    let bed = Bed::new(SMALL, TierOptions::default());
+    let value = [7; 100];
+    let keys: Vec<_> = (0..6000).map(key).collect();
+    for key in &keys {
+        bed.put(key, &value);
+    }
+    // Clean ones fill the hot tier.
+    bed.demote_all();
+    for key in keys.iter().step_by(2).chain(&keys) {
+        assert!(bed.get(key).is_some());
+    }
+    let count = |bed: &Bed| keys.iter().filter(|key| bed.is_hot(key)).count();
+    for n in 0..20 {
+        let newcomer = format!("key-{:08}+", n * 29 % 6000).into_bytes();
+        let before = count(&bed);
+        let slot = bed.context.locks.slot(bed.tree.id(), &newcomer);
+        let version = bed.context.locks.read(slot).unwrap();
+        let held = everything_held(&bed.context, &bed.tree, &newcomer);
+        // All else is locked, so the newcomer may find no room but by a split.
+        let done = bed
+            .tree
+            .write(&newcomer, Change::Put(&value), Some(version), &mut || ());
+        assert!(done.unwrap());
+        assert!(count(&bed) == before, "a locked record left its leaf");
+        drop(held);
+    }
+    // The same for the sweep, which looks at one leaf in each step.
+    let before = count(&bed);
+    let held = everything_held(&bed.context, &bed.tree, b"");
+    for _ in 0..100 {
+        bed.tree.sweep_once().unwrap();
+    }
+    assert!(count(&bed) == before, "the sweep dropped a locked record");
+    drop(held);
+}
+
+/// Random writes and reads in a memory much too small, against a map.
+fn agrees_with_a_map() {
+    let bed = Bed::new(SMALL, TierOptions::default());
+    let mut map = BTreeMap::new();
+    let mut rng = Rng(5);
+    for step in 0..12_000u32 {
+        let key = key(rng.below(5000) as u32);
+        if rng.below(2) == 0 {
+            let value = [&step.to_be_bytes()[..], &[1; 90]].concat();
+            bed.put(&key, &value);
+            map.insert(key, value);
+        } else {
+            assert_eq!(bed.get(&key).as_ref(), map.get(&key), "step {step}");
+        }
+    }
+    for (key, value) in &map {
+        assert_eq!(bed.get(key).as_ref(), Some(value));
+    }
+    bed.check();
+}
+
+/// Blind puts of keys that lie in cold pages on disk read none of them.
+fn a_put_reads_nothing() {
+    let bed = Bed::new(SMALL, TierOptions::default());
+    for n in 0..6000 {
+        bed.put(&key(n), &[7; 100]);
+    }
+    bed.demote_all();
+    let before = bed.context.store.stats().page_reads;
+    for n in (0..6000).step_by(300) {
+        bed.put(&key(n), b"new");
+    }
+    let read = bed.context.store.stats().page_reads - before;
+    assert_eq!(read, 0, "a blind put read a page");
+}
+
+/// A demotion that finds its page gone lets go of everything before it reads it again.
+fn nobody_reads_under_locks() {
+    let bed = Bed::new(SMALL, TierOptions::default());
+    for n in 0..6000 {
+        bed.put(&key(n), &[7; 100]);
+    }
+    bed.demote_all();
+    for n in (0..6000).step_by(100) {
+        bed.put(&key(n), b"new");
+    }
+    let (tree, locks) = (bed.tree.clone(), bed.context.locks.clone());
+    WATCHED.set(Some(bed.context.locks.clone()));
+    CAUGHT.set(false);
+    let rounds = Cell::new(0);
+    at(Point::Demoting, move || {
+        rounds.set(rounds.get() + 1);
+        if rounds.get() % 4 == 1 {
+            // Everything that is cold passes through the few frames.
+            WATCHED.set(None);
+            let mut window = Window::new();
+            let mut from = Vec::new();
+            loop {
+                while let Err(i) = terrace_access::Ordered::try_window(
+                    tree.cold(),
+                    terrace_access::Edge::From(&from),
+                    &mut window,
+                ) {
+                    tree.cold().store().settle(i).unwrap();
+                }
+                match window.high.take() {
+                    Some(high) => from = high,
+                    None => break,
+                }
+            }
+            WATCHED.set(Some(locks.clone()));
+        }
+    });
+    for _ in 0..40 {
+        bed.tree.sweep_once().unwrap();
+    }
+    hook(None);
+    WATCHED.set(None);
+    assert!(!CAUGHT.get(), "a page was read under record locks");
+}
+
+/// A demotion passes over a record whose lock somebody holds.
+fn demotion_waits_for_nobody() {
+    let bed = Bed::new(AMPLE, TierOptions::default());
+    bed.put(b"a", b"one");
+    let slot = bed.context.locks.slot(bed.tree.id(), b"a");
+    at(Point::Waiting, || panic!("somebody waits for a lock"));
+    let held = bed.context.locks.lock(slot);
+    bed.tree.sweep_once().unwrap();
+    drop(held);
+    hook(None);
+    assert!(bed.is_hot(b"a"));
+}
+
+/// Chains of large values are freed once, by their owner.
+fn chains_have_one_owner() {
+    let bed = Bed::new(AMPLE, TierOptions::default());
+    let large = vec![9; 20_000];
+    let other = vec![8; 30_000];
+    // Pages of the structure against pages that exist.
+    let lost = |bed: &Bed| {
+        let mut pages = 0;
+        let verified = bed.tree.verify(&mut |_, _, _| Ok(()), &mut |_| {
+            pages += 1;
+            Ok(())
+        });
+        verified.unwrap();
+        bed.context.store.live_pages() - pages
+    };
+    bed.put(b"z", b"small");
+    let base = lost(&bed);
+    for round in 0..3 {
+        bed.put(b"a", &large);
+        assert_eq!(bed.get(b"a").as_ref(), Some(&large));
+        assert_eq!(lost(&bed), base, "round {round}, dirty");
+        // Used, so it stays as a clean record.
+        bed.tree.sweep_once().unwrap();
+        bed.demote_one_use_left();
+        assert_eq!(lost(&bed), base, "round {round}, clean");
+        bed.put(b"a", if round == 1 { b"small" } else { &other });
+        assert_eq!(lost(&bed), base, "round {round}, overwritten");
+        bed.demote_all();
+        assert_eq!(lost(&bed), base, "round {round}, demoted");
+    }
+}
+
+impl Bed {
+    /// A dirty neighbour that nobody uses makes the sweep write its cold leaf's range; a used
+    /// record of the same range becomes clean and stays.
+    fn demote_one_use_left(&self) {
+        for _ in 0..3 {
+            self.get(b"a");
+        }
+        self.put(b"b", b"neighbour");
+        // Puts raise nothing but their own count: the neighbour is new and has none.
+        self.tree.sweep_once().unwrap();
+        assert!(self.is_hot(b"a"));
+    }
+}
+
+fn scenario(fault: Fault) -> fn() {
+    match fault {
+        Fault::HotAskedLast
+        | Fault::DirtyForgotten
+        | Fault::TombstoneForgotten
+        | Fault::DemotionInserts => plain_life,
+        Fault::PromotionWithoutLock => promotion_meets_a_write,
+        Fault::CopyBeforeLock => demotion_meets_a_write,
+        Fault::EraseBeforeCopy | Fault::DropBeforeWrite => a_moving_record_is_seen,
+        Fault::ScanUnvalidated | Fault::ScanColdFirst => a_scan_meets_a_move,
+        Fault::HintDirties => reading_changes_no_page,
+        Fault::PolicyIgnored => the_policy_is_asked,
+        Fault::VictimWithoutLock | Fault::SweepWithoutLock => a_locked_record_stays,
+        Fault::DirtyVictim | Fault::SweepDropsDirty => agrees_with_a_map,
+        Fault::PutReadsCold => a_put_reads_nothing,
+        Fault::WaitUnderLock => nobody_reads_under_locks,
+        Fault::WaitForLock => demotion_waits_for_nobody,
+        Fault::ChainFreedByClean | Fault::ChainKept => chains_have_one_owner,
+    }
+}
+
+fn passes(fault: Option<Fault>, scenario: fn()) -> bool {
+    plant(fault);
+    let passed = catch_unwind(AssertUnwindSafe(scenario)).is_ok();
+    plant(None);
+    hook(None);
+    WATCHED.set(None);
+    passed
+}
+
+#[test]
+fn every_scenario_passes_without_a_fault() {
+    let mut tried: Vec<fn()> = Vec::new();
+    let mut failed = Vec::new();
+    for fault in Fault::ALL {
+        let scenario = scenario(fault);
+        if !tried.iter().any(|t| std::ptr::fn_addr_eq(*t, scenario)) {
+            tried.push(scenario);
+            if !passes(None, scenario) {
+                failed.push(fault);
+            }
+        }
+    }
+    assert!(failed.is_empty(), "scenarios of {failed:?}");
+}
+
+#[test]
+fn every_fault_is_found() {
+    let mut missed = Vec::new();
+    for fault in Fault::ALL {
+        if passes(Some(fault), scenario(fault)) {
+            missed.push(fault);
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
