@@ -257,7 +257,7 @@ impl BTree {
 impl BTree {
     /// Gets a child while its parent is latched: it exists, so a conflict passes. A page that
     /// names itself as its child would be waited for without end, and is damaged.
-    fn look<T>(
+    pub(crate) fn look<T>(
         &self,
         parent: PageId,
         child: PageId,

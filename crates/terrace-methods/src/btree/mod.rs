@@ -21,6 +21,7 @@ mod insert;
 mod layout;
 mod leaf;
 mod remove;
+mod sample;
 mod scan;
 mod search;
 mod spill;

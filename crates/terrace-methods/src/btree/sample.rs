@@ -1,0 +1,38 @@
+//! A leaf at random, from which the number of records is estimated (Knuth's estimator: the product
+//! of the numbers of children on a random way down is, on average, the number of leaves).
+
+use terrace_access::Attempt;
+
+use super::BTree;
+use super::descend::{node_of, sound};
+
+impl BTree {
+    /// Goes down to a leaf, at every node to one of its children as `random` has it. Returns the
+    /// product of the numbers of children on the way, and a key that the leaf covers. O(height).
+    ///
+    /// # Errors
+    /// `Miss` when a page is not in memory.
+    pub fn try_random_leaf(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        let mut node = self.store.shared(self.root)?;
+        let mut leaves = 1.0;
+        loop {
+            let now = node_of!(node)?;
+            if now.is_leaf() {
+                return Ok((leaves, sound!(node, now.low())?));
+            }
+            let (level, children) = (now.level, now.children());
+            let child = sound!(node, now.child(random() as usize % children))?;
+            leaves *= children as f64;
+            let next = self.look(
+                node.pid(),
+                child,
+                || self.store.shared(child),
+                |why| node.torn(why),
+            )?;
+            if node_of!(next)?.level + 1 != level {
+                return Err(next.torn("this node is not on the level that its parent says"));
+            }
+            node = next;
+        }
+    }
+}
