@@ -24,6 +24,7 @@ mod database;
 mod drops;
 mod effects;
 pub mod encode;
+mod estimate;
 mod handle;
 mod histogram;
 mod naming;

@@ -8,6 +8,7 @@ use terrace_tier::Change;
 use terrace_wal::Durability;
 
 use crate::database::Database;
+use crate::estimate::estimated_len;
 use crate::range::{Range, above};
 use crate::registry::Open;
 use crate::write::check_lengths;
@@ -350,6 +351,18 @@ impl Tree {
     /// As [`Tree::get`].
     pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.iter()?.next_back().transpose()
+    }
+
+    /// About how many records there are, from a sample: there is no exact number, because blind
+    /// writes do not look whether a key was there. Usually within a tenth; exact while everything
+    /// lies on a page. Reads a few dozen pages.
+    ///
+    /// # Errors
+    /// As [`Tree::get`].
+    pub fn estimated_len(&self) -> Result<u64> {
+        let core = &self.db.handle.core;
+        let _pass = core.enter(&self.open)?;
+        estimated_len(&core.store, self.open.structure.roots()).map_err(|e| self.failed(e))
     }
 }
 

@@ -181,3 +181,28 @@ fn structures_have_names_that_can_change_and_go() {
     assert_eq!(names, ["a", "b"]);
     assert!(db.verify().unwrap().is_clean());
 }
+
+#[test]
+fn the_number_of_records_is_estimated() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), options().page_size(4096)).unwrap();
+    for tree in both_kinds(&db) {
+        assert_eq!(tree.estimated_len().unwrap(), 0);
+        for i in 0..50u64 {
+            tree.put(i.to_be_bytes(), "x").unwrap();
+        }
+        tree.delete(3u64.to_be_bytes()).unwrap();
+        assert_eq!(tree.estimated_len().unwrap(), 49);
+        let records = 60_000u64;
+        for i in 0..records {
+            let key = i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            tree.put(key.to_be_bytes(), vec![7; (key % 150) as usize])
+                .unwrap();
+        }
+        let estimate = tree.estimated_len().unwrap();
+        assert!(
+            estimate.abs_diff(records) < records / 4,
+            "{estimate} of {records}"
+        );
+    }
+}
