@@ -175,12 +175,17 @@ pub fn run<F: Fixture>(fixture: &F, effort: Effort) -> Check {
 /// Frames for a test: everything for a tier that stays in memory, or else so few that pages come
 /// and go.
 fn memory_pages<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) -> usize {
-    // A kilobyte for each record is more than any test has, twice over.
     if fixture.resident() {
-        400 + effort.records * 2048 / page_bytes
+        plenty_of_pages(page_bytes, effort)
     } else {
         160
     }
+}
+
+/// Frames for everything that a test makes, and more.
+fn plenty_of_pages(page_bytes: usize, effort: Effort) -> usize {
+    // A kilobyte for each record is more than any test has, twice over.
+    400 + effort.records * 2048 / page_bytes
 }
 
 /// Runs an attempt to its end, doing the waiting between tries. Gives up after so many tries that

@@ -55,13 +55,13 @@ pub fn sweeps_keep_every_record<F: Fixture>(
     page_bytes: usize,
     effort: Effort,
 ) -> Check {
-    // Enough records for a few dozen pages.
+    // Enough records for a few dozen pages, all in memory: use counts do not leave it.
     let count = effort.records.max(page_bytes / 4);
     let effort = Effort {
         records: count,
         ..effort
     };
-    let subject = fixture.create(page_bytes, super::memory_pages(fixture, page_bytes, effort))?;
+    let subject = fixture.create(page_bytes, super::plenty_of_pages(page_bytes, effort))?;
     let Subject { store, method, .. } = &subject;
     let hand = Hand { subject: &subject };
     let mut random = Random::new(effort.seed);
@@ -140,9 +140,7 @@ pub fn sweeps_keep_every_record<F: Fixture>(
         pages_before - freed == pages_after,
         "packing freed {freed} of {pages_before} pages, but {pages_after} are left"
     );
-    // In a tier that is not all in memory packing does what it can.
-    let packed =
-        !fixture.resident() || after >= PACKED_FILL || page_bytes < 8192 || pages_after < 6;
+    let packed = after >= PACKED_FILL || page_bytes < 8192 || pages_after < 6;
     ensure!(
         packed && after >= before,
         "packing brought the fill from {before} to {after}"

@@ -34,3 +34,23 @@ fn a_hot_tree_with_small_pages_conforms() {
 fn a_hot_tree_with_large_pages_conforms() {
     passes(Class::Hot, &[16384, 65536]);
 }
+
+/// The long run: `cargo test -p terrace-methods -- --ignored`, with `TERRACE_SEEDS=first..last` for
+/// others than the usual seeds.
+#[test]
+#[ignore = "takes minutes"]
+fn trees_conform_with_many_seeds() {
+    let seeds = std::env::var("TERRACE_SEEDS").unwrap_or_default();
+    let (first, last) = seeds.split_once("..").unwrap_or(("2", "6"));
+    for seed in first.parse().unwrap_or(2)..last.parse().unwrap_or(6) {
+        for tier in [Class::Cold, Class::Hot] {
+            let effort = Effort {
+                seed,
+                ..Effort::FULL
+            };
+            if let Err(failure) = run(&Trees(tier), effort) {
+                panic!("seed {seed}, {tier:?}: {}", failure.0);
+            }
+        }
+    }
+}
