@@ -75,6 +75,11 @@ impl TierContext {
         self.store.hot_frames() + cap / 1024 + 1 >= cap
     }
 
+    /// Leaves that one call for help looks at, at most.
+    pub(crate) fn leaves_of_help(&self) -> u64 {
+        (HELP_LEAVES + self.hot_tiers.lock().len()) as u64
+    }
+
     /// Makes room in the hot class; the caller holds nothing.
     pub(crate) fn help(&self) -> Result<()> {
         let tiers = self.hot_tiers();

@@ -12,8 +12,10 @@ use crate::context::TierContext;
 /// How often the thread looks by itself.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// Calls for help without effect, beside one for each hot frame, after which the thread pauses.
-const FRUITLESS: u64 = 16;
+/// Passes over all hot leaves that let everything go which can go.
+const PASSES: u64 = terrace_access::Flags::MAX_USE as u64 + 1;
+/// Leaves looked at without effect, beside so many passes, after which the thread pauses.
+const FRUITLESS: u64 = 64;
 
 /// Stops and joins the thread when dropped.
 pub struct Demoter {
@@ -77,9 +79,9 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             fruitless = if context.store.hot_frames() < before {
                 0
             } else {
-                fruitless + 1
+                fruitless + context.leaves_of_help()
             };
-            if fruitless > before + FRUITLESS {
+            if fruitless > PASSES * before + FRUITLESS {
                 std::thread::sleep(ROUND);
                 break;
             }

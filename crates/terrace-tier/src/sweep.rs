@@ -19,12 +19,9 @@ const AGE_LEAVES: u64 = 256;
 /// Fill of cold leaves that is assumed when the number of records is estimated.
 const COLD_FILL: f64 = 0.95;
 
-/// A leaf gives its unused records up for others that are short of room when the share of its
-/// records that are used is less than this part of the mean. In steady state that is many standard
-/// deviations away; after a load, or when the hot set has moved, it is common.
-const IDLE_SHARE: f64 = 0.5;
-/// Weight of one leaf in that mean.
-const MEAN_WEIGHT: f64 = 1.0 / 64.0;
+/// A leaf of which at least this share of the records is unused gives them up when other leaves are
+/// short of room, in eighths.
+const IDLE_EIGHTHS: usize = 7;
 /// Leaves that one round looks at, at most, in search of idle ones.
 const IDLE_LEAVES: u64 = 256;
 
@@ -52,8 +49,6 @@ pub(crate) struct Hand {
     aged_reads: AtomicU64,
     /// Records per hot leaf, averaged over the leaves looked at.
     records: f64,
-    /// Share of a hot leaf's records that are used, averaged over the leaves looked at for balance.
-    used: f64,
 }
 
 impl<H, C> Tiered<H, C>
@@ -161,7 +156,6 @@ where
             let mut key = Vec::new();
             let (mut dropped, mut records, mut fill) = (0, 0, 0.0);
             let mut evict = task == Task::Evict;
-            let mut used_mean = self.hand.lock().used;
             let visited = self.inside(entry, |door| {
                 hot.try_visit(door, &position, &mut |page| {
                     fill = page.fill();
@@ -171,9 +165,7 @@ where
                         for i in 0..records {
                             idle += usize::from(page.flags(i)?.use_count() == 0);
                         }
-                        let used = (records - idle) as f64 / records.max(1) as f64;
-                        evict = idle > 0 && (used == 0.0 || used < used_mean * IDLE_SHARE);
-                        used_mean += (used - used_mean) * MEAN_WEIGHT;
+                        evict = records > 0 && idle * 8 >= records * IDLE_EIGHTHS;
                         if !evict {
                             return Ok(());
                         }
@@ -205,11 +197,8 @@ where
                 Some(Err(_)) | None => return Ok(true),
             }
             self.events.demotions.add(dropped);
-            if task == Task::Balance {
-                self.hand.lock().used = used_mean;
-                if !evict {
-                    return Ok(true);
-                }
+            if task == Task::Balance && !evict {
+                return Ok(true);
             }
             if task == Task::Age {
                 self.events.swept.add(1);

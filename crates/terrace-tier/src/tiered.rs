@@ -25,10 +25,11 @@ use crate::value::{Prepared, free_inside, free_large, prepare_inside, read_large
 
 /// Failed validations after which a reader takes the record's lock.
 const PATIENCE: u32 = 3;
-/// Times that a write finds the hot tier full, and helps, before it goes straight to the cold one.
-const FULL_ROUNDS: u32 = 32;
+/// Hot leaves that a write which finds the tier full lets records go of, before it goes straight to
+/// the cold one.
+const HELP_ENOUGH: u64 = 160;
 /// The same inside the gate, where others wait for it.
-const FULL_ROUNDS_INSIDE: u32 = 8;
+const HELP_ENOUGH_INSIDE: u64 = 3;
 
 /// Tells the database, inside the gate, that the hot tier has been made, so that the catalog says
 /// so in the same cut.
@@ -359,7 +360,7 @@ where
         self.events.writes.add(1);
         let mut prepared = Prepared::new(store, change, C::max_inline(store.page_bytes()))?;
         let slot = self.context.locks.slot(self.id, key);
-        let mut full = 0;
+        let mut helped = 0;
         loop {
             let door = match store.enter_for(change.space()) {
                 Ok(door) => door,
@@ -377,7 +378,7 @@ where
                 },
             };
             let may_unlink = || prepared.guard.allows_unlinking();
-            let applied = if full < FULL_ROUNDS {
+            let applied = if helped < HELP_ENOUGH {
                 let done = self.apply(&door, key, prepared.value, &may_unlink, log);
                 done.map(|old| [old, None])
             } else {
@@ -395,7 +396,9 @@ where
                 Err(interrupt) => {
                     lock.release_unchanged();
                     drop(door);
-                    full += u32::from(matches!(interrupt, Interrupt::HotFull));
+                    if matches!(interrupt, Interrupt::HotFull) {
+                        helped += self.context.leaves_of_help();
+                    }
                     if let Err(e) = self.context.settle(interrupt) {
                         return Err(prepared.discard_after(store, e));
                     }
@@ -419,9 +422,9 @@ where
         let store = &self.context.store;
         self.events.writes.add(1);
         let value = prepare_inside(store, door, change, C::max_inline(store.page_bytes()))?;
-        let mut full = 0;
+        let mut helped = 0;
         loop {
-            let applied = if full < FULL_ROUNDS_INSIDE {
+            let applied = if helped < HELP_ENOUGH_INSIDE {
                 let done = self.apply(door, key, value, &|| true, &mut || ());
                 done.map(|old| [old, None])
             } else {
@@ -434,7 +437,7 @@ where
                         .try_for_each(|chain| free_inside(store, door, chain));
                 }
                 Err(Interrupt::HotFull) => {
-                    full += 1;
+                    helped += 1;
                     self.evict_inside(door)?;
                 }
                 Err(interrupt) => store.settle(interrupt)?,

@@ -53,7 +53,7 @@ fn a_batch_may_hold_every_lock() {
         let tree = two_tiers(&context, &options);
         let mut map = BTreeMap::new();
         let strange = strange_pages(&tree, &context.store);
-        for n in (0..6000).step_by(2) {
+        for n in (0..4000).step_by(2) {
             let len = if n % 500 == 0 { 9000 } else { 90 };
             let (key, value) = (key(n), value(n, len));
             assert!(
@@ -65,8 +65,8 @@ fn a_batch_may_hold_every_lock() {
         let slots = 0..context.locks.memory_bytes() / 8;
         let door = context.store.enter().unwrap();
         let held: Vec<_> = slots.map(|slot| context.locks.lock(slot)).collect();
-        for n in 0..6000 {
-            let key = key(n * 7 % 6000);
+        for n in 0..3000 {
+            let key = key(n * 7 % 4000);
             if n % 11 == 0 {
                 tree.apply_locked(&door, &key, Change::Delete).unwrap();
                 map.remove(&key);
@@ -78,7 +78,7 @@ fn a_batch_may_hold_every_lock() {
         }
         drop(held);
         drop(door);
-        for n in 0..6000 {
+        for n in 0..4000 {
             let key = key(n);
             assert_eq!(get(&tree, &key).as_ref(), map.get(&key), "key {n}");
         }
