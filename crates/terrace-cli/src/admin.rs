@@ -52,10 +52,12 @@ pub fn checkpoint(args: &CheckpointArgs) -> Result<ExitCode> {
     let db = Db::open_existing(&args.open)?;
     let began = Instant::now();
     db.checkpoint()?;
-    print(&format!(
-        "checkpoint written in {:.2} s\n",
-        began.elapsed().as_secs_f64()
-    ))?;
+    let seconds = began.elapsed().as_secs_f64();
+    print(&if args.json {
+        format!("{}\n", json!({ "seconds": seconds }))
+    } else {
+        format!("checkpoint written in {seconds:.2} s\n")
+    })?;
     db.close()?;
     Ok(ExitCode::SUCCESS)
 }

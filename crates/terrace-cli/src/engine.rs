@@ -14,6 +14,15 @@ use crate::args::Open;
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
+/// What is wrong with the length of a key or value, if anything.
+pub fn too_long(key: &[u8], value: &[u8]) -> Option<String> {
+    let problem = |what: &str, bytes: usize, most: usize| {
+        (bytes > most).then(|| format!("the {what} has {bytes} bytes; {most} are the most"))
+    };
+    problem("key", key.len(), terrace::MAX_KEY_BYTES)
+        .or_else(|| problem("value", value.len(), terrace::MAX_VALUE_BYTES))
+}
+
 /// How to open a database.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
@@ -62,6 +71,34 @@ impl TreeSettings {
     }
 }
 
+/// Refuses a path that is clearly a slip, before anything is made there.
+fn look_at(path: &Path, create: bool) -> Result<()> {
+    let shown = path.display();
+    if path.exists() && !path.is_dir() {
+        bail!("{shown} is a file; a database is a folder: give the folder that holds it");
+    }
+    let mut others = 0;
+    // What cannot be read here, opening will tell better.
+    for entry in path.read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match name.as_str() {
+            "data" => return Ok(()),
+            name if name == "LOCK" || name.starts_with("log-") || name.starts_with("map-") => {}
+            _ => others += 1,
+        }
+    }
+    if !create {
+        bail!(
+            "there is no database at {shown}: check the path, or create one with `terrace load` \
+             or `terrace put`"
+        );
+    }
+    if others > 0 {
+        bail!("{shown} holds other files and no database: give a new or an empty folder");
+    }
+    Ok(())
+}
+
 /// An open database.
 pub struct Db {
     inner: terrace::Database,
@@ -70,13 +107,7 @@ pub struct Db {
 impl Db {
     /// Opens, and creates only if told to.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
-        if !settings.create && !path.is_dir() {
-            bail!(
-                "there is no database at {}: check the path, or create one with `terrace load` \
-                 or `terrace put`",
-                path.display()
-            );
-        }
+        look_at(path, settings.create)?;
         let mut options = terrace::Options::new()
             .memory(settings.memory)
             .create(settings.create);
@@ -86,8 +117,16 @@ impl Db {
         if let Some(bytes) = settings.log_limit {
             options = options.log_limit(bytes);
         }
-        let inner = terrace::Database::open(path, options)
-            .with_context(|| format!("cannot open the database {}", path.display()))?;
+        let inner = terrace::Database::open(path, options).map_err(|error| match error {
+            terrace::Error::MemoryTooSmall { given, needed, .. } => anyhow!(
+                "{given} bytes of memory are too few for the database {}: give it at least \
+                 --memory {}KiB",
+                path.display(),
+                needed.div_ceil(1024)
+            ),
+            error => anyhow::Error::new(error)
+                .context(format!("cannot open the database {}", path.display())),
+        })?;
         Ok(Db { inner })
     }
 

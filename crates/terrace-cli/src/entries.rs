@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
 use crate::engine::{Db, Durability, Settings, TreeSettings};
-use crate::output::stdout;
+use crate::output::{print, stdout};
 use crate::text::{add_field, escape, given, hex};
 
 /// `terrace get`
@@ -58,6 +58,12 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     };
     tree.put(&key, &value, Durability::Sync)?;
     db.close()?;
+    if args.json {
+        let mut object = Map::new();
+        add_field(&mut object, "key", &key);
+        object.insert("value_bytes".into(), value.len().into());
+        print(&format!("{}\n", Value::Object(object)))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,6 +73,12 @@ pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     let db = Db::open_existing(&args.open)?;
     let was_there = db.tree(args.structure.structure.as_deref())?.remove(&key)?;
     db.close()?;
+    if args.json {
+        let mut object = Map::new();
+        add_field(&mut object, "key", &key);
+        object.insert("was_there".into(), was_there.into());
+        print(&format!("{}\n", Value::Object(object)))?;
+    }
     Ok(if was_there {
         ExitCode::SUCCESS
     } else {

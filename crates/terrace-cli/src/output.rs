@@ -15,10 +15,39 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// An error with its causes; a cause that the line before it has told already is left out.
+pub fn told_once(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Whether an error only says that nobody reads the output any more.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn an_error_is_told_once() {
+        let error = anyhow!("no such file")
+            .context("creating x failed: no such file")
+            .context("cannot open x");
+        let text = "cannot open x: creating x failed: no such file";
+        assert_eq!(told_once(&error), text);
+    }
 }

@@ -1,4 +1,4 @@
-//! Numbers of bytes as people write them.
+//! Numbers of bytes and of things as people write them.
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,28 @@ pub fn parse_size(text: &str) -> Result<Size, String> {
     }
 }
 
+/// A number that may have a decimal unit: 10M, 500k.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let factor = match unit {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" | "m" => 1_000_000,
+        "G" | "g" => 1_000_000_000,
+        _ => return Err(format!("{unit} is not a unit; use k, M or G")),
+    };
+    let number: u64 = digits
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("{text} is not a whole number such as 10000000, 500k or 10M"))?;
+    number
+        .checked_mul(factor)
+        .ok_or_else(|| format!("{text} is too large"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +84,16 @@ mod tests {
             ".",
         ] {
             assert!(parse_size(bad).unwrap_err().contains("512MiB"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn counts_have_units() {
+        assert_eq!(parse_count("10M"), Ok(10_000_000));
+        assert_eq!(parse_count("5_000"), Ok(5_000));
+        assert_eq!(parse_count("7k"), Ok(7_000));
+        for bad in ["", "k", "1.5M", "-3", "3x", "99999999999G"] {
+            assert!(parse_count(bad).is_err(), "{bad}");
         }
     }
 }

@@ -51,7 +51,21 @@ fn what_is_not_there_is_said() {
 fn a_file_that_is_no_database_is_refused() {
     let dir = Folder::new();
     dir.file("file", "not a folder");
-    dir.run(&["stat", "file"]).fails(&["file"]);
+    dir.run(&["stat", "file"]).fails(&["file is a file"]);
+    std::fs::create_dir(dir.0.join("mine")).unwrap();
+    dir.run(&["stat", "mine"])
+        .fails(&["no database at mine", "terrace load"]);
+    dir.file("mine/letter", "dear");
+    dir.run(&["put", "mine", "k", "v"])
+        .fails(&["mine holds other files"]);
+    dir.run(&["put", "db", "k", "v", "--memory", "64k"])
+        .fails(&["at least --memory"]);
+    let json = dir.run(&["put", "db", "k", "v", "--json"]).json();
+    assert_eq!(json["value_bytes"], 1);
+    assert_eq!(
+        dir.run(&["delete", "db", "k", "--json"]).json()["was_there"],
+        true
+    );
 }
 
 #[test]
@@ -126,6 +140,19 @@ fn bad_lines_stop_the_loading_or_are_skipped_and_reported() {
         ran.error
     );
     assert_eq!(dir.run(&["scan", "db", "--keys-only"]).ok(), "1\n4\n");
+}
+
+#[test]
+fn keys_and_values_that_are_too_long_are_malformed() {
+    let dir = Folder::new();
+    let long = "k".repeat(70_000);
+    dir.file("long.csv", format!("id,v\n1,a\n{long},b\n2,c\n"));
+    let args = ["load", "db", "-f", "csv", "-k", "id", "long.csv"];
+    dir.run(&args)
+        .fails(&["long.csv:3", "the key has 70000 bytes", "--skip-bad"]);
+    let ran = dir.run(&[&args[..], &["--skip-bad"]].concat());
+    assert!(ran.ok().contains("1 malformed lines"), "{}", ran.ok());
+    assert_eq!(dir.run(&["scan", "db", "--keys-only"]).ok(), "1\n2\n");
 }
 
 #[test]

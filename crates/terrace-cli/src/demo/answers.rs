@@ -8,8 +8,9 @@ use std::fmt;
 use std::time::Instant;
 use terrace_bench::table::{count as number, time};
 
-use super::count::{Store, decode};
-use crate::engine::Entries;
+use super::count::Store;
+use super::grams::{NAMES, decode};
+use crate::engine::{Entries, Tree};
 use crate::progress;
 
 /// So many words are listed,
@@ -22,11 +23,18 @@ const TELLING: usize = 6;
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    words: Ranking,
-    pairs: u64,
-    pairs_sum: u64,
-    /// A word, what follows it, and how long the store took to say.
-    following: Vec<(String, Ranking, u64)>,
+    /// Words, pairs and triples.
+    rankings: [Ranking; NAMES.len()],
+    following: Vec<Following>,
+}
+
+/// A word, where it was seen last, what follows it, and how long the store took to say.
+#[derive(Clone, Debug)]
+struct Following {
+    word: String,
+    seen: String,
+    ranking: Ranking,
+    took_ns: u64,
 }
 
 /// The most frequent entries of a range, and how many there were in all.
@@ -43,42 +51,50 @@ impl Answers {
     pub fn of(store: &Store, quiet: bool) -> Result<Self> {
         let spinner = progress::spinner(quiet);
         spinner.set_message("asking");
-        let words = Ranking::of(store.words.range(None, None, false)?, 0)?;
+        let [words, pairs, triples] = &store.trees;
+        let all = |tree: &Tree| Ranking::of(tree.range(None, None, false)?, 0);
+        let ranking = all(words)?;
         let mut following = Vec::new();
-        for word in &words.telling {
+        for word in &ranking.telling {
             let prefix = format!("{word} ");
             let began = Instant::now();
-            let ranking = Ranking::of(store.pairs.prefix(prefix.as_bytes(), false)?, prefix.len())?;
-            let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            following.push((word.clone(), ranking, took));
+            let value = words.get(word.as_bytes())?.unwrap_or_default();
+            let ranking = Ranking::of(pairs.prefix(prefix.as_bytes(), false)?, prefix.len())?;
+            let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let seen = decode(&value).map_or("", |(_, seen)| seen).to_owned();
+            following.push(Following {
+                word: word.clone(),
+                seen,
+                ranking,
+                took_ns,
+            });
         }
-        // Everything, only to see that it adds up.
-        let pairs = Ranking::of(store.pairs.range(None, None, false)?, 0)?;
+        // Everything, also to see that it adds up.
+        let rankings = [ranking, all(pairs)?, all(triples)?];
         spinner.finish_and_clear();
         Ok(Answers {
-            words,
-            pairs: pairs.entries,
-            pairs_sum: pairs.sum,
+            rankings,
             following,
         })
     }
 
     /// Whether every update is in the counts.
-    pub fn check(&self, words: u64, pairs: u64) -> Result<()> {
-        if (self.words.sum, self.pairs_sum) != (words, pairs) {
+    pub fn check(&self, counted: [u64; NAMES.len()]) -> Result<()> {
+        let sums = self.rankings.each_ref().map(|ranking| ranking.sum);
+        if sums != counted {
             bail!(
-                "{words} words and {pairs} pairs were counted, but the counts add up to {} and {}: \
-                 updates were lost, this is a defect of the store",
-                self.words.sum,
-                self.pairs_sum
+                "{counted:?} words, pairs and triples were counted, but the counts add up to \
+                 {sums:?}: updates were lost, this is a defect of the store"
             );
         }
         Ok(())
     }
 
     /// What must be the same for the same text.
-    pub fn counts(&self) -> (u64, u64, &[(String, u64)]) {
-        (self.words.entries, self.pairs, &self.words.top)
+    pub fn counts(&self) -> [(u64, &[(String, u64)]); NAMES.len()] {
+        self.rankings
+            .each_ref()
+            .map(|ranking| (ranking.entries, ranking.top.as_slice()))
     }
 
     /// For programs.
@@ -93,28 +109,44 @@ impl Answers {
         let following: Vec<Value> = self
             .following
             .iter()
-            .map(|(word, ranking, took)| {
-                json!({ "word": word, "nanoseconds": took, "followed_by": list(ranking) })
+            .map(|f| {
+                json!({
+                    "word": f.word,
+                    "last_seen": f.seen,
+                    "nanoseconds": f.took_ns,
+                    "followed_by": list(&f.ranking),
+                })
             })
             .collect();
-        json!({ "most_frequent": list(&self.words), "following": following })
+        let [words, pairs, triples] = &self.rankings;
+        json!({
+            "most_frequent": list(words),
+            "most_frequent_pairs": list(pairs),
+            "most_frequent_triples": list(triples),
+            "following": following,
+        })
     }
 }
 
 impl fmt::Display for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |ranking: &Ranking| {
+        let list = |ranking: &Ranking, most: usize| {
             let item = |(word, n): &(String, u64)| format!("{word} {}", number(*n as f64));
-            ranking.top.iter().map(item).collect::<Vec<_>>().join(", ")
+            let items = ranking.top.iter().take(most).map(item);
+            items.collect::<Vec<_>>().join(", ")
         };
-        writeln!(f, "Most frequent: {}.", list(&self.words))?;
-        for (word, ranking, took) in &self.following {
+        let [words, _, triples] = &self.rankings;
+        writeln!(f, "Most frequent: {}.", list(words, TOP))?;
+        writeln!(f, "Triples: {}.", list(triples, 5))?;
+        for following in &self.following {
             writeln!(
                 f,
-                "After {word:?} ({} different, {}): {}.",
-                ranking.entries,
-                time(*took),
-                list(ranking)
+                "After {:?} ({} different, {}): {}.\n  last seen in {}",
+                following.word,
+                following.ranking.entries,
+                time(following.took_ns),
+                list(&following.ranking, 6),
+                following.seen,
             )?;
         }
         writeln!(f, "All counts add up to what was counted.")
@@ -129,7 +161,7 @@ impl Ranking {
         let mut telling = BinaryHeap::new();
         for entry in entries {
             let (key, value) = entry?;
-            let count = decode(&value)
+            let (count, _) = decode(&value)
                 .ok_or_else(|| anyhow!("{} is no count", crate::text::escape(&value)))?;
             ranking.entries += 1;
             ranking.sum += count;
@@ -167,13 +199,13 @@ fn push(heap: &mut Heap, most: usize, count: u64, word: String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::count::encode;
+    use super::super::grams::encode;
     use super::*;
 
     fn entries(list: &[(&str, u64)]) -> Entries {
         let list: Vec<_> = list
             .iter()
-            .map(|(w, n)| Ok((w.as_bytes().to_vec(), encode(*n))))
+            .map(|(w, n)| Ok((w.as_bytes().to_vec(), encode(*n, "p", "c"))))
             .collect();
         Box::new(list.into_iter())
     }

@@ -49,14 +49,17 @@ pub fn table(two: &Outcome, one: &Outcome) -> String {
         ratio(writes(one)),
         fewer(writes(two), writes(one)),
     );
-    let written = |o: &Outcome| o.counters.disk_bytes_written;
-    let per_update = |o: &Outcome| o.per_update(written(o));
+    let written = Outcome::written_per_user_byte;
     row(
-        "bytes written to disk",
-        bytes(written(two)),
-        bytes(written(one)),
-        fewer(per_update(two), per_update(one)),
+        "bytes written per user byte",
+        ratio(written(two)),
+        ratio(written(one)),
+        fewer(written(two), written(one)),
     );
+    if let (Some(a), Some(b)) = (two.peak_resident, one.peak_resident) {
+        let note = "of the whole process".into();
+        row("resident memory at most", bytes(a), bytes(b), note);
+    }
     if let (Some(a), Some(b)) = (two.counters.disk_bytes, one.counters.disk_bytes) {
         row("size on disk", bytes(a), bytes(b), String::new());
     }
@@ -80,9 +83,9 @@ fn fewer(two: f64, one: f64) -> String {
         return String::new();
     }
     if one >= two {
-        format!("{:.1} times fewer per update", one / two)
+        format!("{:.1} times fewer", one / two)
     } else {
-        format!("{:.1} times more per update", two / one)
+        format!("{:.1} times more", two / one)
     }
 }
 
@@ -104,6 +107,8 @@ pub fn json(
             "page_reads_per_update": o.per_update(o.counters.page_reads),
             "page_writes_per_update": o.per_update(o.counters.page_writes),
             "disk_bytes_written": o.counters.disk_bytes_written,
+            "disk_bytes_written_per_user_byte": o.written_per_user_byte(),
+            "peak_resident_bytes": o.peak_resident,
             "log_bytes": o.counters.log_bytes,
             "disk_bytes": o.counters.disk_bytes,
             "hot_fill": o.counters.hot_fill(),
@@ -111,9 +116,11 @@ pub fn json(
     };
     json!({
         "words": survey.words,
-        "distinct_words": survey.distinct_words,
-        "distinct_pairs": survey.distinct_pairs,
-        "data_bytes": survey.data_bytes(),
+        "text_bytes": survey.text_bytes,
+        "distinct_words": survey.distinct[0],
+        "distinct_pairs": survey.distinct[1],
+        "distinct_triples": survey.distinct[2],
+        "data_bytes": survey.data_bytes,
         "memory_bytes": memory,
         "two_tiers": run(two),
         "one_tier": run(one),
@@ -137,9 +144,10 @@ mod tests {
             name,
             units,
             of_units: 10,
-            words: units as u64 * 100,
-            pairs: units as u64 * 100,
+            counted: [units as u64 * 100; 3],
+            user_bytes: units as u64 * 30_000,
             seconds,
+            peak_resident: Some(20 << 20),
             counters,
         }
     }

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use terrace_bench::permutation::Permutation;
 
+use super::grams::place;
+
 /// Text is counted in pieces of at most this, so that work can be shared and stopped.
-const UNIT_BYTES: u64 = 256 << 10;
+const UNIT_BYTES: u64 = 64 << 10;
 /// With this much found, further places are not looked at.
 const ENOUGH_BYTES: u64 = 48 << 20;
 /// More files than this are not looked at.
@@ -72,6 +74,7 @@ impl Corpus {
     }
 
     /// How much there is.
+    #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.units.iter().map(|unit| unit.bytes).sum()
     }
@@ -86,10 +89,11 @@ impl Corpus {
         &self.units
     }
 
-    /// Reads a piece into `text`, and says whether it is HTML. A file that has become shorter or
+    /// Reads the piece of this number into `text`, and says where it is from. A file that has become shorter or
     /// has gone is no error: it is other people's.
-    pub fn read(&self, unit: &Unit, text: &mut Vec<u8>) -> bool {
+    pub fn read(&self, unit: usize, text: &mut Vec<u8>) -> Source {
         text.clear();
+        let unit = &self.units[unit];
         let path = &self.files[unit.file];
         let read = File::open(path).and_then(|mut file| {
             file.seek(SeekFrom::Start(unit.from))?;
@@ -98,8 +102,19 @@ impl Corpus {
         if read.is_err() {
             text.clear();
         }
-        is_html(path)
+        Source {
+            is_html: is_html(path),
+            place: place(path),
+        }
     }
+}
+
+/// Where a piece of text comes from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub is_html: bool,
+    /// The end of its path.
+    pub place: String,
 }
 
 fn is_html(path: &Path) -> bool {
@@ -115,6 +130,8 @@ struct Found {
     files: Vec<(PathBuf, u64)>,
     bytes: u64,
     places: Vec<PathBuf>,
+    /// The number of files when each place was done.
+    ends: Vec<usize>,
 }
 
 impl Found {
@@ -144,6 +161,8 @@ impl Found {
                     folders.push(path);
                 } else if kind.is_file()
                     && extension(&path).is_some_and(|e| EXTENSIONS.contains(&e))
+                    // All chapters of a book once more.
+                    && !path.ends_with("print.html")
                     && let Ok(meta) = entry.metadata()
                     && self.files.len() < MOST_FILES
                 {
@@ -153,17 +172,23 @@ impl Found {
         }
         if self.files.len() > before {
             self.places.push(folder.to_path_buf());
+            self.ends.push(self.files.len());
         }
     }
 
     fn into_corpus(self, limit: u64) -> Corpus {
-        // A mixture from the beginning: neighbouring files tend to be about the same.
-        let order = Permutation::new(self.files.len() as u64, 1);
+        // A mixture within each place: neighbouring files tend to be about the same.
+        let mut order = Vec::new();
+        let ends = self.ends.iter().copied().chain([self.files.len()]);
+        for end in ends {
+            let first = order.len();
+            let mixed = Permutation::new((end - first).max(1) as u64, 1);
+            // The number of files fits: it came from one of them.
+            order.extend((0..end - first).map(|at| first + mixed.apply(at as u64) as usize));
+        }
         let mut units = Vec::new();
         let mut left = limit;
-        for at in 0..self.files.len() as u64 {
-            // The number of files fits: it came from one of them.
-            let file = order.apply(at) as usize;
+        for file in order {
             let mut from = 0;
             while from < self.files[file].1 && left > 0 {
                 let bytes = UNIT_BYTES.min(self.files[file].1 - from).min(left);
@@ -193,6 +218,20 @@ impl Found {
     }
 }
 
+/// The books that come with the toolchain, in their folder of documentation.
+const BOOKS: [&str; 10] = [
+    "book",
+    "reference",
+    "cargo",
+    "nomicon",
+    "rust-by-example",
+    "rustc",
+    "edition-guide",
+    "embedded-book",
+    "clippy",
+    "error_codes",
+];
+
 /// Folders that may hold text, the best first.
 fn places() -> Vec<PathBuf> {
     let mut places = Vec::new();
@@ -202,7 +241,10 @@ fn places() -> Vec<PathBuf> {
         .ok();
     if let Some(output) = toolchain.filter(|output| output.status.success()) {
         let root = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        places.push(root.join("share/doc"));
+        // The books first: prose, where the rest is mostly reference.
+        let docs = root.join("share/doc/rust/html");
+        places.extend(BOOKS.map(|book| docs.join(book)));
+        places.push(docs.join("std"));
     }
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let under_home = |variable: &str, name: &str| {
@@ -252,16 +294,14 @@ mod tests {
     fn folders_are_searched_and_files_cut_into_pieces() {
         let dir = folder("search");
         std::fs::write(dir.0.join("a.md"), "one two").unwrap();
-        std::fs::write(dir.0.join("sub/b.html"), "x".repeat(600 << 10)).unwrap();
+        std::fs::write(dir.0.join("sub/b.html"), "x".repeat(150 << 10)).unwrap();
         std::fs::write(dir.0.join("sub/c.png"), "not text").unwrap();
         let corpus = Corpus::find(std::slice::from_ref(&dir.0), u64::MAX).unwrap();
-        assert_eq!(corpus.bytes(), 7 + (600 << 10));
+        assert_eq!(corpus.bytes(), 7 + (150 << 10));
         assert_eq!(corpus.units().len(), 4);
         let mut text = Vec::new();
-        let html = corpus
-            .units()
-            .iter()
-            .filter(|unit| corpus.read(unit, &mut text))
+        let html = (0..4)
+            .filter(|&unit| corpus.read(unit, &mut text).is_html)
             .count();
         assert_eq!(html, 3);
         let little = Corpus::find(std::slice::from_ref(&dir.0), 5).unwrap();
@@ -284,7 +324,7 @@ mod tests {
         let corpus = Corpus::find(std::slice::from_ref(&dir.0), 1000).unwrap();
         std::fs::remove_file(dir.0.join("a.md")).unwrap();
         let mut text = b"old".to_vec();
-        corpus.read(&corpus.units()[0], &mut text);
+        corpus.read(0, &mut text);
         assert!(text.is_empty());
     }
 }

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use terrace_bench::Counters;
 use terrace_bench::table::{count as number, ratio};
+use terrace_bench::{Counters, resident};
 
 use super::corpus::Corpus;
+use super::grams::{NAMES, Window, decode, encode};
 use super::words::words;
 use crate::engine::{Db, Settings, Tree, TreeSettings};
 use crate::progress;
 
-/// A database with its two structures.
+/// A database with its structures.
 pub struct Store {
     pub db: Db,
-    pub words: Tree,
-    pub pairs: Tree,
+    pub trees: [Tree; NAMES.len()],
 }
 
 /// One run.
@@ -45,20 +45,29 @@ pub struct Outcome {
     pub units: usize,
     /// Of how many.
     pub of_units: usize,
-    pub words: u64,
-    pub pairs: u64,
+    /// Words, pairs and triples counted.
+    pub counted: [u64; NAMES.len()],
+    /// The bytes of the keys and values that were written.
+    pub user_bytes: u64,
     pub seconds: f64,
     /// What the store counted meanwhile.
     pub counters: Counters,
+    /// The most resident memory of the process, from opening the store to the end of counting.
+    pub peak_resident: Option<u64>,
 }
 
 impl Outcome {
     pub fn updates(&self) -> u64 {
-        self.words + self.pairs
+        self.counted.iter().sum()
     }
 
     pub fn updates_per_second(&self) -> f64 {
         self.updates() as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Bytes written to disk for each byte of a key or value that was written.
+    pub fn written_per_user_byte(&self) -> f64 {
+        self.counters.disk_bytes_written as f64 / self.user_bytes.max(1) as f64
     }
 
     pub fn per_update(&self, n: u64) -> f64 {
@@ -72,8 +81,8 @@ struct Shared {
     /// Set when time is over, or something failed.
     stop: AtomicBool,
     running: AtomicUsize,
-    words: AtomicU64,
-    pairs: AtomicU64,
+    counted: [AtomicU64; NAMES.len()],
+    user_bytes: AtomicU64,
     failure: Mutex<Option<anyhow::Error>>,
 }
 
@@ -85,15 +94,17 @@ impl Counting {
             create: true,
             ..Settings::default()
         };
+        let peak_is_from_here = resident::reset_peak();
         let db = Db::open(&self.db, &settings)?;
         let trees = TreeSettings {
             tiers: self.tiers,
             ..TreeSettings::default()
         };
-        let words = db.tree_or_create("words", &trees)?;
-        let pairs = db.tree_or_create("pairs", &trees)?;
-        let store = Store { db, words, pairs };
-        let outcome = self.count(&store, corpus)?;
+        let [words, pairs, triples] = NAMES.map(|name| db.tree_or_create(name, &trees));
+        let trees = [words?, pairs?, triples?];
+        let store = Store { db, trees };
+        let mut outcome = self.count(&store, corpus)?;
+        outcome.peak_resident = resident::peak().filter(|_| peak_is_from_here);
         Ok((store, outcome))
     }
 
@@ -143,9 +154,10 @@ impl Counting {
             name: self.name,
             units: shared.next.into_inner().min(self.units),
             of_units: self.units,
-            words: shared.words.into_inner(),
-            pairs: shared.pairs.into_inner(),
+            counted: shared.counted.map(AtomicU64::into_inner),
+            user_bytes: shared.user_bytes.into_inner(),
             seconds,
+            peak_resident: None,
             counters: store.db.counters().since(&before),
         })
     }
@@ -157,7 +169,11 @@ impl Counting {
         shared: &Shared,
         passed: Duration,
     ) -> String {
-        let updates = shared.words.load(Ordering::Relaxed) + shared.pairs.load(Ordering::Relaxed);
+        let updates: u64 = shared
+            .counted
+            .iter()
+            .map(|n| n.load(Ordering::Relaxed))
+            .sum();
         let reads = store
             .db
             .counters()
@@ -172,7 +188,6 @@ impl Counting {
 
     fn work(&self, store: &Store, corpus: &Corpus, shared: &Shared) -> Result<()> {
         let mut text = Vec::new();
-        let mut pair = Vec::new();
         while !shared.stop.load(Ordering::Relaxed) {
             // Taken only in order and then finished: what is done is always a beginning of all.
             let taken = shared
@@ -181,21 +196,18 @@ impl Counting {
                     (next < self.units).then_some(next + 1)
                 });
             let Ok(at) = taken else { break };
-            let html = corpus.read(&corpus.units()[at], &mut text);
-            let mut before = Vec::new();
-            words(&text, html, |word| {
-                increment(&store.words, word.as_bytes())?;
-                shared.words.fetch_add(1, Ordering::Relaxed);
-                if !before.is_empty() {
-                    pair.clear();
-                    pair.extend_from_slice(&before);
-                    pair.push(b' ');
-                    pair.extend_from_slice(word.as_bytes());
-                    increment(&store.pairs, &pair)?;
-                    shared.pairs.fetch_add(1, Ordering::Relaxed);
+            let source = corpus.read(at, &mut text);
+            let mut window = Window::default();
+            words(&text, source.is_html, |word| {
+                window.push(word);
+                for (n, tree) in store.trees.iter().enumerate() {
+                    let Some(gram) = window.gram(n + 1) else {
+                        break;
+                    };
+                    let bytes = increment(tree, gram, &source.place, window.context())?;
+                    shared.counted[n].fetch_add(1, Ordering::Relaxed);
+                    shared.user_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                 }
-                before.clear();
-                before.extend_from_slice(word.as_bytes());
                 anyhow::Ok(())
             })?;
         }
@@ -211,61 +223,28 @@ impl Drop for Leave<'_> {
     }
 }
 
-fn increment(tree: &Tree, key: &[u8]) -> Result<()> {
+/// Counts one up, notes where it was seen, and says how many bytes that was.
+fn increment(tree: &Tree, gram: &str, place: &str, context: &str) -> Result<usize> {
     let mut wrong = false;
-    tree.update(key, |old| {
-        let count = match old {
+    let mut bytes = 0;
+    tree.update(gram.as_bytes(), |old| {
+        let count = match old.map(decode) {
             None => 0,
-            Some(bytes) => decode(bytes).unwrap_or_else(|| {
+            Some(Some((count, _))) => count,
+            Some(None) => {
                 wrong = true;
                 0
-            }),
+            }
         };
-        Some(encode(count + 1))
+        let value = encode(count + 1, place, context);
+        bytes = gram.len() + value.len();
+        Some(value)
     })?;
     if wrong {
         return Err(anyhow!(
-            "the store gave a count for {:?} that was never written: this is a defect of the store",
-            String::from_utf8_lossy(key)
+            "the store gave a count for {gram:?} that was never written: this is a defect of the \
+             store"
         ));
     }
-    Ok(())
-}
-
-/// A count as it is stored: eight decimal digits (or more, if it takes them), so that `terrace scan`
-/// shows it readably and counting up does not change its length.
-pub fn encode(count: u64) -> Vec<u8> {
-    format!("{count:08}").into_bytes()
-}
-
-/// The count that is stored so.
-pub fn decode(bytes: &[u8]) -> Option<u64> {
-    let is_count = bytes.len() >= 8 && bytes.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(bytes)
-        .ok()
-        .filter(|_| is_count)?
-        .parse()
-        .ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_lead_back() {
-        for count in [0, 1, 99_999_999, 100_000_000, u64::MAX] {
-            assert_eq!(decode(&encode(count)), Some(count));
-        }
-        for bad in [
-            &b""[..],
-            b"123",
-            b"+0000001",
-            b"0000000x",
-            b"99999999999999999999999",
-            b"\xff0000000",
-        ] {
-            assert_eq!(decode(bad), None);
-        }
-    }
+    Ok(bytes)
 }

@@ -4,11 +4,12 @@ mod answers;
 mod compare;
 mod corpus;
 mod count;
+mod folder;
+mod grams;
 mod survey;
 mod words;
 
-use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use terrace_bench::table::{bytes, count as number};
@@ -18,12 +19,13 @@ use crate::output::print;
 use answers::Answers;
 use corpus::Corpus;
 use count::{Counting, Outcome};
+use folder::Folder;
 use survey::Survey;
 
 /// The store gets this part of the bytes of its data as memory,
 const MEMORY_PART: u64 = 5;
-/// but never less than this: below it is no room for a page of everything.
-const LEAST_MEMORY: u64 = 4 << 20;
+/// but never less than this: the engine cannot work with less.
+const LEAST_MEMORY: u64 = 5 << 19;
 
 /// `terrace demo`
 pub fn run(args: &DemoArgs) -> Result<ExitCode> {
@@ -44,15 +46,14 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
             print(&format!("{text}\n"))
         }
     };
+    if let Some(path) = &args.janitor {
+        return folder::janitor(path);
+    }
     let began = Instant::now();
+    let all = Duration::from_secs(args.seconds);
     let corpus = Corpus::find(&args.paths, args.text.0)?;
-    say(&format!(
-        "Text: {} in {}.",
-        bytes(corpus.bytes()),
-        corpus.description()
-    ))?;
-
-    let survey = Survey::of(&corpus, threads, args.json)?;
+    say(&format!("Reading text from {}.", corpus.description()))?;
+    let survey = Survey::of(&corpus, threads, args.data.0, all / 8, args.json)?;
     if survey.words < 1000 {
         bail!(
             "there are only {} words in {}: give more text, or other files",
@@ -60,17 +61,19 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
             corpus.description()
         );
     }
-    let data = survey.data_bytes();
+    let data = survey.data_bytes;
     let memory = (data / MEMORY_PART).max(LEAST_MEMORY);
+    let [words, pairs, triples] = survey.distinct.map(|n| number(n as f64));
     say(&format!(
-        "{} words, of which {} are different, and {} different pairs: counts of {} in all.",
+        "{} of it have {} words: {words} different ones, {pairs} different pairs, {triples} \
+         different triples.\nFor each the store keeps how often it was seen, and where last: {} \
+         of records.",
+        bytes(survey.text_bytes),
         number(survey.words as f64),
-        number(survey.distinct_words as f64),
-        number(survey.distinct_pairs as f64),
         bytes(data),
     ))?;
     let share = memory as f64 / data as f64;
-    say(&if share <= 1.0 {
+    say(&if share <= 0.5 {
         format!(
             "The store gets {} of memory, {:.0} % of that.\n",
             bytes(memory),
@@ -78,39 +81,44 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
         )
     } else {
         format!(
-            "The store gets {} of memory, the least it can work with. That is more than the data: \
-             give more text to see what the memory is used for.\n",
+            "The store gets {} of memory, the least it can work with. That is a lot for so little \
+             data: give more text to see what the memory is used for.\n",
             bytes(memory)
         )
     })?;
 
     let folder = Folder::create(&args.dir, args.keep)?;
-    let left = Duration::from_secs(args.seconds).saturating_sub(began.elapsed());
+    let left = all.saturating_sub(began.elapsed());
     let least = Duration::from_secs(1);
     let two = Counting {
-        db: folder.path.join("two-tiers"),
+        db: folder.path.join(folder::TWO),
         name: "two tiers",
         tiers: 2,
         memory,
         threads,
-        units: corpus.units().len(),
+        units: survey.units,
         // The other run is slower, and is to do the same: it gets more of the time.
         time: (left * 3 / 10).max(least),
         quiet: args.json,
     };
+    say("Counting with two tiers ...")?;
     let (two_outcome, answers) = counted(&two, &corpus)?;
-    if !args.json {
-        print(&format!("{answers}\n"))?;
+    if two_outcome.units < survey.units {
+        say(&format!(
+            "The time was over after {:.0} % of the text.",
+            two_outcome.units as f64 / survey.units as f64 * 100.0
+        ))?;
     }
-    let left = Duration::from_secs(args.seconds).saturating_sub(began.elapsed());
+    let left = all.saturating_sub(began.elapsed());
     let one = Counting {
-        db: folder.path.join("one-tier"),
+        db: folder.path.join(folder::ONE),
         name: "one tier",
         tiers: 1,
         units: two_outcome.units,
         time: (left * 9 / 10).max(least),
         ..two
     };
+    say("Counting with one tier, which keeps pages in memory as other stores do ...\n")?;
     let (one_outcome, other_answers) = counted(&one, &corpus)?;
     if one_outcome.units == two_outcome.units && answers.counts() != other_answers.counts() {
         bail!("two tiers and one tier have counted differently: this is a defect of the store");
@@ -122,6 +130,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
         ))?;
     } else {
         print(&compare::table(&two_outcome, &one_outcome))?;
+        print(&format!("\n{answers}"))?;
     }
     folder.remove(|text| say(text))?;
     Ok(ExitCode::SUCCESS)
@@ -131,55 +140,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
 fn counted(counting: &Counting, corpus: &Corpus) -> Result<(Outcome, Answers)> {
     let (store, outcome) = counting.run(corpus)?;
     let answers = Answers::of(&store, counting.quiet)?;
-    answers.check(outcome.words, outcome.pairs)?;
+    answers.check(outcome.counted)?;
     store.db.close()?;
     Ok((outcome, answers))
-}
-
-/// The folder of the databases.
-struct Folder {
-    path: PathBuf,
-    keep: bool,
-}
-
-impl Folder {
-    fn create(path: &Path, keep: bool) -> Result<Self> {
-        if path.exists() {
-            bail!(
-                "{} is there already: delete it if an earlier demo has left it, or choose \
-                 another folder with --dir",
-                path.display()
-            );
-        }
-        std::fs::create_dir_all(path)
-            .with_context(|| format!("cannot create the folder {}", path.display()))?;
-        Ok(Folder {
-            path: path.into(),
-            keep,
-        })
-    }
-
-    fn remove(mut self, say: impl Fn(&str) -> Result<()>) -> Result<()> {
-        if self.keep {
-            let path = self.path.display();
-            return say(&format!(
-                "\nThe databases are in {path}. Look into them, for example:\n  \
-                 terrace scan {path}/two-tiers -s words --prefix mem --limit 5\n  \
-                 terrace stat {path}/two-tiers"
-            ));
-        }
-        self.keep = true;
-        std::fs::remove_dir_all(&self.path)
-            .with_context(|| format!("cannot delete {}; delete it by hand", self.path.display()))
-    }
-}
-
-impl Drop for Folder {
-    /// Also when something went wrong on the way.
-    fn drop(&mut self) {
-        if !self.keep {
-            // The error that brought us here matters more than one of cleaning up.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::{Format, LoadArgs};
-use crate::engine::{Db, Durability, Entry, Settings, Tree, TreeSettings};
+use crate::engine::{Db, Durability, Entry, Settings, Tree, TreeSettings, too_long};
 use crate::output::print;
 use crate::progress;
 
@@ -112,6 +112,10 @@ impl Loading<'_> {
             let Some((line, record)) = next else {
                 return self.flush();
             };
+            let record = record.and_then(|(key, value)| match too_long(&key, &value) {
+                Some(problem) => bail!(problem),
+                None => Ok((key, value)),
+            });
             match record {
                 Ok(entry) => {
                     self.pending += entry.0.len() + entry.1.len();
