@@ -112,6 +112,19 @@ fn histories(seed: u64, options: TierOptions) {
     let log = Log::default();
     let number = AtomicU64::new(1);
     let stop = AtomicBool::new(false);
+    // More than the memory holds, so that records move from the beginning.
+    for key in (0..KEYS).map(key) {
+        let new = vec![3; 300];
+        let called = log.now();
+        let done = tree.write(&key, Change::Put(&new), None, &mut || ());
+        assert!(done.unwrap());
+        log.note(
+            &key,
+            Operation::Put(new),
+            Outcome::Done,
+            (called, log.now()),
+        );
+    }
     std::thread::scope(|scope| {
         let (tree, log, number, stop, context) = (&tree, &log, &number, &stop, &context);
         let workers: Vec<_> = (0..3)
