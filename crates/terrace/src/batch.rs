@@ -10,10 +10,11 @@ use std::sync::Arc;
 use terrace_base::{Error, Result};
 use terrace_pages::Space;
 use terrace_tier::Change;
-use terrace_wal::{Appended, Durability, MAX_RECORD_BYTES};
+use terrace_wal::{Appended, Durability, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
 use crate::core::Core;
 use crate::effects::{delete_prefix, put_prefixes};
+use crate::fault::{Fault, planted};
 use crate::registry::Open;
 use crate::tree::Tree;
 use crate::write::check_lengths;
@@ -159,6 +160,33 @@ impl Batch {
         }) as u32
     }
 
+    /// Bytes to reserve in the log.
+    fn reservation(&self) -> usize {
+        let torn = if planted(Fault::TornBatch) {
+            RECORD_OVERHEAD_BYTES
+        } else {
+            0
+        };
+        self.payload.len() + torn
+    }
+
+    /// The planted fault: two records.
+    fn append_torn(
+        &self,
+        middle: &Operation,
+        mut append: impl FnMut(&[u8]) -> Appended,
+    ) -> Appended {
+        let tree = &self.structures[middle.structure as usize];
+        let key = self.bytes_at(middle.key);
+        let prefix = match middle.value {
+            Some(value) => put_prefixes(tree.open.id(), key, self.bytes_at(value)).0,
+            None => delete_prefix(tree.open.id(), key),
+        };
+        let (first, second) = self.payload.split_at(middle.key.0 - prefix.as_ref().len());
+        let _ = append(first);
+        append(second)
+    }
+
     fn bytes_at(&self, (at, len): (usize, u32)) -> &[u8] {
         &self.payload[at..at + len as usize]
     }
@@ -267,8 +295,8 @@ impl Core {
         };
         let mut reservation = match (logged, only_deletes) {
             (false, _) => None,
-            (true, false) => Some(self.log.reserve(batch.payload.len())),
-            (true, true) => Some(self.log.reserve_urgent(batch.payload.len())),
+            (true, false) => Some(self.log.reserve(batch.reservation())),
+            (true, true) => Some(self.log.reserve_urgent(batch.reservation())),
         }
         .transpose()
         .map_err(|e| self.failed(e))?;
@@ -277,13 +305,22 @@ impl Core {
         let (slots, overruled) = batch.slots(slot_of);
         let door = self.store.enter_for(space).map_err(|e| self.failed(e))?;
         let held: Vec<_> = slots.into_iter().map(|slot| locks.lock(slot)).collect();
-        let appended = reservation
-            .as_mut()
-            .map(|reservation| self.log.append(reservation, &[&batch.payload]));
+        let appended =
+            reservation
+                .as_mut()
+                .map(|reservation| match batch.operations.get(batch.len() / 2) {
+                    Some(middle) if planted(Fault::TornBatch) && batch.len() > 1 => batch
+                        .append_torn(middle, |part| {
+                            let appended = self.log.append(reservation, &[part]);
+                            let _ = self.log.flush();
+                            appended
+                        }),
+                    _ => self.log.append(reservation, &[&batch.payload]),
+                });
         let applied = batch
             .changes()
             .zip(&overruled)
-            .filter(|(_, overruled)| !**overruled)
+            .filter(|(_, overruled)| !**overruled || planted(Fault::OverruledShown))
             .try_for_each(|((open, key, change), _)| {
                 open.structure.apply_locked(&door, key, change)
             });

@@ -11,6 +11,7 @@ use terrace_pages::{CheckpointReport, CutInfo, Pace};
 use terrace_wal::Position;
 
 use crate::core::Core;
+use crate::fault::{Fault, planted};
 use crate::histogram::Histogram;
 
 /// How often the thread looks whether a checkpoint is due.
@@ -127,7 +128,7 @@ impl Core {
             CutInfo {
                 log_position: position.encode(),
                 log_info: [0; 40],
-                next_structure: self.registry.next_id(),
+                next_structure: self.next_structure(),
                 next_sequence: position.sequence,
                 catalog_root: self.registry.catalog().root(),
                 clean,
@@ -145,6 +146,14 @@ impl Core {
                 self.log.checkpointed(made()?, generation)
             })?;
         Ok((report, made()?))
+    }
+
+    fn next_structure(&self) -> u32 {
+        if planted(Fault::ForgottenNumber) {
+            1
+        } else {
+            self.registry.next_id()
+        }
     }
 
     fn checkpoint_is_due(&self) -> bool {

@@ -14,6 +14,7 @@ use terrace_wal::{Appended, Durability, Log};
 
 use crate::checkpointer::Checkpoints;
 use crate::drops::Drops;
+use crate::fault::{Fault, planted};
 use crate::open::Opening;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
@@ -52,6 +53,10 @@ impl Core {
 
     /// Waits until a record is as durable as asked. The caller holds nothing.
     pub fn commit(&self, appended: Appended, durability: Durability) -> Result<()> {
+        let durability = match durability {
+            Durability::Sync if planted(Fault::SyncAsBuffered) => Durability::Buffered,
+            asked => asked,
+        };
         self.log
             .commit(appended, durability)
             .map_err(|e| self.failed(e))

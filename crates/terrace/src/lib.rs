@@ -25,6 +25,11 @@ mod drops;
 mod effects;
 pub mod encode;
 mod estimate;
+#[cfg(feature = "planted-faults")]
+#[doc(hidden)]
+pub mod fault;
+#[cfg(not(feature = "planted-faults"))]
+mod fault;
 mod handle;
 mod histogram;
 mod naming;

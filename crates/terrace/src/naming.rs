@@ -7,6 +7,7 @@ use terrace_wal::{Appended, Reservation};
 
 use crate::core::Core;
 use crate::effects::{encode_create, encode_drop, encode_rename};
+use crate::fault::{Fault, planted};
 use crate::registry::Open;
 use crate::spec::{Kind, Policy, Spec, Tiers};
 
@@ -117,6 +118,10 @@ impl Core {
             encode_drop(open.id(), &mut payload);
             let reservation = self.log.reserve_urgent(payload.len())?;
             let dropped = self.named_change(&payload, reservation, |log| {
+                let log: &mut dyn FnMut() = match planted(Fault::SilentDrop) {
+                    true => &mut || (),
+                    false => log,
+                };
                 self.registry.mark_dropped(&open, log)
             })?;
             (open.id(), dropped)

@@ -22,6 +22,7 @@ use crate::checkpointer::Checkpoints;
 use crate::core::Core;
 use crate::drops::Drops;
 use crate::effects::{Effect, Effects};
+use crate::fault::{Fault, planted};
 use crate::options::{Budget, Options};
 use crate::passes::Passes;
 use crate::registry::{Open, Registry};
@@ -293,6 +294,7 @@ impl Replay<'_> {
                 } => {
                     self.change(sequence, structure, key, Change::Put(value))?;
                 }
+                Effect::Delete { .. } if planted(Fault::ReplayedPutsOnly) => {}
                 Effect::Delete { structure, key } => {
                     self.change(sequence, structure, key, Change::Delete)?;
                 }

@@ -19,6 +19,7 @@ use terrace_pages::{PageStore, Space};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::{Catalog, Entry};
+use crate::fault::{Fault, planted};
 use crate::spec::{Spec, check_name};
 use crate::structures;
 
@@ -103,6 +104,18 @@ impl Registry {
                     ),
                 ));
             }
+            for root in entry.roots.hot.into_iter().chain([entry.roots.cold]) {
+                if !registry.store.exists(root) {
+                    return Err(Error::corrupt(
+                        "data",
+                        0,
+                        format!(
+                            "the catalog says that \"{}\" begins at {root}, which does not exist",
+                            entry.name
+                        ),
+                    ));
+                }
+            }
             let meta = Arc::new(Meta {
                 dropped: AtomicBool::new(entry.dropping),
                 entry: Mutex::new(entry.clone()),
@@ -161,6 +174,9 @@ impl Registry {
     fn hook(&self, meta: &Arc<Meta>) -> OnHotRoot {
         let (catalog, meta) = (self.catalog.clone(), meta.clone());
         Arc::new(move |door, roots| {
+            if planted(Fault::ForgottenHotRoot) {
+                return Ok(());
+            }
             change_entry(&catalog, &meta, door, &mut || (), |entry| {
                 entry.roots = roots
             })
@@ -323,6 +339,9 @@ impl Registry {
         }
         self.inside(Space::Reserve, |door| {
             structures::free_roots(&self.store, roots, door, &mut || {
+                if planted(Fault::ForgottenEntry) {
+                    return Ok(());
+                }
                 self.catalog.remove(door, id)
             })
         })?;

@@ -9,6 +9,7 @@ use terrace_wal::Durability;
 
 use crate::database::Database;
 use crate::estimate::estimated_len;
+use crate::fault::{Fault, planted};
 use crate::range::{Range, above};
 use crate::registry::Open;
 use crate::write::check_lengths;
@@ -283,7 +284,8 @@ impl Tree {
                 Edit::Put(new) => Change::Put(new.as_ref()),
                 Edit::Delete => Change::Delete,
             };
-            if core.write_one(&self.open, key, change, Some(version), durability)? {
+            let expect = (!planted(Fault::BlindUpdate)).then_some(version);
+            if core.write_one(&self.open, key, change, expect, durability)? {
                 return Ok(());
             }
         }

@@ -9,6 +9,7 @@ use terrace_wal::Durability;
 
 use crate::core::Core;
 use crate::effects::{delete_prefix, put_prefixes};
+use crate::fault::{Fault, planted};
 use crate::registry::Open;
 
 /// Refuses keys and values that are too long.
@@ -76,6 +77,7 @@ impl Core {
     /// thread's that is not durable yet.
     pub fn confirm(&self, durability: Durability) -> Result<()> {
         match durability {
+            _ if planted(Fault::NothingConfirmed) => Ok(()),
             Durability::Sync => self.log.sync(),
             Durability::Buffered => self.log.flush(),
         }

@@ -1,0 +1,68 @@
+//! Faults that tests plant one at a time, to show that they would be caught.
+//!
+//! Without the feature `planted-faults`, which only this crate's own tests switch on, nothing of
+//! this is compiled in.
+
+/// What can be broken on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Fault {
+    /// A commit that asked for a sync is acknowledged once it is written.
+    SyncAsBuffered = 1,
+    /// A write that changed nothing is acknowledged although what it rests on is not durable.
+    NothingConfirmed,
+    /// A batch becomes a record for each of its halves.
+    TornBatch,
+    /// Replay passes over deletes.
+    ReplayedPutsOnly,
+    /// The catalog is not told that a hot tier was made.
+    ForgottenHotRoot,
+    /// A drop is not logged.
+    SilentDrop,
+    /// The roots of a dropped structure are freed, and its entry stays.
+    ForgottenEntry,
+    /// A new structure's number is not kept over a checkpoint.
+    ForgottenNumber,
+    /// A batch applies what a later change of its own overrules.
+    OverruledShown,
+    /// An update does not look whether the record has changed since it was read.
+    BlindUpdate,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 10] = [
+        Fault::SyncAsBuffered,
+        Fault::NothingConfirmed,
+        Fault::TornBatch,
+        Fault::ReplayedPutsOnly,
+        Fault::ForgottenHotRoot,
+        Fault::SilentDrop,
+        Fault::ForgottenEntry,
+        Fault::ForgottenNumber,
+        Fault::OverruledShown,
+        Fault::BlindUpdate,
+    ];
+}
+
+#[cfg(feature = "planted-faults")]
+static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+/// Plants a fault in all databases of this process, or takes it out.
+#[cfg(feature = "planted-faults")]
+pub fn plant(fault: Option<Fault>) {
+    let number = fault.map_or(0, |fault| fault as u8);
+    PLANTED.store(number, std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Whether this fault is planted.
+#[inline(always)]
+pub(crate) fn planted(fault: Fault) -> bool {
+    #[cfg(feature = "planted-faults")]
+    return PLANTED.load(std::sync::atomic::Ordering::Relaxed) == fault as u8;
+    #[cfg(not(feature = "planted-faults"))]
+    {
+        let _ = fault;
+        false
+    }
+}

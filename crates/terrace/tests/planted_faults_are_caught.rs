@@ -1,0 +1,171 @@
+//! Every fault that can be planted in this crate is caught by one of the scenarios that the other
+//! tests run at length; without a fault the same scenarios pass.
+//!
+//! One test only: a fault is planted in the whole process.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::run::{run, survive};
+use common::script::{Step, script};
+use common::tiny;
+use terrace::fault::{Fault, plant};
+use terrace::{Database, Durability, Options, Tiers, TreeOptions, encode};
+use terrace_sim::{Fault as DiskFault, Injection, SimDisk};
+
+/// Cuts the power at many calls of a script.
+fn power_cuts() {
+    for seed in [1, 2] {
+        let script = script(seed, 150);
+        let mut n = 20 + seed;
+        loop {
+            let disk = SimDisk::new(seed);
+            disk.inject(Injection::any(n, DiskFault::PowerCut));
+            let progress = run(&disk, &|n| tiny(seed * 1000 + n), &script);
+            if disk.is_powered() {
+                break;
+            }
+            let found = disk.crash(n);
+            let options = tiny(seed * 1000 + 900);
+            survive(&found, options, &script, &progress, progress.synced);
+            n += 9;
+        }
+    }
+}
+
+/// Cuts the power behind two buffered batches with a sync commit between: any subset may survive.
+fn torn_batches() {
+    let changes = |name: &str| {
+        script(3, 400)
+            .into_iter()
+            .filter_map(|step| match step {
+                Step::Write(changes, _) if changes.len() > 20 => Some(changes),
+                _ => None,
+            })
+            .flatten()
+            .take(40)
+            .map(|mut change| {
+                change.structure = name.into();
+                change
+            })
+            .collect::<Vec<_>>()
+    };
+    let mut script = vec![
+        Step::Create("off".into(), Tiers::Two),
+        Step::Create("a".into(), Tiers::Two),
+    ];
+    for round in 0..30 {
+        let all = changes("a");
+        script.push(Step::Write(
+            all[round % 20..round % 20 + 15].to_vec(),
+            round % 3 == 0,
+        ));
+    }
+    for n in 20..120 {
+        let disk = SimDisk::new(n);
+        disk.inject(Injection::any(n, DiskFault::PowerCut));
+        let progress = run(&disk, &|m| tiny(n * 1000 + m), &script);
+        for survival in 0..3 {
+            let found = disk.crash(n * 10 + survival);
+            survive(
+                &found,
+                tiny(n * 1000 + 900),
+                &script,
+                &progress,
+                progress.synced,
+            );
+        }
+    }
+}
+
+fn threads() -> (SimDisk, Options) {
+    let options = Options::new()
+        .memory(1 << 20)
+        .page_size(4096)
+        .log_segment(64 << 10);
+    (SimDisk::new(9), options)
+}
+
+/// Several threads count in the same record.
+fn counting() {
+    let (disk, options) = threads();
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    let tree = db.tree("t").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..3000 {
+                    let count = |old: Option<&[u8]>| old.map_or(0, encode::to_u64) + 1;
+                    tree.update("k", |old| Some(encode::u64(count(old)).to_vec()))
+                        .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(encode::to_u64(&tree.get("k").unwrap().unwrap()), 12_000);
+}
+
+/// Batches overrule a change of their own, which nobody may see.
+fn overruling() {
+    let (disk, options) = threads();
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    let tree = db
+        .create_tree("t", TreeOptions::new().tiers(Tiers::One))
+        .unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = false;
+            while !done.load(Ordering::Relaxed) {
+                seen |= tree
+                    .get("k")
+                    .unwrap()
+                    .is_some_and(|value| value == b"hidden");
+            }
+            seen
+        });
+        for _ in 0..20_000 {
+            let mut batch = db.batch();
+            batch.put(&tree, "k", "hidden");
+            for i in 0..5u8 {
+                batch.put(&tree, [i], [i]);
+            }
+            batch.put(&tree, "k", "seen");
+            db.write(batch, Durability::Buffered).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(!reader.join().unwrap(), "an overruled value was seen");
+    });
+}
+
+#[test]
+fn planted_faults_are_caught() {
+    let scenarios: [(&str, fn()); 4] = [
+        ("power cuts", power_cuts),
+        ("torn batches", torn_batches),
+        ("counting", counting),
+        ("overruling", overruling),
+    ];
+    for (name, scenario) in scenarios {
+        eprintln!("no fault: {name}");
+        scenario();
+    }
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let mut missed = Vec::new();
+    for fault in Fault::ALL {
+        plant(Some(fault));
+        let caught = scenarios
+            .iter()
+            .find(|(_, scenario)| catch_unwind(AssertUnwindSafe(scenario)).is_err());
+        plant(None);
+        match caught {
+            Some((name, _)) => eprintln!("{fault:?} is caught by {name}"),
+            None => missed.push(fault),
+        }
+    }
+    std::panic::set_hook(hook);
+    assert!(missed.is_empty(), "nobody noticed {missed:?}");
+}
