@@ -50,7 +50,9 @@ pub enum Error {
         cause: String,
     },
     /// The memory given does not suffice for what is opened.
-    #[error("the memory limit of {given} bytes is too small: {what} needs at least {needed} bytes; raise Options::memory")]
+    #[error(
+        "the memory limit of {given} bytes is too small: {what} needs at least {needed} bytes; raise Options::memory"
+    )]
     MemoryTooSmall {
         /// What needs the memory.
         what: String,
@@ -76,7 +78,9 @@ pub enum Error {
         limit: usize,
     },
     /// Another process (or another handle of this one) holds the database.
-    #[error("the database in {path} is open elsewhere; close it there first (one process at a time)")]
+    #[error(
+        "the database in {path} is open elsewhere; close it there first (one process at a time)"
+    )]
     Locked {
         /// The directory.
         path: String,
@@ -107,9 +111,15 @@ impl Error {
         let file = file.into();
         match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                Error::DiskFull { what: format!("{op} {file}: {source}") }
+                Error::DiskFull {
+                    what: format!("{op} {file}: {source}"),
+                }
             }
-            _ => Error::Io { op, file, source: Arc::new(source) },
+            _ => Error::Io {
+                op,
+                file,
+                source: Arc::new(source),
+            },
         }
     }
 

@@ -20,7 +20,11 @@ impl PageId {
 
 impl std::fmt::Debug for PageId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.is_none() { f.write_str("page -") } else { write!(f, "page {}", self.0) }
+        if self.is_none() {
+            f.write_str("page -")
+        } else {
+            write!(f, "page {}", self.0)
+        }
     }
 }
 

@@ -347,7 +347,7 @@ pub enum KeyLayoutName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyName {
-    /// Two-bit use counts, admission on the second access, replacement inside leaves
+    /// Two-bit use counts, admission of every cold read, replacement inside leaves
     Default,
     /// That of the paper, as the baseline: sampled admission, one reference bit, a clock
     Paper,

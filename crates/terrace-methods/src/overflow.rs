@@ -323,7 +323,7 @@ pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Resul
 pub fn free_first(store: &PageStore, door: &Door<'_>, head: PageId) -> Attempt<PageId> {
     let page = match store.exclusive(head, door) {
         // Only the owner frees it, so it cannot have become free.
-        Err(Interrupt::Conflict) if !store.is_resident(head) => {
+        Err(Interrupt::Conflict) if !store.exists(head) => {
             return Err(broken(head, "it is referred to, but free").into());
         }
         other => other?,

@@ -35,6 +35,13 @@ impl RecordLock<'_> {
         Version(self.version.load(Ordering::Relaxed) - 1)
     }
 
+    /// Lets go after a change; returns the version that readers see from now on.
+    pub fn release_changed(self) -> Version {
+        let now = Version(self.version.load(Ordering::Relaxed) + 1);
+        drop(self);
+        now
+    }
+
     /// Lets go after nothing was changed: readers who saw the version before are still right.
     pub fn release_unchanged(self) {
         self.version.fetch_sub(1, Ordering::Release);

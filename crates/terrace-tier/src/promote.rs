@@ -19,7 +19,8 @@ where
     C: Ordered + Rooted + 'static,
 {
     /// After a record was read from the cold tier: perhaps it moves up, and perhaps others of its
-    /// page, which is in memory now, are written along. Waits for nothing; may do nothing.
+    /// page, which is in memory now, are written along. Waits for nothing; may do nothing. Returns
+    /// the version of the record's lock that the record has now, if it moved up.
     pub(crate) fn after_cold_read(
         &self,
         slot: usize,
@@ -28,9 +29,9 @@ where
         value: &[u8],
         found: Found,
         missed: bool,
-    ) {
+    ) -> Version {
         if found.large.is_some() {
-            return;
+            return version;
         }
         let policy = &self.options.policy;
         let full = self.context.is_full();
@@ -38,18 +39,21 @@ where
             full,
             random: crate::random::next(),
         };
+        let mut now = version;
         if (policy.admit(admission) || planted(Fault::PolicyIgnored))
-            && self.promote(slot, version, key, value).is_ok()
+            && let Ok(promoted) = self.promote(slot, version, key, value)
         {
+            now = promoted;
             self.events.promotions.add(1);
         }
         if missed && full && policy.write_along() > 0 && self.writes_lately() {
             // Best effort: an error will meet whoever needs these pages.
             let _ = self.write_along(key, policy.write_along());
         }
+        now
     }
 
-    fn promote(&self, slot: usize, version: Version, key: &[u8], value: &[u8]) -> Attempt<()> {
+    fn promote(&self, slot: usize, version: Version, key: &[u8], value: &[u8]) -> Attempt<Version> {
         let store = &self.context.store;
         let door = store.try_enter().ok_or(Interrupt::Conflict)?;
         let lock = if planted(Fault::PromotionWithoutLock) {
@@ -60,15 +64,17 @@ where
         };
         reached(Point::Promoting);
         let promoted = self.promote_locked(&door, key, value);
+        let mut now = version;
         match lock {
             Some(lock) if promoted.is_err() => lock.release_unchanged(),
-            lock => drop(lock),
+            Some(lock) => now = lock.release_changed(),
+            None => {}
         }
         drop(door);
         if let Err(Interrupt::HotFull) = promoted {
             self.context.wake_demoter();
         }
-        promoted
+        promoted.map(|()| now)
     }
 
     fn promote_locked(&self, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<()> {

@@ -340,8 +340,8 @@ where
             }
             Some((found, false)) => {
                 self.events.cold_hits.add(1);
-                self.after_cold_read(slot, version, key, value, found, missed);
-                Ok((true, version))
+                let now = self.after_cold_read(slot, version, key, value, found, missed);
+                Ok((true, now))
             }
         }
     }

@@ -27,7 +27,7 @@ pub enum Tiers {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Policy {
-    /// Two-bit use counts, admission on the second access, replacement inside leaves.
+    /// Two-bit use counts, admission of every cold read, replacement inside leaves.
     #[default]
     Default,
     /// That of the paper, as the baseline: sampled admission, one reference bit, a clock.
