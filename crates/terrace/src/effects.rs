@@ -151,6 +151,11 @@ impl<'a> Effects<'a> {
         Effects { rest: payload }
     }
 
+    /// What has not been decoded yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     fn byte(&mut self) -> Option<u8> {
         let (&byte, rest) = self.rest.split_first()?;
         self.rest = rest;

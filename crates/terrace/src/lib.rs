@@ -38,6 +38,7 @@ mod options;
 mod passes;
 mod range;
 mod registry;
+mod replay;
 mod spec;
 mod stats;
 mod stats_table;

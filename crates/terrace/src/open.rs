@@ -11,21 +11,20 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
-use terrace_base::{AlignedBuf, Error, PageId, Result, StructureId};
+use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::map::Superblock;
 use terrace_pages::{Cleaner, CutInfo, Pace, PageStore, Presence, StoreOptions};
-use terrace_tier::{Change, TierContext};
+use terrace_tier::TierContext;
 use terrace_wal::{Log, LogOptions, Position, decode_segment};
 
 use crate::catalog::Catalog;
 use crate::checkpointer::Checkpoints;
 use crate::core::Core;
 use crate::drops::Drops;
-use crate::effects::{Effect, Effects};
-use crate::fault::{Fault, planted};
 use crate::options::{Budget, Options};
 use crate::passes::Passes;
-use crate::registry::{Open, Registry};
+use crate::registry::Registry;
+use crate::replay::{replay, threads_for};
 use crate::structures;
 
 /// How an opening went.
@@ -160,23 +159,20 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
         Some(tiers.start_demoter()?)
     };
     let start = Instant::now();
-    let mut replay = Replay {
-        registry: &registry,
-        last: None,
-        operations: 0,
+    let threads = if options.foreground {
+        1
+    } else {
+        threads_for(options.memory)
     };
     let log_options = log_options(&options, &budget);
-    let (log, report) = Log::recover(
-        disk,
-        log_options,
-        cut,
-        superblock.generation,
-        &mut |sequence, payload| replay.record(sequence, payload),
-    )?;
+    let ((log, report), operations) = replay(&registry, threads, |replay| {
+        let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
+        Log::recover(disk, log_options, cut, superblock.generation, &mut apply)
+    })?;
     let opening = Opening {
         created: false,
         replayed_records: report.records,
-        replayed_operations: replay.operations,
+        replayed_operations: operations,
         replayed_bytes: report.record_bytes,
         dropped_tail: report.dropped_tail,
         replay_seconds: seconds(start.elapsed()),
@@ -270,88 +266,4 @@ fn remove_leftovers(disk: &dyn Disk, prefix: &str) -> Result<()> {
             .map_err(|e| Error::io("deleting", name, e))?;
     }
     Ok(())
-}
-
-/// Applies log records to the structures.
-struct Replay<'r> {
-    registry: &'r Registry,
-    /// The structure of the effect before: most records are about the same one.
-    last: Option<(StructureId, Arc<Open>)>,
-    operations: u64,
-}
-
-impl Replay<'_> {
-    fn record(&mut self, sequence: u64, payload: &[u8]) -> Result<()> {
-        for effect in Effects::new(payload) {
-            let effect = effect
-                .map_err(|_| damaged(sequence, "it holds something that is not an effect"))?;
-            self.operations += 1;
-            match effect {
-                Effect::Put {
-                    structure,
-                    key,
-                    value,
-                } => {
-                    self.change(sequence, structure, key, Change::Put(value))?;
-                }
-                Effect::Delete { .. } if planted(Fault::ReplayedPutsOnly) => {}
-                Effect::Delete { structure, key } => {
-                    self.change(sequence, structure, key, Change::Delete)?;
-                }
-                Effect::Create {
-                    structure,
-                    spec,
-                    name,
-                } => {
-                    if structure.0 < self.registry.next_id() {
-                        return Err(damaged(sequence, "it makes a structure that was there"));
-                    }
-                    self.registry.create(structure, spec, name, &mut || ())?;
-                }
-                Effect::Drop { structure } => {
-                    let open = self.open(sequence, structure)?;
-                    self.registry.mark_dropped(&open, &mut || ())?;
-                }
-                Effect::Rename { structure, name } => {
-                    let open = self.open(sequence, structure)?;
-                    self.registry.rename(&open, name, &mut || ())?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn change(
-        &mut self,
-        sequence: u64,
-        structure: StructureId,
-        key: &[u8],
-        change: Change<'_>,
-    ) -> Result<()> {
-        if self.last.as_ref().is_none_or(|(id, _)| *id != structure) {
-            self.last = Some((structure, self.open(sequence, structure)?));
-        }
-        if let Some((_, open)) = &self.last
-            // A write that was at work while the structure was dropped may come after the drop.
-            && !open.is_dropped()
-        {
-            open.structure.write(key, change, None, &mut || ())?;
-        }
-        Ok(())
-    }
-
-    fn open(&self, sequence: u64, id: StructureId) -> Result<Arc<Open>> {
-        self.registry
-            .numbered(id)
-            .ok_or_else(|| damaged(sequence, &format!("it names {id}, which does not exist")))
-    }
-}
-
-fn damaged(sequence: u64, what: &str) -> Error {
-    Error::corrupt(
-        "log",
-        0,
-        format!("record {sequence} cannot be replayed: {what}"),
-    )
 }
