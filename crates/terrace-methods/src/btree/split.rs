@@ -103,8 +103,22 @@ impl BTree {
             }
             None => inner_cut(&now, key),
         };
-        let Some(mut cut) = cut else {
-            return Err(pair.node.torn("this node is full and cannot be split"));
+        let mut cut = match cut {
+            Some(cut) => cut,
+            // Since the inner node was found full, others have split it or merged its children, and
+            // so few are left that there is nothing to split: it has room now.
+            None if level > 0 => return Ok(Step::Done),
+            None => {
+                let what = format!(
+                    "this leaf is full and cannot be split: {} records, {} bytes free, {} to be had, \
+                     a key of {} bytes",
+                    now.items.len(),
+                    now.node.free(),
+                    now.node.reclaimable(),
+                    key.len()
+                );
+                return Err(pair.node.torn(&what));
+            }
         };
         if fault::planted(Fault::HighSeparator) {
             cut.separator.push(0);
