@@ -26,6 +26,9 @@ pub const WRITE_BUFFERS: usize = 3;
 const MAX_BATCH: u64 = 64;
 /// Free slots beyond the dirty pages that an ordinary operation must leave.
 const ORDINARY_SLACK: u64 = 96;
+/// Free slots that records on the move between tiers must leave, so that what goes on in the
+/// background does not use up what deletes need.
+const MIGRATION_SLACK: u64 = 64;
 /// Free slots beyond the dirty pages that even deletes must leave: what threads inside the gate
 /// may still make dirty.
 const RESERVE_SLACK: u64 = 32;
@@ -121,6 +124,7 @@ impl Layout {
     pub fn slack(&self, space: Space) -> u64 {
         match space {
             Space::Ordinary => ORDINARY_SLACK,
+            Space::Migration => MIGRATION_SLACK,
             Space::Reserve => RESERVE_SLACK,
         }
     }

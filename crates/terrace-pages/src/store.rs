@@ -325,7 +325,7 @@ impl PageStore {
     /// Goes in if that takes no waiting at all.
     pub fn try_enter(&self) -> Option<Door<'_>> {
         let needed =
-            self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(Space::Reserve);
+            self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(Space::Migration);
         if self.poisoned.load(Ordering::Relaxed) || self.undo.bytes() > self.layout.undo_bytes {
             return None;
         }
@@ -431,6 +431,8 @@ impl PageStore {
 pub enum Space {
     /// Leaves the reserve untouched.
     Ordinary,
-    /// May use the reserve: deletes, demotion, checkpoints.
+    /// May use a part of the reserve: promotion, demotion.
+    Migration,
+    /// May use the reserve: deletes, and what they need to get through.
     Reserve,
 }

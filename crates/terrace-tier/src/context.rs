@@ -8,7 +8,7 @@ use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::btree::BTree;
-use terrace_pages::{Class, Interrupt, PageStore};
+use terrace_pages::{Class, Interrupt, PageStore, Space};
 
 use crate::LockTable;
 
@@ -30,7 +30,7 @@ pub struct TierContext {
 /// A hot tier as the common hand sees it.
 pub(crate) trait HotTier: Send + Sync {
     /// Sweeps one leaf, letting records go. Returns false when there is no hot tier yet.
-    fn evict_step(&self) -> Result<bool>;
+    fn evict_step(&self, space: Space) -> Result<bool>;
     /// Does the ageing that is due. Bounded.
     fn age(&self) -> Result<()>;
 }
@@ -81,7 +81,7 @@ impl TierContext {
     }
 
     /// Makes room in the hot class; the caller holds nothing.
-    pub(crate) fn help(&self) -> Result<()> {
+    pub(crate) fn help(&self, space: Space) -> Result<()> {
         let tiers = self.hot_tiers();
         if tiers.is_empty() {
             return Ok(());
@@ -90,7 +90,7 @@ impl TierContext {
         let mut idle = 0;
         for _ in 0..HELP_LEAVES + tiers.len() {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % tiers.len();
-            if !tiers[turn].evict_step()? {
+            if !tiers[turn].evict_step(space)? {
                 idle += 1;
             }
             if !self.over_cap() || idle > tiers.len() {
@@ -113,8 +113,17 @@ impl TierContext {
     /// hot class. The caller holds nothing.
     pub(crate) fn settle(&self, interrupt: Interrupt) -> Result<()> {
         match interrupt {
-            Interrupt::HotFull => self.help(),
+            Interrupt::HotFull => self.help(Space::Migration),
             other => self.store.settle(other),
+        }
+    }
+
+    /// As [`TierContext::settle`], for an operation that may reach so deep into the free space: what a
+    /// delete needs to get through may use what is kept for deletes.
+    pub(crate) fn settle_for(&self, interrupt: Interrupt, space: Space) -> Result<()> {
+        match (interrupt, space) {
+            (Interrupt::HotFull, Space::Reserve) => self.help(Space::Reserve),
+            (interrupt, _) => self.settle(interrupt),
         }
     }
 

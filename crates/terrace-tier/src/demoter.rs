@@ -70,7 +70,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         let mut fruitless = 0;
         while context.over_cap() && !stop.load(Ordering::Acquire) {
             let before = context.store.hot_frames();
-            if context.help().is_err() {
+            if context.help(terrace_pages::Space::Migration).is_err() {
                 std::thread::sleep(ROUND);
                 break;
             }

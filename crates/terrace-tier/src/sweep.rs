@@ -120,7 +120,7 @@ where
             looks
         };
         for _ in 0..looks {
-            self.sweep_leaf(Entry::Wait(Space::Reserve), Task::Balance)?;
+            self.sweep_leaf(Entry::Wait(Space::Migration), Task::Balance)?;
         }
         Ok(())
     }

@@ -399,7 +399,7 @@ where
                     if matches!(interrupt, Interrupt::HotFull) {
                         helped += self.context.leaves_of_help();
                     }
-                    if let Err(e) = self.context.settle(interrupt) {
+                    if let Err(e) = self.context.settle_for(interrupt, change.space()) {
                         return Err(prepared.discard_after(store, e));
                     }
                     prepared.guard.take_if_wanted();
@@ -504,12 +504,12 @@ where
     H: Sweep + Rooted + 'static,
     C: Ordered + Rooted + 'static,
 {
-    fn evict_step(&self) -> Result<bool> {
+    fn evict_step(&self, space: Space) -> Result<bool> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(false);
         }
         // Demotion is the way out of a full memory, so it may use the reserve of space.
-        self.sweep_step(Space::Reserve)
+        self.sweep_step(space)
     }
 
     fn age(&self) -> Result<()> {
