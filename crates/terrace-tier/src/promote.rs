@@ -46,7 +46,7 @@ where
             now = promoted;
             self.events.promotions.add(1);
         }
-        if missed && full && policy.write_along() > 0 && self.writes_lately() {
+        if missed && full && policy.write_along() > 0 && self.has_been_written() {
             // Best effort: an error will meet whoever needs these pages.
             let _ = self.write_along(key, policy.write_along());
         }
@@ -115,8 +115,9 @@ where
         Ok(())
     }
 
-    /// Whether there have been writes since the structure was opened.
-    fn writes_lately(&self) -> bool {
+    /// Whether anything was written since the structure was opened. Without that no hot record is
+    /// dirty but those of an earlier run, and the sweep writes these.
+    fn has_been_written(&self) -> bool {
         self.events.writes.get() > 0
     }
 }

@@ -508,7 +508,6 @@ where
         if self.retired.load(Ordering::SeqCst) {
             return Ok(false);
         }
-        // Demotion is the way out of a full memory, so it may use the reserve of space.
         self.sweep_step(space)
     }
 
