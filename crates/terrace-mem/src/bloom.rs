@@ -85,7 +85,8 @@ impl<F: Family> Filter<F> {
             Some((next, _)) => next.add(hash),
             None if self.serving.added < self.serving.room => return,
             None => {
-                let next = Generation::new((tree.len() + tree.len() / 2).max(LEAST));
+                // Room for twice as many again: the hand is then seldom on its way.
+                let next = Generation::new((tree.len() * 3).max(LEAST));
                 // The least key of all is the default one.
                 self.filling = Some((next, F::Buf::default()));
             }
@@ -145,13 +146,13 @@ mod tests {
                 }
             }
         }
-        let wrong = (0..10_000)
+        let wrong = (1_000_000..1_010_000)
             .filter(|&i| filter.may_have(IntFamily::hash(key(i))))
             .count();
         assert!(
-            wrong < 1500,
+            wrong < 1000,
             "{wrong} of 10000 strangers were taken for keys"
         );
-        assert!(filter.bytes() < 20_000 * 6);
+        assert!(filter.bytes() < 20_000 * 8);
     }
 }

@@ -97,7 +97,7 @@ impl Options {
         let ints = TypeId::of::<F>() == TypeId::of::<crate::IntFamily>();
         let wrong = match self.stage {
             Stage::FrontCoded => ints,
-            Stage::EliasFano | Stage::STree => !ints,
+            Stage::EliasFano | Stage::STree | Stage::Bitmap | Stage::Buckets => !ints,
             _ => false,
         };
         if wrong {

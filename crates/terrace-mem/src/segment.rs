@@ -44,13 +44,13 @@ impl IntLows {
 impl Lows<IntFamily> for IntLows {
     #[inline]
     fn find(&self, key: u64) -> usize {
-        let group = self.top.partition_point(|&low| low <= key).max(1) - 1;
+        let Some(next) = key.checked_add(1) else {
+            return self.all.len().max(1) - 1;
+        };
+        let group = simd::rank_less(&self.top, next).max(1) - 1;
         let from = group * GROUP;
         let lows = &self.all[from..(from + GROUP).min(self.all.len())];
-        let n = key
-            .checked_add(1)
-            .map_or(lows.len(), |next| simd::count_less(lows, next));
-        from + n.max(1) - 1
+        from + simd::rank_less(lows, next).max(1) - 1
     }
     fn get(&self, i: usize) -> Option<u64> {
         self.all.as_slice().get(i).copied()
@@ -94,7 +94,7 @@ impl Lows<ByteFamily> for ByteLows {
     }
 }
 
-/// A run of keys and their values: two cache lines where a lookup learns all it needs.
+/// A run of keys and their values, in whole cache lines.
 #[repr(align(64))]
 pub struct Segment<F: Family, V> {
     pub keys: F::Stage,

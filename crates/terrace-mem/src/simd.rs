@@ -66,6 +66,22 @@ pub fn count_less(keys: &[u64], probe: u64) -> usize {
     count_less_at(level(), keys, probe)
 }
 
+/// [`count_less`] for longer arrays that are in the cache: halves them first, without a branch.
+#[inline]
+pub fn rank_less(keys: &[u64], probe: u64) -> usize {
+    let (mut from, mut n) = (0, keys.len());
+    while n > 8 {
+        let half = n / 2;
+        from += if keys[from + half - 1] < probe {
+            half
+        } else {
+            0
+        };
+        n -= half;
+    }
+    from + count_less(&keys[from..from + n], probe)
+}
+
 /// [`count_less`] with a chosen level, which must be one of [`available`].
 #[inline]
 pub fn count_less_at(level: Level, keys: &[u64], probe: u64) -> usize {
@@ -123,6 +139,55 @@ fn select_zero_with(
     }
 }
 
+/// Fields wider than this are not found by [`find_field`]: eight bytes from the byte that a field
+/// begins in hold no more for certain.
+pub const WIDEST_FIELD: u32 = 57;
+
+/// Words behind the last field that let [`find_field`] read ahead.
+pub const FIELD_MARGIN: usize = 9;
+
+/// The first of the packed fields `from..to`, `width` bits each, that is `target`. All of the
+/// first eight are read and compared without a branch among them.
+#[inline]
+pub fn find_field(words: &[u64], width: u32, from: usize, to: usize, target: u64) -> Option<usize> {
+    find_field_at(level(), words, width, from, to, target)
+}
+
+/// [`find_field`] with a chosen level, which must be one of [`available`].
+#[inline]
+pub fn find_field_at(
+    level: Level,
+    words: &[u64],
+    width: u32,
+    from: usize,
+    to: usize,
+    target: u64,
+) -> Option<usize> {
+    match level {
+        // SAFETY: both levels imply that `available` saw avx2, bmi1, bmi2 and popcnt.
+        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+        Level::Avx512 | Level::Avx2 => unsafe {
+            x86::find_field_bmi(words, width, from, to, target)
+        },
+        _ => find_field_scalar(words, width, from, to, target),
+    }
+}
+
+fn find_field_scalar(
+    words: &[u64],
+    width: u32,
+    from: usize,
+    to: usize,
+    target: u64,
+) -> Option<usize> {
+    (from..to).find(|&i| {
+        let at = i * width as usize;
+        let (i, shift) = (at / 64, at % 64);
+        let field = words[i] >> shift | words[i + 1] << 1 << (63 - shift);
+        field & ((1 << width) - 1) == target
+    })
+}
+
 /// Position of the `r`-th (from 0) set bit of `word`, which has more than `r`.
 fn select_scalar(mut word: u64, r: u32) -> u32 {
     for _ in 0..r {
@@ -175,16 +240,58 @@ mod x86 {
         // The comparison is signed: flipping the top bits makes it the unsigned one.
         let flip = _mm256_set1_epi64x(i64::MIN);
         let p = _mm256_xor_si256(_mm256_set1_epi64x(probe as i64), flip);
-        let mut count = 0;
+        let mut counts = _mm256_setzero_si256();
         let chunks = keys.chunks_exact(4);
         let rest = chunks.remainder();
         for chunk in chunks {
             // SAFETY: `chunk` has 4 elements of 8 bytes, as many as the unaligned load reads.
             let v = unsafe { _mm256_loadu_si256(chunk.as_ptr().cast()) };
+            // A lane that is less is all ones, which is minus one.
             let less = _mm256_cmpgt_epi64(p, _mm256_xor_si256(v, flip));
-            count += _mm256_movemask_pd(_mm256_castsi256_pd(less)).count_ones() as usize;
+            counts = _mm256_sub_epi64(counts, less);
         }
-        count + rest.iter().filter(|&&k| k < probe).count()
+        let low = _mm256_castsi256_si128(counts);
+        let two = _mm_add_epi64(low, _mm256_extracti128_si256::<1>(counts));
+        let count = _mm_cvtsi128_si64(two) + _mm_extract_epi64::<1>(two);
+        count as usize + rest.iter().filter(|&&k| k < probe).count()
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub fn find_field_bmi(
+        words: &[u64],
+        width: u32,
+        mut from: usize,
+        to: usize,
+        target: u64,
+    ) -> Option<usize> {
+        let mask = (1 << width) - 1;
+        while from < to {
+            let last = (from + 7) * width as usize;
+            if last / 8 + 8 > words.len() * 8 {
+                return super::find_field_scalar(words, width, from, to, target);
+            }
+            let mut found = 0u32;
+            for i in 0..8 {
+                let at = (from + i) * width as usize;
+                // SAFETY: the read begins at byte `at / 8`, not behind that of the last of the
+                // eight, from which eight bytes lie inside `words` by the check above.
+                let word = unsafe {
+                    words
+                        .as_ptr()
+                        .cast::<u8>()
+                        .add(at / 8)
+                        .cast::<u64>()
+                        .read_unaligned()
+                };
+                found |= u32::from(word >> (at % 8) & mask == target) << i;
+            }
+            let i = found.trailing_zeros() as usize;
+            if i < 8 {
+                return (from + i < to).then_some(from + i);
+            }
+            from += 8;
+        }
+        None
     }
 
     #[target_feature(enable = "bmi1,bmi2,popcnt")]
@@ -219,7 +326,39 @@ mod tests {
                     .flat_map(|&k| [k, k.wrapping_add(1), k.wrapping_sub(1)])
                 {
                     let naive = keys.iter().filter(|&&k| k < p).count();
+                    assert_eq!(rank_less(&keys, p), naive, "{p}");
                     assert_eq!(count_less_at(level, &keys, p), naive, "{level:?} {p}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_level_finds_the_first_equal_field() {
+        for width in 1..=WIDEST_FIELD {
+            for n in 0..40usize {
+                let field =
+                    |i: usize| (i as u64 / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - width);
+                let mut words = vec![0u64; (n * width as usize).div_ceil(64) + 1];
+                for margin in [0, FIELD_MARGIN - 1] {
+                    words.resize(words.len() + margin, !0);
+                    for i in 0..n {
+                        for bit in 0..width as usize {
+                            let at = i * width as usize + bit;
+                            words[at / 64] &= !(1 << (at % 64));
+                            words[at / 64] |= (field(i) >> bit & 1) << (at % 64);
+                        }
+                    }
+                    for from in [0, 1, n / 2] {
+                        let from = from.min(n);
+                        for target in (0..n + 2).map(field) {
+                            let naive = (from..n).find(|&i| field(i) == target);
+                            for level in available() {
+                                let found = find_field_at(level, &words, width, from, n, target);
+                                assert_eq!(found, naive, "{level:?} {width} {from}..{n}");
+                            }
+                        }
+                    }
                 }
             }
         }

@@ -52,14 +52,20 @@ impl<F: Family, V> Core<F, V> {
         self.dynamic.len() > 0 && (!self.options.filter || self.filter.may_have(F::hash(key)))
     }
 
+    /// Most entries are in the static stage, so it is asked first. Where the dynamic one keeps
+    /// what is hot it is the other way round.
     #[inline]
     pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
+        let cold = self.options.what == What::Cold;
+        if !cold && let Some(val) = self.segments.get(key) {
+            return Some(val);
+        }
         if self.may_be_dynamic(key)
-            && let Some(val) = self.dynamic.get(key, self.options.what == What::Cold)
+            && let Some(val) = self.dynamic.get(key, cold)
         {
             return Some(val);
         }
-        self.segments.get(key)
+        if cold { self.segments.get(key) } else { None }
     }
 
     pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
@@ -108,15 +114,17 @@ impl<F: Family, V> Core<F, V> {
         {
             return Some(std::mem::replace(slot, val));
         }
-        // The way down the dynamic stage has to be gone anyway, so the filter is not asked.
-        // The lookup in the static stage comes behind it; its first lines are asked for now.
         let i = self.segments.locate(key);
-        if let Some(seg) = self.segments.segs().get(i) {
-            seg.keys.prefetch(key);
-        }
-        match self.put(key, val) {
-            None => self.take_from(i, key),
-            old => old,
+        if self.may_be_dynamic(key) {
+            match self.put(key, val) {
+                None => self.take_from(i, key),
+                old => old,
+            }
+        } else {
+            // The way down the dynamic stage does not wait for the lookup in the static one.
+            let old = self.take_from(i, key);
+            self.put(key, val);
+            old
         }
     }
 

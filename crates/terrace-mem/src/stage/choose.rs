@@ -1,13 +1,16 @@
 //! Which static stage a segment gets.
 //!
 //! The rule, by the segment's own keys:
-//! - integers: Elias-Fano, unless it would take more than nine tenths of the bytes of an S+ tree,
-//!   which is then as small and faster;
+//! - integers: bitmaps where they take no more bytes than Elias-Fano; else an S+ tree where
+//!   Elias-Fano would take more than nine tenths of its bytes; else buckets where no bucket is
+//!   crowded: half a byte a key more than Elias-Fano, but faster; else Elias-Fano;
 //! - byte strings: front-coded blocks, unless a sample of neighbours shares so few bytes that
 //!   they would save less than a fifth of a compact B+tree.
 //!
 //! Compression is never chosen: it is slower than both and, on sorted keys, seldom smaller.
 
+use super::bitmap::Bitmap;
+use super::buckets::Buckets;
 use super::elias_fano::EliasFano;
 use super::s_tree::STree;
 use super::{ByteRun, KeyRun};
@@ -24,6 +27,11 @@ pub enum Stage {
     CompactBTree,
     /// Blocks searched by vector compares. Integers.
     STree,
+    /// A bit for each number of a chunk of 256. Integers.
+    Bitmap,
+    /// A table of ranks by high bits, low bits packed. Integers without crowded buckets; others
+    /// get Elias-Fano.
+    Buckets,
     /// High bits in unary, low bits packed. Integers.
     EliasFano,
     /// Blocks of keys without what they share with their predecessor. Byte strings.
@@ -34,8 +42,20 @@ pub enum Stage {
 
 /// The stage for a segment of these integers.
 pub fn for_ints(keys: &[u64]) -> Stage {
-    if EliasFano::estimate(keys) * 10 > STree::estimate(keys.len()) * 9 {
+    let fano = EliasFano::estimate(keys);
+    if Bitmap::estimate(keys) <= fano {
+        Stage::Bitmap
+    } else if fano * 10 > STree::estimate(keys.len()) * 9 {
         Stage::STree
+    } else {
+        for_buckets(keys)
+    }
+}
+
+/// Buckets where they suit these integers.
+pub fn for_buckets(keys: &[u64]) -> Stage {
+    if Buckets::suits(keys) {
+        Stage::Buckets
     } else {
         Stage::EliasFano
     }

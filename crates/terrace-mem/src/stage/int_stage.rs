@@ -1,5 +1,7 @@
 //! The static stages for integers, behind one type.
 
+use super::bitmap::{Bitmap, BitmapCursor};
+use super::buckets::{BucketCursor, Buckets};
 use super::compact::CompactTree;
 use super::compressed::{Compressed, NodeCursor};
 use super::elias_fano::{EfCursor, EliasFano};
@@ -12,7 +14,9 @@ use crate::simd;
 pub struct IntStage(Kind);
 
 enum Kind {
-    Fano(EliasFano),
+    Bits(Bitmap),
+    Buckets(Buckets),
+    Fano(Box<EliasFano>),
     Tree(Box<STree>),
     Compact(Box<CompactTree<IntFamily>>),
     Packed(Box<Compressed<IntFamily>>),
@@ -25,19 +29,24 @@ impl StaticStage<IntFamily> for IntStage {
         let keys = &run[from..to];
         let stage = match plan.stage {
             Stage::Auto | Stage::FrontCoded => choose::for_ints(keys),
+            Stage::Buckets => choose::for_buckets(keys),
             chosen => chosen,
         };
         IntStage(match stage {
             Stage::STree => Kind::Tree(STree::build(keys).into()),
             Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
             Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
-            _ => Kind::Fano(EliasFano::build(keys)),
+            Stage::Bitmap => Kind::Bits(Bitmap::build(keys)),
+            Stage::Buckets => Kind::Buckets(Buckets::build(keys)),
+            _ => Kind::Fano(EliasFano::build(keys).into()),
         })
     }
 
     #[inline]
     fn len(&self) -> usize {
         match &self.0 {
+            Kind::Bits(s) => s.len(),
+            Kind::Buckets(s) => s.len(),
             Kind::Fano(s) => s.len(),
             Kind::Tree(s) => s.keys().len(),
             Kind::Compact(s) => s.keys().len(),
@@ -48,6 +57,8 @@ impl StaticStage<IntFamily> for IntStage {
     #[inline]
     fn find(&self, key: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
         match &self.0 {
+            Kind::Bits(s) => s.find(key, likely),
+            Kind::Buckets(s) => s.find(key, likely),
             Kind::Fano(s) => s.find(key, likely),
             Kind::Tree(s) => s.find(key, likely),
             Kind::Compact(s) => s.find(key, likely),
@@ -61,6 +72,8 @@ impl StaticStage<IntFamily> for IntStage {
 
     fn seek(&self, key: u64) -> usize {
         match &self.0 {
+            Kind::Bits(s) => s.seek(key),
+            Kind::Buckets(s) => s.seek(key),
             Kind::Fano(s) => s.seek(key),
             Kind::Tree(s) => s.seek(key),
             Kind::Compact(s) => s.seek(key),
@@ -70,6 +83,8 @@ impl StaticStage<IntFamily> for IntStage {
 
     fn cursor(&self, rank: usize) -> IntCursor<'_> {
         match &self.0 {
+            Kind::Bits(s) => IntCursor::Bits(s.cursor(rank)),
+            Kind::Buckets(s) => IntCursor::Buckets(s.cursor(rank)),
             Kind::Fano(s) => IntCursor::Fano(s.cursor(rank)),
             Kind::Tree(s) => IntCursor::Slice(s.keys(), rank),
             Kind::Compact(s) => IntCursor::Slice(s.keys(), rank),
@@ -78,15 +93,21 @@ impl StaticStage<IntFamily> for IntStage {
     }
 
     fn seek_cursor(&self, key: u64) -> Option<IntCursor<'_>> {
-        if let Kind::Fano(s) = &self.0 {
-            return s.seek_cursor(key).map(IntCursor::Fano);
+        match &self.0 {
+            Kind::Bits(s) => s.seek_cursor(key).map(IntCursor::Bits),
+            Kind::Buckets(s) => s.seek_cursor(key).map(IntCursor::Buckets),
+            Kind::Fano(s) => s.seek_cursor(key).map(IntCursor::Fano),
+            _ => {
+                let rank = self.seek(key);
+                (rank < self.len()).then(|| self.cursor(rank))
+            }
         }
-        let rank = self.seek(key);
-        (rank < self.len()).then(|| self.cursor(rank))
     }
 
     fn decode(&self, into: &mut Vec<u64>) {
         match &self.0 {
+            Kind::Bits(s) => s.decode(into),
+            Kind::Buckets(s) => s.decode(into),
             Kind::Fano(s) => s.decode(into),
             Kind::Tree(s) => into.extend_from_slice(s.keys()),
             Kind::Compact(s) => into.extend_from_slice(s.keys()),
@@ -96,6 +117,8 @@ impl StaticStage<IntFamily> for IntStage {
 
     fn prefetch(&self, key: u64) {
         match &self.0 {
+            Kind::Bits(s) => s.prefetch(),
+            Kind::Buckets(s) => s.prefetch(key),
             Kind::Fano(s) => s.prefetch(key),
             Kind::Tree(s) => s.prefetch(),
             Kind::Compact(s) => simd::prefetch(s.keys(), s.keys().len() / 2),
@@ -105,6 +128,8 @@ impl StaticStage<IntFamily> for IntStage {
 
     fn approach(&self, key: u64) -> usize {
         match &self.0 {
+            Kind::Bits(s) => s.approach(key),
+            Kind::Buckets(s) => s.approach(key),
             Kind::Fano(s) => s.approach(key),
             Kind::Tree(s) => s.seek(key),
             Kind::Compact(_) | Kind::Packed(_) => 0,
@@ -113,7 +138,9 @@ impl StaticStage<IntFamily> for IntStage {
 
     fn bytes(&self) -> usize {
         match &self.0 {
-            Kind::Fano(s) => s.bytes(),
+            Kind::Bits(s) => s.bytes(),
+            Kind::Buckets(s) => s.bytes(),
+            Kind::Fano(s) => size_of_val(&**s) + s.bytes(),
             Kind::Tree(s) => size_of_val(&**s) + s.bytes(),
             Kind::Compact(s) => size_of_val(&**s) + s.bytes(),
             Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
@@ -122,6 +149,8 @@ impl StaticStage<IntFamily> for IntStage {
 
     fn stage(&self) -> Stage {
         match &self.0 {
+            Kind::Bits(_) => Stage::Bitmap,
+            Kind::Buckets(_) => Stage::Buckets,
             Kind::Fano(_) => Stage::EliasFano,
             Kind::Tree(_) => Stage::STree,
             Kind::Compact(_) => Stage::CompactBTree,
@@ -133,6 +162,10 @@ impl StaticStage<IntFamily> for IntStage {
 /// A place in an [`IntStage`].
 #[derive(Clone)]
 pub enum IntCursor<'a> {
+    /// In bitmaps.
+    Bits(BitmapCursor<'a>),
+    /// In buckets.
+    Buckets(BucketCursor<'a>),
     /// In Elias-Fano.
     Fano(EfCursor<'a>),
     /// In an array of keys.
@@ -145,6 +178,8 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
     #[inline]
     fn key(&self) -> u64 {
         match self {
+            IntCursor::Bits(c) => c.key(),
+            IntCursor::Buckets(c) => c.key(),
             IntCursor::Fano(c) => c.key(),
             IntCursor::Slice(keys, i) => keys[*i],
             IntCursor::Node(c) => c.key(),
@@ -153,6 +188,8 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
     #[inline]
     fn rank(&self) -> usize {
         match self {
+            IntCursor::Bits(c) => c.rank(),
+            IntCursor::Buckets(c) => c.rank(),
             IntCursor::Fano(c) => c.rank(),
             IntCursor::Slice(_, i) => *i,
             IntCursor::Node(c) => c.rank(),
@@ -161,6 +198,8 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
     #[inline]
     fn next(&mut self) -> bool {
         match self {
+            IntCursor::Bits(c) => c.next(),
+            IntCursor::Buckets(c) => c.next(),
             IntCursor::Fano(c) => c.next(),
             IntCursor::Slice(keys, i) => {
                 let more = *i + 1 < keys.len();
@@ -173,6 +212,8 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
     #[inline]
     fn prev(&mut self) -> bool {
         match self {
+            IntCursor::Bits(c) => c.prev(),
+            IntCursor::Buckets(c) => c.prev(),
             IntCursor::Fano(c) => c.prev(),
             IntCursor::Slice(_, i) => {
                 let more = *i > 0;

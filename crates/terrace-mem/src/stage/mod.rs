@@ -3,7 +3,9 @@
 //! A stage holds the keys of one segment and finds the rank of a key; the values lie beside it
 //! in an array by rank. Which stage a segment gets is decided by [`choose`] or by the user.
 
+mod bitmap;
 mod bits;
+mod buckets;
 mod byte_stage;
 mod choose;
 mod compact;

@@ -16,8 +16,10 @@ fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
     };
     let built = F::Stage::build(&run, 1, sorted.len() + 1, &plan);
     assert_eq!(built.len(), sorted.len());
-    if stage != Stage::Auto {
-        assert_eq!(built.stage(), stage);
+    match stage {
+        Stage::Auto => {}
+        Stage::Buckets => assert!([stage, Stage::EliasFano].contains(&built.stage())),
+        _ => assert_eq!(built.stage(), stage),
     }
 
     let mut decoded = F::Run::default();
@@ -64,11 +66,13 @@ fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
     }
 }
 
-const INTS: [Stage; 5] = [
+const INTS: [Stage; 7] = [
     Stage::Auto,
     Stage::CompactBTree,
     Stage::STree,
     Stage::EliasFano,
+    Stage::Bitmap,
+    Stage::Buckets,
     Stage::Compressed,
 ];
 const BYTES: [Stage; 4] = [
@@ -226,9 +230,24 @@ fn the_rule_takes_the_smaller_stage() {
     }
     let dense: Vec<u64> = (0..4000).collect();
     let stage = <IntStage as StaticStage<IntFamily>>::build(&dense, 0, 4000, &plan());
-    assert_eq!(stage.stage(), Stage::EliasFano);
-    assert!(stage.bytes() < 4000 / 3);
+    assert_eq!(stage.stage(), Stage::Bitmap);
+    assert!(stage.bytes() < 4000 / 4);
     let mut x = 1;
+    let mut even: Vec<u64> = (0..4000).map(|_| random(&mut x)).collect();
+    even.sort_unstable();
+    let stage = IntStage::build(&even, 0, 4000, &plan());
+    assert_eq!(stage.stage(), Stage::Buckets);
+    assert!(stage.bytes() < 4000 * 59 / 8);
+    // All but a few keys lie in one bucket.
+    let mut skew: Vec<u64> = (0..4000).map(|_| random(&mut x) >> 40).collect();
+    skew.extend([1 << 50, 1 << 51]);
+    skew.sort_unstable();
+    skew.dedup();
+    let n = skew.len();
+    assert_eq!(
+        IntStage::build(&skew, 0, n, &plan()).stage(),
+        Stage::EliasFano
+    );
     let mut wide: Vec<u64> = (0..12).map(|_| random(&mut x)).collect();
     wide.sort_unstable();
     assert_eq!(IntStage::build(&wide, 0, 12, &plan()).stage(), Stage::STree);
