@@ -69,28 +69,62 @@ impl Lows<IntFamily> for IntLows {
     }
 }
 
-/// Bounds of byte-string segments, cut to what tells neighbours apart.
+/// Bounds of byte-string segments, cut to what tells neighbours apart, and the first 16 bytes of
+/// each as a number.
 #[derive(Default)]
 pub struct ByteLows {
     run: ByteRun,
+    heads: Vec<u128>,
+}
+
+#[inline]
+fn head(key: &[u8]) -> u128 {
+    match key.first_chunk::<16>() {
+        Some(head) => u128::from_be_bytes(*head),
+        None => {
+            let mut head = [0; 16];
+            head[..key.len()].copy_from_slice(key);
+            u128::from_be_bytes(head)
+        }
+    }
 }
 
 impl Lows<ByteFamily> for ByteLows {
     #[inline]
     fn find(&self, key: &[u8]) -> usize {
-        self.run.upper_bound(0, self.run.len(), key).max(1) - 1
+        let h = head(key);
+        let (mut lo, mut n) = (0, self.heads.len());
+        while n > 0 {
+            let half = n.div_ceil(2);
+            lo += if self.heads[lo + half - 1] < h {
+                half
+            } else {
+                0
+            };
+            n -= half;
+        }
+        // Whole bounds are looked at only among those with the same head.
+        let (mut hi, mut step) = (lo, 1);
+        while hi < self.heads.len() && self.heads[hi] == h {
+            hi += step;
+            step *= 2;
+        }
+        let hi = hi.min(self.heads.len());
+        self.run.upper_bound(lo, hi, key).max(1) - 1
     }
     fn get(&self, i: usize) -> Option<&[u8]> {
         (i < self.run.len()).then(|| self.run.get(i))
     }
     fn insert(&mut self, i: usize, key: &[u8]) {
         self.run.insert(i, key);
+        self.heads.insert(i, head(key));
     }
     fn remove(&mut self, which: Range<usize>) {
         self.run.remove(which.start, which.end);
+        self.heads.drain(which);
     }
     fn heap(&self) -> usize {
-        self.run.heap()
+        self.run.heap() + self.heads.capacity() * 16
     }
 }
 

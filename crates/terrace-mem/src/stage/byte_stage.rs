@@ -2,7 +2,7 @@
 
 use super::compact::CompactTree;
 use super::compressed::{Compressed, NodeCursor};
-use super::front_coded::{BLOCK, FrontCoded};
+use super::front_coded::FrontCoded;
 use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
 use crate::family::ByteFamily;
 
@@ -41,21 +41,20 @@ impl StaticStage<ByteFamily> for ByteStage {
 
     #[inline]
     fn find(&self, key: &[u8], mut likely: impl FnMut(usize)) -> Option<usize> {
-        let (rank, equal) = match &self.0 {
-            Kind::Front(s) => s.search(key, likely),
-            Kind::Compact(s) => return s.find(key, likely),
+        match &self.0 {
+            Kind::Front(s) => s.find(key, likely),
+            Kind::Compact(s) => s.find(key, likely),
             Kind::Packed(s) => {
-                let found = s.search(key);
-                likely(found.0);
-                found
+                let (rank, equal) = s.search(key);
+                likely(rank);
+                equal.then_some(rank)
             }
-        };
-        equal.then_some(rank)
+        }
     }
 
     fn seek(&self, key: &[u8]) -> usize {
         match &self.0 {
-            Kind::Front(s) => s.search(key, |_| {}).0,
+            Kind::Front(s) => s.seek(key),
             Kind::Compact(s) => s.seek(key),
             Kind::Packed(s) => s.search(key).0,
         }
@@ -64,12 +63,11 @@ impl StaticStage<ByteFamily> for ByteStage {
     fn cursor(&self, rank: usize) -> ByteCursor<'_> {
         match &self.0 {
             Kind::Front(s) => {
-                let mut block = ByteRun::default();
-                s.reserve(1, &mut block);
-                s.decode_block(rank / BLOCK, &mut block);
+                let mut key = Vec::new();
+                s.read(rank, &mut key);
                 ByteCursor::Front {
                     stage: s,
-                    block,
+                    key,
                     rank,
                 }
             }
@@ -119,12 +117,12 @@ impl StaticStage<ByteFamily> for ByteStage {
 
 /// A place in a [`ByteStage`].
 pub enum ByteCursor<'a> {
-    /// In a front-coded block, which is put together here.
+    /// In front-coded blocks.
     Front {
         /// The stage.
         stage: &'a FrontCoded,
-        /// The keys of the block.
-        block: ByteRun,
+        /// The key, put together.
+        key: Vec<u8>,
         /// The rank.
         rank: usize,
     },
@@ -134,21 +132,11 @@ pub enum ByteCursor<'a> {
     Node(NodeCursor<'a, ByteFamily>),
 }
 
-/// Moves a front-coded cursor, decoding the block where it is another one.
-#[inline]
-fn go(stage: &FrontCoded, block: &mut ByteRun, rank: &mut usize, to: usize) {
-    if to / BLOCK != *rank / BLOCK {
-        block.truncate(0);
-        stage.decode_block(to / BLOCK, block);
-    }
-    *rank = to;
-}
-
 impl KeyCursor<ByteFamily> for ByteCursor<'_> {
     #[inline]
     fn key(&self) -> &[u8] {
         match self {
-            ByteCursor::Front { block, rank, .. } => block.get(rank % BLOCK),
+            ByteCursor::Front { key, .. } => key,
             ByteCursor::Slice(keys, i) => keys.get(*i),
             ByteCursor::Node(c) => c.key(),
         }
@@ -163,10 +151,11 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
     }
     fn next(&mut self) -> bool {
         match self {
-            ByteCursor::Front { stage, block, rank } => {
+            ByteCursor::Front { stage, key, rank } => {
                 let more = *rank + 1 < stage.len();
                 if more {
-                    go(stage, block, rank, *rank + 1);
+                    *rank += 1;
+                    stage.read(*rank, key);
                 }
                 more
             }
@@ -180,10 +169,11 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
     }
     fn prev(&mut self) -> bool {
         match self {
-            ByteCursor::Front { stage, block, rank } => {
+            ByteCursor::Front { stage, key, rank } => {
                 let more = *rank > 0;
                 if more {
-                    go(stage, block, rank, *rank - 1);
+                    *rank -= 1;
+                    stage.read(*rank, key);
                 }
                 more
             }

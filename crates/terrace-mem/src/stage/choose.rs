@@ -4,14 +4,15 @@
 //! - integers: bitmaps where they take no more bytes than Elias-Fano; else an S+ tree where
 //!   Elias-Fano would take more than nine tenths of its bytes; else buckets where no bucket is
 //!   crowded: half a byte a key more than Elias-Fano, but faster; else Elias-Fano;
-//! - byte strings: front-coded blocks, unless a sample of neighbours shares so few bytes that
-//!   they would save less than a fifth of a compact B+tree.
+//! - byte strings: front-coded blocks, unless a sample of 16 of them would save less than a fifth
+//!   of a compact B+tree.
 //!
 //! Compression is never chosen: it is slower than both and, on sorted keys, seldom smaller.
 
 use super::bitmap::Bitmap;
 use super::buckets::Buckets;
 use super::elias_fano::EliasFano;
+use super::front_coded::{BLOCK, FrontCoded};
 use super::s_tree::STree;
 use super::{ByteRun, KeyRun};
 use crate::family::common_prefix;
@@ -63,18 +64,15 @@ pub fn for_buckets(keys: &[u64]) -> Stage {
 
 /// The stage for a segment of these byte strings.
 pub fn for_bytes(run: &ByteRun, from: usize, to: usize) -> Stage {
-    let step = ((to - from) / 256).max(1);
-    let (mut whole, mut coded, mut pairs) = (0, 0, 0);
-    for i in (from + 1..to).step_by(step) {
-        let (a, b) = (run.get(i - 1), run.get(i));
-        let shared = common_prefix(a, b);
-        whole += b.len() + 4;
-        coded += b.len() - shared + 1 + usize::from(b.len() - shared >= 15);
-        pairs += 1;
+    let prefix = common_prefix(run.get(from), run.get(to - 1));
+    let step = BLOCK * ((to - from) / (16 * BLOCK)).max(1);
+    let (mut whole, mut coded) = (0, 0);
+    for at in (from..to).step_by(step) {
+        let end = (at + BLOCK).min(to);
+        whole += run.key_bytes(at, end) + (end - at) * 4;
+        coded += FrontCoded::estimate(run, at, end, prefix);
     }
-    // A block's first key is whole: half a byte an entry for its head, and what it shares.
-    let first = pairs / 2 + whole.saturating_sub(coded) / 16;
-    if pairs > 0 && (coded + first) * 5 > whole * 4 {
+    if coded * 5 > whole * 4 {
         Stage::CompactBTree
     } else {
         Stage::FrontCoded

@@ -1,11 +1,14 @@
-//! Front-coded blocks for byte strings: what a key shares with the one before is not stored.
+//! Front-coded blocks for byte strings: what a key shares with the first of its block is not stored.
 //!
-//! The prefix that all keys share is stored once; keys below are without it. Blocks of 16 keys:
-//! the first is whole, each other one is how much it shares with its predecessor and the rest.
-//! An entry is one byte of two nibbles, shared and rest, 15 meaning that a varint follows; then
-//! the bytes. The first four bytes of each block's first key are its head: a search goes over
-//! the heads first and looks at whole first keys only among equal heads. Inside a block no key
-//! is put together: how far the probe agrees with the last key decides most entries at a glance.
+//! The prefix that all keys share is stored once; keys below are without it. A block has 16 keys:
+//! for each a byte of a fingerprint, how much it shares with the first, where its rest ends; then
+//! the rests. So any key of a block can be read alone, and a lookup compares the one whose
+//! fingerprint fits. 16 blocks are a group: the first eight bytes of each block's first key, less
+//! what all keys of the group share, are its head. Above the groups are heads of 16 bytes. A
+//! search goes over the heads and looks at whole first keys only among equal ones.
+//!
+//! A lookup of one key takes it for granted on its way that the key agrees with what a group
+//! shares: if it does not, it is not there, and the comparison at the end tells.
 
 use super::{ByteRun, KeyRun};
 use crate::family::common_prefix;
@@ -14,226 +17,383 @@ use std::cmp::Ordering;
 
 pub const BLOCK: usize = 16;
 
+/// Blocks of a group.
+const GROUP: usize = 16;
+
+/// Words of a group above the groups: the head, and how much its keys share.
+const TOP: usize = 3;
+
+/// Words of a group: a head and half a word of where it starts for each block.
+const SPAN: usize = GROUP + GROUP / 2;
+
 pub struct FrontCoded {
     /// The shared prefix, then the blocks.
     data: Box<[u8]>,
-    heads: Box<[u32]>,
-    starts: Box<[u32]>,
+    /// The tops of all groups, then the groups.
+    index: Box<[u64]>,
     prefix: u32,
     n: u32,
 }
 
+/// Up to `N` leading bytes, as the start of a big number.
 #[inline]
-fn head(key: &[u8]) -> u32 {
-    match key.first_chunk::<4>() {
-        Some(four) => u32::from_be_bytes(*four),
+fn padded<const N: usize>(key: &[u8]) -> [u8; N] {
+    match key.first_chunk::<N>() {
+        Some(head) => *head,
         None => {
-            let mut four = [0; 4];
-            four[..key.len()].copy_from_slice(key);
-            u32::from_be_bytes(four)
+            let mut head = [0; N];
+            head[..key.len()].copy_from_slice(key);
+            head
         }
     }
 }
 
-fn put_varint(out: &mut Vec<u8>, mut x: usize) {
-    while x >= 0x80 {
-        out.push(x as u8 | 0x80);
-        x >>= 7;
-    }
-    out.push(x as u8);
+#[inline]
+fn head(key: &[u8]) -> u64 {
+    u64::from_be_bytes(padded(key))
 }
 
-#[inline(never)]
-fn get_varint(data: &[u8], at: &mut usize) -> usize {
-    let (mut x, mut shift) = (0, 0);
-    loop {
-        let b = data[*at];
-        *at += 1;
-        x |= usize::from(b & 0x7F) << shift;
-        if b < 0x80 {
-            return x;
-        }
-        shift += 7;
-    }
+#[inline]
+fn long_head(key: &[u8]) -> u128 {
+    u128::from_be_bytes(padded(key))
 }
 
-fn put_entry(out: &mut Vec<u8>, shared: usize, rest: &[u8]) {
-    out.push(((shared.min(15) << 4) | rest.len().min(15)) as u8);
-    if shared >= 15 {
-        put_varint(out, shared - 15);
-    }
-    if rest.len() >= 15 {
-        put_varint(out, rest.len() - 15);
-    }
-    out.extend_from_slice(rest);
+/// A byte that tells most keys of a block apart, from the end of the key and its length.
+#[inline]
+fn fingerprint(key: &[u8]) -> u8 {
+    let end = match key.last_chunk::<8>() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => u64::from_le_bytes(padded(key)),
+    };
+    let mixed = (end ^ (key.len() as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 56) as u8
 }
 
-/// How much the entry shares, and the rest; moves `at` past it.
-#[inline(always)]
-fn get_entry<'a>(data: &'a [u8], at: &mut usize) -> (usize, &'a [u8]) {
-    let b = data[*at];
-    *at += 1;
-    let (mut shared, mut rest) = (usize::from(b >> 4), usize::from(b & 15));
-    if shared == 15 {
-        shared += get_varint(data, at);
-    }
-    if rest == 15 {
-        rest += get_varint(data, at);
-    }
-    let bytes = &data[*at..*at + rest];
-    *at += rest;
-    (shared, bytes)
+/// A bit in the place of each byte of `prints` that is `print`: bit `8 i + 7` for byte `i`.
+#[inline]
+fn matches(prints: [u8; BLOCK], print: u8) -> u128 {
+    const ONES: u128 = u128::MAX / 255;
+    const LOW: u128 = ONES * 0x7F;
+    let x = u128::from_le_bytes(prints) ^ (ONES * u128::from(print));
+    !(((x & LOW) + LOW) | x | LOW)
 }
 
-impl FrontCoded {
-    pub fn build(run: &ByteRun, from: usize, to: usize) -> Self {
-        let prefix = common_prefix(run.get(from), run.get(to - 1));
-        let n = to - from;
-        let mut data = Vec::with_capacity(run.key_bytes(from, to) / 2);
-        data.extend_from_slice(&run.get(from)[..prefix]);
-        let mut heads = Vec::with_capacity(n.div_ceil(BLOCK));
-        let mut starts = Vec::with_capacity(n.div_ceil(BLOCK));
-        let mut last: &[u8] = &[];
-        for i in 0..n {
-            let key = &run.get(from + i)[prefix..];
-            let shared = if i % BLOCK == 0 {
-                heads.push(head(key));
-                starts.push(data.len() as u32);
-                0
-            } else {
-                common_prefix(last, key)
-            };
-            put_entry(&mut data, shared, &key[shared..]);
-            last = key;
-        }
-        FrontCoded {
-            data: data.into(),
-            heads: heads.into(),
-            starts: starts.into(),
-            prefix: prefix as u32,
-            n: n as u32,
+/// The parts of one block.
+struct Block<'a> {
+    prints: [u8; BLOCK],
+    shared: &'a [u8],
+    /// One byte for each key, four where the rests are long.
+    ends: &'a [u8],
+    wide: bool,
+    rests: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    #[inline]
+    fn end(&self, i: usize) -> usize {
+        if self.wide {
+            u32::from_le_bytes(padded(&self.ends[i * 4..])) as usize
+        } else {
+            usize::from(self.ends[i])
         }
     }
 
-    pub fn len(&self) -> usize {
-        self.n as usize
+    #[inline]
+    fn first(&self) -> &'a [u8] {
+        &self.rests[..self.end(0)]
     }
 
-    pub fn bytes(&self) -> usize {
-        self.data.len() + self.heads.len() * 4 + self.starts.len() * 4
+    /// What key `i` shares with the first, and its rest.
+    #[inline]
+    fn pieces(&self, i: usize) -> (&'a [u8], &'a [u8]) {
+        let from = if i == 0 { 0 } else { self.end(i - 1) };
+        let shared = usize::from(self.shared[i]);
+        (&self.rests[..shared], &self.rests[from..self.end(i)])
     }
 
-    /// How many keys block `b` has.
-    pub fn block_len(&self, b: usize) -> usize {
-        (self.len() - b * BLOCK).min(BLOCK)
+    #[inline]
+    fn is(&self, i: usize, key: &[u8]) -> bool {
+        let (shared, rest) = self.pieces(i);
+        key.len() == shared.len() + rest.len()
+            && key[shared.len()..] == *rest
+            && key[..shared.len()] == *shared
     }
 
-    fn first(&self, b: usize) -> &[u8] {
-        let mut at = self.starts[b] as usize;
-        get_entry(&self.data, &mut at).1
-    }
-
-    /// The last block whose first key is at most `key`; the first where there is none.
-    fn block(&self, key: &[u8]) -> usize {
-        let h = head(key);
-        let mut lo = self.heads.partition_point(|&x| x < h);
-        let mut hi = lo;
-        while hi < self.heads.len() && self.heads[hi] == h && hi < lo + 4 {
-            hi += 1;
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<usize> {
+        let mut hits = matches(self.prints, fingerprint(key));
+        while hits != 0 {
+            let i = hits.trailing_zeros() as usize / 8;
+            // The last block has prints without keys.
+            if i < self.shared.len() && self.is(i, key) {
+                return Some(i);
+            }
+            hits &= hits - 1;
         }
-        if hi == lo + 4 {
-            hi += self.heads[hi..].partition_point(|&x| x == h);
-        }
+        None
+    }
+
+    /// How many keys are less than `key`.
+    fn seek(&self, key: &[u8]) -> usize {
+        let (mut lo, mut hi) = (0, self.shared.len());
         while lo < hi {
             let mid = (lo + hi) / 2;
-            if self.first(mid) <= key {
+            let (shared, rest) = self.pieces(mid);
+            let cut = shared.len().min(key.len());
+            if shared.cmp(&key[..cut]).then_with(|| rest.cmp(&key[cut..])) == Ordering::Less {
                 lo = mid + 1;
             } else {
                 hi = mid;
             }
         }
-        lo.max(1) - 1
+        lo
+    }
+}
+
+/// Appends a block of the keys `from..to` of a run, less the first `prefix` bytes of each.
+fn put_block(run: &ByteRun, from: usize, to: usize, prefix: usize, data: &mut Vec<u8>) {
+    let first = &run.get(from)[prefix..];
+    let (mut prints, mut shared, mut ends) = ([0; BLOCK], [0u8; BLOCK], [0; BLOCK]);
+    let mut end = 0;
+    for i in 0..to - from {
+        let key = &run.get(from + i)[prefix..];
+        prints[i] = fingerprint(key);
+        if i > 0 {
+            shared[i] = common_prefix(first, key).min(255) as u8;
+        }
+        end += key.len() - usize::from(shared[i]);
+        ends[i] = end as u32;
+    }
+    let n = to - from;
+    let wide = end > 255;
+    data.push(u8::from(wide));
+    data.extend_from_slice(&prints);
+    data.extend_from_slice(&shared[..n]);
+    for end in &ends[..n] {
+        if wide {
+            data.extend_from_slice(&end.to_le_bytes());
+        } else {
+            data.push(*end as u8);
+        }
+    }
+    for i in 0..n {
+        data.extend_from_slice(&run.get(from + i)[prefix + usize::from(shared[i])..]);
+    }
+}
+
+impl FrontCoded {
+    /// Bytes that the keys `from..to` take but for those of the segment, as one block.
+    pub fn estimate(run: &ByteRun, from: usize, to: usize, prefix: usize) -> usize {
+        let first = run.get(from);
+        let rests: usize = (from + 1..to)
+            .map(|i| run.get(i).len() - common_prefix(first, run.get(i)).min(prefix + 255))
+            .sum();
+        first.len() - prefix + rests + 3 * (to - from) + 14
     }
 
-    /// The rank of the first key not less than `key`, and whether it is `key`.
+    pub fn build(run: &ByteRun, from: usize, to: usize) -> Self {
+        let prefix = common_prefix(run.get(from), run.get(to - 1));
+        let key = |i: usize| &run.get(i)[prefix..];
+        let n = to - from;
+        let groups = n.div_ceil(BLOCK * GROUP);
+        let blocks = n.div_ceil(BLOCK);
+        let spare = groups * GROUP - blocks;
+        let mut index = vec![0; groups * (TOP + SPAN) - spare / 2];
+        let mut data = Vec::with_capacity(run.key_bytes(from, to) / 2);
+        data.extend_from_slice(&run.get(from)[..prefix]);
+        for (g, start) in (from..to).step_by(BLOCK * GROUP).enumerate() {
+            let last = (start + BLOCK * GROUP).min(to) - 1;
+            let skip = common_prefix(key(start), key(last));
+            let top = long_head(key(start));
+            index[g * TOP..][..TOP].copy_from_slice(&[(top >> 64) as u64, top as u64, skip as u64]);
+            let group = &mut index[groups * TOP + g * SPAN..];
+            for (b, at) in (start..=last).step_by(BLOCK).enumerate() {
+                group[b] = head(&key(at)[skip..]);
+                group[GROUP + b / 2] |= (data.len() as u64) << (b % 2 * 32);
+                put_block(run, at, (at + BLOCK).min(to), prefix, &mut data);
+            }
+        }
+        FrontCoded {
+            data: data.into(),
+            index: index.into(),
+            prefix: prefix as u32,
+            n: n as u32,
+        }
+    }
+
     #[inline]
-    pub fn search(&self, key: &[u8], mut likely: impl FnMut(usize)) -> (usize, bool) {
-        let shared = &self.data[..self.prefix as usize];
-        let Some(key) = key.strip_prefix(shared) else {
-            return (if key < shared { 0 } else { self.len() }, false);
-        };
-        let b = self.block(key);
-        likely(b * BLOCK + BLOCK / 2);
-        let mut at = self.starts[b] as usize;
-        // The probe is greater than the last key, which it agrees with on `same` bytes.
-        let mut same = 0;
-        for i in 0..self.block_len(b) {
-            let (shared, rest) = get_entry(&self.data, &mut at);
-            match shared.cmp(&same) {
-                Ordering::Greater => {}
-                Ordering::Less => return (b * BLOCK + i, false),
-                Ordering::Equal => {
-                    let tail = &key[same..];
-                    let k = common_prefix(tail, rest);
-                    if k == rest.len() {
-                        if k == tail.len() {
-                            return (b * BLOCK + i, true);
-                        }
-                    } else if k == tail.len() || tail[k] < rest[k] {
-                        return (b * BLOCK + i, false);
-                    }
-                    same += k;
-                }
-            }
+    pub fn len(&self) -> usize {
+        self.n as usize
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.data.len() + self.index.len() * 8
+    }
+
+    #[inline]
+    fn prefix(&self) -> &[u8] {
+        &self.data[..self.prefix as usize]
+    }
+
+    #[inline]
+    fn blocks(&self) -> usize {
+        self.len().div_ceil(BLOCK)
+    }
+
+    #[inline]
+    fn groups(&self) -> usize {
+        self.len().div_ceil(BLOCK * GROUP)
+    }
+
+    #[inline]
+    fn top(&self, g: usize) -> u128 {
+        let top = &self.index[g * TOP..][..2];
+        u128::from(top[0]) << 64 | u128::from(top[1])
+    }
+
+    /// The words of group `g`, and those of the groups behind it.
+    #[inline]
+    fn group(&self, g: usize) -> &[u64] {
+        &self.index[self.groups() * TOP + g * SPAN..]
+    }
+
+    #[inline]
+    fn start(&self, b: usize) -> usize {
+        let (g, b) = (b / GROUP, b % GROUP);
+        (self.group(g)[GROUP + b / 2] >> (b % 2 * 32)) as u32 as usize
+    }
+
+    #[inline]
+    fn block(&self, b: usize) -> Block<'_> {
+        let block = &self.data[self.start(b)..];
+        let n = (self.len() - b * BLOCK).min(BLOCK);
+        let wide = block[0] != 0;
+        let (shared, rest) = block[1 + BLOCK..].split_at(n);
+        let (ends, rests) = rest.split_at(if wide { n * 4 } else { n });
+        Block {
+            prints: padded(&block[1..]),
+            shared,
+            ends,
+            wide,
+            rests,
         }
-        (b * BLOCK + self.block_len(b), false)
     }
 
-    /// Makes room for the keys of `blocks` blocks of about average length.
-    pub fn reserve(&self, blocks: usize, into: &mut ByteRun) {
-        let stored = self.data.len() / self.starts.len();
-        into.reserve(
-            blocks * BLOCK,
-            blocks * (stored * 2 + BLOCK * self.prefix as usize),
-        );
-    }
-
-    /// Appends the keys of block `b`.
-    pub fn decode_block(&self, b: usize, into: &mut ByteRun) {
-        let prefix = &self.data[..self.prefix as usize];
-        let mut at = self.starts[b] as usize;
-        for i in 0..self.block_len(b) {
-            let (shared, rest) = get_entry(&self.data, &mut at);
-            if i == 0 {
-                into.push_pieces(prefix, rest);
+    /// The first of the blocks `lo..hi`, one in `step`, whose first key is greater than `key`.
+    fn among(&self, mut lo: usize, mut hi: usize, step: usize, key: &[u8]) -> usize {
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if self.block(mid * step).first() <= key {
+                lo = mid + 1;
             } else {
-                into.push_after(prefix.len() + shared, rest);
+                hi = mid;
             }
         }
+        lo
+    }
+
+    /// The last block whose first key is at most `key`; the first where there is none. Unless
+    /// `exact`, only for keys that are there.
+    #[inline]
+    fn locate(&self, key: &[u8], exact: bool) -> usize {
+        let (h, groups) = (long_head(key), self.groups());
+        let (mut lo, mut n) = (0, groups);
+        while n > 0 {
+            let half = n.div_ceil(2);
+            lo += if self.top(lo + half - 1) < h { half } else { 0 };
+            n -= half;
+        }
+        let mut hi = lo;
+        while hi < groups && self.top(hi) == h {
+            hi += 1;
+        }
+        let g = self.among(lo, hi, GROUP, key).max(1) - 1;
+        let from = g * GROUP;
+        let to = (from + GROUP).min(self.blocks());
+        let skip = self.index[g * TOP + TOP - 1] as usize;
+        let cut = skip.min(key.len());
+        if exact {
+            match self.block(from).first()[..skip].cmp(&key[..cut]) {
+                Ordering::Less => return to - 1,
+                Ordering::Greater => return from,
+                Ordering::Equal => {}
+            }
+        }
+        let h = head(&key[cut..]);
+        let heads = &self.group(g)[..to - from];
+        let lo = simd::count_less(heads, h);
+        let mut hi = lo;
+        while hi < heads.len() && heads[hi] == h {
+            hi += 1;
+        }
+        self.among(from + lo, from + hi, 1, key).max(from + 1) - 1
+    }
+
+    /// The rank of `key`.
+    #[inline]
+    pub fn find(&self, key: &[u8], mut likely: impl FnMut(usize)) -> Option<usize> {
+        let prefix = self.prefix as usize;
+        simd::prefetch(&self.data, 0);
+        let rest = key.get(prefix..)?;
+        let b = self.locate(rest, false);
+        let start = self.start(b);
+        (0..4).for_each(|line| simd::prefetch(&self.data, start + line * 64));
+        likely(b * BLOCK + 4);
+        likely(b * BLOCK + 12);
+        let i = self.block(b).find(rest)?;
+        (key[..prefix] == *self.prefix()).then_some(b * BLOCK + i)
+    }
+
+    /// How many keys are less than `key`.
+    pub fn seek(&self, key: &[u8]) -> usize {
+        let Some(rest) = key.strip_prefix(self.prefix()) else {
+            return if key < self.prefix() { 0 } else { self.len() };
+        };
+        let b = self.locate(rest, true);
+        b * BLOCK + self.block(b).seek(rest)
+    }
+
+    /// Replaces `into` by the key at `rank`.
+    pub fn read(&self, rank: usize, into: &mut Vec<u8>) {
+        let block = self.block(rank / BLOCK);
+        let (shared, rest) = block.pieces(rank % BLOCK);
+        into.clear();
+        into.extend_from_slice(self.prefix());
+        into.extend_from_slice(shared);
+        into.extend_from_slice(rest);
     }
 
     pub fn decode(&self, into: &mut ByteRun) {
-        self.reserve(self.starts.len(), into);
-        for b in 0..self.starts.len() {
-            self.decode_block(b, into);
+        let blocks = || (0..self.blocks()).map(|b| self.block(b));
+        let bytes: usize = blocks()
+            .map(|block| {
+                let shared: usize = block.shared.iter().map(|&s| usize::from(s)).sum();
+                shared + block.end(block.shared.len() - 1)
+            })
+            .sum();
+        into.reserve(self.len(), bytes + self.len() * self.prefix as usize);
+        for block in blocks() {
+            for i in 0..block.shared.len() {
+                let (shared, rest) = block.pieces(i);
+                into.push_pieces([self.prefix(), shared, rest]);
+            }
         }
     }
 
     pub fn approach(&self, key: &[u8]) -> usize {
-        let b = match key.strip_prefix(&self.data[..self.prefix as usize]) {
-            Some(key) => self.block(key),
+        let b = match key.get(self.prefix as usize..) {
+            Some(rest) => self.locate(rest, false),
             None => 0,
         };
-        simd::prefetch(&self.data, self.starts[b] as usize);
-        simd::prefetch(&self.data, self.starts[b] as usize + 64);
-        b * BLOCK
+        let start = self.start(b);
+        (0..4).for_each(|line| simd::prefetch(&self.data, start + line * 64));
+        b * BLOCK + BLOCK / 2
     }
 
     pub fn prefetch(&self) {
         simd::prefetch(&self.data, 0);
-        let n = self.heads.len();
-        for i in [n / 2, n / 4, n * 3 / 4] {
-            simd::prefetch(&self.heads, i);
-        }
+        (0..self.groups() * TOP)
+            .step_by(8)
+            .for_each(|word| simd::prefetch(&self.index, word));
     }
 }
