@@ -47,8 +47,9 @@ pub trait RecordPage {
     fn value(&self, i: usize, value: &mut Vec<u8>) -> Attempt<Option<LargeRef>>;
     /// Index of the record with this key.
     fn find(&self, key: &[u8]) -> Attempt<Option<usize>>;
-    /// Removes record `i`. Frees nothing that it refers to.
-    fn erase(&mut self, i: usize) -> Attempt<()>;
+    /// Removes record `i` and returns how many bytes that leaves for others. Frees nothing that it
+    /// refers to.
+    fn erase(&mut self, i: usize) -> Attempt<usize>;
     /// Bytes in use over bytes usable, 0 to 1.
     fn fill(&self) -> f64;
 }

@@ -46,7 +46,7 @@ where
             now = promoted;
             self.events.promotions.add(1);
         }
-        if missed && full && policy.write_along() > 0 && self.has_been_written() {
+        if missed && full && policy.write_along() > 0 && self.stale.is_likely() {
             // Best effort: an error will meet whoever needs these pages.
             let _ = self.write_along(key, policy.write_along());
         }
@@ -113,11 +113,5 @@ where
             let _ = erase_cold();
         }
         Ok(())
-    }
-
-    /// Whether anything was written since the structure was opened. Without that no hot record is
-    /// dirty but those of an earlier run, and the sweep writes these.
-    fn has_been_written(&self) -> bool {
-        self.events.writes.get() > 0
     }
 }

@@ -10,14 +10,10 @@ use crate::context::Rooted;
 use crate::fault::{Fault, planted};
 use crate::tiered::Tiered;
 
-/// What a slot and the lengths cost beside key and value, at most; to know when enough was dropped.
-const RECORD_OVERHEAD: usize = 8;
-
 /// Makes room in a leaf of the hot tier once the tier is full.
 pub(crate) struct LeafRoom<'t, H, C> {
     tiered: &'t Tiered<H, C>,
     key: Vec<u8>,
-    value: Vec<u8>,
 }
 
 impl<'t, H, C> LeafRoom<'t, H, C> {
@@ -25,7 +21,6 @@ impl<'t, H, C> LeafRoom<'t, H, C> {
         LeafRoom {
             tiered,
             key: Vec::new(),
-            value: Vec::new(),
         }
     }
 }
@@ -46,10 +41,7 @@ where
             return Ok(false);
         }
         let mut freed = 0;
-        for round in 0..=policy.most_uses() {
-            if round == 1 {
-                tiered.events.short_leaves.add(1);
-            }
+        for _ in 0..=policy.most_uses() {
             // Anywhere in the leaf, so that neighbours of a fixed start do not always pay.
             let mut i = crate::random::next() as usize % count;
             let mut left = count;
@@ -75,17 +67,14 @@ where
                     i += 1;
                     continue;
                 }
-                page.value(i, &mut self.value)?;
-                page.erase(i)?;
+                freed += page.erase(i)?;
                 drop(lock);
                 tiered.events.replacements.add(1);
-                freed += self.value.len() + RECORD_OVERHEAD;
                 if freed >= needed {
                     return Ok(true);
                 }
             }
             if !used_clean {
-                tiered.events.short_leaves.add(u64::from(round == 0));
                 break;
             }
             for i in 0..page.count() {

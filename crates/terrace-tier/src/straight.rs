@@ -73,7 +73,7 @@ where
     fn erase_hot(&self, hot: &H, door: &Door<'_>, key: &[u8]) -> Attempt<()> {
         loop {
             let erased = hot.try_visit(door, key, &mut |page| match page.find(key)? {
-                Some(i) => page.erase(i),
+                Some(i) => page.erase(i).map(|_| ()),
                 None => Ok(()),
             });
             match erased {

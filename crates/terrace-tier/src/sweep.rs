@@ -16,39 +16,58 @@ use crate::tiered::Tiered;
 
 /// Leaves that one call of the ageing looks at, at most: a millisecond or so.
 const AGE_LEAVES: u64 = 256;
-/// Fill of cold leaves that is assumed when the number of records is estimated.
-const COLD_FILL: f64 = 0.95;
+/// Fill of cold leaves that is assumed when the number of records is estimated: that of leaves which
+/// were filled in random order.
+const COLD_FILL: f64 = 0.7;
 
-/// A leaf of which at least this share of the records is unused gives them up when other leaves are
-/// short of room, in eighths.
-const IDLE_EIGHTHS: usize = 7;
-/// Leaves that one round looks at, at most, in search of idle ones.
-const IDLE_LEAVES: u64 = 256;
+/// A leaf gives its unused records up when the ageing comes by and this share of all of them (one in
+/// so many) is unused. Leaf-local replacement keeps room where it once was; this moves it to where it
+/// is wanted, because full leaves that are busy split into the pages that it frees.
+const IDLE_SHARE: usize = 2;
 
 /// What a step of the sweep is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
     /// Count uses down and let the unused records go: room is needed.
     Evict,
-    /// Count uses down.
+    /// Count uses down, and let the unused clean records go if they are many.
     Age,
-    /// Let the records go if nearly all are unused; else leave the leaf alone. Leaf-local
-    /// replacement keeps room where it once was; this moves it to where it is wanted.
-    Balance,
 }
 
 /// Where the sweep of a hot tier stands. A hint: lost at a crash without harm.
 #[derive(Default)]
 pub(crate) struct Hand {
     position: Vec<u8>,
-    /// The same for the search for idle leaves.
-    balance_position: Vec<u8>,
-    /// Events of leaves short of room that have been answered by a look at another leaf.
-    answered: u64,
     /// Reads up to which ageing has been done.
     aged_reads: AtomicU64,
     /// Records per hot leaf, averaged over the leaves looked at.
     records: f64,
+}
+
+/// About how many records per hot leaf are dirty and unused: leaf-local replacement passes by them,
+/// so that something else must get them clean. A running mean over the leaves that the hand sees,
+/// in 64ths, and one more so that 0 means that it has not seen any.
+#[derive(Default)]
+pub(crate) struct Stale(AtomicU64);
+
+impl Stale {
+    /// Leaves over which the mean runs.
+    const LEAVES: u64 = 64;
+
+    fn note(&self, records: u64) {
+        // Counts of threads that come at the same instant may get lost.
+        let sum = match self.0.load(Ordering::Relaxed) {
+            0 => records * Self::LEAVES,
+            n => (n - 1) - (n - 1).div_ceil(Self::LEAVES) + records,
+        };
+        self.0.store(sum + 1, Ordering::Relaxed);
+    }
+
+    /// Whether it is worth while to look for them.
+    pub fn is_likely(&self) -> bool {
+        let n = self.0.load(Ordering::Relaxed);
+        n == 0 || n > Self::LEAVES / 2
+    }
 }
 
 impl<H, C> Tiered<H, C>
@@ -112,16 +131,6 @@ where
         for _ in 0..due {
             self.sweep_leaf(Entry::Try, Task::Age)?;
         }
-        let short = self.events.short_leaves.get();
-        let looks = {
-            let mut hand = self.hand.lock();
-            let looks = short.saturating_sub(hand.answered).min(IDLE_LEAVES);
-            hand.answered = short;
-            looks
-        };
-        for _ in 0..looks {
-            self.sweep_leaf(Entry::Wait(Space::Migration), Task::Balance)?;
-        }
         Ok(())
     }
 
@@ -136,15 +145,12 @@ where
             let position = loop {
                 let mut hand = self.hand.lock();
                 let mut select = |flags: Flags| flags.is_dirty() && flags.use_count() == 0;
-                let place = match task {
-                    Task::Balance => &mut hand.balance_position,
-                    _ => &mut hand.position,
-                };
-                let at = place.clone();
+                let at = hand.position.clone();
                 match hot.try_window_if(Edge::From(&at), &mut select, unused) {
                     Ok(()) => {
-                        place.clear();
-                        place.extend(unused.high.as_deref().unwrap_or_default());
+                        hand.position.clear();
+                        let next = unused.high.as_deref().unwrap_or_default();
+                        hand.position.extend(next);
                         break at;
                     }
                     Err(interrupt) => {
@@ -154,25 +160,24 @@ where
                 }
             };
             let mut key = Vec::new();
-            let (mut dropped, mut records, mut fill) = (0, 0, 0.0);
+            let (mut dropped, mut records, mut fill, mut stale) = (0, 0, 0.0, 0);
             let mut evict = task == Task::Evict;
             let visited = self.inside(entry, |door| {
                 hot.try_visit(door, &position, &mut |page| {
                     fill = page.fill();
                     records = page.count();
-                    if task == Task::Balance {
+                    if task == Task::Age {
                         let mut idle = 0;
                         for i in 0..records {
-                            idle += usize::from(page.flags(i)?.use_count() == 0);
+                            let flags = page.flags(i)?;
+                            idle += usize::from(!flags.is_dirty() && flags.use_count() == 0);
                         }
-                        evict = records > 0 && idle * 8 >= records * IDLE_EIGHTHS;
-                        if !evict {
-                            return Ok(());
-                        }
+                        evict = records > 0 && idle * IDLE_SHARE >= records;
                     }
                     let mut i = 0;
                     while i < page.count() {
                         let flags = page.flags(i)?;
+                        stale += u64::from(flags.is_dirty() && flags.use_count() == 0);
                         if flags.use_count() > 0 {
                             page.set_flags(i, flags.with_use_count(flags.use_count() - 1))?;
                         } else if evict && (!flags.is_dirty() || planted(Fault::SweepDropsDirty)) {
@@ -197,9 +202,7 @@ where
                 Some(Err(_)) | None => return Ok(true),
             }
             self.events.demotions.add(dropped);
-            if task == Task::Balance && !evict {
-                return Ok(true);
-            }
+            self.stale.note(stale);
             if task == Task::Age {
                 self.events.swept.add(1);
                 self.events.fill.add((fill * 1000.0) as u64);
@@ -212,7 +215,7 @@ where
                     records as f64
                 };
             }
-            if evict {
+            if task == Task::Evict {
                 let mut next = 0;
                 while next < unused.len() {
                     self.cold_span(unused.key(next), span)?;

@@ -71,8 +71,6 @@ pub(crate) struct Events {
     pub packed: Counter,
     pub fill: Counter,
     pub writes: Counter,
-    /// Times a full leaf had no unused record to give up.
-    pub short_leaves: Counter,
 }
 
 /// A record that was found, and whether in the hot tier.
@@ -88,6 +86,7 @@ pub struct Tiered<H, C> {
     pub(crate) options: TierOptions,
     pub(crate) events: Events,
     pub(crate) hand: Mutex<crate::sweep::Hand>,
+    pub(crate) stale: crate::sweep::Stale,
     /// See [`Structure::retire`].
     retired: AtomicBool,
 }
@@ -139,6 +138,7 @@ where
             options,
             events: Events::default(),
             hand: Mutex::default(),
+            stale: Default::default(),
             retired: AtomicBool::new(false),
         });
         let weak: Weak<Self> = Arc::downgrade(&tiered);

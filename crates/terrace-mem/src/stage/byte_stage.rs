@@ -155,7 +155,7 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
                 let more = *rank + 1 < stage.len();
                 if more {
                     *rank += 1;
-                    stage.read(*rank, key);
+                    stage.read_next(*rank, key);
                 }
                 more
             }

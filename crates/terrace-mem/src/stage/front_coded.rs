@@ -1,11 +1,12 @@
-//! Front-coded blocks for byte strings: what a key shares with the first of its block is not stored.
+//! Front-coded blocks for byte strings: what a key shares with the one before is not stored.
 //!
 //! The prefix that all keys share is stored once; keys below are without it. A block has 16 keys:
-//! for each a byte of a fingerprint, how much it shares with the first, where its rest ends; then
-//! the rests. So any key of a block can be read alone, and a lookup compares the one whose
-//! fingerprint fits. 16 blocks are a group: the first eight bytes of each block's first key, less
-//! what all keys of the group share, are its head. Above the groups are heads of 16 bytes. A
-//! search goes over the heads and looks at whole first keys only among equal ones.
+//! for each a byte of a fingerprint, how much it shares with its predecessor (none for the first),
+//! where its rest ends; then the rests. A lookup compares the key whose fingerprint fits, from its
+//! end back through the predecessors that it shares with, and puts nothing together. 16 blocks are
+//! a group: the first eight bytes of each block's first key, less what all keys of the group
+//! share, are its head. Above the groups are heads of 16 bytes. A search goes over the heads and
+//! looks at whole first keys only among equal ones.
 //!
 //! A lookup of one key takes it for granted on its way that the key agrees with what a group
 //! shares: if it does not, it is not there, and the comparison at the end tells.
@@ -25,6 +26,9 @@ const TOP: usize = 3;
 
 /// Words of a group: a head and half a word of where it starts for each block.
 const SPAN: usize = GROUP + GROUP / 2;
+
+/// The most that an entry says it shares.
+const MOST_SHARED: usize = 255;
 
 pub struct FrontCoded {
     /// The shared prefix, then the blocks.
@@ -103,20 +107,32 @@ impl<'a> Block<'a> {
         &self.rests[..self.end(0)]
     }
 
-    /// What key `i` shares with the first, and its rest.
+    /// How much key `i` shares with the one before, and its rest.
     #[inline]
-    fn pieces(&self, i: usize) -> (&'a [u8], &'a [u8]) {
+    fn entry(&self, i: usize) -> (usize, &'a [u8]) {
         let from = if i == 0 { 0 } else { self.end(i - 1) };
-        let shared = usize::from(self.shared[i]);
-        (&self.rests[..shared], &self.rests[from..self.end(i)])
+        (usize::from(self.shared[i]), &self.rests[from..self.end(i)])
     }
 
+    /// Whether key `i` is `key`.
     #[inline]
-    fn is(&self, i: usize, key: &[u8]) -> bool {
-        let (shared, rest) = self.pieces(i);
-        key.len() == shared.len() + rest.len()
-            && key[shared.len()..] == *rest
-            && key[..shared.len()] == *shared
+    fn is(&self, mut i: usize, key: &[u8]) -> bool {
+        let (mut shared, rest) = self.entry(i);
+        if key.get(shared..) != Some(rest) {
+            return false;
+        }
+        // What it shares comes from predecessors, the nearer ones for the later bytes.
+        while shared > 0 {
+            i -= 1;
+            if usize::from(self.shared[i]) < shared {
+                let (from, rest) = self.entry(i);
+                if key[from..shared] != rest[..shared - from] {
+                    return false;
+                }
+                shared = from;
+            }
+        }
+        true
     }
 
     #[inline]
@@ -135,32 +151,38 @@ impl<'a> Block<'a> {
 
     /// How many keys are less than `key`.
     fn seek(&self, key: &[u8]) -> usize {
-        let (mut lo, mut hi) = (0, self.shared.len());
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            let (shared, rest) = self.pieces(mid);
-            let cut = shared.len().min(key.len());
-            if shared.cmp(&key[..cut]).then_with(|| rest.cmp(&key[cut..])) == Ordering::Less {
-                lo = mid + 1;
-            } else {
-                hi = mid;
+        // The probe is greater than the last key, which it agrees with on `same` bytes.
+        let mut same = 0;
+        for i in 0..self.shared.len() {
+            let (shared, rest) = self.entry(i);
+            if shared > same {
+                continue;
             }
+            // A count at its bound may be less than what is shared.
+            if shared < same && shared < MOST_SHARED {
+                return i;
+            }
+            let tail = &key[shared..];
+            let k = common_prefix(tail, rest);
+            if k == tail.len() || (k < rest.len() && tail[k] < rest[k]) {
+                return i;
+            }
+            same = shared + k;
         }
-        lo
+        self.shared.len()
     }
 }
 
 /// Appends a block of the keys `from..to` of a run, less the first `prefix` bytes of each.
 fn put_block(run: &ByteRun, from: usize, to: usize, prefix: usize, data: &mut Vec<u8>) {
-    let first = &run.get(from)[prefix..];
+    let mut last = &run.get(from)[..0];
     let (mut prints, mut shared, mut ends) = ([0; BLOCK], [0u8; BLOCK], [0; BLOCK]);
     let mut end = 0;
     for i in 0..to - from {
         let key = &run.get(from + i)[prefix..];
         prints[i] = fingerprint(key);
-        if i > 0 {
-            shared[i] = common_prefix(first, key).min(255) as u8;
-        }
+        shared[i] = common_prefix(last, key).min(MOST_SHARED) as u8;
+        last = key;
         end += key.len() - usize::from(shared[i]);
         ends[i] = end as u32;
     }
@@ -184,11 +206,13 @@ fn put_block(run: &ByteRun, from: usize, to: usize, prefix: usize, data: &mut Ve
 impl FrontCoded {
     /// Bytes that the keys `from..to` take but for those of the segment, as one block.
     pub fn estimate(run: &ByteRun, from: usize, to: usize, prefix: usize) -> usize {
-        let first = run.get(from);
         let rests: usize = (from + 1..to)
-            .map(|i| run.get(i).len() - common_prefix(first, run.get(i)).min(prefix + 255))
+            .map(|i| {
+                let shared = common_prefix(run.get(i - 1), run.get(i));
+                run.get(i).len() - shared.min(prefix + MOST_SHARED)
+            })
             .sum();
-        first.len() - prefix + rests + 3 * (to - from) + 14
+        run.get(from).len() - prefix + rests + 3 * (to - from) + 14
     }
 
     pub fn build(run: &ByteRun, from: usize, to: usize) -> Self {
@@ -355,11 +379,23 @@ impl FrontCoded {
 
     /// Replaces `into` by the key at `rank`.
     pub fn read(&self, rank: usize, into: &mut Vec<u8>) {
-        let block = self.block(rank / BLOCK);
-        let (shared, rest) = block.pieces(rank % BLOCK);
         into.clear();
         into.extend_from_slice(self.prefix());
-        into.extend_from_slice(shared);
+        let block = self.block(rank / BLOCK);
+        (0..=rank % BLOCK).for_each(|i| self.turn(&block, i, into));
+    }
+
+    /// Replaces `into`, the key before the one at `rank`, by that.
+    #[inline]
+    pub fn read_next(&self, rank: usize, into: &mut Vec<u8>) {
+        self.turn(&self.block(rank / BLOCK), rank % BLOCK, into);
+    }
+
+    /// Turns the key before key `i` of a block into that.
+    #[inline]
+    fn turn(&self, block: &Block<'_>, i: usize, into: &mut Vec<u8>) {
+        let (shared, rest) = block.entry(i);
+        into.truncate(self.prefix as usize + shared);
         into.extend_from_slice(rest);
     }
 
@@ -371,11 +407,13 @@ impl FrontCoded {
                 shared + block.end(block.shared.len() - 1)
             })
             .sum();
-        into.reserve(self.len(), bytes + self.len() * self.prefix as usize);
+        let prefix = self.prefix();
+        into.reserve(self.len(), bytes + self.len() * prefix.len());
         for block in blocks() {
-            for i in 0..block.shared.len() {
-                let (shared, rest) = block.pieces(i);
-                into.push_pieces([self.prefix(), shared, rest]);
+            into.push_pieces(prefix, block.first());
+            for i in 1..block.shared.len() {
+                let (shared, rest) = block.entry(i);
+                into.push_after(prefix.len() + shared, rest);
             }
         }
     }

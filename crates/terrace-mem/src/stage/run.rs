@@ -119,12 +119,20 @@ impl ByteRun {
         if i == 0 { 0 } else { self.ends[i - 1] as usize }
     }
 
-    /// Appends a key in pieces.
+    /// Appends a key that is the first `keep` bytes of the last key and then `suffix`.
     #[inline]
-    pub fn push_pieces<const N: usize>(&mut self, pieces: [&[u8]; N]) {
-        for piece in pieces {
-            self.bytes.extend_from_slice(piece);
-        }
+    pub fn push_after(&mut self, keep: usize, suffix: &[u8]) {
+        let from = self.start(self.ends.len().saturating_sub(1));
+        self.bytes.extend_from_within(from..from + keep);
+        self.bytes.extend_from_slice(suffix);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    /// Appends a key in two pieces.
+    #[inline]
+    pub fn push_pieces(&mut self, prefix: &[u8], suffix: &[u8]) {
+        self.bytes.extend_from_slice(prefix);
+        self.bytes.extend_from_slice(suffix);
         self.ends.push(self.bytes.len() as u32);
     }
 
@@ -159,7 +167,7 @@ impl KeyRun<ByteFamily> for ByteRun {
         &self.bytes[self.start(i)..self.ends[i] as usize]
     }
     fn push(&mut self, key: &[u8]) {
-        self.push_pieces([key]);
+        self.push_pieces(key, &[]);
     }
     fn append(&mut self, other: &Self, from: usize, to: usize) {
         let (a, base) = (other.start(from), self.bytes.len());

@@ -88,6 +88,7 @@ impl BTree {
         room: &mut dyn Room,
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Outcome<'v>> {
+        let mut hole = None;
         for round in 0.. {
             let node = node_of!(page)?;
             let place = sound!(page, node.find(key))?;
@@ -141,13 +142,16 @@ impl BTree {
                         flags,
                         place,
                         old,
+                        hole,
                     };
                     match put.plan(page)? {
                         How::NoRoom(needed) => {
-                            if round < VICTIM_ROUNDS
-                                && room.make(&mut LeafPage { page }, needed, key)?
-                            {
-                                continue;
+                            if round < VICTIM_ROUNDS {
+                                let mut records = LeafPage::new(page);
+                                if room.make(&mut records, needed, key)? {
+                                    hole = records.hole();
+                                    continue;
+                                }
                             }
                             return Ok(Outcome::Full(value));
                         }

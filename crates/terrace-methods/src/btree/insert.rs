@@ -6,10 +6,10 @@ use terrace_pages::Exclusive;
 
 use super::BTree;
 use super::descend::{node_of, sound};
-use super::image::{Item, Payload, Sizes, build, capacity, install, parts};
+use super::image::{Item, Packer, Payload, Sizes, build, capacity, install, parts};
 use super::layout::{
-    CHILD_BYTES, Extra, LeafRecord, Node, SLOT_BYTES, Shape, Stored, encode_inner, encode_leaf,
-    encode_slot, head_of, key_bytes, value_bytes,
+    CHILD_BYTES, Extra, LeafRecord, Node, SLOT_BYTES, Seen, Shape, Stored, encode_inner,
+    encode_leaf, encode_slot, head_of, key_bytes, value_bytes,
 };
 use super::leaf::{Counts, add_slot, set_flags};
 use crate::fault::{self, Fault};
@@ -22,6 +22,8 @@ pub(crate) enum How {
     Shorter,
     /// Into the free space.
     Fresh,
+    /// Into the bytes from here on of a record that has just been erased.
+    Hole(usize),
     /// With the whole page, built anew.
     Rewrite(Vec<u8>),
     /// Not at all: this many bytes more would have to be free.
@@ -37,6 +39,15 @@ pub(crate) struct Put<'a> {
     pub place: Result<usize, usize>,
     /// The record with this key.
     pub old: Option<LeafRecord>,
+    /// Where a record lay that was erased under this latch, and its length.
+    pub hole: Option<Hole>,
+}
+
+/// Bytes of a page that a record held until just now.
+#[derive(Clone, Copy)]
+pub(crate) struct Hole {
+    pub at: usize,
+    pub len: usize,
 }
 
 impl Put<'_> {
@@ -73,15 +84,61 @@ impl Put<'_> {
         if needed + slot <= node.free() {
             return Ok(How::Fresh);
         }
+        if let Some(hole) = self.hole
+            && needed <= hole.len
+            && slot <= node.free()
+        {
+            return Ok(How::Hole(hole.at));
+        }
         // At the edge of the tree the prefix may have become longer than what is left out so far.
         let edge = node.unbounded || node.low_len == 0;
         if needed + slot > node.reclaimable() + held && !edge {
             return Ok(How::NoRoom(needed + slot - node.reclaimable() - held));
         }
         let missing = (needed + slot).saturating_sub(node.reclaimable() + held);
+        if !edge && missing == 0 {
+            return Ok(How::Rewrite(sound!(
+                page,
+                self.compacted(&node, page.bytes())
+            )?));
+        }
         Ok(self
             .rewritten(page)?
             .map_or(How::NoRoom(missing.max(1)), How::Rewrite))
+    }
+
+    /// The page without garbage and with this record, for which there is room; the prefix stays, so
+    /// the other records move as they are. O(records).
+    fn compacted(&self, node: &Node<'_>, page: &[u8]) -> Seen<Vec<u8>> {
+        let mut out = Packer::new(node, page);
+        let suffix = &self.key[node.prefix_len..];
+        let mine = |out: &mut Packer| {
+            let len = key_bytes(suffix.len()) + value_bytes(self.value);
+            let record = out.add(len, head_of(suffix), self.flags)?;
+            encode_leaf(record, (suffix, &[]), self.value);
+            Seen::Ok(())
+        };
+        let (Ok(place) | Err(place)) = self.place;
+        for i in 0..node.count {
+            if i == place {
+                mine(&mut out)?;
+                if self.place.is_ok() {
+                    continue;
+                }
+            }
+            let slot = node.slot(i)?;
+            let record = node.leaf_record(slot)?;
+            out.add(record.end - record.start, slot.head(), slot.flags())?
+                .copy_from_slice(&page[record.start..record.end]);
+        }
+        if place >= node.count {
+            mine(&mut out)?;
+        }
+        let mut counts = Counts::in_header(page);
+        if self.place.is_err() {
+            counts.members = counts.members.wrapping_add(1);
+        }
+        Ok(out.finish(counts))
     }
 
     /// The page without garbage and with this record; `None` if it does not fit after all.
@@ -119,7 +176,8 @@ impl Put<'_> {
         match how {
             How::Over { at, len } => self.over(page, at, len),
             How::Shorter => self.shorter(page),
-            How::Fresh => self.fresh(page),
+            How::Fresh => self.fresh(page, None),
+            How::Hole(at) => self.fresh(page, Some(at)),
             How::Rewrite(image) => {
                 install(page.change_all()?, &image);
                 Ok(())
@@ -161,14 +219,25 @@ impl Put<'_> {
         self.mark(page)
     }
 
-    fn fresh(&self, page: &mut Exclusive<'_>) -> Attempt<()> {
+    /// Puts the record where no other is: into the free space, or into a hole.
+    fn fresh(&self, page: &mut Exclusive<'_>, hole: Option<usize>) -> Attempt<()> {
         let prefix_len = node_of!(page)?.prefix_len;
         let suffix = &self.key[prefix_len..];
         let len = key_bytes(suffix.len()) + value_bytes(self.value);
         let mut counts = Counts::of(page)?;
-        counts.heap += len;
-        let offset = page.bytes().len() - counts.heap;
-        encode_leaf(page.fill(offset, len)?, (suffix, &[]), self.value);
+        let (offset, out) = match hole {
+            // A state that a checkpoint keeps may still need these bytes.
+            Some(at) => {
+                counts.garbage = counts.garbage.saturating_sub(len);
+                (at, page.change(at, len)?)
+            }
+            None => {
+                counts.heap += len;
+                let at = page.bytes().len() - counts.heap;
+                (at, page.fill(at, len)?)
+            }
+        };
+        encode_leaf(out, (suffix, &[]), self.value);
         let slot = encode_slot(offset, head_of(suffix), self.flags);
         match self.place {
             Ok(i) => {

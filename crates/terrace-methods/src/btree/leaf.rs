@@ -8,6 +8,7 @@ use terrace_base::codec;
 use terrace_pages::Exclusive;
 
 use super::descend::{node_of, sound};
+use super::insert::Hole;
 use super::layout::{COUNT, GARBAGE, HEAP, LAST, MEMBERS, Node, RUNS, SLOT_BYTES, Stored};
 use crate::fault::{self, Fault};
 
@@ -25,22 +26,33 @@ pub(crate) struct Counts {
 impl Counts {
     /// Reads it.
     pub fn of(page: &Exclusive<'_>) -> Attempt<Counts> {
-        let node = node_of!(page)?;
-        let at = |at| codec::u16_at(page.bytes(), at).unwrap_or_default();
-        Ok(Counts {
-            count: node.count,
-            heap: node.heap,
-            garbage: node.garbage,
-            members: sound!(page, node.members())?,
-            last: at(LAST),
-            runs: (at(RUNS) as u8, (at(RUNS) >> 8) as u8),
-        })
+        node_of!(page)?;
+        Ok(Counts::in_header(page.bytes()))
+    }
+
+    /// Reads it from the bytes of a page that has been seen to be a node.
+    pub fn in_header(page: &[u8]) -> Counts {
+        let u16_at = |at| codec::u16_at(page, at).unwrap_or_default();
+        let runs = u16_at(RUNS);
+        Counts {
+            count: u16_at(COUNT).into(),
+            heap: u16_at(HEAP).into(),
+            garbage: u16_at(GARBAGE).into(),
+            members: codec::u32_at(page, MEMBERS).unwrap_or_default(),
+            last: u16_at(LAST),
+            runs: (runs as u8, (runs >> 8) as u8),
+        }
     }
 
     /// Writes it. Inner nodes have no more than the first three.
     pub fn write(self, page: &mut Exclusive<'_>, leaf: bool) -> Attempt<()> {
         let end = if leaf { LAST + 2 } else { GARBAGE + 2 };
-        let header = page.change(COUNT, end - COUNT)?;
+        self.put(page.change(COUNT, end - COUNT)?, leaf);
+        Ok(())
+    }
+
+    /// Writes it into a header's bytes from [`COUNT`] on.
+    pub fn put(self, header: &mut [u8], leaf: bool) {
         let mut put = |at: usize, bytes: &[u8]| {
             header[at - COUNT..at - COUNT + bytes.len()].copy_from_slice(bytes);
         };
@@ -52,7 +64,6 @@ impl Counts {
             put(MEMBERS, &self.members.to_le_bytes());
             put(LAST, &self.last.to_le_bytes());
         }
-        Ok(())
     }
 }
 
@@ -106,8 +117,8 @@ pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Att
     Ok(())
 }
 
-/// Removes record `i`. Frees nothing that it refers to. O(records).
-pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<()> {
+/// Removes record `i`, and says where it was. Frees nothing that it refers to. O(records).
+pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<Hole> {
     let node = node_of!(page)?;
     let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
     let bytes = record.end - record.start;
@@ -121,12 +132,29 @@ pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<()> {
     }
     counts.last = u16::MAX;
     counts.runs = (0, 0);
-    counts.write(page, true)
+    counts.write(page, true)?;
+    Ok(Hole {
+        at: record.start,
+        len: bytes,
+    })
 }
 
 /// See [`RecordPage`].
 pub(crate) struct LeafPage<'p, 'd> {
-    pub page: &'p mut Exclusive<'d>,
+    page: &'p mut Exclusive<'d>,
+    /// The largest hole that was made.
+    hole: Option<Hole>,
+}
+
+impl<'p, 'd> LeafPage<'p, 'd> {
+    pub fn new(page: &'p mut Exclusive<'d>) -> Self {
+        LeafPage { page, hole: None }
+    }
+
+    /// The largest hole that an erasure left; good as long as the latch is held and nothing is put.
+    pub fn hole(&self) -> Option<Hole> {
+        self.hole
+    }
 }
 
 impl RecordPage for LeafPage<'_, '_> {
@@ -169,8 +197,12 @@ impl RecordPage for LeafPage<'_, '_> {
         Ok(sound!(self.page, node.find(key))?.ok())
     }
 
-    fn erase(&mut self, i: usize) -> Attempt<()> {
-        erase(self.page, i)
+    fn erase(&mut self, i: usize) -> Attempt<usize> {
+        let hole = erase(self.page, i)?;
+        if self.hole.is_none_or(|old| old.len < hole.len) {
+            self.hole = Some(hole);
+        }
+        Ok(hole.len + SLOT_BYTES)
     }
 
     fn fill(&self) -> f64 {

@@ -258,6 +258,7 @@ fn has_room(page: &Exclusive<'_>, key: &[u8], value: Value<'_>) -> Attempt<bool>
         flags: Flags::NONE,
         place,
         old,
+        hole: None,
     };
     Ok(!matches!(put.plan(page)?, How::NoRoom(_)))
 }

@@ -32,7 +32,7 @@ impl BTree {
                 Err(other) => return Err(other),
             }
         };
-        edit(&mut LeafPage { page: &mut page })
+        edit(&mut LeafPage::new(&mut page))
     }
 
     /// See [`terrace_access::Sweep::try_pack`]. O(records).

@@ -136,7 +136,7 @@ fn damaged_pages_are_errors_and_nothing_else() {
                         page.set_flags(i, Flags::NONE)?;
                     }
                     if page.count() > 0 {
-                        page.erase(page.count() - 1)
+                        page.erase(page.count() - 1).map(|_| ())
                     } else {
                         Ok(())
                     }
