@@ -50,6 +50,10 @@ pub const WRITING: u8 = 2;
 
 /// Highest use count of a frame in the clock.
 const MAX_USE: u8 = 3;
+/// Lines that [`Pool::prefetch`] asks for: the header and what finds a key in a page of a hundred
+/// records.
+#[cfg(target_arch = "x86_64")]
+const PREFETCHED_LINES: usize = 9;
 
 /// Header of one frame.
 #[repr(C)]
@@ -194,6 +198,22 @@ impl Pool {
         // SAFETY: the piece is mapped as long as `self`; pieces are page_bytes, a multiple of 4096,
         // from a page-aligned start.
         unsafe { View::new(self.region.piece(index as usize), self.page_bytes) }
+    }
+
+    /// Asks the processor for the first lines of a page, which are about to be read: where it begins
+    /// is known before its latch has been looked at, and all these lines come at the same time.
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let start = self.region.piece(index as usize);
+            for line in 0..PREFETCHED_LINES {
+                // SAFETY: the address is inside the page, which is at least 4096 bytes long; a
+                // prefetch changes nothing that a program can see.
+                unsafe { _mm_prefetch(start.add(line * 64).cast::<i8>(), _MM_HINT_T0) };
+            }
+        }
     }
 
     /// The page of a frame, to be read while nobody can change it.

@@ -174,6 +174,7 @@ impl PageStore {
     pub fn optimistic(&self, pid: PageId) -> Attempt<Optimistic<'_>> {
         match self.table.load(pid) {
             Word::Resident(frame) => {
+                self.pool.prefetch(frame);
                 let header = self.pool.frame(frame);
                 let Some(version) = header.latch.optimistic() else {
                     return Err(Interrupt::Conflict);
