@@ -92,7 +92,8 @@ pub trait AccessMethod: Send + Sync {
 
 /// Records in key order.
 pub trait Ordered: AccessMethod {
-    /// Copies the leaf at `edge` under its shared latch into `window`.
+    /// Copies the leaf at `edge` under its shared latch into `window`, of its records at most as many
+    /// as the window's limit allows: those next to the edge.
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()>;
 
     /// Copies of the leaf at `edge` the fences, and those records whose flags `select` wants. For

@@ -27,9 +27,10 @@ pub struct Entry {
     pub large: Option<LargeRef>,
 }
 
-/// The records of one leaf, in key order, and the range of keys it covers: `low <= key < high`.
+/// The records of one leaf, in key order, and the range of keys it covers: `low <= key < high`. With a
+/// limit, only those next to the edge that was asked for, and their range.
 /// Kept and refilled to spare allocations.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Window {
     /// Lowest key covered.
     pub low: Vec<u8>,
@@ -43,6 +44,22 @@ pub struct Window {
     pub page: Option<PageId>,
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    limit: usize,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window {
+            low: Vec::new(),
+            high: None,
+            membership: 0,
+            ticket: None,
+            page: None,
+            bytes: Vec::new(),
+            entries: Vec::new(),
+            limit: usize::MAX,
+        }
+    }
 }
 
 impl Window {
@@ -51,7 +68,17 @@ impl Window {
         Window::default()
     }
 
-    /// Forgets all content, keeps the buffers.
+    /// Most records that it is to hold: a scan of a few records need not copy a whole leaf.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Sets the limit, at least 1; stays until it is set again.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.max(1);
+    }
+
+    /// Forgets all content, keeps the buffers and the limit.
     pub fn clear(&mut self) {
         self.low.clear();
         self.high = None;

@@ -1,6 +1,7 @@
 //! Ranges over two tiers (rule 7).
 //!
-//! A window is the intersection of the fences of one hot and one cold leaf. The cold leaf is made
+//! A window is the intersection of the fences of one hot and one cold leaf, or of the parts of them
+//! next to the edge that are copied when only a few records are wanted. The cold leaf is made
 //! resident first; then the hot leaf is read, then the cold one, then it is checked that the hot
 //! leaf still has the same members. Whatever moved between the tiers meanwhile changed the hot
 //! leaf's membership. After three failures the hot leaf's latch is kept while the cold one is read.
@@ -25,6 +26,8 @@ where
     /// Fills `window` with the live records next to `edge`.
     pub(crate) fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
         self.context.with_windows(|hot, cold| {
+            hot.set_limit(window.limit());
+            cold.set_limit(window.limit());
             let mut failed = 0;
             loop {
                 match self.windows(edge, hot, cold, failed >= PATIENCE) {

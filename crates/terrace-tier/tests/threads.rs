@@ -200,7 +200,8 @@ fn scan_and_note(tree: &Tree, log: &Log, rng: &mut Rng) {
     let up = rng.below(2) == 0;
     let mut edge = key(rng.below(KEYS));
     let mut last: Option<Vec<u8>> = None;
-    for _ in 0..5 {
+    for i in 0..5 {
+        window.set_limit([usize::MAX, 3, 40][i % 3]);
         let called = log.now();
         let (low, high) = if up {
             tree.scan_up(&edge, &mut window).unwrap();

@@ -48,7 +48,8 @@ fn scan_all(tree: &Tree, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     };
     if up {
         let mut from = Vec::new();
-        loop {
+        for i in 0.. {
+            window.set_limit([2, usize::MAX, 9][i % 3]);
             tree.scan_up(&from, &mut window).unwrap();
             take(&window, &mut out);
             match window.high.take() {
@@ -58,7 +59,8 @@ fn scan_all(tree: &Tree, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
         }
     }
     let mut below: Option<Vec<u8>> = None;
-    loop {
+    for i in 0.. {
+        window.set_limit([2, usize::MAX, 9][i % 3]);
         tree.scan_down(below.as_deref(), &mut window).unwrap();
         take(&window, &mut out);
         if window.low.is_empty() {
@@ -66,6 +68,7 @@ fn scan_all(tree: &Tree, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
         }
         below = Some(window.low.clone());
     }
+    out
 }
 
 fn run(seed: u64, options: TierOptions, operations: u64) {

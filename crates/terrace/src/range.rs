@@ -32,6 +32,23 @@ struct Side {
     last: bool,
 }
 
+/// Records of the first window of a range: about what a short scan asks for.
+const FIRST_RECORDS: usize = 64;
+/// Windows grow up to this many records; a leaf seldom has more.
+const MOST_RECORDS: usize = 1024;
+
+impl Side {
+    /// Makes the next window larger than the one before: whoever reads on wants more.
+    fn grow(&mut self) {
+        let limit = if self.filled {
+            (self.window.limit() * 2).min(MOST_RECORDS)
+        } else {
+            FIRST_RECORDS
+        };
+        self.window.set_limit(limit);
+    }
+}
+
 /// The lowest key above this one.
 pub fn above(key: &[u8]) -> Vec<u8> {
     let mut above = Vec::with_capacity(key.len() + 1);
@@ -139,6 +156,7 @@ impl Range {
         let side = &mut self.front;
         let core = &self.tree.db.handle.core;
         let _pass = core.enter(&self.tree.open)?;
+        side.grow();
         let structure = &self.tree.open.structure;
         structure
             .scan_up(&self.low, &mut side.window)
@@ -170,6 +188,7 @@ impl Range {
         let side = &mut self.back;
         let core = &self.tree.db.handle.core;
         let _pass = core.enter(&self.tree.open)?;
+        side.grow();
         let structure = &self.tree.open.structure;
         let below = self.high.as_deref();
         structure

@@ -101,7 +101,10 @@ impl<'f, F: Fixture> Plain<'f, F> {
     ) -> Result<()> {
         let Subject { store, method, .. } = &self.subject;
         let (mut window, mut large) = (Window::new(), Vec::new());
+        // Whole leaves and parts of leaves must say the same.
+        let mut limits = [usize::MAX, 1, 3, 17].into_iter().cycle();
         loop {
+            window.set_limit(limits.next().unwrap_or(usize::MAX));
             let edge = match &at {
                 Some(key) if down => Edge::Below(key),
                 Some(key) => Edge::From(key),

@@ -31,6 +31,15 @@ impl NodeKeys<IntFamily> for IntKeys {
         }
     }
     #[inline]
+    fn find(&self, probe: u64) -> Result<usize, usize> {
+        let i = simd::count_less(&self.keys, probe);
+        if self.keys.get(i) == Some(&probe) {
+            Ok(i)
+        } else {
+            Err(i)
+        }
+    }
+    #[inline]
     fn insert(&mut self, i: usize, key: u64) {
         self.keys.insert(i, key);
     }

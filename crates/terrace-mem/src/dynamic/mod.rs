@@ -29,6 +29,8 @@ pub trait NodeKeys<F: Family>: Default + Send + Sync {
     fn lower_bound(&self, probe: F::Ref<'_>) -> usize;
     /// How many keys are at most `probe`.
     fn upper_bound(&self, probe: F::Ref<'_>) -> usize;
+    /// Where `probe` is, or where it would be.
+    fn find(&self, probe: F::Ref<'_>) -> Result<usize, usize>;
     /// Puts `key` at `i`; the node must not be full.
     fn insert(&mut self, i: usize, key: F::Ref<'_>);
     /// Takes out the keys `from..to`.

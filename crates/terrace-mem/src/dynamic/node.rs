@@ -72,12 +72,7 @@ fn low_bits(n: usize) -> u64 {
 impl<F: Family, V> Leaf<F, V> {
     #[inline]
     pub fn find(&self, key: F::Ref<'_>) -> Result<usize, usize> {
-        let i = self.keys.lower_bound(key);
-        if i < self.keys.len() && F::cmp(self.keys.get(i), key).is_eq() {
-            Ok(i)
-        } else {
-            Err(i)
-        }
+        self.keys.find(key)
     }
 
     pub fn touch(&self, i: usize) {

@@ -273,7 +273,7 @@ impl AccessMethod for BTree {
 
 impl Ordered for BTree {
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
-        scan::copy(&self.leaf_shared(edge)?, &mut |_| true, window)
+        scan::copy(&self.leaf_shared(edge)?, edge, window)
     }
 
     fn try_window_if(
@@ -282,7 +282,7 @@ impl Ordered for BTree {
         select: &mut dyn FnMut(Flags) -> bool,
         window: &mut Window,
     ) -> Attempt<()> {
-        scan::copy(&self.leaf_shared(edge)?, select, window)
+        scan::copy_if(&self.leaf_shared(edge)?, select, window)
     }
 
     fn still_same(&self, window: &Window) -> bool {
@@ -306,7 +306,7 @@ impl Ordered for BTree {
         inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
     ) -> Attempt<()> {
         let leaf = self.leaf_shared(edge)?;
-        scan::copy(&leaf, &mut |_| true, window)?;
+        scan::copy(&leaf, edge, window)?;
         inside(window)
     }
 }

@@ -1,6 +1,8 @@
 //! Windows: a copy of one leaf with its fences, taken under the shared latch.
 
-use terrace_access::{Attempt, Flags, Window};
+use std::ops::Range;
+
+use terrace_access::{Attempt, Edge, Flags, Window};
 use terrace_pages::Shared;
 
 use super::BTree;
@@ -8,29 +10,79 @@ use super::descend::{node_of, sound};
 use super::layout::{HEADER, MEMBERS, Node, Seen, Stored, TAG};
 use crate::fault::{self, Fault};
 
-/// Copies a leaf, of its records those whose flags are wanted. O(records).
-pub(crate) fn copy(
+/// Copies of a leaf the fences, and those records whose flags are wanted. O(records).
+pub(crate) fn copy_if(
     leaf: &Shared<'_>,
     select: &mut dyn FnMut(Flags) -> bool,
     window: &mut Window,
 ) -> Attempt<()> {
     let node = node_of!(leaf)?;
+    begin(leaf, &node, window)?;
+    sound!(leaf, fill(&node, 0..node.count, window, select))
+}
+
+/// Copies a leaf, or as many of the records next to the edge as the window may hold, and then the
+/// range of those. O(records copied).
+pub(crate) fn copy(leaf: &Shared<'_>, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
+    let node = node_of!(leaf)?;
+    begin(leaf, &node, window)?;
+    let limit = window.limit();
+    let all = 0..node.count;
+    if node.count <= limit {
+        return sound!(leaf, fill(&node, all, window, &mut |_| true));
+    }
+    let up = matches!(edge, Edge::From(_));
+    let place = match edge {
+        Edge::From(key) | Edge::Below(key) => sound!(leaf, node.find(key))?,
+        Edge::End => Err(node.count),
+    };
+    let (Ok(place) | Err(place)) = place;
+    let some = if up {
+        place..place.saturating_add(limit).min(node.count)
+    } else {
+        place.saturating_sub(limit)..place
+    };
+    if let Edge::From(key) = edge {
+        window.low.clear();
+        window.low.extend_from_slice(key);
+    }
+    if up && some.end < node.count {
+        let mut high = window.high.take().unwrap_or_default();
+        high.clear();
+        sound!(leaf, node.append_key(some.end, &mut high))?;
+        window.high = Some(high);
+    }
+    if let Edge::Below(key) = edge {
+        window.high = Some(key.to_vec());
+    }
+    if !up && some.start > 0 {
+        window.low.clear();
+        sound!(leaf, node.append_key(some.start, &mut window.low))?;
+    }
+    sound!(leaf, fill(&node, some, window, &mut |_| true))
+}
+
+fn begin(leaf: &Shared<'_>, node: &Node<'_>, window: &mut Window) -> Attempt<()> {
     window.clear();
-    sound!(leaf, fill(&node, window, select))?;
+    sound!(leaf, node.append_low(&mut window.low))?;
+    window.high = sound!(leaf, node.high())?;
+    window.membership = sound!(leaf, node.members())?;
     window.ticket = Some(leaf.ticket());
     window.page = Some(leaf.pid());
     Ok(())
 }
 
-fn fill(node: &Node<'_>, window: &mut Window, select: &mut dyn FnMut(Flags) -> bool) -> Seen<()> {
-    node.append_low(&mut window.low)?;
-    window.high = node.high()?;
-    window.membership = node.members()?;
-    let count = match node.count {
+fn fill(
+    node: &Node<'_>,
+    records: Range<usize>,
+    window: &mut Window,
+    select: &mut dyn FnMut(Flags) -> bool,
+) -> Seen<()> {
+    let end = match records.end {
         n if n > 1 && fault::planted(Fault::ShortWindow) => n - 1,
         n => n,
     };
-    for i in 0..count {
+    for i in records.start..end {
         let slot = node.slot(i)?;
         if !select(slot.flags()) {
             continue;
