@@ -1,6 +1,6 @@
 //! The two forms keys are stored in, and the containers that each form brings along.
 
-use crate::dynamic::{ByteKeys, IntKeys, NodeKeys};
+use crate::dynamic::{ByteKeys, CAP, FANOUT, IntKeys, NodeKeys};
 use crate::segment::{ByteLows, IntLows, Lows};
 use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun, StaticStage};
 use std::cmp::Ordering;
@@ -19,9 +19,12 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     /// An encoded key, owned.
     #[doc(hidden)]
     type Buf: Default + Clone + Debug + Send + Sync;
-    /// The keys of one node of the dynamic stage.
+    /// The keys of a leaf of the dynamic stage.
     #[doc(hidden)]
-    type NodeKeys: NodeKeys<Self>;
+    type LeafKeys: NodeKeys<Self>;
+    /// The separators of an inner node of the dynamic stage.
+    #[doc(hidden)]
+    type InnerKeys: NodeKeys<Self>;
     /// A sorted run of keys on its way into or out of a static stage.
     #[doc(hidden)]
     type Run: KeyRun<Self>;
@@ -68,7 +71,8 @@ pub struct ByteFamily;
 impl Family for IntFamily {
     type Ref<'a> = u64;
     type Buf = u64;
-    type NodeKeys = IntKeys;
+    type LeafKeys = IntKeys<CAP>;
+    type InnerKeys = IntKeys<FANOUT>;
     type Run = Vec<u64>;
     type Lows = IntLows;
     type Stage = IntStage;
@@ -109,7 +113,8 @@ impl Family for IntFamily {
 impl Family for ByteFamily {
     type Ref<'a> = &'a [u8];
     type Buf = Vec<u8>;
-    type NodeKeys = ByteKeys;
+    type LeafKeys = ByteKeys<CAP>;
+    type InnerKeys = ByteKeys<FANOUT>;
     type Run = ByteRun;
     type Lows = ByteLows;
     type Stage = ByteStage;

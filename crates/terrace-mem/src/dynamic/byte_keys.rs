@@ -1,12 +1,14 @@
-//! Byte-string keys of a node: all of them end to end in one buffer, where each ends, and heads.
+//! Byte-string keys of a node: one buffer that all lie in, where each lies, and heads.
 //!
-//! The head of a key is its first eight bytes, as a number, behind what all keys of the node are
-//! known to share. A search goes over the heads and looks at whole keys only among equal ones.
+//! The head of a key is its first eight bytes, as a number, behind a beginning that all keys of
+//! the node share. A search goes over the heads and looks at whole keys only among equal ones.
+//! Keys lie in the buffer in the order they came in, so an insert moves none of them.
 
-use super::{CAP, NodeKeys};
+use super::NodeKeys;
 use crate::family::{ByteFamily, common_prefix};
 use crate::simd;
 use arrayvec::ArrayVec;
+use std::cmp::Ordering;
 
 /// A node with more key bytes than this is split early, so that no insert moves many bytes.
 const MAX_BYTES: usize = 32 << 10;
@@ -14,14 +16,19 @@ const MAX_BYTES: usize = 32 << 10;
 /// The buffer grows by this much at a time: little slack, few reallocations.
 const GRAIN: usize = 256;
 
-/// Up to [`CAP`] sorted byte strings.
+/// The most bytes of a shared beginning: it lies in the node itself.
+const MOST_SHARED: usize = 24;
+
+/// Up to `N` sorted byte strings.
 #[derive(Default)]
-pub struct ByteKeys {
-    heads: ArrayVec<u64, CAP>,
-    ends: ArrayVec<u32, CAP>,
-    /// Bytes that all keys share; they may share more.
-    skip: u32,
+pub struct ByteKeys<const N: usize> {
+    /// A beginning that all keys share; they may share more.
+    shared: ArrayVec<u8, MOST_SHARED>,
+    /// The keys, and others that were taken out since the buffer was last packed.
     bytes: Vec<u8>,
+    heads: ArrayVec<u64, N>,
+    starts: ArrayVec<u32, N>,
+    lens: ArrayVec<u16, N>,
 }
 
 #[inline]
@@ -36,29 +43,19 @@ fn head(key: &[u8]) -> u64 {
     }
 }
 
-impl ByteKeys {
-    #[inline]
-    fn start(&self, i: usize) -> usize {
-        if i == 0 { 0 } else { self.ends[i - 1] as usize }
-    }
-
+impl<const N: usize> ByteKeys<N> {
     /// The keys that only a comparison of whole keys tells from `probe`: those before are less,
     /// those behind are greater.
     #[inline]
     fn alike(&self, probe: &[u8]) -> (usize, usize) {
-        let (n, skip) = (self.ends.len(), self.skip as usize);
-        if n == 0 {
-            return (0, 0);
+        let n = self.heads.len();
+        let cut = self.shared.len().min(probe.len());
+        match self.shared[..].cmp(&probe[..cut]) {
+            Ordering::Less => return (n, n),
+            Ordering::Greater => return (0, 0),
+            Ordering::Equal => {}
         }
-        if skip > 0 {
-            let cut = skip.min(probe.len());
-            match self.bytes[..skip].cmp(&probe[..cut]) {
-                std::cmp::Ordering::Less => return (n, n),
-                std::cmp::Ordering::Greater => return (0, 0),
-                std::cmp::Ordering::Equal => {}
-            }
-        }
-        let h = head(&probe[skip..]);
+        let h = head(&probe[cut..]);
         let lo = simd::count_less(&self.heads, h);
         let mut hi = lo;
         while hi < n && self.heads[hi] == h {
@@ -82,30 +79,51 @@ impl ByteKeys {
         lo
     }
 
-    /// Sets what all keys share, and the heads that go with it.
-    fn set_skip(&mut self, skip: usize) {
-        self.skip = skip as u32;
-        self.heads = (0..self.ends.len())
-            .map(|i| head(&self.get(i)[skip..]))
-            .collect();
+    /// Sets how much of the first key is the shared beginning, and the heads that go with it.
+    fn share(&mut self, shared: usize) {
+        self.shared.clear();
+        if self.heads.is_empty() {
+            return;
+        }
+        let shared = shared.min(MOST_SHARED);
+        let mut beginning = ArrayVec::new();
+        beginning.extend(self.get(0)[..shared].iter().copied());
+        self.shared = beginning;
+        for i in 0..self.heads.len() {
+            self.heads[i] = head(&self.get(i)[shared..]);
+        }
     }
 
-    /// Sets the skip to all that the keys share.
-    fn stretch(&mut self) {
-        if let Some(last) = self.ends.len().checked_sub(1) {
-            self.set_skip(common_prefix(self.get(0), self.get(last)));
+    /// Copies the keys, which lie in `from`, into a buffer without gaps, and shares all that the
+    /// keys share.
+    fn pack(&mut self, from: &[u8]) {
+        let mut bytes = Vec::new();
+        bytes.reserve_exact(self.live().next_multiple_of(GRAIN));
+        for (start, &len) in self.starts.iter_mut().zip(&self.lens) {
+            let at = bytes.len() as u32;
+            bytes.extend_from_slice(&from[*start as usize..][..usize::from(len)]);
+            *start = at;
         }
+        self.bytes = bytes;
+        if let Some(last) = self.heads.len().checked_sub(1) {
+            self.share(common_prefix(self.get(0), self.get(last)));
+        }
+    }
+
+    /// Bytes of the keys that are there.
+    fn live(&self) -> usize {
+        self.lens.iter().map(|&len| usize::from(len)).sum()
     }
 }
 
-impl NodeKeys<ByteFamily> for ByteKeys {
+impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
     #[inline]
     fn len(&self) -> usize {
-        self.ends.len()
+        self.heads.len()
     }
     #[inline]
     fn get(&self, i: usize) -> &[u8] {
-        &self.bytes[self.start(i)..self.ends[i] as usize]
+        &self.bytes[self.starts[i] as usize..][..usize::from(self.lens[i])]
     }
     #[inline]
     fn lower_bound(&self, probe: &[u8]) -> usize {
@@ -117,56 +135,54 @@ impl NodeKeys<ByteFamily> for ByteKeys {
     }
     #[inline]
     fn find(&self, probe: &[u8]) -> Result<usize, usize> {
-        let i = self.lower_bound(probe);
-        let there = self.heads.get(i).is_some_and(|&h| {
-            probe.get(self.skip as usize..).map(head) == Some(h) && self.get(i) == probe
-        });
-        if there { Ok(i) } else { Err(i) }
+        let (mut lo, mut hi) = self.alike(probe);
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            match self.get(mid).cmp(probe) {
+                Ordering::Less => lo = mid + 1,
+                Ordering::Equal => return Ok(mid),
+                Ordering::Greater => hi = mid,
+            }
+        }
+        Err(lo)
     }
     fn insert(&mut self, i: usize, key: &[u8]) {
-        let skip = self.skip as usize;
-        if self.ends.is_empty() {
-            self.skip = 0;
-        } else if key.get(..skip) != Some(&self.bytes[..skip]) {
-            self.set_skip(common_prefix(&self.bytes[..skip], key));
+        if self.heads.is_empty() {
+            self.shared.clear();
+            self.bytes.clear();
+        } else if !key.starts_with(&self.shared) {
+            self.share(common_prefix(&self.shared, key));
         }
-        self.heads.insert(i, head(&key[self.skip as usize..]));
-        let (at, old, n) = (self.start(i), self.bytes.len(), key.len());
-        if self.bytes.capacity() < old + n {
+        let (at, n) = (self.bytes.len(), key.len());
+        if self.bytes.capacity() < at + n {
             self.bytes
-                .reserve_exact((old + n).next_multiple_of(GRAIN) - old);
+                .reserve_exact((at + n).next_multiple_of(GRAIN) - at);
         }
-        self.bytes.resize(old + n, 0);
-        self.bytes.copy_within(at..old, at + n);
-        self.bytes[at..at + n].copy_from_slice(key);
-        self.ends.insert(i, at as u32);
-        for end in &mut self.ends[i..] {
-            *end += n as u32;
-        }
+        self.bytes.extend_from_slice(key);
+        self.heads.insert(i, head(&key[self.shared.len()..]));
+        self.starts.insert(i, at as u32);
+        self.lens.insert(i, n as u16);
     }
     fn remove(&mut self, from: usize, to: usize) {
-        let (a, b) = (self.start(from), self.start(to));
-        self.bytes.drain(a..b);
         self.heads.drain(from..to);
-        self.ends.drain(from..to);
-        for end in &mut self.ends[from..] {
-            *end -= (b - a) as u32;
+        self.starts.drain(from..to);
+        self.lens.drain(from..to);
+        if self.bytes.len() > 2 * self.live() + GRAIN {
+            let bytes = std::mem::take(&mut self.bytes);
+            self.pack(&bytes);
         }
     }
     fn split_off(&mut self, at: usize) -> Self {
-        let cut = self.start(at);
-        let bytes = self.bytes.split_off(cut);
-        let ends = self.ends.drain(at..).map(|end| end - cut as u32).collect();
-        self.bytes
-            .shrink_to(self.bytes.len().next_multiple_of(GRAIN));
-        self.heads.truncate(at);
-        self.stretch();
         let mut right = ByteKeys {
-            ends,
-            bytes,
-            ..ByteKeys::default()
+            shared: ArrayVec::new(),
+            bytes: Vec::new(),
+            heads: self.heads.drain(at..).collect(),
+            starts: self.starts.drain(at..).collect(),
+            lens: self.lens.drain(at..).collect(),
         };
-        right.stretch();
+        let bytes = std::mem::take(&mut self.bytes);
+        self.pack(&bytes);
+        right.pack(&bytes);
         right
     }
     fn heap(&self) -> usize {
@@ -174,12 +190,13 @@ impl NodeKeys<ByteFamily> for ByteKeys {
     }
     #[inline]
     fn is_full(&self) -> bool {
-        self.ends.is_full() || (self.bytes.len() > MAX_BYTES && self.ends.len() > 2)
+        self.heads.is_full() || (self.bytes.len() > MAX_BYTES && self.heads.len() > 2)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CAP;
     use super::*;
 
     /// Keys that share much, that share nothing, and that are the beginning of others.
@@ -194,7 +211,7 @@ mod tests {
             .collect();
         for from in 0..all.len() {
             let mut model: Vec<&[u8]> = Vec::new();
-            let mut keys = ByteKeys::default();
+            let mut keys = ByteKeys::<CAP>::default();
             for key in all[from..].iter().chain(&all[..from]) {
                 let at = model.partition_point(|k| *k < &key[..]);
                 assert_eq!(keys.find(key), Err(at));
@@ -224,7 +241,7 @@ mod tests {
     #[test]
     fn behaves_like_a_sorted_vector_of_keys() {
         let mut model: Vec<Vec<u8>> = Vec::new();
-        let mut keys = ByteKeys::default();
+        let mut keys = ByteKeys::<CAP>::default();
         for i in 0..CAP as u32 {
             let key = format!("{:x}", i.wrapping_mul(2654435761) >> (i % 20)).into_bytes();
             let at = keys.lower_bound(&key);

@@ -1,16 +1,16 @@
 //! Integer keys of a node: a plain array, searched with vector compares.
 
-use super::{CAP, NodeKeys};
+use super::NodeKeys;
 use crate::{family::IntFamily, simd};
 use arrayvec::ArrayVec;
 
-/// Up to [`CAP`] sorted integers.
+/// Up to `N` sorted integers.
 #[derive(Default)]
-pub struct IntKeys {
-    keys: ArrayVec<u64, CAP>,
+pub struct IntKeys<const N: usize> {
+    keys: ArrayVec<u64, N>,
 }
 
-impl NodeKeys<IntFamily> for IntKeys {
+impl<const N: usize> NodeKeys<IntFamily> for IntKeys<N> {
     #[inline]
     fn len(&self) -> usize {
         self.keys.len()
@@ -26,7 +26,7 @@ impl NodeKeys<IntFamily> for IntKeys {
     #[inline]
     fn upper_bound(&self, probe: u64) -> usize {
         match probe.checked_add(1) {
-            Some(next) => simd::count_less(&self.keys, next),
+            Some(next) => simd::rank_less(&self.keys, next),
             None => self.keys.len(),
         }
     }

@@ -13,13 +13,13 @@ mod tree;
 
 pub use byte_keys::ByteKeys;
 pub use int_keys::IntKeys;
-pub use node::CAP;
+pub use node::{CAP, FANOUT};
 pub use pos::Pos;
 pub use tree::Tree;
 
 use crate::family::Family;
 
-/// The sorted keys of one node, at most [`CAP`] of them.
+/// The sorted keys of one node: [`CAP`] of a leaf at most, [`FANOUT`] of an inner one.
 pub trait NodeKeys<F: Family>: Default + Send + Sync {
     /// How many keys there are.
     fn len(&self) -> usize;

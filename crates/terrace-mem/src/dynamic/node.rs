@@ -6,17 +6,31 @@ use arrayvec::ArrayVec;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most keys of a node: four cache lines of integers. At most 64, for the reference bits.
+/// Most keys of a leaf: four cache lines of integers. At most 64, for the reference bits.
 pub const CAP: usize = 32;
+
+/// Most separators of an inner node: more than a leaf has keys, since a level less is worth more
+/// than a longer search in lines that stay in the cache.
+pub const FANOUT: usize = 64;
 
 pub enum Node<F: Family, V> {
     Leaf(Box<Leaf<F, V>>),
     Inner(Box<Inner<F, V>>),
 }
 
+pub enum NodeRef<'a, F: Family, V> {
+    Leaf(&'a Leaf<F, V>),
+    Inner(&'a Inner<F, V>),
+}
+
+pub enum NodeMut<'a, F: Family, V> {
+    Leaf(&'a mut Leaf<F, V>),
+    Inner(&'a mut Inner<F, V>),
+}
+
 /// Keys and their values.
 pub struct Leaf<F: Family, V> {
-    pub keys: F::NodeKeys,
+    pub keys: F::LeafKeys,
     pub vals: ArrayVec<V, CAP>,
     /// Bit `i` is set when entry `i` was used since the last merge passed it.
     pub hot: AtomicU64,
@@ -24,8 +38,91 @@ pub struct Leaf<F: Family, V> {
 
 /// Separators and children.
 pub struct Inner<F: Family, V> {
-    pub keys: F::NodeKeys,
-    pub kids: ArrayVec<Node<F, V>, { CAP + 1 }>,
+    pub keys: F::InnerKeys,
+    pub kids: Kids<F, V>,
+}
+
+/// The children of an inner node, all of one kind.
+pub enum Kids<F: Family, V> {
+    Leaves(ArrayVec<Box<Leaf<F, V>>, { FANOUT + 1 }>),
+    Inners(ArrayVec<Box<Inner<F, V>>, { FANOUT + 1 }>),
+}
+
+/// Does the same with the children of either kind.
+macro_rules! each {
+    ($kids:expr, $list:ident => $do:expr) => {
+        match $kids {
+            Kids::Leaves($list) => $do,
+            Kids::Inners($list) => $do,
+        }
+    };
+}
+
+impl<F: Family, V> Kids<F, V> {
+    /// Two children, which are of one kind.
+    pub fn pair(left: Node<F, V>, right: Node<F, V>) -> Self {
+        let mut kids = match &left {
+            Node::Leaf(_) => Kids::Leaves(ArrayVec::new()),
+            Node::Inner(_) => Kids::Inners(ArrayVec::new()),
+        };
+        kids.insert(0, left);
+        kids.insert(1, right);
+        kids
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        each!(self, list => list.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    pub fn get(&self, i: usize) -> NodeRef<'_, F, V> {
+        match self {
+            Kids::Leaves(list) => NodeRef::Leaf(&list[i]),
+            Kids::Inners(list) => NodeRef::Inner(&list[i]),
+        }
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, i: usize) -> NodeMut<'_, F, V> {
+        match self {
+            Kids::Leaves(list) => NodeMut::Leaf(&mut list[i]),
+            Kids::Inners(list) => NodeMut::Inner(&mut list[i]),
+        }
+    }
+
+    /// Puts a child in at `i`, of the kind of the others.
+    fn insert(&mut self, i: usize, kid: Node<F, V>) {
+        match (self, kid) {
+            (Kids::Leaves(list), Node::Leaf(kid)) => list.insert(i, kid),
+            (Kids::Inners(list), Node::Inner(kid)) => list.insert(i, kid),
+            _ => unreachable!("all leaves lie equally deep"),
+        }
+    }
+
+    fn remove(&mut self, i: usize) {
+        each!(self, list => drop(list.remove(i)));
+    }
+
+    /// Takes the children from `at` on out.
+    fn split_off(&mut self, at: usize) -> Self {
+        match self {
+            Kids::Leaves(list) => Kids::Leaves(list.drain(at..).collect()),
+            Kids::Inners(list) => Kids::Inners(list.drain(at..).collect()),
+        }
+    }
+
+    /// Takes the last child out.
+    pub fn pop(&mut self) -> Option<Node<F, V>> {
+        match self {
+            Kids::Leaves(list) => list.pop().map(Node::Leaf),
+            Kids::Inners(list) => list.pop().map(Node::Inner),
+        }
+    }
 }
 
 /// How many nodes a tree has and what they hold beside themselves.
@@ -58,7 +155,7 @@ pub struct Cut<'a, F: Family> {
 impl<F: Family, V> Default for Leaf<F, V> {
     fn default() -> Self {
         Leaf {
-            keys: F::NodeKeys::default(),
+            keys: F::LeafKeys::default(),
             vals: ArrayVec::new(),
             hot: AtomicU64::new(0),
         }
@@ -116,29 +213,49 @@ impl<F: Family, V> Leaf<F, V> {
 
 impl<F: Family, V> Inner<F, V> {
     /// Takes out an empty child; its range goes to a neighbour.
-    fn remove_kid(&mut self, i: usize) {
+    fn remove_kid(&mut self, i: usize, census: &mut Census) {
+        self.kids.get(i).leave(census);
         self.kids.remove(i);
         if self.keys.len() > 0 {
-            let sep = i.saturating_sub(1);
+            let (sep, before) = (i.saturating_sub(1), self.keys.heap());
             self.keys.remove(sep, sep + 1);
+            census.heap = census.heap + self.keys.heap() - before;
         }
     }
 }
 
 impl<F: Family, V> Node<F, V> {
+    #[inline]
+    pub fn get(&self) -> NodeRef<'_, F, V> {
+        match self {
+            Node::Leaf(leaf) => NodeRef::Leaf(leaf),
+            Node::Inner(inner) => NodeRef::Inner(inner),
+        }
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self) -> NodeMut<'_, F, V> {
+        match self {
+            Node::Leaf(leaf) => NodeMut::Leaf(leaf),
+            Node::Inner(inner) => NodeMut::Inner(inner),
+        }
+    }
+}
+
+impl<F: Family, V> NodeMut<'_, F, V> {
     pub fn insert(
-        &mut self,
+        self,
         key: F::Ref<'_>,
         val: V,
         census: &mut Census,
         rightmost: bool,
     ) -> Inserted<F, V> {
         match self {
-            Node::Leaf(leaf) => insert_leaf(leaf, key, val, census, rightmost),
-            Node::Inner(inner) => {
+            NodeMut::Leaf(leaf) => insert_leaf(leaf, key, val, census, rightmost),
+            NodeMut::Inner(inner) => {
                 let i = inner.keys.upper_bound(key);
                 let last = rightmost && i == inner.keys.len();
-                match inner.kids[i].insert(key, val, census, last) {
+                match inner.kids.get_mut(i).insert(key, val, census, last) {
                     Inserted::Split(sep, kid) => {
                         insert_kid(inner, i, F::load(&sep), kid, census, last)
                     }
@@ -149,61 +266,49 @@ impl<F: Family, V> Node<F, V> {
     }
 
     /// The value of `key`, taken out, and whether the node is empty now.
-    pub fn remove(&mut self, key: F::Ref<'_>, census: &mut Census) -> (Option<V>, bool) {
+    pub fn remove(self, key: F::Ref<'_>, census: &mut Census) -> (Option<V>, bool) {
         match self {
-            Node::Leaf(leaf) => {
+            NodeMut::Leaf(leaf) => {
+                let before = leaf.keys.heap();
                 let val = leaf.find(key).ok().map(|i| leaf.take(i));
+                census.heap = census.heap + leaf.keys.heap() - before;
                 (val, leaf.vals.is_empty())
             }
-            Node::Inner(inner) => {
+            NodeMut::Inner(inner) => {
                 let i = inner.keys.upper_bound(key);
-                let (val, empty) = inner.kids[i].remove(key, census);
+                let (val, empty) = inner.kids.get_mut(i).remove(key, census);
                 if empty {
-                    inner.kids[i].leave(census);
-                    inner.remove_kid(i);
+                    inner.remove_kid(i, census);
                 }
                 (val, inner.kids.is_empty())
             }
         }
     }
 
-    /// Takes the node out of the census.
-    pub fn leave(&self, census: &mut Census) {
-        match self {
-            Node::Leaf(leaf) => {
-                census.leaves -= 1;
-                census.heap -= leaf.keys.heap();
-            }
-            Node::Inner(inner) => {
-                census.inners -= 1;
-                census.heap -= inner.keys.heap();
-            }
-        }
-    }
-
     /// Moves the entries of the cut into `sink`; true when the node is empty now.
     pub fn drain(
-        &mut self,
+        self,
         cut: &mut Cut<'_, F>,
         census: &mut Census,
         sink: &mut impl FnMut(F::Ref<'_>, V),
         kept: &mut impl FnMut(F::Ref<'_>),
     ) -> bool {
         match self {
-            Node::Leaf(leaf) => {
+            NodeMut::Leaf(leaf) => {
+                let before = leaf.keys.heap();
                 drain_leaf(leaf, cut, sink, kept);
+                census.heap = census.heap + leaf.keys.heap() - before;
                 leaf.vals.is_empty()
             }
-            Node::Inner(inner) => {
+            NodeMut::Inner(inner) => {
                 let mut i = cut.from.map_or(0, |from| inner.keys.upper_bound(from));
                 let past = cut
                     .to
                     .map_or(inner.kids.len(), |to| inner.keys.lower_bound(to) + 1);
                 let mut left = past - i;
                 while left > 0 && cut.limit > 0 {
-                    if inner.kids[i].drain(cut, census, sink, kept) {
-                        inner.kids[i].leave(census);
-                        inner.remove_kid(i);
+                    if inner.kids.get_mut(i).drain(cut, census, sink, kept) {
+                        inner.remove_kid(i, census);
                     } else {
                         i += 1;
                     }
@@ -213,24 +318,40 @@ impl<F: Family, V> Node<F, V> {
             }
         }
     }
+}
+
+impl<F: Family, V> NodeRef<'_, F, V> {
+    /// Takes the node out of the census.
+    pub fn leave(self, census: &mut Census) {
+        match self {
+            NodeRef::Leaf(leaf) => {
+                census.leaves -= 1;
+                census.heap -= leaf.keys.heap();
+            }
+            NodeRef::Inner(inner) => {
+                census.inners -= 1;
+                census.heap -= inner.keys.heap();
+            }
+        }
+    }
 
     /// How many entries lie in `from..to`, counting no further than `limit`.
-    pub fn count(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
+    pub fn count(self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
         match self {
-            Node::Leaf(leaf) => {
+            NodeRef::Leaf(leaf) => {
                 let a = from.map_or(0, |from| leaf.keys.lower_bound(from));
                 let b = to.map_or(leaf.vals.len(), |to| leaf.keys.lower_bound(to));
                 b.saturating_sub(a).min(limit)
             }
-            Node::Inner(inner) => {
+            NodeRef::Inner(inner) => {
                 let a = from.map_or(0, |from| inner.keys.upper_bound(from));
                 let b = to.map_or(inner.kids.len(), |to| inner.keys.lower_bound(to) + 1);
                 let mut n = 0;
-                for kid in &inner.kids[a..b] {
+                for i in a..b {
                     if n >= limit {
                         break;
                     }
-                    n += kid.count(from, to, limit - n);
+                    n += inner.kids.get(i).count(from, to, limit - n);
                 }
                 n
             }
@@ -293,7 +414,7 @@ fn insert_kid<F: Family, V>(
     let mid = split_point(inner.keys.len(), i, rightmost).min(inner.keys.len() - 1);
     let mut right = Box::new(Inner {
         keys: inner.keys.split_off(mid + 1),
-        kids: inner.kids.drain(mid + 1..).collect(),
+        kids: inner.kids.split_off(mid + 1),
     });
     let up = F::owned(inner.keys.get(mid));
     inner.keys.remove(mid, mid + 1);

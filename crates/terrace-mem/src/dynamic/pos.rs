@@ -1,6 +1,6 @@
 //! A place in the dynamic stage: an entry and the way down to it.
 
-use super::node::{Inner, Leaf, Node};
+use super::node::{Inner, Leaf, NodeRef};
 use super::{NodeKeys, Tree};
 use crate::family::Family;
 use arrayvec::ArrayVec;
@@ -28,8 +28,8 @@ impl<F: Family, V> Clone for Pos<'_, F, V> {
 impl<'a, F: Family, V> Pos<'a, F, V> {
     /// The first entry whose key is not less than `probe`; the first of all for `None`.
     pub fn at_or_after(tree: &'a Tree<F, V>, probe: Option<F::Ref<'_>>) -> Option<Self> {
-        let mut pos = Self::descend(tree, |keys| match probe {
-            Some(probe) => keys.upper_bound(probe),
+        let mut pos = Self::descend(tree, |inner| match probe {
+            Some(probe) => inner.keys.upper_bound(probe),
             None => 0,
         })?;
         pos.i = probe.map_or(0, |probe| pos.leaf.keys.lower_bound(probe));
@@ -38,9 +38,9 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
 
     /// The last entry whose key is less than `probe`; the last of all for `None`.
     pub fn before(tree: &'a Tree<F, V>, probe: Option<F::Ref<'_>>) -> Option<Self> {
-        let mut pos = Self::descend(tree, |keys| match probe {
-            Some(probe) => keys.upper_bound(probe),
-            None => keys.len(),
+        let mut pos = Self::descend(tree, |inner| match probe {
+            Some(probe) => inner.keys.upper_bound(probe),
+            None => inner.keys.len(),
         })?;
         let past = probe.map_or(pos.leaf.vals.len(), |probe| {
             pos.leaf.keys.lower_bound(probe)
@@ -49,17 +49,17 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
         (past > 0 || pos.step_left()).then_some(pos)
     }
 
-    fn descend(tree: &'a Tree<F, V>, choose: impl Fn(&F::NodeKeys) -> usize) -> Option<Self> {
-        let mut node = tree.root.as_ref()?;
+    fn descend(tree: &'a Tree<F, V>, choose: impl Fn(&Inner<F, V>) -> usize) -> Option<Self> {
+        let mut node = tree.root.as_ref()?.get();
         let mut path = ArrayVec::new();
         loop {
             match node {
-                Node::Inner(inner) => {
-                    let i = choose(&inner.keys);
-                    path.push((&**inner, i as u32));
-                    node = &inner.kids[i];
+                NodeRef::Inner(inner) => {
+                    let i = choose(inner);
+                    path.push((inner, i as u32));
+                    node = inner.kids.get(i);
                 }
-                Node::Leaf(leaf) => return Some(Pos { path, leaf, i: 0 }),
+                NodeRef::Leaf(leaf) => return Some(Pos { path, leaf, i: 0 }),
             }
         }
     }
@@ -101,7 +101,7 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
             let next = i as usize + 1;
             if next < inner.kids.len() {
                 self.path.push((inner, next as u32));
-                self.down(&inner.kids[next], |_| 0);
+                self.down(inner.kids.get(next), |_| 0);
                 self.i = 0;
                 return true;
             }
@@ -113,7 +113,7 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
         while let Some((inner, i)) = self.path.pop() {
             if i > 0 {
                 self.path.push((inner, i - 1));
-                self.down(&inner.kids[i as usize - 1], |inner| inner.kids.len() - 1);
+                self.down(inner.kids.get(i as usize - 1), |inner| inner.kids.len() - 1);
                 self.i = self.leaf.vals.len() - 1;
                 return true;
             }
@@ -121,15 +121,15 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
         false
     }
 
-    fn down(&mut self, mut node: &'a Node<F, V>, choose: impl Fn(&Inner<F, V>) -> usize) {
+    fn down(&mut self, mut node: NodeRef<'a, F, V>, choose: impl Fn(&Inner<F, V>) -> usize) {
         loop {
             match node {
-                Node::Inner(inner) => {
+                NodeRef::Inner(inner) => {
                     let i = choose(inner);
-                    self.path.push((&**inner, i as u32));
-                    node = &inner.kids[i];
+                    self.path.push((inner, i as u32));
+                    node = inner.kids.get(i);
                 }
-                Node::Leaf(leaf) => {
+                NodeRef::Leaf(leaf) => {
                     self.leaf = leaf;
                     return;
                 }

@@ -1,9 +1,8 @@
 //! The B+tree itself: root, counts, and the operations on whole keys.
 
 use super::NodeKeys;
-use super::node::{Census, Cut, Inner, Inserted, Leaf, Node};
+use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Node, NodeMut, NodeRef};
 use crate::family::Family;
-use arrayvec::ArrayVec;
 use std::mem::{self, size_of};
 
 /// An ordered map from encoded keys to values. Every operation on a key is O(log n).
@@ -39,11 +38,11 @@ impl<F: Family, V> Tree<F, V> {
     }
 
     fn leaf(&self, key: F::Ref<'_>) -> Option<&Leaf<F, V>> {
-        let mut node = self.root.as_ref()?;
+        let mut node = self.root.as_ref()?.get();
         loop {
             match node {
-                Node::Inner(inner) => node = &inner.kids[inner.keys.upper_bound(key)],
-                Node::Leaf(leaf) => return Some(leaf),
+                NodeRef::Inner(inner) => node = inner.kids.get(inner.keys.upper_bound(key)),
+                NodeRef::Leaf(leaf) => return Some(leaf),
             }
         }
     }
@@ -61,14 +60,14 @@ impl<F: Family, V> Tree<F, V> {
 
     /// The value of `key`, to change; marks the entry as used.
     pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
-        let mut node = self.root.as_mut()?;
+        let mut node = self.root.as_mut()?.get_mut();
         loop {
             match node {
-                Node::Inner(inner) => {
+                NodeMut::Inner(inner) => {
                     let i = inner.keys.upper_bound(key);
-                    node = &mut inner.kids[i];
+                    node = inner.kids.get_mut(i);
                 }
-                Node::Leaf(leaf) => {
+                NodeMut::Leaf(leaf) => {
                     let i = leaf.find(key).ok()?;
                     leaf.touch(i);
                     return Some(&mut leaf.vals[i]);
@@ -84,23 +83,18 @@ impl<F: Family, V> Tree<F, V> {
             self.root = Some(Node::Leaf(Box::default()));
             return self.insert(key, val);
         };
-        match root.insert(key, val, &mut self.census, true) {
+        match root.get_mut().insert(key, val, &mut self.census, true) {
             Inserted::Replaced(old) => return Some(old),
             Inserted::Added => {}
             Inserted::Split(sep, right) => {
-                let mut keys = F::NodeKeys::default();
+                let mut keys = F::InnerKeys::default();
                 keys.insert(0, F::load(&sep));
                 self.census.inners += 1;
                 self.census.heap += keys.heap();
-                let mut top = Box::new(Inner {
-                    keys,
-                    kids: ArrayVec::new(),
-                });
                 if let Some(left) = self.root.take() {
-                    top.kids.push(left);
+                    let kids = Kids::pair(left, right);
+                    self.root = Some(Node::Inner(Box::new(Inner { keys, kids })));
                 }
-                top.kids.push(right);
-                self.root = Some(Node::Inner(top));
             }
         }
         self.len += 1;
@@ -109,7 +103,8 @@ impl<F: Family, V> Tree<F, V> {
 
     /// Takes out the entry of `key`.
     pub fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
-        let (val, empty) = self.root.as_mut()?.remove(key, &mut self.census);
+        let root = self.root.as_mut()?.get_mut();
+        let (val, empty) = root.remove(key, &mut self.census);
         self.len -= usize::from(val.is_some());
         self.settle(empty);
         val
@@ -143,7 +138,9 @@ impl<F: Family, V> Tree<F, V> {
             taken += 1;
             sink(key, val);
         };
-        let empty = root.drain(&mut cut, &mut self.census, &mut sink, &mut kept);
+        let empty = root
+            .get_mut()
+            .drain(&mut cut, &mut self.census, &mut sink, &mut kept);
         self.len -= taken;
         let met = limit - cut.limit;
         self.settle(empty);
@@ -155,7 +152,7 @@ impl<F: Family, V> Tree<F, V> {
         match (&self.root, from, to) {
             (None, ..) => 0,
             (_, Some(from), Some(to)) if F::cmp(from, to).is_ge() => 0,
-            (Some(root), ..) => root.count(from, to, limit),
+            (Some(root), ..) => root.get().count(from, to, limit),
         }
     }
 
@@ -171,7 +168,7 @@ impl<F: Family, V> Tree<F, V> {
             }
             let kid = inner.kids.pop();
             if let Some(old) = mem::replace(&mut self.root, kid) {
-                old.leave(&mut self.census);
+                old.get().leave(&mut self.census);
             }
         }
     }
@@ -184,9 +181,13 @@ mod tests {
     use crate::family::{ByteFamily, IntFamily};
     use std::collections::BTreeMap;
 
-    fn census<F: Family, V>(node: &Node<F, V>, depth: usize, out: &mut (Census, Option<usize>)) {
+    fn census<F: Family, V>(
+        node: NodeRef<'_, F, V>,
+        depth: usize,
+        out: &mut (Census, Option<usize>),
+    ) {
         match node {
-            Node::Leaf(leaf) => {
+            NodeRef::Leaf(leaf) => {
                 assert!(!leaf.vals.is_empty() && leaf.vals.len() == leaf.keys.len());
                 assert_eq!(
                     *out.1.get_or_insert(depth),
@@ -196,12 +197,12 @@ mod tests {
                 out.0.leaves += 1;
                 out.0.heap += leaf.keys.heap();
             }
-            Node::Inner(inner) => {
+            NodeRef::Inner(inner) => {
                 assert_eq!(inner.keys.len() + 1, inner.kids.len());
                 out.0.inners += 1;
                 out.0.heap += inner.keys.heap();
-                for kid in &inner.kids {
-                    census(kid, depth + 1, out);
+                for i in 0..inner.kids.len() {
+                    census(inner.kids.get(i), depth + 1, out);
                 }
             }
         }
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(tree.len(), model.len());
         let mut found = (Census::default(), None);
         if let Some(root) = &tree.root {
-            census(root, 0, &mut found);
+            census(root.get(), 0, &mut found);
         }
         let (a, b) = (found.0, tree.census);
         assert_eq!((a.leaves, a.inners, a.heap), (b.leaves, b.inners, b.heap));
