@@ -211,6 +211,22 @@ pub fn prefetch<T>(slice: &[T], i: usize) {
     let _ = (slice, i);
 }
 
+/// Asks for the cache lines of `item`, the first 1024 bytes of it.
+#[inline]
+pub fn prefetch_whole<T>(item: &T) {
+    // SAFETY: any initialised or uninitialised byte may be looked at as `MaybeUninit<u8>`, and
+    // the slice covers just the item.
+    let bytes = unsafe {
+        std::slice::from_raw_parts(
+            std::ptr::from_ref(item).cast::<std::mem::MaybeUninit<u8>>(),
+            size_of::<T>(),
+        )
+    };
+    for at in (0..size_of::<T>().min(1024)).step_by(64) {
+        prefetch(bytes, at);
+    }
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
 mod x86 {
     use std::arch::x86_64::*;

@@ -16,6 +16,13 @@ const COLD_FLOOR: u64 = 128;
 /// over the static optimum at 80 % memory: 1.85 with 970, 1.76 with 985; less of a buffer for cold
 /// pages gains no more.
 const HOT_PER_MILLE: u64 = 985;
+/// Hot pages have at least one part in so many of the frames, whatever their share: every write
+/// lands there.
+const LEAST_HOT_PART: u64 = 16;
+/// The share at which hot pages have all of their cap, in per mille.
+pub const WHOLE_SHARE: u32 = 1000;
+/// Bytes of a frame beside its page: header and ghost.
+const FRAME_BYTES: u64 = 32 + 1;
 /// Share of the memory that the page table may take: one part in this many.
 const TABLE_PART: u64 = 8;
 /// Share of the memory that copies for the cut may take: one part in this many.
@@ -87,12 +94,12 @@ impl Layout {
         let batch = (memory / 256 / page).clamp(4, MAX_BATCH);
         let buffers = (batch * page + 4096) * WRITE_BUFFERS as u64;
         let aside = (pages * 8).next_multiple_of(4096) + pages / 2;
-        let frames = memory.saturating_sub(buffers + aside) / (page + 32);
+        let frames = memory.saturating_sub(buffers + aside) / (page + FRAME_BYTES);
         if frames < MIN_FRAMES {
             return Err(Error::MemoryTooSmall {
                 what: format!("a page store with pages of {page} bytes"),
                 given: memory,
-                needed: (MIN_FRAMES * (page + 32) + buffers + aside) * 256 / 250,
+                needed: (MIN_FRAMES * (page + FRAME_BYTES) + buffers + aside) * 256 / 250,
             });
         }
         let max_pages = memory / TABLE_PART / 8;
@@ -114,10 +121,13 @@ impl Layout {
         })
     }
 
-    /// Most hot frames when `taken` frames are lent or hold inner pages.
-    pub fn hot_cap(&self, taken: u64) -> u64 {
-        let beyond = (self.frames as u64).saturating_sub(taken + self.floor);
-        (beyond * HOT_PER_MILLE / 1000).max(self.frames as u64 / 4)
+    /// Most hot frames when `taken` frames are lent or hold inner pages, at this share (in per
+    /// mille) of the cap.
+    pub fn hot_cap(&self, taken: u64, share: u32) -> u64 {
+        let frames = self.frames as u64;
+        let beyond = frames.saturating_sub(taken + self.floor);
+        let most = (beyond * HOT_PER_MILLE / 1000).max(frames / 4);
+        (most * u64::from(share) / 1000).max(frames / LEAST_HOT_PART)
     }
 
     /// Free slots that must remain beyond one for each dirty page.

@@ -90,7 +90,7 @@ impl PageStore {
     /// their class may have: after opening with less memory than before, say. Otherwise they could
     /// fill all frames, and nobody could read anything.
     pub(crate) fn hot_pages_may_leave(&self) -> bool {
-        self.hot_frames() > self.hot_cap_hard()
+        self.hot_frames() > self.hot_cap_whole()
     }
 
     /// Empties one frame if its page is clean and nobody holds it.
@@ -107,6 +107,9 @@ impl PageStore {
         {
             header.latch.release_unchanged();
             return false;
+        }
+        if header.class() != Class::Hot {
+            self.ghosts.note(PageId(pid));
         }
         let place = Place::from_bits(header.place.swap(MOVING, Ordering::AcqRel));
         self.table.store(PageId(pid), Word::Out(place));

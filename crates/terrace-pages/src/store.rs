@@ -18,10 +18,11 @@ use terrace_base::{Error, PageId, Result};
 use crate::allocate::FreePages;
 use crate::frame::Pool;
 use crate::gate::{Door, Gate};
+use crate::ghosts::Ghosts;
 use crate::guard::{Exclusive, Optimistic, Shared, Ticket};
 use crate::interrupt::{Attempt, Interrupt};
 use crate::map::PageMap;
-use crate::options::{Layout, StoreOptions};
+use crate::options::{Layout, StoreOptions, WHOLE_SHARE};
 use crate::table::{Table, Word};
 use crate::undo::Undo;
 
@@ -95,6 +96,9 @@ pub struct PageStore {
     pub(crate) lent_frames: Mutex<Vec<u32>>,
     pub(crate) lent: AtomicU64,
     pub(crate) extra: AtomicU64,
+    pub(crate) ghosts: Ghosts,
+    /// Share of the hot cap that is in force, in per mille.
+    pub(crate) hot_share: AtomicU32,
     pub(crate) hand: AtomicU32,
     pub(crate) clean_hand: AtomicU32,
     pub(crate) reads: Box<[(Mutex<()>, Condvar)]>,
@@ -135,6 +139,8 @@ impl PageStore {
             lent_frames: Mutex::default(),
             lent: AtomicU64::new(0),
             extra: AtomicU64::new(0),
+            ghosts: Ghosts::new(layout.frames),
+            hot_share: AtomicU32::new(WHOLE_SHARE),
             hand: AtomicU32::new(0),
             clean_hand: AtomicU32::new(0),
             reads: (0..READ_STRIPES).map(|_| Default::default()).collect(),
@@ -378,11 +384,44 @@ impl PageStore {
         self.counters.hot.load(Ordering::Relaxed)
     }
 
-    /// Most frames that hot pages may take: a cap, not a reservation. Falls when frames are lent.
+    /// Most frames that hot pages may take: a cap, not a reservation. Falls when frames are lent,
+    /// and with the share.
     pub fn hot_cap(&self) -> u64 {
-        self.layout.hot_cap(
-            self.lent.load(Ordering::Relaxed) + self.counters.inner.load(Ordering::Relaxed),
-        )
+        self.hot_cap_at(self.hot_share())
+    }
+
+    fn hot_cap_at(&self, share: u32) -> u64 {
+        let taken = self.lent.load(Ordering::Relaxed) + self.counters.inner.load(Ordering::Relaxed);
+        self.layout.hot_cap(taken, share)
+    }
+
+    /// Most frames that hot pages could have with the whole share. When they have more (after opening
+    /// with less memory, say), they are replaced like cold ones.
+    pub(crate) fn hot_cap_whole(&self) -> u64 {
+        self.hot_cap_at(WHOLE_SHARE) + self.layout.hot_slack
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> u64 {
+        self.layout.frames as u64
+    }
+
+    /// The share of their highest cap that hot pages may have, in per mille.
+    pub fn hot_share(&self) -> u32 {
+        self.hot_share.load(Ordering::Relaxed)
+    }
+
+    /// Sets that share: what hot pages do not have serves as a cache of cold ones. Whoever
+    /// lowers it sees to it that records leave hot pages.
+    pub fn set_hot_share(&self, per_mille: u32) {
+        self.hot_share
+            .store(per_mille.min(WHOLE_SHARE), Ordering::Relaxed);
+    }
+
+    /// Whether this page, which is not in memory, was until lately: some more memory for pages that
+    /// are not hot would have kept it. May be wrong. O(1).
+    pub fn left_lately(&self, pid: PageId) -> bool {
+        self.ghosts.has(pid)
     }
 
     /// The cap that is never passed: a little above, so that a structure change in progress

@@ -11,6 +11,7 @@ use terrace_methods::btree::BTree;
 use terrace_pages::{Class, Interrupt, PageStore, Space};
 
 use crate::LockTable;
+use crate::share::Share;
 
 /// Hot leaves that one call for help looks at before it tries its luck again.
 const HELP_LEAVES: usize = 4;
@@ -25,6 +26,7 @@ pub struct TierContext {
     turn: AtomicUsize,
     scratch: Mutex<Vec<(Window, Window)>>,
     pub(crate) wake: (Mutex<bool>, Condvar),
+    pub(crate) share: Share,
 }
 
 /// A hot tier as the common hand sees it.
@@ -45,6 +47,7 @@ impl TierContext {
             turn: AtomicUsize::new(0),
             scratch: Mutex::default(),
             wake: Default::default(),
+            share: Share::default(),
         })
     }
 
@@ -100,6 +103,12 @@ impl TierContext {
         Ok(())
     }
 
+    /// One step of dividing the memory between hot records and cold pages by the misses of both, for
+    /// those who do without the background thread.
+    pub fn adapt_share(&self) {
+        self.share.adapt(&self.store);
+    }
+
     /// Wakes the background demotion.
     pub(crate) fn wake_demoter(&self) {
         let mut wake = self.wake.0.lock();
@@ -112,6 +121,16 @@ impl TierContext {
     /// Settles an interrupt of an attempt on some structure: what the store can do, and room in the
     /// hot class. The caller holds nothing.
     pub(crate) fn settle(&self, interrupt: Interrupt) -> Result<()> {
+        self.share.note_for_records(&interrupt);
+        match interrupt {
+            Interrupt::HotFull => self.help(Space::Migration),
+            other => self.store.settle(other),
+        }
+    }
+
+    /// The same for somebody whom hot records do not help: a scan, a structure with one tier.
+    pub(crate) fn settle_for_pages(&self, interrupt: Interrupt) -> Result<()> {
+        self.share.note_for_pages(&interrupt, &self.store);
         match interrupt {
             Interrupt::HotFull => self.help(Space::Migration),
             other => self.store.settle(other),

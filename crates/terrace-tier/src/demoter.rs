@@ -67,6 +67,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
                 break;
             }
         }
+        context.adapt_share();
         let mut fruitless = 0;
         while context.over_cap() && !stop.load(Ordering::Acquire) {
             let before = context.store.hot_frames();

@@ -20,6 +20,7 @@ mod promote;
 mod random;
 mod room;
 mod scan;
+mod share;
 mod single;
 mod straight;
 mod structure;

@@ -59,6 +59,7 @@ where
     /// Settles an interrupt between two attempts of a migration; inside a sweep `HotFull` cannot
     /// come up, because only the cold tier is inserted into.
     fn pause(&self, interrupt: Interrupt) -> Result<()> {
+        self.context.share.note_for_records(&interrupt);
         self.context.store.settle(interrupt)
     }
 

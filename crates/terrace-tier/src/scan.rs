@@ -36,7 +36,7 @@ where
                         failed += 1;
                         terrace_base::sync::yield_now();
                     }
-                    Err(interrupt) => self.context.store.settle(interrupt)?,
+                    Err(interrupt) => self.context.settle_for_pages(interrupt)?,
                 }
             }
             merge(edge, hot, cold, window);

@@ -64,7 +64,7 @@ impl<M: Ordered + Rooted> Single<M> {
         loop {
             match self.method.try_get(key, Touch::No, value) {
                 Ok(found) => return Ok(found),
-                Err(i) => self.context.settle(i)?,
+                Err(i) => self.context.settle_for_pages(i)?,
             }
         }
     }
@@ -148,7 +148,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
                     return Ok((self.counted(found.is_some()), version));
                 }
                 Ok(_) => failed += 1,
-                Err(interrupt) => self.context.settle(interrupt)?,
+                Err(interrupt) => self.context.settle_for_pages(interrupt)?,
             }
         }
     }
@@ -197,7 +197,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
                 Err(interrupt) => {
                     lock.release_unchanged();
                     drop(door);
-                    if let Err(e) = self.context.settle(interrupt) {
+                    if let Err(e) = self.context.settle_for_pages(interrupt) {
                         return Err(prepared.discard_after(store, e));
                     }
                     prepared.guard.take_if_wanted();
@@ -208,7 +208,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
         while let Err(i) = self.method.try_reach(Edge::From(key)) {
-            self.context.settle(i)?;
+            self.context.settle_for_pages(i)?;
         }
         Ok(())
     }
@@ -219,14 +219,14 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         loop {
             match self.apply(door, key, value, &|| true, &mut || ()) {
                 Ok((_, old)) => return free_inside(store, door, old),
-                Err(interrupt) => self.context.settle(interrupt)?,
+                Err(interrupt) => self.context.settle_for_pages(interrupt)?,
             }
         }
     }
 
     fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()> {
         while let Err(i) = self.method.try_window(Edge::From(from), window) {
-            self.context.settle(i)?;
+            self.context.settle_for_pages(i)?;
         }
         let start = window.lower_bound(from);
         window.cut(start, window.len());
@@ -236,7 +236,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()> {
         let edge = below.map_or(Edge::End, Edge::Below);
         while let Err(i) = self.method.try_window(edge, window) {
-            self.context.settle(i)?;
+            self.context.settle_for_pages(i)?;
         }
         let end = below.map_or(window.len(), |below| window.lower_bound(below));
         window.cut(0, end);
@@ -285,7 +285,7 @@ pub(crate) fn clear_step<M: Ordered + Rooted>(context: &TierContext, method: &M)
             Ok(more) => return Ok(more),
             // The root is gone: an earlier step, or one before a crash, has freed it.
             Err(Interrupt::Conflict) if !context.store.exists(method.root()) => return Ok(false),
-            Err(interrupt) => context.settle(interrupt)?,
+            Err(interrupt) => context.settle_for_pages(interrupt)?,
         }
     }
 }

@@ -264,8 +264,8 @@ pub struct MemoryStats {
     pub unused: u64,
 }
 
-/// Bytes of a frame's header.
-const FRAME_HEADER_BYTES: u64 = 32;
+/// Bytes of a frame's header, and of what is remembered of the page that left it.
+const FRAME_HEADER_BYTES: u64 = 33;
 
 impl MemoryStats {
     pub(crate) fn of(budget: &Budget, store: &PageStore, locks: u64, log_buffers: u64) -> Self {

@@ -2,6 +2,7 @@
 
 use super::NodeKeys;
 use crate::family::Family;
+use crate::simd;
 use arrayvec::ArrayVec;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -371,6 +372,8 @@ fn insert_leaf<F: Family, V>(
     census: &mut Census,
     rightmost: bool,
 ) -> Inserted<F, V> {
+    // Most of its lines will be looked at or moved.
+    simd::prefetch_whole(leaf);
     let i = match leaf.find(key) {
         Ok(i) => return Inserted::Replaced(mem::replace(&mut leaf.vals[i], val)),
         Err(i) => i,

@@ -77,7 +77,7 @@ impl<F: Family, V> Core<F, V> {
                 return self.segments.get_mut(key);
             }
             let val = self.take_static(key)?;
-            self.put(key, val);
+            self.put(key, val, F::hash(key));
         }
         self.dynamic.get_mut(key)
     }
@@ -97,10 +97,10 @@ impl<F: Family, V> Core<F, V> {
     }
 
     /// Puts an entry into the dynamic stage that is in neither.
-    fn put(&mut self, key: F::Ref<'_>, val: V) -> Option<V> {
+    fn put(&mut self, key: F::Ref<'_>, val: V, hash: u64) -> Option<V> {
         let old = self.dynamic.insert(key, val);
         if self.options.filter && old.is_none() {
-            self.filter.add(F::hash(key), &self.dynamic);
+            self.filter.add(hash, &self.dynamic);
         }
         old
     }
@@ -114,24 +114,27 @@ impl<F: Family, V> Core<F, V> {
         {
             return Some(std::mem::replace(slot, val));
         }
+        // The way down the dynamic stage has to be gone anyway, so the filter is not asked. What
+        // the lookup in the static stage and the filter need behind it is asked for now, so that
+        // these loads do not wait for each other.
+        let hash = F::hash(key);
+        if self.options.filter {
+            self.filter.prefetch(hash);
+        }
         let i = self.segments.locate(key);
-        if self.may_be_dynamic(key) {
-            match self.put(key, val) {
-                None => self.take_from(i, key),
-                old => old,
-            }
-        } else {
-            // The way down the dynamic stage does not wait for the lookup in the static one.
-            let old = self.take_from(i, key);
-            self.put(key, val);
-            old
+        if let Some(seg) = self.segments.segs().get(i) {
+            seg.keys.approach(key);
+        }
+        match self.put(key, val, hash) {
+            None => self.take_from(i, key),
+            old => old,
         }
     }
 
     /// Inserts an entry that is not there and hands out its value.
     pub fn insert_new(&mut self, key: F::Ref<'_>, val: V) -> &mut V {
         self.maintain();
-        self.put(key, val);
+        self.put(key, val, F::hash(key));
         self.dynamic
             .get_mut(key)
             .expect("the entry was just put there")
