@@ -18,8 +18,11 @@ const PATIENCE: usize = 8;
 /// Segments that one search for dead slots looks at.
 const GLANCE: usize = 64;
 
+/// The part of a segment that a step moves into one at most.
+const STEP: usize = 4;
+
 /// Most key bytes of a segment; longer ones are cut as if they had too many entries.
-const SEGMENT_BYTES: usize = 256 << 10;
+const SEGMENT_BYTES: usize = 128 << 10;
 
 impl<F: Family, V> Core<F, V> {
     /// Whether the dynamic stage is due.
@@ -82,7 +85,7 @@ impl<F: Family, V> Core<F, V> {
                 self.pass(i + 1);
                 continue;
             }
-            if self.merge_range(i, cold) > 0 {
+            if self.merge_range(i, self.limit(i), cold) > 0 {
                 return true;
             }
         }
@@ -107,12 +110,23 @@ impl<F: Family, V> Core<F, V> {
 
     /// Rebuilds segment `i` with the entries of its range.
     pub(super) fn rebuild(&mut self, i: usize) {
-        self.merge_range(i, false);
+        self.merge_range(i, self.limit(i), false);
     }
 
-    /// Moves entries of the range of segment `i`, at most a segment of them; returns how many.
-    fn merge_range(&mut self, i: usize, keep_hot: bool) -> usize {
-        let limit = self.options.segment_len;
+    /// How many entries a step moves into segment `i` at most. Behind the last segment they most
+    /// often make segments of their own; elsewhere it is a share of one, or a step would take as
+    /// long as three.
+    fn limit(&self, i: usize) -> usize {
+        let len = self.options.segment_len;
+        if i + 1 >= self.segments.segs().len() {
+            len
+        } else {
+            len.div_ceil(STEP)
+        }
+    }
+
+    /// Moves up to `limit` entries of the range of segment `i`; returns how many.
+    fn merge_range(&mut self, i: usize, limit: usize, keep_hot: bool) -> usize {
         let (low, high) = (self.segments.low(i), self.segments.low(i + 1));
         let n = self.dynamic.count(low, high, limit);
         let (mut keys, mut vals) = (F::Run::default(), Vec::with_capacity(n));
@@ -166,7 +180,7 @@ impl<F: Family, V> Core<F, V> {
             self.segments.insert(at, keys, vals, pieces, &self.plan);
             return;
         }
-        let which = self.span(i, n);
+        let which = self.span(i, keys);
         let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
         for seg in self.segments.remove(which.clone()) {
             seg.unpack(&mut old_keys, &mut old_vals);
@@ -196,12 +210,16 @@ impl<F: Family, V> Core<F, V> {
     }
 
     /// Segment `i` and the short ones behind it that fit in with it.
-    fn span(&self, i: usize, added: usize) -> Range<usize> {
+    fn span(&self, i: usize, added: &F::Run) -> Range<usize> {
         let segs = self.segments.segs();
         let mut end = (i + 1).min(segs.len());
-        let mut n = added + segs.get(i).map_or(0, |seg| seg.vals.live());
+        let mut n = added.len();
+        // Where keys are long, segments have fewer entries: by those at hand, for want of others.
+        let long = added.key_bytes(0, n).div_ceil(n.max(1)).max(1);
+        let half = self.options.segment_len.min(SEGMENT_BYTES / long) / 2;
+        n += segs.get(i).map_or(0, |seg| seg.vals.live());
         while let Some(seg) = segs.get(end)
-            && n + seg.vals.live() <= self.options.segment_len / 2
+            && n + seg.vals.live() <= half
         {
             n += seg.vals.live();
             end += 1;
@@ -227,7 +245,7 @@ impl<F: Family, V> Core<F, V> {
                 Some(first) => self.segments.locate(first.key()),
                 None => return,
             };
-            self.merge_range(i, false);
+            self.merge_range(i, self.options.segment_len, false);
         }
         // What is left of dead slots goes as well.
         let mut i = 0;
