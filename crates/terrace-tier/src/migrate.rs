@@ -23,6 +23,9 @@ use crate::value::{Guard, free_inside, free_large};
 
 /// Records that are locked at once.
 const RUN: usize = 32;
+/// Records after which a step goes no further. The cold tier may be a single leaf still, whose range
+/// is the whole hot tier: a step that wrote all of it would keep a writer waiting for seconds.
+const STEP_RECORDS: usize = 256;
 
 /// How migration gets through the gate.
 #[derive(Clone, Copy)]
@@ -148,7 +151,10 @@ where
                     }
                 }
                 match &found.high {
-                    Some(next) if high.is_none_or(|high| next.as_slice() < high) => {
+                    Some(next)
+                        if high.is_none_or(|high| next.as_slice() < high)
+                            && written < STEP_RECORDS =>
+                    {
                         cursor.clone_from(next);
                     }
                     _ => return Ok(written),

@@ -219,7 +219,9 @@ where
                 let mut next = 0;
                 while next < unused.len() {
                     self.cold_span(unused.key(next), span)?;
-                    self.write_back(&span.low, span.high.as_deref(), true, entry)?;
+                    // What is below this leaf was written when the hand came by there.
+                    let low = span.low.as_slice().max(&unused.low);
+                    self.write_back(low, span.high.as_deref(), true, entry)?;
                     next = match &span.high {
                         Some(high) => unused.lower_bound(high).max(next + 1),
                         None => unused.len(),

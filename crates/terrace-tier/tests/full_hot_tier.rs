@@ -145,3 +145,31 @@ fn a_full_disk_loses_no_page() {
     disk.set_capacity(None);
     assert_eq!(strange_pages(&tree, &context.store), strange);
 }
+
+#[test]
+fn the_first_step_of_a_demotion_does_not_empty_the_whole_hot_tier() {
+    let disk = SimDisk::new(8);
+    let context = new_context(&disk, 4 * MEMORY, 4096);
+    let _cleaner = Cleaner::start(context.store.clone()).unwrap();
+    let tree = two_tiers(&context, &TierOptions::default());
+    let records = 5000;
+    for n in 0..records {
+        // In no order, so that the leaves are those of a random load.
+        let n = n * 7919 % records;
+        tree.write(&key(n), Change::Put(&value(n, 100)), None, &mut || ())
+            .unwrap();
+    }
+    assert_eq!(tree.stats().demotions, 0, "the hot tier held them all");
+    // The cold tier is one leaf that covers every key. A writer that helps must not wait for all.
+    for step in 1..=20 {
+        tree.sweep_once().unwrap();
+        let stats = tree.stats();
+        let most = step * 320;
+        assert!(
+            stats.cleaned <= most,
+            "{} records after {step} steps",
+            stats.cleaned
+        );
+    }
+    assert!(tree.stats().cleaned > 0);
+}

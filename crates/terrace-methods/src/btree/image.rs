@@ -10,8 +10,8 @@ use terrace_pages::{Torn, View};
 
 use super::layout::{
     CHILD_BYTES, COUNT, HEADER, Node, SLOT_BYTES, SLOTS, Seen, Shape, Stored, common_prefix,
-    encode_inner, encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences, value_bytes,
-    write_header,
+    encode_inner, encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences, shift_of_fences,
+    value_bytes, write_header,
 };
 use super::leaf::Counts;
 
@@ -240,6 +240,7 @@ pub(crate) fn build(
     runs: (u8, u8),
 ) -> bool {
     let prefix_len = prefix_of(shape.low, shape.high, items);
+    let shift = shift_of_fences(shape.low, shape.high);
     let high = shape.high.unwrap_or_default();
     let mut heap_at = page.len();
     if shape.low.len() + high.len() > capacity(page.len()) {
@@ -263,16 +264,25 @@ pub(crate) fn build(
             Payload::Child(child) => encode_inner(out, suffix, child),
         }
         let head = match suffix {
-            ([], tail) => head_of(tail),
-            (head @ [_], tail) if !tail.is_empty() => head_of(&[head[0], tail[0]]),
-            (head, _) => head_of(head),
+            ([], tail) => head_of(tail, shift),
+            (front @ ([_] | [_, _]), tail) => {
+                let mut first = [0; 3];
+                let bytes = front.iter().chain(tail);
+                first
+                    .iter_mut()
+                    .zip(bytes)
+                    .for_each(|(to, from)| *to = *from);
+                head_of(&first, shift)
+            }
+            (front, _) => head_of(front, shift),
         };
         page[slots_end..slots_end + SLOT_BYTES]
             .copy_from_slice(&encode_slot(heap_at, head, item.flags));
         slots_end += SLOT_BYTES;
     }
     let count = (slots_end - SLOTS) / SLOT_BYTES;
-    write_header(page, shape, (count, page.len() - heap_at, prefix_len), runs);
+    let heap = page.len() - heap_at;
+    write_header(page, shape, (count, heap, prefix_len, shift), runs);
     true
 }
 

@@ -114,7 +114,7 @@ impl Put<'_> {
         let suffix = &self.key[node.prefix_len..];
         let mine = |out: &mut Packer| {
             let len = key_bytes(suffix.len()) + value_bytes(self.value);
-            let record = out.add(len, head_of(suffix), self.flags)?;
+            let record = out.add(len, head_of(suffix, node.shift), self.flags)?;
             encode_leaf(record, (suffix, &[]), self.value);
             Seen::Ok(())
         };
@@ -221,8 +221,9 @@ impl Put<'_> {
 
     /// Puts the record where no other is: into the free space, or into a hole.
     fn fresh(&self, page: &mut Exclusive<'_>, hole: Option<usize>) -> Attempt<()> {
-        let prefix_len = node_of!(page)?.prefix_len;
-        let suffix = &self.key[prefix_len..];
+        let node = node_of!(page)?;
+        let shift = node.shift;
+        let suffix = &self.key[node.prefix_len..];
         let len = key_bytes(suffix.len()) + value_bytes(self.value);
         let mut counts = Counts::of(page)?;
         let (offset, out) = match hole {
@@ -238,7 +239,7 @@ impl Put<'_> {
             }
         };
         encode_leaf(out, (suffix, &[]), self.value);
-        let slot = encode_slot(offset, head_of(suffix), self.flags);
+        let slot = encode_slot(offset, head_of(suffix, shift), self.flags);
         match self.place {
             Ok(i) => {
                 if let Some(old) = self.old
@@ -351,6 +352,7 @@ pub(crate) fn insert_inner(
         }
         _ => {
             let node = node_of!(page)?;
+            let shift = node.shift;
             let suffix = &separator[node.prefix_len..];
             let len = CHILD_BYTES + key_bytes(suffix.len());
             let mut counts = Counts::of(page)?;
@@ -361,7 +363,7 @@ pub(crate) fn insert_inner(
                 page,
                 &mut counts,
                 at,
-                encode_slot(offset, head_of(suffix), Flags::NONE),
+                encode_slot(offset, head_of(suffix, shift), Flags::NONE),
             )?;
             counts.write(page, false)
         }

@@ -4,7 +4,7 @@
 //!   0  16 bytes of the page store
 //!  16  u8   tag 0xB1                  17  u8   level (bits 0..6), bit 7: no upper bound
 //!  18  u16  count of records          20  u16  bytes of heap, fences included
-//!  22  u16  of these, garbage         24  u16  length of the prefix
+//!  22  u16  of these, garbage         24  u16  length of the prefix (bits 0..12), shift (bits 13..15)
 //!  26  u16  length of the low fence   28  u16  length of the high fence
 //!  30  u8   ascending inserts in a row, u8 descending ones (leaf)
 //!  32  u32  membership counter, u16 index of the last insert, u16 0 (leaf)
@@ -26,6 +26,10 @@
 //! split off.) The child of separator `i` covers the keys from it to the next. Heap space is reused only
 //! by rewriting the whole page: a free byte is one that no earlier state of the page needs, which
 //! is what lets inserts fill it without saving it for a checkpoint.
+//!
+//! The *shift* is how many bits of the byte behind the prefix all keys between both fences have in
+//! common; a key head is the 12 bits that come next. So an inner node with hundreds of separators from
+//! a small part of the key space still has a head for each.
 
 use terrace_access::{Flags, LargeRef, Value};
 use terrace_base::PageId;
@@ -58,6 +62,12 @@ pub(crate) const LAST: usize = 36;
 const LEVEL: usize = 17;
 const FIRST_CHILD: usize = 32;
 const UNBOUNDED: u8 = 0x80;
+/// Bits of the prefix length that are the prefix length; the shift is above them.
+const PREFIX_BITS: u32 = 13;
+const PREFIX_MASK: usize = (1 << PREFIX_BITS) - 1;
+/// What fits above the prefix length.
+const MOST_SHIFT: u32 = 7;
+const _: () = assert!(terrace_base::MAX_KEY_BYTES <= PREFIX_MASK);
 
 /// Bytes of a child's number in an inner record.
 pub(crate) const CHILD_BYTES: usize = 5;
@@ -77,14 +87,16 @@ pub const fn max_inline(page_bytes: usize) -> usize {
     page_bytes / 4 - 64
 }
 
-/// First 12 bits of what follows the prefix.
+/// The 12 bits of a suffix behind its first `shift` ones, which are at most 7.
 #[inline]
-pub(crate) fn head_of(suffix: &[u8]) -> u32 {
-    match suffix {
+pub(crate) fn head_of(suffix: &[u8], shift: u32) -> u32 {
+    let bits = match suffix {
         [] => 0,
-        [a] => (*a as u32) << 4,
-        [a, b, ..] => (*a as u32) << 4 | (*b as u32) >> 4,
-    }
+        [a] => (*a as u32) << 16,
+        [a, b] => (*a as u32) << 16 | (*b as u32) << 8,
+        [a, b, c, ..] => (*a as u32) << 16 | (*b as u32) << 8 | *c as u32,
+    };
+    bits >> (12 - shift) & 0xFFF
 }
 
 /// Length of what two byte strings have in common at the front.
@@ -95,6 +107,17 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 /// Length of the prefix that all keys between these fences have.
 pub(crate) fn prefix_of_fences(low: &[u8], high: Option<&[u8]>) -> usize {
     high.map_or(0, |high| common_prefix(low, high))
+}
+
+/// How many bits of the byte behind their common prefix all keys between these fences have in
+/// common. A fence that ends there counts as a zero byte, which is not above what it stands for.
+pub(crate) fn shift_of_fences(low: &[u8], high: Option<&[u8]>) -> u32 {
+    let Some(high) = high.filter(|_| !low.is_empty()) else {
+        return 0;
+    };
+    let at = common_prefix(low, high);
+    let byte = |fence: &[u8]| fence.get(at).copied().unwrap_or(0);
+    (byte(low) ^ byte(high)).leading_zeros().min(MOST_SHIFT)
 }
 
 /// Bytes of a suffix of this length with its length.
@@ -238,6 +261,8 @@ pub(crate) struct Node<'a> {
     pub heap: usize,
     pub garbage: usize,
     pub prefix_len: usize,
+    /// Bits behind the prefix that the heads leave out.
+    pub shift: u32,
     pub low_len: usize,
     pub high_len: usize,
 }
@@ -255,7 +280,8 @@ impl<'a> Node<'a> {
             count: (a >> 16) as usize & 0xFFFF,
             heap: (a >> 32) as usize & 0xFFFF,
             garbage: (a >> 48) as usize,
-            prefix_len: b as usize & 0xFFFF,
+            prefix_len: b as usize & PREFIX_MASK,
+            shift: (b as u32 & 0xFFFF) >> PREFIX_BITS,
             low_len: (b >> 16) as usize & 0xFFFF,
             high_len: (b >> 32) as usize & 0xFFFF,
         };
@@ -505,7 +531,7 @@ pub(crate) enum Extra {
 pub(crate) fn write_header(
     page: &mut [u8],
     shape: &Shape<'_>,
-    (count, heap, prefix_len): (usize, usize, usize),
+    (count, heap, prefix_len, shift): (usize, usize, usize, u32),
     runs: (u8, u8),
 ) {
     let mut h = [0u8; HEADER_BYTES];
@@ -515,7 +541,7 @@ pub(crate) fn write_header(
     u16_at(COUNT, count);
     u16_at(HEAP, heap);
     u16_at(GARBAGE, 0);
-    u16_at(24, prefix_len);
+    u16_at(24, prefix_len | (shift as usize) << PREFIX_BITS);
     u16_at(26, shape.low.len());
     u16_at(28, shape.high.map_or(0, <[u8]>::len));
     h[0] = TAG;

@@ -304,6 +304,7 @@ pub(crate) fn replace_separator(
     let Some(suffix) = separator.get(node.prefix_len..) else {
         return Err(Interrupt::Conflict);
     };
+    let shift = node.shift;
     let len = CHILD_BYTES + key_bytes(suffix.len());
     let mut counts = Counts::of(parent)?;
     let offset = match how {
@@ -324,7 +325,7 @@ pub(crate) fn replace_separator(
             offset
         }
     };
-    let slot = encode_slot(offset, head_of(suffix), terrace_access::Flags::NONE);
+    let slot = encode_slot(offset, head_of(suffix, shift), terrace_access::Flags::NONE);
     parent
         .change(Node::slot_at(i), SLOT_BYTES)?
         .copy_from_slice(&slot);

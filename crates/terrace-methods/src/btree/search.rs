@@ -27,7 +27,7 @@ impl Node<'_> {
             return Ok((if self.unbounded { self.count } else { 0 }, false));
         }
         let suffix = key.get(self.prefix_len..).ok_or(Torn)?;
-        let (mut low, mut high) = self.heads_equal_to(head_of(suffix))?;
+        let (mut low, mut high) = self.heads_equal_to(head_of(suffix, self.shift))?;
         let mut found = false;
         while low < high {
             let middle = (low + high) / 2;

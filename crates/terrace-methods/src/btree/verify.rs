@@ -6,7 +6,7 @@ use terrace_pages::{PageStore, View};
 
 use super::BTree;
 use super::image::{Payload, parts};
-use super::layout::{MAX_LEVEL, Node, SLOTS, head_of, prefix_of_fences};
+use super::layout::{MAX_LEVEL, Node, SLOTS, head_of, prefix_of_fences, shift_of_fences};
 use crate::overflow;
 
 /// What a parent says of a child.
@@ -96,6 +96,10 @@ impl BTree {
         {
             return fail(format!("its prefix has {} bytes", now.node.prefix_len));
         }
+        let shift = shift_of_fences(now.low, now.high);
+        if now.node.shift != if now.node.is_loose() { 0 } else { shift } {
+            return fail(format!("its heads leave out {} bits", now.node.shift));
+        }
         check_heap(&now.node, at.pid)?;
         let mut last: Option<Vec<u8>> = None;
         for (i, item) in now.items.iter().enumerate() {
@@ -114,7 +118,7 @@ impl BTree {
                 ));
             }
             let head = now.node.slot(i).map(|slot| slot.head());
-            if head != Ok(head_of(item.tail)) {
+            if head != Ok(head_of(item.tail, now.node.shift)) {
                 return fail(format!("the head in slot {i} is not that of its key"));
             }
             if let Payload::Value(value) = item.payload {
