@@ -211,7 +211,6 @@ impl PageStore {
             data.allocate(len, missing)
                 .map_err(|e| Error::io("reserving", DATA_FILE, e))?;
         }
-        remove_other_maps(&*disk, superblock.map.number)?;
         let epoch = u32::try_from(superblock.epoch + 1)
             .map_err(|_| Error::corrupt(DATA_FILE, 0, "the epoch is out of range"))?;
         let durable = Durable {
@@ -222,24 +221,32 @@ impl PageStore {
         PageStore::assemble(options, layout, disk, data, words.0, map, free, durable)
     }
 
+    /// Deletes map files that a checkpoint left behind when it was cut off. To be called once it is
+    /// known that no newer checkpoint than the opened one was ever durable: what lies there may be
+    /// all that is left of that one.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn remove_leftovers(&self) -> Result<()> {
+        let number = self.durable.lock().superblock.map.number;
+        let names = self
+            .disk
+            .list()
+            .map_err(|e| Error::io("listing", "the directory", e))?;
+        for name in names {
+            if MapFile::number_of(&name).is_some_and(|n| n != number) {
+                self.disk
+                    .delete(&name)
+                    .map_err(|e| Error::io("deleting", &name, e))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The superblock of the last durable checkpoint.
     pub fn superblock(&self) -> Superblock {
         self.durable.lock().superblock.clone()
     }
-}
-
-/// Map files that a checkpoint left behind when it was cut off.
-fn remove_other_maps(disk: &dyn Disk, number: u64) -> Result<()> {
-    let names = disk
-        .list()
-        .map_err(|e| Error::io("listing", "the directory", e))?;
-    for name in names {
-        if MapFile::number_of(&name).is_some_and(|n| n != number) {
-            disk.delete(&name)
-                .map_err(|e| Error::io("deleting", &name, e))?;
-        }
-    }
-    Ok(())
 }
 
 fn read_block(data: &dyn DiskFile, offset: u64, len: u64) -> Result<AlignedBuf> {

@@ -169,6 +169,8 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
         let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
         Log::recover(disk, log_options, cut, superblock.generation, &mut apply)
     })?;
+    // The log has agreed that this is the last checkpoint.
+    store.remove_leftovers()?;
     let opening = Opening {
         created: false,
         replayed_records: report.records,

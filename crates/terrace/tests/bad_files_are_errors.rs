@@ -139,6 +139,40 @@ fn truncated_and_missing_files_are_errors() {
 }
 
 #[test]
+fn an_opening_that_the_log_refuses_deletes_nothing() {
+    let (disk, model) = database(6);
+    // As if the machine had stopped before the map of the checkpoint before was deleted.
+    let map = |name: &String| name.starts_with("map");
+    let last = disk.names().into_iter().find(map).unwrap();
+    let number: u64 = last
+        .rsplit(['-', '.'])
+        .find_map(|n| n.parse().ok())
+        .unwrap();
+    let other = last.replace(&number.to_string(), &(number + 1).to_string());
+    disk.place(&other, disk.contents(&last).unwrap());
+    let good = disk.copy();
+    use_it(&good, &model).unwrap();
+    assert!(!good.names().contains(&other), "a leftover goes");
+
+    let mut data = disk.contents("data").unwrap();
+    let generation = |at: usize| data[at..].iter().take(4096).any(|b| *b != 0);
+    assert!(generation(0) && generation(32768));
+    let mut refused = 0;
+    for at in [0, 32768] {
+        let whole = data[at..at + 4096].to_vec();
+        data[at..at + 4096].fill(0xA5);
+        let damaged = disk.copy();
+        damaged.place("data", data.clone());
+        if use_it(&damaged, &model).is_err() {
+            refused += 1;
+            assert_eq!(damaged.names(), disk.names(), "something was deleted");
+        }
+        data[at..at + 4096].copy_from_slice(&whole);
+    }
+    assert!(refused > 0, "an older checkpoint was opened");
+}
+
+#[test]
 fn a_log_without_data_file_is_not_overwritten() {
     let (disk, _) = database(3);
     terrace::Disk::delete(&disk, "data").unwrap();
