@@ -66,10 +66,15 @@ pub fn count_less(keys: &[u64], probe: u64) -> usize {
     count_less_at(level(), keys, probe)
 }
 
-/// [`count_less`] for longer arrays that are in the cache: halves them first, without a branch.
+/// [`count_less`] for longer arrays that are in the cache: halves them first, without a branch
+/// that depends on the data but one.
 #[inline]
 pub fn rank_less(keys: &[u64], probe: u64) -> usize {
     let (mut from, mut n) = (0, keys.len());
+    // Where keys come in order.
+    if keys.last().is_some_and(|&last| last < probe) {
+        return n;
+    }
     while n > 8 {
         let half = n / 2;
         from += if keys[from + half - 1] < probe {

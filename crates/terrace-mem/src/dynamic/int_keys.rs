@@ -32,6 +32,10 @@ impl<const N: usize> NodeKeys<IntFamily> for IntKeys<N> {
     }
     #[inline]
     fn find(&self, probe: u64) -> Result<usize, usize> {
+        // Where keys come in order.
+        if self.keys.last().is_none_or(|&last| last < probe) {
+            return Err(self.keys.len());
+        }
         let i = simd::count_less(&self.keys, probe);
         if self.keys.get(i) == Some(&probe) {
             Ok(i)
