@@ -19,7 +19,8 @@ use terrace_base::{AlignedBuf, Error, PageId, Result};
 use crate::frame::{CUT_PENDING, NO_PAGE};
 use crate::map::superblock::{SUPERBLOCK_BYTES, superblock_offset};
 use crate::map::{
-    DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, should_fold,
+    DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, journal_bytes,
+    should_fold,
 };
 use crate::store::{DATA_FILE, PageStore};
 use crate::write::Purpose;
@@ -126,18 +127,12 @@ impl PageStore {
         let prepared = self
             .write_cut(epoch, pace)
             .and_then(|()| self.seal())
-            .and_then(|()| self.write_map(&durable, info, epoch, pages));
+            .and_then(|()| self.write_some_map(&durable, &info, epoch, pages));
         let (superblock, map_file) = match prepared {
             Ok(prepared) => prepared,
             Err(e) => {
                 if !self.poisoned.load(Ordering::Relaxed) {
                     self.abort_cut().map_err(|e| self.poison(&e))?;
-                }
-                // A new map file that was not finished would only take up space.
-                if should_fold(&durable.superblock.map) {
-                    let _ = self
-                        .disk
-                        .delete(&MapFile::name(durable.superblock.map.number + 1));
                 }
                 return Err(e);
             }
@@ -159,6 +154,8 @@ impl PageStore {
         }
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         self.truncate();
+        // If there is no space for it now, the next growth or checkpoint tries again.
+        let _ = self.reserve_map(&durable, 0);
         self.note_progress();
         let [pages, hot_pages] = [
             self.counters.checkpoint_page_writes.load(Ordering::Relaxed) - before[0],
@@ -243,17 +240,66 @@ impl PageStore {
         Ok(())
     }
 
-    /// Step 3.
-    fn write_map(
+    /// Step 3: a new map file if that is due and there is space for it, or more of the journal, for
+    /// which space is reserved.
+    fn write_some_map(
         &self,
         durable: &Durable,
-        info: CutInfo,
+        info: &CutInfo,
         epoch: u32,
         pages: u64,
     ) -> Result<(Superblock, Arc<dyn DiskFile>)> {
+        if !should_fold(&durable.superblock.map) {
+            return self.write_map(durable, info, epoch, pages, false);
+        }
+        let folded = self.write_map(durable, info, epoch, pages, true);
+        match folded {
+            Err(e) if !self.poisoned.load(Ordering::Relaxed) => {
+                // A new map file that was not finished would only take up space.
+                let _ = self
+                    .disk
+                    .delete(&MapFile::name(durable.superblock.map.number + 1));
+                if !e.is_disk_full() {
+                    return Err(e);
+                }
+                self.write_map(durable, info, epoch, pages, false)
+            }
+            folded => folded,
+        }
+    }
+
+    /// Reserves space in the map file for the journal of a checkpoint after which every page lies
+    /// elsewhere, when there are `slots` slots; so a checkpoint can be made on a full disk.
+    ///
+    /// # Errors
+    /// `DiskFull`.
+    pub(crate) fn reserve_map(&self, durable: &Durable, slots: u64) -> Result<()> {
+        let map = &durable.superblock.map;
+        let slots = slots.max(self.map.lock().counts().total);
+        let from = map.base_bytes + map.journal_bytes;
+        let to = from + journal_bytes(slots);
+        let mut reserved = self.map_reserved.lock();
+        if *reserved >= (map.number, to) {
+            return Ok(());
+        }
+        durable
+            .map_file
+            .allocate(from, to - from)
+            .map_err(|e| Error::io("reserving", MapFile::name(map.number), e))?;
+        *reserved = (map.number, to);
+        Ok(())
+    }
+
+    fn write_map(
+        &self,
+        durable: &Durable,
+        info: &CutInfo,
+        epoch: u32,
+        pages: u64,
+        fold: bool,
+    ) -> Result<(Superblock, Arc<dyn DiskFile>)> {
         let last = &durable.superblock;
         let generation = last.generation + 1;
-        let fold = should_fold(&last.map);
         let number = if fold {
             last.map.number + 1
         } else {

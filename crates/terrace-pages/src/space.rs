@@ -54,10 +54,17 @@ impl PageStore {
         let bytes = (total * page / GROWTH_PART).clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES);
         let mut slots = bytes.div_ceil(page);
         loop {
-            match self.data.allocate(DATA_START + total * page, slots * page) {
+            // While a checkpoint is made it has the map file, and reserves what is needed at its end.
+            let durable = self.durable.try_lock();
+            let reserved = durable.map_or(Ok(()), |d| self.reserve_map(&d, total + slots));
+            let grown = reserved.and_then(|()| {
+                self.data
+                    .allocate(DATA_START + total * page, slots * page)
+                    .map_err(|e| Error::io("growing", DATA_FILE, e))
+            });
+            match grown {
                 Ok(()) => break,
                 Err(e) => {
-                    let e = Error::io("growing", DATA_FILE, e);
                     // A nearly full disk may have room for less.
                     slots /= 4;
                     if slots == 0 || !e.is_disk_full() {

@@ -112,6 +112,8 @@ pub struct PageStore {
     pub(crate) poisoned: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) growing: Mutex<()>,
+    /// Number of the map file, and up to where space is reserved in it.
+    pub(crate) map_reserved: Mutex<(u64, u64)>,
     pub(crate) wants_checkpoint: AtomicBool,
     pub(crate) durable: Mutex<crate::checkpoint::Durable>,
 }
@@ -152,6 +154,7 @@ impl PageStore {
             poisoned: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             growing: Mutex::default(),
+            map_reserved: Mutex::default(),
             wants_checkpoint: AtomicBool::new(false),
             map: Mutex::new(map),
             free_pages: Mutex::new(free_pages),
@@ -164,6 +167,8 @@ impl PageStore {
             table,
         };
         store.note_slots(&store.map.lock());
+        // On a full disk one can still open, and read and delete.
+        let _ = store.reserve_map(&store.durable.lock(), 0);
         Ok(store)
     }
 

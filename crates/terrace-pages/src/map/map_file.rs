@@ -97,6 +97,11 @@ pub(super) fn base_bytes(pages: u64) -> u64 {
     (pages / BASE_ENTRIES * CHUNK_BYTES as u64) + (BLOCK + last) as u64
 }
 
+/// Bytes of a journal of so many changes, at most.
+pub fn journal_bytes(changes: u64) -> u64 {
+    (changes / JOURNAL_ENTRIES + 1) * CHUNK_BYTES as u64
+}
+
 /// Bytes of a chunk with `count` entries.
 pub(super) fn chunk_bytes(count: usize, entry: usize) -> usize {
     (CHUNK_HEADER + count * entry).next_multiple_of(BLOCK)
