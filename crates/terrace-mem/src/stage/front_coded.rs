@@ -21,7 +21,7 @@ pub const BLOCK: usize = 16;
 /// Blocks of a group.
 const GROUP: usize = 16;
 
-/// Words of a group above the groups: the head, and how much its keys share.
+/// Words of a group above the groups: the two of the head, and how much its keys share.
 const TOP: usize = 3;
 
 /// Words of a group: a head and half a word of where it starts for each block.
@@ -33,7 +33,7 @@ const MOST_SHARED: usize = 255;
 pub struct FrontCoded {
     /// The shared prefix, then the blocks.
     data: Box<[u8]>,
-    /// The tops of all groups, then the groups.
+    /// The tops of all groups, as an array for each of their words; then the groups.
     index: Box<[u64]>,
     prefix: u32,
     n: u32,
@@ -60,6 +60,14 @@ fn head(key: &[u8]) -> u64 {
 #[inline]
 fn long_head(key: &[u8]) -> u128 {
     u128::from_be_bytes(padded(key))
+}
+
+/// The place of the heads that are `h`.
+#[inline]
+fn equal(heads: &[u64], h: u64) -> (usize, usize) {
+    let lo = simd::count_less(heads, h);
+    let more = heads[lo..].iter().take_while(|&&x| x == h).count();
+    (lo, lo + more)
 }
 
 /// A byte that tells most keys of a block apart, from the end of the key and its length.
@@ -229,7 +237,12 @@ impl FrontCoded {
             let last = (start + BLOCK * GROUP).min(to) - 1;
             let skip = common_prefix(key(start), key(last));
             let top = long_head(key(start));
-            index[g * TOP..][..TOP].copy_from_slice(&[(top >> 64) as u64, top as u64, skip as u64]);
+            for (i, word) in [(top >> 64) as u64, top as u64, skip as u64]
+                .into_iter()
+                .enumerate()
+            {
+                index[i * groups + g] = word;
+            }
             let group = &mut index[groups * TOP + g * SPAN..];
             for (b, at) in (start..=last).step_by(BLOCK).enumerate() {
                 group[b] = head(&key(at)[skip..]);
@@ -267,12 +280,6 @@ impl FrontCoded {
     #[inline]
     fn groups(&self) -> usize {
         self.len().div_ceil(BLOCK * GROUP)
-    }
-
-    #[inline]
-    fn top(&self, g: usize) -> u128 {
-        let top = &self.index[g * TOP..][..2];
-        u128::from(top[0]) << 64 | u128::from(top[1])
     }
 
     /// The words of group `g`, and those of the groups behind it.
@@ -321,20 +328,12 @@ impl FrontCoded {
     #[inline]
     fn locate(&self, key: &[u8], exact: bool) -> usize {
         let (h, groups) = (long_head(key), self.groups());
-        let (mut lo, mut n) = (0, groups);
-        while n > 0 {
-            let half = n.div_ceil(2);
-            lo += if self.top(lo + half - 1) < h { half } else { 0 };
-            n -= half;
-        }
-        let mut hi = lo;
-        while hi < groups && self.top(hi) == h {
-            hi += 1;
-        }
-        let g = self.among(lo, hi, GROUP, key).max(1) - 1;
+        let (lo, hi) = equal(&self.index[..groups], (h >> 64) as u64);
+        let (less, among) = equal(&self.index[groups + lo..groups + hi], h as u64);
+        let g = self.among(lo + less, lo + among, GROUP, key).max(1) - 1;
         let from = g * GROUP;
         let to = (from + GROUP).min(self.blocks());
-        let skip = self.index[g * TOP + TOP - 1] as usize;
+        let skip = self.index[2 * groups + g] as usize;
         let cut = skip.min(key.len());
         if exact {
             match self.block(from).first()[..skip].cmp(&key[..cut]) {
@@ -343,13 +342,7 @@ impl FrontCoded {
                 Ordering::Equal => {}
             }
         }
-        let h = head(&key[cut..]);
-        let heads = &self.group(g)[..to - from];
-        let lo = simd::count_less(heads, h);
-        let mut hi = lo;
-        while hi < heads.len() && heads[hi] == h {
-            hi += 1;
-        }
+        let (lo, hi) = equal(&self.group(g)[..to - from], head(&key[cut..]));
         self.among(from + lo, from + hi, 1, key).max(from + 1) - 1
     }
 
@@ -430,7 +423,7 @@ impl FrontCoded {
 
     pub fn prefetch(&self) {
         simd::prefetch(&self.data, 0);
-        (0..self.groups() * TOP)
+        (0..self.groups())
             .step_by(8)
             .for_each(|word| simd::prefetch(&self.index, word));
     }
