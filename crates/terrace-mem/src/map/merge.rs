@@ -22,7 +22,7 @@ const GLANCE: usize = 64;
 const STEP: usize = 4;
 
 /// Most key bytes of a segment; longer ones are cut as if they had too many entries.
-const SEGMENT_BYTES: usize = 128 << 10;
+const SEGMENT_BYTES: usize = 64 << 10;
 
 impl<F: Family, V> Core<F, V> {
     /// Whether the dynamic stage is due.
