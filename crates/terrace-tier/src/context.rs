@@ -174,8 +174,18 @@ impl TierContext {
 /// An access method whose structure begins at a fixed root page, as the composition makes and opens
 /// it.
 pub trait Rooted: Sized {
-    /// Makes an empty structure.
-    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class) -> Attempt<Self>;
+    /// What decides on the order of the records and two tiers of one structure must have in common:
+    /// the secret of a hash table, nothing for a tree.
+    type Order: Copy;
+    /// Makes an empty structure, with an order of its own unless one is given.
+    fn create(
+        store: &Arc<PageStore>,
+        door: &Door<'_>,
+        class: Class,
+        order: Option<Self::Order>,
+    ) -> Attempt<Self>;
+    /// Its order.
+    fn try_order(&self) -> Attempt<Self::Order>;
     /// The structure with this root. Reads nothing.
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self;
     /// Its root page.
@@ -187,13 +197,24 @@ pub trait Rooted: Sized {
 }
 
 impl Rooted for BTree {
-    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class) -> Attempt<Self> {
+    type Order = ();
+
+    fn create(
+        store: &Arc<PageStore>,
+        door: &Door<'_>,
+        class: Class,
+        _: Option<()>,
+    ) -> Attempt<Self> {
         let tree = BTree::create(store, door, class)?;
         Ok(if class == Class::Hot {
             tree.as_upper_tier()
         } else {
             tree
         })
+    }
+
+    fn try_order(&self) -> Attempt<()> {
+        Ok(())
     }
 
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {

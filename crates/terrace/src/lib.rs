@@ -24,7 +24,6 @@ mod database;
 mod drops;
 mod effects;
 pub mod encode;
-mod estimate;
 #[cfg(feature = "planted-faults")]
 #[doc(hidden)]
 pub mod fault;

@@ -8,7 +8,6 @@ use terrace_tier::Change;
 use terrace_wal::Durability;
 
 use crate::database::Database;
-use crate::estimate::estimated_len;
 use crate::fault::{Fault, planted};
 use crate::range::{Range, above};
 use crate::registry::Open;
@@ -364,7 +363,8 @@ impl Tree {
     pub fn estimated_len(&self) -> Result<u64> {
         let core = &self.db.handle.core;
         let _pass = core.enter(&self.open)?;
-        estimated_len(&core.store, self.open.structure.roots()).map_err(|e| self.failed(e))
+        let estimate = self.open.structure.estimated_len();
+        estimate.map_err(|e| self.failed(e))
     }
 }
 

@@ -272,6 +272,10 @@ impl AccessMethod for BTree {
 }
 
 impl Ordered for BTree {
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.random_leaf(random)
+    }
+
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         scan::copy(&self.leaf_shared(edge)?, edge, window)
     }
