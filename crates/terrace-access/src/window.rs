@@ -117,6 +117,13 @@ impl Window {
         self.entries.drain(..start.min(self.entries.len()));
     }
 
+    /// Brings the records in order.
+    pub fn sort(&mut self) {
+        let Window { bytes, entries, .. } = self;
+        let key = |entry: &Entry| &bytes[entry.key.0 as usize..entry.key.1 as usize];
+        entries.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+    }
+
     /// Appends record `i` of another window.
     pub fn push_from(&mut self, other: &Window, i: usize) {
         let entry = other.entries[i];

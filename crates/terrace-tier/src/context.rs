@@ -7,7 +7,8 @@ use terrace_access::{Attempt, Door, Window};
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
-use terrace_methods::btree::BTree;
+use terrace_methods::hash::Secret;
+use terrace_methods::{BTree, HashTable};
 use terrace_pages::{Class, Interrupt, PageStore, Space};
 
 use crate::LockTable;
@@ -236,6 +237,50 @@ impl Rooted for BTree {
 
     fn max_inline(page_bytes: usize) -> usize {
         terrace_methods::btree::max_inline(page_bytes)
+    }
+}
+
+impl Rooted for HashTable {
+    type Order = Secret;
+
+    fn create(
+        store: &Arc<PageStore>,
+        door: &Door<'_>,
+        class: Class,
+        order: Option<Secret>,
+    ) -> Attempt<Self> {
+        let secret = order.unwrap_or_else(Secret::random);
+        let table = HashTable::create(store, door, class, secret)?;
+        Ok(if class == Class::Hot {
+            table.as_upper_tier()
+        } else {
+            table
+        })
+    }
+
+    fn try_order(&self) -> Attempt<Secret> {
+        self.try_secret()
+    }
+
+    fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {
+        let table = HashTable::open(store.clone(), root, class);
+        if class == Class::Hot {
+            table.as_upper_tier()
+        } else {
+            table
+        }
+    }
+
+    fn root(&self) -> PageId {
+        HashTable::root(self)
+    }
+
+    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        self.try_free_root(door)
+    }
+
+    fn max_inline(page_bytes: usize) -> usize {
+        terrace_methods::hash::max_inline(page_bytes)
     }
 }
 

@@ -18,7 +18,7 @@ mod descend;
 mod edit;
 mod image;
 mod insert;
-mod layout;
+pub(crate) mod layout;
 mod leaf;
 mod remove;
 mod sample;
@@ -27,7 +27,7 @@ mod search;
 mod spill;
 mod split;
 mod sweep;
-mod verify;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
