@@ -75,8 +75,17 @@ pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Att
     Ok(())
 }
 
-/// Takes slot `i` and the record behind it out of one page. O(records).
-fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<()> {
+/// Bytes of a page that a record held until just now.
+#[derive(Clone, Copy)]
+pub(crate) struct Hole {
+    /// Which of the bucket's pages.
+    pub page: usize,
+    pub at: usize,
+    pub len: usize,
+}
+
+/// Takes slot `i` and the record behind it out of one page; returns where that was. O(records).
+fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<(usize, usize)> {
     let seen = page_of!(page)?;
     let record = sound!(page, seen.slot(i).and_then(|slot| seen.record(slot)))?;
     let bytes = record.end - record.start;
@@ -90,7 +99,8 @@ fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<()> {
     page.change(from, end - from)?.copy_within(SLOT_BYTES.., 0);
     counts.count -= 1;
     counts.garbage += bytes;
-    counts.write(page)
+    counts.write(page)?;
+    Ok((record.start, bytes))
 }
 
 /// Where a record of a bucket is.
@@ -121,13 +131,13 @@ impl Held<'_> {
         Ok(None)
     }
 
-    /// Removes a record. Frees nothing that it refers to.
-    pub fn erase(&mut self, page: usize, slot: usize) -> Attempt<()> {
-        erase(&mut self.pages[page], slot)?;
-        if fault::planted(Fault::QuietErase) {
-            return Ok(());
+    /// Removes a record, and says where it was. Frees nothing that it refers to.
+    pub fn erase(&mut self, page: usize, slot: usize) -> Attempt<Hole> {
+        let (at, len) = erase(&mut self.pages[page], slot)?;
+        if !fault::planted(Fault::QuietErase) {
+            self.bump()?;
         }
-        self.bump()
+        Ok(Hole { page, at, len })
     }
 
     /// Moves the membership counter on.
@@ -174,11 +184,27 @@ impl Held<'_> {
 
 /// See [`RecordPage`]: the bucket with its overflow pages as one.
 pub(crate) struct BucketPage<'p, 'd> {
-    pub held: &'p mut Held<'d>,
-    pub secret: Secret,
+    held: &'p mut Held<'d>,
+    secret: Secret,
+    /// The largest hole that was made.
+    hole: Option<Hole>,
 }
 
-impl BucketPage<'_, '_> {
+impl<'p, 'd> BucketPage<'p, 'd> {
+    pub fn new(held: &'p mut Held<'d>, secret: Secret) -> Self {
+        BucketPage {
+            held,
+            secret,
+            hole: None,
+        }
+    }
+
+    /// The largest hole that an erasure left; good as long as the latches are held and nothing is
+    /// put.
+    pub fn hole(&self) -> Option<Hole> {
+        self.hole
+    }
+
     fn record(&self, i: usize) -> Attempt<(&Exclusive<'_>, Record)> {
         let (number, slot, _) = self.held.locate(i)?;
         let page = &self.held.pages[number];
@@ -232,9 +258,13 @@ impl RecordPage for BucketPage<'_, '_> {
         Ok(Some(i))
     }
 
-    fn erase(&mut self, i: usize) -> Attempt<()> {
+    fn erase(&mut self, i: usize) -> Attempt<usize> {
         let (number, _, slot) = self.held.locate(i)?;
-        self.held.erase(number, slot)
+        let hole = self.held.erase(number, slot)?;
+        if self.hole.is_none_or(|old| old.len < hole.len) {
+            self.hole = Some(hole);
+        }
+        Ok(hole.len + SLOT_BYTES)
     }
 
     fn fill(&self) -> f64 {
@@ -270,7 +300,7 @@ impl RecordPage for NoRecords {
         Ok(None)
     }
 
-    fn erase(&mut self, _: usize) -> Attempt<()> {
+    fn erase(&mut self, _: usize) -> Attempt<usize> {
         Err(none())
     }
 

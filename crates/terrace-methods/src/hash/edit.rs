@@ -116,6 +116,7 @@ impl HashTable {
         room: &mut dyn Room,
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Outcome<'v>> {
+        let mut hole = None;
         for round in 0.. {
             let old = held.find(target.hash, target.key)?;
             let before = old.map(|old| (old.flags, old.record.large()));
@@ -161,15 +162,16 @@ impl HashTable {
                         value,
                         flags,
                         old,
+                        hole,
                     };
                     match put.plan(held)? {
                         How::NoRoom(needed) => {
-                            let mut page = BucketPage {
-                                held: &mut *held,
-                                secret: *target.secret,
-                            };
-                            if round < VICTIM_ROUNDS && room.make(&mut page, needed, target.key)? {
-                                continue;
+                            if round < VICTIM_ROUNDS {
+                                let mut page = BucketPage::new(held, *target.secret);
+                                if room.make(&mut page, needed, target.key)? {
+                                    hole = page.hole();
+                                    continue;
+                                }
                             }
                             return Ok(Outcome::Full(value));
                         }
@@ -232,10 +234,7 @@ impl HashTable {
             }
         };
         match held {
-            Some(mut held) => edit(&mut BucketPage {
-                held: &mut held,
-                secret,
-            }),
+            Some(mut held) => edit(&mut BucketPage::new(&mut held, secret)),
             None => edit(&mut NoRecords),
         }
     }

@@ -4,7 +4,7 @@ use terrace_access::{Attempt, Flags, Interrupt, Value};
 use terrace_pages::Exclusive;
 
 use super::Secret;
-use super::bucket::{Counts, Place, add_slot, set_flags};
+use super::bucket::{Counts, Hole, Place, add_slot, set_flags};
 use super::find::{Held, page_of, sound};
 use super::image::{Item, build, bytes_of, install, take_apart};
 use super::layout::{
@@ -20,6 +20,8 @@ pub(crate) enum How {
     Shorter,
     /// Into the free space of this page, the old record, if there is one, going from its own.
     Fresh(usize),
+    /// Into the first bytes of a record that has just been erased.
+    Hole(Hole),
     /// With this whole page, built anew; an old record in another page goes from there.
     Rewrite(usize, Vec<u8>),
     /// Not at all: this many bytes more would have to be free.
@@ -35,6 +37,8 @@ pub(crate) struct Put<'a> {
     pub flags: Flags,
     /// The record with this key.
     pub old: Option<Place>,
+    /// Where a record lay that was erased under these latches.
+    pub hole: Option<Hole>,
 }
 
 impl Put<'_> {
@@ -67,6 +71,12 @@ impl Put<'_> {
             if needed + slot_in(page) <= page_of!(held.pages[page])?.free() {
                 return Ok(How::Fresh(page));
             }
+        }
+        if let Some(hole) = self.hole
+            && needed <= hole.len
+            && slot_in(hole.page) <= page_of!(held.pages[hole.page])?.free()
+        {
+            return Ok(How::Hole(hole));
         }
         let mut missing = usize::MAX;
         for page in order() {
@@ -127,7 +137,8 @@ impl Put<'_> {
         match (how, self.old) {
             (How::Over { at, len }, Some(old)) => self.over(&mut held.pages[old.page], at, len),
             (How::Shorter, Some(old)) => self.shorter(&mut held.pages[old.page], &old),
-            (How::Fresh(page), old) => self.fresh(held, page, old),
+            (How::Fresh(page), old) => self.fresh(held, page, None, old),
+            (How::Hole(hole), old) => self.fresh(held, hole.page, Some(hole.at), old),
             (How::Rewrite(page, image), old) => {
                 install(&mut held.pages[page], &image)?;
                 self.leave(held, page, old)
@@ -140,7 +151,7 @@ impl Put<'_> {
     /// changed, if it was not there before.
     fn leave(&self, held: &mut Held<'_>, page: usize, old: Option<Place>) -> Attempt<()> {
         match old {
-            Some(old) if old.page != page => held.erase(old.page, old.slot),
+            Some(old) if old.page != page => held.erase(old.page, old.slot).map(|_| ()),
             // The counter of the first page was moved on with its rewriting.
             None if page > 0 => held.bump(),
             _ => Ok(()),
@@ -176,7 +187,14 @@ impl Put<'_> {
         self.mark(page)
     }
 
-    fn fresh(&self, held: &mut Held<'_>, number: usize, old: Option<Place>) -> Attempt<()> {
+    /// Puts the record where no other is: into the free space of a page, or into a hole.
+    fn fresh(
+        &self,
+        held: &mut Held<'_>,
+        number: usize,
+        hole: Option<usize>,
+        old: Option<Place>,
+    ) -> Attempt<()> {
         let page = &mut held.pages[number];
         let len = self.bytes();
         let mut counts = Counts::of(page)?;
@@ -184,9 +202,19 @@ impl Put<'_> {
             page,
             page_of!(page)?.place(self.secret, self.hash, self.key)
         )?;
-        counts.heap += len;
-        let offset = page.bytes().len() - counts.heap;
-        encode_record(page.fill(offset, len)?, (self.key, &[]), self.value);
+        let (offset, out) = match hole {
+            // A state that a checkpoint keeps may still need these bytes.
+            Some(at) => {
+                counts.garbage = counts.garbage.saturating_sub(len);
+                (at, page.change(at, len)?)
+            }
+            None => {
+                counts.heap += len;
+                let at = page.bytes().len() - counts.heap;
+                (at, page.fill(at, len)?)
+            }
+        };
+        encode_record(out, (self.key, &[]), self.value);
         let mut flags = self.flags;
         if old.is_some() && fault::planted(Fault::LostFlags) {
             flags = Flags::NONE;
@@ -205,7 +233,7 @@ impl Put<'_> {
                 add_slot(page, &mut counts, place, slot)?;
                 counts.write(page)?;
                 match old {
-                    Some(old) => held.erase(old.page, old.slot),
+                    Some(old) => held.erase(old.page, old.slot).map(|_| ()),
                     None if fault::planted(Fault::QuietInsert) => Ok(()),
                     None => held.bump(),
                 }

@@ -125,6 +125,7 @@ impl HashTable {
             value,
             flags: Flags::NONE,
             old: held.find(hash, key)?,
+            hole: None,
         };
         // Since the bucket was found full, others may have taken records away.
         if !matches!(put.plan(&held)?, How::NoRoom(_)) {
