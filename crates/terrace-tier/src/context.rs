@@ -1,9 +1,11 @@
 //! What all structures of a database share: page store, record locks, and the hand that moves over
 //! all hot tiers.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 
 use terrace_access::{Attempt, Door, Window};
+use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
@@ -26,6 +28,8 @@ pub struct TierContext {
     hot_tiers: Mutex<Vec<Weak<dyn HotTier>>>,
     turn: AtomicUsize,
     scratch: Mutex<Vec<(Window, Window)>>,
+    /// Where random numbers come from when a run is to be repeated.
+    seed: Mutex<Option<u64>>,
     pub(crate) wake: (Mutex<bool>, Condvar),
     pub(crate) share: Share,
 }
@@ -47,8 +51,26 @@ impl TierContext {
             hot_tiers: Mutex::default(),
             turn: AtomicUsize::new(0),
             scratch: Mutex::default(),
+            seed: Mutex::new(None),
             wake: Default::default(),
             share: Share::default(),
+        })
+    }
+
+    /// Draws the secrets of structures from this number, so that a run can be repeated. For tests.
+    pub fn seed(&self, seed: u64) {
+        *self.seed.lock() = Some(seed);
+    }
+
+    /// The order of a new structure.
+    pub(crate) fn new_order<M: Rooted>(&self) -> M::Order {
+        M::new_order(&mut || match &mut *self.seed.lock() {
+            Some(seed) => {
+                *seed = mix(*seed, 0x5EC_2E7);
+                *seed
+            }
+            // What nobody can guess, as for the standard library's maps.
+            None => RandomState::new().hash_one(std::process::id()),
         })
     }
 
@@ -178,12 +200,14 @@ pub trait Rooted: Sized {
     /// What decides on the order of the records and two tiers of one structure must have in common:
     /// the secret of a hash table, nothing for a tree.
     type Order: Copy;
-    /// Makes an empty structure, with an order of its own unless one is given.
+    /// A new one, from random numbers.
+    fn new_order(random: &mut dyn FnMut() -> u64) -> Self::Order;
+    /// Makes an empty structure.
     fn create(
         store: &Arc<PageStore>,
         door: &Door<'_>,
         class: Class,
-        order: Option<Self::Order>,
+        order: Self::Order,
     ) -> Attempt<Self>;
     /// Its order.
     fn try_order(&self) -> Attempt<Self::Order>;
@@ -200,12 +224,9 @@ pub trait Rooted: Sized {
 impl Rooted for BTree {
     type Order = ();
 
-    fn create(
-        store: &Arc<PageStore>,
-        door: &Door<'_>,
-        class: Class,
-        _: Option<()>,
-    ) -> Attempt<Self> {
+    fn new_order(_: &mut dyn FnMut() -> u64) {}
+
+    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class, (): ()) -> Attempt<Self> {
         let tree = BTree::create(store, door, class)?;
         Ok(if class == Class::Hot {
             tree.as_upper_tier()
@@ -243,13 +264,16 @@ impl Rooted for BTree {
 impl Rooted for HashTable {
     type Order = Secret;
 
+    fn new_order(random: &mut dyn FnMut() -> u64) -> Secret {
+        Secret([random(), random()])
+    }
+
     fn create(
         store: &Arc<PageStore>,
         door: &Door<'_>,
         class: Class,
-        order: Option<Secret>,
+        secret: Secret,
     ) -> Attempt<Self> {
-        let secret = order.unwrap_or_else(Secret::random);
         let table = HashTable::create(store, door, class, secret)?;
         Ok(if class == Class::Hot {
             table.as_upper_tier()

@@ -31,7 +31,7 @@ pub struct Single<M> {
 impl<M: Ordered + Rooted> Single<M> {
     /// Makes an empty structure.
     pub fn create(context: &Arc<TierContext>, id: StructureId, door: &Door<'_>) -> Attempt<Self> {
-        let method = M::create(&context.store, door, Class::Cold, None)?;
+        let method = M::create(&context.store, door, Class::Cold, context.new_order::<M>())?;
         Ok(Single::with(context, id, method))
     }
 

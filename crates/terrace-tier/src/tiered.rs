@@ -103,7 +103,7 @@ where
         door: &Door<'_>,
         options: TierOptions,
     ) -> Attempt<Arc<Self>> {
-        let cold = C::create(&context.store, door, Class::Cold, None)?;
+        let cold = C::create(&context.store, door, Class::Cold, context.new_order::<C>())?;
         Ok(Tiered::with(context, id, OnceLock::new(), cold, options))
     }
 
@@ -166,7 +166,7 @@ where
             return Ok(hot);
         }
         let order = self.cold.try_order()?;
-        let hot = H::create(&self.context.store, door, Class::Hot, Some(order))?;
+        let hot = H::create(&self.context.store, door, Class::Hot, order)?;
         let roots = Roots {
             hot: Some(hot.root()),
             cold: self.cold.root(),

@@ -4,8 +4,6 @@
 //! does not know the secret cannot find keys that fall on one bucket, so no choice of keys makes a
 //! table slow. All 64 bits are well mixed; the table uses them from the top.
 
-use std::hash::{BuildHasher, RandomState};
-
 /// The secret of a table, and with it its hash function. Two tiers of one structure share it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Secret(pub [u64; 2]);
@@ -31,13 +29,6 @@ impl State {
 }
 
 impl Secret {
-    /// One that nobody can guess: from the randomness that the standard library's maps are seeded
-    /// with.
-    pub fn random() -> Secret {
-        let word = || RandomState::new().hash_one(std::process::id());
-        Secret([word(), word()])
-    }
-
     /// The hash of a key. O(bytes).
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
@@ -108,10 +99,5 @@ mod tests {
                 "{len} bytes"
             );
         }
-    }
-
-    #[test]
-    fn every_table_has_a_secret_of_its_own() {
-        assert_ne!(Secret::random(), Secret::random());
     }
 }

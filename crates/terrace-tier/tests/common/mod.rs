@@ -19,6 +19,8 @@ impl<M: Sweep + Rooted + 'static> Method for M {}
 
 /// The same method in both tiers.
 pub type Two<M> = Tiered<M, M>;
+/// A tree in both tiers.
+pub type Tree = Two<BTree>;
 
 pub fn cut() -> CutInfo {
     CutInfo {
