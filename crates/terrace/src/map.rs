@@ -8,9 +8,11 @@ use terrace_wal::Durability;
 
 use crate::database::Database;
 use crate::fault::{Fault, planted};
+use crate::hash::Hash;
 use crate::range::Range;
 use crate::registry::Open;
 use crate::spec::Kind;
+use crate::tree::Tree;
 use crate::write::check_lengths;
 
 /// A handle of a structure of records by key, whatever its kind; clones are the same structure. It
@@ -39,6 +41,16 @@ impl Map {
     /// What kind of structure it is.
     pub fn kind(&self) -> Kind {
         self.open.spec.kind
+    }
+
+    /// The same as a tree, if it is one.
+    pub fn as_tree(&self) -> Option<Tree> {
+        (self.kind() == Kind::Tree).then(|| Tree::new(self.clone()))
+    }
+
+    /// The same as a hash table, if it is one.
+    pub fn as_hash(&self) -> Option<Hash> {
+        (self.kind() == Kind::Hash).then(|| Hash::new(self.clone()))
     }
 
     /// The database it belongs to.
