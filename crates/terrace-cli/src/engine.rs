@@ -329,6 +329,11 @@ impl Tree {
         Ok(())
     }
 
+    /// Whether it keeps an order of keys.
+    pub fn is_ordered(&self) -> bool {
+        self.inner.kind() == Kind::Tree
+    }
+
     /// The same as a tree, which is the only kind with an order of keys.
     fn ordered(&self) -> Result<terrace::Tree> {
         self.inner.as_tree().ok_or_else(|| {
