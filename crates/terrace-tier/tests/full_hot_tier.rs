@@ -163,10 +163,15 @@ fn full_disk<M: Method>() {
 
 #[test]
 fn the_first_step_of_a_demotion_does_not_empty_the_whole_hot_tier() {
+    first_step::<BTree>();
+    first_step::<HashTable>();
+}
+
+fn first_step<M: Method>() {
     let disk = SimDisk::new(8);
     let context = new_context(&disk, 4 * MEMORY, 4096);
     let _cleaner = Cleaner::start(context.store.clone()).unwrap();
-    let tree = two_tiers(&context, &TierOptions::default());
+    let tree = two_tiers::<M>(&context, &TierOptions::default());
     let records = 5000;
     for n in 0..records {
         // In no order, so that the leaves are those of a random load.
