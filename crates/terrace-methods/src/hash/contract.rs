@@ -10,7 +10,6 @@ use terrace_pages::Exclusive;
 use super::HashTable;
 use super::directory::{Entries, copy_entries, entry_bits, set_entry, set_grains, set_height};
 use super::find::{root_of, sound};
-use super::grow::GRAINS;
 use super::layout::Span;
 use super::split::{Pair, copies};
 
@@ -86,7 +85,7 @@ impl HashTable {
     /// Unites grains while there are far too many. Bounded.
     pub(crate) fn contract(&self, door: &Door<'_>) -> Attempt<()> {
         let (grains, buckets) = self.size()?;
-        let needed = GRAINS * buckets.max(1);
+        let needed = self.grains_for(buckets.max(1));
         if grains.count() <= TOO_MANY * needed {
             return Ok(());
         }

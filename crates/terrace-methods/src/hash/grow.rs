@@ -16,12 +16,25 @@ use super::find::{root_of, sound};
 use super::image::{build_bucket, install_new};
 use super::layout::{Shape, Span};
 
-/// Grains for each bucket that the directory grows to. A bucket is split between grains, so this
-/// many steps is how finely; each costs 7 bytes. And it is rare then that a bucket has one grain
-/// alone and more records than a page.
-pub(crate) const GRAINS: u64 = 8;
+/// Grains for each bucket that the directory of a cold table grows to. A bucket is split between
+/// grains, so this many steps is how finely, and it is rare that a bucket has one grain alone and more
+/// records than a page. Each costs 7 bytes, and what the directory of a cold table takes of the memory
+/// is lost for hot records.
+const COLD_GRAINS: u64 = 4;
+/// The same of a hot table, whose buckets are fewer, and move grains between each other to be full.
+const HOT_GRAINS: u64 = 16;
 
 impl HashTable {
+    /// Grains that so many buckets should have.
+    pub(crate) fn grains_for(&self, buckets: u64) -> u64 {
+        let each = if self.tier == Class::Hot {
+            HOT_GRAINS
+        } else {
+            COLD_GRAINS
+        };
+        each * buckets
+    }
+
     /// Class of the pages of buckets.
     pub(crate) fn bucket_class(&self) -> Class {
         if self.tier == Class::Hot {

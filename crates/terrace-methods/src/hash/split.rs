@@ -9,7 +9,6 @@ use terrace_base::{Error, PageId};
 use super::HashTable;
 use super::directory::Grains;
 use super::find::Held;
-use super::grow::GRAINS;
 use super::image::{Item, build_bucket, bytes_of, install, pages_for, take_apart};
 use super::layout::{NEXT, Shape, Span, capacity, record_bytes};
 use super::put::{How, Put};
@@ -132,9 +131,9 @@ impl HashTable {
             return Ok(());
         }
         let (grains, buckets) = self.size()?;
-        if grains.count() < GRAINS * (buckets + 1) {
+        if grains.count() < self.grains_for(buckets + 1) {
             drop(held);
-            return self.grow(door, GRAINS * (buckets + 1 + buckets / AHEAD));
+            return self.grow(door, self.grains_for(buckets + 1 + buckets / AHEAD));
         }
         let copies = copies(&[&held]);
         let items = self.records(&[&held], &copies)?;
@@ -144,6 +143,95 @@ impl HashTable {
             Some(boundary) => self.split_at(door, held, &items, boundary),
             None => self.add_overflow(door, held),
         }
+    }
+
+    /// Splits two full neighbours in three, which leaves less room unused than splitting one in two.
+    /// Gives the pair back, unchanged, if they cannot be divided so.
+    fn split_pair<'d>(
+        &self,
+        door: &'d Door<'_>,
+        mut pair: Pair<'d>,
+        grains: &Grains,
+        hash: u64,
+        bytes: usize,
+    ) -> Attempt<Option<Pair<'d>>> {
+        let page_bytes = self.store.page_bytes();
+        let room = capacity(page_bytes);
+        let copies = copies(&[&pair.left, &pair.right]);
+        let items = self.records(&[&pair.left, &pair.right], &copies)?;
+        let mut sizes = sizes_of(&items);
+        add_size(&mut sizes, hash, bytes);
+        let total: usize = sizes.iter().map(|size| size.1).sum();
+        let third = |below: usize| below <= room && total - below <= 2 * room;
+        let Some(first) = cut(grains, &sizes, total / 3, third) else {
+            return Ok(Some(pair));
+        };
+        let rest = sizes.split_off(sizes.partition_point(|size| size.0 < first));
+        let total: usize = rest.iter().map(|size| size.1).sum();
+        let half = |below: usize| below <= room && total - below <= room;
+        let Some(second) = cut(grains, &rest, total / 2, half) else {
+            return Ok(Some(pair));
+        };
+        let old = pair.right.span.low;
+        let spans = [
+            (pair.left.span.low, first - 1),
+            (first, second - 1),
+            (second, pair.right.span.last),
+        ]
+        .map(|(low, last)| Span { low, last });
+        let members = [
+            pair.left.next_members(),
+            self.birth(),
+            pair.right.next_members(),
+        ];
+        let mut images = Vec::with_capacity(3);
+        for (span, members) in spans.into_iter().zip(members) {
+            let from = items.partition_point(|item| item.hash < span.low);
+            let to = items.partition_point(|item| item.hash <= span.last);
+            let shape = Shape {
+                overflow: false,
+                span,
+                members,
+                next: PageId::NONE,
+            };
+            match build_bucket(&items[from..to], &shape, &[], page_bytes) {
+                Some(mut image) => images.append(&mut image),
+                None => return Ok(Some(pair)),
+            }
+        }
+        // All that may change hands: what lies between the first boundary and the last.
+        let moved = Span {
+            low: first.min(old),
+            last: second.max(old) - 1,
+        };
+        let mut claim = match self.claim(door, moved) {
+            Err(Interrupt::Conflict | Interrupt::Miss(_)) => return Ok(Some(pair)),
+            other => other?,
+        };
+        let mut fresh = self.allocate(door, 1)?;
+        // From here on nothing can fail.
+        let spare = [&mut pair.left, &mut pair.right].map(|held| held.pages.split_off(1));
+        spare.into_iter().flatten().for_each(|page| page.free());
+        install(&mut pair.left.pages[0], &images[0])?;
+        install(&mut fresh[0], &images[1])?;
+        install(&mut pair.right.pages[0], &images[2])?;
+        if first > old {
+            let below = Span {
+                low: old,
+                last: first - 1,
+            };
+            claim.assign(below, pair.left.pages[0].pid())?;
+        }
+        claim.assign(spans[1], fresh[0].pid())?;
+        if second < old {
+            let above = Span {
+                low: second,
+                last: old - 1,
+            };
+            claim.assign(above, pair.right.pages[0].pid())?;
+        }
+        claim.count(1)?;
+        Ok(None)
     }
 
     /// Gives what is not below `boundary` to a new bucket.
@@ -233,8 +321,9 @@ impl HashTable {
         Ok(())
     }
 
-    /// Moves grains from the full bucket that holds `hash` to a neighbour with room, so that a record
-    /// with this value fits. Returns whether it did. Best effort. O(records).
+    /// Moves grains from the full bucket that holds `hash` to a neighbour with room, or to a new one
+    /// together with a neighbour, so that a record with this value fits. Returns whether it did. Best
+    /// effort. O(records).
     pub(crate) fn spill(
         &self,
         door: &Door<'_>,
@@ -247,17 +336,27 @@ impl HashTable {
             Ok(None) | Err(Interrupt::Conflict) => return Ok(false),
             Err(other) => return Err(other),
         };
-        let (grains, _) = self.size()?;
+        let (grains, buckets) = self.size()?;
+        let bytes = record_bytes(key, value);
         for on_the_left in [false, true] {
             held = match self.neighbour(door, held, on_the_left)? {
                 Err(held) => held,
-                Ok(pair) => {
-                    let bytes = record_bytes(key, value);
-                    match self.level_out(door, pair, &grains, hash, bytes)? {
-                        None => return Ok(true),
-                        Some(pair) => pair.one(hash),
-                    }
-                }
+                Ok(pair) => match self.level_out(door, pair, &grains, hash, bytes)? {
+                    None => return Ok(true),
+                    Some(pair) => pair.one(hash),
+                },
+            };
+        }
+        if grains.count() < self.grains_for(buckets + 1) {
+            return Ok(false);
+        }
+        for on_the_left in [false, true] {
+            held = match self.neighbour(door, held, on_the_left)? {
+                Err(held) => held,
+                Ok(pair) => match self.split_pair(door, pair, &grains, hash, bytes)? {
+                    None => return Ok(true),
+                    Some(pair) => pair.one(hash),
+                },
             };
         }
         Ok(false)
@@ -418,12 +517,22 @@ fn add_size(sizes: &mut Vec<(u64, usize)>, hash: u64, bytes: usize) {
 /// all bytes below it; only where `fits` agrees with the bytes below.
 fn middle(grains: &Grains, sizes: &[(u64, usize)], fits: impl Fn(usize) -> bool) -> Option<u64> {
     let half = sizes.iter().map(|size| size.1).sum::<usize>() / 2;
+    cut(grains, sizes, half, fits)
+}
+
+/// The same with as near as can be to `wanted` bytes below it.
+fn cut(
+    grains: &Grains,
+    sizes: &[(u64, usize)],
+    wanted: usize,
+    fits: impl Fn(usize) -> bool,
+) -> Option<u64> {
     let mut best: Option<(usize, u64)> = None;
     let mut below = 0;
     for pair in sizes.windows(2) {
         below += pair[0].1;
         let start = grains.span(pair[1].0).low;
-        let off = below.abs_diff(half);
+        let off = below.abs_diff(wanted);
         if start > pair[0].0 && fits(below) && best.is_none_or(|(least, _)| off < least) {
             best = Some((off, start));
         }

@@ -236,7 +236,7 @@ fn a_directory_of_several_levels_grows_and_shrinks() {
             census(&table).1.unwrap();
         }
         let now = settled(&table.store, || table.method.try_size()).unwrap().0;
-        if grains <= 32 * now {
+        if grains <= 16 * now {
             break;
         }
         assert!(
@@ -272,7 +272,7 @@ fn records_spread_over_buckets_as_they_should() {
     assert!((0.6..0.85).contains(&fill), "buckets are filled to {fill}");
     let ratio = grains as f64 / buckets as f64;
     assert!(
-        (7.9..17.0).contains(&ratio),
+        (3.9..9.0).contains(&ratio),
         "{ratio} grains for each bucket"
     );
     let mut random = Random::new(1);
