@@ -24,6 +24,9 @@ const COLD_GRAINS: u64 = 4;
 /// The same of a hot table, whose buckets are fewer, and move grains between each other to be full.
 const HOT_GRAINS: u64 = 16;
 
+/// Part of the memory that a directory may take for the sake of uneven records.
+const DIRECTORY_PART: u64 = 64;
+
 impl HashTable {
     /// Grains that so many buckets should have.
     pub(crate) fn grains_for(&self, buckets: u64) -> u64 {
@@ -33,6 +36,14 @@ impl HashTable {
             COLD_GRAINS
         };
         each * buckets
+    }
+
+    /// Grains that the directory may have where records are so uneven that buckets could not be split
+    /// otherwise. The cold tier of a store that is being loaded needs about as many as the hot tier has
+    /// buckets before it has many buckets itself.
+    pub(crate) fn most_grains(&self, buckets: u64) -> u64 {
+        let bytes = self.store.frames() * self.store.page_bytes() as u64 / DIRECTORY_PART;
+        (bytes / 8).max(self.grains_for(2 * buckets))
     }
 
     /// Class of the pages of buckets.

@@ -7,7 +7,7 @@ use terrace_access::{Attempt, Door, Flags, Interrupt, Value};
 use terrace_base::{Error, PageId};
 
 use super::HashTable;
-use super::directory::Grains;
+use super::directory::{Grains, MAX_LEVEL};
 use super::find::Held;
 use super::image::{Item, build_bucket, bytes_of, install, pages_for, take_apart};
 use super::layout::{NEXT, Shape, Span, capacity, record_bytes};
@@ -17,6 +17,8 @@ use crate::fault::{self, Fault};
 /// Part of a page that must be free in a neighbour, beyond the new record, for spilling to be worth
 /// rewriting two pages.
 const WORTH_SPILLING: usize = 10;
+/// A split is uneven when less than this part of the bytes is on one side.
+const UNEVEN: usize = 4;
 /// Grains are added for so many more buckets at once, as a part of those that there are.
 const AHEAD: u64 = 16;
 /// Most overflow pages of one bucket; see `find`.
@@ -139,7 +141,21 @@ impl HashTable {
         let items = self.records(&[&held], &copies)?;
         let mut sizes = sizes_of(&items);
         add_size(&mut sizes, hash, record_bytes(key, value));
-        match middle(&grains, &sizes, |_| true) {
+        let boundary = middle(&grains, &sizes, |_| true);
+        let uneven = boundary.is_none_or(|boundary| {
+            let total: usize = sizes.iter().map(|size| size.1).sum();
+            let below = sizes.iter().take_while(|size| size.0 < boundary);
+            let below: usize = below.map(|size| size.1).sum();
+            below.max(total - below) > total / UNEVEN * (UNEVEN - 1)
+        });
+        // A table that is filled in the order of hashes, as a cold tier is by the sweep, has all its
+        // records in few grains at first.
+        let finer = finer(&grains, &sizes);
+        if uneven && finer > grains.count() && finer <= self.most_grains(buckets) {
+            drop(held);
+            return self.grow(door, finer);
+        }
+        match boundary {
             Some(boundary) => self.split_at(door, held, &items, boundary),
             None => self.add_overflow(door, held),
         }
@@ -511,6 +527,19 @@ pub(crate) fn sizes_of(items: &[Item<'_>]) -> Vec<(u64, usize)> {
 fn add_size(sizes: &mut Vec<(u64, usize)>, hash: u64, bytes: usize) {
     let at = sizes.partition_point(|size| size.0 <= hash);
     sizes.insert(at, (hash, bytes));
+}
+
+/// How many grains there must be, so that no grain has more than half of these records, about.
+fn finer(grains: &Grains, sizes: &[(u64, usize)]) -> u64 {
+    let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else {
+        return 0;
+    };
+    // Bits up to the first in which they differ, and one more.
+    let bits = (first.0 ^ last.0).leading_zeros() + 2;
+    if bits > MAX_LEVEL {
+        return 0;
+    }
+    (1 << bits).max(grains.count() + grains.count() / 2)
 }
 
 /// The hash at which a grain begins that has records on both sides, with as near as can be to half of

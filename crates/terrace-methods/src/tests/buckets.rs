@@ -292,3 +292,25 @@ fn records_spread_over_buckets_as_they_should() {
     let off = (estimate / count as f64 - 1.0).abs();
     assert!(off < 0.1, "estimated at {estimate}");
 }
+
+#[test]
+fn records_that_come_in_the_order_of_hashes_need_no_overflow_pages() {
+    let table = tables(Class::Cold).create(4096, 4000).unwrap();
+    let mut keys: Vec<_> = (0..20_000).map(|i| KeyKind::Random.key(i, 0)).collect();
+    keys.sort_by_cached_key(|key| position(&table, key).unwrap());
+    for key in &keys[..6000] {
+        put(&table, key, &[1; 60]);
+    }
+    let (buckets, grains) = settled(&table.store, || table.method.try_size()).unwrap();
+    let pages = table.store.live_pages();
+    let (records, sound) = census(&table);
+    sound.unwrap();
+    assert_eq!(records, 6000);
+    // The root, the directory, the buckets, and hardly anything else.
+    let most = 1 + grains / 512 + 1 + buckets + buckets / 50;
+    assert!(
+        pages <= most,
+        "{pages} pages, {buckets} buckets, {grains} grains"
+    );
+    assert!(buckets < 6000 * 74 / 4096 * 5 / 2, "{buckets} buckets");
+}
