@@ -449,7 +449,10 @@ pub(crate) fn audit(shared: &Shared, mut progress: impl FnMut(u64)) -> Result<Au
     }
     records += keys.len() as u64;
     progress(records);
-    while !unordered {
+    loop {
+        if unordered {
+            break;
+        }
         let mut scan = Scan::new(shared, from);
         shared
             .target
