@@ -90,10 +90,41 @@ pub trait AccessMethod: Send + Sync {
     ) -> Result<()>;
 }
 
-/// Records in key order.
+/// Records in the method's own order, which is that of their *positions* as byte strings: for a tree
+/// the position of a record is its key, for a hash table the hash of the key and then the key.
+///
+/// Windows and edges speak of positions alone. So whatever the order is, a page of records covers
+/// one range of positions, and two tiers with the same order are merged window by window.
 pub trait Ordered: AccessMethod {
+    /// Bytes of a position that come before the key.
+    const POSITION_PREFIX: usize = 0;
+
+    /// The position of a key; `place` is where it is put together, if it has to be. Two tiers of one
+    /// structure agree on it.
+    ///
+    /// # Errors
+    /// `Miss` when the page that says what the order is has to be read first.
+    #[inline]
+    fn try_position<'a>(&self, key: &'a [u8], place: &'a mut Vec<u8>) -> Attempt<&'a [u8]> {
+        let _ = place;
+        Ok(key)
+    }
+
+    /// The key of the record at a position.
+    #[inline]
+    fn key_at(position: &[u8]) -> &[u8] {
+        position.get(Self::POSITION_PREFIX..).unwrap_or_default()
+    }
+
+    /// A page of records at random: one over the probability with which it was chosen, and a
+    /// position that it covers. For estimates.
+    ///
+    /// # Errors
+    /// `Miss` when a page is not in memory.
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)>;
+
     /// Copies the leaf at `edge` under its shared latch into `window`, of its records at most as many
-    /// as the window's limit allows: those next to the edge.
+    /// as the window's limit allows: those next to the edge. (A method may copy all of it nevertheless.)
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()>;
 
     /// Copies of the leaf at `edge` the fences, and those records whose flags `select` wants. For
@@ -123,7 +154,7 @@ pub trait Ordered: AccessMethod {
 }
 
 /// What the background sweep of a hot tier needs; `position` names a page of records in sweep order
-/// (for a tree, a key that the leaf covers).
+/// (for a tree, a key that the leaf covers): any position that the page covers.
 pub trait Sweep: Ordered {
     /// Copies the page of records at `position` and returns the position of the next one, `None`
     /// after the last.

@@ -8,9 +8,9 @@ use crate::{Flags, LargeRef};
 /// Where a window is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge<'a> {
-    /// Going up: the leaf that covers this key (the empty key is the very first).
+    /// Going up: the leaf that covers this position (the empty one is the very first).
     From(&'a [u8]),
-    /// Going down: the leaf that covers the keys just below this one.
+    /// Going down: the leaf that covers the positions just below this one.
     Below(&'a [u8]),
     /// Going down from the very end.
     End,
@@ -27,14 +27,15 @@ pub struct Entry {
     pub large: Option<LargeRef>,
 }
 
-/// The records of one leaf, in key order, and the range of keys it covers: `low <= key < high`. With a
-/// limit, only those next to the edge that was asked for, and their range.
-/// Kept and refilled to spare allocations.
+/// The records of one leaf in order, and the range of positions it covers: `low <= position < high`.
+/// With a limit, only those next to the edge that was asked for, and their range. Kept and refilled
+/// to spare allocations. What is called a key here is a position: in a tree the key itself (see
+/// [`crate::Ordered`]).
 #[derive(Debug)]
 pub struct Window {
-    /// Lowest key covered.
+    /// Lowest position covered.
     pub low: Vec<u8>,
-    /// First key no longer covered; `None` at the end of the key space.
+    /// First position no longer covered; `None` at the end.
     pub high: Option<Vec<u8>>,
     /// The page's membership counter when it was copied.
     pub membership: u32,
@@ -114,6 +115,13 @@ impl Window {
     pub fn cut(&mut self, start: usize, end: usize) {
         self.entries.truncate(end);
         self.entries.drain(..start.min(self.entries.len()));
+    }
+
+    /// Brings the records in order.
+    pub fn sort(&mut self) {
+        let Window { bytes, entries, .. } = self;
+        let key = |entry: &Entry| &bytes[entry.key.0 as usize..entry.key.1 as usize];
+        entries.sort_unstable_by(|a, b| key(a).cmp(key(b)));
     }
 
     /// Appends record `i` of another window.

@@ -36,6 +36,13 @@ pub trait Target: Sync {
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> TargetResult<()>;
 
+    /// Visits all records, for a store that keeps no order of keys; `false` from one that does, whose
+    /// [`Target::scan`] is used instead.
+    fn visit_all(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> TargetResult<bool> {
+        let _ = visit;
+        Ok(false)
+    }
+
     /// What the store has counted since it was opened, and how it stands now. Called about once a
     /// second while the other methods are in use: it must be cheap.
     fn counters(&self) -> TargetResult<Counters>;

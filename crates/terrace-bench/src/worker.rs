@@ -430,7 +430,29 @@ pub(crate) fn audit(shared: &Shared, mut progress: impl FnMut(u64)) -> Result<Au
     const STEP: usize = 1000;
     let (mut records, mut changes) = (0, 0);
     let mut from = 0u64;
+    let (mut keys, mut wrong) = (std::collections::HashSet::new(), None);
+    let mut each = |key: &[u8], value: &[u8]| {
+        let number = key.try_into().map_or(u64::MAX, u64::from_be_bytes);
+        match check(number, shared.plan.value_bytes, value) {
+            Ok(versions) => changes += versions,
+            Err(error) => wrong = wrong.take().or(Some(error)),
+        }
+        if !keys.insert(number) {
+            let twice = Error::Wrong(format!("{number:#018x} came twice"));
+            wrong = wrong.take().or(Some(twice));
+        }
+    };
+    let visited = shared.target.visit_all(&mut each);
+    let unordered = visited.map_err(Error::target("read everything"))?;
+    if let Some(error) = wrong {
+        return Err(error);
+    }
+    records += keys.len() as u64;
+    progress(records);
     loop {
+        if unordered {
+            break;
+        }
         let mut scan = Scan::new(shared, from);
         shared
             .target

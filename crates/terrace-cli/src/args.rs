@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+use crate::engine::Kind;
 use crate::size::{Size, parse_count, parse_size};
 
 /// An embedded, durable key-value store that keeps hot records, not pages, in memory.
@@ -71,6 +72,33 @@ pub struct Structure {
     pub structure: Option<String>,
 }
 
+/// What a structure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KindName {
+    /// An ordered map: a B+tree
+    Tree,
+    /// A map without order: a hash table
+    Hash,
+}
+
+impl KindName {
+    /// As it is said on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            KindName::Tree => "tree",
+            KindName::Hash => "hash",
+        }
+    }
+
+    /// The kind.
+    pub fn kind(self) -> Kind {
+        match self {
+            KindName::Tree => Kind::Tree,
+            KindName::Hash => Kind::Hash,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Comma-separated values with quotes, the first line naming the fields
@@ -114,6 +142,10 @@ pub struct LoadArgs {
     /// Leave malformed lines out instead of stopping at the first
     #[arg(long)]
     pub skip_bad: bool,
+
+    /// Kind of the structure, if it is created
+    #[arg(long, value_enum, default_value = "tree")]
+    pub kind: KindName,
 
     /// Tiers of the structure, if it is created: 2 for skewed access, 1 for none
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
@@ -169,6 +201,10 @@ pub struct PutArgs {
     /// The structure; created if it is not there
     #[arg(long, short, value_name = "NAME")]
     pub structure: Option<String>,
+
+    /// Kind of the structure, if it is created
+    #[arg(long, value_enum, default_value = "tree")]
+    pub kind: KindName,
 
     /// Key and value are given in hexadecimal
     #[arg(long)]
@@ -399,8 +435,8 @@ pub struct BenchArgs {
     pub distribution: DistributionName,
 
     /// Over which structure
-    #[arg(long, default_value = "tree", value_parser = ["tree"])]
-    pub structure: String,
+    #[arg(long, value_enum, default_value = "tree")]
+    pub structure: KindName,
 
     /// How many records are loaded
     #[arg(long, value_name = "N", default_value = "10000000", value_parser = parse_count)]

@@ -6,8 +6,8 @@ use std::ops::Bound;
 use std::path::Path;
 use terrace_bench::{Counters, Durations};
 
-pub use terrace::{Durability, Policy};
-use terrace::{Tiers, TreeOptions};
+pub use terrace::{Durability, Kind, Policy};
+use terrace::{MapOptions, Tiers};
 
 use crate::args::Open;
 
@@ -39,6 +39,8 @@ pub struct Settings {
 /// What a structure is, or is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeSettings {
+    /// Its kind.
+    pub kind: Kind,
     /// Tiers: one or two.
     pub tiers: u8,
     /// The policy of the tiers.
@@ -50,6 +52,7 @@ pub struct TreeSettings {
 impl Default for TreeSettings {
     fn default() -> Self {
         TreeSettings {
+            kind: Kind::Tree,
             tiers: 2,
             policy: Policy::Default,
             logged: true,
@@ -58,13 +61,13 @@ impl Default for TreeSettings {
 }
 
 impl TreeSettings {
-    fn options(&self) -> TreeOptions {
+    fn options(&self) -> MapOptions {
         let tiers = if self.tiers == 1 {
             Tiers::One
         } else {
             Tiers::Two
         };
-        TreeOptions::new()
+        MapOptions::new()
             .tiers(tiers)
             .policy(self.policy)
             .logged(self.logged)
@@ -171,14 +174,17 @@ impl Db {
             (None, _) => bail!("say which structure with --structure; there are {}", list()),
         };
         Ok(Tree {
-            inner: self.inner.tree(name)?,
+            inner: self.inner.map(name)?,
         })
     }
 
     /// A structure that must be there and be what the settings say.
     pub fn tree_as(&self, name: &str, settings: &TreeSettings) -> Result<Tree> {
         let tree = self.tree(Some(name))?;
-        self.inner.open_tree(name, settings.options())?;
+        match settings.kind {
+            Kind::Hash => drop(self.inner.open_hash(name, settings.options())?),
+            _ => drop(self.inner.open_tree(name, settings.options())?),
+        }
         Ok(tree)
     }
 
@@ -189,7 +195,7 @@ impl Db {
         }
         let inner = self
             .inner
-            .create_tree(name, settings.options())
+            .create_map(name, settings.kind, settings.options())
             .with_context(|| format!("cannot create the structure {name:?}"))?;
         Ok(Tree { inner })
     }
@@ -286,10 +292,10 @@ pub struct Verified {
 /// A structure of a database.
 #[derive(Clone)]
 pub struct Tree {
-    inner: terrace::Tree,
+    inner: terrace::Map,
 }
 
-/// Records in order.
+/// Records in the order of the structure.
 pub type Entries = Box<dyn Iterator<Item = Result<Entry>>>;
 
 impl Tree {
@@ -323,7 +329,25 @@ impl Tree {
         Ok(())
     }
 
-    /// Records from a key on and before another, in order or from the last to the first.
+    /// Whether it keeps an order of keys.
+    pub fn is_ordered(&self) -> bool {
+        self.inner.kind() == Kind::Tree
+    }
+
+    /// The same as a tree, which is the only kind with an order of keys.
+    fn ordered(&self) -> Result<terrace::Tree> {
+        self.inner.as_tree().ok_or_else(|| {
+            anyhow!(
+                "{:?} is a {}, which keeps no order of keys: a range or a prefix cannot be found in \
+                 it",
+                self.inner.name(),
+                self.inner.kind()
+            )
+        })
+    }
+
+    /// Records from a key on and before another, in order or from the last to the first. Without
+    /// either all records, in the order of the structure.
     pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Entries> {
         let from = from.map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
         let to = to.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
@@ -334,7 +358,10 @@ impl Tree {
                 "the range ends before it begins: swap --from and --to"
             ));
         }
-        let range = self.inner.range::<Vec<u8>>((from, to))?;
+        let range = match (&from, &to) {
+            (Bound::Unbounded, Bound::Unbounded) => self.inner.iter()?,
+            _ => self.ordered()?.range::<Vec<u8>>((from, to))?,
+        };
         Ok(if reverse {
             boxed(range.rev())
         } else {
@@ -344,7 +371,7 @@ impl Tree {
 
     /// Records whose keys begin so.
     pub fn prefix(&self, prefix: &[u8], reverse: bool) -> Result<Entries> {
-        let range = self.inner.prefix(prefix)?;
+        let range = self.ordered()?.prefix(prefix)?;
         Ok(if reverse {
             boxed(range.rev())
         } else {

@@ -51,9 +51,13 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
         ..Settings::default()
     };
     let db = Db::open(&args.open.db, &settings)?;
+    let settings = TreeSettings {
+        kind: args.kind.kind(),
+        ..TreeSettings::default()
+    };
     let tree = match &args.structure {
-        Some(name) => db.tree_or_create(name, &TreeSettings::default())?,
-        None if db.names().is_empty() => db.tree_or_create("main", &TreeSettings::default())?,
+        Some(name) => db.tree_or_create(name, &settings)?,
+        None if db.names().is_empty() => db.tree_or_create("main", &settings)?,
         None => db.tree(None)?,
     };
     tree.put(&key, &value, Durability::Sync)?;

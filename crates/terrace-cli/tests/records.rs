@@ -272,3 +272,33 @@ fn output_that_nobody_reads_is_no_error() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && error.is_empty(), "{error}");
 }
+
+#[test]
+fn a_hash_table_takes_the_same_commands() {
+    let dir = Folder::new();
+    let lines: String = (0..500).map(|i| format!("{i:04},{i}\n")).collect();
+    let load = ["load", "db", "-s", "table", "--kind", "hash"];
+    let fields = ["-f", "csv", "-k", "k", "--value", "v", "-"];
+    dir.run_with(
+        &[&load[..], &fields].concat(),
+        format!("k,v\n{lines}").as_bytes(),
+    )
+    .ok();
+    dir.run(&["put", "db", "more", "here", "-s", "other", "--kind", "hash"])
+        .ok();
+    assert_eq!(dir.run(&["get", "db", "0042", "-s", "table"]).ok(), "42\n");
+    dir.run(&["delete", "db", "0007", "-s", "table"]).ok();
+    assert_eq!(
+        dir.run(&["scan", "db", "-s", "table", "--count"]).ok(),
+        "499\n"
+    );
+    let dump = dir.run(&["dump", "db", "-s", "table"]).ok().to_owned();
+    assert_eq!(dump.lines().count(), 499);
+    dir.run_with(&["load", "new", "-f", "dump", "-"], dump.as_bytes())
+        .ok();
+    assert_eq!(dir.run(&["scan", "new", "--count"]).ok(), "499\n");
+    dir.run(&["scan", "db", "-s", "table", "--prefix", "00"])
+        .fails(&["hash table", "order"]);
+    assert!(dir.run(&["stat", "db"]).ok().contains("hash"));
+    dir.run(&["verify", "db"]).ok();
+}

@@ -61,11 +61,26 @@ fn every_workload_runs_on_one_and_two_tiers() {
     for workload in [
         "a", "b", "c", "d", "e", "f", "load", "scan", "hotspot", "shift",
     ] {
-        for tiers in ["1", "2"] {
+        for (structure, tiers) in [("tree", "1"), ("tree", "2"), ("hash", "1"), ("hash", "2")] {
             let args = [
-                "bench", "b", "-w", workload, "--tiers", tiers, "--remove", "--json", "--audit",
+                "bench",
+                "b",
+                "-w",
+                workload,
+                "--structure",
+                structure,
+                "--tiers",
+                tiers,
+                "--remove",
+                "--json",
+                "--audit",
             ];
-            let json = dir.run(&[&args[..], &SMALL].concat()).json();
+            let ran = dir.run(&[&args[..], &SMALL].concat());
+            if structure == "hash" && ["e", "scan"].contains(&workload) {
+                ran.fails(&["hash table", "order"]);
+                continue;
+            }
+            let json = ran.json();
             assert_eq!(json["workload"], workload);
             assert!(json["ops"].as_u64().unwrap() > 0, "{workload} {tiers}");
             assert_eq!(json["tiers"].to_string(), tiers);

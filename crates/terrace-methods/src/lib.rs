@@ -11,9 +11,11 @@ pub mod btree;
 pub mod fault;
 #[cfg(not(any(test, feature = "planted-faults")))]
 mod fault;
+pub mod hash;
 pub mod overflow;
 
 pub use btree::BTree;
+pub use hash::HashTable;
 
 #[cfg(test)]
 mod tests;

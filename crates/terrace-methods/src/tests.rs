@@ -1,5 +1,6 @@
-//! Tests of the tree on a simulated disk: the conformance suite, planted faults, bad bytes, loads.
+//! Tests of the access methods on a simulated disk: the conformance suite, planted faults, bad bytes, loads.
 
+mod buckets;
 mod bulk;
 mod bytes;
 mod faults;

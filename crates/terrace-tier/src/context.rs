@@ -1,13 +1,16 @@
 //! What all structures of a database share: page store, record locks, and the hand that moves over
 //! all hot tiers.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 
 use terrace_access::{Attempt, Door, Window};
+use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
-use terrace_methods::btree::BTree;
+use terrace_methods::hash::Secret;
+use terrace_methods::{BTree, HashTable};
 use terrace_pages::{Class, Interrupt, PageStore, Space};
 
 use crate::LockTable;
@@ -25,6 +28,8 @@ pub struct TierContext {
     hot_tiers: Mutex<Vec<Weak<dyn HotTier>>>,
     turn: AtomicUsize,
     scratch: Mutex<Vec<(Window, Window)>>,
+    /// Where random numbers come from when a run is to be repeated.
+    seed: Mutex<Option<u64>>,
     pub(crate) wake: (Mutex<bool>, Condvar),
     pub(crate) share: Share,
 }
@@ -46,8 +51,26 @@ impl TierContext {
             hot_tiers: Mutex::default(),
             turn: AtomicUsize::new(0),
             scratch: Mutex::default(),
+            seed: Mutex::new(None),
             wake: Default::default(),
             share: Share::default(),
+        })
+    }
+
+    /// Draws the secrets of structures from this number, so that a run can be repeated. For tests.
+    pub fn seed(&self, seed: u64) {
+        *self.seed.lock() = Some(seed);
+    }
+
+    /// The order of a new structure.
+    pub(crate) fn new_order<M: Rooted>(&self) -> M::Order {
+        M::new_order(&mut || match &mut *self.seed.lock() {
+            Some(seed) => {
+                *seed = mix(*seed, 0x5EC_2E7);
+                *seed
+            }
+            // What nobody can guess, as for the standard library's maps.
+            None => RandomState::new().hash_one(std::process::id()),
         })
     }
 
@@ -174,8 +197,20 @@ impl TierContext {
 /// An access method whose structure begins at a fixed root page, as the composition makes and opens
 /// it.
 pub trait Rooted: Sized {
+    /// What decides on the order of the records and two tiers of one structure must have in common:
+    /// the secret of a hash table, nothing for a tree.
+    type Order: Copy;
+    /// A new one, from random numbers.
+    fn new_order(random: &mut dyn FnMut() -> u64) -> Self::Order;
     /// Makes an empty structure.
-    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class) -> Attempt<Self>;
+    fn create(
+        store: &Arc<PageStore>,
+        door: &Door<'_>,
+        class: Class,
+        order: Self::Order,
+    ) -> Attempt<Self>;
+    /// Its order.
+    fn try_order(&self) -> Attempt<Self::Order>;
     /// The structure with this root. Reads nothing.
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self;
     /// Its root page.
@@ -187,13 +222,21 @@ pub trait Rooted: Sized {
 }
 
 impl Rooted for BTree {
-    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class) -> Attempt<Self> {
+    type Order = ();
+
+    fn new_order(_: &mut dyn FnMut() -> u64) {}
+
+    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class, (): ()) -> Attempt<Self> {
         let tree = BTree::create(store, door, class)?;
         Ok(if class == Class::Hot {
             tree.as_upper_tier()
         } else {
             tree
         })
+    }
+
+    fn try_order(&self) -> Attempt<()> {
+        Ok(())
     }
 
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {
@@ -215,6 +258,53 @@ impl Rooted for BTree {
 
     fn max_inline(page_bytes: usize) -> usize {
         terrace_methods::btree::max_inline(page_bytes)
+    }
+}
+
+impl Rooted for HashTable {
+    type Order = Secret;
+
+    fn new_order(random: &mut dyn FnMut() -> u64) -> Secret {
+        Secret([random(), random()])
+    }
+
+    fn create(
+        store: &Arc<PageStore>,
+        door: &Door<'_>,
+        class: Class,
+        secret: Secret,
+    ) -> Attempt<Self> {
+        let table = HashTable::create(store, door, class, secret)?;
+        Ok(if class == Class::Hot {
+            table.as_upper_tier()
+        } else {
+            table
+        })
+    }
+
+    fn try_order(&self) -> Attempt<Secret> {
+        self.try_secret()
+    }
+
+    fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {
+        let table = HashTable::open(store.clone(), root, class);
+        if class == Class::Hot {
+            table.as_upper_tier()
+        } else {
+            table
+        }
+    }
+
+    fn root(&self) -> PageId {
+        HashTable::root(self)
+    }
+
+    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        self.try_free_root(door)
+    }
+
+    fn max_inline(page_bytes: usize) -> usize {
+        terrace_methods::hash::max_inline(page_bytes)
     }
 }
 

@@ -8,6 +8,7 @@
 mod context;
 mod counter;
 mod demoter;
+mod estimate;
 #[cfg(feature = "planted-faults")]
 pub mod fault;
 #[cfg(not(feature = "planted-faults"))]

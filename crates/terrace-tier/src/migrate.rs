@@ -1,5 +1,5 @@
-//! Downward migration: dirty hot records written to the cold tier, in key order, one cold leaf at a
-//! time.
+//! Downward migration: dirty hot records written to the cold tier, in the order of their positions,
+//! one cold leaf at a time.
 //!
 //! Rule 3. The records of a run are locked by trying, never by waiting; they are copied under their
 //! locks; the cold leaf is upserted (rule 4: never inserted, the key may be there), its latch let
@@ -57,7 +57,7 @@ struct RunDone {
 impl<H, C> Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     /// Settles an interrupt between two attempts of a migration; inside a sweep `HotFull` cannot
     /// come up, because only the cold tier is inserted into.
@@ -79,11 +79,11 @@ where
         })
     }
 
-    /// The range of keys that the cold leaf of `key` covers goes into `span`.
-    pub(crate) fn cold_span(&self, key: &[u8], span: &mut Window) -> Result<()> {
+    /// The range of positions that the cold leaf at `position` covers goes into `span`.
+    pub(crate) fn cold_span(&self, position: &[u8], span: &mut Window) -> Result<()> {
         while let Err(i) = self
             .cold
-            .try_window_if(Edge::From(key), &mut |_| false, span)
+            .try_window_if(Edge::From(position), &mut |_| false, span)
         {
             self.pause(i)?;
         }
@@ -187,7 +187,7 @@ where
         }
         let locks: Vec<Option<RecordLock<'_>>> = (from..to)
             .map(|i| {
-                let slot = self.context.locks.slot(self.id, found.key(i));
+                let slot = self.context.locks.slot(self.id, H::key_at(found.key(i)));
                 if planted(Fault::WaitForLock) {
                     return Some(self.context.locks.lock(slot));
                 }
@@ -281,9 +281,13 @@ where
                 Plan::Put(value, Flags::NONE)
             })
         };
-        let done =
-            self.cold
-                .try_edit(door, copy.key(at), &mut plan, &mut NoRoom, &mut || Ok(()))?;
+        let done = self.cold.try_edit(
+            door,
+            H::key_at(copy.key(at)),
+            &mut plan,
+            &mut NoRoom,
+            &mut || Ok(()),
+        )?;
         if let Some((_, Some(old))) = done.before
             && Some(old) != entry.large
             && !planted(Fault::ChainKept)
@@ -309,7 +313,7 @@ where
             let visited = hot.try_visit(door, copy.key(first), &mut |page| {
                 let mut elsewhere = Vec::new();
                 for &at in &left {
-                    let Some(i) = page.find(copy.key(at))? else {
+                    let Some(i) = page.find(H::key_at(copy.key(at)))? else {
                         elsewhere.push(at);
                         continue;
                     };
@@ -342,10 +346,14 @@ where
     /// all its dirty ones are written now: a write without a read. Never waits for the gate.
     pub(crate) fn write_along(&self, key: &[u8], least: usize) -> Result<()> {
         let Some(hot) = self.hot() else { return Ok(()) };
-        let mut span = Window::new();
+        let (mut span, mut place) = (Window::new(), Vec::new());
         let looked = self
             .cold
-            .try_window_if(Edge::From(key), &mut |_| false, &mut span);
+            .try_position(key, &mut place)
+            .and_then(|position| {
+                self.cold
+                    .try_window_if(Edge::From(position), &mut |_| false, &mut span)
+            });
         if looked.is_err() {
             return Ok(());
         }

@@ -16,7 +16,7 @@ use crate::tiered::Tiered;
 impl<H, C> Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     /// After a record was read from the cold tier: perhaps it moves up, and perhaps others of its
     /// page, which is in memory now, are written along. Waits for nothing; may do nothing. Returns

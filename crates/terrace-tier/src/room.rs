@@ -28,7 +28,7 @@ impl<'t, H, C> LeafRoom<'t, H, C> {
 impl<H, C> Room for LeafRoom<'_, H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     fn make(&mut self, page: &mut dyn RecordPage, needed: usize, keep: &[u8]) -> Attempt<bool> {
         let tiered = self.tiered;

@@ -5,7 +5,7 @@
 //! resident first; then the hot leaf is read, then the cold one, then it is checked that the hot
 //! leaf still has the same members. Whatever moved between the tiers meanwhile changed the hot
 //! leaf's membership. After three failures the hot leaf's latch is kept while the cold one is read.
-//! Each key comes out once; the cursor is a key.
+//! Each key comes out once; the cursor is a position.
 
 use terrace_access::{Attempt, Edge, Ordered, Sweep, Window};
 use terrace_base::Result;
@@ -21,7 +21,7 @@ const PATIENCE: u32 = 3;
 impl<H, C> Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     /// Fills `window` with the live records next to `edge`.
     pub(crate) fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {

@@ -31,7 +31,7 @@ pub struct Single<M> {
 impl<M: Ordered + Rooted> Single<M> {
     /// Makes an empty structure.
     pub fn create(context: &Arc<TierContext>, id: StructureId, door: &Door<'_>) -> Attempt<Self> {
-        let method = M::create(&context.store, door, Class::Cold)?;
+        let method = M::create(&context.store, door, Class::Cold, context.new_order::<M>())?;
         Ok(Single::with(context, id, method))
     }
 
@@ -207,10 +207,17 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
-        while let Err(i) = self.method.try_reach(Edge::From(key)) {
-            self.context.settle_for_pages(i)?;
+        let mut place = Vec::new();
+        loop {
+            let reached = self
+                .method
+                .try_position(key, &mut place)
+                .and_then(|position| self.method.try_reach(Edge::From(position)));
+            match reached {
+                Ok(()) => return Ok(()),
+                Err(i) => self.context.settle_for_pages(i)?,
+            }
         }
-        Ok(())
     }
 
     fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
@@ -243,6 +250,18 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         Ok(())
     }
 
+    fn position(&self, key: &[u8]) -> Result<Vec<u8>> {
+        position_of(&self.context, &self.method, key)
+    }
+
+    fn position_prefix(&self) -> usize {
+        M::POSITION_PREFIX
+    }
+
+    fn estimated_len(&self) -> Result<u64> {
+        crate::estimate::estimated_len(&self.context, &self.method, None::<&M>)
+    }
+
     fn roots(&self) -> Roots {
         Roots {
             hot: None,
@@ -268,6 +287,21 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
 
     fn clear_step(&self) -> Result<bool> {
         clear_step(&self.context, &self.method)
+    }
+}
+
+/// The position of a key, whatever has to be read for that.
+pub(crate) fn position_of<M: Ordered>(
+    context: &TierContext,
+    method: &M,
+    key: &[u8],
+) -> Result<Vec<u8>> {
+    loop {
+        let mut place = Vec::new();
+        match method.try_position(key, &mut place) {
+            Ok(position) => return Ok(position.to_vec()),
+            Err(interrupt) => context.settle_for_pages(interrupt)?,
+        }
     }
 }
 

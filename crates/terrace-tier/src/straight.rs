@@ -15,7 +15,7 @@ use crate::tiered::Tiered;
 impl<H, C> Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     /// Makes the change in the cold tier; the caller holds the record's lock. Returns the chains
     /// that nothing links to any more.
@@ -31,7 +31,7 @@ where
         // nothing has to be waited for.
         let found = match self.hot() {
             Some(hot) => {
-                hot.try_reach(Edge::From(key))?;
+                hot.try_reach(Edge::From(hot.try_position(key, &mut Vec::new())?))?;
                 hot.try_get(key, Touch::No, &mut Vec::new())?
             }
             None => None,
@@ -72,9 +72,12 @@ where
 
     fn erase_hot(&self, hot: &H, door: &Door<'_>, key: &[u8]) -> Attempt<()> {
         loop {
-            let erased = hot.try_visit(door, key, &mut |page| match page.find(key)? {
-                Some(i) => page.erase(i).map(|_| ()),
-                None => Ok(()),
+            let mut place = Vec::new();
+            let erased = hot.try_position(key, &mut place).and_then(|position| {
+                hot.try_visit(door, position, &mut |page| match page.find(key)? {
+                    Some(i) => page.erase(i).map(|_| ()),
+                    None => Ok(()),
+                })
             });
             match erased {
                 Ok(()) => return Ok(()),

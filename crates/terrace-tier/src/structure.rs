@@ -93,13 +93,23 @@ pub trait Structure: Send + Sync {
     /// the record, and has logged the batch. Waits inside if it must (a documented exception).
     fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()>;
 
-    /// Fills `window` with the live records from `from` on: those with `from <= key <
+    /// The position of a key in the order of the structure: the key itself where that is the order of
+    /// the keys. Scans speak of positions (see [`terrace_access::Ordered`]).
+    fn position(&self, key: &[u8]) -> Result<Vec<u8>>;
+
+    /// Bytes of a position that come before the key.
+    fn position_prefix(&self) -> usize;
+
+    /// About how many live records there are, from leaves taken at random. Reads a few dozen pages.
+    fn estimated_len(&self) -> Result<u64>;
+
+    /// Fills `window` with the live records from `from` on: those with `from <= position <
     /// window.high`, where `window.high` is `None` at the end. May be empty although more follow.
     /// Entries with a large value carry the reference; read them with [`Structure::get`].
     fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()>;
 
     /// Fills `window` with the live records just below `below` (`None`: below the end): those with
-    /// `window.low <= key < below`, in ascending order. Done when `window.low` is empty.
+    /// `window.low <= position < below`, in ascending order. Done when `window.low` is empty.
     fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()>;
 
     /// Where its tiers begin; the database stores it in the catalog.

@@ -1,7 +1,7 @@
-//! The sweep over a hot tier: a hand that moves in key order, counts uses down, lets unused records
+//! The sweep over a hot tier: a hand that moves in the order of positions, counts uses down, lets unused records
 //! go when room is needed, and packs the leaves behind it.
 //!
-//! In key order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
+//! In that order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
 //! is one leaf; no operation waits for a whole sweep.
 
 use terrace_access::{Door, Edge, Flags, Ordered, Sweep};
@@ -80,7 +80,7 @@ impl Stale {
 impl<H, C> Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     /// Sweeps the leaf at the hand, letting unused records go. Returns false when there is no hot
     /// tier. Blocking; the caller holds nothing.

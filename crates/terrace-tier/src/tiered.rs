@@ -94,7 +94,7 @@ pub struct Tiered<H, C> {
 impl<H, C> Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     /// Makes an empty structure. Its hot tier comes with the first put.
     pub fn create(
@@ -103,7 +103,7 @@ where
         door: &Door<'_>,
         options: TierOptions,
     ) -> Attempt<Arc<Self>> {
-        let cold = C::create(&context.store, door, Class::Cold)?;
+        let cold = C::create(&context.store, door, Class::Cold, context.new_order::<C>())?;
         Ok(Tiered::with(context, id, OnceLock::new(), cold, options))
     }
 
@@ -165,7 +165,8 @@ where
         if let Some(hot) = self.hot.get() {
             return Ok(hot);
         }
-        let hot = H::create(&self.context.store, door, Class::Hot)?;
+        let order = self.cold.try_order()?;
+        let hot = H::create(&self.context.store, door, Class::Hot, order)?;
         let roots = Roots {
             hot: Some(hot.root()),
             cold: self.cold.root(),
@@ -299,7 +300,7 @@ where
 impl<H, C> Structure for Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     fn id(&self) -> StructureId {
         self.id
@@ -410,8 +411,11 @@ where
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
         // A change touches no cold page; the hot tier's pages may still be out after opening.
+        let mut place = Vec::new();
         while let Some(hot) = self.hot.get()
-            && let Err(interrupt) = hot.try_reach(Edge::From(key))
+            && let Err(interrupt) = hot
+                .try_position(key, &mut place)
+                .and_then(|position| hot.try_reach(Edge::From(position)))
         {
             self.context.settle(interrupt)?;
         }
@@ -451,6 +455,18 @@ where
 
     fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()> {
         self.scan(below.map_or(Edge::End, Edge::Below), window)
+    }
+
+    fn position(&self, key: &[u8]) -> Result<Vec<u8>> {
+        crate::single::position_of(&self.context, &self.cold, key)
+    }
+
+    fn position_prefix(&self) -> usize {
+        C::POSITION_PREFIX
+    }
+
+    fn estimated_len(&self) -> Result<u64> {
+        crate::estimate::estimated_len(&self.context, &self.cold, self.hot())
     }
 
     fn roots(&self) -> Roots {
@@ -502,7 +518,7 @@ where
 impl<H, C> HotTier for Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     fn evict_step(&self, space: Space) -> Result<bool> {
         if self.retired.load(Ordering::SeqCst) {

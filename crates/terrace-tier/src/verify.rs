@@ -16,7 +16,7 @@ pub(crate) fn verify<H, C>(
 ) -> Result<()>
 where
     H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
 {
     let mut cold_value = Vec::new();
     let damaged = |key: &[u8], what: &str| {
@@ -72,7 +72,7 @@ where
                 Some(large) => Value::Large(large),
                 None => Value::Inline(window.value(i)),
             };
-            each(window.key(i), entry.flags, value)?;
+            each(C::key_at(window.key(i)), entry.flags, value)?;
         }
         match window.high.take() {
             Some(high) => from = high,

@@ -24,13 +24,13 @@ fn value(n: u32, len: usize) -> Vec<u8> {
     value
 }
 
-fn get(tree: &Tree, key: &[u8]) -> Option<Vec<u8>> {
+fn get<M: Method>(tree: &Two<M>, key: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::new();
     tree.get(key, &mut value).unwrap().then_some(value)
 }
 
 /// Pages that exist but do not belong to the tree.
-fn strange_pages(tree: &Tree, store: &terrace_pages::PageStore) -> u64 {
+fn strange_pages<M: Method>(tree: &Two<M>, store: &terrace_pages::PageStore) -> u64 {
     let mut pages = 0;
     let verified = tree.verify(&mut |_, _, _| Ok(()), &mut |_| {
         pages += 1;
@@ -42,6 +42,11 @@ fn strange_pages(tree: &Tree, store: &terrace_pages::PageStore) -> u64 {
 
 #[test]
 fn a_batch_may_hold_every_lock() {
+    batches::<BTree>();
+    batches::<HashTable>();
+}
+
+fn batches<M: Method>() {
     for inclusive in [true, false] {
         let disk = SimDisk::new(1);
         let context = new_context(&disk, MEMORY, 4096);
@@ -50,7 +55,7 @@ fn a_batch_may_hold_every_lock() {
             inclusive,
             ..TierOptions::default()
         };
-        let tree = two_tiers(&context, &options);
+        let tree = two_tiers::<M>(&context, &options);
         let mut map = BTreeMap::new();
         let strange = strange_pages(&tree, &context.store);
         for n in (0..4000).step_by(2) {
@@ -88,11 +93,16 @@ fn a_batch_may_hold_every_lock() {
 
 #[test]
 fn more_structures_than_hot_frames() {
+    many_structures::<BTree>();
+    many_structures::<HashTable>();
+}
+
+fn many_structures<M: Method>() {
     let disk = SimDisk::new(2);
     let context = new_context(&disk, MEMORY, 4096);
     let _cleaner = Cleaner::start(context.store.clone()).unwrap();
     let _demoter = context.start_demoter().unwrap();
-    let trees: Vec<Arc<Tree>> = (1..200)
+    let trees: Vec<Arc<Two<M>>> = (1..200)
         .map(|n| {
             through(&context.store, |door| {
                 Tiered::create(&context, StructureId(n), door, TierOptions::default())
@@ -124,10 +134,15 @@ fn more_structures_than_hot_frames() {
 
 #[test]
 fn a_full_disk_loses_no_page() {
+    full_disk::<BTree>();
+    full_disk::<HashTable>();
+}
+
+fn full_disk<M: Method>() {
     let disk = SimDisk::new(3);
     let context = new_context(&disk, MEMORY, 4096);
     let _cleaner = Cleaner::start(context.store.clone()).unwrap();
-    let tree = two_tiers(&context, &TierOptions::default());
+    let tree = two_tiers::<M>(&context, &TierOptions::default());
     let strange = strange_pages(&tree, &context.store);
     disk.set_capacity(Some(disk.used_bytes() + (4 << 20)));
     let mut refused = 0;
@@ -148,10 +163,15 @@ fn a_full_disk_loses_no_page() {
 
 #[test]
 fn the_first_step_of_a_demotion_does_not_empty_the_whole_hot_tier() {
+    first_step::<BTree>();
+    first_step::<HashTable>();
+}
+
+fn first_step<M: Method>() {
     let disk = SimDisk::new(8);
     let context = new_context(&disk, 4 * MEMORY, 4096);
     let _cleaner = Cleaner::start(context.store.clone()).unwrap();
-    let tree = two_tiers(&context, &TierOptions::default());
+    let tree = two_tiers::<M>(&context, &TierOptions::default());
     let records = 5000;
     for n in 0..records {
         // In no order, so that the leaves are those of a random load.

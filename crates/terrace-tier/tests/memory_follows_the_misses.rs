@@ -106,7 +106,7 @@ fn a_structure_with_one_tier_gets_memory_beside_one_with_two() {
     let disk = SimDisk::new(5);
     let context = new_context(&disk, MEMORY, 4096);
     let tree = two_tiers(&context, &TierOptions::default());
-    let plain = one_tier(&context);
+    let plain = one_tier::<terrace_methods::BTree>(&context);
     filled(&*tree, KEYS);
     filled(&*plain, KEYS);
     let (mut rng, mut value) = (Rng(2), Vec::new());

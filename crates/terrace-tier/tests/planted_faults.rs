@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use common::*;
-use terrace_access::{AccessMethod, Touch, Window};
+use terrace_access::{Touch, Window};
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_pages::PageStore;
 use terrace_sim::SimDisk;
@@ -85,18 +85,18 @@ impl DiskFile for WatchedFile {
     }
 }
 
-/// A tree in a memory of its own.
-struct Bed {
+/// A structure in a memory of its own.
+struct Bed<M> {
     context: Arc<TierContext>,
-    tree: Arc<Tree>,
+    tree: Arc<Two<M>>,
     _cleaner: terrace_pages::Cleaner,
 }
 
 const SMALL: u64 = 400 << 10;
 const AMPLE: u64 = 4 << 20;
 
-impl Bed {
-    fn new(memory: u64, options: TierOptions) -> Bed {
+impl<M: Method> Bed<M> {
+    fn new(memory: u64, options: TierOptions) -> Bed<M> {
         let disk = Arc::new(Watched(SimDisk::new(1).shared()));
         let store = PageStore::create(disk, common::options(memory, 4096), 7, &cut()).unwrap();
         let store = Arc::new(store);
@@ -134,7 +134,7 @@ impl Bed {
     }
 
     /// What another thread would do to `key`, if its lock is free.
-    fn put_if_free(tree: &Tree, context: &TierContext, key: &[u8], value: &[u8]) -> bool {
+    fn put_if_free(tree: &Two<M>, context: &TierContext, key: &[u8], value: &[u8]) -> bool {
         let slot = context.locks.slot(tree.id(), key);
         match context.locks.read(slot) {
             Some(version) => tree
@@ -157,7 +157,7 @@ fn exclusive() -> TierOptions {
     }
 }
 
-fn scanned(tree: &Tree) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn scanned<M: Method>(tree: &Two<M>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let (mut window, mut from, mut all) = (Window::new(), Vec::new(), BTreeMap::new());
     loop {
         tree.scan_up(&from, &mut window).unwrap();
@@ -180,8 +180,8 @@ fn at(point: Point, mut f: impl FnMut() + 'static) {
 }
 
 /// Writes, demotion, overwriting, deletion, one after the other.
-fn plain_life() {
-    let bed = Bed::new(AMPLE, TierOptions::default());
+fn plain_life<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
     bed.put(b"a", b"one");
     bed.put(b"b", b"gone");
     bed.demote_all();
@@ -197,15 +197,15 @@ fn plain_life() {
 }
 
 /// Somebody writes and demotes a record just when it is promoted.
-fn promotion_meets_a_write() {
-    let bed = Bed::new(AMPLE, TierOptions::default());
+fn promotion_meets_a_write<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
     bed.put(b"a", b"one");
     bed.demote_all();
     let (tree, context) = (bed.tree.clone(), bed.context.clone());
     let written = Rc::new(Cell::new(false));
     let seen = written.clone();
     at(Point::Promoting, move || {
-        if Bed::put_if_free(&tree, &context, b"a", b"two") {
+        if Bed::<M>::put_if_free(&tree, &context, b"a", b"two") {
             seen.set(true);
             (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
         }
@@ -217,14 +217,14 @@ fn promotion_meets_a_write() {
 }
 
 /// Somebody writes a record just when it is demoted.
-fn demotion_meets_a_write() {
-    let bed = Bed::new(AMPLE, TierOptions::default());
+fn demotion_meets_a_write<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
     bed.put(b"a", b"one");
     let (tree, context) = (bed.tree.clone(), bed.context.clone());
     let written = Rc::new(Cell::new(false));
     let seen = written.clone();
     at(Point::Demoting, move || {
-        seen.set(seen.get() || Bed::put_if_free(&tree, &context, b"a", b"two"));
+        seen.set(seen.get() || Bed::<M>::put_if_free(&tree, &context, b"a", b"two"));
     });
     bed.tree.sweep_once().unwrap();
     hook(None);
@@ -234,8 +234,8 @@ fn demotion_meets_a_write() {
 }
 
 /// Between two steps of a promotion or demotion a scan sees the record.
-fn a_moving_record_is_seen() {
-    let bed = Bed::new(AMPLE, exclusive());
+fn a_moving_record_is_seen<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, exclusive());
     bed.put(b"a", b"one");
     let looked = Rc::new(Cell::new(0));
     let (tree, count) = (bed.tree.clone(), looked.clone());
@@ -251,9 +251,9 @@ fn a_moving_record_is_seen() {
 }
 
 /// A record moves while a scan is between the tiers, in both directions.
-fn a_scan_meets_a_move() {
+fn a_scan_meets_a_move<M: Method>() {
     for up in [true, false] {
-        let bed = Bed::new(AMPLE, exclusive());
+        let bed = Bed::<M>::new(AMPLE, exclusive());
         for i in 0..20u8 {
             bed.put(&[i], b"one");
         }
@@ -279,8 +279,8 @@ fn a_scan_meets_a_move() {
 }
 
 /// Reading hot records leaves their pages clean.
-fn reading_changes_no_page() {
-    let bed = Bed::new(AMPLE, TierOptions::default());
+fn reading_changes_no_page<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
     for i in 0..20u8 {
         bed.put(&[i], b"one");
     }
@@ -295,9 +295,9 @@ fn reading_changes_no_page() {
 }
 
 /// A policy that admits nothing has nothing promoted.
-fn the_policy_is_asked() {
+fn the_policy_is_asked<M: Method>() {
     let policy = Arc::new(Sampled { admit_per_mille: 0 });
-    let bed = Bed::new(
+    let bed = Bed::<M>::new(
         AMPLE,
         TierOptions {
             policy,
@@ -313,9 +313,9 @@ fn key(n: u32) -> Vec<u8> {
     format!("key-{n:08}").into_bytes()
 }
 
-fn everything_held<'a>(
+fn everything_held<'a, M: Method>(
     context: &'a TierContext,
-    tree: &Tree,
+    tree: &Two<M>,
     keep_free: &[u8],
 ) -> Vec<RecordLock<'a>> {
     let free = context.locks.slot(tree.id(), keep_free);
@@ -327,8 +327,8 @@ fn everything_held<'a>(
 }
 
 /// While all other records are locked, no other record leaves the hot tier.
-fn a_locked_record_stays() {
-    let bed = Bed::new(SMALL, TierOptions::default());
+fn a_locked_record_stays<M: Method>() {
+    let bed = Bed::<M>::new(SMALL, TierOptions::default());
     let value = [7; 100];
     let keys: Vec<_> = (0..6000).map(key).collect();
     for key in &keys {
@@ -339,7 +339,7 @@ fn a_locked_record_stays() {
     for key in keys.iter().step_by(2).chain(&keys) {
         assert!(bed.get(key).is_some());
     }
-    let count = |bed: &Bed| keys.iter().filter(|key| bed.is_hot(key)).count();
+    let count = |bed: &Bed<M>| keys.iter().filter(|key| bed.is_hot(key)).count();
     for n in 0..20 {
         let newcomer = format!("key-{:08}+", n * 29 % 6000).into_bytes();
         let before = count(&bed);
@@ -365,8 +365,8 @@ fn a_locked_record_stays() {
 }
 
 /// Random writes and reads in a memory much too small, against a map.
-fn agrees_with_a_map() {
-    let bed = Bed::new(SMALL, TierOptions::default());
+fn agrees_with_a_map<M: Method>() {
+    let bed = Bed::<M>::new(SMALL, TierOptions::default());
     let mut map = BTreeMap::new();
     let mut rng = Rng(5);
     for step in 0..12_000u32 {
@@ -386,8 +386,8 @@ fn agrees_with_a_map() {
 }
 
 /// Blind puts of keys that lie in cold pages on disk read none of them.
-fn a_put_reads_nothing() {
-    let bed = Bed::new(SMALL, TierOptions::default());
+fn a_put_reads_nothing<M: Method>() {
+    let bed = Bed::<M>::new(SMALL, TierOptions::default());
     for n in 0..6000 {
         bed.put(&key(n), &[7; 100]);
     }
@@ -401,8 +401,8 @@ fn a_put_reads_nothing() {
 }
 
 /// A demotion that finds its page gone lets go of everything before it reads it again.
-fn nobody_reads_under_locks() {
-    let bed = Bed::new(SMALL, TierOptions::default());
+fn nobody_reads_under_locks<M: Method>() {
+    let bed = Bed::<M>::new(SMALL, TierOptions::default());
     for n in 0..6000 {
         bed.put(&key(n), &[7; 100]);
     }
@@ -411,6 +411,7 @@ fn nobody_reads_under_locks() {
         bed.put(&key(n), b"new");
     }
     let (tree, locks) = (bed.tree.clone(), bed.context.locks.clone());
+    let store = bed.context.store.clone();
     WATCHED.set(Some(bed.context.locks.clone()));
     CAUGHT.set(false);
     let rounds = Cell::new(0);
@@ -427,7 +428,7 @@ fn nobody_reads_under_locks() {
                     terrace_access::Edge::From(&from),
                     &mut window,
                 ) {
-                    tree.cold().store().settle(i).unwrap();
+                    store.settle(i).unwrap();
                 }
                 match window.high.take() {
                     Some(high) => from = high,
@@ -446,8 +447,8 @@ fn nobody_reads_under_locks() {
 }
 
 /// A demotion passes over a record whose lock somebody holds.
-fn demotion_waits_for_nobody() {
-    let bed = Bed::new(AMPLE, TierOptions::default());
+fn demotion_waits_for_nobody<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
     bed.put(b"a", b"one");
     let slot = bed.context.locks.slot(bed.tree.id(), b"a");
     at(Point::Waiting, || panic!("somebody waits for a lock"));
@@ -459,12 +460,12 @@ fn demotion_waits_for_nobody() {
 }
 
 /// Chains of large values are freed once, by their owner.
-fn chains_have_one_owner() {
-    let bed = Bed::new(AMPLE, TierOptions::default());
+fn chains_have_one_owner<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
     let large = vec![9; 20_000];
     let other = vec![8; 30_000];
     // Pages of the structure against pages that exist.
-    let lost = |bed: &Bed| {
+    let lost = |bed: &Bed<M>| {
         let mut pages = 0;
         let verified = bed.tree.verify(&mut |_, _, _| Ok(()), &mut |_| {
             pages += 1;
@@ -490,7 +491,7 @@ fn chains_have_one_owner() {
     }
 }
 
-impl Bed {
+impl<M: Method> Bed<M> {
     /// A dirty neighbour that nobody uses makes the sweep write its cold leaf's range; a used
     /// record of the same range becomes clean and stays.
     fn demote_one_use_left(&self) {
@@ -504,24 +505,24 @@ impl Bed {
     }
 }
 
-fn scenario(fault: Fault) -> fn() {
+fn scenario<M: Method>(fault: Fault) -> fn() {
     match fault {
         Fault::HotAskedLast
         | Fault::DirtyForgotten
         | Fault::TombstoneForgotten
-        | Fault::DemotionInserts => plain_life,
-        Fault::PromotionWithoutLock => promotion_meets_a_write,
-        Fault::CopyBeforeLock => demotion_meets_a_write,
-        Fault::EraseBeforeCopy | Fault::DropBeforeWrite => a_moving_record_is_seen,
-        Fault::ScanUnvalidated | Fault::ScanColdFirst => a_scan_meets_a_move,
-        Fault::HintDirties => reading_changes_no_page,
-        Fault::PolicyIgnored => the_policy_is_asked,
-        Fault::VictimWithoutLock | Fault::SweepWithoutLock => a_locked_record_stays,
-        Fault::DirtyVictim | Fault::SweepDropsDirty => agrees_with_a_map,
-        Fault::PutReadsCold => a_put_reads_nothing,
-        Fault::WaitUnderLock => nobody_reads_under_locks,
-        Fault::WaitForLock => demotion_waits_for_nobody,
-        Fault::ChainFreedByClean | Fault::ChainKept => chains_have_one_owner,
+        | Fault::DemotionInserts => plain_life::<M>,
+        Fault::PromotionWithoutLock => promotion_meets_a_write::<M>,
+        Fault::CopyBeforeLock => demotion_meets_a_write::<M>,
+        Fault::EraseBeforeCopy | Fault::DropBeforeWrite => a_moving_record_is_seen::<M>,
+        Fault::ScanUnvalidated | Fault::ScanColdFirst => a_scan_meets_a_move::<M>,
+        Fault::HintDirties => reading_changes_no_page::<M>,
+        Fault::PolicyIgnored => the_policy_is_asked::<M>,
+        Fault::VictimWithoutLock | Fault::SweepWithoutLock => a_locked_record_stays::<M>,
+        Fault::DirtyVictim | Fault::SweepDropsDirty => agrees_with_a_map::<M>,
+        Fault::PutReadsCold => a_put_reads_nothing::<M>,
+        Fault::WaitUnderLock => nobody_reads_under_locks::<M>,
+        Fault::WaitForLock => demotion_waits_for_nobody::<M>,
+        Fault::ChainFreedByClean | Fault::ChainKept => chains_have_one_owner::<M>,
     }
 }
 
@@ -534,12 +535,11 @@ fn passes(fault: Option<Fault>, scenario: fn()) -> bool {
     passed
 }
 
-#[test]
-fn every_scenario_passes_without_a_fault() {
+fn every_scenario_passes<M: Method>() {
     let mut tried: Vec<fn()> = Vec::new();
     let mut failed = Vec::new();
     for fault in Fault::ALL {
-        let scenario = scenario(fault);
+        let scenario = scenario::<M>(fault);
         if !tried.iter().any(|t| std::ptr::fn_addr_eq(*t, scenario)) {
             tried.push(scenario);
             if !passes(None, scenario) {
@@ -551,12 +551,23 @@ fn every_scenario_passes_without_a_fault() {
 }
 
 #[test]
-fn every_fault_is_found() {
+fn every_scenario_passes_without_a_fault() {
+    every_scenario_passes::<BTree>();
+    every_scenario_passes::<HashTable>();
+}
+
+fn all_found<M: Method>() {
     let mut missed = Vec::new();
     for fault in Fault::ALL {
-        if passes(Some(fault), scenario(fault)) {
+        if passes(Some(fault), scenario::<M>(fault)) {
             missed.push(fault);
         }
     }
     assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn every_fault_is_found() {
+    all_found::<BTree>();
+    all_found::<HashTable>();
 }

@@ -76,13 +76,18 @@ fn pick(rng: &mut Rng) -> u64 {
     }
 }
 
-fn get(tree: &Tree, key: &[u8]) -> Option<Vec<u8>> {
+fn get<M: Method>(tree: &Two<M>, key: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::new();
     tree.get(key, &mut value).unwrap().then_some(value)
 }
 
 /// Looks first, then writes if nothing has changed since.
-fn look_and_write(tree: &Tree, key: &[u8], change: Change<'_>, wants_it_there: bool) -> Outcome {
+fn look_and_write<M: Method>(
+    tree: &Two<M>,
+    key: &[u8],
+    change: Change<'_>,
+    wants_it_there: bool,
+) -> Outcome {
     let mut found = Vec::new();
     loop {
         let (there, version) = tree.get_versioned(key, &mut found).unwrap();
@@ -103,10 +108,10 @@ fn options(policy: Arc<dyn Policy>, inclusive: bool) -> TierOptions {
     }
 }
 
-fn histories(seed: u64, options: TierOptions) {
+fn histories<M: Method>(seed: u64, options: TierOptions) {
     let disk = SimDisk::new(seed);
     let context = new_context(&disk, MEMORY, 4096);
-    let tree = two_tiers(&context, &options);
+    let tree = two_tiers::<M>(&context, &options);
     let cleaner = Cleaner::start(context.store.clone()).unwrap();
     let demoter = context.start_demoter().unwrap();
     let log = Log::default();
@@ -161,7 +166,7 @@ fn histories(seed: u64, options: TierOptions) {
     );
 }
 
-fn work(tree: &Tree, log: &Log, number: &AtomicU64, rng: &mut Rng) {
+fn work<M: Method>(tree: &Two<M>, log: &Log, number: &AtomicU64, rng: &mut Rng) {
     for _ in 0..5000 {
         let key = key(pick(rng));
         let new = value(rng, number.fetch_add(1, Ordering::Relaxed));
@@ -195,10 +200,11 @@ fn work(tree: &Tree, log: &Log, number: &AtomicU64, rng: &mut Rng) {
 
 /// Some windows of a scan in a random direction. What one shows and does not show of its range
 /// counts as a get of each key of the range, called before and returned after.
-fn scan_and_note(tree: &Tree, log: &Log, rng: &mut Rng) {
+fn scan_and_note<M: Method>(tree: &Two<M>, log: &Log, rng: &mut Rng) {
     let mut window = Window::new();
     let up = rng.below(2) == 0;
-    let mut edge = key(rng.below(KEYS));
+    let position = |key: &[u8]| tree.position(key).unwrap();
+    let mut edge = position(&key(rng.below(KEYS)));
     let mut last: Option<Vec<u8>> = None;
     for i in 0..5 {
         window.set_limit([usize::MAX, 3, 40][i % 3]);
@@ -223,10 +229,14 @@ fn scan_and_note(tree: &Tree, log: &Log, rng: &mut Rng) {
             last = Some(key.to_vec());
             // A large value comes as a reference; its content is read later.
             let inline = window.entry(i).large.is_none();
-            shown.insert(key.to_vec(), inline.then(|| window.value(i).to_vec()));
+            shown.insert(
+                M::key_at(key).to_vec(),
+                inline.then(|| window.value(i).to_vec()),
+            );
         }
         for key in (0..KEYS).map(key) {
-            if key < low || high.as_ref().is_some_and(|high| key >= *high) {
+            let at = position(&key);
+            if at < low || high.as_ref().is_some_and(|high| at >= *high) {
                 continue;
             }
             match shown.remove(&key) {
@@ -245,18 +255,22 @@ fn scan_and_note(tree: &Tree, log: &Log, rng: &mut Rng) {
 
 #[test]
 fn histories_with_the_default_policy() {
-    histories(1, options(Arc::new(LeafLocal), true));
+    histories::<BTree>(1, options(Arc::new(LeafLocal), true));
+    histories::<HashTable>(1, options(Arc::new(LeafLocal), true));
 }
 
 #[test]
 fn histories_with_exclusive_tiers() {
-    histories(2, options(Arc::new(LeafLocal), false));
+    histories::<BTree>(2, options(Arc::new(LeafLocal), false));
+    histories::<HashTable>(2, options(Arc::new(LeafLocal), false));
 }
 
 #[test]
 fn histories_with_the_papers_policy() {
-    histories(3, options(Arc::new(Sampled::default()), true));
-    histories(4, options(Arc::new(Sampled::default()), false));
+    histories::<BTree>(3, options(Arc::new(Sampled::default()), true));
+    histories::<HashTable>(3, options(Arc::new(Sampled::default()), true));
+    histories::<BTree>(4, options(Arc::new(Sampled::default()), false));
+    histories::<HashTable>(4, options(Arc::new(Sampled::default()), false));
 }
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -274,10 +288,10 @@ fn went_out<T>(done: terrace_base::Result<T>, disk: &SimDisk) -> bool {
 
 /// The power goes at an instant when threads read and write, records move and a checkpoint may be
 /// under way.
-fn a_power_cut(seed: u64, options: TierOptions) {
+fn a_power_cut<M: Method>(seed: u64, options: TierOptions) {
     let disk = SimDisk::new(seed);
     let context = new_context(&disk, MEMORY, 4096);
-    let tree = two_tiers(&context, &options);
+    let tree = two_tiers::<M>(&context, &options);
     // What has been written, kept inside the gate by the callback of each write: what it is at a
     // cut is what the cut must have.
     let state: Mutex<State> = Mutex::default();
@@ -351,7 +365,7 @@ fn a_power_cut(seed: u64, options: TierOptions) {
     let roots = tree.roots();
     drop((tree, context));
     let context = reopened(&survivor, MEMORY);
-    let tree = reopen(&context, roots, &options);
+    let tree = reopen::<M>(&context, roots, &options);
     let mut keys = Vec::new();
     let verified = tree.verify(
         &mut |key, _, _| {
@@ -382,8 +396,11 @@ fn a_power_cut(seed: u64, options: TierOptions) {
 #[test]
 fn a_power_cut_leaves_the_last_cut() {
     for seed in 0..3 {
-        a_power_cut(seed, options(Arc::new(LeafLocal), true));
-        a_power_cut(seed + 10, options(Arc::new(LeafLocal), false));
-        a_power_cut(seed + 20, options(Arc::new(Sampled::default()), true));
+        a_power_cut::<BTree>(seed, options(Arc::new(LeafLocal), true));
+        a_power_cut::<HashTable>(seed, options(Arc::new(LeafLocal), true));
+        a_power_cut::<BTree>(seed + 10, options(Arc::new(LeafLocal), false));
+        a_power_cut::<HashTable>(seed + 10, options(Arc::new(LeafLocal), false));
+        a_power_cut::<BTree>(seed + 20, options(Arc::new(Sampled::default()), true));
+        a_power_cut::<HashTable>(seed + 20, options(Arc::new(Sampled::default()), true));
     }
 }

@@ -31,7 +31,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     vec![byte; len]
 }
 
-fn scan_all(tree: &Tree, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn scan_all<M: Method>(tree: &Two<M>, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut window = Window::new();
     let mut out = Vec::new();
     let mut value = Vec::new();
@@ -39,10 +39,10 @@ fn scan_all(tree: &Tree, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
         for i in 0..window.len() {
             let i = if up { i } else { window.len() - 1 - i };
             if window.entry(i).large.is_some() {
-                assert!(tree.get(window.key(i), &mut value).unwrap());
-                out.push((window.key(i).to_vec(), value.clone()));
+                assert!(tree.get(M::key_at(window.key(i)), &mut value).unwrap());
+                out.push((M::key_at(window.key(i)).to_vec(), value.clone()));
             } else {
-                out.push((window.key(i).to_vec(), window.value(i).to_vec()));
+                out.push((M::key_at(window.key(i)).to_vec(), window.value(i).to_vec()));
             }
         }
     };
@@ -71,12 +71,12 @@ fn scan_all(tree: &Tree, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     out
 }
 
-fn run(seed: u64, options: TierOptions, operations: u64) {
+fn run<M: Method>(seed: u64, options: TierOptions, operations: u64) {
     let mut rng = Rng(seed);
     let mut disk = SimDisk::new(seed);
     let memory = 400 << 10;
     let mut context = new_context(&disk, memory, 4096);
-    let mut tree = two_tiers(&context, &options);
+    let mut tree = two_tiers::<M>(&context, &options);
     let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut out = Vec::new();
     let keys = 6000;
@@ -117,7 +117,8 @@ fn run(seed: u64, options: TierOptions, operations: u64) {
             checkpoint(&context.store);
         }
         if step % (operations / 3) == operations / 4 {
-            let want: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            let mut want: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            want.sort_by_cached_key(|(k, _)| tree.position(k).unwrap());
             assert_eq!(
                 scan_all(&tree, true),
                 want,
@@ -157,7 +158,8 @@ fn run(seed: u64, options: TierOptions, operations: u64) {
 #[test]
 fn with_the_default_policy() {
     for seed in 0..3 {
-        run(seed, TierOptions::default(), 30_000);
+        run::<BTree>(seed, TierOptions::default(), 30_000);
+        run::<HashTable>(seed, TierOptions::default(), 30_000);
     }
 }
 
@@ -167,7 +169,8 @@ fn with_the_papers_policy() {
         policy: Arc::new(Sampled::default()),
         ..TierOptions::default()
     };
-    run(11, options, 30_000);
+    run::<BTree>(11, options.clone(), 30_000);
+    run::<HashTable>(11, options, 30_000);
 }
 
 #[test]
@@ -177,5 +180,6 @@ fn with_exclusive_tiers() {
         inclusive: false,
         ..TierOptions::default()
     };
-    run(21, options, 30_000);
+    run::<BTree>(21, options.clone(), 30_000);
+    run::<HashTable>(21, options, 30_000);
 }

@@ -15,8 +15,8 @@ use terrace_wal::{Appended, Durability, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES}
 use crate::core::Core;
 use crate::effects::{delete_prefix, put_prefixes};
 use crate::fault::{Fault, planted};
+use crate::map::Map;
 use crate::registry::Open;
-use crate::tree::Tree;
 use crate::write::check_lengths;
 
 /// Most changes in a batch: their locks and places take memory beyond the limit while the batch is
@@ -33,7 +33,7 @@ pub struct Batch {
     /// The effects, encoded.
     payload: Vec<u8>,
     operations: Vec<Operation>,
-    structures: Vec<Tree>,
+    structures: Vec<Map>,
     deletes: usize,
     mistake: Option<Error>,
 }
@@ -75,19 +75,14 @@ impl Batch {
         self.mistake = None;
     }
 
-    /// Stores a value.
-    pub fn put(
-        &mut self,
-        tree: &Tree,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> &mut Batch {
+    /// Stores a value in a structure: a [`crate::Tree`], a [`crate::Hash`], whatever is a [`Map`].
+    pub fn put(&mut self, map: &Map, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
         let (key, value) = (key.as_ref(), value.as_ref());
         if !self.accepts(key, value) {
             return self;
         }
-        let structure = self.structure(tree);
-        let (before_key, before_value) = put_prefixes(tree.open.id(), key, value);
+        let structure = self.structure(map);
+        let (before_key, before_value) = put_prefixes(map.open.id(), key, value);
         self.payload.extend_from_slice(before_key.as_ref());
         let key = self.append(key);
         self.payload.extend_from_slice(before_value.as_ref());
@@ -101,14 +96,14 @@ impl Batch {
     }
 
     /// Removes a key.
-    pub fn delete(&mut self, tree: &Tree, key: impl AsRef<[u8]>) -> &mut Batch {
+    pub fn delete(&mut self, map: &Map, key: impl AsRef<[u8]>) -> &mut Batch {
         let key = key.as_ref();
         if !self.accepts(key, &[]) {
             return self;
         }
-        let structure = self.structure(tree);
+        let structure = self.structure(map);
         self.payload
-            .extend_from_slice(delete_prefix(tree.open.id(), key).as_ref());
+            .extend_from_slice(delete_prefix(map.open.id(), key).as_ref());
         let key = self.append(key);
         self.operations.push(Operation {
             structure,
@@ -148,14 +143,14 @@ impl Batch {
         (at, bytes.len() as u32)
     }
 
-    fn structure(&mut self, tree: &Tree) -> u32 {
+    fn structure(&mut self, map: &Map) -> u32 {
         // Batches are about a few structures, mostly the last one.
         let known = self
             .structures
             .iter()
-            .rposition(|t| Arc::ptr_eq(&t.open, &tree.open));
+            .rposition(|t| Arc::ptr_eq(&t.open, &map.open));
         known.unwrap_or_else(|| {
-            self.structures.push(tree.clone());
+            self.structures.push(map.clone());
             self.structures.len() - 1
         }) as u32
     }

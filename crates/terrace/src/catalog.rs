@@ -187,13 +187,13 @@ fn damaged(key: &[u8]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::TreeOptions;
+    use crate::spec::{Kind, TreeOptions};
 
     #[test]
     fn an_entry_comes_back_and_damage_does_not() {
         let entry = Entry {
             id: StructureId(9),
-            spec: TreeOptions::new().logged(false).spec(),
+            spec: TreeOptions::new().logged(false).spec(Kind::Hash),
             name: "users".into(),
             roots: Roots {
                 hot: None,

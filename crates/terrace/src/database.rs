@@ -11,9 +11,11 @@ use terrace_wal::Durability;
 
 use crate::batch::Batch;
 use crate::handle::Handle;
+use crate::hash::Hash;
+use crate::map::Map;
 use crate::naming::StructureInfo;
 use crate::options::Options;
-use crate::spec::TreeOptions;
+use crate::spec::{HashOptions, Kind, MapOptions, TreeOptions};
 use crate::stats::{CheckpointInfo, Stats};
 use crate::tree::Tree;
 use crate::verify::VerifyReport;
@@ -89,7 +91,8 @@ impl Database {
     /// The tree of this name, made with two tiers if there is none.
     ///
     /// # Errors
-    /// Names that cannot be one, and those of a write.
+    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// name is of another kind.
     pub fn tree(&self, name: &str) -> Result<Tree> {
         self.tree_with(name, TreeOptions::new())
     }
@@ -99,19 +102,7 @@ impl Database {
     /// # Errors
     /// As [`Database::tree`]; [`Error::Invalid`] when there is one that is not what the options say.
     pub fn tree_with(&self, name: &str, options: TreeOptions) -> Result<Tree> {
-        let core = &self.handle.core;
-        let open = match core.find(name)? {
-            Some(open) => {
-                options.check(name, open.spec)?;
-                open
-            }
-            None => match core.create_structure(name, options.spec()) {
-                // Another thread was faster.
-                Err(Error::StructureExists { .. }) => return self.open_tree(name, options),
-                made => made?,
-            },
-        };
-        Ok(Tree::new(self.clone(), open))
+        self.found_or_made(name, Kind::Tree, options).map(Tree::new)
     }
 
     /// A new tree.
@@ -119,8 +110,7 @@ impl Database {
     /// # Errors
     /// [`Error::StructureExists`]; otherwise as [`Database::tree`].
     pub fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
-        let open = self.handle.core.create_structure(name, options.spec())?;
-        Ok(Tree::new(self.clone(), open))
+        self.create_map(name, Kind::Tree, options).map(Tree::new)
     }
 
     /// A tree that is there.
@@ -128,10 +118,77 @@ impl Database {
     /// # Errors
     /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
     pub fn open_tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
+        self.found(name, Some(Kind::Tree), options).map(Tree::new)
+    }
+
+    /// The hash table of this name, made with two tiers if there is none.
+    ///
+    /// # Errors
+    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// name is of another kind.
+    pub fn hash(&self, name: &str) -> Result<Hash> {
+        self.hash_with(name, HashOptions::new())
+    }
+
+    /// The hash table of this name, made if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::hash`]; [`Error::Invalid`] when there is one that is not what the options say.
+    pub fn hash_with(&self, name: &str, options: HashOptions) -> Result<Hash> {
+        self.found_or_made(name, Kind::Hash, options).map(Hash::new)
+    }
+
+    /// A new hash table.
+    ///
+    /// # Errors
+    /// [`Error::StructureExists`]; otherwise as [`Database::hash`].
+    pub fn create_hash(&self, name: &str, options: HashOptions) -> Result<Hash> {
+        self.create_map(name, Kind::Hash, options).map(Hash::new)
+    }
+
+    /// A hash table that is there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    pub fn open_hash(&self, name: &str, options: HashOptions) -> Result<Hash> {
+        self.found(name, Some(Kind::Hash), options).map(Hash::new)
+    }
+
+    /// A structure that is there, of whatever kind.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`].
+    pub fn map(&self, name: &str) -> Result<Map> {
+        self.found(name, None, MapOptions::new())
+    }
+
+    fn found_or_made(&self, name: &str, kind: Kind, options: MapOptions) -> Result<Map> {
+        let open = self.handle.core.find(name)?;
+        if open.is_none() {
+            match self.create_map(name, kind, options) {
+                // Another thread was faster.
+                Err(Error::StructureExists { .. }) => {}
+                made => return made,
+            }
+        }
+        self.found(name, Some(kind), options)
+    }
+
+    /// A new structure of some kind.
+    ///
+    /// # Errors
+    /// [`Error::StructureExists`], names that cannot be one, and those of a write.
+    pub fn create_map(&self, name: &str, kind: Kind, options: MapOptions) -> Result<Map> {
+        let spec = options.spec(kind);
+        let open = self.handle.core.create_structure(name, spec)?;
+        Ok(Map::new(self.clone(), open))
+    }
+
+    fn found(&self, name: &str, kind: Option<Kind>, options: MapOptions) -> Result<Map> {
         let open = self.handle.core.find(name)?;
         let open = open.ok_or_else(|| Error::NoSuchStructure { name: name.into() })?;
-        options.check(name, open.spec)?;
-        Ok(Tree::new(self.clone(), open))
+        options.check(name, kind, open.spec)?;
+        Ok(Map::new(self.clone(), open))
     }
 
     /// Drops a structure. Its name is free at once and its handles answer

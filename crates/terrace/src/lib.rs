@@ -24,14 +24,15 @@ mod database;
 mod drops;
 mod effects;
 pub mod encode;
-mod estimate;
 #[cfg(feature = "planted-faults")]
 #[doc(hidden)]
 pub mod fault;
 #[cfg(not(feature = "planted-faults"))]
 mod fault;
 mod handle;
+mod hash;
 mod histogram;
+mod map;
 mod naming;
 mod open;
 mod options;
@@ -49,12 +50,14 @@ mod write;
 
 pub use batch::{Batch, MAX_BATCH_OPERATIONS};
 pub use database::Database;
+pub use hash::Hash;
 pub use histogram::Summary;
+pub use map::Map;
 pub use naming::StructureInfo;
 pub use open::Opening;
 pub use options::{MemoryStats, Options};
 pub use range::Range;
-pub use spec::{Kind, MAX_NAME_BYTES, Policy, Tiers, TreeOptions};
+pub use spec::{HashOptions, Kind, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions};
 pub use stats::{CheckpointInfo, CheckpointStats, LogFigures, PageStats, Stats, StructureStats};
 pub use tree::Tree;
 pub use verify::{VerifiedStructure, VerifyReport};

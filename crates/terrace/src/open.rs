@@ -97,6 +97,14 @@ fn log_options(options: &Options, budget: &Budget) -> LogOptions {
     }
 }
 
+fn tier_context(store: &Arc<PageStore>, options: &Options, budget: &Budget) -> Arc<TierContext> {
+    let tiers = TierContext::new(store.clone(), budget.locks as usize);
+    if let Some(seed) = options.seed {
+        tiers.seed(seed);
+    }
+    tiers
+}
+
 /// A number that no two databases share.
 fn identity(options: &Options) -> u64 {
     use std::hash::{BuildHasher, RandomState};
@@ -126,7 +134,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
         &info,
     )?;
     let (store, cleaner) = start(store, &options)?;
-    let tiers = TierContext::new(store.clone(), budget.locks as usize);
+    let tiers = tier_context(&store, &options, &budget);
     let catalog = Catalog::create(&store)?;
     let registry = Registry::open(tiers.clone(), catalog, FIRST_STRUCTURE)?;
     let opening = Opening {
@@ -145,7 +153,7 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
         .ok_or_else(|| Error::corrupt("data", 0, "the superblock names no place in the log"))?;
     let store = PageStore::open(disk.clone(), store_options(&options, &budget))?;
     let (store, cleaner) = start(store, &options)?;
-    let tiers = TierContext::new(store.clone(), budget.locks as usize);
+    let tiers = tier_context(&store, &options, &budget);
     // A crash may have come between the making of the store and its first checkpoint.
     let catalog = match superblock.catalog_root {
         PageId::NONE => Catalog::create(&store)?,

@@ -1,20 +1,22 @@
 //! Going through the records of a range, from either end.
 //!
-//! Invariants: the range still to come is `low <= key < high`, and shrinks with every record that
+//! Invariants: the range still to come is `low <= position < high`, and shrinks with every record that
 //! comes out, so no record comes out twice, and the two ends never pass each other. One window of
 //! records is kept at each end; nothing else, however long the range is.
 
 use terrace_access::Window;
 use terrace_base::Result;
 
-use crate::tree::Tree;
+use crate::map::Map;
 
-/// Records in key order; see [`Tree::range`]. It keeps the database open.
+/// Records in order; see [`crate::Tree::range`] and [`Map::iter`]. It keeps the database open.
 pub struct Range {
-    tree: Tree,
-    /// Lowest key that may still come.
+    map: Map,
+    /// Bytes of a position that come before the key.
+    prefix: usize,
+    /// Lowest position that may still come.
     low: Vec<u8>,
-    /// First key that may no longer come; `None` for no bound.
+    /// First position that may no longer come; `None` for no bound.
     high: Option<Vec<u8>>,
     front: Side,
     back: Side,
@@ -61,10 +63,11 @@ pub fn above(key: &[u8]) -> Vec<u8> {
 type Record = (Vec<u8>, Vec<u8>);
 
 impl Range {
-    pub(crate) fn new(tree: Tree, low: Vec<u8>, high: Option<Vec<u8>>) -> Range {
+    pub(crate) fn new(map: Map, low: Vec<u8>, high: Option<Vec<u8>>) -> Range {
         let (front, back) = (Side::default(), Side::default());
         Range {
-            tree,
+            prefix: map.open.structure.position_prefix(),
+            map,
             low,
             high,
             front,
@@ -73,14 +76,18 @@ impl Range {
         }
     }
 
+    fn key<'p>(&self, position: &'p [u8]) -> &'p [u8] {
+        position.get(self.prefix..).unwrap_or_default()
+    }
+
     fn is_empty(&self) -> bool {
         self.high.as_ref().is_some_and(|high| *high <= self.low)
     }
 
-    fn is_past(&self, key: &[u8]) -> bool {
+    fn is_past(&self, position: &[u8]) -> bool {
         self.high
             .as_ref()
-            .is_some_and(|high| key >= high.as_slice())
+            .is_some_and(|high| position >= high.as_slice())
     }
 
     fn forward(&mut self) -> Result<Option<Record>> {
@@ -93,19 +100,19 @@ impl Range {
             }
             let i = self.front.from;
             self.front.from += 1;
-            let key = self.front.window.key(i).to_vec();
-            if self.is_past(&key) {
+            let position = self.front.window.key(i).to_vec();
+            if self.is_past(&position) {
                 break;
             }
             self.low.clear();
-            self.low.extend_from_slice(&key);
+            self.low.extend_from_slice(&position);
             self.low.push(0);
             let value = match self.front.window.entry(i).large {
                 None => Some(self.front.window.value(i).to_vec()),
-                Some(_) => self.tree.get(&key)?,
+                Some(_) => self.map.get(self.key(&position))?,
             };
             if let Some(value) = value {
-                return Ok(Some((key, value)));
+                return Ok(Some((self.key(&position).to_vec(), value)));
             }
         }
         Ok(None)
@@ -121,15 +128,16 @@ impl Range {
             }
             let i = self.back.to - 1;
             self.back.to = i;
-            let key = self.back.window.key(i).to_vec();
-            if key < self.low {
+            let position = self.back.window.key(i).to_vec();
+            if position < self.low {
                 break;
             }
             let value = match self.back.window.entry(i).large {
                 None => Some(self.back.window.value(i).to_vec()),
-                Some(_) => self.tree.get(&key)?,
+                Some(_) => self.map.get(self.key(&position))?,
             };
-            self.high = Some(key.clone());
+            let key = self.key(&position).to_vec();
+            self.high = Some(position);
             if let Some(value) = value {
                 return Ok(Some((key, value)));
             }
@@ -154,10 +162,10 @@ impl Range {
             return Ok(false);
         }
         let side = &mut self.front;
-        let core = &self.tree.db.handle.core;
-        let _pass = core.enter(&self.tree.open)?;
+        let core = &self.map.db.handle.core;
+        let _pass = core.enter(&self.map.open)?;
         side.grow();
-        let structure = &self.tree.open.structure;
+        let structure = &self.map.open.structure;
         structure
             .scan_up(&self.low, &mut side.window)
             .map_err(|e| core.failed(e))?;
@@ -186,10 +194,10 @@ impl Range {
             return Ok(false);
         }
         let side = &mut self.back;
-        let core = &self.tree.db.handle.core;
-        let _pass = core.enter(&self.tree.open)?;
+        let core = &self.map.db.handle.core;
+        let _pass = core.enter(&self.map.open)?;
         side.grow();
-        let structure = &self.tree.open.structure;
+        let structure = &self.map.open.structure;
         let below = self.high.as_deref();
         structure
             .scan_down(below, &mut side.window)

@@ -331,10 +331,11 @@ impl Registry {
     /// Its roots go last, in the same cut as its entry: the numbers of its pages may be given to
     /// others at once.
     pub fn clear_step(&self, id: StructureId) -> Result<bool> {
-        let Some(roots) = self.numbered(id).map(|open| open.structure.roots()) else {
+        let Some(open) = self.numbered(id) else {
             return Ok(false);
         };
-        if structures::clear_step(&self.store, roots)? {
+        let roots = open.structure.roots();
+        if structures::clear_step(&self.store, open.spec.kind, roots)? {
             return Ok(true);
         }
         self.inside(Space::Reserve, |door| {

@@ -9,6 +9,17 @@ use terrace_base::{Error, Result};
 pub enum Kind {
     /// An ordered map: a B+tree in each tier.
     Tree,
+    /// A map without order: a hash table in each tier.
+    Hash,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Tree => "tree",
+            Kind::Hash => "hash table",
+        })
+    }
 }
 
 /// In how many tiers a structure keeps its records.
@@ -59,6 +70,7 @@ impl Spec {
     pub fn encode(self, out: &mut Vec<u8>) {
         let kind = match self.kind {
             Kind::Tree => 0,
+            Kind::Hash => 1,
         };
         let tiers = match self.tiers {
             Tiers::One => 1,
@@ -78,11 +90,15 @@ impl Spec {
 pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
     let (&[kind, tiers, policy, flags], rest) = bytes.split_first_chunk::<SPEC_BYTES>()?;
     *bytes = rest;
-    if kind != 0 || flags & !(INCLUSIVE | UNLOGGED) != 0 {
+    if flags & !(INCLUSIVE | UNLOGGED) != 0 {
         return None;
     }
     Some(Spec {
-        kind: Kind::Tree,
+        kind: match kind {
+            0 => Kind::Tree,
+            1 => Kind::Hash,
+            _ => return None,
+        },
         tiers: match tiers {
             1 => Tiers::One,
             2 => Tiers::Two,
@@ -98,33 +114,38 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
     })
 }
 
-/// How a tree is to be made, or what an existing one is expected to be. What is not said is not
-/// checked, and takes its default in a new tree.
+/// How a tree is to be made or is expected to be.
+pub type TreeOptions = MapOptions;
+/// How a hash table is to be made or is expected to be.
+pub type HashOptions = MapOptions;
+
+/// How a structure is to be made, or what an existing one is expected to be. What is not said is not
+/// checked, and takes its default in a new structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TreeOptions {
+pub struct MapOptions {
     tiers: Option<Tiers>,
     policy: Option<Policy>,
     inclusive: Option<bool>,
     logged: Option<bool>,
 }
 
-impl TreeOptions {
+impl MapOptions {
     /// Nothing said.
-    pub fn new() -> TreeOptions {
-        TreeOptions::default()
+    pub fn new() -> MapOptions {
+        MapOptions::default()
     }
 
     /// In how many tiers the records are kept; two by default.
-    pub fn tiers(self, tiers: Tiers) -> TreeOptions {
-        TreeOptions {
+    pub fn tiers(self, tiers: Tiers) -> MapOptions {
+        MapOptions {
             tiers: Some(tiers),
             ..self
         }
     }
 
     /// The policy of the hot tier.
-    pub fn policy(self, policy: Policy) -> TreeOptions {
-        TreeOptions {
+    pub fn policy(self, policy: Policy) -> MapOptions {
+        MapOptions {
             policy: Some(policy),
             ..self
         }
@@ -132,25 +153,25 @@ impl TreeOptions {
 
     /// Whether promoted records stay in the cold tier too. Inclusive tiers (the default) take a
     /// little more disk, and let clean records go without a write.
-    pub fn inclusive(self, inclusive: bool) -> TreeOptions {
-        TreeOptions {
+    pub fn inclusive(self, inclusive: bool) -> MapOptions {
+        MapOptions {
             inclusive: Some(inclusive),
             ..self
         }
     }
 
-    /// Whether changes go to the log (the default). Without it the tree is faster to load, and
+    /// Whether changes go to the log (the default). Without it the structure is faster to load, and
     /// after a crash stands at the last checkpoint.
-    pub fn logged(self, logged: bool) -> TreeOptions {
-        TreeOptions {
+    pub fn logged(self, logged: bool) -> MapOptions {
+        MapOptions {
             logged: Some(logged),
             ..self
         }
     }
 
-    pub(crate) fn spec(self) -> Spec {
+    pub(crate) fn spec(self, kind: Kind) -> Spec {
         Spec {
-            kind: Kind::Tree,
+            kind,
             tiers: self.tiers.unwrap_or_default(),
             policy: self.policy.unwrap_or_default(),
             inclusive: self.inclusive.unwrap_or(true),
@@ -158,49 +179,49 @@ impl TreeOptions {
         }
     }
 
-    /// Refuses a structure that is something else than what was said.
-    pub(crate) fn check(self, name: &str, is: Spec) -> Result<()> {
-        let tree = |t: Tiers| match t {
-            Tiers::One => "a tree with one tier",
-            Tiers::Two => "a tree with two tiers",
-        };
+    /// Refuses a structure that is something else than what was said; of any kind, if none is.
+    pub(crate) fn check(self, name: &str, kind: Option<Kind>, is: Spec) -> Result<()> {
         let differs = |is: &dyn std::fmt::Display, wanted: &dyn std::fmt::Display| {
             Err(Error::invalid(format!(
-                "\"{name}\" is {is}, and was opened as {wanted}; open it as what it is, or choose another name"
+                "\"{name}\" is a {is}, and was opened as a {wanted}; open it as what it is, or choose another name"
             )))
         };
+        if let Some(kind) = kind
+            && kind != is.kind
+        {
+            return differs(&is.kind, &kind);
+        }
+        let kind = is.kind;
         if let Some(tiers) = self.tiers
             && tiers != is.tiers
         {
-            return differs(&tree(is.tiers), &tree(tiers));
+            let of = |tiers| match tiers {
+                Tiers::One => format!("{kind} with one tier"),
+                Tiers::Two => format!("{kind} with two tiers"),
+            };
+            return differs(&of(is.tiers), &of(tiers));
         }
         if let Some(policy) = self.policy
             && policy != is.policy
         {
-            let of = |p: Policy| format!("a tree with the policy {p:?}");
+            let of = |policy: Policy| format!("{kind} with the policy {policy:?}");
             return differs(&of(is.policy), &of(policy));
         }
         if let Some(inclusive) = self.inclusive
             && inclusive != is.inclusive
         {
-            let of = |i| {
-                if i {
-                    "a tree with inclusive tiers"
-                } else {
-                    "a tree with exclusive tiers"
-                }
+            let of = |inclusive| match inclusive {
+                true => format!("{kind} with inclusive tiers"),
+                false => format!("{kind} with exclusive tiers"),
             };
             return differs(&of(is.inclusive), &of(inclusive));
         }
         if let Some(logged) = self.logged
             && logged != is.logged
         {
-            let of = |l| {
-                if l {
-                    "a tree that the log keeps"
-                } else {
-                    "a tree without log"
-                }
+            let of = |logged| match logged {
+                true => format!("{kind} that the log keeps"),
+                false => format!("{kind} without log"),
             };
             return differs(&of(is.logged), &of(logged));
         }
@@ -251,7 +272,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 2 * 2 * 4);
+        assert_eq!(seen, 2 * 2 * 2 * 4);
         assert!(decode_spec(&mut &[0, 1, 0][..]).is_none());
     }
 
@@ -267,26 +288,18 @@ mod tests {
 
     #[test]
     fn a_wrong_expectation_names_both() {
-        let spec = TreeOptions::new().tiers(Tiers::One).spec();
-        let e = TreeOptions::new()
-            .tiers(Tiers::Two)
-            .check("t", spec)
-            .unwrap_err()
-            .to_string();
+        let spec = MapOptions::new().tiers(Tiers::One).spec(Kind::Tree);
+        let check = |options: MapOptions| options.check("t", Some(Kind::Tree), spec);
+        let refused = |options| check(options).unwrap_err().to_string();
+        let e = refused(MapOptions::new().tiers(Tiers::Two));
         assert!(e.contains("one tier") && e.contains("two tiers"), "{e}");
-        TreeOptions::new().check("t", spec).unwrap();
-        assert!(TreeOptions::new().logged(false).check("t", spec).is_err());
-        assert!(
-            TreeOptions::new()
-                .policy(Policy::Paper)
-                .check("t", spec)
-                .is_err()
-        );
-        assert!(
-            TreeOptions::new()
-                .inclusive(false)
-                .check("t", spec)
-                .is_err()
-        );
+        check(MapOptions::new()).unwrap();
+        assert!(check(MapOptions::new().logged(false)).is_err());
+        assert!(check(MapOptions::new().policy(Policy::Paper)).is_err());
+        assert!(check(MapOptions::new().inclusive(false)).is_err());
+        let e = MapOptions::new().check("t", Some(Kind::Hash), spec);
+        let e = e.unwrap_err().to_string();
+        assert!(e.contains("is a tree") && e.contains("a hash table"), "{e}");
+        MapOptions::new().check("t", None, spec).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter, Result};
 use std::time::Duration;
 
-use crate::spec::Tiers;
+use crate::spec::{Kind, Tiers};
 use crate::stats::{Stats, StructureStats};
 
 /// Bytes with a unit.
@@ -33,13 +33,17 @@ fn nanos(nanos: u64) -> String {
 }
 
 fn structure(f: &mut Formatter<'_>, s: &StructureStats) -> Result {
+    let kind = match s.info.kind {
+        Kind::Tree => "tree",
+        Kind::Hash => "hash",
+    };
     let tiers = match s.info.tiers {
         Tiers::One => "1",
         Tiers::Two => "2",
     };
     writeln!(
         f,
-        "  {:<24} {tiers:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
+        "  {:<24} {kind:>5} {tiers:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
         s.info.name,
         s.hot_hits,
         s.cold_hits,
@@ -56,8 +60,9 @@ impl Display for Stats {
         writeln!(f, "structures")?;
         writeln!(
             f,
-            "  {:<24} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
+            "  {:<24} {:>5} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
             "name",
+            "kind",
             "tiers",
             "hot hits",
             "cold hits",

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use terrace_access::{AccessMethod, Attempt, Door};
+use terrace_access::{Attempt, Door, Sweep};
 use terrace_base::{Result, StructureId};
-use terrace_methods::BTree;
+use terrace_methods::{BTree, HashTable};
 use terrace_pages::{Class, PageStore, Space};
 use terrace_tier::{
     OnHotRoot, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
 };
 
-use crate::spec::{Policy, Spec, Tiers};
-
-type TwoTierTree = Tiered<BTree, BTree>;
-type OneTierTree = Single<BTree>;
+use crate::spec::{Kind, Policy, Spec, Tiers};
 
 fn tier_options(spec: Spec, on_hot_root: OnHotRoot) -> TierOptions {
     let policy: Arc<dyn policy::Policy> = match spec.policy {
@@ -35,9 +32,23 @@ pub fn create(
     on_hot_root: OnHotRoot,
     door: &Door<'_>,
 ) -> Attempt<Arc<dyn Structure>> {
+    match spec.kind {
+        Kind::Tree => create_of::<BTree>(context, id, spec, on_hot_root, door),
+        Kind::Hash => create_of::<HashTable>(context, id, spec, on_hot_root, door),
+    }
+}
+
+fn create_of<M: Sweep + Rooted + 'static>(
+    context: &Arc<TierContext>,
+    id: StructureId,
+    spec: Spec,
+    on_hot_root: OnHotRoot,
+    door: &Door<'_>,
+) -> Attempt<Arc<dyn Structure>> {
+    let options = tier_options(spec, on_hot_root);
     Ok(match spec.tiers {
-        Tiers::One => Arc::new(OneTierTree::create(context, id, door)?),
-        Tiers::Two => TwoTierTree::create(context, id, door, tier_options(spec, on_hot_root))?,
+        Tiers::One => Arc::new(Single::<M>::create(context, id, door)?),
+        Tiers::Two => Tiered::<M, M>::create(context, id, door, options)?,
     })
 }
 
@@ -49,9 +60,23 @@ pub fn open(
     on_hot_root: OnHotRoot,
     roots: Roots,
 ) -> Arc<dyn Structure> {
+    match spec.kind {
+        Kind::Tree => open_of::<BTree>(context, id, spec, on_hot_root, roots),
+        Kind::Hash => open_of::<HashTable>(context, id, spec, on_hot_root, roots),
+    }
+}
+
+fn open_of<M: Sweep + Rooted + 'static>(
+    context: &Arc<TierContext>,
+    id: StructureId,
+    spec: Spec,
+    on_hot_root: OnHotRoot,
+    roots: Roots,
+) -> Arc<dyn Structure> {
+    let options = tier_options(spec, on_hot_root);
     match spec.tiers {
-        Tiers::One => Arc::new(OneTierTree::open(context, id, roots)),
-        Tiers::Two => TwoTierTree::open(context, id, roots, tier_options(spec, on_hot_root)),
+        Tiers::One => Arc::new(Single::<M>::open(context, id, roots)),
+        Tiers::Two => Tiered::<M, M>::open(context, id, roots, options),
     }
 }
 
@@ -63,13 +88,20 @@ pub fn undo_create(store: &PageStore, roots: Roots, door: &Door<'_>) -> Attempt<
 
 /// Removes records and pages of a structure that nobody uses, its roots excepted, in a bounded
 /// step. Returns whether more is left to do.
-pub fn clear_step(store: &Arc<PageStore>, roots: Roots) -> Result<bool> {
+pub fn clear_step(store: &Arc<PageStore>, kind: Kind, roots: Roots) -> Result<bool> {
+    match kind {
+        Kind::Tree => clear_step_of::<BTree>(store, roots),
+        Kind::Hash => clear_step_of::<HashTable>(store, roots),
+    }
+}
+
+fn clear_step_of<M: Sweep + Rooted>(store: &Arc<PageStore>, roots: Roots) -> Result<bool> {
     let hot = roots.hot.map(|root| (root, Class::Hot));
     for (root, class) in hot.into_iter().chain([(roots.cold, Class::Cold)]) {
-        let tree = <BTree as Rooted>::open(store, root, class);
+        let method = M::open(store, root, class);
         loop {
             let door = store.enter_for(Space::Reserve)?;
-            match tree.try_clear_step(&door) {
+            match method.try_clear_step(&door) {
                 Ok(true) => return Ok(true),
                 Ok(false) => break,
                 Err(interrupt) => {
@@ -106,4 +138,5 @@ pub fn free_roots(
 /// What clears hint bits from a copy of any page that is about to be written.
 pub fn clear_hints(page: &mut [u8]) {
     terrace_methods::btree::clear_hints(page);
+    terrace_methods::hash::clear_hints(page);
 }

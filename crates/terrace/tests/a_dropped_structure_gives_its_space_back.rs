@@ -5,8 +5,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::tiny;
-use terrace::{Database, Durability, Error, Options, Tiers, Tree, TreeOptions};
+use common::{SHAPES, create, named, tiny};
+use terrace::{Database, Durability, Error, Map, MapOptions, Options, TreeOptions};
 use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
 fn options() -> Options {
@@ -18,7 +18,7 @@ fn options() -> Options {
 }
 
 /// Records of all sizes, some read so that they are hot and clean.
-fn fill(tree: &Tree, records: u32) {
+fn fill(tree: &Map, records: u32) {
     let mut rng = Rng::new(u64::from(records));
     for i in 0..records {
         let len = if i % 20 == 0 {
@@ -51,13 +51,11 @@ fn assert_clean(db: &Database) -> terrace::VerifyReport {
 
 #[test]
 fn a_dropped_structure_gives_its_pages_back() {
-    for tiers in [Tiers::One, Tiers::Two] {
+    for shape in SHAPES {
         let disk = SimDisk::new(1);
         let db = Database::open_on(disk.shared(), options()).unwrap();
         let empty = db.stats().pages.live;
-        let tree = db
-            .create_tree("t", TreeOptions::new().tiers(tiers))
-            .unwrap();
+        let tree = create(&db, "t", shape, MapOptions::new()).unwrap();
         fill(&tree, 4000);
         assert_clean(&db);
         assert!(db.stats().pages.live > empty + 300);
@@ -81,16 +79,10 @@ fn work_on_a_structure_that_is_dropped_ends_with_an_error() {
     let disk = SimDisk::new(2);
     let db = Database::open_on(disk.shared(), options()).unwrap();
     let other = db.tree("other").unwrap();
-    for round in 0..6u64 {
+    for round in 0..8u64 {
         let name = format!("t{round}");
-        let tiers = if round % 2 == 0 {
-            Tiers::Two
-        } else {
-            Tiers::One
-        };
-        let tree = db
-            .create_tree(&name, TreeOptions::new().tiers(tiers))
-            .unwrap();
+        let shape = SHAPES[round as usize % SHAPES.len()];
+        let tree = create(&db, &name, shape, MapOptions::new()).unwrap();
         fill(&tree, 600);
         std::thread::scope(|scope| {
             for thread in 0..3u64 {
@@ -141,11 +133,8 @@ fn a_drop_that_was_cut_off_goes_on() {
     let start = SimDisk::new(3);
     {
         let db = Database::open_on(start.shared(), tiny(3)).unwrap();
-        for tiers in [Tiers::One, Tiers::Two] {
-            let name = format!("{tiers:?}");
-            let tree = db
-                .create_tree(&name, TreeOptions::new().tiers(tiers))
-                .unwrap();
+        for shape in SHAPES {
+            let tree = create(&db, &named(shape), shape, MapOptions::new()).unwrap();
             fill(&tree, 800);
         }
         db.create_tree("stays", TreeOptions::new())
@@ -160,11 +149,16 @@ fn a_drop_that_was_cut_off_goes_on() {
         let db = Database::open_on(disk.shared(), tiny(4)).unwrap();
         disk.inject(Injection::at(Op::Write, n, Fault::PowerCut));
         // Durable marks, checkpoints that find the structures in every state of dissolution.
+        let two = named(SHAPES[1]);
         let dropped = db
-            .drop_structure("Two")
+            .drop_structure(&two)
+            .and_then(|()| db.drop_structure(&named(SHAPES[3])))
             .and_then(|()| db.checkpoint())
             .is_ok();
-        let _ = db.drop_structure("One").and_then(|()| db.sync());
+        let _ = db
+            .drop_structure(&named(SHAPES[0]))
+            .and_then(|()| db.drop_structure(&named(SHAPES[2])))
+            .and_then(|()| db.sync());
         drop(db);
         let powered = disk.is_powered();
         let disk = disk.crash(n);
@@ -173,10 +167,10 @@ fn a_drop_that_was_cut_off_goes_on() {
         let report = assert_clean(&db);
         assert!(report.structures.iter().all(|s| !s.dropping), "{report}");
         let names: Vec<_> = db.structures().into_iter().map(|s| s.name).collect();
-        assert!(!dropped || !names.contains(&"Two".to_string()));
+        assert!(!dropped || !names.contains(&two));
         assert_eq!(db.tree("stays").unwrap().get("k").unwrap().unwrap(), b"v");
         for name in names.iter().filter(|name| *name != "stays") {
-            assert_eq!(db.tree(name).unwrap().iter().unwrap().count(), 800);
+            assert_eq!(db.map(name).unwrap().iter().unwrap().count(), 800);
         }
         db.close().unwrap();
         let db = Database::open_on(disk.shared(), tiny(6)).unwrap();

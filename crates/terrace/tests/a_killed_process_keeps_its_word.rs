@@ -4,19 +4,21 @@
 //! The child is this test binary itself, told by an environment variable what to be. Its threads
 //! write to a key range each and print every acknowledged number.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use terrace::{Database, Durability, Options, Tiers, TreeOptions, encode};
+use common::all_shapes;
+use terrace::{Database, Durability, Options, encode};
 use terrace_sim::Rng;
 
 const CHILD: &str = "TERRACE_KILL_TEST_DIRECTORY";
 const THREADS: u64 = 3;
 /// Each number overwrites the one this much before it.
 const KEYS: u64 = 3000;
-const TREES: [(&str, Tiers); 2] = [("one", Tiers::One), ("two", Tiers::Two)];
 
 fn options() -> Options {
     Options::new()
@@ -47,9 +49,7 @@ fn value(thread: u64, number: u64) -> Vec<u8> {
 
 fn child(directory: &Path) {
     let db = Database::open(directory, options()).unwrap();
-    let trees: Vec<_> = TREES
-        .map(|(name, tiers)| db.tree_with(name, TreeOptions::new().tiers(tiers)).unwrap())
-        .into();
+    let trees = all_shapes(&db).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (db, trees) = (&db, &trees);
@@ -58,7 +58,7 @@ fn child(directory: &Path) {
                 let mut number = last.map_or(0, |last| encode::to_u64(&last));
                 loop {
                     number += 1;
-                    // One batch: both trees, and the number itself.
+                    // One batch: all structures, and the number itself.
                     let mut batch = db.batch();
                     let value = value(thread, number);
                     for tree in trees {
@@ -133,7 +133,7 @@ fn note(line: &str, acknowledged: &mut [u64]) -> u64 {
 
 fn check(directory: &Path, acknowledged: &mut [u64], round: u64) {
     let db = Database::open(directory, options()).unwrap();
-    let trees = TREES.map(|(name, _)| db.open_tree(name, TreeOptions::new()).unwrap());
+    let trees = all_shapes(&db).unwrap();
     for thread in 0..THREADS {
         let last = trees[0]
             .get([thread as u8])

@@ -7,8 +7,8 @@ mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::seeds;
-use terrace::{Database, Durability, Options, Result, Tiers, Tree, TreeOptions, encode};
+use common::{all_shapes, seeds};
+use terrace::{Database, Durability, Map, Options, Result, encode};
 use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
 const THREADS: usize = 4;
@@ -21,13 +21,6 @@ fn options() -> Options {
         .page_size(4096)
         .log_segment(64 << 10)
         .log_limit(256 << 10)
-}
-
-fn trees(db: &Database) -> Result<Vec<Tree>> {
-    [("one", Tiers::One), ("two", Tiers::Two)]
-        .map(|(name, tiers)| db.tree_with(name, TreeOptions::new().tiers(tiers)))
-        .into_iter()
-        .collect()
 }
 
 fn key(thread: usize, number: u64) -> [u8; 9] {
@@ -43,7 +36,7 @@ fn value(thread: usize, number: u64) -> Vec<u8> {
 }
 
 /// A batch: the number of its thread, and what every thread had had acknowledged when it began.
-fn write(db: &Database, trees: &[Tree], thread: usize, number: u64, seen: &[u64]) -> Result<bool> {
+fn write(db: &Database, trees: &[Map], thread: usize, number: u64, seen: &[u64]) -> Result<bool> {
     let mut batch = db.batch();
     let value = value(thread, number);
     for tree in trees {
@@ -82,7 +75,7 @@ fn a_power_cut_under_load_leaves_a_prefix() {
                 Fault::PowerCut,
             ));
             if let Ok(db) = Database::open_on(disk.shared(), options())
-                && let Ok(trees) = trees(&db)
+                && let Ok(trees) = all_shapes(&db)
             {
                 std::thread::scope(|scope| {
                     for thread in 0..THREADS {
@@ -115,7 +108,7 @@ fn a_power_cut_under_load_leaves_a_prefix() {
 }
 
 fn check(db: &Database, seed: u64, round: u32, synced: &[AtomicU64], acknowledged: &[AtomicU64]) {
-    let trees = trees(db).unwrap();
+    let trees = all_shapes(db).unwrap();
     let found: Vec<Vec<u64>> = (0..THREADS)
         .map(|thread| {
             trees[0]

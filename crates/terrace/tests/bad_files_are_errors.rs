@@ -5,26 +5,18 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::tiny;
-use terrace::{Database, Durability, Error, Options, Result, Tiers, TreeOptions};
+use common::{SHAPES, all_shapes, named, tiny};
+use terrace::{Database, Durability, Error, Options, Result, TreeOptions};
 use terrace_sim::{Rng, SimDisk};
 
-/// A database of both kinds with some log behind the last checkpoint, and what it holds.
+/// A database of all kinds with some log behind the last checkpoint, and what it holds.
 fn database(seed: u64) -> (SimDisk, BTreeMap<Vec<u8>, Vec<u8>>) {
     let disk = SimDisk::new(seed);
     let mut rng = Rng::new(seed);
     let mut model = BTreeMap::new();
     let db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
-    let trees = ["one", "two"].map(|name| {
-        let tiers = if name == "one" {
-            Tiers::One
-        } else {
-            Tiers::Two
-        };
-        db.create_tree(name, TreeOptions::new().tiers(tiers))
-            .unwrap()
-    });
-    for i in 0..1200u32 {
+    let trees = all_shapes(&db).unwrap();
+    for i in 0..1250u32 {
         let value = rng.bytes(if i % 50 == 0 { 3000 } else { 60 });
         for tree in &trees {
             tree.put(i.to_be_bytes(), &value).unwrap();
@@ -47,8 +39,8 @@ fn database(seed: u64) -> (SimDisk, BTreeMap<Vec<u8>, Vec<u8>>) {
 /// Opens, reads everything, verifies, writes; every value that comes out must be right.
 fn use_it(disk: &SimDisk, model: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<()> {
     let db = Database::open_on(disk.shared(), tiny(77).create(false))?;
-    for name in ["one", "two"] {
-        let tree = db.open_tree(name, TreeOptions::new())?;
+    for name in SHAPES.map(named) {
+        let tree = db.map(&name)?;
         for (key, value) in model {
             if let Some(got) = tree.get(key)? {
                 assert!(got == *value, "a wrong value of {key:?} in {name}");

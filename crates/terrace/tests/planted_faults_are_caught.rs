@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::run::{run, survive};
 use common::script::{Step, script};
-use common::tiny;
+use common::{SHAPES, tiny};
 use terrace::fault::{Fault, plant};
 use terrace::{Database, Durability, Options, Tiers, TreeOptions, encode};
 use terrace_sim::{Fault as DiskFault, Injection, SimDisk};
@@ -53,8 +53,8 @@ fn torn_batches() {
             .collect::<Vec<_>>()
     };
     let mut script = vec![
-        Step::Create("off".into(), Tiers::Two),
-        Step::Create("a".into(), Tiers::Two),
+        Step::Create("off".into(), SHAPES[1]),
+        Step::Create("a".into(), SHAPES[1]),
     ];
     for round in 0..30 {
         let all = changes("a");

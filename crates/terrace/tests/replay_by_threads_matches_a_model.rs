@@ -5,8 +5,8 @@ mod common;
 
 use common::model::{Model, differences};
 use common::script::{Step, script};
-use common::seeds;
-use terrace::{Database, Durability, Options, TreeOptions};
+use common::{create, seeds};
+use terrace::{Database, Durability, MapOptions, Options};
 use terrace_sim::{SimDisk, Survival};
 
 /// Enough memory for threads; one checkpoint at creation, so that everything is replayed.
@@ -15,29 +15,28 @@ fn options() -> Options {
 }
 
 fn apply(db: &Database, step: &Step) {
-    let tree = |name: &str| db.open_tree(name, TreeOptions::new()).unwrap();
+    let map = |name: &str| db.map(name).unwrap();
     match step {
         Step::Write(changes, _) => {
             let mut batch = db.batch();
             for change in changes {
-                let tree = tree(&change.structure);
+                let map = map(&change.structure);
                 match &change.value {
-                    Some(value) => batch.put(&tree, &change.key, value),
-                    None => batch.delete(&tree, &change.key),
+                    Some(value) => batch.put(&map, &change.key, value),
+                    None => batch.delete(&map, &change.key),
                 };
             }
             db.write(batch, Durability::Buffered).unwrap();
         }
         Step::Insert(name, key, value) => {
-            tree(name).insert(key, value).unwrap();
+            map(name).insert(key, value).unwrap();
         }
         Step::Append(name, key, more) => {
             let appended = |old: Option<&[u8]>| [old.unwrap_or_default(), more].concat();
-            tree(name).update(key, |old| Some(appended(old))).unwrap();
+            map(name).update(key, |old| Some(appended(old))).unwrap();
         }
-        Step::Create(name, tiers) => {
-            db.create_tree(name, TreeOptions::new().tiers(*tiers))
-                .unwrap();
+        Step::Create(name, shape) => {
+            create(db, name, *shape, MapOptions::new()).unwrap();
         }
         Step::Drop(name) => db.drop_structure(name).unwrap(),
         Step::Rename(from, to) => db.rename_structure(from, to).unwrap(),

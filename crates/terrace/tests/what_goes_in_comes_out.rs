@@ -1,15 +1,20 @@
 //! The basics: values go in, come out, survive closing, and appear in order.
 
-use terrace::{Database, Durability, Error, Options, Tiers, TreeOptions};
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{all_shapes, named};
+use terrace::{Database, Durability, Error, HashOptions, Kind, Options, Tiers, TreeOptions};
 
 fn options() -> Options {
     Options::new().memory(8 << 20)
 }
 
-fn both_kinds(db: &Database) -> [terrace::Tree; 2] {
+fn both_trees(db: &Database) -> [terrace::Tree; 2] {
     [Tiers::One, Tiers::Two].map(|tiers| {
-        db.tree_with(&format!("{tiers:?}"), TreeOptions::new().tiers(tiers))
-            .unwrap()
+        let options = TreeOptions::new().tiers(tiers);
+        db.tree_with(&named((Kind::Tree, tiers)), options).unwrap()
     })
 }
 
@@ -17,7 +22,7 @@ fn both_kinds(db: &Database) -> [terrace::Tree; 2] {
 fn values_survive_a_clean_close() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path(), options()).unwrap();
-    for tree in both_kinds(&db) {
+    for tree in all_shapes(&db).unwrap() {
         for i in 0..2000u32 {
             tree.put(i.to_be_bytes(), format!("value {i}")).unwrap();
         }
@@ -27,7 +32,7 @@ fn values_survive_a_clean_close() {
     db.close().unwrap();
     let db = Database::open(dir.path(), options()).unwrap();
     assert_eq!(db.stats().opening.replayed_operations, 0);
-    for tree in both_kinds(&db) {
+    for tree in all_shapes(&db).unwrap() {
         assert_eq!(tree.get(7u32.to_be_bytes()).unwrap(), None);
         assert_eq!(tree.get(8u32.to_be_bytes()).unwrap().unwrap(), b"value 8");
         assert_eq!(tree.get(b"large").unwrap().unwrap(), vec![5; 300_000]);
@@ -41,7 +46,7 @@ fn values_survive_a_clean_close() {
 fn ranges_run_from_both_ends_and_meet() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path(), options()).unwrap();
-    for tree in both_kinds(&db) {
+    for tree in both_trees(&db) {
         for i in 0..1000u32 {
             tree.put(i.to_be_bytes(), i.to_le_bytes()).unwrap();
         }
@@ -93,7 +98,7 @@ fn ranges_run_from_both_ends_and_meet() {
 fn what_looks_also_answers() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path(), options()).unwrap();
-    for tree in both_kinds(&db) {
+    for tree in all_shapes(&db).unwrap() {
         assert!(tree.insert("a", "1").unwrap());
         assert!(!tree.insert("a", "2").unwrap());
         assert_eq!(tree.remove("a").unwrap().unwrap(), b"1");
@@ -115,19 +120,22 @@ fn what_looks_also_answers() {
 fn a_batch_changes_several_structures_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path(), options()).unwrap();
-    let [one, two] = both_kinds(&db);
+    let [one, two] = both_trees(&db);
+    let hash = db.hash("hash").unwrap();
     two.put("gone", "x").unwrap();
     let mut batch = db.batch();
     batch
         .put(&one, "k", "1")
         .put(&two, "k", "2")
         .delete(&two, "gone")
+        .put(&hash, "k", "4")
         .put(&one, "k", "3");
-    assert_eq!(batch.len(), 4);
+    assert_eq!(batch.len(), 5);
     db.write(batch, Durability::Sync).unwrap();
     assert_eq!(one.get("k").unwrap().unwrap(), b"3");
     assert_eq!(two.get("k").unwrap().unwrap(), b"2");
     assert_eq!(two.get("gone").unwrap(), None);
+    assert_eq!(hash.get("k").unwrap().unwrap(), b"4");
     db.write(db.batch(), Durability::Sync).unwrap();
 }
 
@@ -172,6 +180,23 @@ fn structures_have_names_that_can_change_and_go() {
         wrong.contains("one tier") && wrong.contains("two tiers"),
         "{wrong}"
     );
+    // The kind, too, is asked for, and both are named.
+    let wrong = db.hash("b").unwrap_err().to_string();
+    assert!(
+        wrong.contains("is a tree") && wrong.contains("a hash table"),
+        "{wrong}"
+    );
+    let hash = db.create_hash("h", HashOptions::new()).unwrap();
+    assert_eq!(hash.kind(), Kind::Hash);
+    let wrong = db.tree("h").unwrap_err().to_string();
+    assert!(
+        wrong.contains("is a hash table") && wrong.contains("a tree"),
+        "{wrong}"
+    );
+    db.open_hash("h", HashOptions::new().tiers(Tiers::Two))
+        .unwrap();
+    drop(hash);
+    db.drop_structure("h").unwrap();
     let names: Vec<_> = db.structures().into_iter().map(|s| s.name).collect();
     assert_eq!(names, ["a", "b"]);
     drop((tree, other));
@@ -186,7 +211,7 @@ fn structures_have_names_that_can_change_and_go() {
 fn the_number_of_records_is_estimated() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path(), options().page_size(4096)).unwrap();
-    for tree in both_kinds(&db) {
+    for tree in all_shapes(&db).unwrap() {
         assert_eq!(tree.estimated_len().unwrap(), 0);
         for i in 0..50u64 {
             tree.put(i.to_be_bytes(), "x").unwrap();
@@ -204,5 +229,51 @@ fn the_number_of_records_is_estimated() {
             estimate.abs_diff(records) < records / 4,
             "{estimate} of {records}"
         );
+    }
+}
+
+/// One stream of random operations goes to every structure and to a map: all agree after every
+/// reopening.
+#[test]
+fn all_structures_mirror_a_map() {
+    let disk = terrace_sim::SimDisk::new(8);
+    let mut rng = terrace_sim::Rng::new(8);
+    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    for round in 0..5 {
+        let db = Database::open_on(disk.shared(), common::tiny(round)).unwrap();
+        let maps = all_shapes(&db).unwrap();
+        for map in &maps {
+            let got = map.iter().unwrap().collect::<Result<BTreeMap<_, _>, _>>();
+            assert!(got.unwrap() == model, "round {round}, {}", map.name());
+            let down = map.iter().unwrap().rev().map(Result::unwrap);
+            let mut up: Vec<_> = map.iter().unwrap().map(Result::unwrap).collect();
+            up.reverse();
+            assert!(down.eq(up), "round {round}, {}: downwards", map.name());
+        }
+        for _ in 0..3000 {
+            let key = (rng.below(2500) as u16).to_be_bytes().to_vec();
+            let len = if rng.percent(1) { 5000 } else { rng.below(250) };
+            let value = rng.bytes(len as usize);
+            let pick = rng.below(10);
+            let old = model.get(&key).cloned();
+            for map in &maps {
+                match pick {
+                    0..=3 => map.put(&key, &value).unwrap(),
+                    4..=5 => map.delete(&key).unwrap(),
+                    6 => assert_eq!(map.insert(&key, &value).unwrap(), old.is_none()),
+                    7 => assert_eq!(map.remove(&key).unwrap(), old),
+                    _ => assert_eq!(map.get(&key).unwrap(), old, "{key:?} in {}", map.name()),
+                }
+            }
+            match pick {
+                0..=3 => drop(model.insert(key, value)),
+                4..=5 | 7 => drop(model.remove(&key)),
+                6 => drop(model.entry(key).or_insert(value)),
+                _ => {}
+            }
+        }
+        let report = db.verify().unwrap();
+        assert!(report.is_clean(), "{report}");
+        db.close().unwrap();
     }
 }

@@ -3,21 +3,18 @@
 
 mod common;
 
-use common::tiny;
-use terrace::{Database, Durability, Tiers, TreeOptions};
+use common::{SHAPES, create, tiny};
+use terrace::{Database, Durability, MapOptions};
 use terrace_sim::{SimDisk, Survival};
 
 #[test]
 fn without_log_the_last_checkpoint_counts() {
-    for tiers in [Tiers::One, Tiers::Two] {
+    for shape in SHAPES {
         let disk = SimDisk::new(1);
         let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
-        let off = db
-            .create_tree("off", TreeOptions::new().tiers(tiers).logged(false))
-            .unwrap();
-        let on = db
-            .create_tree("on", TreeOptions::new().tiers(tiers))
-            .unwrap();
+        let unlogged = MapOptions::new().logged(false);
+        let off = create(&db, "off", shape, unlogged).unwrap();
+        let on = create(&db, "on", shape, MapOptions::new()).unwrap();
         let logged = db.stats().log.bytes;
         for i in 0..500u32 {
             off.put(i.to_be_bytes(), [1; 50]).unwrap();
@@ -35,19 +32,18 @@ fn without_log_the_last_checkpoint_counts() {
         drop((off, on, db));
 
         let db = Database::open_on(crashed.shared(), tiny(2)).unwrap();
-        let off = db
-            .open_tree("off", TreeOptions::new().logged(false))
-            .unwrap();
+        let off = db.map("off").unwrap();
+        assert!(!db.structures()[0].logged);
         let all: Vec<_> = off.iter().unwrap().map(Result::unwrap).collect();
         assert_eq!(all.len(), 500);
         assert!(all.iter().all(|(_, value)| *value == [1; 50]));
-        assert_eq!(db.tree("on").unwrap().get("k").unwrap().unwrap(), b"v");
+        assert_eq!(db.map("on").unwrap().get("k").unwrap().unwrap(), b"v");
         off.put("kept", "by closing").unwrap();
         drop(off);
         db.close().unwrap();
         let db = Database::open_on(crashed.shared(), tiny(3)).unwrap();
         assert_eq!(
-            db.tree("off").unwrap().get("kept").unwrap().unwrap(),
+            db.map("off").unwrap().get("kept").unwrap().unwrap(),
             b"by closing"
         );
     }

@@ -2,7 +2,7 @@
 
 use terrace_base::{Error, Result};
 
-use super::{Fixture, Subject, settled};
+use super::{Fixture, Subject, position, settled};
 use crate::{AccessMethod, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Window};
 
 /// What verification counted.
@@ -16,15 +16,20 @@ pub struct Census {
 
 /// A structure as its user sees it, one tier or several.
 pub trait Map {
+    /// Where a key stands in the order in which scans go; the key itself unless said otherwise.
+    fn position(&self, key: &[u8]) -> Result<Vec<u8>> {
+        Ok(key.to_vec())
+    }
     /// The value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Stores a value, whether or not the key was there.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
     /// Removes a key, whether or not it was there.
     fn delete(&self, key: &[u8]) -> Result<()>;
-    /// Calls `each` with the records from `from` on, upwards, until it returns false.
+    /// Calls `each` with the records from the position `from` on, upwards, until it returns false.
     fn scan_up(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
-    /// Calls `each` with the records below `below` (`None`: all), downwards, until it returns false.
+    /// Calls `each` with the records below the position `below` (`None`: all), downwards, until it
+    /// returns false.
     fn scan_down(
         &self,
         below: Option<&[u8]>,
@@ -124,7 +129,7 @@ impl<'f, F: Fixture> Plain<'f, F> {
                         &large
                     }
                 };
-                Ok::<_, Error>(each(window.key(i), value))
+                Ok::<_, Error>(each(F::Method::key_at(window.key(i)), value))
             };
             let mut indexes: Box<dyn Iterator<Item = usize>> = Box::new(range.clone());
             if down {
@@ -146,6 +151,10 @@ impl<'f, F: Fixture> Plain<'f, F> {
 }
 
 impl<F: Fixture> Map for Plain<'_, F> {
+    fn position(&self, key: &[u8]) -> Result<Vec<u8>> {
+        position(&self.subject, key)
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Subject { store, method, .. } = &self.subject;
         settled(store, || {

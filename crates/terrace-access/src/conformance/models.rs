@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{Check, Effort, Failure, KeyKind, Map, Random, ensure};
 use terrace_base::Result;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+/// The records by position, so that they are in the order of the structure.
+type Model = BTreeMap<Vec<u8>, (Vec<u8>, Vec<u8>)>;
 
 /// Loads, updates, deletes, looks up, scans and reopens, with keys of this kind, and compares
 /// everything with a model.
@@ -38,34 +39,40 @@ pub fn behaves_like_a_map<M: Map>(
                 0..40 => put(&map, &mut model, key, &mut random, 400)?,
                 40..70 => {
                     map.delete(&key)?;
-                    model.remove(&key);
+                    model.remove(&map.position(&key)?);
                 }
                 70..92 => {
                     let got = map.get(&key)?;
                     ensure!(
-                        got.as_ref() == model.get(&key),
+                        got.as_ref() == model.get(&map.position(&key)?).map(|(_, v)| v),
                         "step {step}: get {key:?}: {got:?}"
                     );
                 }
-                92..96 => part_up(&map, &model, &key, random.below(80))?,
-                96..99 => part_down(&map, &model, &key, random.below(80))?,
+                92..96 => part_up(&map, &model, &map.position(&key)?, random.below(80))?,
+                96..99 => part_down(&map, &model, &map.position(&key)?, random.below(80))?,
                 _ if step % 4 == 0 => map = map.reopen()?,
                 _ => {}
             }
         }
         compare(&map, &model)?;
         // Down to nothing, and up again.
-        let keys: Vec<_> = model.keys().cloned().collect();
-        for (i, key) in keys.iter().enumerate() {
-            if i % 16 != 7 {
-                map.delete(key)?;
-                model.remove(key);
+        let mut i = 0;
+        let mut deleted = Vec::new();
+        model.retain(|_, (key, _)| {
+            i += 1;
+            let stays = i % 16 == 8;
+            if !stays {
+                deleted.push(std::mem::take(key));
             }
+            stays
+        });
+        for key in deleted {
+            map.delete(&key)?;
         }
         compare(&map, &model)?;
         map = map.reopen()?;
         compare(&map, &model)?;
-        for key in std::mem::take(&mut model).into_keys() {
+        for key in into_keys(std::mem::take(&mut model)) {
             map.delete(&key)?;
         }
         compare(&map, &model)?;
@@ -111,10 +118,10 @@ pub fn large_values_in_a_map<M: Map>(
             let size = sizes[random.below(sizes.len())];
             let value = random.bytes(size);
             map.put(&key, &value)?;
-            model.insert(key, value);
+            model.insert(map.position(&key)?, (key, value));
         } else {
             map.delete(&key)?;
-            model.remove(&key);
+            model.remove(&map.position(&key)?);
         }
         if step % 50 == 49 {
             compare(&map, &model)?;
@@ -122,7 +129,7 @@ pub fn large_values_in_a_map<M: Map>(
             compare(&map, &model)?;
         }
     }
-    for key in std::mem::take(&mut model).into_keys() {
+    for key in into_keys(std::mem::take(&mut model)) {
         map.delete(&key)?;
     }
     compare(&map, &model)
@@ -135,20 +142,25 @@ fn put<M: Map>(
     random: &mut Random,
     longest: usize,
 ) -> Check {
+    let position = map.position(&key)?;
     // Often the length that is there, so that values change in place.
-    let len = match model.get(&key) {
-        Some(old) if random.percent(40) => old.len(),
+    let len = match model.get(&position) {
+        Some((_, old)) if random.percent(40) => old.len(),
         _ => random.below(longest),
     };
     let value = random.bytes(len);
     map.put(&key, &value)?;
-    model.insert(key, value);
+    model.insert(position, (key, value));
     Ok(())
+}
+
+fn into_keys(model: Model) -> impl Iterator<Item = Vec<u8>> {
+    model.into_values().map(|(key, _)| key)
 }
 
 /// The next `count` records upwards are those of the model.
 fn part_up<M: Map>(map: &M, model: &Model, from: &[u8], count: usize) -> Check {
-    let mut expected = model.range(from.to_vec()..).take(count);
+    let mut expected = model.range(from.to_vec()..).map(|r| r.1).take(count);
     let mut wrong = None;
     map.scan_up(from, &mut |key, value| match expected.next() {
         Some((k, v)) if k == key && v == value => true,
@@ -165,14 +177,14 @@ fn part_up<M: Map>(map: &M, model: &Model, from: &[u8], count: usize) -> Check {
     ensure!(
         missing.is_none(),
         "upwards from {from:?} nothing came for {:?}",
-        missing.map(|m| m.0)
+        missing.map(|m| &m.0)
     );
     Ok(())
 }
 
 /// The next `count` records downwards are those of the model.
 fn part_down<M: Map>(map: &M, model: &Model, below: &[u8], count: usize) -> Check {
-    let mut expected = model.range(..below.to_vec()).rev().take(count);
+    let mut expected = model.range(..below.to_vec()).map(|r| r.1).rev().take(count);
     let mut wrong = None;
     map.scan_down(Some(below), &mut |key, value| match expected.next() {
         Some((k, v)) if k == key && v == value => true,
@@ -189,7 +201,7 @@ fn part_down<M: Map>(map: &M, model: &Model, below: &[u8], count: usize) -> Chec
     ensure!(
         missing.is_none(),
         "below {below:?} nothing came for {:?}",
-        missing.map(|m| m.0)
+        missing.map(|m| &m.0)
     );
     Ok(())
 }
@@ -207,7 +219,7 @@ fn compare<M: Map>(map: &M, model: &Model) -> Check {
         "{extra} records instead of {}",
         model.len()
     );
-    let mut expected = model.iter().rev();
+    let mut expected = model.values().rev();
     let mut wrong = None;
     map.scan_down(None, &mut |key, value| {
         let same = expected.next().is_some_and(|(k, v)| k == key && v == value);

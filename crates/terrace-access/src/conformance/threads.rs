@@ -220,7 +220,7 @@ fn pass<M: Ordered>(
                 .is_none_or(|l| if up { l < key } else { l > key });
             ensure!(in_order, "a scan came to {key:?} after {last:?}, up: {up}");
             ensure!(
-                is_sound(key, window.value(i)),
+                is_sound(M::key_at(key), window.value(i)),
                 "a scan saw a torn value of {key:?}"
             );
             found += usize::from(key.ends_with(b"/stable"));

@@ -3,7 +3,7 @@
 use terrace_base::Result;
 
 use super::methods::Hand;
-use super::{Check, Effort, Fixture, KeyKind, Random, Subject, ensure, settled};
+use super::{Check, Effort, Fixture, KeyKind, Random, Subject, ensure, position, settled};
 use crate::{Attempt, Edge, Flags, NoRoom, Ordered, Plan, Sweep, Value, Window};
 
 fn window<M: Ordered>(subject: &Subject<M>, edge: Edge<'_>) -> Result<Window> {
@@ -20,7 +20,7 @@ fn value_of(key: &[u8]) -> &[u8] {
     &key[..key.len().min(100)]
 }
 
-/// Windows upwards and downwards cover every key exactly once, and hold every record.
+/// Windows upwards and downwards cover every position exactly once, and hold every record.
 ///
 /// # Errors
 /// Where they do not.
@@ -47,7 +47,7 @@ pub fn windows_tile<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) 
                 value_of(&key),
                 if i % 4 < 2 { Flags::NONE } else { Flags::DIRTY },
             )?;
-            keys.push(key);
+            keys.push(position(&subject, &key)?);
         }
         keys.sort();
         keys.dedup();
@@ -58,9 +58,9 @@ pub fn windows_tile<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) 
     Ok(())
 }
 
-fn sound(window: &Window) -> Check {
+fn sound<M: Ordered>(window: &Window) -> Check {
     for i in 0..window.len() {
-        let key = window.key(i);
+        let (key, record) = (window.key(i), M::key_at(window.key(i)));
         let inside = *key >= *window.low && window.high.as_ref().is_none_or(|high| key < high);
         let rising = i == 0 || window.key(i - 1) < key;
         ensure!(
@@ -68,7 +68,7 @@ fn sound(window: &Window) -> Check {
             "record {i} of a window is out of place: {key:?}"
         );
         ensure!(
-            window.value(i) == value_of(key),
+            window.value(i) == value_of(record),
             "record {i} of a window has another's value"
         );
     }
@@ -85,7 +85,7 @@ fn up<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
             "the window from {at:?} begins at {:?}",
             window.low
         );
-        sound(&window)?;
+        sound::<M>(&window)?;
         for i in 0..window.len() {
             let next = expected.next();
             ensure!(
@@ -120,7 +120,7 @@ fn down<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
             "the window below {below:?} ends at {:?}",
             window.high
         );
-        sound(&window)?;
+        sound::<M>(&window)?;
         for i in (0..window.len()).rev() {
             let next = expected.next();
             ensure!(
@@ -206,6 +206,7 @@ pub fn membership_tells<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effo
     }
     for i in 0..effort.records.min(200) {
         let key = key(i * 7 % effort.records);
+        let at = position(&subject, &key)?;
         let same = |window: &Window, what: &str, expected: bool| -> Check {
             let same = method.still_same(window);
             ensure!(
@@ -216,7 +217,7 @@ pub fn membership_tells<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effo
             Ok(())
         };
         // Everything is in memory while nothing else is asked for.
-        let seen = window(&subject, Edge::From(&key))?;
+        let seen = window(&subject, Edge::From(&at))?;
         same(&seen, "nothing", true)?;
         hand.edit(&key, Plan::Flags(Flags::DIRTY), &mut NoRoom)?;
         same(&seen, "setting flags", true)?;
@@ -226,21 +227,25 @@ pub fn membership_tells<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effo
         same(&seen, "a shrinking change", true)?;
         hand.erase(&key)?;
         same(&seen, "an erase", false)?;
-        let seen = window(&subject, Edge::From(&key))?;
+        let seen = window(&subject, Edge::From(&at))?;
         hand.put(&key, &[3; 60], Flags::NONE)?;
         same(&seen, "an insert", false)?;
         // Until the leaf has been split: both halves.
-        let seen = window(&subject, Edge::From(&key))?;
+        let seen = window(&subject, Edge::From(&at))?;
         let mut more = key.clone();
         if i % 20 == 0 {
-            let mut n = 0u16;
-            while window(&subject, Edge::From(&key))?.high == seen.high
-                && window(&subject, Edge::From(&key))?.low == seen.low
+            let mut n = 0u32;
+            while window(&subject, Edge::From(&at))?.high == seen.high
+                && window(&subject, Edge::From(&at))?.low == seen.low
             {
                 more.truncate(key.len());
                 more.extend_from_slice(&n.to_be_bytes());
-                hand.put(&more, &[4; 90], Flags::NONE)?;
                 n += 1;
+                // Only what belongs to this leaf, wherever the others would go.
+                let at = position(&subject, &more)?;
+                if at >= seen.low && seen.high.as_ref().is_none_or(|high| at < *high) {
+                    hand.put(&more, &[4; 90], Flags::NONE)?;
+                }
             }
             same(&seen, "a split", false)?;
         }

@@ -15,7 +15,8 @@ use terrace_bench::{
 };
 
 use crate::args::{
-    BenchArgs, DistributionName, KeyLayoutName, LoadOrder, LogMode, PolicyName, WorkloadName,
+    BenchArgs, DistributionName, KeyLayoutName, KindName, LoadOrder, LogMode, PolicyName,
+    WorkloadName,
 };
 use crate::engine::{Db, Durability, Policy, Settings, TreeSettings};
 use crate::output::print;
@@ -38,6 +39,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     }
     if args.workload == WorkloadName::Replay {
         return replay::run(args);
+    }
+    let scans = matches!(args.workload, WorkloadName::E | WorkloadName::Scan);
+    if scans && args.structure == KindName::Hash {
+        bail!("a hash table keeps no order of keys: workloads e and scan need --structure tree");
     }
     // Everything that needs memory of its own is done before the database is opened.
     let prepared = Prepared::new(plan(args)?)?;
@@ -67,6 +72,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
 fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result<Report> {
     let db = Db::open(&args.open.db, settings)?;
     let wanted = TreeSettings {
+        kind: args.structure.kind(),
         tiers: args.tiers,
         policy: policy(args.policy),
         logged: args.log != LogMode::Off,
@@ -137,7 +143,7 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
     plan.audit = args.audit;
     plan.seed = args.seed;
     plan.store = StoreLabels {
-        structure: args.structure.clone(),
+        structure: args.structure.name().into(),
         tiers: args.tiers,
         policy: args.policy.name().into(),
         durability: args.log.name().into(),

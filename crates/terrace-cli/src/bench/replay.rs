@@ -86,7 +86,7 @@ fn measure(args: &BenchArgs) -> Result<Value> {
     spinner.finish_and_clear();
     Ok(json!({
         "workload": "replay",
-        "structure": args.structure,
+        "structure": args.structure.name(),
         "tiers": args.tiers,
         "policy": args.policy.name(),
         "durability": args.log.name(),
@@ -155,7 +155,7 @@ impl Loader {
             .arg(&args.open.db)
             .args(["--workload", "load", "--unclean"])
             .args(["--memory", &args.open.memory.0.to_string()])
-            .args(["--structure", &args.structure])
+            .args(["--structure", args.structure.name()])
             .args(["--records", &args.records.to_string()])
             .args(["--value-bytes", &args.value_bytes.to_string()])
             .args(["--tiers", &args.tiers.to_string()])

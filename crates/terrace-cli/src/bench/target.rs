@@ -1,4 +1,4 @@
-//! A tree of a database as a target of benchmarks.
+//! A structure of a database as a target of benchmarks.
 
 use terrace_bench::{Counters, Target, TargetError, TargetResult};
 
@@ -79,6 +79,17 @@ impl Target for TreeTarget<'_> {
             visit(&key, &value);
         }
         Ok(())
+    }
+
+    fn visit_all(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> TargetResult<bool> {
+        if self.tree.is_ordered() {
+            return Ok(false);
+        }
+        for entry in self.tree.range(None, None, false).map_err(boxed)? {
+            let (key, value) = entry.map_err(boxed)?;
+            visit(&key, &value);
+        }
+        Ok(true)
     }
 
     fn counters(&self) -> TargetResult<Counters> {

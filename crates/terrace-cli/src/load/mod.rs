@@ -50,6 +50,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     };
     let db = Db::open(&args.open.db, &settings)?;
     let tree_settings = TreeSettings {
+        kind: args.kind.kind(),
         tiers: args.tiers,
         ..TreeSettings::default()
     };

@@ -194,6 +194,12 @@ pub(crate) fn encode_slot(offset: usize, head: u32, flags: Flags) -> [u8; SLOT_B
 pub(crate) struct Slot(u32);
 
 impl Slot {
+    /// The slot with these four bytes.
+    #[inline]
+    pub fn of(word: u32) -> Slot {
+        Slot(word)
+    }
+
     #[inline]
     pub fn offset(self) -> usize {
         (self.0 & 0xFFFF) as usize

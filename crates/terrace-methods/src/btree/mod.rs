@@ -18,7 +18,7 @@ mod descend;
 mod edit;
 mod image;
 mod insert;
-mod layout;
+pub(crate) mod layout;
 mod leaf;
 mod remove;
 mod sample;
@@ -27,7 +27,7 @@ mod search;
 mod spill;
 mod split;
 mod sweep;
-mod verify;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -272,6 +272,10 @@ impl AccessMethod for BTree {
 }
 
 impl Ordered for BTree {
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.random_leaf(random)
+    }
+
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         scan::copy(&self.leaf_shared(edge)?, edge, window)
     }

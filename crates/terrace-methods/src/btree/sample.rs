@@ -12,7 +12,7 @@ impl BTree {
     ///
     /// # Errors
     /// `Miss` when a page is not in memory.
-    pub fn try_random_leaf(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+    pub(crate) fn random_leaf(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
         let mut node = self.store.shared(self.root)?;
         let mut leaves = 1.0;
         loop {

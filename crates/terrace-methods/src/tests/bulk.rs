@@ -5,7 +5,7 @@ use terrace_access::{AccessMethod, Flags, NoRoom, Plan, Touch, Value};
 use terrace_base::Error;
 use terrace_pages::Class;
 
-use super::fixture::Trees;
+use super::fixture::trees;
 use crate::{BTree, overflow};
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
@@ -61,7 +61,7 @@ fn a_load_fills_leaves_whatever_the_keys_are() {
         for page_bytes in [4096, 16384] {
             let count = if kind == KeyKind::Long { 800 } else { 9000 };
             let records = records(kind, count, 150);
-            let subject = Trees(Class::Cold).create(page_bytes, 300).unwrap();
+            let subject = trees(Class::Cold).create(page_bytes, 300).unwrap();
             assert_eq!(
                 load(&subject.method, &records, 1.0).unwrap(),
                 records.len() as u64
@@ -78,7 +78,7 @@ fn a_load_fills_leaves_whatever_the_keys_are() {
 
 #[test]
 fn a_loaded_tree_of_many_levels_takes_changes() {
-    let subject = Trees(Class::Cold).create(4096, 300).unwrap();
+    let subject = trees(Class::Cold).create(4096, 300).unwrap();
     let records = records(KeyKind::Long, 6000, 80);
     load(&subject.method, &records, 0.95).unwrap();
     assert!(settled(&subject.store, || subject.method.try_height()).unwrap() >= 3);
@@ -107,7 +107,7 @@ fn a_loaded_tree_of_many_levels_takes_changes() {
 
 #[test]
 fn large_values_are_loaded_as_chains() {
-    let subject = Trees(Class::Cold).create(4096, 400).unwrap();
+    let subject = trees(Class::Cold).create(4096, 400).unwrap();
     let records = records(KeyKind::Sorted, 300, 9000);
     load(&subject.method, &records, 1.0).unwrap();
     check(&subject.method, &records);
@@ -115,7 +115,7 @@ fn large_values_are_loaded_as_chains() {
 
 #[test]
 fn a_load_refuses_what_is_not_sorted_and_a_tree_that_is_not_empty() {
-    let subject = Trees(Class::Cold).create(4096, 300).unwrap();
+    let subject = trees(Class::Cold).create(4096, 300).unwrap();
     let tree = &subject.method;
     let unsorted = vec![(vec![2], vec![]), (vec![1], vec![])];
     assert!(matches!(

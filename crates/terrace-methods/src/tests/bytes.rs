@@ -1,21 +1,28 @@
 //! Bytes that are not what they should be: errors, never panics, never endless loops.
 
-use terrace_access::conformance::{Fixture, KeyKind, Random, settled};
-use terrace_access::{
-    AccessMethod, Edge, Flags, Interrupt, NoRoom, Ordered, Plan, Sweep, Touch, Value, Window,
-};
+use terrace_access::conformance::{Fixture, KeyKind, Random, Subject, settled};
+use terrace_access::{Edge, Flags, Interrupt, NoRoom, Plan, Touch, Value, Window};
 use terrace_base::PageId;
 use terrace_pages::{Class, PageStore};
 
-use super::fixture::Trees;
-use crate::BTree;
+use super::fixture::{Made, Rooted, crowded_tables, trees};
 use crate::btree::{clear_hints, verify_node};
+use crate::{BTree, HashTable, hash};
 
 const PAGE: usize = 4096;
 
 /// A tree of a few pages with keys of all kinds and some large values.
-fn tree() -> terrace_access::conformance::Subject<BTree> {
-    let subject = Trees(Class::Hot).create(PAGE, 400).unwrap();
+fn tree() -> Subject<BTree> {
+    filled(&trees(Class::Hot))
+}
+
+/// The same as a hash table, some of whose buckets have overflow pages.
+fn table() -> Subject<HashTable> {
+    filled(&crowded_tables(Class::Hot))
+}
+
+fn filled<M: Rooted>(fixture: &Made<M>) -> Subject<M> {
+    let subject = fixture.create(PAGE, 400).unwrap();
     for (n, kind) in KeyKind::ALL.into_iter().enumerate() {
         for i in 0..60 {
             let key = [&[b'0' + n as u8], kind.key(i, 60).as_slice()].concat();
@@ -37,7 +44,12 @@ fn tree() -> terrace_access::conformance::Subject<BTree> {
     subject
 }
 
-fn edit(store: &PageStore, tree: &BTree, key: &[u8], plan: Plan<'_>) -> terrace_base::Result<()> {
+fn edit<M: Rooted>(
+    store: &PageStore,
+    tree: &M,
+    key: &[u8],
+    plan: Plan<'_>,
+) -> terrace_base::Result<()> {
     bounded(store, || {
         let door = store.enter()?;
         tree.try_edit(&door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()))
@@ -60,7 +72,7 @@ fn bounded<T>(
     Err(terrace_base::Error::invalid("never done"))
 }
 
-fn pages(tree: &BTree) -> Vec<PageId> {
+fn pages<M: Rooted>(tree: &M) -> Vec<PageId> {
     let mut pages = Vec::new();
     tree.verify(&mut |_, _, _| Ok(()), &mut |page| {
         pages.push(page);
@@ -71,11 +83,7 @@ fn pages(tree: &BTree) -> Vec<PageId> {
 }
 
 /// Overwrites a few bytes of a page, past what belongs to the store.
-fn damage(
-    subject: &terrace_access::conformance::Subject<BTree>,
-    page: PageId,
-    random: &mut Random,
-) {
+fn damage<M: Rooted>(subject: &Subject<M>, page: PageId, random: &mut Random) {
     settled(&subject.store, || {
         let door = subject.store.enter()?;
         let mut page = subject.store.exclusive(page, &door)?;
@@ -97,11 +105,20 @@ fn damage(
 }
 
 #[test]
-fn damaged_pages_are_errors_and_nothing_else() {
+fn damaged_trees_are_errors_and_nothing_else() {
+    damaged_pages_are_errors(tree);
+}
+
+#[test]
+fn damaged_hash_tables_are_errors_and_nothing_else() {
+    damaged_pages_are_errors(table);
+}
+
+fn damaged_pages_are_errors<M: Rooted>(make: fn() -> Subject<M>) {
     let mut found = 0;
     for seed in 0..60 {
         let mut random = Random::new(seed);
-        let subject = tree();
+        let subject = make();
         let (store, tree) = (&subject.store, &subject.method);
         let all = pages(tree);
         for _ in 0..1 + random.below(3) {
@@ -113,9 +130,12 @@ fn damaged_pages_are_errors_and_nothing_else() {
             let kind = KeyKind::ALL[random.below(7)];
             let n = b'0' + random.below(8) as u8;
             let key = [&[n], kind.key(i, 60).as_slice()].concat();
+            let mut place = Vec::new();
+            let at = tree.try_position(&key, &mut place).map(<[u8]>::to_vec);
+            let at = at.unwrap_or_default();
             let _ = bounded(store, || tree.try_get(&key, Touch::Raise, &mut value));
-            let _ = bounded(store, || tree.try_window(Edge::From(&key), &mut window));
-            let _ = bounded(store, || tree.try_window(Edge::Below(&key), &mut window));
+            let _ = bounded(store, || tree.try_window(Edge::From(&at), &mut window));
+            let _ = bounded(store, || tree.try_window(Edge::Below(&at), &mut window));
             let _ = bounded(store, || tree.try_window(Edge::End, &mut window));
             let _ = tree.still_same(&window);
             let new = Value::Inline(&[5; 300][..random.below(300)]);
@@ -123,11 +143,11 @@ fn damaged_pages_are_errors_and_nothing_else() {
             let _ = edit(store, tree, &key, Plan::Erase);
             let _ = bounded(store, || {
                 let door = store.enter()?;
-                tree.try_pack(&door, &key, 0.95)
+                tree.try_pack(&door, &at, 0.95)
             });
             let _ = bounded(store, || {
                 let door = store.enter()?;
-                tree.try_visit(&door, &key, &mut |page| {
+                tree.try_visit(&door, &at, &mut |page| {
                     let (mut key, mut value) = (Vec::new(), Vec::new());
                     for i in 0..page.count() {
                         page.key(i, &mut key)?;
@@ -153,13 +173,25 @@ fn damaged_pages_are_errors_and_nothing_else() {
     }
     assert!(
         found > 30,
-        "verification found damage in {found} of 60 trees only"
+        "verification found damage in {found} of 60 only"
     );
 }
 
 #[test]
-fn any_bytes_can_be_checked_and_cleared_of_hints() {
-    let subject = tree();
+fn any_bytes_of_a_tree_can_be_checked_and_cleared_of_hints() {
+    any_bytes(&tree(), verify_node, clear_hints);
+}
+
+#[test]
+fn any_bytes_of_a_hash_table_can_be_checked_and_cleared_of_hints() {
+    any_bytes(&table(), hash::verify_page, hash::clear_hints);
+}
+
+fn any_bytes<M: Rooted>(
+    subject: &Subject<M>,
+    verify: fn(&[u8]) -> terrace_base::Result<()>,
+    clear_hints: fn(&mut [u8]),
+) {
     let mut good = Vec::new();
     for page in pages(&subject.method) {
         let page = subject.store.shared(page).unwrap();
@@ -167,7 +199,7 @@ fn any_bytes_can_be_checked_and_cleared_of_hints() {
         page.view().append_to(0, PAGE, &mut bytes).unwrap();
         good.push(bytes);
     }
-    assert!(good.iter().filter(|page| verify_node(page).is_ok()).count() > 3);
+    assert!(good.iter().filter(|page| verify(page).is_ok()).count() > 3);
     let mut random = Random::new(4);
     for round in 0..20_000 {
         let mut page = good[random.below(good.len())].clone();
@@ -176,7 +208,7 @@ fn any_bytes_can_be_checked_and_cleared_of_hints() {
             page[at] = random.bits() as u8;
         }
         page.truncate([PAGE, PAGE, 17, 40, 0, 100][random.below(6)]);
-        let _ = verify_node(&page);
+        let _ = verify(&page);
         let before = page.clone();
         clear_hints(&mut page);
         let changed = page.iter().zip(&before).filter(|(a, b)| a != b);
@@ -189,7 +221,11 @@ fn any_bytes_can_be_checked_and_cleared_of_hints() {
 
 #[test]
 fn hints_are_cleared_and_nothing_else_is() {
-    let subject = tree();
+    hints_are_cleared(&tree(), clear_hints);
+    hints_are_cleared(&table(), hash::clear_hints);
+}
+
+fn hints_are_cleared<M: Rooted>(subject: &Subject<M>, clear_hints: fn(&mut [u8])) {
     let key = [b"1".as_slice(), &KeyKind::Reversed.key(5, 60)].concat();
     let mut value = Vec::new();
     for _ in 0..2 {

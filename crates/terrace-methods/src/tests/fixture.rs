@@ -1,18 +1,81 @@
-//! A tree of one tier in a store on a simulated disk.
+//! An access method of one tier in a store on a simulated disk.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use terrace_access::conformance::{Fixture, Subject, settled};
-use terrace_access::{Attempt, LargeRef};
-use terrace_base::Result;
+use terrace_access::{Attempt, Door, LargeRef, Sweep};
 use terrace_base::disk::Disk;
+use terrace_base::{PageId, Result};
 use terrace_pages::{Class, Cleaner, CutInfo, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 
-use crate::{BTree, btree, overflow};
+use crate::hash::Secret;
+use crate::{BTree, HashTable, btree, hash, overflow};
+
+/// An access method that begins at a root page.
+pub trait Rooted: Sweep + Sized + 'static {
+    /// The secret is for those that have one.
+    fn make(store: &Arc<PageStore>, door: &Door<'_>, tier: Class, secret: Secret) -> Attempt<Self>;
+    fn again(store: &Arc<PageStore>, root: PageId, tier: Class) -> Self;
+    fn root_page(&self) -> PageId;
+}
+
+impl Rooted for BTree {
+    fn make(store: &Arc<PageStore>, door: &Door<'_>, tier: Class, _: Secret) -> Attempt<Self> {
+        BTree::create(store, door, tier)
+    }
+
+    fn again(store: &Arc<PageStore>, root: PageId, tier: Class) -> Self {
+        BTree::open(store.clone(), root, tier)
+    }
+
+    fn root_page(&self) -> PageId {
+        self.root()
+    }
+}
+
+impl Rooted for HashTable {
+    fn make(store: &Arc<PageStore>, door: &Door<'_>, tier: Class, secret: Secret) -> Attempt<Self> {
+        HashTable::create(store, door, tier, secret)
+    }
+
+    fn again(store: &Arc<PageStore>, root: PageId, tier: Class) -> Self {
+        HashTable::open(store.clone(), root, tier)
+    }
+
+    fn root_page(&self) -> PageId {
+        self.root()
+    }
+}
+
+/// Makes access methods of one kind and tier.
+pub struct Made<M> {
+    tier: Class,
+    secret: Secret,
+    kind: PhantomData<fn() -> M>,
+}
+
+/// Always the same, so that a run can be repeated.
+const SECRET: Secret = Secret([3, 4]);
 
 /// Makes trees of this tier.
-pub struct Trees(pub Class);
+pub fn trees(tier: Class) -> Made<BTree> {
+    Made {
+        tier,
+        secret: SECRET,
+        kind: PhantomData,
+    }
+}
+
+/// Makes hash tables of this tier.
+pub fn tables(tier: Class) -> Made<HashTable> {
+    Made {
+        tier,
+        secret: SECRET,
+        kind: PhantomData,
+    }
+}
 
 /// What a subject's `keep` holds.
 struct Keep {
@@ -24,7 +87,10 @@ struct Keep {
 pub fn options(page_bytes: usize, pages: usize) -> StoreOptions {
     let mut options = StoreOptions::new(pages as u64 * page_bytes as u64);
     options.page_bytes = page_bytes;
-    options.clear_hints = btree::clear_hints;
+    options.clear_hints = |page| {
+        btree::clear_hints(page);
+        hash::clear_hints(page);
+    };
     options
 }
 
@@ -34,24 +100,35 @@ fn info() -> CutInfo {
         log_info: [0; 40],
         next_structure: 1,
         next_sequence: 1,
-        catalog_root: terrace_base::PageId::NONE,
+        catalog_root: PageId::NONE,
         clean: true,
     }
 }
 
-impl Trees {
+/// Makes hash tables whose keys have few different hashes, so that buckets have overflow pages.
+pub fn crowded_tables(tier: Class) -> Made<HashTable> {
+    Made {
+        tier,
+        secret: Secret([Secret::POOR, 1]),
+        kind: PhantomData,
+    }
+}
+
+impl<M: Rooted> Made<M> {
     fn subject(
         &self,
         store: PageStore,
         disk: Arc<dyn Disk>,
         options: StoreOptions,
-        root: Option<terrace_base::PageId>,
-    ) -> Result<Subject<BTree>> {
+        root: Option<PageId>,
+    ) -> Result<Subject<M>> {
         let store = Arc::new(store);
         let cleaner = Cleaner::start(store.clone())?;
         let method = match root {
-            Some(root) => BTree::open(store.clone(), root, self.0),
-            None => settled(&store, || BTree::create(&store, &store.enter()?, self.0))?,
+            Some(root) => M::again(&store, root, self.tier),
+            None => settled(&store, || {
+                M::make(&store, &store.enter()?, self.tier, self.secret)
+            })?,
         };
         Ok(Subject {
             method,
@@ -65,10 +142,10 @@ impl Trees {
     }
 }
 
-impl Fixture for Trees {
-    type Method = BTree;
+impl<M: Rooted> Fixture for Made<M> {
+    type Method = M;
 
-    fn create(&self, page_bytes: usize, pages: usize) -> Result<Subject<BTree>> {
+    fn create(&self, page_bytes: usize, pages: usize) -> Result<Subject<M>> {
         let disk = SimDisk::new(7).shared();
         // Hot pages have a share of the frames only.
         let frames = if self.resident() { pages * 2 } else { pages };
@@ -77,14 +154,14 @@ impl Fixture for Trees {
         self.subject(store, disk, options, None)
     }
 
-    fn reopen(&self, subject: Subject<BTree>) -> Result<Subject<BTree>> {
+    fn reopen(&self, subject: Subject<M>) -> Result<Subject<M>> {
         let Subject {
             method,
             store,
             keep,
         } = subject;
         store.checkpoint(Pace::Fast, &mut info)?;
-        let root = method.root();
+        let root = method.root_page();
         drop((method, store));
         let keep = keep
             .downcast::<Keep>()
@@ -100,7 +177,7 @@ impl Fixture for Trees {
     }
 
     fn resident(&self) -> bool {
-        self.0 == Class::Hot
+        self.tier == Class::Hot
     }
 
     fn max_inline(&self, page_bytes: usize) -> usize {

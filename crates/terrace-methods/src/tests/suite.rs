@@ -1,45 +1,65 @@
-//! The conformance suite, for a cold and for a hot tree.
+//! The conformance suite, for every access method, cold and hot.
 
 use terrace_access::conformance::{Effort, run};
 use terrace_pages::Class;
 
-use super::fixture::Trees;
+use super::fixture::{Made, Rooted, tables, trees};
 
-fn passes(tier: Class, page_bytes: &'static [usize]) {
+fn passes<M: Rooted>(fixture: &Made<M>, page_bytes: &'static [usize]) {
     let effort = Effort {
         page_sizes: page_bytes,
         ..Effort::SHORT
     };
-    if let Err(failure) = run(&Trees(tier), effort) {
+    if let Err(failure) = run(fixture, effort) {
         panic!("{}", failure.0);
     }
 }
 
 #[test]
 fn a_cold_tree_with_small_pages_conforms() {
-    passes(Class::Cold, &[4096, 8192]);
+    passes(&trees(Class::Cold), &[4096, 8192]);
 }
 
 #[test]
 fn a_cold_tree_with_large_pages_conforms() {
-    passes(Class::Cold, &[16384, 65536]);
+    passes(&trees(Class::Cold), &[16384, 65536]);
 }
 
 #[test]
 fn a_hot_tree_with_small_pages_conforms() {
-    passes(Class::Hot, &[4096, 8192]);
+    passes(&trees(Class::Hot), &[4096, 8192]);
 }
 
 #[test]
 fn a_hot_tree_with_large_pages_conforms() {
-    passes(Class::Hot, &[16384, 65536]);
+    passes(&trees(Class::Hot), &[16384, 65536]);
+}
+
+#[test]
+fn a_cold_hash_table_with_small_pages_conforms() {
+    passes(&tables(Class::Cold), &[4096, 8192]);
+}
+
+#[test]
+fn a_cold_hash_table_with_large_pages_conforms() {
+    passes(&tables(Class::Cold), &[16384, 65536]);
+}
+
+#[test]
+fn a_hot_hash_table_with_small_pages_conforms() {
+    passes(&tables(Class::Hot), &[4096, 8192]);
+}
+
+#[test]
+fn a_hot_hash_table_with_large_pages_conforms() {
+    passes(&tables(Class::Hot), &[16384, 65536]);
 }
 
 /// The long run: `cargo test -p terrace-methods -- --ignored`, with `TERRACE_SEEDS=first..last` for
 /// others than the usual seeds.
 #[test]
 #[ignore = "takes minutes"]
-fn trees_conform_with_many_seeds() {
+fn all_conform_with_many_seeds() {
     let seeds = std::env::var("TERRACE_SEEDS").unwrap_or_default();
     let (first, last) = seeds.split_once("..").unwrap_or(("2", "6"));
     for seed in first.parse().unwrap_or(2)..last.parse().unwrap_or(6) {
@@ -48,8 +68,10 @@ fn trees_conform_with_many_seeds() {
                 seed,
                 ..Effort::FULL
             };
-            if let Err(failure) = run(&Trees(tier), effort) {
-                panic!("seed {seed}, {tier:?}: {}", failure.0);
+            for checked in [run(&trees(tier), effort), run(&tables(tier), effort)] {
+                if let Err(failure) = checked {
+                    panic!("seed {seed}, {tier:?}: {}", failure.0);
+                }
             }
         }
     }

@@ -1,15 +1,26 @@
 //! A store on the simulated disk, with its background threads, for the tests of this crate.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 use std::sync::Arc;
 
+use terrace_access::Sweep;
 use terrace_base::{PageId, StructureId};
-use terrace_methods::btree::{BTree, clear_hints};
 use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
-use terrace_tier::{Roots, Single, TierContext, TierOptions, Tiered};
+use terrace_tier::{Rooted, Roots, Single, TierContext, TierOptions, Tiered};
 
-pub type Tree = Tiered<BTree, BTree>;
+/// The access methods that all tests run over.
+pub use terrace_methods::{BTree, HashTable};
+
+/// What a tier can be made of.
+pub trait Method: Sweep + Rooted + 'static {}
+
+impl<M: Sweep + Rooted + 'static> Method for M {}
+
+/// The same method in both tiers.
+pub type Two<M> = Tiered<M, M>;
+/// A tree in both tiers.
+pub type Tree = Two<BTree>;
 
 pub fn cut() -> CutInfo {
     CutInfo {
@@ -25,7 +36,10 @@ pub fn cut() -> CutInfo {
 pub fn options(memory: u64, page_bytes: usize) -> StoreOptions {
     StoreOptions {
         page_bytes,
-        clear_hints,
+        clear_hints: |page| {
+            terrace_methods::btree::clear_hints(page);
+            terrace_methods::hash::clear_hints(page);
+        },
         ..StoreOptions::new(memory)
     }
 }
@@ -57,19 +71,23 @@ pub fn through<T>(
     }
 }
 
-pub fn two_tiers(context: &Arc<TierContext>, options: &TierOptions) -> Arc<Tree> {
+pub fn two_tiers<M: Method>(context: &Arc<TierContext>, options: &TierOptions) -> Arc<Two<M>> {
     through(&context.store, |door| {
         Tiered::create(context, StructureId(1), door, options.clone())
     })
 }
 
-pub fn one_tier(context: &Arc<TierContext>) -> Arc<Single<BTree>> {
+pub fn one_tier<M: Method>(context: &Arc<TierContext>) -> Arc<Single<M>> {
     Arc::new(through(&context.store, |door| {
         Single::create(context, StructureId(2), door)
     }))
 }
 
-pub fn reopen(context: &Arc<TierContext>, roots: Roots, options: &TierOptions) -> Arc<Tree> {
+pub fn reopen<M: Method>(
+    context: &Arc<TierContext>,
+    roots: Roots,
+    options: &TierOptions,
+) -> Arc<Two<M>> {
     Tiered::open(context, StructureId(1), roots, options.clone())
 }
 

@@ -6,7 +6,7 @@ pub mod model;
 pub mod run;
 pub mod script;
 
-use terrace::Options;
+use terrace::{Database, Kind, Map, MapOptions, Options, Result, Tiers};
 
 /// A database as small as it gets, so that pages leave memory, segments fill and hot tiers are at
 /// their cap after a few hundred records; without threads, so that a run is a function of its seed.
@@ -18,6 +18,41 @@ pub fn tiny(seed: u64) -> Options {
         .log_limit(64 << 10)
         .foreground(true)
         .seed(seed)
+}
+
+/// Kind and tiers of a structure.
+pub type Shape = (Kind, Tiers);
+
+/// What all tests run over.
+pub const SHAPES: [Shape; 4] = [
+    (Kind::Tree, Tiers::One),
+    (Kind::Tree, Tiers::Two),
+    (Kind::Hash, Tiers::One),
+    (Kind::Hash, Tiers::Two),
+];
+
+/// A name for a structure of this shape.
+pub fn named((kind, tiers): Shape) -> String {
+    format!("{kind}, {tiers:?}")
+}
+
+/// A new structure.
+pub fn create(db: &Database, name: &str, (kind, tiers): Shape, options: MapOptions) -> Result<Map> {
+    db.create_map(name, kind, options.tiers(tiers))
+}
+
+/// The structures of all shapes, made if they are missing.
+pub fn all_shapes(db: &Database) -> Result<Vec<Map>> {
+    let map = |shape: &Shape| {
+        let name = named(*shape);
+        match db.map(&name) {
+            Err(terrace::Error::NoSuchStructure { .. }) => {
+                create(db, &name, *shape, MapOptions::new())
+            }
+            other => other,
+        }
+    };
+    SHAPES.iter().map(map).collect()
 }
 
 /// How much longer than usual to test: the number in `TERRACE_TEST_FACTOR`.

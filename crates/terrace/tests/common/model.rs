@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use terrace::{Database, Tiers};
+use terrace::Database;
 
+use super::Shape;
 use super::script::{Change, Step};
 
 /// Name of the structure without log; it is made first and never dropped.
@@ -11,14 +12,11 @@ pub const OFF: &str = "off";
 
 pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// All structures by name: their tiers and records.
+/// All structures by name: what they are, and their records.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Model {
-    pub structures: BTreeMap<String, (Tiers2, Records)>,
+    pub structures: BTreeMap<String, (Shape, Records)>,
 }
-
-/// [`Tiers`], comparable.
-pub type Tiers2 = bool;
 
 impl Model {
     pub fn apply(&mut self, step: &Step) {
@@ -35,8 +33,8 @@ impl Model {
                     .or_default()
                     .extend_from_slice(value);
             }
-            Step::Create(name, tiers) => {
-                let new = (*tiers == Tiers::Two, Records::new());
+            Step::Create(name, shape) => {
+                let new = (*shape, Records::new());
                 assert!(self.structures.insert(name.clone(), new).is_none());
             }
             Step::Drop(name) => {
@@ -90,11 +88,11 @@ impl Model {
     pub fn of(db: &Database) -> terrace::Result<Model> {
         let mut model = Model::default();
         for info in db.structures() {
-            let tree = db.open_tree(&info.name, terrace::TreeOptions::new())?;
-            let records = tree.iter()?.collect::<terrace::Result<Records>>()?;
+            let records = db.map(&info.name)?.iter()?;
+            let records = records.collect::<terrace::Result<Records>>()?;
             model
                 .structures
-                .insert(info.name, (info.tiers == Tiers::Two, records));
+                .insert(info.name, ((info.kind, info.tiers), records));
         }
         Ok(model)
     }
@@ -102,8 +100,8 @@ impl Model {
 
 impl std::fmt::Debug for Model {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (name, (two, records)) in &self.structures {
-            writeln!(f, "{name} (two tiers: {two}), {} records:", records.len())?;
+        for (name, (shape, records)) in &self.structures {
+            writeln!(f, "{name} {shape:?}, {} records:", records.len())?;
             for (key, value) in records {
                 let start = &value[..value.len().min(8)];
                 writeln!(f, "  {key:02x?} = {} bytes {start:02x?}", value.len())?;

@@ -1,9 +1,9 @@
 //! Random scripts: what to do with a database, as a function of a seed.
 
-use terrace::Tiers;
 use terrace_sim::Rng;
 
 use super::model::{Model, OFF};
+use super::{SHAPES, Shape};
 
 /// One change of one record.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub enum Step {
     Insert(String, Vec<u8>, Vec<u8>),
     /// Appends to the value.
     Append(String, Vec<u8>, Vec<u8>),
-    Create(String, Tiers),
+    Create(String, Shape),
     Drop(String),
     Rename(String, String),
     /// Reads some keys and a range, and compares.
@@ -44,14 +44,19 @@ pub fn script(seed: u64, steps: usize) -> Vec<Step> {
         model.apply(&step);
         script.push(step);
     };
-    push(&mut model, Step::Create(OFF.into(), Tiers::Two));
-    push(&mut model, Step::Create("a".into(), Tiers::Two));
-    push(&mut model, Step::Create("b".into(), Tiers::One));
+    push(&mut model, Step::Create(OFF.into(), shape(&mut rng)));
+    for (name, shape) in NAMES.into_iter().zip(SHAPES.into_iter().rev()) {
+        push(&mut model, Step::Create(name.into(), shape));
+    }
     for _ in 0..steps {
         let step = next(&mut rng, &model);
         push(&mut model, step);
     }
     script
+}
+
+fn shape(rng: &mut Rng) -> Shape {
+    SHAPES[rng.below(SHAPES.len() as u64) as usize]
 }
 
 fn next(rng: &mut Rng, model: &Model) -> Step {
@@ -63,12 +68,7 @@ fn next(rng: &mut Rng, model: &Model) -> Step {
     let pick = rng.below(100);
     if logged.is_empty() || (pick < 2 && !free.is_empty()) {
         let name = free[rng.below(free.len() as u64) as usize];
-        let tiers = if rng.percent(60) {
-            Tiers::Two
-        } else {
-            Tiers::One
-        };
-        return Step::Create(name.into(), tiers);
+        return Step::Create(name.into(), shape(rng));
     }
     let name = logged[rng.below(logged.len() as u64) as usize].clone();
     match pick {

@@ -4,14 +4,11 @@
 //! from a sample too: a dirty record counts if the cold tier lacks the key, a tombstone counts
 //! against it if the cold tier has the key.
 
-use std::sync::Arc;
-
-use terrace_access::{AccessMethod, Attempt, Edge, Ordered, Touch, Window};
+use terrace_access::{Attempt, Edge, Ordered, Touch, Window};
 use terrace_base::Result;
 use terrace_base::checksum::mix;
-use terrace_methods::BTree;
-use terrace_pages::{Class, PageStore};
-use terrace_tier::{Rooted, Roots};
+
+use crate::context::{Rooted, TierContext};
 
 /// Leaves that are looked at in each tier.
 const LEAVES: u32 = 48;
@@ -19,34 +16,36 @@ const LEAVES: u32 = 48;
 /// page.
 const LOOKUPS: usize = 3;
 
-/// Estimates the number of records of the structure with these roots. The caller has a pass.
-pub fn estimated_len(store: &Arc<PageStore>, roots: Roots) -> Result<u64> {
-    let mut random = Random(roots.cold.0);
-    let cold = <BTree as Rooted>::open(store, roots.cold, Class::Cold);
+/// Estimates the number of records of a structure with these tiers.
+pub(crate) fn estimated_len<C: Ordered + Rooted, H: Ordered>(
+    context: &TierContext,
+    cold: &C,
+    hot: Option<&H>,
+) -> Result<u64> {
+    let mut random = Random(cold.root().0);
     let count = |window: &Window, _: bool| Ok(window.len() as f64);
-    let mut records = sampled(store, &cold, &mut random, count)?;
-    if let Some(root) = roots.hot {
-        let hot = <BTree as Rooted>::open(store, root, Class::Hot);
-        let beyond = |window: &Window, all: bool| beyond(store, &cold, window, all);
-        records += sampled(store, &hot, &mut random, beyond)?;
+    let mut records = sampled(context, cold, &mut random, count)?;
+    if let Some(hot) = hot {
+        let beyond = |window: &Window, all: bool| beyond(context, cold, window, all);
+        records += sampled(context, hot, &mut random, beyond)?;
     }
     Ok(records.max(0.0).round() as u64)
 }
 
 /// The sum over all leaves of what `value` says of one, estimated. `value` is told whether there is
 /// only one.
-fn sampled(
-    store: &PageStore,
-    tree: &BTree,
+fn sampled<M: Ordered>(
+    context: &TierContext,
+    method: &M,
     random: &mut Random,
     mut value: impl FnMut(&Window, bool) -> Result<f64>,
 ) -> Result<f64> {
     let mut window = Window::new();
     let mut sum = 0.0;
     for _ in 0..LEAVES {
-        let (leaves, position) = settled(store, || tree.try_random_leaf(&mut || random.next()))?;
-        settled(store, || {
-            tree.try_window(Edge::From(&position), &mut window)
+        let (leaves, position) = settled(context, || method.try_random(&mut || random.next()))?;
+        settled(context, || {
+            method.try_window(Edge::From(&position), &mut window)
         })?;
         let only = leaves <= 1.0;
         sum += leaves * value(&window, only)?;
@@ -58,7 +57,7 @@ fn sampled(
 }
 
 /// What a hot leaf's records add to the number of cold ones; `all` of them are looked up, or a few.
-fn beyond(store: &PageStore, cold: &BTree, window: &Window, all: bool) -> Result<f64> {
+fn beyond<C: Ordered>(context: &TierContext, cold: &C, window: &Window, all: bool) -> Result<f64> {
     let is_dirty = |&i: &usize| window.entry(i).flags.is_dirty();
     let dirty: Vec<usize> = (0..window.len()).filter(is_dirty).collect();
     let step = if all {
@@ -70,8 +69,8 @@ fn beyond(store: &PageStore, cold: &BTree, window: &Window, all: bool) -> Result
     let mut value = Vec::new();
     for &i in dirty.iter().step_by(step) {
         looked_at += 1;
-        let key = window.key(i);
-        let found = settled(store, || cold.try_get(key, Touch::No, &mut value))?.is_some();
+        let key = C::key_at(window.key(i));
+        let found = settled(context, || cold.try_get(key, Touch::No, &mut value))?.is_some();
         match (window.entry(i).flags.is_deleted(), found) {
             (true, true) => sum -= 1.0,
             (false, false) => sum += 1.0,
@@ -82,11 +81,11 @@ fn beyond(store: &PageStore, cold: &BTree, window: &Window, all: bool) -> Result
 }
 
 /// Runs an attempt until it is done.
-fn settled<T>(store: &PageStore, mut attempt: impl FnMut() -> Attempt<T>) -> Result<T> {
+fn settled<T>(context: &TierContext, mut attempt: impl FnMut() -> Attempt<T>) -> Result<T> {
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(interrupt) => store.settle(interrupt)?,
+            Err(interrupt) => context.settle_for_pages(interrupt)?,
         }
     }
 }

@@ -1,0 +1,136 @@
+//! The directory under latches, to give grains to another bucket.
+//!
+//! Invariant: from the moment that a claim is had until it is dropped nothing has to be waited for,
+//! so buckets and directory change as one, inside one entry of the gate.
+
+use terrace_access::{Attempt, Door, Interrupt};
+use terrace_base::PageId;
+use terrace_pages::Exclusive;
+
+use super::HashTable;
+use super::directory::{Entries, Grains, Root, entry_bits, set_buckets, set_entry};
+use super::find::{root_of, sound};
+use super::layout::Span;
+
+/// The root, and those pages of the directory that have the entries of some grains, latched.
+pub(crate) struct Claim<'d> {
+    pub root: Exclusive<'d>,
+    pub grains: Grains,
+    bits: u32,
+    /// Pages at the bottom of the directory, by their number; none when the root has the entries.
+    pages: Vec<(u64, Exclusive<'d>)>,
+}
+
+impl HashTable {
+    /// Which grains there are, and how many buckets.
+    pub(crate) fn size(&self) -> Attempt<(Grains, u64)> {
+        let page = self.store.shared(self.root)?;
+        let root = root_of!(page)?;
+        Ok((root.grains, sound!(page, root.buckets())?))
+    }
+
+    /// Latches what is needed to give all grains of `span` away. `Conflict` when it does not begin
+    /// and end with grains (any more).
+    pub(crate) fn claim<'d>(&'d self, door: &'d Door<'_>, span: Span) -> Attempt<Claim<'d>> {
+        let root = self.store.exclusive(self.root, door)?;
+        let seen = root_of!(root)?;
+        let (grains, height) = (seen.grains, seen.height);
+        if !grains.begins_at(span.low) || grains.span(span.last).last != span.last {
+            return Err(Interrupt::Conflict);
+        }
+        let bits = entry_bits(self.store.page_bytes());
+        let mut numbers = Vec::new();
+        if height > 0 {
+            grains.each_in(span, |index| {
+                let number = index >> bits;
+                if numbers.last() != Some(&number) {
+                    numbers.push(number);
+                }
+            });
+            numbers.sort_unstable();
+            numbers.dedup();
+        }
+        let mut pages = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let pid = self.page_above(&root, number << bits)?;
+            let page = self.below(root.pid(), pid, || self.store.exclusive(pid, door))?;
+            if Entries::open(page.view(), 0).is_err() {
+                return Err(page.torn("this is not the page of the directory that it should be"));
+            }
+            pages.push((number, page));
+        }
+        Ok(Claim {
+            root,
+            grains,
+            bits,
+            pages,
+        })
+    }
+
+    /// The page at the bottom of the directory that has this entry, below a latched root of some
+    /// height.
+    fn page_above(&self, root: &Exclusive<'_>, index: u64) -> Attempt<PageId> {
+        let bits = entry_bits(self.store.page_bytes());
+        let mask = (1 << bits) - 1;
+        let seen = root_of!(root)?;
+        let mut height = seen.height;
+        let mut next = sound!(
+            root,
+            seen.entries.get((index >> (bits * height)) as usize & mask)
+        )?;
+        while height > 1 {
+            height -= 1;
+            let page = self.below(root.pid(), next, || self.store.shared(next))?;
+            let entry = Entries::open(page.view(), height)
+                .and_then(|entries| entries.get((index >> (bits * height)) as usize & mask));
+            next = sound!(page, entry)?;
+        }
+        Ok(next)
+    }
+
+    /// One entry of the directory below a latched root, nothing of which is latched.
+    pub(crate) fn entry_below(&self, root: &Exclusive<'_>, index: u64) -> Attempt<PageId> {
+        let mask = (1 << entry_bits(self.store.page_bytes())) - 1;
+        let seen: Root<'_> = root_of!(root)?;
+        let at = index as usize & mask;
+        if seen.height == 0 {
+            return sound!(root, seen.entries.get(at));
+        }
+        let pid = self.page_above(root, index)?;
+        let page = self.below(root.pid(), pid, || self.store.shared(pid))?;
+        let entry = Entries::open(page.view(), 0).and_then(|entries| entries.get(at));
+        sound!(page, entry)
+    }
+}
+
+impl Claim<'_> {
+    /// Gives all grains of a claimed span to the bucket that begins at this page.
+    pub fn assign(&mut self, span: Span, to: PageId) -> Attempt<()> {
+        let mut done = Ok(());
+        let (grains, bits) = (self.grains, self.bits);
+        grains.each_in(span, |index| {
+            if done.is_ok() {
+                done = self.set(index, bits, to);
+            }
+        });
+        done
+    }
+
+    fn set(&mut self, index: u64, bits: u32, to: PageId) -> Attempt<()> {
+        let at = index as usize & ((1 << bits) - 1);
+        if self.pages.is_empty() {
+            return set_entry(&mut self.root, true, at, to);
+        }
+        let number = index >> bits;
+        match self.pages.binary_search_by_key(&number, |page| page.0) {
+            Ok(i) => set_entry(&mut self.pages[i].1, false, at, to),
+            Err(_) => Err(Interrupt::Conflict),
+        }
+    }
+
+    /// Counts buckets that came or went.
+    pub fn count(&mut self, change: i64) -> Attempt<()> {
+        let buckets = sound!(self.root, root_of!(self.root)?.buckets())?;
+        set_buckets(&mut self.root, buckets.wrapping_add_signed(change))
+    }
+}

@@ -1,0 +1,135 @@
+//! Emptying a table in bounded steps, each of which leaves a sound table.
+//!
+//! The second bucket is emptied (its large values page by page) and merged into the first, until
+//! there is one; then that one is emptied, the directory folds up, and the bucket goes, so that only
+//! the root is left.
+
+use terrace_access::{Attempt, Door, Edge, Interrupt, Ordered};
+use terrace_base::PageId;
+
+use super::HashTable;
+use super::directory::{bump_root, set_buckets, set_entry};
+use super::find::{Held, page_of, root_of, sound};
+use super::image::{build_bucket, install};
+use super::layout::{Shape, Stored};
+use crate::overflow;
+
+/// Pages freed in one step.
+const STEP_PAGES: usize = 32;
+
+impl HashTable {
+    /// See [`terrace_access::AccessMethod::try_clear_step`]. O(pages freed).
+    pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+        let mut budget = STEP_PAGES;
+        while budget > 0 {
+            if !self.fold(door, &mut budget)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does one thing towards emptiness; returns whether there was any to do.
+    fn fold(&self, door: &Door<'_>, budget: &mut usize) -> Attempt<bool> {
+        let Some(mut first) = self.latch(door, 0, true)? else {
+            return Ok(false);
+        };
+        if self.empty(door, &mut first, budget)? {
+            return Ok(true);
+        }
+        let Some(next) = first.span.last.checked_add(1) else {
+            drop(first);
+            if self.unite_some(door)? {
+                *budget = budget.saturating_sub(1);
+                return Ok(true);
+            }
+            return self.drop_last(door, budget);
+        };
+        // In memory, or else it could not be had. (Reached while nothing is held.)
+        drop(first);
+        self.try_reach(Edge::From(&next.to_be_bytes()))?;
+        let Some(first) = self.latch(door, 0, true)? else {
+            return Err(Interrupt::Conflict);
+        };
+        let Ok(mut pair) = self.neighbour(door, first, false)? else {
+            return Err(Interrupt::Conflict);
+        };
+        if self.empty(door, &mut pair.right, budget)? {
+            return Ok(true);
+        }
+        // The pages of the directory have to be in memory for this.
+        drop(self.claim(door, pair.right.span)?);
+        if self.merge_pair(door, pair)?.is_some() {
+            return Err(Interrupt::Conflict);
+        }
+        *budget = budget.saturating_sub(1);
+        Ok(true)
+    }
+
+    /// Frees the only bucket, which is empty.
+    fn drop_last(&self, door: &Door<'_>, budget: &mut usize) -> Attempt<bool> {
+        let Some(held) = self.latch(door, 0, true)? else {
+            return Ok(false);
+        };
+        let mut root = self.store.exclusive(self.root, door)?;
+        if held.count() > 0 || held.pages.len() > 1 || root_of!(root)?.grains.count() > 1 {
+            return Err(Interrupt::Conflict);
+        }
+        set_entry(&mut root, true, 0, PageId::NONE)?;
+        set_buckets(&mut root, 0)?;
+        bump_root(&mut root)?;
+        held.pages.into_iter().for_each(|page| page.free());
+        *budget = budget.saturating_sub(1);
+        Ok(true)
+    }
+
+    /// Removes all records of a bucket, large values first. Returns whether there was anything.
+    fn empty(&self, door: &Door<'_>, held: &mut Held<'_>, budget: &mut usize) -> Attempt<bool> {
+        if held.count() == 0 && held.pages.len() == 1 {
+            return Ok(false);
+        }
+        for number in 0..held.pages.len() {
+            for i in (0..page_of!(held.pages[number])?.count).rev() {
+                let page = &held.pages[number];
+                let seen = page_of!(page)?;
+                let slot = sound!(page, seen.slot(i))?;
+                let record = sound!(page, seen.record(slot))?;
+                let Stored::Large { at, mut large } = record.value else {
+                    continue;
+                };
+                if !self.owns_chain(slot.flags()) {
+                    continue;
+                }
+                // The record keeps what is left of its chain, so that nothing is lost if this ends
+                // half-way; as a value it is of no use to anybody any more.
+                while !large.head.is_none() {
+                    if *budget == 0 {
+                        return Ok(true);
+                    }
+                    if held.pages.iter().any(|page| page.pid() == large.head) {
+                        let why = "a large value of this bucket begins in the bucket itself";
+                        return Err(held.pages[number].torn(why));
+                    }
+                    large.head = overflow::free_first(&self.store, door, large.head)?;
+                    held.pages[number]
+                        .change(at, 8)?
+                        .copy_from_slice(&large.head.0.to_le_bytes());
+                    *budget -= 1;
+                }
+                held.erase(number, i)?;
+            }
+        }
+        let shape = Shape {
+            overflow: false,
+            span: held.span,
+            members: held.next_members(),
+            next: PageId::NONE,
+        };
+        if let Some(images) = build_bucket(&[], &shape, &[], self.store.page_bytes()) {
+            install(&mut held.pages[0], &images[0])?;
+            held.pages.drain(1..).for_each(|page| page.free());
+        }
+        *budget = budget.saturating_sub(1);
+        Ok(true)
+    }
+}

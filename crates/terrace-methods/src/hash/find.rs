@@ -1,0 +1,341 @@
+//! Ways to a bucket: optimistic first, with latches when that fails too often.
+//!
+//! Invariants: what the directory says of a hash is believed once every page on the way has been
+//! validated after the version of the next one was taken, so a bucket that was reached is the one
+//! that holds the hash; if its span says otherwise, it is damaged. Who waits for latches takes them
+//! in this order: the pages of a bucket from the first on, the root, pages of the directory downwards
+//! and to the right. A second bucket is only tried. A reader who waits holds no page of the directory
+//! while it waits for a bucket, and looks again afterwards whether it is the right one.
+
+use terrace_access::{Attempt, Door, Interrupt};
+use terrace_base::PageId;
+use terrace_base::sync::{spin_loop, yield_now};
+use terrace_pages::{Exclusive, Optimistic, Shared};
+
+use super::HashTable;
+use super::directory::{Entries, Root, entry_bits};
+use super::layout::{Page, Span};
+
+/// Optimistic attempts before latches are taken, so that nobody starves.
+pub(crate) const PATIENCE: u32 = 8;
+/// Times that a bucket which was waited for may turn out to be the wrong one by then.
+const ROUNDS: u32 = 1000;
+/// Most overflow pages of a bucket. Only keys of equal hashes, or records of nearly a page, need
+/// more than one or two.
+const MOST_OVERFLOW: usize = 1 << 16;
+
+pub(crate) const NO_ROOT: &str =
+    "this is not the root of a hash table, or its header contradicts itself";
+const NO_DIRECTORY: &str = "this is not the page of the directory that it should be";
+pub(crate) const NO_BUCKET: &str =
+    "this is not a page of a bucket, or its header contradicts itself";
+pub(crate) const BAD_RECORD: &str =
+    "a slot or record of this bucket reaches past the page or belongs elsewhere";
+const OTHER_SPAN: &str = "this bucket does not hold the hashes that the directory says";
+const NO_ENTRY: &str = "an entry of the directory names no page although it should";
+const BAD_CHAIN: &str = "the overflow pages of this bucket are not a chain of such pages";
+
+/// Opens a latched page as one of a bucket: bytes that make no sense are damage.
+macro_rules! page_of {
+    ($guard:expr) => {
+        $crate::hash::layout::Page::open($guard.view())
+            .map_err(|_| $guard.torn($crate::hash::find::NO_BUCKET))
+    };
+}
+pub(crate) use page_of;
+
+/// Opens a latched page as a root.
+macro_rules! root_of {
+    ($guard:expr) => {
+        $crate::hash::directory::Root::open($guard.view())
+            .map_err(|_| $guard.torn($crate::hash::find::NO_ROOT))
+    };
+}
+pub(crate) use root_of;
+
+/// Turns bytes that make no sense into what they mean under this guard.
+macro_rules! sound {
+    ($guard:expr, $seen:expr) => {
+        $seen.map_err(|_| $guard.torn($crate::hash::find::BAD_RECORD))
+    };
+}
+pub(crate) use sound;
+
+/// A bucket with its overflow pages, all under exclusive latches.
+pub(crate) struct Held<'d> {
+    /// The first page, then the overflow pages in the order of their chain; never empty.
+    pub pages: Vec<Exclusive<'d>>,
+    pub span: Span,
+}
+
+/// A way that ended at a bucket, or at the root of a table that has none.
+pub(crate) enum Way<'a> {
+    Bucket(Optimistic<'a>),
+    Empty(Optimistic<'a>),
+}
+
+impl HashTable {
+    /// Goes to the first page of the bucket that holds `hash`, without latches. It was right when
+    /// its version was taken; what is read of it is still to be validated. O(height).
+    #[inline]
+    pub(crate) fn way(&self, hash: u64) -> Attempt<Way<'_>> {
+        let mut above = self.store.optimistic(self.root)?;
+        let Ok(root) = Root::open(above.view()) else {
+            return Err(above.torn(NO_ROOT));
+        };
+        let bits = entry_bits(self.store.page_bytes());
+        let mask = (1 << bits) - 1;
+        let index = root.grains.index(hash);
+        let mut height = root.height;
+        let Ok(mut next) = root.entries.get((index >> (bits * height)) as usize & mask) else {
+            return Err(above.torn(NO_ROOT));
+        };
+        while height > 0 {
+            height -= 1;
+            let page = self.store.optimistic(next);
+            above.validate()?;
+            above = page?;
+            let seen = Entries::open(above.view(), height)
+                .and_then(|entries| entries.get((index >> (bits * height)) as usize & mask));
+            next = match seen {
+                Ok(next) => next,
+                Err(_) => return Err(above.torn(NO_DIRECTORY)),
+            };
+        }
+        if next.is_none() {
+            above.validate()?;
+            return if above.pid() == self.root {
+                Ok(Way::Empty(above))
+            } else {
+                Err(above.torn(NO_ENTRY))
+            };
+        }
+        let bucket = self.store.optimistic(next);
+        above.validate()?;
+        let bucket = bucket?;
+        match Page::open(bucket.view()) {
+            Ok(page) if !page.overflow && page.span.covers(hash) => Ok(Way::Bucket(bucket)),
+            Ok(_) => Err(bucket.torn(OTHER_SPAN)),
+            Err(_) => Err(bucket.torn(NO_BUCKET)),
+        }
+    }
+
+    /// What the directory says of a hash, by shared latches from page to page.
+    fn entry(&self, hash: u64) -> Attempt<PageId> {
+        let mut above = self.store.shared(self.root)?;
+        let root = root_of!(above)?;
+        let bits = entry_bits(self.store.page_bytes());
+        let mask = (1 << bits) - 1;
+        let index = root.grains.index(hash);
+        let mut height = root.height;
+        let mut next = sound!(
+            above,
+            root.entries.get((index >> (bits * height)) as usize & mask)
+        )?;
+        while height > 0 {
+            height -= 1;
+            let page = self.below(above.pid(), next, || self.store.shared(next))?;
+            let seen = Entries::open(page.view(), height)
+                .and_then(|entries| entries.get((index >> (bits * height)) as usize & mask));
+            next = seen.map_err(|_| page.torn(NO_DIRECTORY))?;
+            above = page;
+        }
+        Ok(next)
+    }
+
+    /// Gets a page that a latched one names: it exists, so a conflict passes. A page that names
+    /// itself would be waited for without end, and is damaged.
+    pub(crate) fn below<T>(
+        &self,
+        above: PageId,
+        pid: PageId,
+        get: impl Fn() -> Attempt<T>,
+    ) -> Attempt<T> {
+        if pid != above {
+            loop {
+                match get() {
+                    Err(Interrupt::Conflict) if self.store.exists(pid) => yield_now(),
+                    Err(Interrupt::Conflict) => break,
+                    other => return other,
+                }
+            }
+        }
+        Err(self.damaged(above, NO_ENTRY))
+    }
+
+    /// The first page of the bucket that holds `hash`, under its shared latch; the root's page if
+    /// there is no bucket yet.
+    pub(crate) fn bucket_shared(&self, hash: u64) -> Attempt<(Shared<'_>, bool)> {
+        for _ in 0..PATIENCE {
+            let way = self.way(hash).and_then(|way| match way {
+                Way::Bucket(page) => Ok((page.upgrade_shared()?, true)),
+                Way::Empty(root) => Ok((root.upgrade_shared()?, false)),
+            });
+            match way {
+                Err(Interrupt::Conflict) => spin_loop(),
+                other => return other,
+            }
+        }
+        self.waited(hash, |pid| self.store.shared(pid))
+            .and_then(|page| match page {
+                Some(page) => Ok((page, true)),
+                None => Ok((self.store.shared(self.root)?, false)),
+            })
+            .and_then(|(page, is_bucket)| {
+                let right = if is_bucket {
+                    page_of!(page)?.span.covers(hash)
+                } else {
+                    self.is_empty(&page)?
+                };
+                if right {
+                    Ok((page, is_bucket))
+                } else {
+                    Err(Interrupt::Conflict)
+                }
+            })
+    }
+
+    fn is_empty(&self, root: &Shared<'_>) -> Attempt<bool> {
+        Ok(sound!(root, root_of!(root)?.entries.get(0))?.is_none())
+    }
+
+    /// Waits for the latch of the bucket that holds `hash`, until it is the right one.
+    fn waited<T>(&self, hash: u64, latch: impl Fn(PageId) -> Attempt<T>) -> Attempt<Option<T>> {
+        for _ in 0..ROUNDS {
+            let pid = self.entry(hash)?;
+            if pid.is_none() {
+                return Ok(None);
+            }
+            if pid == self.root {
+                return Err(self.damaged(pid, NO_ENTRY));
+            }
+            let page = match latch(pid) {
+                Err(Interrupt::Conflict) => {
+                    yield_now();
+                    continue;
+                }
+                other => other?,
+            };
+            if self.entry(hash)? == pid {
+                return Ok(Some(page));
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    /// The bucket that holds `hash`, under exclusive latches; `None` when there is no bucket yet.
+    /// `patient`: waits for the first page's latch instead of giving up on a conflict.
+    pub(crate) fn latch<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        hash: u64,
+        patient: bool,
+    ) -> Attempt<Option<Held<'d>>> {
+        let first = if patient {
+            self.waited(hash, |pid| self.store.exclusive(pid, door))?
+        } else {
+            match self.way(hash)? {
+                Way::Bucket(page) => Some(page.upgrade_exclusive(door)?),
+                Way::Empty(_) => None,
+            }
+        };
+        let Some(first) = first else { return Ok(None) };
+        let (span, mut next) = {
+            let page = page_of!(first)?;
+            if page.overflow || !page.span.covers(hash) {
+                return Err(first.torn(OTHER_SPAN));
+            }
+            (page.span, sound!(first, page.next())?)
+        };
+        let mut pages = vec![first];
+        while !next.is_none() {
+            // A chain that comes back to itself would be waited for without end.
+            if pages.len() > MOST_OVERFLOW
+                || next == self.root
+                || pages.iter().any(|page| page.pid() == next)
+            {
+                return Err(self.damaged(pages[0].pid(), BAD_CHAIN));
+            }
+            // Whoever else latches this page holds the first one, too.
+            let page = match self.store.exclusive(next, door) {
+                Err(Interrupt::Conflict) if !self.store.exists(next) => {
+                    return Err(self.damaged(pages[0].pid(), BAD_CHAIN));
+                }
+                other => other?,
+            };
+            next = {
+                let seen = page_of!(page)?;
+                if !seen.overflow || seen.span != span {
+                    return Err(page.torn(BAD_CHAIN));
+                }
+                sound!(page, seen.next())?
+            };
+            pages.push(page);
+        }
+        Ok(Some(Held { pages, span }))
+    }
+
+    /// Calls `each` with the overflow pages of a bucket whose first page is latched.
+    pub(crate) fn overflow_shared(
+        &self,
+        first: &Shared<'_>,
+        each: &mut dyn FnMut(&Shared<'_>) -> Attempt<()>,
+    ) -> Attempt<()> {
+        let seen = page_of!(first)?;
+        let (span, mut next) = (seen.span, sound!(first, seen.next())?);
+        let mut count = 0;
+        while !next.is_none() {
+            count += 1;
+            if count > MOST_OVERFLOW || next == first.pid() {
+                return Err(first.torn(BAD_CHAIN));
+            }
+            let page = self.below(first.pid(), next, || self.store.shared(next))?;
+            let seen = page_of!(page)?;
+            if !seen.overflow || seen.span != span {
+                return Err(page.torn(BAD_CHAIN));
+            }
+            each(&page)?;
+            next = sound!(page, seen.next())?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the overflow pages of a bucket that is being read without latches, each
+    /// validated after, until it answers; the first page is validated with every one.
+    #[cold]
+    pub(crate) fn overflow_optimistic<T>(
+        &self,
+        first: &Optimistic<'_>,
+        mut next: PageId,
+        each: &mut dyn FnMut(&Optimistic<'_>, Page<'_>) -> Attempt<Option<T>>,
+    ) -> Attempt<Option<T>> {
+        for _ in 0..MOST_OVERFLOW {
+            if next.is_none() {
+                return Ok(None);
+            }
+            let page = self.store.optimistic(next);
+            first.validate()?;
+            let page = page?;
+            let seen = match Page::open(page.view()) {
+                Ok(seen) if seen.overflow => seen,
+                _ => return Err(page.torn(BAD_CHAIN)),
+            };
+            if let Some(answer) = each(&page, seen)? {
+                return Ok(Some(answer));
+            }
+            next = match seen.next() {
+                Ok(next) => next,
+                Err(_) => return Err(page.torn(BAD_CHAIN)),
+            };
+            page.validate()?;
+            first.validate()?;
+        }
+        Err(first.torn(BAD_CHAIN))
+    }
+
+    /// A page that contradicts what it should be.
+    #[cold]
+    pub(crate) fn damaged(&self, pid: PageId, what: &str) -> Interrupt {
+        Interrupt::Fail(super::verify::wrong(pid, what))
+    }
+}

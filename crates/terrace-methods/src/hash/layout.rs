@@ -1,0 +1,354 @@
+//! The bytes of a bucket's page: header, slots, records, and how to read them.
+//!
+//! ```text
+//!   0  16 bytes of the page store
+//!  16  u8   tag 0xB3                  17  u8   0 first page of a bucket, 1 overflow page
+//!  18  u16  count of records          20  u16  bytes of heap
+//!  22  u16  of these, garbage
+//!  24  u32  membership counter (first page), u32 0
+//!  32  u64  lowest hash of the bucket
+//!  40  u64  highest hash of the bucket
+//!  48  u64  next overflow page, or none
+//!  56  slots of 4 bytes: u16 offset, u16 tag (12 bits) and flags (4 bits)
+//!      free space
+//!      heap: records in no order, from the end of the page
+//!
+//! record:  as in a leaf of the tree, with the whole key
+//! ```
+//!
+//! Invariants: slots are in the order of hash and key. The tag of a record is how far its hash lies
+//! above the bucket's lowest one, in steps of a power of two chosen so that 12 bits suffice; so tags
+//! rise with the slots, and hashes being evenly spread, where a tag stands among the slots can be
+//! told from the tag to within a few places. All pages of a bucket name the same range of hashes.
+//! Heap space is reused only by rewriting the page (see the layout of the tree for why).
+
+use terrace_access::{Flags, LargeRef, Value};
+use terrace_base::PageId;
+use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
+
+pub(crate) use crate::btree::layout::{
+    LeafRecord as Record, SLOT_BYTES, Seen, Slot, Stored, encode_leaf as encode_record,
+    encode_slot, key_bytes, value_bytes,
+};
+
+/// Says that a page belongs to a bucket.
+pub(crate) const TAG: u8 = 0xB3;
+/// Start of the header.
+pub(crate) const HEADER: usize = PAGE_HEADER_BYTES;
+pub(crate) const COUNT: usize = 18;
+pub(crate) const GARBAGE: usize = 22;
+/// Offset of the membership counter.
+pub(crate) const MEMBERS: usize = 24;
+pub(crate) const LOW: usize = 32;
+pub(crate) const LAST: usize = 40;
+pub(crate) const NEXT: usize = 48;
+/// Start of the slots.
+pub(crate) const SLOTS: usize = 56;
+
+const FIRST: u8 = 0;
+const OVERFLOW: u8 = 1;
+/// Key lengths from here on take three bytes.
+const LONG_KEY: usize = 255;
+const LONG_VALUE_MARK: u8 = 253;
+const LARGE_MARK: u8 = 255;
+const LARGE_BYTES: usize = 12;
+/// Bits of a tag.
+const TAG_BITS: u32 = 12;
+/// Slots by which a search begins to look further.
+const STRIDE: usize = 4;
+
+/// Bytes of a page that records and slots can take.
+pub(crate) fn capacity(page_bytes: usize) -> usize {
+    page_bytes - SLOTS
+}
+
+/// Which hashes a bucket holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Span {
+    pub low: u64,
+    pub last: u64,
+}
+
+impl Span {
+    /// All of them.
+    pub const ALL: Span = Span {
+        low: 0,
+        last: u64::MAX,
+    };
+
+    #[inline]
+    pub fn covers(&self, hash: u64) -> bool {
+        self.low <= hash && hash <= self.last
+    }
+
+    #[inline]
+    fn shift(&self) -> u32 {
+        (u64::BITS - (self.last - self.low).leading_zeros()).saturating_sub(TAG_BITS)
+    }
+
+    /// The tag of a hash that is covered.
+    #[inline]
+    pub fn tag(&self, hash: u64) -> u32 {
+        (hash.wrapping_sub(self.low) >> self.shift()) as u32 & ((1 << TAG_BITS) - 1)
+    }
+
+    /// Where a tag stands among `count` evenly spread ones.
+    #[inline]
+    fn guess(&self, tag: u32, count: usize) -> usize {
+        let tags = ((self.last - self.low) >> self.shift()) as u32 + 1;
+        // At most 12 bits times 14.
+        (tag * count as u32 / tags) as usize
+    }
+}
+
+/// A page's header, read once and found consistent, over the page's bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Page<'a> {
+    pub view: View<'a>,
+    pub overflow: bool,
+    pub count: usize,
+    pub heap: usize,
+    pub garbage: usize,
+    pub span: Span,
+}
+
+impl<'a> Page<'a> {
+    /// Reads the header. `Torn` when it is not that of a bucket's page, or contradicts itself.
+    #[inline]
+    pub fn open(view: View<'a>) -> Seen<Page<'a>> {
+        let a = view.u64(HEADER)?;
+        let kind = (a >> 8) as u8;
+        let page = Page {
+            view,
+            overflow: kind == OVERFLOW,
+            count: (a >> 16) as usize & 0xFFFF,
+            heap: (a >> 32) as usize & 0xFFFF,
+            garbage: (a >> 48) as usize,
+            span: Span {
+                low: view.u64(LOW)?,
+                last: view.u64(LAST)?,
+            },
+        };
+        let sound = a as u8 == TAG
+            && kind <= OVERFLOW
+            && SLOTS + page.count * SLOT_BYTES + page.heap <= view.len()
+            && page.garbage <= page.heap
+            && page.span.low <= page.span.last;
+        if sound { Ok(page) } else { Err(Torn) }
+    }
+
+    /// Bytes between the slots and the heap.
+    pub fn free(&self) -> usize {
+        self.view.len() - SLOTS - self.count * SLOT_BYTES - self.heap
+    }
+
+    /// Bytes that would be free after a rewrite of the page.
+    pub fn reclaimable(&self) -> usize {
+        self.free() + self.garbage
+    }
+
+    /// Bytes that records and slots take.
+    pub fn used(&self) -> usize {
+        capacity(self.view.len()) - self.reclaimable()
+    }
+
+    /// The next overflow page, or none.
+    #[inline]
+    pub fn next(&self) -> Seen<PageId> {
+        Ok(PageId(self.view.u64(NEXT)?))
+    }
+
+    /// The membership counter.
+    pub fn members(&self) -> Seen<u32> {
+        self.view.u32(MEMBERS)
+    }
+
+    /// Where slot `i` is.
+    #[inline]
+    pub fn slot_at(i: usize) -> usize {
+        SLOTS + i * SLOT_BYTES
+    }
+
+    /// Slot `i`; what the tree calls the head of a slot is the tag here.
+    #[inline]
+    pub fn slot(&self, i: usize) -> Seen<Slot> {
+        if i >= self.count {
+            return Err(Torn);
+        }
+        Ok(Slot::of(self.view.u32(Page::slot_at(i))?))
+    }
+
+    /// The record in a slot.
+    #[inline]
+    pub fn record(&self, slot: Slot) -> Seen<Record> {
+        let start = slot.offset();
+        let (key_len, at) = match self.view.u8(start)? as usize {
+            LONG_KEY => (self.view.u16(start + 1)? as usize, start + 3),
+            short => (short, start + 1),
+        };
+        let mark = self.view.u8(at)?;
+        let (key_at, len) = match mark {
+            LONG_VALUE_MARK => (at + 3, self.view.u16(at + 1)? as usize),
+            LARGE_MARK => (at + 1, LARGE_BYTES),
+            254 => return Err(Torn),
+            short => (at + 1, short as usize),
+        };
+        let value_at = key_at + key_len;
+        let end = value_at + len;
+        if end > self.view.len() {
+            return Err(Torn);
+        }
+        let value = if mark == LARGE_MARK {
+            let large = LargeRef {
+                head: PageId(self.view.u64(value_at)?),
+                len: self.view.u32(value_at + 8)?,
+            };
+            Stored::Large {
+                at: value_at,
+                large,
+            }
+        } else {
+            Stored::Inline { at: value_at, len }
+        };
+        Ok(Record {
+            start,
+            key_at,
+            key_len,
+            value,
+            end,
+        })
+    }
+
+    /// First slot whose tag is at least this one. O(1) when the tags are evenly spread.
+    #[inline]
+    fn bound(&self, tag: u32) -> Seen<usize> {
+        let guess = self.span.guess(tag, self.count);
+        let mut stride = STRIDE;
+        let (mut low, mut high);
+        if guess < self.count && self.slot(guess)?.head() < tag {
+            (low, high) = (guess + 1, guess + stride);
+            while high < self.count && self.slot(high)?.head() < tag {
+                low = high + 1;
+                stride *= 2;
+                high += stride;
+            }
+            high = high.min(self.count);
+        } else {
+            (low, high) = (0, guess.min(self.count));
+            while let Some(below) = high.checked_sub(stride) {
+                if self.slot(below)?.head() < tag {
+                    low = below + 1;
+                    break;
+                }
+                high = below;
+                stride *= 2;
+            }
+        }
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.slot(middle)?.head() < tag {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// The slot of the record with this key, whose hash the bucket covers, and the record.
+    #[inline]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Seen<Option<(usize, Slot, Record)>> {
+        let tag = self.span.tag(hash);
+        let mut i = self.bound(tag)?;
+        while i < self.count {
+            let slot = self.slot(i)?;
+            if slot.head() != tag {
+                break;
+            }
+            let record = self.record(slot)?;
+            if record.key_len == key.len()
+                && self
+                    .view
+                    .compare(record.key_at, record.key_len, key)?
+                    .is_eq()
+            {
+                return Ok(Some((i, slot, record)));
+            }
+            i += 1;
+        }
+        Ok(None)
+    }
+
+    /// The slot in front of which a record with this key, which is not there, has to go.
+    pub fn place(&self, secret: &super::Secret, hash: u64, key: &[u8]) -> Seen<usize> {
+        let tag = self.span.tag(hash);
+        let mut i = self.bound(tag)?;
+        let mut other = Vec::new();
+        while i < self.count {
+            let slot = self.slot(i)?;
+            if slot.head() != tag {
+                break;
+            }
+            self.key(i, &mut other)?;
+            if (secret.hash(&other), other.as_slice()) > (hash, key) {
+                break;
+            }
+            i += 1;
+        }
+        Ok(i)
+    }
+
+    /// Replaces `key` by the key in slot `i`.
+    pub fn key(&self, i: usize, key: &mut Vec<u8>) -> Seen<()> {
+        let record = self.record(self.slot(i)?)?;
+        key.clear();
+        self.view.append_to(record.key_at, record.key_len, key)
+    }
+}
+
+/// What a page is besides its records.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub overflow: bool,
+    pub span: Span,
+    pub members: u32,
+    pub next: PageId,
+}
+
+/// Writes the header of a page. The bytes of the page store stay as they are.
+pub(crate) fn write_header(page: &mut [u8], shape: &Shape, count: usize, heap: usize) {
+    let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+    put(
+        HEADER,
+        &[TAG, if shape.overflow { OVERFLOW } else { FIRST }],
+    );
+    put(COUNT, &(count as u16).to_le_bytes());
+    put(COUNT + 2, &(heap as u16).to_le_bytes());
+    put(GARBAGE, &[0, 0]);
+    put(MEMBERS, &u64::from(shape.members).to_le_bytes());
+    put(LOW, &shape.span.low.to_le_bytes());
+    put(LAST, &shape.span.last.to_le_bytes());
+    put(NEXT, &shape.next.0.to_le_bytes());
+}
+
+/// Bytes of a record with its slot.
+pub(crate) fn record_bytes(key: &[u8], value: Value<'_>) -> usize {
+    SLOT_BYTES + key_bytes(key.len()) + value_bytes(value)
+}
+
+/// Zeroes the use counts of a bucket's page, so that hints never reach the disk. Any bytes will do:
+/// what is no such page stays as it is.
+pub fn clear_hints(page: &mut [u8]) {
+    if page.len() < SLOTS || page[HEADER] != TAG {
+        return;
+    }
+    let count = u16::from_le_bytes([page[COUNT], page[COUNT + 1]]) as usize;
+    for slot in page[SLOTS..].chunks_exact_mut(SLOT_BYTES).take(count) {
+        slot[2] &= !3;
+    }
+}
+
+/// The flags of a slot's third byte, as a hint sees them.
+pub(crate) fn flags_of(word: u16) -> Flags {
+    Flags(word as u8 & 15)
+}

@@ -1,0 +1,570 @@
+//! Moving grains between buckets: a full one is split, or gives some to a neighbour with room.
+//!
+//! Buckets and directory change under latches that are all held until everything is done, so a
+//! reader finds a record in the one bucket or in the other, or has to look again.
+
+use terrace_access::{Attempt, Door, Flags, Interrupt, Value};
+use terrace_base::{Error, PageId};
+
+use super::HashTable;
+use super::directory::{Grains, MAX_LEVEL};
+use super::find::Held;
+use super::image::{Item, build_bucket, bytes_of, install, pages_for, take_apart};
+use super::layout::{NEXT, Shape, Span, capacity, record_bytes};
+use super::put::{How, Put};
+use crate::fault::{self, Fault};
+
+/// Part of a page that must be free in a neighbour, beyond the new record, for spilling to be worth
+/// rewriting two pages.
+const WORTH_SPILLING: usize = 10;
+/// A split is uneven when less than this part of the bytes is on one side.
+const UNEVEN: usize = 4;
+/// Grains are added for so many more buckets at once, as a part of those that there are.
+const AHEAD: u64 = 16;
+/// Most overflow pages of one bucket; see `find`.
+const MOST_OVERFLOW: usize = 1 << 16;
+
+/// Two neighbouring buckets, latched.
+pub(crate) struct Pair<'d> {
+    pub left: Held<'d>,
+    pub right: Held<'d>,
+}
+
+impl<'d> Pair<'d> {
+    /// The one that holds a hash, alone.
+    pub fn one(self, hash: u64) -> Held<'d> {
+        if self.left.span.covers(hash) {
+            self.left
+        } else {
+            self.right
+        }
+    }
+}
+
+/// Private copies of the pages of buckets.
+pub(crate) fn copies(buckets: &[&Held<'_>]) -> Vec<Vec<u8>> {
+    let pages = buckets.iter().flat_map(|held| &held.pages);
+    pages.map(|page| page.bytes().to_vec()).collect()
+}
+
+impl HashTable {
+    /// The records of the pages of some buckets, in order.
+    pub(crate) fn records<'p>(
+        &self,
+        buckets: &[&Held<'_>],
+        copies: &'p [Vec<u8>],
+    ) -> Attempt<Vec<Item<'p>>> {
+        let secret = self.try_secret()?;
+        let pages = buckets
+            .iter()
+            .flat_map(|held| held.pages.iter().map(|page| (held.span, page)));
+        let mut items = Vec::new();
+        for ((span, page), copy) in pages.zip(copies) {
+            let from = items.len();
+            let taken = take_apart(copy, &secret, &mut items);
+            if taken.is_err() || items[from..].iter().any(|item| !span.covers(item.hash)) {
+                return Err(page.torn(super::find::BAD_RECORD));
+            }
+        }
+        // Nothing to do unless there are overflow pages.
+        if !items.is_sorted_by_key(Item::order) {
+            items.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
+        }
+        Ok(items)
+    }
+
+    /// Latches a neighbour of a bucket: the one on its left, or the one on its right. Never waits;
+    /// the bucket is given back when there is none or it cannot be had at once.
+    pub(crate) fn neighbour<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        held: Held<'d>,
+        on_the_left: bool,
+    ) -> Attempt<Result<Pair<'d>, Held<'d>>> {
+        let other = if on_the_left {
+            held.span.low.checked_sub(1)
+        } else {
+            held.span.last.checked_add(1)
+        };
+        let Some(other) = other else {
+            return Ok(Err(held));
+        };
+        let other = match self.latch(door, other, false) {
+            Ok(Some(other)) => other,
+            Err(Interrupt::Fail(e)) => return Err(Interrupt::Fail(e)),
+            _ => return Ok(Err(held)),
+        };
+        let (left, right) = if on_the_left {
+            (other, held)
+        } else {
+            (held, other)
+        };
+        if left.span.last.checked_add(1) != Some(right.span.low) {
+            return Err(right.pages[0].torn("this bucket does not begin where another ends"));
+        }
+        Ok(Ok(Pair { left, right }))
+    }
+
+    /// Splits the bucket that holds `hash`, or makes a split possible, so that a record with this
+    /// value fits sooner. The caller looks again whether it fits now. O(records).
+    pub(crate) fn split(
+        &self,
+        door: &Door<'_>,
+        hash: u64,
+        key: &[u8],
+        value: Value<'_>,
+        patient: bool,
+    ) -> Attempt<()> {
+        let secret = self.try_secret()?;
+        let Some(held) = self.latch(door, hash, patient)? else {
+            return Ok(());
+        };
+        let put = Put {
+            secret: &secret,
+            hash,
+            key,
+            value,
+            flags: Flags::NONE,
+            old: held.find(hash, key)?,
+            hole: None,
+        };
+        // Since the bucket was found full, others may have taken records away.
+        if !matches!(put.plan(&held)?, How::NoRoom(_)) {
+            return Ok(());
+        }
+        let (grains, buckets) = self.size()?;
+        if grains.count() < self.grains_for(buckets + 1) {
+            drop(held);
+            return self.grow(door, self.grains_for(buckets + 1 + buckets / AHEAD));
+        }
+        let copies = copies(&[&held]);
+        let items = self.records(&[&held], &copies)?;
+        let mut sizes = sizes_of(&items);
+        add_size(&mut sizes, hash, record_bytes(key, value));
+        let boundary = middle(&grains, &sizes, |_| true);
+        let uneven = boundary.is_none_or(|boundary| {
+            let total: usize = sizes.iter().map(|size| size.1).sum();
+            let below = sizes.iter().take_while(|size| size.0 < boundary);
+            let below: usize = below.map(|size| size.1).sum();
+            below.max(total - below) > total / UNEVEN * (UNEVEN - 1)
+        });
+        // A table that is filled in the order of hashes, as a cold tier is by the sweep, has all its
+        // records in few grains at first.
+        let finer = finer(&grains, &sizes);
+        if uneven && finer > grains.count() && finer <= self.most_grains(buckets) {
+            drop(held);
+            return self.grow(door, finer);
+        }
+        match boundary {
+            Some(boundary) => self.split_at(door, held, &items, boundary),
+            None => self.add_overflow(door, held),
+        }
+    }
+
+    /// Splits two full neighbours in three, which leaves less room unused than splitting one in two.
+    /// Gives the pair back, unchanged, if they cannot be divided so.
+    fn split_pair<'d>(
+        &self,
+        door: &'d Door<'_>,
+        mut pair: Pair<'d>,
+        grains: &Grains,
+        hash: u64,
+        bytes: usize,
+    ) -> Attempt<Option<Pair<'d>>> {
+        let page_bytes = self.store.page_bytes();
+        let room = capacity(page_bytes);
+        let copies = copies(&[&pair.left, &pair.right]);
+        let items = self.records(&[&pair.left, &pair.right], &copies)?;
+        let mut sizes = sizes_of(&items);
+        add_size(&mut sizes, hash, bytes);
+        let total: usize = sizes.iter().map(|size| size.1).sum();
+        let third = |below: usize| below <= room && total - below <= 2 * room;
+        let Some(first) = cut(grains, &sizes, total / 3, third) else {
+            return Ok(Some(pair));
+        };
+        let rest = sizes.split_off(sizes.partition_point(|size| size.0 < first));
+        let total: usize = rest.iter().map(|size| size.1).sum();
+        let half = |below: usize| below <= room && total - below <= room;
+        let Some(second) = cut(grains, &rest, total / 2, half) else {
+            return Ok(Some(pair));
+        };
+        let old = pair.right.span.low;
+        let spans = [
+            (pair.left.span.low, first - 1),
+            (first, second - 1),
+            (second, pair.right.span.last),
+        ]
+        .map(|(low, last)| Span { low, last });
+        let members = [
+            pair.left.next_members(),
+            self.birth(),
+            pair.right.next_members(),
+        ];
+        let mut images = Vec::with_capacity(3);
+        for (span, members) in spans.into_iter().zip(members) {
+            let from = items.partition_point(|item| item.hash < span.low);
+            let to = items.partition_point(|item| item.hash <= span.last);
+            let shape = Shape {
+                overflow: false,
+                span,
+                members,
+                next: PageId::NONE,
+            };
+            match build_bucket(&items[from..to], &shape, &[], page_bytes) {
+                Some(mut image) => images.append(&mut image),
+                None => return Ok(Some(pair)),
+            }
+        }
+        // All that may change hands: what lies between the first boundary and the last.
+        let moved = Span {
+            low: first.min(old),
+            last: second.max(old) - 1,
+        };
+        let mut claim = match self.claim(door, moved) {
+            Err(Interrupt::Conflict | Interrupt::Miss(_)) => return Ok(Some(pair)),
+            other => other?,
+        };
+        let mut fresh = self.allocate(door, 1)?;
+        // From here on nothing can fail.
+        let spare = [&mut pair.left, &mut pair.right].map(|held| held.pages.split_off(1));
+        spare.into_iter().flatten().for_each(|page| page.free());
+        install(&mut pair.left.pages[0], &images[0])?;
+        install(&mut fresh[0], &images[1])?;
+        install(&mut pair.right.pages[0], &images[2])?;
+        if first > old {
+            let below = Span {
+                low: old,
+                last: first - 1,
+            };
+            claim.assign(below, pair.left.pages[0].pid())?;
+        }
+        claim.assign(spans[1], fresh[0].pid())?;
+        if second < old {
+            let above = Span {
+                low: second,
+                last: old - 1,
+            };
+            claim.assign(above, pair.right.pages[0].pid())?;
+        }
+        claim.count(1)?;
+        Ok(None)
+    }
+
+    /// Gives what is not below `boundary` to a new bucket.
+    fn split_at(
+        &self,
+        door: &Door<'_>,
+        mut held: Held<'_>,
+        items: &[Item<'_>],
+        boundary: u64,
+    ) -> Attempt<()> {
+        let page_bytes = self.store.page_bytes();
+        let at = items.partition_point(|item| item.hash < boundary);
+        let (left, mut right) = items.split_at(at);
+        if fault::planted(Fault::SplitLosesRecord) && right.len() > 1 {
+            right = &right[1..];
+        }
+        let upper = Span {
+            low: boundary,
+            last: held.span.last,
+        };
+        let lower = Span {
+            low: held.span.low,
+            last: boundary - 1,
+        };
+        // Overflow pages that the halves still need, those that there are, and new ones.
+        let need = [left, right].map(|half| pages_for(half, page_bytes).len() - 1);
+        let have = held.pages.len() - 1;
+        let mut claim = self.claim(door, upper)?;
+        let mut fresh = self.allocate(door, 1 + (need[0] + need[1]).saturating_sub(have))?;
+        let mut pool = held.pages.split_off(1);
+        pool.extend(fresh.drain(1..));
+        let pids: Vec<PageId> = pool.iter().map(|page| page.pid()).collect();
+        let shape = |span, members| Shape {
+            overflow: false,
+            span,
+            members,
+            next: PageId::NONE,
+        };
+        let (mine, others) = pids.split_at(need[0].min(pids.len()));
+        let left = build_bucket(left, &shape(lower, held.next_members()), mine, page_bytes);
+        let right = build_bucket(
+            right,
+            &shape(upper, self.birth()),
+            &others[..need[1].min(others.len())],
+            page_bytes,
+        );
+        let (Some(left), Some(right), Some(mut first)) = (left, right, fresh.pop()) else {
+            let why = held.pages[0].torn("the halves of a split do not fit");
+            // What was allocated is at the end of the pool.
+            pool.drain(have..).for_each(|page| page.free());
+            return Err(why);
+        };
+        let mut pool = pool.into_iter();
+        install(&mut held.pages[0], &left[0])?;
+        for (image, mut page) in left[1..].iter().zip(&mut pool) {
+            install(&mut page, image)?;
+        }
+        install(&mut first, &right[0])?;
+        for (image, mut page) in right[1..].iter().zip(&mut pool) {
+            install(&mut page, image)?;
+        }
+        pool.for_each(|page| page.free());
+        claim.assign(upper, first.pid())?;
+        claim.count(1)
+    }
+
+    /// Appends an overflow page to a bucket that cannot be split.
+    fn add_overflow(&self, door: &Door<'_>, mut held: Held<'_>) -> Attempt<()> {
+        if held.pages.len() > MOST_OVERFLOW {
+            return Err(Error::invalid("too many keys with one hash").into());
+        }
+        let shape = Shape {
+            overflow: true,
+            span: held.span,
+            members: 0,
+            next: PageId::NONE,
+        };
+        let mut image = vec![0; self.store.page_bytes()];
+        super::image::build(&mut image, &shape, &[]);
+        for mut page in self.allocate(door, 1)? {
+            install(&mut page, &image)?;
+            if let Some(last) = held.pages.last_mut() {
+                last.change(NEXT, 8)?
+                    .copy_from_slice(&page.pid().0.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves grains from the full bucket that holds `hash` to a neighbour with room, or to a new one
+    /// together with a neighbour, so that a record with this value fits. Returns whether it did. Best
+    /// effort. O(records).
+    pub(crate) fn spill(
+        &self,
+        door: &Door<'_>,
+        hash: u64,
+        key: &[u8],
+        value: Value<'_>,
+    ) -> Attempt<bool> {
+        let mut held = match self.latch(door, hash, false) {
+            Ok(Some(held)) => held,
+            Ok(None) | Err(Interrupt::Conflict) => return Ok(false),
+            Err(other) => return Err(other),
+        };
+        let (grains, buckets) = self.size()?;
+        let bytes = record_bytes(key, value);
+        for on_the_left in [false, true] {
+            held = match self.neighbour(door, held, on_the_left)? {
+                Err(held) => held,
+                Ok(pair) => match self.level_out(door, pair, &grains, hash, bytes)? {
+                    None => return Ok(true),
+                    Some(pair) => pair.one(hash),
+                },
+            };
+        }
+        if grains.count() < self.grains_for(buckets + 1) {
+            return Ok(false);
+        }
+        for on_the_left in [false, true] {
+            held = match self.neighbour(door, held, on_the_left)? {
+                Err(held) => held,
+                Ok(pair) => match self.split_pair(door, pair, &grains, hash, bytes)? {
+                    None => return Ok(true),
+                    Some(pair) => pair.one(hash),
+                },
+            };
+        }
+        Ok(false)
+    }
+
+    /// Spreads the records of two buckets, and the new one, evenly. Gives them back if there is not
+    /// enough room for that.
+    fn level_out<'d>(
+        &self,
+        door: &'d Door<'_>,
+        pair: Pair<'d>,
+        grains: &Grains,
+        hash: u64,
+        bytes: usize,
+    ) -> Attempt<Option<Pair<'d>>> {
+        let page_bytes = self.store.page_bytes();
+        let room = capacity(page_bytes);
+        let both = pair.left.load() + pair.right.load();
+        let wanted = (bytes + page_bytes / WORTH_SPILLING) as f64 / room as f64;
+        if both + wanted > 2.0 {
+            return Ok(Some(pair));
+        }
+        let copies = copies(&[&pair.left, &pair.right]);
+        let items = self.records(&[&pair.left, &pair.right], &copies)?;
+        let mut sizes = sizes_of(&items);
+        add_size(&mut sizes, hash, bytes);
+        let total: usize = sizes.iter().map(|size| size.1).sum();
+        let fits = |left: usize| left <= room && total - left <= room;
+        match middle(grains, &sizes, fits) {
+            Some(boundary) if boundary != pair.right.span.low => {
+                self.divide(door, pair, &items, Some(boundary))
+            }
+            _ => Ok(Some(pair)),
+        }
+    }
+
+    /// Gives the left bucket what is below `boundary`, and the right one the rest; without a boundary
+    /// the left one gets everything and the right one goes. Gives them back, unchanged, if either
+    /// would need more than one page.
+    pub(crate) fn divide<'d>(
+        &self,
+        door: &'d Door<'_>,
+        mut pair: Pair<'d>,
+        items: &[Item<'_>],
+        boundary: Option<u64>,
+    ) -> Attempt<Option<Pair<'d>>> {
+        let page_bytes = self.store.page_bytes();
+        let (whole, old) = (
+            Span {
+                low: pair.left.span.low,
+                last: pair.right.span.last,
+            },
+            pair.right.span.low,
+        );
+        let at = match boundary {
+            Some(boundary) => items.partition_point(|item| item.hash < boundary),
+            None => items.len(),
+        };
+        let shape = |span, members| Shape {
+            overflow: false,
+            span,
+            members,
+            next: PageId::NONE,
+        };
+        let lower = Span {
+            last: boundary.map_or(whole.last, |boundary| boundary - 1),
+            ..whole
+        };
+        let left = build_bucket(
+            &items[..at],
+            &shape(lower, pair.left.next_members()),
+            &[],
+            page_bytes,
+        );
+        let upper = Span {
+            low: boundary.unwrap_or(old),
+            ..whole
+        };
+        let right = build_bucket(
+            &items[at..],
+            &shape(upper, pair.right.next_members()),
+            &[],
+            page_bytes,
+        );
+        let (Some(left), Some(right)) = (left, right) else {
+            return Ok(Some(pair));
+        };
+        let (moved, to) = match boundary {
+            Some(boundary) if boundary < old => (
+                Span {
+                    low: boundary,
+                    last: old - 1,
+                },
+                pair.right.pages[0].pid(),
+            ),
+            _ => (
+                Span {
+                    low: old,
+                    last: boundary.map_or(whole.last, |boundary| boundary - 1),
+                },
+                pair.left.pages[0].pid(),
+            ),
+        };
+        let mut claim = match self.claim(door, moved) {
+            Err(Interrupt::Conflict | Interrupt::Miss(_)) => return Ok(Some(pair)),
+            other => other?,
+        };
+        claim.assign(moved, to)?;
+        let mut spare = pair.left.pages.split_off(1);
+        if !fault::planted(Fault::ForgottenOverflow) {
+            spare.extend(pair.right.pages.drain(1..));
+        }
+        install(&mut pair.left.pages[0], &left[0])?;
+        if boundary.is_some() {
+            install(&mut pair.right.pages[0], &right[0])?;
+        } else {
+            claim.count(-1)?;
+            spare.extend(pair.right.pages.drain(..1));
+        }
+        spare.into_iter().for_each(|page| page.free());
+        Ok(None)
+    }
+
+    /// Brings a bucket with overflow pages back into one page if it fits there by now. Gives it back
+    /// if not.
+    pub(crate) fn shorten<'d>(&self, mut held: Held<'d>) -> Attempt<Option<Held<'d>>> {
+        let copies = copies(&[&held]);
+        let items = self.records(&[&held], &copies)?;
+        let shape = Shape {
+            overflow: false,
+            span: held.span,
+            members: held.next_members(),
+            next: PageId::NONE,
+        };
+        if bytes_of(&items) > capacity(self.store.page_bytes()) {
+            return Ok(Some(held));
+        }
+        let Some(images) = build_bucket(&items, &shape, &[], self.store.page_bytes()) else {
+            return Ok(Some(held));
+        };
+        install(&mut held.pages[0], &images[0])?;
+        held.pages.drain(1..).for_each(|page| page.free());
+        Ok(None)
+    }
+}
+
+/// Hash and bytes of each record, in order.
+pub(crate) fn sizes_of(items: &[Item<'_>]) -> Vec<(u64, usize)> {
+    items.iter().map(|item| (item.hash, item.bytes())).collect()
+}
+
+fn add_size(sizes: &mut Vec<(u64, usize)>, hash: u64, bytes: usize) {
+    let at = sizes.partition_point(|size| size.0 <= hash);
+    sizes.insert(at, (hash, bytes));
+}
+
+/// How many grains there must be, so that no grain has more than half of these records, about.
+fn finer(grains: &Grains, sizes: &[(u64, usize)]) -> u64 {
+    let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else {
+        return 0;
+    };
+    // Bits up to the first in which they differ, and one more.
+    let bits = (first.0 ^ last.0).leading_zeros() + 2;
+    if bits > MAX_LEVEL {
+        return 0;
+    }
+    (1 << bits).max(grains.count() + grains.count() / 2)
+}
+
+/// The hash at which a grain begins that has records on both sides, with as near as can be to half of
+/// all bytes below it; only where `fits` agrees with the bytes below.
+fn middle(grains: &Grains, sizes: &[(u64, usize)], fits: impl Fn(usize) -> bool) -> Option<u64> {
+    let half = sizes.iter().map(|size| size.1).sum::<usize>() / 2;
+    cut(grains, sizes, half, fits)
+}
+
+/// The same with as near as can be to `wanted` bytes below it.
+fn cut(
+    grains: &Grains,
+    sizes: &[(u64, usize)],
+    wanted: usize,
+    fits: impl Fn(usize) -> bool,
+) -> Option<u64> {
+    let mut best: Option<(usize, u64)> = None;
+    let mut below = 0;
+    for pair in sizes.windows(2) {
+        below += pair[0].1;
+        let start = grains.span(pair[1].0).low;
+        let off = below.abs_diff(wanted);
+        if start > pair[0].0 && fits(below) && best.is_none_or(|(least, _)| off < least) {
+            best = Some((off, start));
+        }
+    }
+    best.map(|(_, start)| start)
+}

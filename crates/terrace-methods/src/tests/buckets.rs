@@ -1,0 +1,316 @@
+//! What is the hash table's own: overflow pages, growth of the directory, readers during a split.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use terrace_access::conformance::{
+    Check, Effort, Failure, Fixture, KeyKind, Plain, Random, Subject, behaves_like_a_map,
+    edits_keep_their_promises, large_values_are_kept, position, settled, sweeps_keep_every_record,
+    threads_agree, windows_tile,
+};
+use terrace_access::{AccessMethod, Flags, NoRoom, Ordered, Plan, Sweep, Touch, Value};
+use terrace_pages::Class;
+
+use super::faults::Planted;
+use super::fixture::{crowded_tables, tables};
+use crate::HashTable;
+use crate::fault::{Fault, Point, hook, plant};
+
+type Table = Subject<HashTable>;
+
+fn put(table: &Table, key: &[u8], value: &[u8]) {
+    edit(table, key, Plan::Put(Value::Inline(value), Flags::NONE));
+}
+
+fn edit(table: &Table, key: &[u8], plan: Plan<'_>) {
+    settled(&table.store, || {
+        let door = table.store.enter()?;
+        table
+            .method
+            .try_edit(&door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()))
+    })
+    .unwrap();
+}
+
+fn get(table: &Table, key: &[u8]) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    let found = settled(&table.store, || {
+        table.method.try_get(key, Touch::No, &mut value)
+    });
+    found.unwrap().map(|_| value)
+}
+
+/// Records, and whether the pages are all those that exist.
+fn census(table: &Table) -> (usize, Result<(), String>) {
+    let (mut records, mut pages) = (0, Vec::new());
+    let checked = table.method.verify(
+        &mut |_, _, _| {
+            records += 1;
+            Ok(())
+        },
+        &mut |page| {
+            pages.push(page);
+            Ok(())
+        },
+    );
+    let live = table.store.live_pages();
+    let all = match checked {
+        Err(e) => Err(e.to_string()),
+        Ok(()) if pages.len() as u64 != live => Err(format!(
+            "{live} pages exist, and the table has {}",
+            pages.len()
+        )),
+        Ok(()) => Ok(()),
+    };
+    (records, all)
+}
+
+fn passed(what: &str, check: Check) {
+    if let Err(Failure(why)) = check {
+        panic!("{what}: {why}");
+    }
+}
+
+#[test]
+fn crowded_tables_conform() {
+    let effort = Effort {
+        operations: 1500,
+        records: 800,
+        page_sizes: &[4096],
+        seed: 1,
+    };
+    for tier in [Class::Cold, Class::Hot] {
+        let fixture = crowded_tables(tier);
+        passed("edits", edits_keep_their_promises(&fixture, 4096));
+        passed("large values", large_values_are_kept(&fixture, 4096));
+        passed("windows", windows_tile(&fixture, 4096, effort));
+        passed("sweeps", sweeps_keep_every_record(&fixture, 4096, effort));
+        for kind in [KeyKind::Random, KeyKind::Long, KeyKind::Tiny] {
+            let map = || Plain::create(&fixture, 4096, 900);
+            passed("a map", behaves_like_a_map(&map, kind, effort));
+        }
+        passed("threads", threads_agree(&fixture, 4096, effort));
+    }
+}
+
+/// Fills a few buckets to overflowing and takes nearly everything out again.
+fn overflow_and_back() -> Result<(), String> {
+    let table = crowded_tables(Class::Cold).create(4096, 600).unwrap();
+    let key = |i: usize| KeyKind::Random.key(i, 0);
+    for i in 0..900 {
+        put(&table, &key(i), &[i as u8; 60]);
+    }
+    let (full, sound) = census(&table);
+    sound?;
+    let pages = table.store.live_pages();
+    assert!(full == 900 && pages > 15, "{pages} pages");
+    for i in 0..890 {
+        edit(&table, &key(i), Plan::Erase);
+    }
+    let (left, sound) = census(&table);
+    sound?;
+    let fewer = table.store.live_pages();
+    assert!(left == 10 && fewer < 5, "{fewer} pages are left of {pages}");
+    Ok(())
+}
+
+/// Packs a bucket that has an overflow page still, but no more than a page of records.
+fn pack_an_overflow_page_away() -> Result<(), String> {
+    let table = crowded_tables(Class::Cold).create(4096, 600).unwrap();
+    let hash = |i: usize| position(&table, &KeyKind::Random.key(i, 0)).unwrap()[0];
+    let of = |top: u8| (0..).filter(move |&i| hash(i) == top);
+    let (left, right): (Vec<_>, Vec<_>) = (of(0).take(30).collect(), of(0x20).take(58).collect());
+    for &i in left.iter().chain(&right) {
+        put(&table, &KeyKind::Random.key(i, 0), &[1; 60]);
+    }
+    assert_eq!(table.store.live_pages(), 4, "root, two buckets, overflow");
+    for &i in left[1..].iter().chain(&right[50..]) {
+        edit(&table, &KeyKind::Random.key(i, 0), Plan::Erase);
+    }
+    assert_eq!(table.store.live_pages(), 4);
+    let freed = settled(&table.store, || {
+        let door = table.store.enter()?;
+        table.method.try_pack(&door, &[0x20], 0.95)
+    });
+    assert!(freed.unwrap());
+    let (records, sound) = census(&table);
+    assert_eq!(records, 51);
+    sound
+}
+
+#[test]
+fn overflow_pages_come_and_go() {
+    overflow_and_back().unwrap();
+    pack_an_overflow_page_away().unwrap();
+    plant(Some(Fault::ForgottenOverflow));
+    let planted = Planted;
+    let found = pack_an_overflow_page_away();
+    drop(planted);
+    assert!(found.is_err(), "a forgotten overflow page was not found");
+}
+
+/// Whether a reader finds a record whose bucket is split while it reads.
+fn read_during_a_split() -> bool {
+    let table = Rc::new(tables(Class::Hot).create(4096, 600).unwrap());
+    let key = |i: usize| KeyKind::Random.key(i, 0);
+    put(&table, &key(0), b"here");
+    // The records of a table of one bucket, so that every insert is to that of the key.
+    let mut next = 1;
+    for i in 1..12 {
+        put(&table, &key(i), &[7; 200]);
+        next = i + 1;
+    }
+    let before = settled(&table.store, || table.method.try_size()).unwrap().0;
+    let splits = Rc::new(RefCell::new(0));
+    let (inside, seen) = (table.clone(), splits.clone());
+    hook(Some(Box::new(move |point| {
+        assert_eq!(point, Point::Reading);
+        if *seen.borrow() < 3 {
+            *seen.borrow_mut() += 1;
+            for i in next..next + 40 {
+                put(&inside, &key(i), &[8; 200]);
+            }
+            next += 40;
+        }
+    })));
+    let found = (0..12).all(|i| get(&table, &key(i)).is_some());
+    hook(None);
+    let after = settled(&table.store, || table.method.try_size()).unwrap().0;
+    let splits = *splits.borrow();
+    assert!(
+        after > before,
+        "{before} buckets became {after} in {splits} rounds"
+    );
+    found
+}
+
+#[test]
+fn a_reader_does_not_miss_a_record_whose_bucket_is_split() {
+    assert!(read_during_a_split());
+    plant(Some(Fault::UnvalidatedBucket));
+    let planted = Planted;
+    let found = read_during_a_split();
+    drop(planted);
+    assert!(!found, "reading without validation was not found out");
+}
+
+#[test]
+fn a_directory_of_several_levels_grows_and_shrinks() {
+    let table = tables(Class::Cold).create(4096, 3000).unwrap();
+    let key = |i: usize| KeyKind::Random.key(i, 0);
+    for i in 0..400 {
+        put(&table, &key(i), &[1; 60]);
+    }
+    let buckets = settled(&table.store, || table.method.try_size()).unwrap().0;
+    // More than 512 * 512 grains, which 4 KiB pages hold in two levels below the root.
+    let wanted = 300_000;
+    loop {
+        let grains = settled(&table.store, || {
+            let door = table.store.enter()?;
+            table.method.grow(&door, wanted)?;
+            Ok(table.method.try_size()?.1)
+        })
+        .unwrap();
+        if grains == wanted {
+            break;
+        }
+    }
+    let (records, sound) = census(&table);
+    sound.unwrap();
+    assert_eq!(records, 400);
+    for i in 400..800 {
+        put(&table, &key(i), &[2; 60]);
+    }
+    assert!((0..800).all(|i| get(&table, &key(i)).is_some()));
+    // A bucket going makes the directory shrink, a little at a time.
+    let mut rounds = 0;
+    loop {
+        let grains = settled(&table.store, || {
+            let door = table.store.enter()?;
+            table.method.contract(&door)?;
+            Ok(table.method.try_size()?.1)
+        })
+        .unwrap();
+        rounds += 1;
+        if rounds % 1000 == 0 {
+            census(&table).1.unwrap();
+        }
+        let now = settled(&table.store, || table.method.try_size()).unwrap().0;
+        if grains <= 16 * now {
+            break;
+        }
+        assert!(
+            rounds < 20_000,
+            "{grains} grains are left for {buckets} buckets"
+        );
+    }
+    let (records, sound) = census(&table);
+    sound.unwrap();
+    assert_eq!(records, 800);
+    for i in 0..800 {
+        edit(&table, &key(i), Plan::Erase);
+    }
+    while settled(&table.store, || {
+        let door = table.store.enter()?;
+        table.method.try_clear_step(&door)
+    })
+    .unwrap()
+    {}
+    assert_eq!(table.store.live_pages(), 1);
+}
+
+#[test]
+fn records_spread_over_buckets_as_they_should() {
+    // The fill of a table under random inserts, and what estimates make of it.
+    let table = tables(Class::Cold).create(16384, 2000).unwrap();
+    let count = 40_000;
+    for i in 0..count {
+        put(&table, &KeyKind::Random.key(i, 0), &[1; 100]);
+    }
+    let (buckets, grains) = settled(&table.store, || table.method.try_size()).unwrap();
+    let fill = (count * 114) as f64 / (buckets * 16384) as f64;
+    assert!((0.6..0.85).contains(&fill), "buckets are filled to {fill}");
+    let ratio = grains as f64 / buckets as f64;
+    assert!(
+        (3.9..9.0).contains(&ratio),
+        "{ratio} grains for each bucket"
+    );
+    let mut random = Random::new(1);
+    let mut sum = 0.0;
+    let mut window = terrace_access::Window::new();
+    for _ in 0..100 {
+        settled(&table.store, || {
+            let (weight, position) = table.method.try_random(&mut || random.bits() as u32)?;
+            let edge = terrace_access::Edge::From(&position);
+            table.method.try_window(edge, &mut window)?;
+            sum += weight * window.len() as f64;
+            Ok(())
+        })
+        .unwrap();
+    }
+    let estimate = sum / 100.0;
+    let off = (estimate / count as f64 - 1.0).abs();
+    assert!(off < 0.1, "estimated at {estimate}");
+}
+
+#[test]
+fn records_that_come_in_the_order_of_hashes_need_no_overflow_pages() {
+    let table = tables(Class::Cold).create(4096, 4000).unwrap();
+    let mut keys: Vec<_> = (0..20_000).map(|i| KeyKind::Random.key(i, 0)).collect();
+    keys.sort_by_cached_key(|key| position(&table, key).unwrap());
+    for key in &keys[..6000] {
+        put(&table, key, &[1; 60]);
+    }
+    let (buckets, grains) = settled(&table.store, || table.method.try_size()).unwrap();
+    let pages = table.store.live_pages();
+    let (records, sound) = census(&table);
+    sound.unwrap();
+    assert_eq!(records, 6000);
+    // The root, the directory, the buckets, and hardly anything else.
+    let most = 1 + grains / 512 + 1 + buckets + buckets / 50;
+    assert!(
+        pages <= most,
+        "{pages} pages, {buckets} buckets, {grains} grains"
+    );
+    assert!(buckets < 6000 * 74 / 4096 * 5 / 2, "{buckets} buckets");
+}

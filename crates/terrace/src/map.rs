@@ -1,0 +1,351 @@
+//! What all structures of records by key have in common: looking up, writing, going through all.
+
+use std::sync::Arc;
+
+use terrace_base::Result;
+use terrace_tier::Change;
+use terrace_wal::Durability;
+
+use crate::database::Database;
+use crate::fault::{Fault, planted};
+use crate::hash::Hash;
+use crate::range::Range;
+use crate::registry::Open;
+use crate::spec::Kind;
+use crate::tree::Tree;
+use crate::write::check_lengths;
+
+/// A handle of a structure of records by key, whatever its kind; clones are the same structure. It
+/// keeps the database open. [`crate::Tree`] and [`crate::Hash`] are this, and what their kind can do
+/// besides.
+///
+/// Keys and values are byte strings. `put` and `delete` do not look whether the key was there, and
+/// say nothing about it: with two tiers they touch no page on disk. `insert`, `update` and `remove`
+/// look, and answer.
+#[derive(Clone)]
+pub struct Map {
+    pub(crate) db: Database,
+    pub(crate) open: Arc<Open>,
+}
+
+impl Map {
+    pub(crate) fn new(db: Database, open: Arc<Open>) -> Map {
+        Map { db, open }
+    }
+
+    /// Its name now.
+    pub fn name(&self) -> String {
+        self.open.name()
+    }
+
+    /// What kind of structure it is.
+    pub fn kind(&self) -> Kind {
+        self.open.spec.kind
+    }
+
+    /// The same as a tree, if it is one.
+    pub fn as_tree(&self) -> Option<Tree> {
+        (self.kind() == Kind::Tree).then(|| Tree::new(self.clone()))
+    }
+
+    /// The same as a hash table, if it is one.
+    pub fn as_hash(&self) -> Option<Hash> {
+        (self.kind() == Kind::Hash).then(|| Hash::new(self.clone()))
+    }
+
+    /// The database it belongs to.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    fn failed(&self, error: terrace_base::Error) -> terrace_base::Error {
+        self.db.handle.core.failed(error)
+    }
+
+    // ---------------------------------------------------------------- reading
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// A failure of the disk, damage.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Replaces `value` by the value of a key and returns whether there is one; without, what
+    /// `value` holds means nothing. Spares the allocation of [`Map::get`].
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
+        let key = key.as_ref();
+        check_lengths(key, &[])?;
+        let _pass = self.db.handle.core.enter(&self.open)?;
+        self.open
+            .structure
+            .get(key, value)
+            .map_err(|e| self.failed(e))
+    }
+
+    /// Whether there is a value. Reads it, however large it is.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.get_into(key, &mut Vec::new())
+    }
+
+    // ---------------------------------------------------------------- writing blindly
+
+    /// Stores a value, whether the key was there or not.
+    ///
+    /// # Errors
+    /// Keys and values that are too long, [`terrace_base::Error::DiskFull`],
+    /// [`terrace_base::Error::Poisoned`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.change(key.as_ref(), Change::Put(value.as_ref()), None)
+    }
+
+    /// [`Map::put`], as durable as said.
+    ///
+    /// # Errors
+    /// As [`Map::put`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
+        self.change(key.as_ref(), Change::Put(value.as_ref()), Some(durability))
+    }
+
+    /// Removes a key, whether it was there or not.
+    ///
+    /// # Errors
+    /// As [`Map::put`]; works on a full disk too.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.change(key.as_ref(), Change::Delete, None)
+    }
+
+    /// [`Map::delete`], as durable as said.
+    ///
+    /// # Errors
+    /// As [`Map::delete`].
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
+        self.change(key.as_ref(), Change::Delete, Some(durability))
+    }
+
+    fn change(&self, key: &[u8], change: Change<'_>, durability: Option<Durability>) -> Result<()> {
+        self.db
+            .handle
+            .core
+            .write_one(&self.open, key, change, None, durability)
+            .map(|_| ())
+    }
+
+    // ---------------------------------------------------------------- writing what was looked at
+
+    /// Stores a value if the key is not there; returns whether it was stored.
+    ///
+    /// # Errors
+    /// As [`Map::put`].
+    pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.insert_impl(key.as_ref(), value.as_ref(), None)
+    }
+
+    /// [`Map::insert`], as durable as said.
+    ///
+    /// # Errors
+    /// As [`Map::put`].
+    pub fn insert_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<bool> {
+        self.insert_impl(key.as_ref(), value.as_ref(), Some(durability))
+    }
+
+    fn insert_impl(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        durability: Option<Durability>,
+    ) -> Result<bool> {
+        check_lengths(key, value)?;
+        let mut was_there = false;
+        self.edit(key, durability, |old| {
+            was_there = old.is_some();
+            if was_there {
+                Edit::Keep
+            } else {
+                Edit::Put(value)
+            }
+        })?;
+        Ok(!was_there)
+    }
+
+    /// Removes a key; returns the value that it had.
+    ///
+    /// # Errors
+    /// As [`Map::delete`].
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.remove_impl(key.as_ref(), None)
+    }
+
+    /// [`Map::remove`], as durable as said.
+    ///
+    /// # Errors
+    /// As [`Map::delete`].
+    pub fn remove_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<Option<Vec<u8>>> {
+        self.remove_impl(key.as_ref(), Some(durability))
+    }
+
+    fn remove_impl(&self, key: &[u8], durability: Option<Durability>) -> Result<Option<Vec<u8>>> {
+        let mut removed = None;
+        self.edit::<&[u8]>(key, durability, |old| {
+            removed = old.map(<[u8]>::to_vec);
+            if old.is_some() {
+                Edit::Delete
+            } else {
+                Edit::Keep
+            }
+        })?;
+        Ok(removed)
+    }
+
+    /// Replaces the value of a key by what `f` makes of it: `f` gets the value, if there is one,
+    /// and answers the new one, or `None` for none. Atomic. Returns whether the key was there.
+    ///
+    /// `f` holds nothing while it runs, so it may take its time and use the database; when another
+    /// thread was faster it is called again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// # let counts = db.tree("counts")?;
+    /// counts.update("word", |old| {
+    ///     let count = old.map_or(0, terrace::encode::to_u64);
+    ///     Some(terrace::encode::u64(count + 1).to_vec())
+    /// })?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Map::put`].
+    pub fn update(
+        &self,
+        key: impl AsRef<[u8]>,
+        f: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<bool> {
+        self.update_impl(key.as_ref(), f, None)
+    }
+
+    /// [`Map::update`], as durable as said.
+    ///
+    /// # Errors
+    /// As [`Map::put`].
+    pub fn update_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        durability: Durability,
+        f: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<bool> {
+        self.update_impl(key.as_ref(), f, Some(durability))
+    }
+
+    fn update_impl(
+        &self,
+        key: &[u8],
+        mut f: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+        durability: Option<Durability>,
+    ) -> Result<bool> {
+        let mut was_there = false;
+        self.edit(key, durability, |old| {
+            was_there = old.is_some();
+            match f(old) {
+                Some(new) => Edit::Put(new),
+                None if was_there => Edit::Delete,
+                None => Edit::Keep,
+            }
+        })?;
+        Ok(was_there)
+    }
+
+    /// Looks, asks, and writes if nothing has changed in between; starts over if it has.
+    fn edit<V: AsRef<[u8]>>(
+        &self,
+        key: &[u8],
+        durability: Option<Durability>,
+        mut ask: impl FnMut(Option<&[u8]>) -> Edit<V>,
+    ) -> Result<()> {
+        check_lengths(key, &[])?;
+        let core = &self.db.handle.core;
+        let mut value = Vec::new();
+        loop {
+            let (found, version) = {
+                let _pass = core.enter(&self.open)?;
+                self.open
+                    .structure
+                    .get_versioned(key, &mut value)
+                    .map_err(|e| self.failed(e))?
+            };
+            let answer = ask(found.then_some(&value[..]));
+            let change = match &answer {
+                Edit::Keep => return core.confirm_kept(&self.open, durability),
+                Edit::Put(new) => Change::Put(new.as_ref()),
+                Edit::Delete => Change::Delete,
+            };
+            let expect = (!planted(Fault::BlindUpdate)).then_some(version);
+            if core.write_one(&self.open, key, change, expect, durability)? {
+                return Ok(());
+            }
+        }
+    }
+
+    // ---------------------------------------------------------------- everything
+
+    /// All records, in the order of the structure: that of the keys in a tree, in a hash table one
+    /// that means nothing but stays the same. Each record that is there all the while comes out
+    /// once; what changes meanwhile may or may not be seen.
+    ///
+    /// # Errors
+    /// When the structure was dropped.
+    pub fn iter(&self) -> Result<Range> {
+        self.open.check()?;
+        Ok(Range::new(self.clone(), Vec::new(), None))
+    }
+
+    /// About how many records there are, from a sample: there is no exact number, because blind
+    /// writes do not look whether a key was there. Usually within a tenth; exact while everything
+    /// lies on a page. Reads a few dozen pages.
+    ///
+    /// # Errors
+    /// As [`Tree::get`].
+    pub fn estimated_len(&self) -> Result<u64> {
+        let core = &self.db.handle.core;
+        let _pass = core.enter(&self.open)?;
+        let estimate = self.open.structure.estimated_len();
+        estimate.map_err(|e| self.failed(e))
+    }
+}
+
+/// What becomes of a record that was looked at.
+enum Edit<V> {
+    Keep,
+    Put(V),
+    Delete,
+}
+
+impl std::fmt::Debug for Map {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Map")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
