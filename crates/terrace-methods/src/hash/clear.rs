@@ -72,8 +72,13 @@ impl HashTable {
             return Ok(false);
         };
         let mut root = self.store.exclusive(self.root, door)?;
-        if held.count() > 0 || held.pages.len() > 1 || root_of!(root)?.grains.count() > 1 {
+        let seen = root_of!(root)?;
+        if held.count() > 0 || held.pages.len() > 1 || seen.grains.count() > 1 {
             return Err(Interrupt::Conflict);
+        }
+        // The entry would be that of a page of the directory.
+        if seen.height > 0 {
+            return Err(root.torn(super::find::TOO_HIGH));
         }
         set_entry(&mut root, true, 0, PageId::NONE)?;
         set_buckets(&mut root, 0)?;

@@ -22,7 +22,7 @@ const TOO_MANY: u64 = 4;
 const STEPS: usize = 64;
 
 /// What came of uniting two grains.
-enum United {
+pub(crate) enum United {
     Done,
     /// They belong to two buckets; the lower half begins and the upper one ends like this, and the
     /// upper one begins here.
@@ -117,7 +117,7 @@ impl HashTable {
     }
 
     /// Takes back the grain that was divided last; `None` when there is but one. O(height).
-    fn unite(&self, door: &Door<'_>) -> Attempt<Option<United>> {
+    pub(crate) fn unite(&self, door: &Door<'_>) -> Attempt<Option<United>> {
         let root = self.store.exclusive(self.root, door)?;
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;

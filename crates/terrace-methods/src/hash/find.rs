@@ -33,6 +33,8 @@ pub(crate) const BAD_RECORD: &str =
     "a slot or record of this bucket reaches past the page or belongs elsewhere";
 const OTHER_SPAN: &str = "this bucket does not hold the hashes that the directory says";
 const NO_ENTRY: &str = "an entry of the directory names no page although it should";
+pub(crate) const TOO_HIGH: &str =
+    "the directory of this hash table is higher than its grains call for";
 const BAD_CHAIN: &str = "the overflow pages of this bucket are not a chain of such pages";
 
 /// Opens a latched page as one of a bucket: bytes that make no sense are damage.

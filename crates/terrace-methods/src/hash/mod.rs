@@ -165,7 +165,10 @@ impl HashTable {
     pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
         let page = self.store.exclusive(self.root, door)?;
         let root = root_of!(page)?;
-        if root.grains.count() > 1 || !sound!(page, root.entries.get(0))?.is_none() {
+        if root.height > 0
+            || root.grains.count() > 1
+            || !sound!(page, root.entries.get(0))?.is_none()
+        {
             return Err(Error::invalid("only an empty hash table can be freed").into());
         }
         page.free();

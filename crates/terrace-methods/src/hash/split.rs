@@ -12,7 +12,7 @@ use super::find::Held;
 use super::image::{Item, build_bucket, bytes_of, install, pages_for, take_apart};
 use super::layout::{NEXT, Shape, Span, capacity, record_bytes};
 use super::put::{How, Put};
-use crate::fault::{self, Fault};
+use crate::fault::{self, Fault, Point};
 
 /// Part of a page that must be free in a neighbour, beyond the new record, for spilling to be worth
 /// rewriting two pages.
@@ -215,6 +215,7 @@ impl HashTable {
                 None => return Ok(Some(pair)),
             }
         }
+        fault::reached(Point::Dividing);
         // All that may change hands: what lies between the first boundary and the last.
         let moved = Span {
             low: first.min(old),
@@ -224,6 +225,11 @@ impl HashTable {
             Err(Interrupt::Conflict | Interrupt::Miss(_)) => return Ok(Some(pair)),
             other => other?,
         };
+        // Grains inside a bucket may have been united since the boundaries were chosen, and a claim
+        // looks at the ends of what it claims only.
+        if !claim.grains.begins_at(first) || !claim.grains.begins_at(second) {
+            return Ok(Some(pair));
+        }
         let mut fresh = self.allocate(door, 1)?;
         // From here on nothing can fail.
         let spare = [&mut pair.left, &mut pair.right].map(|held| held.pages.split_off(1));

@@ -28,6 +28,10 @@ impl HashTable {
         let torn = |_| wrong(self.root, "its header is not that of a root");
         let root = Root::open(View::of(&copy)).map_err(torn)?;
         let (grains, height) = (root.grains, root.height);
+        let bits = entry_bits(copy.len());
+        if height > 0 && grains.count() <= 1 << (bits * height) {
+            return Err(wrong(self.root, super::find::TOO_HIGH));
+        }
         let mut directory = Vec::new();
         self.collect(root.entries, height, &mut directory, page)?;
         if directory.len() as u64 != grains.count() {
