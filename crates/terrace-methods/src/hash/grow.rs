@@ -139,6 +139,7 @@ impl HashTable {
             if next.is_none() {
                 break;
             }
+            self.not_held(above.pid(), next, &path)?;
             let page = self.below(above.pid(), next, || self.store.exclusive(next, door))?;
             height -= 1;
             path.push(page);

@@ -6,6 +6,7 @@ use terrace_pages::View;
 
 use super::HashTable;
 use super::directory::{Entries, Grains, Root, entry_bits};
+use super::find::Chain;
 use super::image::{Item, take_apart};
 use super::layout::{Page, SLOTS, Span};
 use crate::btree::verify::copy_of;
@@ -121,7 +122,11 @@ impl HashTable {
         let secret = self.try_secret_blocking()?;
         let mut copies = Vec::new();
         let mut pid = first;
+        let mut chain = Chain::new(PageId::NONE);
         while !pid.is_none() {
+            if !chain.goes_on(pid) {
+                return Err(wrong(first, "its overflow pages do not end"));
+            }
             page(pid)?;
             let copy = copy_of(&self.store, pid)?;
             let Ok(seen) = Page::open(View::of(&copy)) else {
@@ -165,9 +170,6 @@ impl HashTable {
                 }
             }
             copies.push(copy);
-            if copies.len() > 1 << 16 {
-                return Err(wrong(first, "its overflow pages do not end"));
-            }
             pid = next;
         }
         let mut items: Vec<Item<'_>> = Vec::new();
