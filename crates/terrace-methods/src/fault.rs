@@ -63,11 +63,14 @@ impl Fault {
     ];
 }
 
-/// Where a test may step in. No latch is held at any of them.
+/// Where a test may step in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    /// A reader has found the bucket of its key and not read it yet.
+    /// A reader has found the bucket of its key and not read it yet. No latch is held.
     Reading,
+    /// New boundaries of two buckets have been chosen between the grains that there were. The
+    /// latches of the buckets are held, and no other.
+    Dividing,
 }
 
 /// What a test does at a point.

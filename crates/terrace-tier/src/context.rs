@@ -199,7 +199,7 @@ impl TierContext {
 pub trait Rooted: Sized {
     /// What decides on the order of the records and two tiers of one structure must have in common:
     /// the secret of a hash table, nothing for a tree.
-    type Order: Copy;
+    type Order: Copy + PartialEq;
     /// A new one, from random numbers.
     fn new_order(random: &mut dyn FnMut() -> u64) -> Self::Order;
     /// Makes an empty structure.

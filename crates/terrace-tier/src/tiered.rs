@@ -410,16 +410,21 @@ where
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
-        // A change touches no cold page; the hot tier's pages may still be out after opening.
+        // A change touches no cold page, but for the root that says how a hot tier is to be made; the
+        // hot tier's pages may still be out after opening.
         let mut place = Vec::new();
-        while let Some(hot) = self.hot.get()
-            && let Err(interrupt) = hot
-                .try_position(key, &mut place)
-                .and_then(|position| hot.try_reach(Edge::From(position)))
-        {
-            self.context.settle(interrupt)?;
+        loop {
+            let reached = match self.hot.get() {
+                Some(hot) => hot
+                    .try_position(key, &mut place)
+                    .and_then(|position| hot.try_reach(Edge::From(position))),
+                None => self.cold.try_order().map(|_| ()),
+            };
+            match reached {
+                Ok(()) => return Ok(()),
+                Err(interrupt) => self.context.settle(interrupt)?,
+            }
         }
-        Ok(())
     }
 
     fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {

@@ -27,6 +27,21 @@ where
         )
     };
     if let Some(hot) = tiered.hot() {
+        let same = loop {
+            match (hot.try_order(), tiered.cold.try_order()) {
+                (Ok(a), Ok(b)) => break a == b,
+                (Err(interrupt), _) | (_, Err(interrupt)) => {
+                    tiered.context.store.settle(interrupt)?;
+                }
+            }
+        };
+        if !same {
+            let what = format!(
+                "{}: its tiers have their records in different orders",
+                tiered.id()
+            );
+            return Err(Error::corrupt("data", 0, what));
+        }
         let mut check = |key: &[u8], flags: Flags, value: Value<'_>| {
             if flags.is_deleted() && !flags.is_dirty() {
                 return Err(damaged(key, "a tombstone that is not dirty"));

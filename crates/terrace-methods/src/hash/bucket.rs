@@ -84,15 +84,22 @@ pub(crate) struct Hole {
     pub len: usize,
 }
 
-/// Takes slot `i` and the record behind it out of one page; returns where that was. O(records).
-fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<(usize, usize)> {
+/// The record behind slot `i` of one page, if it can be erased. O(1).
+fn erasable(page: &Exclusive<'_>, i: usize) -> Attempt<Record> {
     let seen = page_of!(page)?;
     let record = sound!(page, seen.slot(i).and_then(|slot| seen.record(slot)))?;
-    let bytes = record.end - record.start;
-    let mut counts = Counts::of(page)?;
-    if counts.heap - counts.garbage < bytes {
+    if seen.heap - seen.garbage < record.end - record.start {
         return Err(page.torn("this bucket counts more garbage than it has"));
     }
+    Ok(record)
+}
+
+/// Takes slot `i` and the record behind it out of one page; returns where that was. Cannot fail if it
+/// is erasable. O(records).
+fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<(usize, usize)> {
+    let record = erasable(page, i)?;
+    let bytes = record.end - record.start;
+    let mut counts = Counts::of(page)?;
     // All slots from here on, the last included although it only falls away: the free space that it
     // becomes may be filled later without being saved.
     let (from, end) = (Page::slot_at(i), Page::slot_at(counts.count));
@@ -129,6 +136,11 @@ impl Held<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Makes sure that [`Held::erase`] of this record cannot fail.
+    pub fn check_erasable(&self, page: usize, slot: usize) -> Attempt<()> {
+        erasable(&self.pages[page], slot).map(|_| ())
     }
 
     /// Removes a record, and says where it was. Frees nothing that it refers to.

@@ -9,7 +9,7 @@ use terrace_pages::Exclusive;
 
 use super::HashTable;
 use super::directory::{Entries, Grains, Root, entry_bits, set_buckets, set_entry};
-use super::find::{root_of, sound};
+use super::find::{Held, root_of, sound};
 use super::layout::Span;
 
 /// The root, and those pages of the directory that have the entries of some grains, latched.
@@ -29,9 +29,14 @@ impl HashTable {
         Ok((root.grains, sound!(page, root.buckets())?))
     }
 
-    /// Latches what is needed to give all grains of `span` away. `Conflict` when it does not begin
-    /// and end with grains (any more).
-    pub(crate) fn claim<'d>(&'d self, door: &'d Door<'_>, span: Span) -> Attempt<Claim<'d>> {
+    /// Latches what is needed to give all grains of `span` away, while these buckets are held.
+    /// `Conflict` when it does not begin and end with grains (any more).
+    pub(crate) fn claim<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        span: Span,
+        held: &[&Held<'_>],
+    ) -> Attempt<Claim<'d>> {
         let root = self.store.exclusive(self.root, door)?;
         let seen = root_of!(root)?;
         let (grains, height) = (seen.grains, seen.height);
@@ -52,7 +57,11 @@ impl HashTable {
         }
         let mut pages = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let pid = self.page_above(&root, number << bits)?;
+            let pid = self.page_above(&root, number << bits, held)?;
+            for bucket in held {
+                self.not_held(root.pid(), pid, &bucket.pages)?;
+            }
+            self.not_held(root.pid(), pid, pages.iter().map(|page: &(u64, _)| &page.1))?;
             let page = self.below(root.pid(), pid, || self.store.exclusive(pid, door))?;
             if Entries::open(page.view(), 0).is_err() {
                 return Err(page.torn("this is not the page of the directory that it should be"));
@@ -69,7 +78,7 @@ impl HashTable {
 
     /// The page at the bottom of the directory that has this entry, below a latched root of some
     /// height.
-    fn page_above(&self, root: &Exclusive<'_>, index: u64) -> Attempt<PageId> {
+    fn page_above(&self, root: &Exclusive<'_>, index: u64, held: &[&Held<'_>]) -> Attempt<PageId> {
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;
         let seen = root_of!(root)?;
@@ -80,6 +89,9 @@ impl HashTable {
         )?;
         while height > 1 {
             height -= 1;
+            for bucket in held {
+                self.not_held(root.pid(), next, &bucket.pages)?;
+            }
             let page = self.below(root.pid(), next, || self.store.shared(next))?;
             let entry = Entries::open(page.view(), height)
                 .and_then(|entries| entries.get((index >> (bits * height)) as usize & mask));
@@ -96,7 +108,7 @@ impl HashTable {
         if seen.height == 0 {
             return sound!(root, seen.entries.get(at));
         }
-        let pid = self.page_above(root, index)?;
+        let pid = self.page_above(root, index, &[])?;
         let page = self.below(root.pid(), pid, || self.store.shared(pid))?;
         let entry = Entries::open(page.view(), 0).and_then(|entries| entries.get(at));
         sound!(page, entry)

@@ -6,6 +6,7 @@
 
 use terrace_access::{Attempt, Door, Edge, Interrupt, Ordered};
 use terrace_base::PageId;
+use terrace_pages::Exclusive;
 
 use super::HashTable;
 use super::directory::{bump_root, set_buckets, set_entry};
@@ -34,7 +35,7 @@ impl HashTable {
         let Some(mut first) = self.latch(door, 0, true)? else {
             return Ok(false);
         };
-        if self.empty(door, &mut first, budget)? {
+        if self.empty(door, &mut first, &[], budget)? {
             return Ok(true);
         }
         let Some(next) = first.span.last.checked_add(1) else {
@@ -54,11 +55,11 @@ impl HashTable {
         let Ok(mut pair) = self.neighbour(door, first, false)? else {
             return Err(Interrupt::Conflict);
         };
-        if self.empty(door, &mut pair.right, budget)? {
+        if self.empty(door, &mut pair.right, &pair.left.pages, budget)? {
             return Ok(true);
         }
         // The pages of the directory have to be in memory for this.
-        drop(self.claim(door, pair.right.span)?);
+        drop(self.claim(door, pair.right.span, &[&pair.left, &pair.right])?);
         if self.merge_pair(door, pair)?.is_some() {
             return Err(Interrupt::Conflict);
         }
@@ -72,8 +73,13 @@ impl HashTable {
             return Ok(false);
         };
         let mut root = self.store.exclusive(self.root, door)?;
-        if held.count() > 0 || held.pages.len() > 1 || root_of!(root)?.grains.count() > 1 {
+        let seen = root_of!(root)?;
+        if held.count() > 0 || held.pages.len() > 1 || seen.grains.count() > 1 {
             return Err(Interrupt::Conflict);
+        }
+        // The entry would be that of a page of the directory.
+        if seen.height > 0 {
+            return Err(root.torn(super::find::TOO_HIGH));
         }
         set_entry(&mut root, true, 0, PageId::NONE)?;
         set_buckets(&mut root, 0)?;
@@ -83,8 +89,15 @@ impl HashTable {
         Ok(true)
     }
 
-    /// Removes all records of a bucket, large values first. Returns whether there was anything.
-    fn empty(&self, door: &Door<'_>, held: &mut Held<'_>, budget: &mut usize) -> Attempt<bool> {
+    /// Removes all records of a bucket, large values first, while the pages beside it are held, too.
+    /// Returns whether there was anything.
+    fn empty(
+        &self,
+        door: &Door<'_>,
+        held: &mut Held<'_>,
+        beside: &[Exclusive<'_>],
+        budget: &mut usize,
+    ) -> Attempt<bool> {
         if held.count() == 0 && held.pages.len() == 1 {
             return Ok(false);
         }
@@ -106,8 +119,9 @@ impl HashTable {
                     if *budget == 0 {
                         return Ok(true);
                     }
-                    if held.pages.iter().any(|page| page.pid() == large.head) {
-                        let why = "a large value of this bucket begins in the bucket itself";
+                    let mut latched = held.pages.iter().chain(beside);
+                    if latched.any(|page| page.pid() == large.head) {
+                        let why = "a large value of this bucket begins in a bucket";
                         return Err(held.pages[number].torn(why));
                     }
                     large.head = overflow::free_first(&self.store, door, large.head)?;

@@ -18,11 +18,14 @@ const MERGED_LOAD: f64 = 0.85;
 /// The directory shrinks when it has so many times the grains that it needs; far from the number at
 /// which it grows, so that it does not do both in turn.
 const TOO_MANY: u64 = 4;
-/// Grains united in one call.
+/// Grains united in one call. They are neighbours in the directory, so they take few pages of it.
 const STEPS: usize = 64;
+/// Buckets that one call moves records between for that: what is done inside one entry of the gate
+/// must not make more pages dirty than there is space kept free for.
+const JOINS: usize = 4;
 
 /// What came of uniting two grains.
-enum United {
+pub(crate) enum United {
     Done,
     /// They belong to two buckets; the lower half begins and the upper one ends like this, and the
     /// upper one begins here.
@@ -89,14 +92,16 @@ impl HashTable {
         if grains.count() <= TOO_MANY * needed {
             return Ok(());
         }
+        let mut joins = 0;
         for _ in 0..STEPS {
             match self.unite(door)? {
                 None => return Ok(()),
                 Some(United::Done) => {}
                 Some(United::Apart(both, upper)) => {
-                    if !self.join(door, both, upper)? {
+                    if joins == JOINS || !self.join(door, both, upper)? {
                         return Ok(());
                     }
+                    joins += 1;
                 }
             }
         }
@@ -117,7 +122,7 @@ impl HashTable {
     }
 
     /// Takes back the grain that was divided last; `None` when there is but one. O(height).
-    fn unite(&self, door: &Door<'_>) -> Attempt<Option<United>> {
+    pub(crate) fn unite(&self, door: &Door<'_>) -> Attempt<Option<United>> {
         let root = self.store.exclusive(self.root, door)?;
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;
@@ -142,6 +147,7 @@ impl HashTable {
                 Entries::open(above.view(), height).and_then(|entries| entries.get(at))
             };
             let next = sound!(above, entry)?;
+            self.not_held(above.pid(), next, &path)?;
             let page = self.below(above.pid(), next, || self.store.exclusive(next, door))?;
             height -= 1;
             path.push(page);
@@ -191,6 +197,7 @@ impl HashTable {
             return Ok(None);
         }
         let first = sound!(root, seen.entries.get(0))?;
+        self.not_held(root.pid(), first, path)?;
         self.below(root.pid(), first, || self.store.exclusive(first, door))
             .map(Some)
     }

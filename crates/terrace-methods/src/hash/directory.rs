@@ -213,10 +213,14 @@ impl<'a> Root<'a> {
                 start: ROOT_ENTRIES,
             },
         };
+        // Bits of an index that so high a directory has entries for.
+        let bits = entry_bits(view.len()) * (root.height + 1);
         let sound = word as u8 == ROOT_TAG
             && root.height <= MAX_HEIGHT
+            && bits < u64::BITS
             && root.grains.level <= MAX_LEVEL
-            && root.grains.split < 1 << root.grains.level;
+            && root.grains.split < 1 << root.grains.level
+            && root.grains.count() <= 1 << bits;
         if sound { Ok(root) } else { Err(Torn) }
     }
 

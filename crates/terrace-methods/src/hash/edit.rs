@@ -17,6 +17,10 @@ use super::{HashTable, Secret, max_inline};
 /// Rounds of finding a bucket full and making it wider before the attempt is given up. Each round
 /// leaves it with fewer records or more room, so this is reached only when others fill it.
 const ROUNDS: u32 = 64;
+/// Times that the directory grows for one record before the attempt is given up; each time one of its
+/// pages is filled. What is done inside one entry of the gate must not make more pages dirty than
+/// there is space kept free for.
+const GROWN: u32 = 2;
 /// Victims that are asked for, for one record, before the bucket is split.
 const VICTIM_ROUNDS: u32 = 8;
 /// A bucket is considered for merging whenever its load falls below one of these; the first ones are
@@ -63,7 +67,7 @@ impl HashTable {
             hash,
             key,
         };
-        let mut conflicts = 0;
+        let (mut conflicts, mut grown) = (0, 0);
         for _ in 0..ROUNDS {
             let patient = conflicts >= PATIENCE;
             let mut held = match self.latch(door, hash, patient) {
@@ -98,7 +102,8 @@ impl HashTable {
                 Outcome::Full(value) => {
                     drop(held);
                     match self.widen(door, hash, key, value, patient) {
-                        Ok(()) => {}
+                        Ok(true) if grown + 1 == GROWN => return Err(Interrupt::Conflict),
+                        Ok(more_grains) => grown += u32::from(more_grains),
                         Err(Interrupt::Conflict) => conflicts += 1,
                         Err(other) => return Err(other),
                     }
@@ -143,6 +148,7 @@ impl HashTable {
                 }
                 (Plan::Erase, Some(old)) => {
                     let load = held.load();
+                    held.check_erasable(old.page, old.slot)?;
                     commit()?;
                     held.erase(old.page, old.slot)?;
                     let thinner = held.load();
@@ -187,7 +193,8 @@ impl HashTable {
         Err(Interrupt::Conflict)
     }
 
-    /// Makes room for a record in the bucket that holds `hash`, by changing the structure.
+    /// Makes room for a record in the bucket that holds `hash`, by changing the structure. Returns
+    /// whether all that was done is that the directory grew.
     fn widen(
         &self,
         door: &Door<'_>,
@@ -195,9 +202,9 @@ impl HashTable {
         key: &[u8],
         value: Value<'_>,
         patient: bool,
-    ) -> Attempt<()> {
+    ) -> Attempt<bool> {
         if self.tier == Class::Hot && self.spill(door, hash, key, value)? {
-            return Ok(());
+            return Ok(false);
         }
         self.split(door, hash, key, value, patient)
     }

@@ -33,6 +33,8 @@ pub(crate) const BAD_RECORD: &str =
     "a slot or record of this bucket reaches past the page or belongs elsewhere";
 const OTHER_SPAN: &str = "this bucket does not hold the hashes that the directory says";
 const NO_ENTRY: &str = "an entry of the directory names no page although it should";
+pub(crate) const TOO_HIGH: &str =
+    "the directory of this hash table is higher than its grains call for";
 const BAD_CHAIN: &str = "the overflow pages of this bucket are not a chain of such pages";
 
 /// Opens a latched page as one of a bucket: bytes that make no sense are damage.
@@ -60,6 +62,34 @@ macro_rules! sound {
     };
 }
 pub(crate) use sound;
+
+/// Tells when a chain of pages comes back to one that it has been to: the page that it was at after
+/// so many steps as the last power of two is remembered.
+pub(crate) struct Chain {
+    steps: usize,
+    mark: PageId,
+}
+
+impl Chain {
+    pub fn new(first: PageId) -> Chain {
+        Chain {
+            steps: 0,
+            mark: first,
+        }
+    }
+
+    /// Goes on to the next page; returns whether that can be right.
+    pub fn goes_on(&mut self, next: PageId) -> bool {
+        if next == self.mark || self.steps == MOST_OVERFLOW {
+            return false;
+        }
+        self.steps += 1;
+        if self.steps.is_power_of_two() {
+            self.mark = next;
+        }
+        true
+    }
+}
 
 /// A bucket with its overflow pages, all under exclusive latches.
 pub(crate) struct Held<'d> {
@@ -163,6 +193,19 @@ impl HashTable {
         Err(self.damaged(above, NO_ENTRY))
     }
 
+    /// Refuses to wait for a page that is held already, which only damage can ask for.
+    pub(crate) fn not_held<'p, 'd: 'p>(
+        &self,
+        above: PageId,
+        pid: PageId,
+        held: impl IntoIterator<Item = &'p Exclusive<'d>>,
+    ) -> Attempt<()> {
+        match held.into_iter().any(|page| page.pid() == pid) {
+            true => Err(self.damaged(above, NO_ENTRY)),
+            false => Ok(()),
+        }
+    }
+
     /// The first page of the bucket that holds `hash`, under its shared latch; the root's page if
     /// there is no bucket yet.
     pub(crate) fn bucket_shared(&self, hash: u64) -> Attempt<(Shared<'_>, bool)> {
@@ -231,6 +274,17 @@ impl HashTable {
         hash: u64,
         patient: bool,
     ) -> Attempt<Option<Held<'d>>> {
+        self.latch_beside(door, hash, patient, &[])
+    }
+
+    /// The same while the pages of another bucket are held, which are not to be waited for.
+    pub(crate) fn latch_beside<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        hash: u64,
+        patient: bool,
+        beside: &[Exclusive<'_>],
+    ) -> Attempt<Option<Held<'d>>> {
         let first = if patient {
             self.waited(hash, |pid| self.store.exclusive(pid, door))?
         } else {
@@ -252,7 +306,7 @@ impl HashTable {
             // A chain that comes back to itself would be waited for without end.
             if pages.len() > MOST_OVERFLOW
                 || next == self.root
-                || pages.iter().any(|page| page.pid() == next)
+                || pages.iter().chain(beside).any(|page| page.pid() == next)
             {
                 return Err(self.damaged(pages[0].pid(), BAD_CHAIN));
             }
@@ -283,10 +337,9 @@ impl HashTable {
     ) -> Attempt<()> {
         let seen = page_of!(first)?;
         let (span, mut next) = (seen.span, sound!(first, seen.next())?);
-        let mut count = 0;
+        let mut chain = Chain::new(first.pid());
         while !next.is_none() {
-            count += 1;
-            if count > MOST_OVERFLOW || next == first.pid() {
+            if !chain.goes_on(next) {
                 return Err(first.torn(BAD_CHAIN));
             }
             let page = self.below(first.pid(), next, || self.store.shared(next))?;
@@ -309,9 +362,10 @@ impl HashTable {
         mut next: PageId,
         each: &mut dyn FnMut(&Optimistic<'_>, Page<'_>) -> Attempt<Option<T>>,
     ) -> Attempt<Option<T>> {
-        for _ in 0..MOST_OVERFLOW {
-            if next.is_none() {
-                return Ok(None);
+        let mut chain = Chain::new(first.pid());
+        while !next.is_none() {
+            if !chain.goes_on(next) {
+                return Err(first.torn(BAD_CHAIN));
             }
             let page = self.store.optimistic(next);
             first.validate()?;
@@ -330,7 +384,7 @@ impl HashTable {
             page.validate()?;
             first.validate()?;
         }
-        Err(first.torn(BAD_CHAIN))
+        Ok(None)
     }
 
     /// A page that contradicts what it should be.

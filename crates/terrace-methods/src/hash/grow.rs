@@ -99,7 +99,7 @@ impl HashTable {
     /// Divides grains until there are as many as wanted, or a page of the directory is full.
     /// O(grains divided).
     pub(crate) fn grow(&self, door: &Door<'_>, wanted: u64) -> Attempt<()> {
-        let mut root = self.store.exclusive(self.root, door)?;
+        let root = self.store.exclusive(self.root, door)?;
         let page_bytes = self.store.page_bytes();
         let bits = entry_bits(page_bytes);
         let mask = (1 << bits) - 1;
@@ -109,9 +109,10 @@ impl HashTable {
         if first >= wanted.min(1 << MAX_LEVEL) {
             return Ok(());
         }
-        if first == 1 << (bits * (height + 1)) {
-            self.raise(door, &mut root, height)?;
-            height += 1;
+        // A full root passes its entries on to a page below it.
+        let full = first == 1 << (bits * (height + 1));
+        if full {
+            check_height(height)?;
         }
         let end = wanted.min(((first >> bits) + 1) << bits);
         let mut entries = Vec::with_capacity((end - first) as usize);
@@ -126,7 +127,7 @@ impl HashTable {
         }
         // The way to the page of the first new entry, as far as there is one.
         let mut path = vec![root];
-        while height > 0 {
+        while height > 0 && !full {
             let above = &path[path.len() - 1];
             let at = (first >> (bits * height)) as usize & mask;
             let entry = if path.len() == 1 {
@@ -138,12 +139,17 @@ impl HashTable {
             if next.is_none() {
                 break;
             }
+            self.not_held(above.pid(), next, &path)?;
             let page = self.below(above.pid(), next, || self.store.exclusive(next, door))?;
             height -= 1;
             path.push(page);
         }
+        // What is missing of it, below the page that the root's entries go to.
         let mut fresh = Vec::new();
-        for height in (0..height).rev() {
+        for height in (0..height + u32::from(full))
+            .rev()
+            .chain(full.then_some(height))
+        {
             match self.store.allocate(door, self.directory_class()) {
                 Ok(mut page) => {
                     write_page(&mut page, page_bytes, height)?;
@@ -156,6 +162,10 @@ impl HashTable {
             }
         }
         // From here on nothing can fail.
+        if full && let Some(page) = fresh.pop() {
+            self.raise(&mut path[0], height, page)?;
+            height += 1;
+        }
         for page in fresh {
             let at = (first >> (bits * height)) as usize & mask;
             height -= 1;
@@ -174,11 +184,8 @@ impl HashTable {
         set_grains(&mut path[0], grains)
     }
 
-    /// Puts a page between the full root and its entries.
-    fn raise(&self, door: &Door<'_>, root: &mut Exclusive<'_>, height: u32) -> Attempt<()> {
-        check_height(height)?;
-        let mut page = self.store.allocate(door, self.directory_class())?;
-        write_page(&mut page, self.store.page_bytes(), height)?;
+    /// Puts an empty page between the full root and its entries.
+    fn raise(&self, root: &mut Exclusive<'_>, height: u32, mut page: Exclusive<'_>) -> Attempt<()> {
         copy_entries(root.bytes(), true, &mut page, false)?;
         for i in 1..1 << entry_bits(self.store.page_bytes()) {
             set_entry(root, true, i, PageId::NONE)?;

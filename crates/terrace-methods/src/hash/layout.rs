@@ -279,7 +279,7 @@ impl<'a> Page<'a> {
         Ok(None)
     }
 
-    /// The slot in front of which a record with this key, which is not there, has to go.
+    /// The first slot of a record that does not come before this key.
     pub fn place(&self, secret: &super::Secret, hash: u64, key: &[u8]) -> Seen<usize> {
         let tag = self.span.tag(hash);
         let mut i = self.bound(tag)?;
@@ -290,7 +290,7 @@ impl<'a> Page<'a> {
                 break;
             }
             self.key(i, &mut other)?;
-            if (secret.hash(&other), other.as_slice()) > (hash, key) {
+            if (secret.hash(&other), other.as_slice()) >= (hash, key) {
                 break;
             }
             i += 1;

@@ -165,7 +165,10 @@ impl HashTable {
     pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
         let page = self.store.exclusive(self.root, door)?;
         let root = root_of!(page)?;
-        if root.grains.count() > 1 || !sound!(page, root.entries.get(0))?.is_none() {
+        if root.height > 0
+            || root.grains.count() > 1
+            || !sound!(page, root.entries.get(0))?.is_none()
+        {
             return Err(Error::invalid("only an empty hash table can be freed").into());
         }
         page.free();
@@ -382,7 +385,8 @@ impl Ordered for HashTable {
     }
 
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
-        self.try_window_if(edge, &mut |_| true, window)
+        let (page, is_bucket) = self.bucket_shared(hash_of_edge(edge))?;
+        self.copy_some(&page, is_bucket, edge, window)
     }
 
     fn try_window_if(
@@ -414,7 +418,7 @@ impl Ordered for HashTable {
         inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
     ) -> Attempt<()> {
         let (page, is_bucket) = self.bucket_shared(hash_of_edge(edge))?;
-        self.copy(&page, is_bucket, &mut |_| true, window)?;
+        self.copy_some(&page, is_bucket, edge, window)?;
         inside(window)
     }
 }

@@ -18,10 +18,11 @@ pub(crate) enum How {
     Over { at: usize, len: usize },
     /// Over a longer record.
     Shorter,
-    /// Into the free space of this page, the old record, if there is one, going from its own.
-    Fresh(usize),
-    /// Into the first bytes of a record that has just been erased.
-    Hole(Hole),
+    /// Into the free space of this page, in front of this slot, the old record, if there is one, going
+    /// from its own.
+    Fresh(usize, usize),
+    /// Into the first bytes of a record that has just been erased, in front of this slot.
+    Hole(Hole, usize),
     /// With this whole page, built anew; an old record in another page goes from there.
     Rewrite(usize, Vec<u8>),
     /// Not at all: this many bytes more would have to be free.
@@ -63,20 +64,29 @@ impl Put<'_> {
                 _ => {}
             }
         }
+        // It may have to go from its page.
+        if let Some(old) = self.old {
+            held.check_erasable(old.page, old.slot)?;
+        }
+        let place = |page: usize| {
+            let guard = &held.pages[page];
+            let place = page_of!(guard)?.place(self.secret, self.hash, self.key);
+            sound!(guard, place)
+        };
         // The page that the record is in first; without one, the first with room.
         let here = self.old.map(|old| old.page);
         let order = || here.into_iter().chain(0..held.pages.len());
         let slot_in = |page: usize| if here == Some(page) { 0 } else { SLOT_BYTES };
         for page in order() {
             if needed + slot_in(page) <= page_of!(held.pages[page])?.free() {
-                return Ok(How::Fresh(page));
+                return Ok(How::Fresh(page, place(page)?));
             }
         }
         if let Some(hole) = self.hole
             && needed <= hole.len
             && slot_in(hole.page) <= page_of!(held.pages[hole.page])?.free()
         {
-            return Ok(How::Hole(hole));
+            return Ok(How::Hole(hole, place(hole.page)?));
         }
         let mut missing = usize::MAX;
         for page in order() {
@@ -137,8 +147,10 @@ impl Put<'_> {
         match (how, self.old) {
             (How::Over { at, len }, Some(old)) => self.over(&mut held.pages[old.page], at, len),
             (How::Shorter, Some(old)) => self.shorter(&mut held.pages[old.page], &old),
-            (How::Fresh(page), old) => self.fresh(held, page, None, old),
-            (How::Hole(hole), old) => self.fresh(held, hole.page, Some(hole.at), old),
+            (How::Fresh(page, place), old) => self.fresh(held, (page, place), None, old),
+            (How::Hole(hole, place), old) => {
+                self.fresh(held, (hole.page, place), Some(hole.at), old)
+            }
             (How::Rewrite(page, image), old) => {
                 install(&mut held.pages[page], &image)?;
                 self.leave(held, page, old)
@@ -191,17 +203,13 @@ impl Put<'_> {
     fn fresh(
         &self,
         held: &mut Held<'_>,
-        number: usize,
+        (number, place): (usize, usize),
         hole: Option<usize>,
         old: Option<Place>,
     ) -> Attempt<()> {
         let page = &mut held.pages[number];
         let len = self.bytes();
         let mut counts = Counts::of(page)?;
-        let place = sound!(
-            page,
-            page_of!(page)?.place(self.secret, self.hash, self.key)
-        )?;
         let (offset, out) = match hole {
             // A state that a checkpoint keeps may still need these bytes.
             Some(at) => {

@@ -12,7 +12,7 @@ use super::find::Held;
 use super::image::{Item, build_bucket, bytes_of, install, pages_for, take_apart};
 use super::layout::{NEXT, Shape, Span, capacity, record_bytes};
 use super::put::{How, Put};
-use crate::fault::{self, Fault};
+use crate::fault::{self, Fault, Point};
 
 /// Part of a page that must be free in a neighbour, beyond the new record, for spilling to be worth
 /// rewriting two pages.
@@ -89,7 +89,7 @@ impl HashTable {
         let Some(other) = other else {
             return Ok(Err(held));
         };
-        let other = match self.latch(door, other, false) {
+        let other = match self.latch_beside(door, other, false, &held.pages) {
             Ok(Some(other)) => other,
             Err(Interrupt::Fail(e)) => return Err(Interrupt::Fail(e)),
             _ => return Ok(Err(held)),
@@ -106,7 +106,8 @@ impl HashTable {
     }
 
     /// Splits the bucket that holds `hash`, or makes a split possible, so that a record with this
-    /// value fits sooner. The caller looks again whether it fits now. O(records).
+    /// value fits sooner. The caller looks again whether it fits now. Returns whether there are just
+    /// more grains. O(records).
     pub(crate) fn split(
         &self,
         door: &Door<'_>,
@@ -114,10 +115,10 @@ impl HashTable {
         key: &[u8],
         value: Value<'_>,
         patient: bool,
-    ) -> Attempt<()> {
+    ) -> Attempt<bool> {
         let secret = self.try_secret()?;
         let Some(held) = self.latch(door, hash, patient)? else {
-            return Ok(());
+            return Ok(false);
         };
         let put = Put {
             secret: &secret,
@@ -130,12 +131,13 @@ impl HashTable {
         };
         // Since the bucket was found full, others may have taken records away.
         if !matches!(put.plan(&held)?, How::NoRoom(_)) {
-            return Ok(());
+            return Ok(false);
         }
         let (grains, buckets) = self.size()?;
         if grains.count() < self.grains_for(buckets + 1) {
             drop(held);
-            return self.grow(door, self.grains_for(buckets + 1 + buckets / AHEAD));
+            self.grow(door, self.grains_for(buckets + 1 + buckets / AHEAD))?;
+            return Ok(true);
         }
         let copies = copies(&[&held]);
         let items = self.records(&[&held], &copies)?;
@@ -153,12 +155,14 @@ impl HashTable {
         let finer = finer(&grains, &sizes);
         if uneven && finer > grains.count() && finer <= self.most_grains(buckets) {
             drop(held);
-            return self.grow(door, finer);
+            self.grow(door, finer)?;
+            return Ok(true);
         }
         match boundary {
-            Some(boundary) => self.split_at(door, held, &items, boundary),
-            None => self.add_overflow(door, held),
+            Some(boundary) => self.split_at(door, held, &items, boundary)?,
+            None => self.add_overflow(door, held)?,
         }
+        Ok(false)
     }
 
     /// Splits two full neighbours in three, which leaves less room unused than splitting one in two.
@@ -215,15 +219,21 @@ impl HashTable {
                 None => return Ok(Some(pair)),
             }
         }
+        fault::reached(Point::Dividing);
         // All that may change hands: what lies between the first boundary and the last.
         let moved = Span {
             low: first.min(old),
             last: second.max(old) - 1,
         };
-        let mut claim = match self.claim(door, moved) {
+        let mut claim = match self.claim(door, moved, &[&pair.left, &pair.right]) {
             Err(Interrupt::Conflict | Interrupt::Miss(_)) => return Ok(Some(pair)),
             other => other?,
         };
+        // Grains inside a bucket may have been united since the boundaries were chosen, and a claim
+        // looks at the ends of what it claims only.
+        if !claim.grains.begins_at(first) || !claim.grains.begins_at(second) {
+            return Ok(Some(pair));
+        }
         let mut fresh = self.allocate(door, 1)?;
         // From here on nothing can fail.
         let spare = [&mut pair.left, &mut pair.right].map(|held| held.pages.split_off(1));
@@ -275,7 +285,7 @@ impl HashTable {
         // Overflow pages that the halves still need, those that there are, and new ones.
         let need = [left, right].map(|half| pages_for(half, page_bytes).len() - 1);
         let have = held.pages.len() - 1;
-        let mut claim = self.claim(door, upper)?;
+        let mut claim = self.claim(door, upper, &[&held])?;
         let mut fresh = self.allocate(door, 1 + (need[0] + need[1]).saturating_sub(have))?;
         let mut pool = held.pages.split_off(1);
         pool.extend(fresh.drain(1..));
@@ -294,10 +304,11 @@ impl HashTable {
             &others[..need[1].min(others.len())],
             page_bytes,
         );
-        let (Some(left), Some(right), Some(mut first)) = (left, right, fresh.pop()) else {
+        let (Some(left), Some(right)) = (left, right) else {
             let why = held.pages[0].torn("the halves of a split do not fit");
-            // What was allocated is at the end of the pool.
-            pool.drain(have..).for_each(|page| page.free());
+            // What was allocated is at the end of the pool, but for the first page.
+            let fresh = fresh.into_iter().chain(pool.drain(have..));
+            fresh.for_each(|page| page.free());
             return Err(why);
         };
         let mut pool = pool.into_iter();
@@ -305,12 +316,12 @@ impl HashTable {
         for (image, mut page) in left[1..].iter().zip(&mut pool) {
             install(&mut page, image)?;
         }
-        install(&mut first, &right[0])?;
+        install(&mut fresh[0], &right[0])?;
         for (image, mut page) in right[1..].iter().zip(&mut pool) {
             install(&mut page, image)?;
         }
         pool.for_each(|page| page.free());
-        claim.assign(upper, first.pid())?;
+        claim.assign(upper, fresh[0].pid())?;
         claim.count(1)
     }
 
@@ -476,7 +487,7 @@ impl HashTable {
                 pair.left.pages[0].pid(),
             ),
         };
-        let mut claim = match self.claim(door, moved) {
+        let mut claim = match self.claim(door, moved, &[&pair.left, &pair.right]) {
             Err(Interrupt::Conflict | Interrupt::Miss(_)) => return Ok(Some(pair)),
             other => other?,
         };

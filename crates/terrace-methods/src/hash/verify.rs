@@ -6,6 +6,7 @@ use terrace_pages::View;
 
 use super::HashTable;
 use super::directory::{Entries, Grains, Root, entry_bits};
+use super::find::Chain;
 use super::image::{Item, take_apart};
 use super::layout::{Page, SLOTS, Span};
 use crate::btree::verify::copy_of;
@@ -28,6 +29,10 @@ impl HashTable {
         let torn = |_| wrong(self.root, "its header is not that of a root");
         let root = Root::open(View::of(&copy)).map_err(torn)?;
         let (grains, height) = (root.grains, root.height);
+        let bits = entry_bits(copy.len());
+        if height > 0 && grains.count() <= 1 << (bits * height) {
+            return Err(wrong(self.root, super::find::TOO_HIGH));
+        }
         let mut directory = Vec::new();
         self.collect(root.entries, height, &mut directory, page)?;
         if directory.len() as u64 != grains.count() {
@@ -117,7 +122,11 @@ impl HashTable {
         let secret = self.try_secret_blocking()?;
         let mut copies = Vec::new();
         let mut pid = first;
+        let mut chain = Chain::new(PageId::NONE);
         while !pid.is_none() {
+            if !chain.goes_on(pid) {
+                return Err(wrong(first, "its overflow pages do not end"));
+            }
             page(pid)?;
             let copy = copy_of(&self.store, pid)?;
             let Ok(seen) = Page::open(View::of(&copy)) else {
@@ -161,9 +170,6 @@ impl HashTable {
                 }
             }
             copies.push(copy);
-            if copies.len() > 1 << 16 {
-                return Err(wrong(first, "its overflow pages do not end"));
-            }
             pid = next;
         }
         let mut items: Vec<Item<'_>> = Vec::new();

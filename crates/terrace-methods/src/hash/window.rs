@@ -1,15 +1,38 @@
 //! Windows: a copy of one bucket with the positions that it covers, taken under the shared latch.
 
-use terrace_access::{Attempt, Flags, Window};
+use std::ops::Range;
+
+use terrace_access::{Attempt, Edge, Flags, Window};
 use terrace_pages::Shared;
 
 use super::directory::{ROOT_MEMBERS, ROOT_TAG};
 use super::find::{page_of, root_of, sound};
 use super::layout::{HEADER, MEMBERS, Page, Seen, Stored, TAG};
-use super::{HASH_BYTES, HashTable, Secret};
+use super::{HASH_BYTES, HashTable, Secret, hash_at};
 use crate::fault::{self, Fault};
 
 impl HashTable {
+    /// Copies a bucket, or as many of the records next to the edge as the window may hold, and then
+    /// the range of those; all of a bucket with overflow pages, whose records are in no order.
+    /// O(records copied).
+    pub(crate) fn copy_some(
+        &self,
+        first: &Shared<'_>,
+        is_bucket: bool,
+        edge: Edge<'_>,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        let secret = self.try_secret()?;
+        if is_bucket {
+            let page = page_of!(first)?;
+            if page.count > window.limit() && sound!(first, page.next())?.is_none() {
+                begin(first, &page, window)?;
+                return sound!(first, fill_some(&page, &secret, edge, window));
+            }
+        }
+        self.copy(first, is_bucket, &mut |_| true, window)
+    }
+
     /// Copies a bucket, of its records those whose flags are wanted; or nothing, for the root of a
     /// table that has no bucket. O(records).
     pub(crate) fn copy(
@@ -20,29 +43,25 @@ impl HashTable {
         window: &mut Window,
     ) -> Attempt<()> {
         let secret = self.try_secret()?;
-        window.clear();
         if is_bucket {
             let page = page_of!(first)?;
-            if page.span.low > 0 {
-                window.low.extend_from_slice(&page.span.low.to_be_bytes());
-            }
-            let high = page.span.last.checked_add(1);
-            window.high = high.map(|high| high.to_be_bytes().to_vec());
-            window.membership = sound!(first, page.members())?;
-            sound!(first, fill(&page, &secret, select, window))?;
+            begin(first, &page, window)?;
+            sound!(first, fill(&page, 0..page.count, &secret, select, window))?;
             let mut pages = 1;
             self.overflow_shared(first, &mut |page| {
                 pages += 1;
-                sound!(page, fill(&page_of!(page)?, &secret, select, window))
+                let seen = page_of!(page)?;
+                sound!(page, fill(&seen, 0..seen.count, &secret, select, window))
             })?;
             if pages > 1 {
                 window.sort();
             }
         } else {
+            window.clear();
             window.membership = sound!(first, root_of!(first)?.members())?;
+            window.ticket = Some(first.ticket());
+            window.page = Some(first.pid());
         }
-        window.ticket = Some(first.ticket());
-        window.page = Some(first.pid());
         Ok(())
     }
 
@@ -66,17 +85,76 @@ impl HashTable {
     }
 }
 
+fn begin(first: &Shared<'_>, page: &Page<'_>, window: &mut Window) -> Attempt<()> {
+    window.clear();
+    if page.span.low > 0 {
+        window.low.extend_from_slice(&page.span.low.to_be_bytes());
+    }
+    let high = page.span.last.checked_add(1);
+    window.high = high.map(|high| high.to_be_bytes().to_vec());
+    window.membership = sound!(first, page.members())?;
+    window.ticket = Some(first.ticket());
+    window.page = Some(first.pid());
+    Ok(())
+}
+
+/// Copies as many records next to the edge as the window may hold, of more, and narrows its range
+/// to them.
+fn fill_some(page: &Page<'_>, secret: &Secret, edge: Edge<'_>, window: &mut Window) -> Seen<()> {
+    let limit = window.limit();
+    let up = matches!(edge, Edge::From(_));
+    let place = match edge {
+        Edge::From(position) | Edge::Below(position) => {
+            let hash = hash_at(position);
+            if hash > page.span.last {
+                page.count
+            } else {
+                let key = position.get(HASH_BYTES..).unwrap_or_default();
+                page.place(secret, hash, key)?
+            }
+        }
+        Edge::End => page.count,
+    };
+    let some = if up {
+        place..place.saturating_add(limit).min(page.count)
+    } else {
+        place.saturating_sub(limit)..place
+    };
+    if let Edge::From(position) = edge {
+        position.clone_into(&mut window.low);
+    }
+    if up && some.end < page.count {
+        window.high = Some(position_of(page, some.end, secret)?);
+    }
+    if let Edge::Below(position) = edge {
+        window.high = Some(position.to_vec());
+    }
+    if !up && some.start > 0 {
+        window.low = position_of(page, some.start, secret)?;
+    }
+    fill(page, some, secret, &mut |_| true, window)
+}
+
+/// The position of record `i`.
+fn position_of(page: &Page<'_>, i: usize, secret: &Secret) -> Seen<Vec<u8>> {
+    let mut key = Vec::new();
+    page.key(i, &mut key)?;
+    let hash = secret.hash(&key).to_be_bytes();
+    Ok([&hash, key.as_slice()].concat())
+}
+
 fn fill(
     page: &Page<'_>,
+    records: Range<usize>,
     secret: &Secret,
     select: &mut dyn FnMut(Flags) -> bool,
     window: &mut Window,
 ) -> Seen<()> {
-    let count = match page.count {
+    let end = match records.end {
         n if n > 1 && fault::planted(Fault::ShortWindow) => n - 1,
         n => n,
     };
-    for i in 0..count {
+    for i in records.start..end {
         let slot = page.slot(i)?;
         if !select(slot.flags()) {
             continue;

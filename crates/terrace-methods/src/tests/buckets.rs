@@ -8,7 +8,10 @@ use terrace_access::conformance::{
     edits_keep_their_promises, large_values_are_kept, position, settled, sweeps_keep_every_record,
     threads_agree, windows_tile,
 };
-use terrace_access::{AccessMethod, Flags, NoRoom, Ordered, Plan, Sweep, Touch, Value};
+use terrace_access::{
+    AccessMethod, Edge, Flags, Interrupt, NoRoom, Ordered, Plan, Sweep, Touch, Value, Window,
+};
+use terrace_base::PageId;
 use terrace_pages::Class;
 
 use super::faults::Planted;
@@ -17,6 +20,10 @@ use crate::HashTable;
 use crate::fault::{Fault, Point, hook, plant};
 
 type Table = Subject<HashTable>;
+
+/// Where a bucket's page has its bytes of garbage, and its next overflow page.
+const GARBAGE: usize = 22;
+const NEXT: usize = 48;
 
 fn put(table: &Table, key: &[u8], value: &[u8]) {
     edit(table, key, Plan::Put(Value::Inline(value), Flags::NONE));
@@ -164,8 +171,7 @@ fn read_during_a_split() -> bool {
     let splits = Rc::new(RefCell::new(0));
     let (inside, seen) = (table.clone(), splits.clone());
     hook(Some(Box::new(move |point| {
-        assert_eq!(point, Point::Reading);
-        if *seen.borrow() < 3 {
+        if point == Point::Reading && *seen.borrow() < 3 {
             *seen.borrow_mut() += 1;
             for i in next..next + 40 {
                 put(&inside, &key(i), &[8; 200]);
@@ -192,6 +198,95 @@ fn a_reader_does_not_miss_a_record_whose_bucket_is_split() {
     let found = read_during_a_split();
     drop(planted);
     assert!(!found, "reading without validation was not found out");
+}
+
+/// Different keys whose hashes begin with these six bits.
+fn keys_of(table: &Table, grain: u8) -> impl Iterator<Item = Vec<u8>> {
+    let keys = (0..).map(|i| KeyKind::Random.key(i, 0));
+    keys.filter(move |key| position(table, key).unwrap()[0] >> 2 == grain)
+}
+
+#[test]
+fn grains_may_be_united_while_two_buckets_are_divided_in_three() {
+    let table = Rc::new(tables(Class::Hot).create(4096, 600).unwrap());
+    settled(&table.store, || {
+        table.method.make_first(&table.store.enter()?)?;
+        table.method.grow(&table.store.enter()?, 64)
+    })
+    .unwrap();
+    // The second bucket begins with grain 60. Three of about the same size would begin with grains
+    // 8, 61 and 62, and two cannot hold everything.
+    let grains = [(8, 18), (60, 2), (61, 17), (62, 9)];
+    let mut keys = Vec::new();
+    for (grain, count) in grains {
+        for key in keys_of(&table, grain).take(count) {
+            put(&table, &key, &[1; 110]);
+            keys.push(key);
+        }
+    }
+    for key in keys.drain(..3) {
+        edit(&table, &key, Plan::Erase);
+    }
+    assert_eq!(table.method.try_size().unwrap(), (2, 64));
+    let inside = table.clone();
+    let divided = Rc::new(RefCell::new(0));
+    let seen = divided.clone();
+    hook(Some(Box::new(move |point| {
+        if point == Point::Dividing {
+            *seen.borrow_mut() += 1;
+            // Grains 62 and 63, and 60 and 61.
+            for _ in 0..2 {
+                let door = inside.store.enter().unwrap();
+                assert!(inside.method.unite(&door).unwrap().is_some());
+            }
+        }
+    })));
+    let key = keys_of(&table, 62).nth(9).unwrap();
+    let spilled = settled(&table.store, || {
+        let door = table.store.enter()?;
+        let hash = position(&table, &key).unwrap();
+        let hash = u64::from_be_bytes(hash[..8].try_into().unwrap());
+        let value = Value::Inline(&[2; 900]);
+        table.method.spill(&door, hash, &key, value)
+    });
+    hook(None);
+    spilled.unwrap();
+    assert!(*divided.borrow() > 0, "nothing was divided in three");
+    let (records, sound) = census(&table);
+    sound.unwrap();
+    assert_eq!(records, keys.len());
+    assert!(keys.iter().all(|key| get(&table, key).is_some()));
+}
+
+#[test]
+fn a_directory_that_could_not_grow_can_still_be_emptied() {
+    for room in 0..4 {
+        let table = tables(Class::Hot).create(4096, 200).unwrap();
+        let store = &table.store;
+        let grow = |wanted| table.method.grow(&store.enter()?, wanted);
+        settled(store, || {
+            table.method.make_first(&store.enter()?)?;
+            grow(512)
+        })
+        .unwrap();
+        // Another level takes two pages, and there may be fewer.
+        let door = store.enter().unwrap();
+        let mut taken = Vec::new();
+        while let Ok(page) = store.allocate(&door, Class::Hot) {
+            taken.push(page);
+        }
+        taken.drain(..room).for_each(|page| page.free());
+        assert_eq!(grow(513).is_ok(), room >= 2);
+        taken.into_iter().for_each(|page| page.free());
+        drop(door);
+        census(&table).1.unwrap();
+        settled(store, || grow(513)).unwrap();
+        census(&table).1.unwrap();
+        while settled(store, || table.method.try_clear_step(&store.enter()?)).unwrap() {}
+        assert_eq!(store.live_pages(), 1);
+        settled(store, || table.method.try_free_root(&store.enter()?)).unwrap();
+        assert_eq!(store.live_pages(), 0);
+    }
 }
 
 #[test]
@@ -313,4 +408,171 @@ fn records_that_come_in_the_order_of_hashes_need_no_overflow_pages() {
         "{pages} pages, {buckets} buckets, {grains} grains"
     );
     assert!(buckets < 6000 * 74 / 4096 * 5 / 2, "{buckets} buckets");
+}
+
+#[test]
+fn one_record_makes_the_directory_grow_by_a_few_pages_only() {
+    let table = tables(Class::Cold).create(4096, 4000).unwrap();
+    // All in one of so many grains that the directory would need many pages for them.
+    let keys = (0..).map(|i| KeyKind::Random.key(i, 0));
+    let crowded = |key: &Vec<u8>| {
+        let at = position(&table, key).unwrap();
+        at[0] == 0x51 && at[1] < 0x10
+    };
+    let mut before = 1;
+    let mut most = 0;
+    for key in keys.filter(crowded).take(40) {
+        let mut done = false;
+        while !done {
+            done = settled(&table.store, || {
+                let door = table.store.enter()?;
+                let plan = Plan::Put(Value::Inline(&[1; 200]), Flags::NONE);
+                let edited =
+                    table
+                        .method
+                        .try_edit(&door, &key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()));
+                match edited {
+                    Ok(_) => Ok(true),
+                    Err(Interrupt::Conflict) => Ok(false),
+                    Err(other) => Err(other),
+                }
+            })
+            .unwrap();
+            let grains = settled(&table.store, || table.method.try_size()).unwrap().1;
+            most = most.max(grains - before);
+            before = grains;
+        }
+    }
+    census(&table).1.unwrap();
+    assert!(before > 4 * 512, "{before} grains");
+    assert!(most <= 2 * 512, "{most} grains at once");
+}
+
+#[test]
+fn a_window_holds_no_more_records_than_it_is_to() {
+    let table = tables(Class::Cold).create(4096, 600).unwrap();
+    let mut places = Vec::new();
+    for i in 0..500 {
+        let key = KeyKind::Random.key(i, 0);
+        put(&table, &key, &[1; 60]);
+        places.push(position(&table, &key).unwrap());
+    }
+    places.sort();
+    let mut window = Window::new();
+    window.set_limit(3);
+    let all = places.len();
+    for i in 0..all {
+        let mut look = |edge| {
+            settled(&table.store, || table.method.try_window(edge, &mut window)).unwrap();
+            let seen: Vec<_> = (0..window.len()).map(|i| window.key(i).to_vec()).collect();
+            let covers = |place: &Vec<u8>| {
+                *place >= window.low && window.high.as_ref().is_none_or(|high| place < high)
+            };
+            let covered: Vec<_> = places.iter().filter(|place| covers(place)).collect();
+            assert!(seen.len() <= 3 && seen.iter().eq(covered), "{edge:?}");
+            seen
+        };
+        let up = look(Edge::From(&places[i]));
+        assert!(!up.is_empty() && places[i..].starts_with(&up));
+        let down = look(Edge::Below(&places[i]));
+        assert!(places[..i].ends_with(&down));
+    }
+}
+
+/// Overwrites bytes of a page.
+fn overwrite(table: &Table, page: PageId, at: usize, bytes: &[u8]) {
+    settled(&table.store, || {
+        let door = table.store.enter()?;
+        let mut page = table.store.exclusive(page, &door)?;
+        page.change_all()?[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// Pages in the order in which verification comes to them.
+fn pages(table: &Table) -> Vec<PageId> {
+    let mut pages = Vec::new();
+    let checked = table.method.verify(&mut |_, _, _| Ok(()), &mut |page| {
+        pages.push(page);
+        Ok(())
+    });
+    checked.unwrap();
+    pages
+}
+
+#[test]
+fn roots_that_contradict_themselves_are_damaged() {
+    // Height and level: too high for an index of 64 bits, and too low for its grains.
+    for (height, level) in [(6, 44), (0, 20)] {
+        let table = tables(Class::Cold).create(16384, 600).unwrap();
+        put(&table, b"key", b"value");
+        overwrite(&table, table.method.root(), 17, &[height, level]);
+        let got = settled(&table.store, || {
+            table.method.try_get(b"key", Touch::No, &mut Vec::new())
+        });
+        assert!(got.is_err());
+    }
+}
+
+#[test]
+fn a_chain_into_a_bucket_that_is_held_is_not_waited_for() {
+    let table = tables(Class::Cold).create(4096, 600).unwrap();
+    for i in 0..40 {
+        put(&table, &KeyKind::Random.key(i, 0), &[1; 90]);
+    }
+    let [_, left, right] = pages(&table)[..] else {
+        panic!("there are other than two buckets");
+    };
+    overwrite(&table, left, NEXT, &right.0.to_le_bytes());
+    let packed = settled(&table.store, || {
+        let door = table.store.enter()?;
+        table.method.try_pack(&door, &[0xFF; 8], 0.95)
+    });
+    assert!(packed.is_err());
+}
+
+#[test]
+fn overflow_pages_in_a_circle_are_followed_once() {
+    let table = crowded_tables(Class::Cold).create(4096, 600).unwrap();
+    let keys = (0..).map(|i| KeyKind::Random.key(i, 0));
+    let first = |key: &Vec<u8>| position(&table, key).unwrap()[0] == 0;
+    for key in keys.filter(first).take(150) {
+        put(&table, &key, &[1; 90]);
+    }
+    let pages = pages(&table);
+    let [_, _, first, .., last] = pages[..] else {
+        panic!("there are no overflow pages");
+    };
+    overwrite(&table, last, NEXT, &first.0.to_le_bytes());
+    let mut window = Window::new();
+    let copied = settled(&table.store, || {
+        table.method.try_window(Edge::From(&[0; 8]), &mut window)
+    });
+    assert!(copied.is_err());
+    assert!(window.len() < 1000, "{} records were copied", window.len());
+    assert!(census(&table).1.is_err());
+}
+
+#[test]
+fn what_cannot_be_done_is_not_committed() {
+    let table = tables(Class::Cold).create(4096, 600).unwrap();
+    put(&table, b"key", b"value");
+    let page = pages(&table)[1];
+    // More garbage than there can be beside the record.
+    overwrite(&table, page, GARBAGE, &[9, 0]);
+    for plan in [Plan::Erase, Plan::Put(Value::Inline(&[1; 50]), Flags::NONE)] {
+        let mut committed = false;
+        let edited = settled(&table.store, || {
+            let door = table.store.enter()?;
+            let mut commit = || {
+                committed = true;
+                Ok(())
+            };
+            table
+                .method
+                .try_edit(&door, b"key", &mut |_| Ok(plan), &mut NoRoom, &mut commit)
+        });
+        assert!(edited.is_err() && !committed);
+    }
 }
