@@ -38,8 +38,12 @@ pub struct Plan {
     pub audit: bool,
     /// The length of a window of the curve.
     pub window: Duration,
-    /// From which all random numbers follow.
+    /// From which the records and how often each is asked for follow, and with `draws` all random
+    /// numbers.
     pub seed: u64,
+    /// Which sequence of requests of that kind: two runs one after the other over the same records
+    /// are to differ in it, or the second asks again for what the first has brought into memory.
+    pub draws: u64,
     /// What the report says about the store.
     pub store: StoreLabels,
 }
@@ -108,6 +112,7 @@ impl Plan {
             audit: false,
             window: Duration::from_secs(1),
             seed: 1,
+            draws: 0,
             store: StoreLabels::default(),
         }
     }

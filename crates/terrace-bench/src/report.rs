@@ -324,8 +324,10 @@ pub struct Report {
     pub key_bytes: u64,
     /// How keys lie.
     pub key_layout: &'static str,
-    /// From which all random numbers follow.
+    /// From which the records and how often each is asked for follow.
     pub seed: u64,
+    /// Which sequence of requests of that kind.
+    pub draws: u64,
     /// How the run warmed up.
     pub warmup: WarmupSummary,
     /// How it was loaded; for the workload `load` this is what was measured.
@@ -424,6 +426,7 @@ impl Report {
             key_bytes: KEY_BYTES,
             key_layout: plan.layout.name(),
             seed: plan.seed,
+            draws: plan.draws,
             warmup: outcome.warmup,
             load,
             settled: outcome.settled.as_ref().map(Settled::of),

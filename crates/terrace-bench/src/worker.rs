@@ -151,7 +151,9 @@ impl<'a> Worker<'a> {
             shared,
             tally: &shared.tallies[number],
             number: number as u64,
-            rng: Rng::new(mix(shared.plan.seed ^ mix(number as u64 + 10))),
+            rng: Rng::new(mix(shared.plan.seed
+                ^ mix(number as u64 + 10)
+                ^ mix(shared.plan.draws))),
             latencies: Latencies::new(workload),
             value: Vec::with_capacity(shared.plan.value_bytes),
             out: Vec::with_capacity(shared.plan.value_bytes),

@@ -510,9 +510,14 @@ pub struct BenchArgs {
     #[arg(long)]
     pub audit: bool,
 
-    /// From which all random numbers follow
+    /// From which the records and how often each is asked for follow
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+
+    /// Which sequence of requests of that kind: with --skip-load another one each time, so that a
+    /// run does not ask again for what the one before it has brought into memory
+    #[arg(long, value_name = "N")]
+    pub draws: Option<u64>,
 
     /// Write the course of the throughput to this SVG file, and of page reads beside it
     #[arg(long, value_name = "FILE")]

@@ -6,7 +6,7 @@ mod target;
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use terrace_bench::plot::{Curve, course};
 use terrace_bench::table::{bytes, count, ratio};
 use terrace_bench::{
@@ -142,6 +142,15 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
     plan.checked_updates = args.checked_updates;
     plan.audit = args.audit;
     plan.seed = args.seed;
+    plan.draws = args.draws.unwrap_or_else(|| {
+        if args.skip_load {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            // Below 2^53, so that every reader of the JSON object reads the same number.
+            now.map_or(0, |now| now.as_millis() as u64)
+        } else {
+            0
+        }
+    });
     plan.store = StoreLabels {
         structure: args.structure.name().into(),
         tiers: args.tiers,
