@@ -13,6 +13,7 @@ pub mod fault;
 mod fault;
 pub mod hash;
 pub mod overflow;
+mod slots;
 
 pub use btree::BTree;
 pub use hash::HashTable;

@@ -26,7 +26,7 @@ impl Ghosts {
         // An odd number far from all small ones spreads neighbours.
         let mixed = pid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let at = (mixed >> 32) as usize % self.tags.len();
-        (&self.tags[at], (mixed >> 24) as u8 | 1)
+        (&self.tags[at], ((mixed >> 24) as u8).max(1))
     }
 
     /// Notes that this page leaves. O(1).

@@ -145,15 +145,16 @@ impl TierContext {
     /// hot class. The caller holds nothing.
     pub(crate) fn settle(&self, interrupt: Interrupt) -> Result<()> {
         self.share.note_for_records(&interrupt);
-        match interrupt {
-            Interrupt::HotFull => self.help(Space::Migration),
-            other => self.store.settle(other),
-        }
+        self.settle_noted(interrupt)
     }
 
     /// The same for somebody whom hot records do not help: a scan, a structure with one tier.
     pub(crate) fn settle_for_pages(&self, interrupt: Interrupt) -> Result<()> {
         self.share.note_for_pages(&interrupt, &self.store);
+        self.settle_noted(interrupt)
+    }
+
+    fn settle_noted(&self, interrupt: Interrupt) -> Result<()> {
         match interrupt {
             Interrupt::HotFull => self.help(Space::Migration),
             other => self.store.settle(other),

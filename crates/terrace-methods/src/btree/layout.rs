@@ -35,6 +35,8 @@ use terrace_access::{Flags, LargeRef, Value};
 use terrace_base::PageId;
 use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
 
+pub(crate) use crate::slots::SLOT_BYTES;
+
 /// Answers of a page that may be changing while it is read.
 pub(crate) type Seen<T> = Result<T, Torn>;
 
@@ -46,8 +48,6 @@ pub(crate) const HEADER: usize = PAGE_HEADER_BYTES;
 pub(crate) const HEADER_BYTES: usize = 24;
 /// Start of the slots.
 pub(crate) const SLOTS: usize = HEADER + HEADER_BYTES;
-/// Length of a slot.
-pub(crate) const SLOT_BYTES: usize = 4;
 /// Deepest tree. Nodes that hold two children each reach this with more leaves than a database has
 /// page numbers.
 pub(crate) const MAX_LEVEL: u8 = 63;

@@ -11,6 +11,7 @@ use super::descend::{node_of, sound};
 use super::insert::Hole;
 use super::layout::{COUNT, GARBAGE, HEAP, LAST, MEMBERS, Node, RUNS, SLOT_BYTES, Stored};
 use crate::fault::{self, Fault};
+use crate::slots;
 
 /// The changeable part of a leaf's header.
 #[derive(Clone, Copy)]
@@ -74,11 +75,7 @@ pub(crate) fn drop_slot(
     i: usize,
     bytes: usize,
 ) -> Attempt<()> {
-    let (from, end) = (Node::slot_at(i), Node::slot_at(counts.count));
-    // All slots from here on, the last included although it only falls away: the free space that it
-    // becomes may be filled later without being saved.
-    let slots = page.change(from, end - from)?;
-    slots.copy_within(SLOT_BYTES.., 0);
+    slots::remove(page, Node::slot_at(i), Node::slot_at(counts.count))?;
     counts.count -= 1;
     counts.garbage += bytes;
     Ok(())
@@ -91,10 +88,7 @@ pub(crate) fn add_slot(
     i: usize,
     slot: [u8; SLOT_BYTES],
 ) -> Attempt<()> {
-    let (from, end) = (Node::slot_at(i), Node::slot_at(counts.count));
-    let slots = page.change(from, end - from + SLOT_BYTES)?;
-    slots.copy_within(..end - from, SLOT_BYTES);
-    slots[..SLOT_BYTES].copy_from_slice(&slot);
+    slots::add(page, Node::slot_at(i), Node::slot_at(counts.count), slot)?;
     counts.count += 1;
     Ok(())
 }
@@ -103,18 +97,7 @@ pub(crate) fn add_slot(
 /// else changes, the page does not become dirty.
 pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Attempt<()> {
     let before = sound!(page, node_of!(page)?.slot(i))?.flags();
-    if before == flags {
-        return Ok(());
-    }
-    if before.with_use_count(flags.use_count()) == flags {
-        page.hint(Node::slot_at(i) + 2, |word| {
-            Some(word & !15 | u16::from(flags.0 & 15))
-        });
-        return Ok(());
-    }
-    let byte = page.change(Node::slot_at(i) + 2, 1)?;
-    byte[0] = byte[0] & 0xF0 | flags.0 & 15;
-    Ok(())
+    slots::set_flags(page, Node::slot_at(i), before, flags)
 }
 
 /// Removes record `i`, and says where it was. Frees nothing that it refers to. O(records).

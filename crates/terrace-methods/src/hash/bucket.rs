@@ -11,6 +11,7 @@ use super::Secret;
 use super::find::{Held, page_of, sound};
 use super::layout::{COUNT, MEMBERS, Page, Record, SLOT_BYTES, Slot, Stored, capacity};
 use crate::fault::{self, Fault};
+use crate::slots;
 
 /// The changeable part of a page's header.
 #[derive(Clone, Copy)]
@@ -49,10 +50,7 @@ pub(crate) fn add_slot(
     i: usize,
     slot: [u8; SLOT_BYTES],
 ) -> Attempt<()> {
-    let (from, end) = (Page::slot_at(i), Page::slot_at(counts.count));
-    let slots = page.change(from, end - from + SLOT_BYTES)?;
-    slots.copy_within(..end - from, SLOT_BYTES);
-    slots[..SLOT_BYTES].copy_from_slice(&slot);
+    slots::add(page, Page::slot_at(i), Page::slot_at(counts.count), slot)?;
     counts.count += 1;
     Ok(())
 }
@@ -61,18 +59,7 @@ pub(crate) fn add_slot(
 /// changes, the page does not become dirty.
 pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Attempt<()> {
     let before = sound!(page, page_of!(page)?.slot(i))?.flags();
-    if before == flags {
-        return Ok(());
-    }
-    if before.with_use_count(flags.use_count()) == flags {
-        page.hint(Page::slot_at(i) + 2, |word| {
-            Some(word & !15 | u16::from(flags.0 & 15))
-        });
-        return Ok(());
-    }
-    let byte = page.change(Page::slot_at(i) + 2, 1)?;
-    byte[0] = byte[0] & 0xF0 | flags.0 & 15;
-    Ok(())
+    slots::set_flags(page, Page::slot_at(i), before, flags)
 }
 
 /// Bytes of a page that a record held until just now.
@@ -100,10 +87,7 @@ fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<(usize, usize)> {
     let record = erasable(page, i)?;
     let bytes = record.end - record.start;
     let mut counts = Counts::of(page)?;
-    // All slots from here on, the last included although it only falls away: the free space that it
-    // becomes may be filled later without being saved.
-    let (from, end) = (Page::slot_at(i), Page::slot_at(counts.count));
-    page.change(from, end - from)?.copy_within(SLOT_BYTES.., 0);
+    slots::remove(page, Page::slot_at(i), Page::slot_at(counts.count))?;
     counts.count -= 1;
     counts.garbage += bytes;
     counts.write(page)?;
