@@ -76,8 +76,8 @@ pub trait AccessMethod: Send + Sync {
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Applied>;
 
-    /// Removes every record and every page but the root, in bounded steps: returns whether more is
-    /// left to do.
+    /// Removes every record and every page but those that it was made of, in bounded steps: returns
+    /// whether more is left to do.
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool>;
 
     /// Walks everything and checks every invariant of the structure; calls `each` with every record
