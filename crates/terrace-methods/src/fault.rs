@@ -31,6 +31,12 @@ pub enum Fault {
     ForgottenOverflow,
     /// Writing a large value links its pages in the wrong order.
     CrossedChain,
+    /// A record of a heap goes and leaves its row.
+    RowLeft,
+    /// A row moves to another heap page, and the index is not told.
+    LocationKept,
+    /// A reader of a row does not look whether the index says the same afterwards.
+    UnvalidatedLeaf,
 }
 
 impl Fault {
@@ -61,6 +67,16 @@ impl Fault {
         Fault::CrossedChain,
         Fault::SplitLosesRecord,
     ];
+
+    /// Those of a heap that the conformance suite finds.
+    #[cfg(any(test, feature = "planted-faults"))]
+    pub const OF_A_HEAP: [Fault; 5] = [
+        Fault::QuietErase,
+        Fault::QuietInsert,
+        Fault::EndlessHint,
+        Fault::RowLeft,
+        Fault::LocationKept,
+    ];
 }
 
 /// Where a test may step in.
@@ -71,6 +87,8 @@ pub enum Point {
     /// New boundaries of two buckets have been chosen between the grains that there were. The
     /// latches of the buckets are held, and no other.
     Dividing,
+    /// A reader of a heap knows where the row of its key is and has not read it yet. No latch is held.
+    Following,
 }
 
 /// What a test does at a point.

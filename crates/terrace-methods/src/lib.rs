@@ -12,11 +12,13 @@ pub mod fault;
 #[cfg(not(any(test, feature = "planted-faults")))]
 mod fault;
 pub mod hash;
+pub mod heap;
 pub mod overflow;
 mod slots;
 
 pub use btree::BTree;
 pub use hash::HashTable;
+pub use heap::Heap;
 
 #[cfg(test)]
 mod tests;

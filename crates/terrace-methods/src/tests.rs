@@ -5,4 +5,5 @@ mod bulk;
 mod bytes;
 mod faults;
 mod fixture;
+mod rows;
 mod suite;

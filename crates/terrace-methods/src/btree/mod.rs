@@ -27,6 +27,7 @@ mod search;
 mod spill;
 mod split;
 mod sweep;
+mod through;
 pub(crate) mod verify;
 
 use std::sync::Arc;
@@ -214,26 +215,33 @@ fn raise(word: u16) -> Option<u16> {
     more.then_some(word.wrapping_add(1))
 }
 
-/// Looks the key up in a leaf; also returns the slot.
+/// The record of a key in a leaf: what a lookup finds, the slot, and where its value is.
 #[inline]
-fn read(view: View<'_>, key: &[u8], value: &mut Vec<u8>) -> layout::Seen<(Option<Found>, usize)> {
+fn record_of(view: View<'_>, key: &[u8]) -> layout::Seen<Option<(Found, usize, Stored)>> {
     let node = Node::open(view)?;
-    value.clear();
     let Ok(i) = node.find(key)? else {
-        return Ok((None, 0));
+        return Ok(None);
     };
     let slot = node.slot(i)?;
     let record = node.leaf_record(slot)?;
-    if let Stored::Inline { at, len } = record.value {
+    let found = Found {
+        flags: slot.flags(),
+        large: record.large(),
+    };
+    Ok(Some((found, i, record.value)))
+}
+
+/// Looks the key up in a leaf; also returns the slot.
+#[inline]
+fn read(view: View<'_>, key: &[u8], value: &mut Vec<u8>) -> layout::Seen<(Option<Found>, usize)> {
+    value.clear();
+    let Some((found, i, stored)) = record_of(view, key)? else {
+        return Ok((None, 0));
+    };
+    if let Stored::Inline { at, len } = stored {
         view.append_to(at, len, value)?;
     }
-    Ok((
-        Some(Found {
-            flags: slot.flags(),
-            large: record.large(),
-        }),
-        i,
-    ))
+    Ok((Some(found), i))
 }
 
 impl AccessMethod for BTree {

@@ -105,6 +105,20 @@ fn fill(
 }
 
 impl BTree {
+    /// Like [`terrace_access::Ordered::try_window_if`], but keeps the shared latch while `inside`
+    /// runs. O(records).
+    pub(crate) fn window_if_held(
+        &self,
+        edge: Edge<'_>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
+    ) -> Attempt<()> {
+        let leaf = self.leaf_shared(edge)?;
+        copy_if(&leaf, select, window)?;
+        inside(window)
+    }
+
     /// Whether a window's leaf has still the same members. O(1), no latch.
     pub(crate) fn unchanged(&self, window: &Window) -> bool {
         let Some(ticket) = window.ticket else {

@@ -5,9 +5,9 @@ use terrace_access::{Edge, Flags, Interrupt, NoRoom, Plan, Touch, Value, Window}
 use terrace_base::PageId;
 use terrace_pages::{Class, PageStore};
 
-use super::fixture::{Made, Rooted, crowded_tables, trees};
+use super::fixture::{Made, Rooted, crowded_tables, heaps, trees};
 use crate::btree::{clear_hints, verify_node};
-use crate::{BTree, HashTable, hash};
+use crate::{BTree, HashTable, Heap, hash, heap};
 
 const PAGE: usize = 4096;
 
@@ -19,6 +19,11 @@ fn tree() -> Subject<BTree> {
 /// The same as a hash table, some of whose buckets have overflow pages.
 fn table() -> Subject<HashTable> {
     filled(&crowded_tables(Class::Hot))
+}
+
+/// The same as a heap.
+fn rows() -> Subject<Heap> {
+    filled(&heaps(Class::Hot))
 }
 
 fn filled<M: Rooted>(fixture: &Made<M>) -> Subject<M> {
@@ -114,6 +119,11 @@ fn damaged_hash_tables_are_errors_and_nothing_else() {
     damaged_pages_are_errors(table);
 }
 
+#[test]
+fn damaged_heaps_are_errors_and_nothing_else() {
+    damaged_pages_are_errors(rows);
+}
+
 fn damaged_pages_are_errors<M: Rooted>(make: fn() -> Subject<M>) {
     let mut found = 0;
     for seed in 0..60 {
@@ -187,6 +197,11 @@ fn any_bytes_of_a_hash_table_can_be_checked_and_cleared_of_hints() {
     any_bytes(&table(), hash::verify_page, hash::clear_hints);
 }
 
+#[test]
+fn any_bytes_of_a_heap_page_can_be_checked() {
+    any_bytes(&rows(), heap::verify_page, |_| {});
+}
+
 fn any_bytes<M: Rooted>(
     subject: &Subject<M>,
     verify: fn(&[u8]) -> terrace_base::Result<()>,
@@ -223,6 +238,7 @@ fn any_bytes<M: Rooted>(
 fn hints_are_cleared_and_nothing_else_is() {
     hints_are_cleared(&tree(), clear_hints);
     hints_are_cleared(&table(), hash::clear_hints);
+    hints_are_cleared(&rows(), clear_hints);
 }
 
 fn hints_are_cleared<M: Rooted>(subject: &Subject<M>, clear_hints: fn(&mut [u8])) {

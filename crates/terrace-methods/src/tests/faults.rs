@@ -3,7 +3,7 @@
 use terrace_access::conformance::{Check, Effort, Failure, run};
 use terrace_pages::Class;
 
-use super::fixture::{tables, trees};
+use super::fixture::{heaps, tables, trees};
 use crate::fault::{Fault, plant};
 
 /// Takes the fault out again, even if the suite panics.
@@ -25,9 +25,12 @@ fn the_suite_finds_every_planted_fault() {
     };
     let trees = || run(&trees(Class::Hot), effort);
     let tables = || run(&tables(Class::Hot), effort);
+    let heaps = || run(&heaps(Class::Hot), effort);
     let of_a_tree = Fault::OF_A_TREE.map(|fault| (fault, &trees as &dyn Fn() -> Check));
     let of_a_table = Fault::OF_A_HASH_TABLE.map(|fault| (fault, &tables as &dyn Fn() -> Check));
-    for (fault, run) in of_a_tree.into_iter().chain(of_a_table) {
+    let of_a_heap = Fault::OF_A_HEAP.map(|fault| (fault, &heaps as &dyn Fn() -> Check));
+    let all = of_a_tree.into_iter().chain(of_a_table).chain(of_a_heap);
+    for (fault, run) in all {
         // Threads of their own have nothing planted, so what finds the fault does so alone.
         plant(Some(fault));
         let planted = Planted;

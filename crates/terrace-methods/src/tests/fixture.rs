@@ -11,7 +11,7 @@ use terrace_pages::{Class, Cleaner, CutInfo, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 
 use crate::hash::Secret;
-use crate::{BTree, HashTable, btree, hash, overflow};
+use crate::{BTree, HashTable, Heap, btree, hash, overflow};
 
 /// An access method that begins at a root page.
 pub trait Rooted: Sweep + Sized + 'static {
@@ -49,6 +49,20 @@ impl Rooted for HashTable {
     }
 }
 
+impl Rooted for Heap {
+    fn make(store: &Arc<PageStore>, door: &Door<'_>, tier: Class, _: Secret) -> Attempt<Self> {
+        Heap::create(store, door, tier)
+    }
+
+    fn again(store: &Arc<PageStore>, root: PageId, tier: Class) -> Self {
+        Heap::open(store.clone(), root, tier)
+    }
+
+    fn root_page(&self) -> PageId {
+        self.root()
+    }
+}
+
 /// Makes access methods of one kind and tier.
 pub struct Made<M> {
     tier: Class,
@@ -70,6 +84,15 @@ pub fn trees(tier: Class) -> Made<BTree> {
 
 /// Makes hash tables of this tier.
 pub fn tables(tier: Class) -> Made<HashTable> {
+    Made {
+        tier,
+        secret: SECRET,
+        kind: PhantomData,
+    }
+}
+
+/// Makes heaps of this tier.
+pub fn heaps(tier: Class) -> Made<Heap> {
     Made {
         tier,
         secret: SECRET,

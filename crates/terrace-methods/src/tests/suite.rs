@@ -3,7 +3,7 @@
 use terrace_access::conformance::{Effort, run};
 use terrace_pages::Class;
 
-use super::fixture::{Made, Rooted, tables, trees};
+use super::fixture::{Made, Rooted, heaps, tables, trees};
 
 fn passes<M: Rooted>(fixture: &Made<M>, page_bytes: &'static [usize]) {
     let effort = Effort {
@@ -55,6 +55,26 @@ fn a_hot_hash_table_with_large_pages_conforms() {
     passes(&tables(Class::Hot), &[16384, 65536]);
 }
 
+#[test]
+fn a_cold_heap_with_small_pages_conforms() {
+    passes(&heaps(Class::Cold), &[4096, 8192]);
+}
+
+#[test]
+fn a_cold_heap_with_large_pages_conforms() {
+    passes(&heaps(Class::Cold), &[16384, 65536]);
+}
+
+#[test]
+fn a_hot_heap_with_small_pages_conforms() {
+    passes(&heaps(Class::Hot), &[4096, 8192]);
+}
+
+#[test]
+fn a_hot_heap_with_large_pages_conforms() {
+    passes(&heaps(Class::Hot), &[16384, 65536]);
+}
+
 /// The long run: `cargo test -p terrace-methods -- --ignored`, with `TERRACE_SEEDS=first..last` for
 /// others than the usual seeds.
 #[test]
@@ -68,7 +88,12 @@ fn all_conform_with_many_seeds() {
                 seed,
                 ..Effort::FULL
             };
-            for checked in [run(&trees(tier), effort), run(&tables(tier), effort)] {
+            let checks = [
+                run(&trees(tier), effort),
+                run(&tables(tier), effort),
+                run(&heaps(tier), effort),
+            ];
+            for checked in checks {
                 if let Err(failure) = checked {
                     panic!("seed {seed}, {tier:?}: {}", failure.0);
                 }

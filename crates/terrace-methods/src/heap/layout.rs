@@ -1,0 +1,272 @@
+//! The bytes of a heap page: header, slots, rows, and how to read them; and of a location.
+//!
+//! ```text
+//!   0  16 bytes of the page store
+//!  16  u8   tag 0xB6, u8 0
+//!  18  u16  number of slots, free ones included
+//!  20  u16  bytes of heap             22  u16  of these, in no row
+//!  24  u64  root page of the structure
+//!  32  u64  page of the directory that lists this page
+//!  40  u16  number of its entry there 42  u8   free class that the entry says, u8 0
+//!  44  u16  number of rows, u16 0
+//!  48  slots of 4 bytes: u16 offset, u16 length; a free slot has bit 15 of the length set, and is
+//!      of a stretch that the row of this slot left, as long as nothing else lies there
+//!      free space
+//!      heap: rows in no order, up to the end of the page
+//!
+//! row:       u8 key length (255: u16 follows), key, value
+//! location:  u40 page, u16 slot
+//! ```
+//!
+//! Invariants: a row keeps its slot as long as it stays in its page, for the index names it. As in a
+//! node of a tree, a byte between slots and heap is one that no earlier state of the page needs.
+
+use terrace_base::PageId;
+use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
+
+use crate::btree::layout::{Seen, key_bytes};
+use crate::slots::SLOT_BYTES;
+
+/// Says that a page is one of rows.
+pub(crate) const TAG: u8 = 0xB6;
+pub(crate) const COUNT: usize = 18;
+pub(crate) const OWNER: usize = 24;
+pub(crate) const LISTED: usize = 32;
+pub(crate) const LISTED_AT: usize = 40;
+pub(crate) const CLASS: usize = 42;
+pub(crate) const ROWS: usize = 44;
+/// Start of the slots.
+pub(crate) const SLOTS: usize = 48;
+/// Set in the length of a free slot. Rows are shorter: a quarter of the largest page, and a key.
+const FREE: u16 = 0x8000;
+/// Key lengths from here on take three bytes.
+const LONG_KEY: usize = 255;
+/// Into how many classes the free space of a page is divided.
+pub(crate) const CLASSES: usize = 64;
+
+/// Bytes of a row.
+#[inline]
+pub(crate) fn row_bytes(key: &[u8], value: &[u8]) -> usize {
+    key_bytes(key.len()) + value.len()
+}
+
+/// Writes a row into exactly the bytes that it takes.
+pub(crate) fn encode_row(out: &mut [u8], key: &[u8], value: &[u8]) {
+    let at = key_bytes(key.len());
+    if key.len() < LONG_KEY {
+        out[0] = key.len() as u8;
+    } else {
+        out[0] = LONG_KEY as u8;
+        out[1..3].copy_from_slice(&(key.len() as u16).to_le_bytes());
+    }
+    out[at - key.len()..at].copy_from_slice(key);
+    out[at..].copy_from_slice(value);
+}
+
+/// Where a row is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Location {
+    pub page: PageId,
+    pub slot: u16,
+}
+
+impl Location {
+    /// Bytes of a location.
+    pub const BYTES: usize = 7;
+
+    /// As the index has it.
+    pub fn bytes(self) -> [u8; Location::BYTES] {
+        let p = self.page.0.to_le_bytes();
+        let s = self.slot.to_le_bytes();
+        [p[0], p[1], p[2], p[3], p[4], s[0], s[1]]
+    }
+
+    /// Reads what the index has: the `len` bytes at `at`. Nothing at all stands for an empty value
+    /// without a row.
+    #[inline]
+    pub fn read(view: View<'_>, at: usize, len: usize) -> Seen<Option<Location>> {
+        if len == 0 {
+            return Ok(None);
+        }
+        if len != Location::BYTES {
+            return Err(Torn);
+        }
+        let page = u64::from(view.u32(at)?) | u64::from(view.u8(at + 4)?) << 32;
+        Ok(Some(Location {
+            page: PageId(page),
+            slot: view.u16(at + 5)?,
+        }))
+    }
+
+    /// The same of bytes that were copied.
+    pub fn of(bytes: &[u8]) -> Seen<Option<Location>> {
+        Location::read(View::of(bytes), 0, bytes.len())
+    }
+}
+
+/// A slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
+    pub at: usize,
+    pub len: usize,
+    pub free: bool,
+}
+
+impl Slot {
+    /// Its four bytes.
+    pub fn bytes(self) -> [u8; SLOT_BYTES] {
+        let mark = if self.free { FREE } else { 0 };
+        let [a, b] = (self.at as u16).to_le_bytes();
+        let [c, d] = (self.len as u16 | mark).to_le_bytes();
+        [a, b, c, d]
+    }
+}
+
+/// Where the parts of a row are.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    pub at: usize,
+    pub len: usize,
+    pub key_at: usize,
+    pub key_len: usize,
+}
+
+impl Row {
+    pub fn value_at(&self) -> usize {
+        self.key_at + self.key_len
+    }
+
+    pub fn value_len(&self) -> usize {
+        self.at + self.len - self.value_at()
+    }
+}
+
+/// Offset of a slot.
+pub(crate) fn slot_at(i: usize) -> usize {
+    SLOTS + i * SLOT_BYTES
+}
+
+/// A heap page's header, read once and found consistent, over the page's bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub view: View<'a>,
+    /// Slots, free ones included.
+    pub slots: usize,
+    pub heap: usize,
+    pub garbage: usize,
+    /// Rows.
+    pub rows: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// Reads the header. `Torn` when it is not that of a heap page, or contradicts itself.
+    #[inline]
+    pub fn open(view: View<'a>) -> Seen<Rows<'a>> {
+        let a = view.u64(PAGE_HEADER_BYTES)?;
+        let rows = Rows {
+            view,
+            slots: (a >> 16) as usize & 0xFFFF,
+            heap: (a >> 32) as usize & 0xFFFF,
+            garbage: (a >> 48) as usize,
+            rows: view.u16(ROWS)?.into(),
+        };
+        let sound = a as u8 == TAG
+            && SLOTS + rows.slots * SLOT_BYTES + rows.heap <= view.len()
+            && rows.garbage <= rows.heap
+            && rows.rows <= rows.slots;
+        if sound { Ok(rows) } else { Err(Torn) }
+    }
+
+    /// Root of the structure that the page belongs to.
+    pub fn owner(&self) -> Seen<PageId> {
+        self.view.u64(OWNER).map(PageId)
+    }
+
+    /// The page of the directory that lists this one, the entry there, and what it says is free.
+    pub fn listed(&self) -> Seen<(PageId, usize, u8)> {
+        let page = PageId(self.view.u64(LISTED)?);
+        let at = self.view.u16(LISTED_AT)?;
+        Ok((page, at.into(), self.view.u8(CLASS)?))
+    }
+
+    /// Bytes between slots and heap.
+    #[inline]
+    pub fn free(&self) -> usize {
+        self.view.len() - SLOTS - self.slots * SLOT_BYTES - self.heap
+    }
+
+    /// Bytes that are in no row.
+    #[inline]
+    pub fn reclaimable(&self) -> usize {
+        self.free() + self.garbage
+    }
+
+    /// How much of the page is free, in parts of [`CLASSES`].
+    pub fn class(&self) -> u8 {
+        (self.reclaimable() * CLASSES / self.view.len()) as u8
+    }
+
+    /// Bytes of the longest row that could be put here.
+    pub fn room(&self) -> usize {
+        let slot = if self.rows < self.slots {
+            0
+        } else {
+            SLOT_BYTES
+        };
+        self.reclaimable().saturating_sub(slot)
+    }
+
+    /// A slot.
+    #[inline]
+    pub fn slot(&self, i: usize) -> Seen<Slot> {
+        if i >= self.slots {
+            return Err(Torn);
+        }
+        let word = self.view.u32(slot_at(i))?;
+        let len = (word >> 16) as u16;
+        let slot = Slot {
+            at: (word & 0xFFFF) as usize,
+            len: (len & !FREE).into(),
+            free: len & FREE != 0,
+        };
+        let start = self.view.len() - self.heap;
+        // A free slot may have no stretch at all.
+        let nothing = slot.free && slot.len == 0;
+        if nothing || slot.at >= start && slot.at + slot.len <= self.view.len() {
+            Ok(slot)
+        } else {
+            Err(Torn)
+        }
+    }
+
+    /// The row in a slot. `Torn` when there is none.
+    #[inline]
+    pub fn row(&self, i: usize) -> Seen<Row> {
+        let slot = self.slot(i)?;
+        if slot.free {
+            return Err(Torn);
+        }
+        let (key_len, key_at) = match self.view.u8(slot.at)? {
+            255 => (self.view.u16(slot.at + 1)?.into(), slot.at + 3),
+            n => (usize::from(n), slot.at + 1),
+        };
+        if key_at + key_len > slot.at + slot.len {
+            return Err(Torn);
+        }
+        Ok(Row {
+            at: slot.at,
+            len: slot.len,
+            key_at,
+            key_len,
+        })
+    }
+
+    /// The row in a slot, if it is that of this key.
+    #[inline]
+    pub fn row_of(&self, i: usize, key: &[u8]) -> Seen<Row> {
+        let row = self.row(i)?;
+        let same =
+            row.key_len == key.len() && self.view.compare(row.key_at, row.key_len, key)?.is_eq();
+        if same { Ok(row) } else { Err(Torn) }
+    }
+}

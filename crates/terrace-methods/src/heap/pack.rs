@@ -1,0 +1,192 @@
+//! Packing: rows of a thin heap page move to others, so that the page can be given back.
+//!
+//! Victims leave holes wherever their rows happen to lie. Newcomers fill them, but when there are
+//! none the pages have to be emptied for the cap of a hot tier to be kept.
+
+use std::cell::{OnceCell, RefCell};
+
+use terrace_access::{AccessMethod, Attempt, Door, Flags, Interrupt, NoRoom, Plan, Value};
+use terrace_base::PageId;
+use terrace_pages::Exclusive;
+
+use super::Heap;
+use super::directory::NO_DIRECTORY;
+use super::layout::{CLASSES, Location, Rows};
+use super::page::{self, NO_ROWS, Put};
+
+/// Free class from which a page is thin.
+const THIN: u8 = CLASSES as u8 / 4;
+/// Entries of the directory that one step looks at.
+const STEP_ENTRIES: usize = 64;
+/// Rows that one step moves, at most.
+const STEP_ROWS: usize = 256;
+
+/// What is needed to move a row.
+struct Move<'d> {
+    from: Exclusive<'d>,
+    slot: usize,
+    to: Exclusive<'d>,
+    put: Put,
+    value: Vec<u8>,
+}
+
+impl Heap {
+    /// Moves the rows of the next thin page of the directory to pages with room, and frees it then.
+    /// Bounded; does nothing when there is no such page or nowhere to move rows to.
+    pub(crate) fn pack_rows(&self, door: &Door<'_>) -> Attempt<()> {
+        let Some(thin) = self.next_thin()? else {
+            return Ok(());
+        };
+        for key in self.keys_of(thin)? {
+            if !self.move_row(door, &key, thin)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A thin page, from where the last step ended.
+    fn next_thin(&self) -> Attempt<Option<PageId>> {
+        let (at, from) = self.space.packing();
+        let list = match self.store.shared(at) {
+            Err(Interrupt::Conflict) if at != self.root => {
+                self.space.set_packing((self.root, 0));
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let seen = self.directory_in(list.view(), at);
+        let seen = seen.ok_or_else(|| list.torn(NO_DIRECTORY))?;
+        let end = (from + STEP_ENTRIES).min(seen.entries());
+        for i in from..end {
+            let (pid, class) = seen.entry(i).map_err(|_| list.torn(NO_DIRECTORY))?;
+            if !pid.is_none() && class >= THIN && self.space.current() != Some(pid) {
+                self.space.set_packing((at, i + 1));
+                return Ok(Some(pid));
+            }
+        }
+        let next = match end < seen.entries() {
+            true => (at, end),
+            false if seen.next.is_none() => (self.root, 0),
+            false => (seen.next, 0),
+        };
+        self.space.set_packing(next);
+        Ok(None)
+    }
+
+    /// The keys of a page's rows, of the first ones at least.
+    fn keys_of(&self, pid: PageId) -> Attempt<Vec<Vec<u8>>> {
+        let page = self.store.shared(pid)?;
+        let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
+        let mut keys = Vec::new();
+        for i in 0..rows.slots {
+            if keys.len() == STEP_ROWS {
+                break;
+            }
+            if rows.slot(i).map_err(|_| page.torn(NO_ROWS))?.free {
+                continue;
+            }
+            let row = rows.row(i).map_err(|_| page.torn(NO_ROWS))?;
+            let mut key = Vec::new();
+            let copied = rows.view.append_to(row.key_at, row.key_len, &mut key);
+            copied.map_err(|_| page.torn(NO_ROWS))?;
+            keys.push(key);
+        }
+        Ok(keys)
+    }
+
+    /// Moves the row of `key` out of a page, if it is still there. Returns false when no other page
+    /// has room for it; then this one is remembered as one with room.
+    fn move_row(&self, door: &Door<'_>, key: &[u8], from: PageId) -> Attempt<bool> {
+        let target = RefCell::new(None);
+        for _ in 0..2 {
+            let (spot, moving) = (OnceCell::new(), RefCell::new(None));
+            let needs = RefCell::new(None);
+            let mut plan = |before: Option<(Flags, Value<'_>)>| {
+                let Some((flags, Value::Inline(location))) = before else {
+                    return Ok(Plan::Keep);
+                };
+                let at = Location::of(location).map_err(|_| self.bad_location(key))?;
+                let Some(at) = at.filter(|at| at.page == from) else {
+                    return Ok(Plan::Keep);
+                };
+                let page = self.grab(door, from)?;
+                let slot = usize::from(at.slot);
+                let row = self.row_in(&page, slot, key)?;
+                let planned = match *target.borrow() {
+                    Some(to) => self.plan_move(door, to, row.len)?,
+                    None => None,
+                };
+                let Some((to, put)) = planned else {
+                    *needs.borrow_mut() = Some(row.len);
+                    return Ok(Plan::Keep);
+                };
+                let value = page.bytes()[row.value_at()..][..row.value_len()].to_vec();
+                let to_at = Location {
+                    page: to.pid(),
+                    slot: put.slot as u16,
+                };
+                let from = page;
+                *moving.borrow_mut() = Some(Move {
+                    from,
+                    slot,
+                    to,
+                    put,
+                    value,
+                });
+                // The plan is asked once: a location of the same length needs no room.
+                let bytes = spot.get_or_init(|| to_at.bytes());
+                if *bytes != to_at.bytes() {
+                    return Err(Interrupt::Conflict);
+                }
+                Ok(Plan::Put(Value::Inline(bytes), flags))
+            };
+            let mut commit = || {
+                let Some(Move {
+                    mut from,
+                    slot,
+                    mut to,
+                    put,
+                    value,
+                }) = moving.borrow_mut().take()
+                else {
+                    return Ok(());
+                };
+                page::put(&mut to, put, key, &value)?;
+                self.filled(door, to);
+                page::erase(&mut from, slot)?;
+                self.emptied(door, from);
+                Ok(())
+            };
+            self.index()?
+                .try_edit(door, key, &mut plan, &mut NoRoom, &mut commit)?;
+            let Some(len) = needs.into_inner() else {
+                return Ok(true);
+            };
+            match self.find_room(len, from)? {
+                Some(to) => *target.borrow_mut() = Some(to),
+                None => {
+                    self.space.remember(from, THIN);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn plan_move<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        to: PageId,
+        len: usize,
+    ) -> Attempt<Option<(Exclusive<'d>, Put)>> {
+        let page = self.grab(door, to)?;
+        let put = match Rows::open(page.view()) {
+            Ok(rows) if rows.owner() == Ok(self.root) => {
+                page::plan_new(&rows, len).map_err(|_| page.torn(NO_ROWS))?
+            }
+            _ => None,
+        };
+        Ok(put.map(|put| (page, put)))
+    }
+}

@@ -1,0 +1,278 @@
+//! Changes of a heap page under its exclusive latch: decided first, then done without any way to
+//! fail.
+//!
+//! Every change touches as few bytes as it can, because a checkpoint in progress keeps the old ones.
+
+use terrace_access::Attempt;
+use terrace_base::PageId;
+use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, View};
+
+use super::layout::{
+    CLASS, COUNT, LISTED, LISTED_AT, OWNER, ROWS, Row, Rows, SLOTS, Slot, TAG, encode_row,
+    row_bytes, slot_at,
+};
+use crate::btree::layout::Seen;
+use crate::slots::SLOT_BYTES;
+
+pub(crate) const NO_ROWS: &str =
+    "this is not a heap page of its structure, or its header contradicts itself";
+pub(crate) const BAD_ROW: &str = "a slot of this heap page has not the row that the index says";
+
+/// How a row will be put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// Its value over one of the same length.
+    Over { at: usize },
+    /// Into bytes that a row no longer needs, or needs no longer.
+    Within { at: usize },
+    /// Into the free space.
+    Fresh,
+    /// With the whole page laid out anew.
+    Compact,
+}
+
+/// Where a row will be put, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Put {
+    pub slot: usize,
+    how: How,
+    /// Bytes of the row that it replaces; 0 when it is a new one.
+    held: usize,
+}
+
+/// Decides how a new row of `len` bytes could come to this page. O(slots).
+pub(crate) fn plan_new(rows: &Rows<'_>, len: usize) -> Seen<Option<Put>> {
+    let (mut slot, mut hole) = (rows.slots, None);
+    if rows.rows < rows.slots {
+        let mut any = None;
+        for i in 0..rows.slots {
+            let seen = rows.slot(i)?;
+            if !seen.free {
+                continue;
+            }
+            any = any.or(Some(i));
+            if seen.len >= len {
+                any = Some(i);
+                hole = Some(seen.at);
+                break;
+            }
+        }
+        slot = any.unwrap_or(rows.slots);
+    }
+    let more = if slot == rows.slots { SLOT_BYTES } else { 0 };
+    let how = if let Some(at) = hole {
+        How::Within { at }
+    } else if len + more <= rows.free() {
+        How::Fresh
+    } else if len + more <= rows.reclaimable() {
+        How::Compact
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Put { slot, how, held: 0 }))
+}
+
+/// Decides how a row could become one of `len` bytes without leaving its page. O(1).
+pub(crate) fn plan_change(rows: &Rows<'_>, slot: usize, old: &Row, len: usize) -> Option<Put> {
+    let how = if len == old.len {
+        How::Over { at: old.value_at() }
+    } else if len < old.len {
+        How::Within { at: old.at }
+    } else if len <= rows.free() {
+        How::Fresh
+    } else if len <= rows.reclaimable() + old.len {
+        How::Compact
+    } else {
+        return None;
+    };
+    Some(Put {
+        slot,
+        how,
+        held: old.len,
+    })
+}
+
+/// The changeable numbers of a header.
+#[derive(Clone, Copy)]
+struct Counts {
+    slots: usize,
+    heap: usize,
+    garbage: usize,
+    rows: usize,
+}
+
+impl Counts {
+    fn of(rows: &Rows<'_>) -> Counts {
+        Counts {
+            slots: rows.slots,
+            heap: rows.heap,
+            garbage: rows.garbage,
+            rows: rows.rows,
+        }
+    }
+
+    fn put(self, page: &mut [u8]) {
+        let mut put = |at: usize, n: usize| {
+            page[at..at + 2].copy_from_slice(&(n as u16).to_le_bytes());
+        };
+        put(0, self.slots);
+        put(2, self.heap);
+        put(4, self.garbage);
+    }
+
+    fn write(self, page: &mut Exclusive<'_>, before: Counts) -> Attempt<()> {
+        self.put(page.change(COUNT, 6)?);
+        if self.rows != before.rows {
+            let rows = (self.rows as u16).to_le_bytes();
+            page.change(ROWS, 2)?.copy_from_slice(&rows);
+        }
+        Ok(())
+    }
+}
+
+/// Puts a row as planned for this page as it is. Cannot fail then. O(row), or O(page) to compact.
+pub(crate) fn put(page: &mut Exclusive<'_>, plan: Put, key: &[u8], value: &[u8]) -> Attempt<()> {
+    let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
+    let before = Counts::of(&rows);
+    let (mut counts, len) = (before, row_bytes(key, value));
+    let new = plan.held == 0;
+    let at = match plan.how {
+        How::Over { at } => {
+            page.change(at, value.len())?.copy_from_slice(value);
+            return Ok(());
+        }
+        How::Compact => {
+            let image = compacted(&rows, page.bytes(), plan.slot, key, value)
+                .map_err(|_| page.torn(BAD_ROW))?;
+            page.change_all()?[PAGE_HEADER_BYTES..].copy_from_slice(&image[PAGE_HEADER_BYTES..]);
+            return Ok(());
+        }
+        How::Within { at } => {
+            // A state that a checkpoint keeps may still need these bytes.
+            encode_row(page.change(at, len)?, key, value);
+            if new {
+                counts.garbage = counts.garbage.saturating_sub(len);
+            } else {
+                counts.garbage += plan.held - len;
+            }
+            at
+        }
+        How::Fresh => {
+            counts.heap += len;
+            counts.garbage += plan.held;
+            let at = page.bytes().len() - counts.heap;
+            encode_row(page.fill(at, len)?, key, value);
+            at
+        }
+    };
+    if new {
+        counts.rows += 1;
+        counts.slots = counts.slots.max(plan.slot + 1);
+    }
+    let slot = Slot {
+        at,
+        len,
+        free: false,
+    };
+    page.change(slot_at(plan.slot), SLOT_BYTES)?
+        .copy_from_slice(&slot.bytes());
+    counts.write(page, before)
+}
+
+/// The page without garbage, with this row in this slot.
+fn compacted(rows: &Rows<'_>, page: &[u8], slot: usize, key: &[u8], value: &[u8]) -> Seen<Vec<u8>> {
+    let mut image = vec![0; page.len()];
+    image[PAGE_HEADER_BYTES..SLOTS].copy_from_slice(&page[PAGE_HEADER_BYTES..SLOTS]);
+    let slots = rows.slots.max(slot + 1);
+    let mut counts = Counts {
+        slots: 0,
+        heap: 0,
+        garbage: 0,
+        rows: 0,
+    };
+    for i in 0..slots {
+        let len = if i == slot {
+            row_bytes(key, value)
+        } else {
+            let old = rows.slot(i)?;
+            if old.free { 0 } else { old.len }
+        };
+        counts.heap += len;
+        let at = page.len().checked_sub(counts.heap);
+        let at = at
+            .filter(|at| *at >= slot_at(slots))
+            .ok_or(terrace_pages::Torn)?;
+        if i == slot {
+            encode_row(&mut image[at..at + len], key, value);
+        } else if len > 0 {
+            let old = rows.slot(i)?;
+            image[at..at + len].copy_from_slice(&page[old.at..old.at + len]);
+        }
+        let entry = Slot {
+            at: if len > 0 { at } else { 0 },
+            len,
+            free: len == 0,
+        };
+        image[slot_at(i)..slot_at(i + 1)].copy_from_slice(&entry.bytes());
+        if len > 0 {
+            // Free slots at the end fall away.
+            counts.slots = i + 1;
+            counts.rows += 1;
+        }
+    }
+    image[slot_at(counts.slots)..slot_at(slots)].fill(0);
+    counts.put(&mut image[COUNT..]);
+    image[ROWS..ROWS + 2].copy_from_slice(&(counts.rows as u16).to_le_bytes());
+    Ok(image)
+}
+
+/// Takes the row out of a slot. Cannot fail when there is one. O(1).
+pub(crate) fn erase(page: &mut Exclusive<'_>, slot: usize) -> Attempt<()> {
+    let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
+    let row = rows.row(slot).map_err(|_| page.torn(BAD_ROW))?;
+    let before = Counts::of(&rows);
+    if before.garbage + row.len > before.heap || before.rows == 0 {
+        return Err(page.torn("this heap page counts more garbage than it has"));
+    }
+    let mut counts = before;
+    counts.garbage += row.len;
+    counts.rows -= 1;
+    let free = Slot {
+        at: row.at,
+        len: row.len,
+        free: true,
+    };
+    page.change(slot_at(slot) + 2, 2)?
+        .copy_from_slice(&free.bytes()[2..]);
+    counts.write(page, before)
+}
+
+/// Makes a page that was just allocated one without rows.
+pub(crate) fn begin(
+    page: &mut Exclusive<'_>,
+    owner: PageId,
+    directory: PageId,
+    entry: usize,
+    class: u8,
+) -> Attempt<()> {
+    let header = page.fill(PAGE_HEADER_BYTES, SLOTS - PAGE_HEADER_BYTES)?;
+    let mut put = |at: usize, bytes: &[u8]| {
+        let at = at - PAGE_HEADER_BYTES;
+        header[at..at + bytes.len()].copy_from_slice(bytes);
+    };
+    put(PAGE_HEADER_BYTES, &[TAG]);
+    put(OWNER, &owner.0.to_le_bytes());
+    put(LISTED, &directory.0.to_le_bytes());
+    put(LISTED_AT, &(entry as u16).to_le_bytes());
+    put(CLASS, &[class]);
+    Ok(())
+}
+
+/// Checks one heap page's bytes on their own, whatever they are, without a store: for fuzzing. Never
+/// panics. O(rows log rows).
+///
+/// # Errors
+/// What is wrong with them.
+pub fn verify_page(page: &[u8]) -> terrace_base::Result<()> {
+    super::verify::check_rows(View::of(page), PageId::NONE).map(|_| ())
+}

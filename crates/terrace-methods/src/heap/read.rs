@@ -1,0 +1,279 @@
+//! Reading rows: by key, and by windows of the index.
+//!
+//! A row is read while nothing is held, or the leaf of the index alone. Whoever does not hold the
+//! leaf looks again whether it has changed before it believes anything: a row may have moved, and
+//! its page may be another structure's by now.
+
+use terrace_access::{Attempt, Edge, Flags, Found, Interrupt, Touch, Window};
+use terrace_base::sync::{spin_loop, yield_now};
+use terrace_base::{Error, PageId};
+use terrace_pages::{Exclusive, Optimistic};
+
+use super::Heap;
+use super::layout::{Location, Row, Rows};
+use super::page::{BAD_ROW, NO_ROWS};
+use crate::btree::layout::Stored;
+use crate::fault::{Point, reached};
+
+/// Times that a page is looked at while somebody changes it, with the leaf latched.
+const TRIES: usize = 1000;
+/// Of these without letting others go first.
+const SPINS: usize = 100;
+/// A window ends at a page that is not in memory once it has rows of one in so many frames: with
+/// few frames it would never have all its pages at once.
+const FRAME_SHARE: u64 = 8;
+
+impl Heap {
+    /// See [`terrace_access::AccessMethod::try_get`]. O(log n).
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        touch: Touch,
+        value: &mut Vec<u8>,
+    ) -> Attempt<Option<Found>> {
+        value.clear();
+        self.index()?.get_through(
+            key,
+            touch,
+            |view, stored| match stored {
+                Stored::Inline { at, len } => Location::read(view, at, len),
+                Stored::Large { .. } => Ok(None),
+            },
+            &mut |at: Option<Location>, held| {
+                value.clear();
+                at.map_or(Ok(()), |at| self.read_row(at, key, value, held))
+            },
+        )
+    }
+
+    /// Appends the value of the row that the index says is there. `held`: the leaf of the index is
+    /// latched, so it is there. Otherwise `Fail` says nothing as long as the leaf is not validated.
+    #[inline]
+    pub(crate) fn read_row(
+        &self,
+        at: Location,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        held: bool,
+    ) -> Attempt<()> {
+        if !held {
+            reached(Point::Following);
+        }
+        let start = value.len();
+        for n in 0..TRIES {
+            let read = self
+                .store
+                .optimistic(at.page)
+                .and_then(|page| self.read_once(&page, at, key, value));
+            match read {
+                Err(Interrupt::Conflict) if held => {
+                    value.truncate(start);
+                    if !self.store.exists(at.page) {
+                        return Err(self.bad_location(key));
+                    }
+                    if n < SPINS { spin_loop() } else { yield_now() }
+                }
+                other => return other,
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    #[inline]
+    fn read_once(
+        &self,
+        page: &Optimistic<'_>,
+        at: Location,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Attempt<()> {
+        let Ok(rows) = Rows::open(page.view()) else {
+            return Err(page.torn(NO_ROWS));
+        };
+        let read = rows
+            .row_of(at.slot.into(), key)
+            .and_then(|row| rows.view.append_to(row.value_at(), row.value_len(), value));
+        if read.is_err() {
+            return Err(page.torn(BAD_ROW));
+        }
+        page.validate()
+    }
+
+    /// The row of a key in a latched page; the index says that it is there.
+    pub(crate) fn row_in(&self, page: &Exclusive<'_>, slot: usize, key: &[u8]) -> Attempt<Row> {
+        let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
+        if rows.owner() != Ok(self.root) {
+            return Err(page.torn(NO_ROWS));
+        }
+        rows.row_of(slot, key).map_err(|_| page.torn(BAD_ROW))
+    }
+
+    /// The index says something of this key that cannot be.
+    #[cold]
+    pub(crate) fn bad_location(&self, key: &[u8]) -> Interrupt {
+        let shown = key[..key.len().min(32)].escape_ascii();
+        let what = format!(
+            "{}, of a heap: the row of key {shown} is nowhere",
+            self.root
+        );
+        Interrupt::Fail(Error::corrupt("data", 0, what))
+    }
+
+    /// Why the latch of the page that the index names for this position could not be had: somebody
+    /// else has it, or it is the leaf of the index itself, which is damage.
+    #[cold]
+    pub(crate) fn why_blocked(&self, position: &[u8], pid: PageId) -> Interrupt {
+        if !self.store.exists(pid) {
+            // The leaf named it while it was latched, or names another by now.
+            let mut value = Vec::new();
+            return match self.get(position, Touch::No, &mut value) {
+                Err(failed @ Interrupt::Fail(_)) => failed,
+                _ => Interrupt::Conflict,
+            };
+        }
+        let mut leaf = Window::new();
+        let seen = self.index().and_then(|index| {
+            use terrace_access::Ordered;
+            index.try_window_if(Edge::From(position), &mut |_| false, &mut leaf)
+        });
+        if seen.is_ok() && leaf.page == Some(pid) {
+            return self.bad_location(position);
+        }
+        Interrupt::Conflict
+    }
+
+    /// Fills `window` with the rows of the index records in `records`, those at and behind the edge;
+    /// the leaf is latched. As many as can be had: see [`FRAME_SHARE`].
+    fn fetch(&self, edge: Edge<'_>, records: &Window, window: &mut Window) -> Attempt<()> {
+        window.clear();
+        window.membership = records.membership;
+        window.ticket = records.ticket;
+        window.page = records.page;
+        window.low.extend_from_slice(&records.low);
+        window.high.clone_from(&records.high);
+        let mut range = 0..records.len();
+        match edge {
+            Edge::From(from) => {
+                range.start = records.lower_bound(from);
+                window.low.clear();
+                window.low.extend_from_slice(from);
+            }
+            Edge::Below(below) => {
+                range.end = records.lower_bound(below);
+                window.high = Some(below.to_vec());
+            }
+            Edge::End => {}
+        }
+        let most = (self.store.frames() / FRAME_SHARE).max(1);
+        let up = matches!(edge, Edge::From(_));
+        let (mut pages, mut last) = (0, PageId::NONE);
+        for n in 0..range.len() {
+            let i = if up {
+                range.start + n
+            } else {
+                range.end - 1 - n
+            };
+            let (key, entry) = (records.key(i), records.entry(i));
+            let at = match entry.large {
+                Some(_) => None,
+                None => Location::of(records.value(i)).map_err(|_| self.bad_location(key))?,
+            };
+            if let Some(at) = at
+                && at.page != last
+            {
+                (pages, last) = (pages + 1, at.page);
+            }
+            let put = window.push(
+                entry.flags,
+                entry.large,
+                |out| {
+                    out.extend_from_slice(key);
+                    Ok(())
+                },
+                |out| at.map_or(Ok(()), |at| self.read_row(at, key, out, true)),
+            );
+            match put {
+                Err(Interrupt::Miss(_)) if pages > most && !window.is_empty() => {
+                    if up {
+                        window.high = Some(key.to_vec());
+                    } else {
+                        // The one that was fetched last is the lowest.
+                        window.low = window.key(window.len() - 1).to_vec();
+                    }
+                    break;
+                }
+                other => other?,
+            }
+        }
+        if !up {
+            window.sort();
+        }
+        Ok(())
+    }
+
+    /// See [`terrace_access::Ordered::try_window_held`]. O(records copied), as many pages at most.
+    pub(crate) fn window(
+        &self,
+        edge: Edge<'_>,
+        window: &mut Window,
+        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
+    ) -> Attempt<()> {
+        use terrace_access::Ordered;
+        self.with_scratch(|records| {
+            records.set_limit(window.limit());
+            self.index()?
+                .try_window_held(edge, records, &mut |records| {
+                    self.fetch(edge, records, window)?;
+                    inside(window)
+                })
+        })
+    }
+
+    /// See [`terrace_access::Ordered::try_window_if`]. O(records), and the pages of those selected.
+    pub(crate) fn window_if(
+        &self,
+        edge: Edge<'_>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        self.with_scratch(|records| {
+            self.index()?
+                .window_if_held(edge, select, records, &mut |records| {
+                    self.fetch(edge, records, window)
+                })
+        })
+    }
+
+    /// A window to work with; its buffers are kept for the next one.
+    fn with_scratch<T>(&self, f: impl FnOnce(&mut Window) -> T) -> T {
+        let mut window = self.scratch.lock().pop().unwrap_or_default();
+        let result = f(&mut window);
+        let mut scratch = self.scratch.lock();
+        // More than the threads that usually scan at once are not kept.
+        if scratch.len() < 4 {
+            scratch.push(window);
+        }
+        result
+    }
+
+    /// See [`terrace_access::Ordered::try_reach`]: the leaf, and the page of the row at the edge
+    /// itself.
+    pub(crate) fn reach(&self, edge: Edge<'_>) -> Attempt<()> {
+        use terrace_access::Ordered;
+        let index = self.index()?;
+        index.try_reach(edge)?;
+        if let Edge::From(key) = edge {
+            let follow = &mut |at: Option<Location>, _: bool| match at {
+                Some(at) => self.store.optimistic(at.page).map(|_| ()),
+                None => Ok(()),
+            };
+            let take = |view: terrace_pages::View<'_>, stored| match stored {
+                Stored::Inline { at, len } => Location::read(view, at, len),
+                Stored::Large { .. } => Ok(None),
+            };
+            index.get_through(key, Touch::No, take, follow)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The records of an index leaf with their rows, as the tiering logic sees them: what a leaf is in a
+//! tree. Flags, keys and the choice of victims touch no heap page.
+
+use terrace_access::{Attempt, Door, Flags, Interrupt, LargeRef, RecordPage, Sweep};
+use terrace_base::PageId;
+
+use super::Heap;
+use super::layout::{Location, Rows};
+use super::page;
+use crate::fault::{self, Fault};
+
+/// See the module's text.
+pub(crate) struct Records<'r> {
+    heap: &'r Heap,
+    door: &'r Door<'r>,
+    leaf: &'r mut dyn RecordPage,
+    /// Bytes of a row that looks for room, and a page where it does not.
+    wanted: Option<(usize, PageId)>,
+    /// A page in which there is room for it now.
+    left: Option<PageId>,
+    blocked: Option<PageId>,
+    key: Vec<u8>,
+    location: Vec<u8>,
+}
+
+impl<'r> Records<'r> {
+    pub fn new(
+        heap: &'r Heap,
+        door: &'r Door<'r>,
+        leaf: &'r mut dyn RecordPage,
+        wanted: Option<(usize, PageId)>,
+    ) -> Records<'r> {
+        Records {
+            heap,
+            door,
+            leaf,
+            wanted,
+            left: None,
+            blocked: None,
+            key: Vec::new(),
+            location: Vec::new(),
+        }
+    }
+
+    /// The page in which victims have left the room that was wanted.
+    pub fn left(&self) -> Option<PageId> {
+        self.left
+    }
+}
+
+impl RecordPage for Records<'_> {
+    fn count(&self) -> usize {
+        self.leaf.count()
+    }
+
+    fn flags(&self, i: usize) -> Attempt<Flags> {
+        self.leaf.flags(i)
+    }
+
+    fn set_flags(&mut self, i: usize, flags: Flags) -> Attempt<()> {
+        self.leaf.set_flags(i, flags)
+    }
+
+    fn key(&self, i: usize, key: &mut Vec<u8>) -> Attempt<()> {
+        self.leaf.key(i, key)
+    }
+
+    fn value(&self, i: usize, value: &mut Vec<u8>) -> Attempt<Option<LargeRef>> {
+        if let Some(large) = self.leaf.value(i, value)? {
+            return Ok(Some(large));
+        }
+        let mut key = Vec::new();
+        self.leaf.key(i, &mut key)?;
+        let at = Location::of(value).map_err(|_| self.heap.bad_location(&key))?;
+        value.clear();
+        if let Some(at) = at {
+            self.heap.read_row(at, &key, value, true)?;
+        }
+        Ok(None)
+    }
+
+    fn find(&self, key: &[u8]) -> Attempt<Option<usize>> {
+        self.leaf.find(key)
+    }
+
+    fn erase(&mut self, i: usize) -> Attempt<usize> {
+        if self.leaf.value(i, &mut self.location)?.is_some() {
+            return self.leaf.erase(i);
+        }
+        self.leaf.key(i, &mut self.key)?;
+        let at = Location::of(&self.location).map_err(|_| self.heap.bad_location(&self.key))?;
+        let Some(at) = at else {
+            return self.leaf.erase(i);
+        };
+        let mut page = match self.heap.grab(self.door, at.page) {
+            Err(Interrupt::Conflict) => {
+                self.blocked = Some(at.page);
+                return Err(Interrupt::Conflict);
+            }
+            other => other?,
+        };
+        let slot = usize::from(at.slot);
+        let row = self.heap.row_in(&page, slot, &self.key)?;
+        let bytes = self.leaf.erase(i)?;
+        if fault::planted(Fault::RowLeft) {
+            return Ok(bytes);
+        }
+        page::erase(&mut page, slot)?;
+        let room = Rows::open(page.view()).map_or(0, |rows| rows.room());
+        match self.wanted {
+            None => {
+                self.heap.emptied(self.door, page);
+                Ok(bytes)
+            }
+            Some((len, not)) if room >= len && at.page != not => {
+                // That is where the newcomer goes, and nobody else is told of it.
+                self.left = Some(at.page);
+                Ok(row.len.max(len))
+            }
+            Some(_) => {
+                self.heap.emptied(self.door, page);
+                Ok(row.len)
+            }
+        }
+    }
+
+    fn fill(&self) -> f64 {
+        self.leaf.fill()
+    }
+}
+
+impl Heap {
+    /// See [`terrace_access::Sweep::try_visit`]. O(log n), beside what `edit` does.
+    pub(crate) fn visit(
+        &self,
+        door: &Door<'_>,
+        position: &[u8],
+        edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
+    ) -> Attempt<()> {
+        let mut blocked = None;
+        let visited = self.index()?.try_visit(door, position, &mut |leaf| {
+            let mut records = Records::new(self, door, leaf, None);
+            let done = edit(&mut records);
+            blocked = records.blocked;
+            done
+        });
+        match (visited, blocked) {
+            (Err(Interrupt::Conflict), Some(pid)) => Err(self.why_blocked(position, pid)),
+            (visited, _) => visited,
+        }
+    }
+}

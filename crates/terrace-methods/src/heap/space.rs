@@ -1,0 +1,332 @@
+//! Where rows find room: the page that newcomers go to, pages that rows have left, new pages; and
+//! what becomes of a page when rows have come or gone.
+//!
+//! What is kept in memory here are hints alone. When they are lost the directory is looked through
+//! again, page by page, as room is wanted; how full a page is, only the page says.
+
+use std::collections::VecDeque;
+
+use terrace_access::{Attempt, Door, Interrupt};
+use terrace_base::PageId;
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
+use terrace_base::sync::{Mutex, spin_loop};
+use terrace_pages::{Class, Exclusive};
+
+use super::Heap;
+use super::directory::{self, Directory, NO_DIRECTORY};
+use super::layout::{CLASS, CLASSES, Rows};
+use super::page::{NO_ROWS, begin};
+
+/// Pages with room that are remembered, at most.
+const REMEMBERED: usize = 1024;
+/// Pages that are looked at for one row before a new one is taken.
+const LOOKS: usize = 32;
+/// How far the class in the directory may be off before it is set right.
+const OFF: u8 = 4;
+/// Room that makes a page of a hot tier worth remembering: that of a small row.
+const HOT_ROOM: usize = 24;
+/// Free class that makes a page of another tier worth remembering.
+const COLD_CLASS: u8 = CLASSES as u8 / 16;
+/// Free class for which a page is read from disk.
+const READ_CLASS: u8 = CLASSES as u8 / 2;
+/// Times that a latch is tried.
+const TRIES: usize = 200;
+/// More pages than a directory has: a chain that is longer goes round in circles.
+pub(crate) const LONGEST_CHAIN: usize = 1 << 20;
+
+/// Hints about free space.
+pub(crate) struct Space {
+    /// The page that newcomers go to, or none.
+    current: AtomicU64,
+    spare: Mutex<Spare>,
+}
+
+struct Spare {
+    /// Pages that had room when they were last seen, and their free class then.
+    pages: VecDeque<(PageId, u8)>,
+    /// Where in the directory the next page is listed, if there is a free entry.
+    listing: (PageId, usize),
+    /// The page of the directory to look through next, if that is worth while.
+    unseen: Option<PageId>,
+    /// Where packing goes on.
+    packing: (PageId, usize),
+}
+
+impl Space {
+    pub fn new(root: PageId) -> Space {
+        Space {
+            current: AtomicU64::new(PageId::NONE.0),
+            spare: Mutex::new(Spare {
+                pages: VecDeque::new(),
+                listing: (root, 0),
+                unseen: Some(root),
+                packing: (root, 0),
+            }),
+        }
+    }
+
+    /// The page that newcomers go to.
+    pub fn current(&self) -> Option<PageId> {
+        let pid = PageId(self.current.load(Ordering::Relaxed));
+        (!pid.is_none()).then_some(pid)
+    }
+
+    fn set_current(&self, pid: PageId) {
+        self.current.store(pid.0, Ordering::Relaxed);
+    }
+
+    /// Forgets everything.
+    pub fn forget(&self, root: PageId) {
+        let new = Space::new(root);
+        self.set_current(PageId::NONE);
+        *self.spare.lock() = new.spare.into_inner();
+    }
+
+    /// Remembers a page with room.
+    pub fn remember(&self, pid: PageId, class: u8) {
+        let mut spare = self.spare.lock();
+        if spare.pages.back().is_some_and(|last| last.0 == pid) {
+            return;
+        }
+        if spare.pages.len() >= REMEMBERED {
+            spare.pages.pop_front();
+        }
+        spare.pages.push_back((pid, class));
+    }
+
+    /// Where packing goes on, to be moved.
+    pub fn packing(&self) -> (PageId, usize) {
+        self.spare.lock().packing
+    }
+
+    /// Moves it.
+    pub fn set_packing(&self, at: (PageId, usize)) {
+        self.spare.lock().packing = at;
+    }
+}
+
+impl Heap {
+    /// The exclusive latch of a page, tried for a while: whoever holds one of this structure's pages
+    /// may hold what the caller has, but only if the pages are damaged.
+    pub(crate) fn grab<'d>(&'d self, door: &'d Door<'_>, pid: PageId) -> Attempt<Exclusive<'d>> {
+        for _ in 0..TRIES {
+            let tried = self.store.optimistic(pid);
+            match tried.and_then(|page| page.upgrade_exclusive(door)) {
+                Err(Interrupt::Conflict) if self.store.exists(pid) => spin_loop(),
+                other => return other,
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    /// Whether a page is one of rows of this structure, with room for a row of `len` bytes. `Miss`
+    /// when it is not in memory.
+    fn has_room(&self, pid: PageId, len: usize) -> Attempt<bool> {
+        for _ in 0..TRIES {
+            let page = match self.store.optimistic(pid) {
+                Ok(page) => page,
+                Err(Interrupt::Conflict) if self.store.exists(pid) => {
+                    spin_loop();
+                    continue;
+                }
+                Err(Interrupt::Conflict) => return Ok(false),
+                Err(other) => return Err(other),
+            };
+            let has = Rows::open(page.view())
+                .and_then(|rows| Ok(rows.owner()? == self.root && rows.room() >= len))
+                .unwrap_or(false);
+            if page.is_valid() {
+                return Ok(has);
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    /// A page that there is with room for a row of `len` bytes, other than `not`. It is the one that
+    /// newcomers go to from now on. Holds nothing. O(1) pages looked at.
+    pub(crate) fn find_room(&self, len: usize, not: PageId) -> Attempt<Option<PageId>> {
+        for _ in 0..LOOKS {
+            if let Some(pid) = self.space.current()
+                && pid != not
+                && self.has_room(pid, len)?
+            {
+                return Ok(Some(pid));
+            }
+            let next = self.space.spare.lock().pages.pop_front();
+            let Some((pid, class)) = next else {
+                if self.look_through()? {
+                    continue;
+                }
+                return Ok(None);
+            };
+            // Not worth a read, unless there is much to be had.
+            if self.store.is_resident(pid) || class >= READ_CLASS && self.store.exists(pid) {
+                self.space.set_current(pid);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks through one more page of the directory for heap pages with room. Returns whether there
+    /// was one that had not been looked through.
+    fn look_through(&self) -> Attempt<bool> {
+        let Some(pid) = self.space.spare.lock().unseen else {
+            return Ok(false);
+        };
+        let page = self.store.shared(pid)?;
+        let seen = self.directory_in(page.view(), pid);
+        let seen = seen.ok_or_else(|| page.torn(NO_DIRECTORY))?;
+        let mut spare = self.space.spare.lock();
+        for i in 0..seen.entries() {
+            let Ok((heap, class)) = seen.entry(i) else {
+                break;
+            };
+            if !heap.is_none() && class >= COLD_CLASS && spare.pages.len() < REMEMBERED {
+                spare.pages.push_back((heap, class));
+            }
+        }
+        spare.unseen = (!seen.next.is_none() && seen.next != pid).then_some(seen.next);
+        Ok(true)
+    }
+
+    /// A page of the directory, if it is one of this structure.
+    pub(crate) fn directory_in<'a>(
+        &self,
+        view: terrace_pages::View<'a>,
+        pid: PageId,
+    ) -> Option<Directory<'a>> {
+        let seen = Directory::open(view).ok()?;
+        let mine = if pid == self.root {
+            seen.is_root
+        } else {
+            !seen.is_root && seen.link == self.root
+        };
+        mine.then_some(seen)
+    }
+
+    /// Makes a heap page, lists it, and lets newcomers go there. Holds nothing else. O(1), but for
+    /// full pages of the directory.
+    pub(crate) fn grow(&self, door: &Door<'_>) -> Attempt<PageId> {
+        let (mut at, mut from) = self.space.spare.lock().listing;
+        for _ in 0..LONGEST_CHAIN {
+            let mut list = match self.store.exclusive(at, door) {
+                // A hint from before the directory was cleared.
+                Err(Interrupt::Conflict) if at != self.root && !self.store.exists(at) => {
+                    (at, from) = (self.root, 0);
+                    continue;
+                }
+                other => other?,
+            };
+            let Some(seen) = self.directory_in(list.view(), at) else {
+                return Err(list.torn(NO_DIRECTORY));
+            };
+            let free = seen.free_entry(from);
+            match free.map_err(|_| list.torn(NO_DIRECTORY))? {
+                Some(i) => return self.list_new(door, &mut list, i),
+                None if !seen.next.is_none() && seen.next != at => (at, from) = (seen.next, 0),
+                None => {
+                    let class = self.class_of_directory();
+                    let mut next = self.store.allocate(door, class)?;
+                    let bytes = self.store.page_bytes();
+                    directory::begin(&mut next, directory::CHAIN_TAG, self.root, bytes)?;
+                    directory::set_next(&mut list, next.pid())?;
+                    drop(list);
+                    // Should there be no heap page to be had now, it is there for the next one.
+                    return self.list_new(door, &mut next, 0);
+                }
+            }
+        }
+        let why = "this directory goes round in circles";
+        Err(self.store.shared(self.root)?.torn(why))
+    }
+
+    fn list_new(&self, door: &Door<'_>, list: &mut Exclusive<'_>, i: usize) -> Attempt<PageId> {
+        let mut page = self.store.allocate(door, self.tier)?;
+        let pid = page.pid();
+        // As a full page, for it soon is: the directory need not be told of every row that comes.
+        begin(&mut page, self.root, list.pid(), i, 0)?;
+        directory::set_entry(list, i, PageId::NONE, pid, 0)?;
+        self.space.spare.lock().listing = (list.pid(), i + 1);
+        self.space.set_current(pid);
+        Ok(pid)
+    }
+
+    /// Class of the pages of the directory.
+    pub(crate) fn class_of_directory(&self) -> Class {
+        match self.tier {
+            Class::Hot => Class::Hot,
+            _ => Class::Inner,
+        }
+    }
+
+    /// After rows have come to a page: the directory may have to know. Tidying: done when it can be
+    /// done at once.
+    pub(crate) fn filled(&self, door: &Door<'_>, mut page: Exclusive<'_>) {
+        let told = Rows::open(page.view()).and_then(|rows| Ok((rows.class(), rows.listed()?.2)));
+        if let Ok((class, listed)) = told
+            && class + OFF <= listed
+        {
+            // No record depends on it.
+            let _ = self.tell(door, &mut page, class);
+        }
+    }
+
+    /// After rows have left a page: it goes when it has none any more, or is remembered. Tidying:
+    /// done when it can be done at once.
+    pub(crate) fn emptied(&self, door: &Door<'_>, mut page: Exclusive<'_>) {
+        let Ok(rows) = Rows::open(page.view()) else {
+            return;
+        };
+        let (pid, class, room) = (page.pid(), rows.class(), rows.room());
+        let is_current = self.space.current() == Some(pid);
+        if rows.rows == 0 && !is_current && self.unlist(door, &page).is_ok() {
+            page.free();
+            return;
+        }
+        let listed = rows.listed().map_or(class, |listed| listed.2);
+        if class >= listed.saturating_add(OFF) {
+            let _ = self.tell(door, &mut page, class);
+        }
+        let worth = match self.tier {
+            Class::Hot => room >= HOT_ROOM,
+            _ => class >= COLD_CLASS,
+        };
+        if worth && !is_current {
+            self.space.remember(pid, class);
+        }
+    }
+
+    /// Sets the free class in the directory and in the page.
+    fn tell(&self, door: &Door<'_>, page: &mut Exclusive<'_>, class: u8) -> Attempt<()> {
+        let (mut list, i) = self.listing_of(door, page)?;
+        directory::set_class(&mut list, i, class)?;
+        page.change(CLASS, 1)?[0] = class;
+        Ok(())
+    }
+
+    /// The page of the directory that lists a heap page, and the entry there.
+    fn listing_of<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        page: &Exclusive<'_>,
+    ) -> Attempt<(Exclusive<'d>, usize)> {
+        let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
+        let (pid, i, _) = rows.listed().map_err(|_| page.torn(NO_ROWS))?;
+        let list = self.grab(door, pid)?;
+        let named = self
+            .directory_in(list.view(), pid)
+            .and_then(|seen| seen.entry(i).ok());
+        if named.map(|entry| entry.0) != Some(page.pid()) {
+            return Err(page.torn("the directory does not list this heap page where it says so"));
+        }
+        Ok((list, i))
+    }
+
+    /// Takes a heap page out of the directory.
+    pub(crate) fn unlist(&self, door: &Door<'_>, page: &Exclusive<'_>) -> Attempt<()> {
+        let (mut list, i) = self.listing_of(door, page)?;
+        directory::set_entry(&mut list, i, page.pid(), PageId::NONE, 0)?;
+        self.space.spare.lock().listing = (list.pid(), i);
+        Ok(())
+    }
+}
