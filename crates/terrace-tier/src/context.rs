@@ -10,7 +10,7 @@ use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::hash::Secret;
-use terrace_methods::{BTree, HashTable};
+use terrace_methods::{BTree, HashTable, Heap};
 use terrace_pages::{Class, Interrupt, PageStore, Space};
 
 use crate::LockTable;
@@ -306,6 +306,46 @@ impl Rooted for HashTable {
 
     fn max_inline(page_bytes: usize) -> usize {
         terrace_methods::hash::max_inline(page_bytes)
+    }
+}
+
+impl Rooted for Heap {
+    type Order = ();
+
+    fn new_order(_: &mut dyn FnMut() -> u64) {}
+
+    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class, (): ()) -> Attempt<Self> {
+        let heap = Heap::create(store, door, class)?;
+        Ok(if class == Class::Hot {
+            heap.as_upper_tier()
+        } else {
+            heap
+        })
+    }
+
+    fn try_order(&self) -> Attempt<()> {
+        Ok(())
+    }
+
+    fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {
+        let heap = Heap::open(store.clone(), root, class);
+        if class == Class::Hot {
+            heap.as_upper_tier()
+        } else {
+            heap
+        }
+    }
+
+    fn root(&self) -> PageId {
+        Heap::root(self)
+    }
+
+    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        self.try_free_root(door)
+    }
+
+    fn max_inline(page_bytes: usize) -> usize {
+        terrace_methods::heap::max_inline(page_bytes)
     }
 }
 

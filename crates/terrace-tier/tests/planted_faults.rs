@@ -565,6 +565,7 @@ fn every_scenario_passes<M: Method>() {
 fn every_scenario_passes_without_a_fault() {
     every_scenario_passes::<BTree>();
     every_scenario_passes::<HashTable>();
+    every_scenario_passes::<Heap>();
 }
 
 fn all_found<M: Method>() {
@@ -581,4 +582,5 @@ fn all_found<M: Method>() {
 fn every_fault_is_found() {
     all_found::<BTree>();
     all_found::<HashTable>();
+    all_found::<Heap>();
 }

@@ -257,20 +257,24 @@ fn scan_and_note<M: Method>(tree: &Two<M>, log: &Log, rng: &mut Rng) {
 fn histories_with_the_default_policy() {
     histories::<BTree>(1, options(Arc::new(LeafLocal), true));
     histories::<HashTable>(1, options(Arc::new(LeafLocal), true));
+    histories::<Heap>(1, options(Arc::new(LeafLocal), true));
 }
 
 #[test]
 fn histories_with_exclusive_tiers() {
     histories::<BTree>(2, options(Arc::new(LeafLocal), false));
     histories::<HashTable>(2, options(Arc::new(LeafLocal), false));
+    histories::<Heap>(2, options(Arc::new(LeafLocal), false));
 }
 
 #[test]
 fn histories_with_the_papers_policy() {
     histories::<BTree>(3, options(Arc::new(Sampled::default()), true));
     histories::<HashTable>(3, options(Arc::new(Sampled::default()), true));
+    histories::<Heap>(3, options(Arc::new(Sampled::default()), true));
     histories::<BTree>(4, options(Arc::new(Sampled::default()), false));
     histories::<HashTable>(4, options(Arc::new(Sampled::default()), false));
+    histories::<Heap>(4, options(Arc::new(Sampled::default()), false));
 }
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -398,9 +402,12 @@ fn a_power_cut_leaves_the_last_cut() {
     for seed in 0..3 {
         a_power_cut::<BTree>(seed, options(Arc::new(LeafLocal), true));
         a_power_cut::<HashTable>(seed, options(Arc::new(LeafLocal), true));
+        a_power_cut::<Heap>(seed, options(Arc::new(LeafLocal), true));
         a_power_cut::<BTree>(seed + 10, options(Arc::new(LeafLocal), false));
         a_power_cut::<HashTable>(seed + 10, options(Arc::new(LeafLocal), false));
+        a_power_cut::<Heap>(seed + 10, options(Arc::new(LeafLocal), false));
         a_power_cut::<BTree>(seed + 20, options(Arc::new(Sampled::default()), true));
         a_power_cut::<HashTable>(seed + 20, options(Arc::new(Sampled::default()), true));
+        a_power_cut::<Heap>(seed + 20, options(Arc::new(Sampled::default()), true));
     }
 }

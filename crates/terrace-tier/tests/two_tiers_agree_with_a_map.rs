@@ -160,6 +160,7 @@ fn with_the_default_policy() {
     for seed in 0..3 {
         run::<BTree>(seed, TierOptions::default(), 30_000);
         run::<HashTable>(seed, TierOptions::default(), 30_000);
+        run::<Heap>(seed, TierOptions::default(), 30_000);
     }
 }
 
@@ -170,7 +171,8 @@ fn with_the_papers_policy() {
         ..TierOptions::default()
     };
     run::<BTree>(11, options.clone(), 30_000);
-    run::<HashTable>(11, options, 30_000);
+    run::<HashTable>(11, options.clone(), 30_000);
+    run::<Heap>(11, options, 30_000);
 }
 
 #[test]
@@ -181,5 +183,6 @@ fn with_exclusive_tiers() {
         ..TierOptions::default()
     };
     run::<BTree>(21, options.clone(), 30_000);
-    run::<HashTable>(21, options, 30_000);
+    run::<HashTable>(21, options.clone(), 30_000);
+    run::<Heap>(21, options, 30_000);
 }

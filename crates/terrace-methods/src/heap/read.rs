@@ -23,6 +23,59 @@ const SPINS: usize = 100;
 /// few frames it would never have all its pages at once.
 const FRAME_SHARE: u64 = 8;
 
+/// The rows of a window on their way from their pages.
+struct Fetch<'f> {
+    heap: &'f Heap,
+    records: &'f Window,
+    window: &'f mut Window,
+    /// Changes from one page to another so far, and how many are enough.
+    pages: u64,
+    enough: u64,
+    page: PageId,
+}
+
+impl<'f> Fetch<'f> {
+    fn new(heap: &'f Heap, records: &'f Window, window: &'f mut Window) -> Fetch<'f> {
+        Fetch {
+            heap,
+            records,
+            window,
+            pages: 0,
+            enough: (heap.store.frames() / FRAME_SHARE).max(1),
+            page: PageId::NONE,
+        }
+    }
+
+    /// Fetches these records in this order, up to the one that is returned.
+    fn rows(&mut self, indexes: impl Iterator<Item = usize>) -> Attempt<Option<usize>> {
+        let (heap, records) = (self.heap, self.records);
+        for i in indexes {
+            let (key, entry) = (records.key(i), records.entry(i));
+            let at = match entry.large {
+                Some(_) => None,
+                None => Location::of(records.value(i)).map_err(|_| heap.bad_location(key))?,
+            };
+            if let Some(at) = at.filter(|at| at.page != self.page) {
+                (self.pages, self.page) = (self.pages + 1, at.page);
+            }
+            let put = self.window.push(
+                entry.flags,
+                entry.large,
+                |out| {
+                    out.extend_from_slice(key);
+                    Ok(())
+                },
+                |out| at.map_or(Ok(()), |at| heap.read_row(at, key, out, true)),
+            );
+            match put {
+                Err(Interrupt::Miss(_)) if self.pages > self.enough => return Ok(Some(i)),
+                other => other?,
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl Heap {
     /// See [`terrace_access::AccessMethod::try_get`]. O(log n).
     #[inline]
@@ -143,8 +196,8 @@ impl Heap {
         Interrupt::Conflict
     }
 
-    /// Fills `window` with the rows of the index records in `records`, those at and behind the edge;
-    /// the leaf is latched. As many as can be had: see [`FRAME_SHARE`].
+    /// Fills `window` with the rows of the index records in `records`, whose leaf is latched: those
+    /// behind the edge first, then those before it. As many as can be had: see [`FRAME_SHARE`].
     fn fetch(&self, edge: Edge<'_>, records: &Window, window: &mut Window) -> Attempt<()> {
         window.clear();
         window.membership = records.membership;
@@ -152,61 +205,44 @@ impl Heap {
         window.page = records.page;
         window.low.extend_from_slice(&records.low);
         window.high.clone_from(&records.high);
-        let mut range = 0..records.len();
-        match edge {
-            Edge::From(from) => {
-                range.start = records.lower_bound(from);
-                window.low.clear();
-                window.low.extend_from_slice(from);
-            }
-            Edge::Below(below) => {
-                range.end = records.lower_bound(below);
-                window.high = Some(below.to_vec());
-            }
-            Edge::End => {}
+        let (count, up) = (records.len(), matches!(edge, Edge::From(_)));
+        let middle = match edge {
+            Edge::From(at) | Edge::Below(at) => records.lower_bound(at),
+            Edge::End => count,
+        };
+        let mut fetch = Fetch::new(self, records, window);
+        let last = if up {
+            fetch.rows(middle..count)?
+        } else {
+            fetch.rows((0..middle).rev())?
+        };
+        // Where there is no more to be had on this side, the other one need not be tried.
+        let other = match last {
+            Some(_) => None,
+            None if up => fetch.rows((0..middle).rev())?,
+            None => fetch.rows(middle..count)?,
+        };
+        // The index of the record that is missing bounds the range: itself above, the one behind
+        // it below.
+        let (above, below) = if up { (last, other) } else { (other, last) };
+        if let Some(i) = above {
+            window.high = Some(records.key(i).to_vec());
         }
-        let most = (self.store.frames() / FRAME_SHARE).max(1);
-        let up = matches!(edge, Edge::From(_));
-        let (mut pages, mut last) = (0, PageId::NONE);
-        for n in 0..range.len() {
-            let i = if up {
-                range.start + n
-            } else {
-                range.end - 1 - n
-            };
-            let (key, entry) = (records.key(i), records.entry(i));
-            let at = match entry.large {
-                Some(_) => None,
-                None => Location::of(records.value(i)).map_err(|_| self.bad_location(key))?,
-            };
-            if let Some(at) = at
-                && at.page != last
-            {
-                (pages, last) = (pages + 1, at.page);
-            }
-            let put = window.push(
-                entry.flags,
-                entry.large,
-                |out| {
-                    out.extend_from_slice(key);
-                    Ok(())
-                },
-                |out| at.map_or(Ok(()), |at| self.read_row(at, key, out, true)),
-            );
-            match put {
-                Err(Interrupt::Miss(_)) if pages > most && !window.is_empty() => {
-                    if up {
-                        window.high = Some(key.to_vec());
-                    } else {
-                        // The one that was fetched last is the lowest.
-                        window.low = window.key(window.len() - 1).to_vec();
-                    }
-                    break;
-                }
-                other => other?,
+        if let Some(i) = below {
+            window.low.clear();
+            match edge {
+                Edge::From(from) if i + 1 == middle => window.low.extend_from_slice(from),
+                _ => window.low.extend_from_slice(records.key(i + 1)),
             }
         }
-        if !up {
+        if last.is_some() {
+            match edge {
+                Edge::From(from) => window.low = from.to_vec(),
+                Edge::Below(below) => window.high = Some(below.to_vec()),
+                Edge::End => {}
+            }
+        }
+        if !up || middle > 0 {
             window.sort();
         }
         Ok(())

@@ -277,7 +277,10 @@ fn windows_over_more_pages_than_frames_come_to_an_end() {
     loop {
         let edge = below.as_deref().map_or(Edge::End, Edge::Below);
         settled(&heap.store, || heap.method.try_window(edge, &mut window)).unwrap();
-        found += window.len();
+        found += match &below {
+            Some(below) => window.lower_bound(below),
+            None => window.len(),
+        };
         if window.low.is_empty() {
             break;
         }
@@ -291,7 +294,7 @@ fn windows_over_more_pages_than_frames_come_to_an_end() {
             heap.method.try_window_if(Edge::From(&at), all, &mut window)
         })
         .unwrap();
-        selected += window.len();
+        selected += window.len() - window.lower_bound(&at);
         match window.high.take() {
             Some(high) => at = high,
             None => break,

@@ -10,7 +10,7 @@ use terrace_sim::SimDisk;
 use terrace_tier::{Rooted, Roots, Single, TierContext, TierOptions, Tiered};
 
 /// The access methods that all tests run over.
-pub use terrace_methods::{BTree, HashTable};
+pub use terrace_methods::{BTree, HashTable, Heap};
 
 /// What a tier can be made of.
 pub trait Method: Sweep + Rooted + 'static {}
