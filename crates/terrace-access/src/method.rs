@@ -128,7 +128,8 @@ pub trait Ordered: AccessMethod {
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()>;
 
     /// Copies of the leaf at `edge` the fences, and those records whose flags `select` wants. For
-    /// migration: it needs few records of a leaf, or none but the fences.
+    /// migration: it needs few records of a leaf, or none but the fences. (A method whose leaves are
+    /// large may copy only as many as the window's limit allows, as in [`Ordered::try_window`].)
     fn try_window_if(
         &self,
         edge: Edge<'_>,

@@ -46,6 +46,7 @@ pub struct Window {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
     limit: usize,
+    keys_only: bool,
 }
 
 impl Default for Window {
@@ -59,6 +60,7 @@ impl Default for Window {
             bytes: Vec::new(),
             entries: Vec::new(),
             limit: usize::MAX,
+            keys_only: false,
         }
     }
 }
@@ -79,7 +81,18 @@ impl Window {
         self.limit = limit.max(1);
     }
 
-    /// Forgets all content, keeps the buffers and the limit.
+    /// Whether nobody will look at inline values: a method for which they are far from the keys may
+    /// leave them empty.
+    pub fn keys_only(&self) -> bool {
+        self.keys_only
+    }
+
+    /// Sets that; stays until it is set again.
+    pub fn set_keys_only(&mut self, keys_only: bool) {
+        self.keys_only = keys_only;
+    }
+
+    /// Forgets all content, keeps the buffers, the limit and whether values are wanted.
     pub fn clear(&mut self) {
         self.low.clear();
         self.high = None;

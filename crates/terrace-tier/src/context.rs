@@ -170,11 +170,13 @@ impl TierContext {
         }
     }
 
-    /// Two windows without limit to work with; their buffers are kept for the next one.
+    /// Two windows without limit, with values, to work with; their buffers are kept for the next one.
     pub(crate) fn with_windows<T>(&self, f: impl FnOnce(&mut Window, &mut Window) -> T) -> T {
         let (mut a, mut b) = self.scratch.lock().pop().unwrap_or_default();
-        a.set_limit(usize::MAX);
-        b.set_limit(usize::MAX);
+        for window in [&mut a, &mut b] {
+            window.set_limit(usize::MAX);
+            window.set_keys_only(false);
+        }
         let result = f(&mut a, &mut b);
         let mut scratch = self.scratch.lock();
         // More than the threads that usually scan at once are not kept.

@@ -23,6 +23,8 @@ use crate::value::{Guard, free_inside, free_large};
 
 /// Records that are locked at once.
 const RUN: usize = 32;
+/// Records that are copied at once: a run, and what may have come in between.
+const COPIED: usize = 2 * RUN;
 /// Records after which a step goes no further. The cold tier may be a single leaf still, whose range
 /// is the whole hot tier: a step that wrote all of it would keep a writer waiting for seconds.
 const STEP_RECORDS: usize = 256;
@@ -104,6 +106,8 @@ where
         let mut cursor = low.to_vec();
         let mut guard = Guard::new(&self.context.store);
         self.context.with_windows(|found, copy| {
+            found.set_keys_only(true);
+            copy.set_limit(COPIED);
             loop {
                 let mut dirty = |flags: Flags| flags.is_dirty();
                 if let Err(i) = hot.try_window_if(Edge::From(&cursor), &mut dirty, found) {
@@ -359,6 +363,7 @@ where
         }
         let mut unused = 0;
         let counted = self.context.with_windows(|found, _| {
+            found.set_keys_only(true);
             let mut dirty = |flags: Flags| flags.is_dirty() && flags.use_count() == 0;
             let mut cursor = span.low.clone();
             loop {

@@ -151,6 +151,7 @@ where
         let locks = &self.context.locks;
         let policy = &self.options.policy;
         self.context.with_windows(|unused, span| {
+            unused.set_keys_only(true);
             // The leaf is this call's alone: the hand moves on at once.
             let position = loop {
                 let mut hand = self.hand.lock();

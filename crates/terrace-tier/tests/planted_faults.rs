@@ -122,8 +122,13 @@ impl<M: Method> Bed<M> {
 
     fn is_hot(&self, key: &[u8]) -> bool {
         let hot = self.tree.hot().unwrap();
-        let found = hot.try_get(key, Touch::No, &mut Vec::new());
-        found.unwrap().is_some()
+        loop {
+            // Where there are more hot pages than may be, some have left memory.
+            match hot.try_get(key, Touch::No, &mut Vec::new()) {
+                Ok(found) => return found.is_some(),
+                Err(interrupt) => self.context.store.settle(interrupt).unwrap(),
+            }
+        }
     }
 
     /// Sweeps until every use count has come down and every record has gone that can go.

@@ -11,7 +11,7 @@ use terrace_access::{
     AccessMethod, Applied, Attempt, Door, Flags, Interrupt, Plan, RecordPage, Room, Sweep, Value,
 };
 use terrace_base::{Error, PageId};
-use terrace_pages::Exclusive;
+use terrace_pages::{Class, Exclusive};
 
 use super::Heap;
 use super::layout::{Location, Row, Rows, row_bytes};
@@ -226,6 +226,8 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
         let heap = self.heap;
         let page = match heap.grab(self.door, pid) {
             Err(Interrupt::Conflict) if !heap.store.exists(pid) => return Ok(None),
+            // Not a page of this tier any more.
+            Err(Interrupt::Miss(_)) if heap.tier == Class::Hot => return Ok(None),
             other => other?,
         };
         let put = {

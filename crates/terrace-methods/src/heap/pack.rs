@@ -37,7 +37,12 @@ impl Heap {
         let Some(thin) = self.next_thin()? else {
             return Ok(());
         };
-        for key in self.keys_of(thin)? {
+        let keys = self.keys_of(thin)?;
+        if keys.is_empty() {
+            // It waited for rows that went elsewhere.
+            self.emptied(door, self.grab(door, thin)?);
+        }
+        for key in keys {
             if !self.move_row(door, &key, thin)? {
                 break;
             }

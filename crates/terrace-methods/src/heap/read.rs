@@ -51,9 +51,14 @@ impl<'f> Fetch<'f> {
         let (heap, records) = (self.heap, self.records);
         for i in indexes {
             let (key, entry) = (records.key(i), records.entry(i));
+            if self.window.len() >= self.window.limit() {
+                return Ok(Some(i));
+            }
             let at = match entry.large {
-                Some(_) => None,
-                None => Location::of(records.value(i)).map_err(|_| heap.bad_location(key))?,
+                None if !self.window.keys_only() => {
+                    Location::of(records.value(i)).map_err(|_| heap.bad_location(key))?
+                }
+                _ => None,
             };
             if let Some(at) = at.filter(|at| at.page != self.page) {
                 (self.pages, self.page) = (self.pages + 1, at.page);

@@ -119,9 +119,10 @@ impl Heap {
         Err(Interrupt::Conflict)
     }
 
-    /// Whether a page is one of rows of this structure, with room for a row of `len` bytes. `Miss`
-    /// when it is not in memory.
-    fn has_room(&self, pid: PageId, len: usize) -> Attempt<bool> {
+    /// Bytes of the longest row for which a page has room; `None` when it is no page of rows of this
+    /// structure (any more). `Miss` when it is not in memory, but only where pages come and go: a hot
+    /// tier's would be.
+    fn room_of(&self, pid: PageId) -> Attempt<Option<usize>> {
         for _ in 0..TRIES {
             let page = match self.store.optimistic(pid) {
                 Ok(page) => page,
@@ -129,14 +130,14 @@ impl Heap {
                     spin_loop();
                     continue;
                 }
-                Err(Interrupt::Conflict) => return Ok(false),
+                Err(Interrupt::Conflict) => return Ok(None),
+                Err(Interrupt::Miss(_)) if self.tier == Class::Hot => return Ok(None),
                 Err(other) => return Err(other),
             };
-            let has = Rows::open(page.view())
-                .and_then(|rows| Ok(rows.owner()? == self.root && rows.room() >= len))
-                .unwrap_or(false);
+            let seen = Rows::open(page.view()).and_then(|rows| Ok((rows.owner()?, rows.room())));
             if page.is_valid() {
-                return Ok(has);
+                let mine = seen.ok().filter(|seen| seen.0 == self.root);
+                return Ok(mine.map(|seen| seen.1));
             }
         }
         Err(Interrupt::Conflict)
@@ -146,11 +147,12 @@ impl Heap {
     /// newcomers go to from now on. Holds nothing. O(1) pages looked at.
     pub(crate) fn find_room(&self, len: usize, not: PageId) -> Attempt<Option<PageId>> {
         for _ in 0..LOOKS {
-            if let Some(pid) = self.space.current()
-                && pid != not
-                && self.has_room(pid, len)?
-            {
-                return Ok(Some(pid));
+            if let Some(pid) = self.space.current() {
+                match self.room_of(pid)? {
+                    Some(room) if room >= len && pid != not => return Ok(Some(pid)),
+                    Some(_) => {}
+                    None => self.space.set_current(PageId::NONE),
+                }
             }
             let next = self.space.spare.lock().pages.pop_front();
             let Some((pid, class)) = next else {
