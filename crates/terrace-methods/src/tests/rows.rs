@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use terrace_access::conformance::{Fixture, KeyKind, Random, Subject, settled};
 use terrace_access::{
-    AccessMethod, Attempt, Edge, Flags, NoRoom, Ordered, Plan, RecordPage, Room, Sweep, Touch,
-    Value, Window,
+    AccessMethod, Attempt, Edge, Flags, Interrupt, NoRoom, Ordered, Plan, RecordPage, Room, Sweep,
+    Touch, Value, Window,
 };
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::Class;
@@ -407,4 +407,56 @@ fn a_location_that_names_its_own_leaf_is_damage_and_not_waited_for() {
             .is_err()
     );
     assert_eq!(get(&heap, b"two").unwrap(), Some(b"2".to_vec()));
+}
+
+/// Puts a row in one attempt, which waits for nothing.
+fn attempt(heap: &Heap, key: &[u8]) -> Attempt<()> {
+    let row = Plan::Put(Value::Inline(&[8; 400]), Flags::NONE);
+    let door = heap.store().enter()?;
+    let done = heap.try_edit(&door, key, &mut |_| Ok(row), &mut NoRoom, &mut || Ok(()));
+    done.map(|_| ())
+}
+
+/// A page that was remembered as one with room is another structure's by now, and out of memory. A
+/// promotion waits for nothing, so it must not be told to read that page.
+#[test]
+fn what_was_remembered_of_free_space_may_be_out_of_date() {
+    let subject = heaps(Class::Hot).create(4096, 100).unwrap();
+    let (heap, store) = (&subject.method, &subject.store);
+    for i in 0..600 {
+        put(&subject, &key(i), &[7; 400]);
+    }
+    for i in 0..600 {
+        edit(&subject, &key(i), Plan::Erase, &mut NoRoom).unwrap();
+    }
+    let made = |class| settled(store, || Heap::create(store, &store.enter()?, class)).unwrap();
+    // The pages that it gave back become those of another tier, until there are no more; so what is
+    // remembered turns out to be nothing, and a new page cannot be had.
+    let other = made(Class::Hot);
+    let full = |heap: &Heap, from: usize| {
+        let mut i = from;
+        loop {
+            match attempt(heap, &key(i)) {
+                Ok(()) => i += 1,
+                Err(Interrupt::HotFull) => return i,
+                Err(interrupt) => store.settle(interrupt).unwrap(),
+            }
+        }
+    };
+    full(&other, 0);
+    let first = full(heap, 0);
+    // Then they become those of a tier whose pages leave memory.
+    while settled(store, || other.try_clear_step(&store.enter()?)).unwrap() {}
+    let cold = made(Class::Cold);
+    for i in 0..4000 {
+        settled(store, || attempt(&cold, &key(i))).unwrap();
+    }
+    for i in first..first + 100 {
+        match attempt(heap, &key(i)) {
+            Ok(()) => {}
+            Err(Interrupt::NoFrame) => store.settle(Interrupt::NoFrame).unwrap(),
+            Err(other) => panic!("row {i}: {other:?}"),
+        }
+    }
+    heap.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
 }
