@@ -41,6 +41,7 @@ fn sampled<M: Ordered>(
     mut value: impl FnMut(&Window, bool) -> Result<f64>,
 ) -> Result<f64> {
     let mut window = Window::new();
+    window.set_keys_only(true);
     let mut sum = 0.0;
     for _ in 0..LEAVES {
         let (leaves, position) = settled(context, || method.try_random(&mut || random.next()))?;

@@ -160,35 +160,54 @@ fn inside<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
             "{:?} is not just below {key:?}",
             below.low
         );
-        let mut copy = None;
+        let mut called = false;
         settled(store, || {
-            method.try_window_held(Edge::From(key), &mut held, &mut |w| -> Attempt<()> {
-                copy = Some((w.len(), w.low.clone()));
+            method.try_window_held(Edge::From(key), &mut held, &mut |_| -> Attempt<()> {
+                called = true;
                 Ok(())
             })
         })?;
-        ensure!(
-            copy == Some((from.len(), from.low.clone())),
-            "a held window differs: {copy:?}"
-        );
+        ensure!(called, "nothing was done inside of a held window");
+        agree(key, &from, &held, &|_| true)?;
         // Not use counts: those are hints, and lost when a page leaves memory.
         let used = Flags::is_dirty;
         settled(store, || {
             method.try_window_if(Edge::From(key), &mut |f| used(f), &mut selected)
         })?;
-        let expected = (0..from.len())
-            .filter(|&i| used(from.entry(i).flags))
-            .count();
-        let right = selected.len() == expected
-            && selected.low == from.low
-            && selected.high == from.high
-            && (0..selected.len()).all(|i| used(selected.entry(i).flags));
         ensure!(
-            right,
-            "a selecting window has {} records, not {expected}",
-            selected.len()
+            (0..selected.len()).all(|i| used(selected.entry(i).flags)),
+            "a selecting window has records that were not asked for"
         );
+        agree(key, &from, &selected, &used)?;
     }
+    Ok(())
+}
+
+/// Two windows at a position have the same records, of those that are wanted, where both cover; and
+/// that position is covered by both.
+fn agree(at: &[u8], a: &Window, b: &Window, wanted: &dyn Fn(Flags) -> bool) -> Check {
+    for window in [a, b] {
+        let covers = *window.low <= *at && window.high.as_ref().is_none_or(|high| at < &**high);
+        ensure!(covers, "a window does not cover {at:?}");
+    }
+    let inside = |window: &Window| {
+        let end = |high: &Option<Vec<u8>>| {
+            let end = high.as_ref().map(|high| window.lower_bound(high));
+            end.unwrap_or(window.len())
+        };
+        let start = window.lower_bound(a.low.as_slice().max(&b.low));
+        let end = end(&a.high).min(end(&b.high));
+        let indexes = (start..end).filter(|&i| wanted(window.entry(i).flags));
+        let record = |i| (window.key(i).to_vec(), window.value(i).to_vec());
+        indexes.map(record).collect::<Vec<_>>()
+    };
+    let (left, right) = (inside(a), inside(b));
+    ensure!(
+        left == right,
+        "of {} records of a window another has {}",
+        left.len(),
+        right.len()
+    );
     Ok(())
 }
 

@@ -10,8 +10,7 @@
 //! ```
 //!
 //! Invariants: each heap page is in one entry, which its header names. Entries do not move. How much
-//! is free is a hint: at most a few classes off while the structure works as it should, and what is
-//! in the page counts.
+//! is free is a hint, brought up to date now and then; what is in the page counts.
 
 use terrace_access::Attempt;
 use terrace_base::PageId;

@@ -390,7 +390,7 @@ impl Heap {
         // Others may have left some meanwhile.
         match self.find_room(len, not)? {
             Some(pid) => Ok(pid),
-            None => self.grow(door),
+            None => self.grow(door, len, not),
         }
     }
 }

@@ -202,8 +202,15 @@ impl Heap {
     }
 
     /// Fills `window` with the rows of the index records in `records`, whose leaf is latched: those
-    /// behind the edge first, then those before it. As many as can be had: see [`FRAME_SHARE`].
-    fn fetch(&self, edge: Edge<'_>, records: &Window, window: &mut Window) -> Attempt<()> {
+    /// behind the edge, and with `whole` those before it, too. As many as can be had: see
+    /// [`FRAME_SHARE`].
+    fn fetch(
+        &self,
+        edge: Edge<'_>,
+        whole: bool,
+        records: &Window,
+        window: &mut Window,
+    ) -> Attempt<()> {
         window.clear();
         window.membership = records.membership;
         window.ticket = records.ticket;
@@ -222,10 +229,11 @@ impl Heap {
             fetch.rows((0..middle).rev())?
         };
         // Where there is no more to be had on this side, the other one need not be tried.
-        let other = match last {
-            Some(_) => None,
-            None if up => fetch.rows((0..middle).rev())?,
-            None => fetch.rows(middle..count)?,
+        let both = whole && last.is_none();
+        let other = match both {
+            false => None,
+            true if up => fetch.rows((0..middle).rev())?,
+            true => fetch.rows(middle..count)?,
         };
         // The index of the record that is missing bounds the range: itself above, the one behind
         // it below.
@@ -240,14 +248,14 @@ impl Heap {
                 _ => window.low.extend_from_slice(records.key(i + 1)),
             }
         }
-        if last.is_some() {
+        if !both {
             match edge {
                 Edge::From(from) => window.low = from.to_vec(),
                 Edge::Below(below) => window.high = Some(below.to_vec()),
                 Edge::End => {}
             }
         }
-        if !up || middle > 0 {
+        if !up || both && middle > 0 {
             window.sort();
         }
         Ok(())
@@ -265,7 +273,7 @@ impl Heap {
             records.set_limit(window.limit());
             self.index()?
                 .try_window_held(edge, records, &mut |records| {
-                    self.fetch(edge, records, window)?;
+                    self.fetch(edge, false, records, window)?;
                     inside(window)
                 })
         })
@@ -281,7 +289,7 @@ impl Heap {
         self.with_scratch(|records| {
             self.index()?
                 .window_if_held(edge, select, records, &mut |records| {
-                    self.fetch(edge, records, window)
+                    self.fetch(edge, true, records, window)
                 })
         })
     }

@@ -39,6 +39,8 @@ pub(crate) struct Space {
     /// The page that newcomers go to, or none.
     current: AtomicU64,
     spare: Mutex<Spare>,
+    /// Held by who makes a page: the others find room in it.
+    growing: Mutex<()>,
 }
 
 struct Spare {
@@ -62,6 +64,7 @@ impl Space {
                 unseen: Some(root),
                 packing: (root, 0),
             }),
+            growing: Mutex::new(()),
         }
     }
 
@@ -73,6 +76,14 @@ impl Space {
 
     fn set_current(&self, pid: PageId) {
         self.current.store(pid.0, Ordering::Relaxed);
+    }
+
+    /// Lets newcomers go to another page, unless somebody else has done so since it was `seen`.
+    fn replace(&self, seen: Option<PageId>, pid: PageId) -> bool {
+        let seen = seen.unwrap_or(PageId::NONE).0;
+        self.current
+            .compare_exchange(seen, pid.0, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Forgets everything.
@@ -147,11 +158,15 @@ impl Heap {
     /// newcomers go to from now on. Holds nothing. O(1) pages looked at.
     pub(crate) fn find_room(&self, len: usize, not: PageId) -> Attempt<Option<PageId>> {
         for _ in 0..LOOKS {
-            if let Some(pid) = self.space.current() {
+            let seen = self.space.current();
+            if let Some(pid) = seen {
                 match self.room_of(pid)? {
                     Some(room) if room >= len && pid != not => return Ok(Some(pid)),
                     Some(_) => {}
-                    None => self.space.set_current(PageId::NONE),
+                    None => {
+                        self.space.replace(seen, PageId::NONE);
+                        continue;
+                    }
                 }
             }
             let next = self.space.spare.lock().pages.pop_front();
@@ -162,8 +177,10 @@ impl Heap {
                 return Ok(None);
             };
             // Not worth a read, unless there is much to be had.
-            if self.store.is_resident(pid) || class >= READ_CLASS && self.store.exists(pid) {
-                self.space.set_current(pid);
+            let worth =
+                self.store.is_resident(pid) || class >= READ_CLASS && self.store.exists(pid);
+            if worth && !self.space.replace(seen, pid) {
+                self.space.spare.lock().pages.push_front((pid, class));
             }
         }
         Ok(None)
@@ -206,9 +223,17 @@ impl Heap {
         mine.then_some(seen)
     }
 
-    /// Makes a heap page, lists it, and lets newcomers go there. Holds nothing else. O(1), but for
-    /// full pages of the directory.
-    pub(crate) fn grow(&self, door: &Door<'_>) -> Attempt<PageId> {
+    /// Makes a heap page, lists it, and lets newcomers go there; unless somebody else has done so
+    /// meanwhile, and there is room for a row of `len` bytes, and it is not `not`. Holds no latch
+    /// else. O(1), but for full pages of the directory.
+    pub(crate) fn grow(&self, door: &Door<'_>, len: usize, not: PageId) -> Attempt<PageId> {
+        let _growing = self.space.growing.lock();
+        if let Some(pid) = self.space.current()
+            && pid != not
+            && self.room_of(pid)?.is_some_and(|room| room >= len)
+        {
+            return Ok(pid);
+        }
         let (mut at, mut from) = self.space.spare.lock().listing;
         for _ in 0..LONGEST_CHAIN {
             let mut list = match self.store.exclusive(at, door) {

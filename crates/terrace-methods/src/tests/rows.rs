@@ -99,6 +99,25 @@ fn a_load_fills_pages_of_rows_whatever_the_order_of_keys() {
     }
 }
 
+/// Nobody makes a page while another is not full.
+#[test]
+fn threads_that_load_fill_pages_together() {
+    let page = 4096;
+    let heap = heaps(Class::Cold).create(page, 2000).unwrap();
+    let (threads, each) = (4, 3000);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let heap = &heap;
+            scope.spawn(move || {
+                (0..each).for_each(|i| put(heap, &key(i * threads + thread), &[7; 200]))
+            });
+        }
+    });
+    let fill = (threads * each * row_bytes(200)) as f64 / (row_pages(&heap) as usize * page) as f64;
+    assert!(fill > 0.94, "filled to {fill}");
+    assert_eq!(census(&heap), threads * each);
+}
+
 /// Drops records at random until what is wanted is free, as the tiers do.
 struct Victims {
     random: Random,
