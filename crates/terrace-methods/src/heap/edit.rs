@@ -180,7 +180,8 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
         let len = row_bytes(self.key, value);
         if let Some(held) = &mut old {
             let rows = Rows::open(held.page.view()).map_err(|_| held.page.torn(NO_ROWS))?;
-            if let Some(put) = page::plan_change(&rows, held.slot, &held.row, len) {
+            let planned = page::plan_change(&rows, held.slot, &held.row, len);
+            if let Some(put) = planned.map_err(|_| held.page.torn(BAD_ROW))? {
                 if had == Some(flags) {
                     // The index need not change, and nothing else can fail.
                     (self.commit)()?;

@@ -5,7 +5,7 @@
 
 use terrace_access::Attempt;
 use terrace_base::PageId;
-use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, View};
+use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, Torn, View};
 
 use super::layout::{
     CLASS, COUNT, LISTED, LISTED_AT, OWNER, ROWS, Row, Rows, SLOTS, Slot, TAG, encode_row,
@@ -65,6 +65,7 @@ pub(crate) fn plan_new(rows: &Rows<'_>, len: usize) -> Seen<Option<Put>> {
     } else if len + more <= rows.free() {
         How::Fresh
     } else if len + more <= rows.reclaimable() {
+        can_compact(rows, slot, len)?;
         How::Compact
     } else {
         return Ok(None);
@@ -72,8 +73,29 @@ pub(crate) fn plan_new(rows: &Rows<'_>, len: usize) -> Seen<Option<Put>> {
     Ok(Some(Put { slot, how, held: 0 }))
 }
 
-/// Decides how a row could become one of `len` bytes without leaving its page. O(1).
-pub(crate) fn plan_change(rows: &Rows<'_>, slot: usize, old: &Row, len: usize) -> Option<Put> {
+/// Makes sure that the rows can be laid out anew with one of `len` bytes in this slot: what the
+/// header counts may not be what there is. O(slots).
+fn can_compact(rows: &Rows<'_>, slot: usize, len: usize) -> Seen<()> {
+    let mut end = slot_at(rows.slots.max(slot + 1)) + len;
+    for i in (0..rows.slots).filter(|i| *i != slot) {
+        let old = rows.slot(i)?;
+        end += if old.free { 0 } else { old.len };
+    }
+    if end <= rows.view.len() {
+        Ok(())
+    } else {
+        Err(Torn)
+    }
+}
+
+/// Decides how a row could become one of `len` bytes without leaving its page. O(1), or O(slots) to
+/// compact.
+pub(crate) fn plan_change(
+    rows: &Rows<'_>,
+    slot: usize,
+    old: &Row,
+    len: usize,
+) -> Seen<Option<Put>> {
     let how = if len == old.len {
         How::Over { at: old.value_at() }
     } else if len < old.len {
@@ -81,15 +103,16 @@ pub(crate) fn plan_change(rows: &Rows<'_>, slot: usize, old: &Row, len: usize) -
     } else if len <= rows.free() {
         How::Fresh
     } else if len <= rows.reclaimable() + old.len {
+        can_compact(rows, slot, len)?;
         How::Compact
     } else {
-        return None;
+        return Ok(None);
     };
-    Some(Put {
+    Ok(Some(Put {
         slot,
         how,
         held: old.len,
-    })
+    }))
 }
 
 /// The changeable numbers of a header.
@@ -199,9 +222,7 @@ fn compacted(rows: &Rows<'_>, page: &[u8], slot: usize, key: &[u8], value: &[u8]
         };
         counts.heap += len;
         let at = page.len().checked_sub(counts.heap);
-        let at = at
-            .filter(|at| *at >= slot_at(slots))
-            .ok_or(terrace_pages::Torn)?;
+        let at = at.filter(|at| *at >= slot_at(slots)).ok_or(Torn)?;
         if i == slot {
             encode_row(&mut image[at..at + len], key, value);
         } else if len > 0 {

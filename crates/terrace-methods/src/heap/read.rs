@@ -158,13 +158,19 @@ impl Heap {
         page.validate()
     }
 
-    /// The row of a key in a latched page; the index says that it is there.
+    /// The row of a key in a latched page; the index says that it is there. It can be changed and
+    /// erased then.
     pub(crate) fn row_in(&self, page: &Exclusive<'_>, slot: usize, key: &[u8]) -> Attempt<Row> {
         let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
         if rows.owner() != Ok(self.root) {
             return Err(page.torn(NO_ROWS));
         }
-        rows.row_of(slot, key).map_err(|_| page.torn(BAD_ROW))
+        let row = rows.row_of(slot, key).map_err(|_| page.torn(BAD_ROW))?;
+        // Or it could not be taken out.
+        if rows.garbage + row.len > rows.heap {
+            return Err(page.torn(NO_ROWS));
+        }
+        Ok(row)
     }
 
     /// The index says something of this key that cannot be.
