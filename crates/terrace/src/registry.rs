@@ -20,8 +20,9 @@ use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::{Catalog, Entry};
 use crate::fault::{Fault, planted};
-use crate::spec::{Spec, check_name};
+use crate::spec::{Kind, Spec, check_name};
 use crate::structures;
+use crate::table::{IndexEntry, IndexState, TableState};
 
 /// Attempts that may fail for want of a page before pages are cleaned to make room for all at once.
 const TRIES_BEFORE_CLEANING: u32 = 4;
@@ -32,7 +33,24 @@ pub struct Open {
     pub structure: Arc<dyn Structure>,
     /// What it is.
     pub spec: Spec,
+    /// Its indexes, if it is a table.
+    pub table: Option<TableState>,
+    /// What it is an index of, if it is one: then it has no name among structures.
+    pub index: Option<IndexEntry>,
     meta: Arc<Meta>,
+}
+
+/// What a new structure is to be.
+#[derive(Clone, Copy)]
+pub struct NewStructure<'a> {
+    /// What it is.
+    pub spec: Spec,
+    /// What it is called.
+    pub name: &'a str,
+    /// What it is an index of, if it is one.
+    pub index: Option<&'a IndexEntry>,
+    /// Whether it counts only once it is finished.
+    pub unfinished: bool,
 }
 
 /// What the catalog knows of it. Locked inside the gate too, so never held while waiting.
@@ -41,7 +59,40 @@ struct Meta {
     dropped: AtomicBool,
 }
 
+impl Meta {
+    fn new(entry: Entry) -> Arc<Meta> {
+        Arc::new(Meta {
+            dropped: AtomicBool::new(entry.dropping),
+            entry: Mutex::new(entry),
+        })
+    }
+}
+
 impl Open {
+    fn new(structure: Arc<dyn Structure>, meta: Arc<Meta>) -> Open {
+        let (spec, index) = {
+            let entry = meta.entry.lock();
+            (entry.spec, entry.index.clone())
+        };
+        Open {
+            structure,
+            spec,
+            table: (spec.kind == Kind::Table).then(TableState::default),
+            index,
+            meta,
+        }
+    }
+
+    /// Whether its making was begun and is not done.
+    pub fn is_unfinished(&self) -> bool {
+        self.meta.entry.lock().unfinished
+    }
+
+    /// Whether it is found by its name: no index, and finished.
+    pub fn is_named(&self) -> bool {
+        self.index.is_none() && !self.is_unfinished() && !self.is_dropped()
+    }
+
     /// Its number.
     pub fn id(&self) -> StructureId {
         self.structure.id()
@@ -61,10 +112,14 @@ impl Open {
     /// Refuses a structure that was dropped.
     #[inline]
     pub fn check(&self) -> Result<()> {
-        if self.is_dropped() {
-            return Err(Error::NoSuchStructure { name: self.name() });
+        match &self.index {
+            _ if !self.is_dropped() => Ok(()),
+            None => Err(Error::NoSuchStructure { name: self.name() }),
+            Some(_) => Err(Error::invalid(format!(
+                "the index \"{}\" was dropped, or its table was",
+                self.name()
+            ))),
         }
-        Ok(())
     }
 }
 
@@ -116,21 +171,14 @@ impl Registry {
                     ));
                 }
             }
-            let meta = Arc::new(Meta {
-                dropped: AtomicBool::new(entry.dropping),
-                entry: Mutex::new(entry.clone()),
-            });
+            let meta = Meta::new(entry.clone());
             let hook = registry.hook(&meta);
             let (id, spec) = (entry.id, entry.spec);
             let structure = structures::open(&registry.tiers, id, spec, hook, entry.roots);
             if entry.dropping {
                 structure.retire();
             }
-            registry.remember(Arc::new(Open {
-                structure,
-                spec,
-                meta,
-            }));
+            registry.remember(Arc::new(Open::new(structure, meta)));
         }
         Ok(registry)
     }
@@ -164,7 +212,7 @@ impl Registry {
 
     fn remember(&self, open: Arc<Open>) {
         let mut names = self.names.write();
-        if !open.is_dropped() {
+        if open.is_named() {
             names.by_name.insert(open.name(), open.clone());
         }
         names.by_id.insert(open.id(), open);
@@ -213,13 +261,14 @@ impl Registry {
     pub fn create(
         &self,
         id: StructureId,
-        spec: Spec,
-        name: &str,
+        new: &NewStructure<'_>,
         log: &mut dyn FnMut(),
     ) -> Result<Arc<Open>> {
-        check_name(name)?;
-        if self.named(name).is_some() {
-            return Err(Error::StructureExists { name: name.into() });
+        check_name(new.name)?;
+        if new.index.is_none() && self.named(new.name).is_some() {
+            return Err(Error::StructureExists {
+                name: new.name.into(),
+            });
         }
         let next_id = id.0.checked_add(1).ok_or_else(|| {
             Error::invalid("all structure numbers are used up; dump the database into a new one")
@@ -230,7 +279,7 @@ impl Registry {
         let made = self.inside(Space::Ordinary, |door| {
             let (structure, meta) = match leftover.take() {
                 Some(made) => made,
-                None => self.make(id, spec, name, door)?,
+                None => self.make(id, new, door)?,
             };
             let entry = meta.entry.lock().clone();
             let mut commit = || {
@@ -238,11 +287,7 @@ impl Registry {
                 log();
             };
             match self.catalog.put(door, &entry, &mut commit) {
-                Ok(()) => Ok(Open {
-                    structure,
-                    spec,
-                    meta,
-                }),
+                Ok(()) => Ok(Open::new(structure, meta)),
                 Err(interrupt) => {
                     if structures::undo_create(&self.store, entry.roots, door).is_err() {
                         // It was written out within this instant; it serves the next attempt.
@@ -265,8 +310,7 @@ impl Registry {
     fn make(
         &self,
         id: StructureId,
-        spec: Spec,
-        name: &str,
+        new: &NewStructure<'_>,
         door: &Door<'_>,
     ) -> Attempt<(Arc<dyn Structure>, Arc<Meta>)> {
         let roots = Roots {
@@ -275,31 +319,97 @@ impl Registry {
         };
         let entry = Entry {
             id,
-            spec,
-            name: name.into(),
+            spec: new.spec,
+            name: new.name.into(),
             roots,
             dropping: false,
+            unfinished: new.unfinished,
+            index: new.index.cloned(),
         };
-        let meta = Arc::new(Meta {
-            entry: Mutex::new(entry),
-            dropped: AtomicBool::new(false),
-        });
-        let structure = structures::create(&self.tiers, id, spec, self.hook(&meta), door)?;
+        let meta = Meta::new(entry);
+        let structure = structures::create(&self.tiers, id, new.spec, self.hook(&meta), door)?;
         meta.entry.lock().roots = structure.roots();
         Ok((structure, meta))
     }
 
+    /// Says that what was begun is there. `log` is called once, when nothing can fail any more.
+    pub fn finish(&self, open: &Arc<Open>, log: &mut dyn FnMut()) -> Result<()> {
+        self.inside(Space::Ordinary, |door| {
+            change_entry(&self.catalog, &open.meta, door, log, |entry| {
+                entry.unfinished = false
+            })
+        })?;
+        self.remember(open.clone());
+        Ok(())
+    }
+
     /// Marks a structure as dropped: it loses its name, and its pages go later. `log` is called
-    /// once, when nothing can fail any more.
+    /// once, when nothing can fail any more. The indexes of a table go with it: what is an index of
+    /// something that is not there is dropped, whatever its own entry says, so that one change of
+    /// one entry drops all of them.
     pub fn mark_dropped(&self, open: &Open, log: &mut dyn FnMut()) -> Result<()> {
         self.inside(Space::Reserve, |door| {
             change_entry(&self.catalog, &open.meta, door, log, |entry| {
                 entry.dropping = true
             })
         })?;
-        open.meta.dropped.store(true, Ordering::SeqCst);
-        open.structure.retire();
-        self.names.write().by_name.remove(&open.name());
+        let name = open.name();
+        let mut names = self.names.write();
+        if names
+            .by_name
+            .get(&name)
+            .is_some_and(|o| o.id() == open.id())
+        {
+            names.by_name.remove(&name);
+        }
+        abandon(open);
+        let of_it = |index: &&Arc<Open>| index.index.as_ref().is_some_and(|i| i.table == open.id());
+        names.by_id.values().filter(of_it).for_each(|i| abandon(i));
+        Ok(())
+    }
+
+    /// The indexes of a structure, those that are being dropped included, by their numbers.
+    pub fn indexes_of(&self, id: StructureId) -> Vec<Arc<Open>> {
+        let mut all = self.all();
+        all.retain(|open| open.index.as_ref().is_some_and(|i| i.table == id));
+        all
+    }
+
+    /// After the log was replayed: drops what was begun and never finished, and indexes without a
+    /// table, and gives each table its indexes. Nothing of this is logged; until the pages are given
+    /// back, each opening finds the same.
+    pub fn settle(&self) -> Result<()> {
+        let all = self.all();
+        if !planted(Fault::UnfinishedKept) {
+            all.iter()
+                .filter(|open| open.is_unfinished())
+                .for_each(|open| abandon(open));
+        }
+        for open in &all {
+            let Some(index) = &open.index else { continue };
+            match self.numbered(index.table) {
+                Some(table) if table.table.is_none() => {
+                    return Err(Error::corrupt(
+                        "data",
+                        0,
+                        format!(
+                            "\"{}\" is an index of \"{}\", which is no table",
+                            open.name(),
+                            table.name()
+                        ),
+                    ));
+                }
+                Some(table) if !table.is_dropped() => {}
+                _ => abandon(open),
+            }
+        }
+        for open in &all {
+            if let Some(table) = &open.table {
+                let mut indexes = self.indexes_of(open.id());
+                indexes.retain(|index| !index.is_dropped());
+                table.set(indexes.into_iter().map(IndexState::stored).collect());
+            }
+        }
         Ok(())
     }
 
@@ -349,6 +459,12 @@ impl Registry {
         self.names.write().by_id.remove(&id);
         Ok(false)
     }
+}
+
+/// Nobody finds it any more, and no sweep begins to look at it.
+fn abandon(open: &Open) {
+    open.meta.dropped.store(true, Ordering::SeqCst);
+    open.structure.retire();
 }
 
 /// Changes an entry on its page and in memory.

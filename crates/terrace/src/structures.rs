@@ -12,6 +12,9 @@ use terrace_tier::{
 
 use crate::spec::{Kind, Policy, Spec, Tiers};
 
+/// What keeps the rows of a table.
+type TableMethod = BTree;
+
 fn tier_options(spec: Spec, on_hot_root: OnHotRoot) -> TierOptions {
     let policy: Arc<dyn policy::Policy> = match spec.policy {
         Policy::Default => Arc::new(policy::LeafLocal),
@@ -35,6 +38,7 @@ pub fn create(
     match spec.kind {
         Kind::Tree => create_of::<BTree>(context, id, spec, on_hot_root, door),
         Kind::Hash => create_of::<HashTable>(context, id, spec, on_hot_root, door),
+        Kind::Table => create_of::<TableMethod>(context, id, spec, on_hot_root, door),
     }
 }
 
@@ -63,6 +67,7 @@ pub fn open(
     match spec.kind {
         Kind::Tree => open_of::<BTree>(context, id, spec, on_hot_root, roots),
         Kind::Hash => open_of::<HashTable>(context, id, spec, on_hot_root, roots),
+        Kind::Table => open_of::<TableMethod>(context, id, spec, on_hot_root, roots),
     }
 }
 
@@ -92,6 +97,7 @@ pub fn clear_step(store: &Arc<PageStore>, kind: Kind, roots: Roots) -> Result<bo
     match kind {
         Kind::Tree => clear_step_of::<BTree>(store, roots),
         Kind::Hash => clear_step_of::<HashTable>(store, roots),
+        Kind::Table => clear_step_of::<TableMethod>(store, roots),
     }
 }
 
