@@ -41,8 +41,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         return replay::run(args);
     }
     let scans = matches!(args.workload, WorkloadName::E | WorkloadName::Scan);
-    if scans && args.structure == KindName::Hash {
-        bail!("a hash table keeps no order of keys: workloads e and scan need --structure tree");
+    if scans && args.structure != KindName::Tree {
+        let kind = args.structure.kind();
+        bail!("a {kind} keeps no order of keys: workloads e and scan need --structure tree");
     }
     // Everything that needs memory of its own is done before the database is opened.
     let prepared = Prepared::new(plan(args)?)?;
@@ -76,6 +77,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         tiers: args.tiers,
         policy: policy(args.policy),
         logged: args.log != LogMode::Off,
+        ..TreeSettings::default()
     };
     let tree = if args.skip_load {
         db.tree_as(STRUCTURE, &wanted)?

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use terrace_base::{Error, Result, StructureId};
 
+use crate::spec::check_name;
+
 /// Longest text of a source, in bytes: its catalog entry must fit the smallest page four times.
 pub const MAX_SOURCE_BYTES: usize = 255;
 
@@ -227,6 +229,25 @@ impl Index {
     }
 }
 
+/// An index that the catalog can keep, from its text: `city=csv:3`, `email=unique:json:/email`. The
+/// name ends at the first `=`.
+impl std::str::FromStr for Index {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Index> {
+        let (name, source) = text.split_once('=').ok_or_else(|| {
+            Error::invalid(format!(
+                "{text:?} is no index; give NAME=SOURCE or NAME=unique:SOURCE, as in city=csv:3"
+            ))
+        })?;
+        check_name(name)?;
+        Ok(match source.strip_prefix("unique:") {
+            Some(source) => Index::on(name, source.parse()?).unique(),
+            None => Index::on(name, source.parse()?),
+        })
+    }
+}
+
 /// An index in words, beside its name.
 pub(crate) fn kind(unique: bool, source: &Stored) -> String {
     let unique = if unique { "unique, " } else { "" };
@@ -279,6 +300,26 @@ mod tests {
             assert_eq!(Stored::parse(&text), Some(Stored::Declared(source)));
         }
         assert_eq!(Stored::parse("function"), Some(Stored::Function));
+    }
+
+    #[test]
+    fn an_index_has_a_text() {
+        let said = |text: &str| text.parse::<Index>().map(|index| format!("{index:?}"));
+        assert_eq!(said("city=csv:3").unwrap(), "Index(\"city\", on csv:3)");
+        assert_eq!(
+            said("e=unique:json:/a=b").unwrap(),
+            "Index(\"e\", unique, on json:/a=b)"
+        );
+        for bad in [
+            "city",
+            "=csv:3",
+            "city=",
+            "city=unique",
+            "city=function",
+            " c=csv:3",
+        ] {
+            assert!(said(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

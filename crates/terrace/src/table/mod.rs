@@ -96,7 +96,9 @@ impl Table {
     }
 
     /// Makes an index over the rows that are there. Until it is done, whoever changes the table
-    /// waits; who reads does not. O(rows), in steps of bounded memory; a crash leaves nothing of it.
+    /// waits, and whoever makes or drops another index; who reads does not. So neither the index's
+    /// function nor `progress` may change the table. O(rows), in steps of bounded memory; a crash
+    /// leaves nothing of it.
     ///
     /// # Errors
     /// [`crate::Error::Duplicate`] when two rows have the same key in a unique index; when there is

@@ -86,12 +86,9 @@ impl IndexHandle {
     /// # Errors
     /// As [`IndexHandle::get`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Rows> {
-        self.check()?;
-        let low = self::prefix(self.unique, prefix.as_ref());
-        let high = past_prefix(&low);
         Ok(Rows {
             index: self.clone(),
-            entries: Entries::Range(Box::new(Range::new(self.entries.clone(), low, high))),
+            entries: Entries::Range(Box::new(self.entries_with(prefix.as_ref())?)),
         })
     }
 
@@ -112,6 +109,24 @@ impl IndexHandle {
             entries: self.entries_in(range)?,
             unique: self.unique,
         })
+    }
+
+    /// The keys that begin with `prefix`, as [`IndexHandle::keys`] gives them.
+    ///
+    /// # Errors
+    /// As [`IndexHandle::get`].
+    pub fn keys_with_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Keys> {
+        Ok(Keys {
+            entries: self.entries_with(prefix.as_ref())?,
+            unique: self.unique,
+        })
+    }
+
+    fn entries_with(&self, prefix: &[u8]) -> Result<Range> {
+        self.check()?;
+        let low = self::prefix(self.unique, prefix);
+        let high = past_prefix(&low);
+        Ok(Range::new(self.entries.clone(), low, high))
     }
 
     fn entries_in<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
