@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::path::Path;
 use terrace_bench::{Counters, Durations};
 
-pub use terrace::{Durability, Index, IndexInfo, Kind, Policy};
+pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy};
 use terrace::{MapOptions, TableOptions, Tiers};
 
 use crate::args::Open;

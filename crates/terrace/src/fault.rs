@@ -39,6 +39,7 @@ pub enum Fault {
     UnfinishedKept,
 }
 
+#[cfg(feature = "planted-faults")]
 impl Fault {
     /// All of them.
     pub const ALL: [Fault; 15] = [

@@ -35,6 +35,7 @@ mod histogram;
 mod map;
 mod naming;
 mod open;
+mod opened;
 mod options;
 mod passes;
 mod range;

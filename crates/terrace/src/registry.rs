@@ -10,9 +10,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use terrace_access::{Attempt, Door, Interrupt};
 use terrace_base::{Error, Result, StructureId};
 use terrace_pages::{PageStore, Space};
@@ -20,108 +20,14 @@ use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::{Catalog, Entry};
 use crate::fault::{Fault, planted};
-use crate::spec::{Kind, Spec, check_name};
+use crate::opened::Meta;
+pub use crate::opened::{NewStructure, Open};
+use crate::spec::check_name;
 use crate::structures;
-use crate::table::{IndexEntry, IndexState, TableState};
+use crate::table::IndexState;
 
 /// Attempts that may fail for want of a page before pages are cleaned to make room for all at once.
 const TRIES_BEFORE_CLEANING: u32 = 4;
-
-/// A structure as it is open.
-pub struct Open {
-    /// The structure itself.
-    pub structure: Arc<dyn Structure>,
-    /// What it is.
-    pub spec: Spec,
-    /// Its indexes, if it is a table.
-    pub table: Option<TableState>,
-    /// What it is an index of, if it is one: then it has no name among structures.
-    pub index: Option<IndexEntry>,
-    meta: Arc<Meta>,
-}
-
-/// What a new structure is to be.
-#[derive(Clone, Copy)]
-pub struct NewStructure<'a> {
-    /// What it is.
-    pub spec: Spec,
-    /// What it is called.
-    pub name: &'a str,
-    /// What it is an index of, if it is one.
-    pub index: Option<&'a IndexEntry>,
-    /// Whether it counts only once it is finished.
-    pub unfinished: bool,
-}
-
-/// What the catalog knows of it. Locked inside the gate too, so never held while waiting.
-struct Meta {
-    entry: Mutex<Entry>,
-    dropped: AtomicBool,
-}
-
-impl Meta {
-    fn new(entry: Entry) -> Arc<Meta> {
-        Arc::new(Meta {
-            dropped: AtomicBool::new(entry.dropping),
-            entry: Mutex::new(entry),
-        })
-    }
-}
-
-impl Open {
-    fn new(structure: Arc<dyn Structure>, meta: Arc<Meta>) -> Open {
-        let (spec, index) = {
-            let entry = meta.entry.lock();
-            (entry.spec, entry.index.clone())
-        };
-        Open {
-            structure,
-            spec,
-            table: (spec.kind == Kind::Table).then(TableState::default),
-            index,
-            meta,
-        }
-    }
-
-    /// Whether its making was begun and is not done.
-    pub fn is_unfinished(&self) -> bool {
-        self.meta.entry.lock().unfinished
-    }
-
-    /// Whether it is found by its name: no index, and finished.
-    pub fn is_named(&self) -> bool {
-        self.index.is_none() && !self.is_unfinished() && !self.is_dropped()
-    }
-
-    /// Its number.
-    pub fn id(&self) -> StructureId {
-        self.structure.id()
-    }
-
-    /// What it is called now.
-    pub fn name(&self) -> String {
-        self.meta.entry.lock().name.clone()
-    }
-
-    /// Whether it was dropped.
-    #[inline]
-    pub fn is_dropped(&self) -> bool {
-        self.meta.dropped.load(Ordering::SeqCst)
-    }
-
-    /// Refuses a structure that was dropped.
-    #[inline]
-    pub fn check(&self) -> Result<()> {
-        match &self.index {
-            _ if !self.is_dropped() => Ok(()),
-            None => Err(Error::NoSuchStructure { name: self.name() }),
-            Some(_) => Err(Error::invalid(format!(
-                "the index \"{}\" was dropped, or its table was",
-                self.name()
-            ))),
-        }
-    }
-}
 
 #[derive(Default)]
 struct Names {
@@ -362,9 +268,9 @@ impl Registry {
         {
             names.by_name.remove(&name);
         }
-        abandon(open);
+        open.abandon();
         let of_it = |index: &&Arc<Open>| index.index.as_ref().is_some_and(|i| i.table == open.id());
-        names.by_id.values().filter(of_it).for_each(|i| abandon(i));
+        names.by_id.values().filter(of_it).for_each(|i| i.abandon());
         Ok(())
     }
 
@@ -383,7 +289,7 @@ impl Registry {
         if !planted(Fault::UnfinishedKept) {
             all.iter()
                 .filter(|open| open.is_unfinished())
-                .for_each(|open| abandon(open));
+                .for_each(|open| open.abandon());
         }
         for open in &all {
             let Some(index) = &open.index else { continue };
@@ -400,7 +306,7 @@ impl Registry {
                     ));
                 }
                 Some(table) if !table.is_dropped() => {}
-                _ => abandon(open),
+                _ => open.abandon(),
             }
         }
         for open in &all {
@@ -459,12 +365,6 @@ impl Registry {
         self.names.write().by_id.remove(&id);
         Ok(false)
     }
-}
-
-/// Nobody finds it any more, and no sweep begins to look at it.
-fn abandon(open: &Open) {
-    open.meta.dropped.store(true, Ordering::SeqCst);
-    open.structure.retire();
 }
 
 /// Changes an entry on its page and in memory.

@@ -192,7 +192,8 @@ impl Index {
     /// An index whose keys a function finds in the rows: `Ok(None)` for a row that is not to be
     /// indexed, `Err` for one that must not be written. The function gives the same key for the same
     /// row each time, and does not use the database. The catalog keeps that there is one, so every
-    /// program that writes to the table has to name it when it opens it.
+    /// program that writes to the table has to name it when it opens it; until the database is
+    /// closed, the one that was named first counts.
     pub fn by(
         name: impl Into<String>,
         key: impl Fn(&[u8]) -> std::result::Result<Option<Vec<u8>>, String> + Send + Sync + 'static,

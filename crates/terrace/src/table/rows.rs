@@ -25,6 +25,9 @@ use crate::write::check_lengths;
 
 /// Rounds that may fail because others were faster, before they have to wait.
 const ROUNDS: u32 = 16;
+/// The same for a batch of more than so many changes: locks are shared, and what the sweep moves
+/// between the tiers meanwhile is likely to share one with some of them.
+const ROUNDS_IF_LARGE: (u32, usize) = (1, 64);
 
 /// What a round rests on.
 #[derive(Default)]
@@ -107,7 +110,9 @@ impl Core {
         expect: Option<Version>,
     ) -> Result<Option<Option<Appended>>> {
         let mark = batch.mark();
-        for _ in 0..ROUNDS {
+        let (few, large) = ROUNDS_IF_LARGE;
+        let rounds = if batch.len() > large { few } else { ROUNDS };
+        for _ in 0..rounds {
             let round = self.round(batch, expect, false);
             batch.back_to(mark);
             match round? {
