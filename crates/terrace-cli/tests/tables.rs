@@ -158,7 +158,10 @@ fn indexes_come_and_go() {
     let stat = dir.run(&["stat", "db"]);
     assert!(stat.ok().contains("by name"), "{}", stat.ok());
     let stat = dir.run(&["stat", "db", "--json"]).json();
-    assert_eq!(stat["structures"][0]["indexes"][0]["name"], "name");
+    let table = &stat["structures"][0];
+    assert_eq!(table["indexes"][0]["source"], "json:/name");
+    assert_eq!(table["by_index"][0]["name"], "name");
+    assert!(table["by_index"][0]["hot_hits"].is_u64());
     let load = [
         "load",
         "db",

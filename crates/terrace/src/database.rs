@@ -264,7 +264,8 @@ impl Database {
     }
 
     /// Makes all changes of a batch, in their order, or none: whatever crash comes, either all or
-    /// none are found afterwards. Other threads may see some of them before others.
+    /// none are found afterwards. Other threads may see some of them before others. In a unique index
+    /// of a table, two rows may exchange their keys: what counts is what is so after the batch.
     ///
     /// # Errors
     /// Then nothing was changed, unless it is [`Error::Poisoned`].

@@ -108,7 +108,9 @@ impl Map {
     ///
     /// # Errors
     /// Keys and values that are too long, [`terrace_base::Error::DiskFull`],
-    /// [`terrace_base::Error::Poisoned`].
+    /// [`terrace_base::Error::Poisoned`]. In a table with indexes also
+    /// [`terrace_base::Error::Duplicate`], a row in which an index finds no proper key, and damage of
+    /// the row that was there.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(key.as_ref(), Change::Put(value.as_ref()), None)
     }

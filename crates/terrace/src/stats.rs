@@ -61,9 +61,9 @@ pub struct StructureStats {
     pub swept_fill_thousandths: u64,
     /// Mean fill of the hot leaves that the sweep has seen, 0 to 1; `None` before the first.
     pub hot_fill: Option<f64>,
-    /// The indexes of a table, each a tree of its own.
+    /// The figures of the indexes of a table, each a tree of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub indexes: Vec<StructureStats>,
+    pub by_index: Vec<StructureStats>,
 }
 
 /// Figures of pages and files.
@@ -194,7 +194,7 @@ impl StructureStats {
         let indexes = open.table.as_ref().map(|table| table.snapshot());
         StructureStats {
             info: StructureInfo::of(open),
-            indexes: indexes.map_or_else(Vec::new, |indexes| {
+            by_index: indexes.map_or_else(Vec::new, |indexes| {
                 let stats = |index: &IndexState| StructureStats::of(&index.open);
                 indexes.iter().map(stats).collect()
             }),

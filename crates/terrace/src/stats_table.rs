@@ -34,7 +34,7 @@ fn nanos(nanos: u64) -> String {
 
 fn structure(f: &mut Formatter<'_>, s: &StructureStats) -> Result {
     line(f, s, &s.info.name, None)?;
-    s.indexes.iter().try_for_each(|index| {
+    s.by_index.iter().try_for_each(|index| {
         line(
             f,
             index,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::tiny;
 use terrace::{
-    Database, Durability, Error, Index, KeySource, Kind, MapOptions, Options, Result, Rows, Table,
-    TableOptions, Tiers,
+    Database, Durability, Error, Index, KeySource, Kind, MAX_INDEXES, MapOptions, Options, Result,
+    Rows, Table, TableOptions, Tiers,
 };
 use terrace_sim::SimDisk;
 
@@ -360,7 +360,7 @@ fn indexes_go_with_their_table_and_have_no_names_of_their_own() {
     assert_eq!(stats.structures.len(), 2);
     let table = stats.structures.iter().find(|s| s.info.name == "people");
     let table = table.unwrap();
-    assert_eq!(table.indexes.len(), 2);
+    assert_eq!(table.by_index.len(), 2);
     assert!(stats.to_string().contains("by email"), "{stats}");
     db.rename_structure("people", "persons").unwrap();
     let index = t.index("city").unwrap();
@@ -426,5 +426,47 @@ fn whoever_writes_waits_for_an_index_that_is_made() {
     });
     assert_eq!(writing.load(Ordering::SeqCst), 4000);
     assert_eq!(t.indexes().len(), 3);
+    clean(&db);
+}
+
+#[test]
+fn indexes_that_cannot_be_are_refused() {
+    let disk = SimDisk::new(9);
+    let db = db(&disk, 1);
+    let first = |name: String| Index::on(name, KeySource::bytes(0..1));
+    let many = |n: usize| {
+        (0..n)
+            .map(|i| first(format!("i{i}")))
+            .fold(TableOptions::new(), TableOptions::index)
+    };
+    said(db.table_with("t", many(MAX_INDEXES + 1)), &["64"]);
+    for bad in [
+        first(String::new()),
+        first(" i".into()),
+        Index::on("i", KeySource::bytes(4..4)),
+        Index::on("i", KeySource::json_pointer("city")),
+        Index::on("i", KeySource::csv_column(0, b',')),
+        Index::on(
+            "i",
+            KeySource::json_pointer(format!("/{}", "x".repeat(255))),
+        ),
+    ] {
+        said(db.table_with("t", TableOptions::new().index(bad)), &[]);
+    }
+    assert!(db.structures().is_empty());
+    let t = db.table_with("t", many(MAX_INDEXES)).unwrap();
+    t.put("k", "row").unwrap();
+    said(t.create_index(first("more".into())), &["64"]);
+    t.drop_index("i7").unwrap();
+    let long = Index::by("long", |row| Ok(Some(row.repeat(400))));
+    said(
+        t.create_index(long.clone()),
+        &["\"k\"", "\"long\"", "too long"],
+    );
+    t.put("k", "r").unwrap();
+    t.create_index(long).unwrap();
+    // With a primary key behind it, this one is too long.
+    said(t.put([7; 700], "r"), &["\"t\"", "\"long\"", "primary key"]);
+    assert_eq!(t.get([7; 700]).unwrap(), None);
     clean(&db);
 }

@@ -100,6 +100,22 @@ impl Table {
     /// function nor `progress` may change the table. O(rows), in steps of bounded memory; a crash
     /// leaves nothing of it.
     ///
+    /// ```
+    /// use terrace::{Error, Index, KeySource};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let parts = db.table("parts")?;
+    /// parts.put("bolt", "steel;120")?;
+    /// parts.put("nut", "steel;80")?;
+    /// parts.create_index(Index::on("material", KeySource::csv_column(1, b';')))?;
+    /// assert_eq!(parts.index("material")?.get("steel")?.count(), 2);
+    /// // The same from its text, which the command line takes too.
+    /// let unique: Index = "price=unique:csv:2:;".parse()?;
+    /// parts.create_index(unique)?;
+    /// assert!(matches!(parts.put("rivet", "copper;80"), Err(Error::Duplicate { .. })));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`crate::Error::Duplicate`] when two rows have the same key in a unique index; when there is
     /// an index of this name; a row that has no key though it should; those of a write. Then there
