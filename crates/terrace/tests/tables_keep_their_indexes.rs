@@ -61,6 +61,8 @@ fn rows_are_found_by_every_index_whatever_writes_them() {
         assert_eq!(keys(city.get("London")), ["1", "3"]);
         assert_eq!(keys(city.get("Rome")), [""; 0]);
         assert_eq!(keys(email.get("bob@x")), ["2"]);
+        assert_eq!(keys(email.get([7; 2000])), [""; 0]);
+        assert_eq!(keys(city.get([7; 2000])), [""; 0]);
         assert_eq!(keys(city.iter()), ["2", "1", "3"]);
         assert_eq!(keys(city.range("L".."Lo")), ["2"]);
         assert_eq!(keys(city.range("Lima"..="London")), ["2", "1", "3"]);

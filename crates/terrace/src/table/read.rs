@@ -6,7 +6,7 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use terrace_base::{Error, Result};
+use terrace_base::{Error, MAX_KEY_BYTES, Result};
 
 use super::entry::{bounds, decode, prefix};
 use crate::fault::{Fault, planted};
@@ -61,9 +61,11 @@ impl IndexHandle {
         let key = key.as_ref();
         if self.unique {
             self.check()?;
+            // No row has a longer one.
+            let entry = (key.len() <= MAX_KEY_BYTES).then(|| key.to_vec());
             return Ok(Rows {
                 index: self.clone(),
-                entries: Entries::One(Some(key.to_vec())),
+                entries: Entries::One(entry),
             });
         }
         self.range::<&[u8]>((Bound::Included(key), Bound::Included(key)))

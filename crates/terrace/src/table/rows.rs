@@ -134,7 +134,10 @@ impl Core {
         batch.back_to(mark);
         match round? {
             Round::Written(appended) => Ok(Some(appended)),
-            Round::Changed => Err(Error::invalid("a batch that nobody disturbs was disturbed")),
+            // Nobody else changes rows of closed tables, and nothing was expected of locks.
+            Round::Changed => Err(Error::invalid(
+                "a batch that went alone was disturbed; nothing was changed, write it again",
+            )),
         }
     }
 
