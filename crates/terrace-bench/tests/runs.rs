@@ -5,7 +5,8 @@ mod common;
 use common::{Fault, Memory};
 use std::time::Duration;
 use terrace_bench::{
-    Distribution, Error, KeyLayout, Load, Part, Plan, Prepared, Report, Warmup, Workload,
+    Distribution, Error, KeyLayout, Load, Part, Plan, Prepared, RecordCache, Report, Target,
+    Warmup, Workload,
 };
 
 fn plan(workload: Workload) -> Plan {
@@ -20,6 +21,32 @@ fn plan(workload: Workload) -> Plan {
 
 fn run(plan: Plan, store: &Memory) -> Result<Report, Error> {
     Prepared::new(plan)?.run(store, &mut |_| ())
+}
+
+#[test]
+fn a_record_cache_answers_as_the_store_and_spares_it_reads() {
+    for workload in [Workload::A, Workload::C, Workload::F] {
+        let plan = plan(workload);
+        let bytes = 1000 * 218;
+        let cached = RecordCache::new(Memory::ideal(&plan_without_memory(&plan)), bytes);
+        let report = Prepared::new(plan)
+            .unwrap()
+            .run(&cached, &mut |_| ())
+            .unwrap();
+        // The audit has found every update, although most were in the cache alone for a time.
+        assert_eq!(report.audit.as_ref().unwrap().records, report.records);
+        let counters = cached.counters().unwrap();
+        assert!(counters.hot_hits > 0 && counters.cold_hits > 0);
+        assert!(counters.demotions > 0, "{workload:?}: nothing ever went");
+        assert!(counters.page_reads <= counters.cold_hits + report.records);
+    }
+}
+
+/// The same, with memory for no record: every read of the store is a page read.
+fn plan_without_memory(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    plan.memory_bytes = 0;
+    plan
 }
 
 #[test]

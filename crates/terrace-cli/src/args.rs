@@ -493,6 +493,11 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub tiers: u8,
 
+    /// Instead of tiers, the record cache that applications build: nine tenths of the memory for the
+    /// records used last, written back when they go, in front of a structure with one tier
+    #[arg(long, conflicts_with = "unclean")]
+    pub record_cache: bool,
+
     /// Which records move between the tiers, and when
     #[arg(long, value_enum, value_name = "NAME", default_value = "default")]
     pub policy: PolicyName,

@@ -1,5 +1,5 @@
 //! The slots of a page of records, which trees and hash tables change alike: 4 bytes each, flags in the
-//! lower half of the third.
+//! lower bits of the third.
 //!
 //! Every change here touches as few bytes as it can, because a checkpoint in progress keeps the old
 //! ones.
@@ -9,6 +9,8 @@ use terrace_pages::Exclusive;
 
 /// Length of a slot.
 pub(crate) const SLOT_BYTES: usize = 4;
+/// Bits of a slot that are neither offset nor flags: the first bits of a key, or of its hash.
+pub(crate) const HEAD_BITS: u32 = 16 - Flags::BITS;
 
 /// Puts a slot in at `at`, in front of those up to `end`, which is where the last one ends.
 pub(crate) fn add(
@@ -43,10 +45,12 @@ pub(crate) fn set_flags(
         return Ok(());
     }
     if before.with_use_count(flags.use_count()) == flags {
-        page.hint(at + 2, |word| Some(word & !15 | u16::from(flags.0 & 15)));
+        page.hint(at + 2, |word| {
+            Some(word & !u16::from(Flags::MASK) | u16::from(flags.0 & Flags::MASK))
+        });
         return Ok(());
     }
     let byte = page.change(at + 2, 1)?;
-    byte[0] = byte[0] & 0xF0 | flags.0 & 15;
+    byte[0] = byte[0] & !Flags::MASK | flags.0 & Flags::MASK;
     Ok(())
 }

@@ -15,6 +15,7 @@ use terrace_pages::{Class, Interrupt, PageStore, Space};
 
 use crate::LockTable;
 use crate::share::Share;
+use crate::sketch::Sketch;
 
 /// Hot leaves that one call for help looks at before it tries its luck again.
 const HELP_LEAVES: usize = 4;
@@ -32,6 +33,8 @@ pub struct TierContext {
     seed: Mutex<Option<u64>>,
     pub(crate) wake: (Mutex<bool>, Condvar),
     pub(crate) share: Share,
+    /// How often cold records were asked for.
+    pub(crate) sketch: Sketch,
 }
 
 /// A hot tier as the common hand sees it.
@@ -43,8 +46,18 @@ pub(crate) trait HotTier: Send + Sync {
 }
 
 impl TierContext {
-    /// A context with a lock table of about `lock_bytes`.
+    /// A context with a lock table of about `lock_bytes`, and a sketch of twice that.
     pub fn new(store: Arc<PageStore>, lock_bytes: usize) -> Arc<TierContext> {
+        TierContext::with_sketch(store, lock_bytes, 2 * lock_bytes)
+    }
+
+    /// A context with a lock table of about `lock_bytes`, and counters of about `sketch_bytes` for the
+    /// accesses to cold records.
+    pub fn with_sketch(
+        store: Arc<PageStore>,
+        lock_bytes: usize,
+        sketch_bytes: usize,
+    ) -> Arc<TierContext> {
         Arc::new(TierContext {
             store,
             locks: Arc::new(LockTable::new(lock_bytes)),
@@ -54,6 +67,7 @@ impl TierContext {
             seed: Mutex::new(None),
             wake: Default::default(),
             share: Share::default(),
+            sketch: Sketch::new(sketch_bytes),
         })
     }
 
@@ -88,11 +102,18 @@ impl TierContext {
             .collect()
     }
 
-    /// Whether records that come in should displace others: a little below the cap, or every page
-    /// that the sweep frees would go to a split.
+    /// Whether records that come in should displace others: a little below the cap, so that the pages
+    /// which the ageing frees are there for leaves in which all is in use.
     pub(crate) fn is_full(&self) -> bool {
         let cap = self.store.hot_cap();
-        self.store.hot_frames() + cap / 256 + 2 >= cap
+        self.store.hot_frames() + cap / 256 + (cap / 16 + 2).min(10) >= cap
+    }
+
+    /// Whether a leaf in which all is in use may split, although the tier is full. It stops well
+    /// before records must go, or it would be reads that make the sweep throw others out.
+    pub(crate) fn has_spare(&self) -> bool {
+        let cap = self.store.hot_cap();
+        self.store.hot_frames() + cap / 512 + (cap / 32 + 2).min(4) < cap
     }
 
     /// Whether the sweep must let records go.
@@ -184,10 +205,16 @@ impl TierContext {
         result
     }
 
-    /// Bytes used beside page store and lock table's own: the lock table and scratch windows.
+    /// Bytes of the counters of accesses to cold records.
+    pub fn sketch_bytes(&self) -> usize {
+        self.sketch.memory_bytes()
+    }
+
+    /// Bytes used beside the page store: lock table, counters, scratch windows.
     pub fn memory_bytes(&self) -> usize {
         let scratch = self.scratch.lock();
         self.locks.memory_bytes()
+            + self.sketch.memory_bytes()
             + scratch
                 .iter()
                 .map(|(a, b)| a.memory_bytes() + b.memory_bytes())

@@ -14,6 +14,7 @@ pub mod fault;
 #[cfg(not(feature = "planted-faults"))]
 #[allow(dead_code, reason = "named where they would be planted")]
 mod fault;
+mod levels;
 mod locks;
 mod migrate;
 pub mod policy;
@@ -23,6 +24,7 @@ mod room;
 mod scan;
 mod share;
 mod single;
+mod sketch;
 mod straight;
 mod structure;
 mod sweep;

@@ -19,6 +19,12 @@ const SPINS: u32 = 100;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(u64);
 
+/// The hash of a structure's key.
+#[inline]
+pub(crate) fn hash_of(structure: StructureId, key: &[u8]) -> u64 {
+    checksum::seeded(u64::from(structure.0) << 32 | 0x5EED, key)
+}
+
 /// See the module's text.
 pub struct LockTable {
     versions: Box<[AtomicU64]>,
@@ -77,8 +83,13 @@ impl LockTable {
     /// The slot of a key's lock.
     #[inline]
     pub fn slot(&self, structure: StructureId, key: &[u8]) -> usize {
-        checksum::seeded(u64::from(structure.0) << 32 | 0x5EED, key) as usize
-            & (self.versions.len() - 1)
+        self.slot_of(hash_of(structure, key))
+    }
+
+    /// The slot of a key with this [`hash_of`].
+    #[inline]
+    pub(crate) fn slot_of(&self, hash: u64) -> usize {
+        hash as usize & (self.versions.len() - 1)
     }
 
     /// The version, unless the lock is held.

@@ -17,7 +17,7 @@ use terrace_pages::{Interrupt, Space};
 
 use crate::context::Rooted;
 use crate::fault::{Fault, Point, planted, reached};
-use crate::locks::RecordLock;
+use crate::locks::{RecordLock, hash_of};
 use crate::tiered::Tiered;
 use crate::value::{Guard, free_inside, free_large};
 
@@ -318,7 +318,10 @@ where
                         continue;
                     };
                     let flags = page.flags(i)?;
-                    if flags.is_deleted() || (drop_unused && flags.use_count() == 0) {
+                    let uses = flags.use_count();
+                    if flags.is_deleted() || (drop_unused && self.levels.is_idle(uses)) {
+                        let hash = hash_of(self.id, H::key_at(copy.key(at)));
+                        self.context.sketch.keep(hash, uses);
                         page.erase(i)?;
                         dropped += 1;
                     } else {
@@ -359,7 +362,8 @@ where
         }
         let mut unused = 0;
         let counted = self.context.with_windows(|found, _| {
-            let mut dirty = |flags: Flags| flags.is_dirty() && flags.use_count() == 0;
+            let mut dirty =
+                |flags: Flags| flags.is_dirty() && self.levels.is_idle(flags.use_count());
             let mut cursor = span.low.clone();
             loop {
                 hot.try_window_if(Edge::From(&cursor), &mut dirty, found)?;

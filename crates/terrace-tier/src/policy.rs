@@ -1,9 +1,9 @@
 //! Which records the hot tier takes in and which it lets go: one small trait, two policies.
 //!
 //! The figures behind the default come from simulating the state that decides page reads
-//! (ARCHITECTURE.md, "Policies"): leaf-local replacement with local ageing, and a slow ageing pass
-//! over all hot leaves, are worth more than any cleverer estimate of frequency.
+//! (ARCHITECTURE.md, "Policies").
 
+use terrace_access::Flags;
 use terrace_base::{Error, Result};
 
 /// What is known when a record was read from the cold tier and could be promoted.
@@ -19,30 +19,36 @@ pub struct Admission {
 pub trait Policy: Send + Sync {
     /// Its name, as options and statistics show it.
     fn name(&self) -> &'static str;
-    /// Whether to promote.
+    /// Whether to try to promote.
     fn admit(&self, admission: Admission) -> bool;
-    /// Use count of a record that comes in.
-    fn newcomer(&self) -> u8;
+    /// Use count of a record that comes in, of which it is known that it was asked for so often.
+    fn newcomer(&self, asked: u8) -> u8;
     /// Highest use count that matters.
     fn most_uses(&self) -> u8;
     /// Whether a record that comes to a full leaf displaces one of the same leaf.
     fn replaces_in_leaf(&self) -> bool;
+    /// Whether a record that was only read, and asked for so often, displaces one with this use count.
+    fn displaces(&self, asked: u8, uses: u8) -> bool;
+    /// Share of the records that count as idle even if they were used: those used least.
+    fn idle_share(&self) -> f64;
     /// Fill up to which the sweep packs leaves; 0 when it does not pack.
     fn pack_fill(&self) -> f64;
-    /// Reads of the whole structure, in multiples of its number of records, in which an ageing
-    /// pass goes once over all hot leaves; infinite when only need drives the sweep.
-    fn ageing_reads_per_record(&self) -> f64;
-    /// Unused dirty records of one cold page that make it worth while to write them when the page
-    /// has been read anyway; 0 for never.
+    /// Accesses to the whole structure, in multiples of its number of records, in which the ageing
+    /// looks once at all hot leaves; infinite when only need drives the sweep.
+    fn accesses_per_look(&self) -> f64;
+    /// Misses of the hot tier, in multiples of the number of records of the whole structure, in which
+    /// every use count falls by one.
+    fn misses_per_ageing(&self) -> f64;
+    /// Idle dirty records of one cold page that make it worth while to write them when the page has
+    /// been read anyway; 0 for never.
     fn write_along(&self) -> usize;
 }
 
-/// The default: two-bit counts, every cold read promotes but newcomers start at 0, leaf-local
-/// replacement, packing, writing along.
+/// The default: three-bit counts, a cold record displaces a hot one of its leaf if it was asked for
+/// more often, ageing by misses, packing, writing along.
 ///
-/// A newcomer that nobody uses again is the next to go, so admitting costs little, and it is the
-/// cheapest memory of a first access there is. (A touch bit in the cold page cannot be that memory:
-/// the page has left before the second access in 99 of 100 cases.)
+/// By misses, so that what was learned lasts as long as it is right: when other records become hot,
+/// there are more misses, and the old ones are forgotten that much faster.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeafLocal;
 
@@ -55,24 +61,36 @@ impl Policy for LeafLocal {
         true
     }
 
-    fn newcomer(&self) -> u8 {
-        0
+    fn newcomer(&self, asked: u8) -> u8 {
+        asked.min(Flags::MAX_USE)
     }
 
     fn most_uses(&self) -> u8 {
-        3
+        Flags::MAX_USE
     }
 
     fn replaces_in_leaf(&self) -> bool {
         true
     }
 
+    fn displaces(&self, asked: u8, uses: u8) -> bool {
+        asked > uses
+    }
+
+    fn idle_share(&self) -> f64 {
+        0.2
+    }
+
     fn pack_fill(&self) -> f64 {
         0.95
     }
 
-    fn ageing_reads_per_record(&self) -> f64 {
+    fn accesses_per_look(&self) -> f64 {
         3.0
+    }
+
+    fn misses_per_ageing(&self) -> f64 {
+        0.4
     }
 
     fn write_along(&self) -> usize {
@@ -106,7 +124,7 @@ impl Policy for Sampled {
         a.random % 1000 < self.admit_per_mille
     }
 
-    fn newcomer(&self) -> u8 {
+    fn newcomer(&self, _: u8) -> u8 {
         1
     }
 
@@ -118,11 +136,23 @@ impl Policy for Sampled {
         false
     }
 
+    fn displaces(&self, _: u8, _: u8) -> bool {
+        false
+    }
+
+    fn idle_share(&self) -> f64 {
+        0.0
+    }
+
     fn pack_fill(&self) -> f64 {
         0.95
     }
 
-    fn ageing_reads_per_record(&self) -> f64 {
+    fn accesses_per_look(&self) -> f64 {
+        f64::INFINITY
+    }
+
+    fn misses_per_ageing(&self) -> f64 {
         f64::INFINITY
     }
 

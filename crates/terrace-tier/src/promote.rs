@@ -9,6 +9,7 @@ use terrace_pages::Interrupt;
 use crate::Version;
 use crate::context::Rooted;
 use crate::fault::{Fault, Point, planted, reached};
+use crate::locks::hash_of;
 use crate::policy::Admission;
 use crate::room::LeafRoom;
 use crate::tiered::Tiered;
@@ -39,9 +40,15 @@ where
             full,
             random: crate::random::next(),
         };
+        // While there is room for all there is nothing to choose.
+        let asked = if full {
+            self.context.sketch.add(hash_of(self.id, key))
+        } else {
+            0
+        };
         let mut now = version;
         if (policy.admit(admission) || planted(Fault::PolicyIgnored))
-            && let Ok(promoted) = self.promote(slot, version, key, value)
+            && let Ok(promoted) = self.promote(slot, version, key, value, asked)
         {
             now = promoted;
             self.events.promotions.add(1);
@@ -53,7 +60,14 @@ where
         now
     }
 
-    fn promote(&self, slot: usize, version: Version, key: &[u8], value: &[u8]) -> Attempt<Version> {
+    fn promote(
+        &self,
+        slot: usize,
+        version: Version,
+        key: &[u8],
+        value: &[u8],
+        asked: u8,
+    ) -> Attempt<Version> {
         let store = &self.context.store;
         let door = store.try_enter().ok_or(Interrupt::Conflict)?;
         let lock = if planted(Fault::PromotionWithoutLock) {
@@ -63,7 +77,7 @@ where
             Some(lock.ok_or(Interrupt::Conflict)?)
         };
         reached(Point::Promoting);
-        let promoted = self.promote_locked(&door, key, value);
+        let promoted = self.promote_locked(&door, key, value, asked);
         let mut now = version;
         match lock {
             Some(lock) if promoted.is_err() => lock.release_unchanged(),
@@ -77,8 +91,8 @@ where
         promoted.map(|()| now)
     }
 
-    fn promote_locked(&self, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<()> {
-        let newcomer = Flags::NONE.with_use_count(self.options.policy.newcomer());
+    fn promote_locked(&self, door: &Door<'_>, key: &[u8], value: &[u8], asked: u8) -> Attempt<()> {
+        let newcomer = Flags::NONE.with_use_count(self.options.policy.newcomer(asked));
         let flags = if self.options.inclusive {
             newcomer
         } else {
@@ -101,7 +115,7 @@ where
             erase_cold()?;
             reached(Point::BetweenTiers);
         }
-        let mut room = LeafRoom::new(self);
+        let mut room = LeafRoom::for_promotion(self, asked);
         let done = hot.try_edit(door, key, &mut plan, &mut room, &mut || Ok(()))?;
         if !done.changed {
             return Err(Interrupt::Conflict);

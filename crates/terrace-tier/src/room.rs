@@ -1,27 +1,78 @@
-//! Leaf-local replacement (rule 9): a record that comes to a full hot leaf displaces an unused clean
-//! one of the same leaf, which acts as a cache set of 30 to 120 ways.
+//! Leaf-local replacement (rule 9): a record that comes to a full hot leaf displaces the clean one of
+//! the same leaf that was used least. The leaf acts as a cache set of 30 to 120 ways.
 //!
 //! The cold tier has a clean record, so it is just dropped, under its lock, which is tried and never
-//! waited for. When every clean record has been used, the leaf ages until one has not.
+//! waited for. A record that was only read has to be worth more than the one that goes; one that was
+//! written comes in whatever it is worth. A leaf in which nothing is idle splits instead, while there
+//! are pages for it: that is how room moves to where it is wanted.
 
-use terrace_access::{Attempt, Ordered, RecordPage, Room, Sweep};
+use terrace_access::{Attempt, Interrupt, Ordered, RecordPage, Room, Sweep};
 
 use crate::context::Rooted;
 use crate::fault::{Fault, planted};
+use crate::locks::hash_of;
 use crate::tiered::Tiered;
+
+/// Clean records among which the victim is looked for: among 16 it is hardly worse than among all.
+const SAMPLE: usize = 64;
+/// Victims whose lock somebody else holds, after which no room is made.
+const BUSY: usize = 4;
 
 /// Makes room in a leaf of the hot tier once the tier is full.
 pub(crate) struct LeafRoom<'t, H, C> {
     tiered: &'t Tiered<H, C>,
+    /// How often the newcomer was asked for, if it was only read.
+    asked: Option<u8>,
     key: Vec<u8>,
 }
 
 impl<'t, H, C> LeafRoom<'t, H, C> {
-    pub fn new(tiered: &'t Tiered<H, C>) -> Self {
+    /// Room for a record that has been written and must come in.
+    pub fn for_write(tiered: &'t Tiered<H, C>) -> Self {
         LeafRoom {
             tiered,
+            asked: None,
             key: Vec::new(),
         }
+    }
+
+    /// Room for a record that was only read, so and so often.
+    pub fn for_promotion(tiered: &'t Tiered<H, C>, asked: u8) -> Self {
+        LeafRoom {
+            asked: Some(asked),
+            ..LeafRoom::for_write(tiered)
+        }
+    }
+
+    /// The clean record with the lowest use count among some of the page, and that count. Its key is in
+    /// `self.key`.
+    fn victim(&mut self, page: &dyn RecordPage, keep: &[u8]) -> Attempt<Option<(usize, u8)>> {
+        let count = page.count();
+        // Anywhere in the leaf, so that neighbours of a fixed start do not always pay.
+        let start = crate::random::next() as usize % count.max(1);
+        let mut best: Option<(usize, u8)> = None;
+        let mut seen = 0;
+        for i in (start..count).chain(0..start) {
+            let flags = page.flags(i)?;
+            if flags.is_dirty() && !planted(Fault::DirtyVictim) {
+                continue;
+            }
+            let uses = flags.use_count();
+            if best.is_none_or(|(_, least)| uses < least) {
+                page.key(i, &mut self.key)?;
+                if self.key != keep {
+                    best = Some((i, uses));
+                }
+            }
+            seen += 1;
+            if seen == SAMPLE || matches!(best, Some((_, 0))) {
+                break;
+            }
+        }
+        if let Some((i, _)) = best {
+            page.key(i, &mut self.key)?;
+        }
+        Ok(best)
     }
 }
 
@@ -32,57 +83,35 @@ where
 {
     fn make(&mut self, page: &mut dyn RecordPage, needed: usize, keep: &[u8]) -> Attempt<bool> {
         let tiered = self.tiered;
+        let context = &tiered.context;
         let policy = &tiered.options.policy;
-        if !policy.replaces_in_leaf() || !tiered.context.is_full() {
+        if !policy.replaces_in_leaf() || !context.is_full() {
             return Ok(false);
         }
-        let count = page.count();
-        if count == 0 {
-            return Ok(false);
-        }
-        let mut freed = 0;
-        for _ in 0..=policy.most_uses() {
-            // Anywhere in the leaf, so that neighbours of a fixed start do not always pay.
-            let mut i = crate::random::next() as usize % count;
-            let mut left = count;
-            let mut used_clean = false;
-            while left > 0 && page.count() > 0 {
-                left -= 1;
-                i = if i >= page.count() { 0 } else { i };
-                let flags = page.flags(i)?;
-                let dirty = flags.is_dirty() && !planted(Fault::DirtyVictim);
-                if dirty || flags.use_count() > 0 {
-                    used_clean |= !flags.is_dirty();
-                    i += 1;
-                    continue;
-                }
-                page.key(i, &mut self.key)?;
-                let slot = tiered.context.locks.slot(tiered.id, &self.key);
-                if self.key == keep {
-                    i += 1;
-                    continue;
-                }
-                let lock = tiered.context.locks.try_lock(slot);
-                if lock.is_none() && !planted(Fault::VictimWithoutLock) {
-                    i += 1;
-                    continue;
-                }
-                freed += page.erase(i)?;
-                drop(lock);
-                tiered.events.replacements.add(1);
-                if freed >= needed {
-                    return Ok(true);
-                }
-            }
-            if !used_clean {
+        let (mut freed, mut busy) = (0, 0);
+        while freed < needed && busy < BUSY {
+            let Some((i, uses)) = self.victim(page, keep)? else {
                 break;
+            };
+            if let Some(asked) = self.asked
+                && !policy.displaces(asked, uses)
+            {
+                // What went before was worth less, and is not wanted back.
+                return Err(Interrupt::Conflict);
             }
-            for i in 0..page.count() {
-                let flags = page.flags(i)?;
-                if flags.use_count() > 0 {
-                    page.set_flags(i, flags.with_use_count(flags.use_count() - 1))?;
-                }
+            if freed == 0 && !tiered.levels.is_idle(uses) && context.has_spare() {
+                return Ok(false);
             }
+            let hash = hash_of(tiered.id, &self.key);
+            let lock = context.locks.try_lock(context.locks.slot_of(hash));
+            if lock.is_none() && !planted(Fault::VictimWithoutLock) {
+                busy += 1;
+                continue;
+            }
+            freed += page.erase(i)?;
+            drop(lock);
+            context.sketch.keep(hash, uses);
+            tiered.events.replacements.add(1);
         }
         Ok(freed > 0)
     }

@@ -1,5 +1,5 @@
-//! The sweep over a hot tier: a hand that moves in the order of positions, counts uses down, lets unused records
-//! go when room is needed, and packs the leaves behind it.
+//! The sweep over a hot tier: a hand that moves in the order of positions, counts uses down, lets idle
+//! records go when room is needed, and packs the leaves behind it.
 //!
 //! In that order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
 //! is one leaf; no operation waits for a whole sweep.
@@ -11,19 +11,23 @@ use terrace_pages::{Interrupt, Space};
 
 use crate::context::Rooted;
 use crate::fault::{Fault, planted};
+use crate::locks::hash_of;
 use crate::migrate::Entry;
 use crate::tiered::Tiered;
 
+/// Writes of new keys that age as much as one miss does: a load would make everything forgotten.
+const NEWCOMERS_PER_MISS: u64 = 4;
 /// Leaves that one call of the ageing looks at, at most: a millisecond or so.
 const AGE_LEAVES: u64 = 256;
 /// Fill of cold leaves that is assumed when the number of records is estimated: that of leaves which
 /// were filled in random order.
 const COLD_FILL: f64 = 0.7;
 
-/// A leaf gives its unused records up when the ageing comes by and this share of all of them (one in
-/// so many) is unused. Leaf-local replacement keeps room where it once was; this moves it to where it
-/// is wanted, because full leaves that are busy split into the pages that it frees.
-const IDLE_SHARE: usize = 2;
+/// A leaf gives its idle records up when the ageing comes by and they are this share of all of them.
+/// Leaf-local replacement keeps room where it once was; this moves it to where it is wanted, because
+/// leaves in which nothing is idle split into the pages that it frees. Simulated: 0.3 and 0.5 are no
+/// better at any size of memory.
+const IDLE_SHARE: f64 = 0.4;
 
 /// Accesses per record, since the structure was opened, after which it is known what is used. Use
 /// counts are lost at closing: a hot tier that was warm then would be thrown out before that.
@@ -34,24 +38,47 @@ const KNOWN_ACCESSES: f64 = 1.0;
 /// What a step of the sweep is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// Count uses down and let the unused records go: room is needed.
+    /// Count uses down and let the idle records go: room is needed.
     Evict,
-    /// Count uses down; and, if it is known by now what is used, let the unused clean records go if
-    /// they are many.
-    Age { known: bool },
+    /// If it is known by now what is used, let the idle clean records go if they are many.
+    Look {
+        known: bool,
+        /// Count uses down, too.
+        age: bool,
+    },
 }
 
 /// Where the sweep of a hot tier stands. A hint: lost at a crash without harm.
 #[derive(Default)]
 pub(crate) struct Hand {
     position: Vec<u8>,
-    /// Reads up to which ageing has been done.
-    aged_reads: AtomicU64,
+    /// Accesses up to which the looking has been done.
+    looked: u64,
+    /// Misses up to which the ageing has been done.
+    aged: u64,
+    /// Lines of the sketch that are to be halved, and a part of one.
+    halves: f64,
     /// Records per hot leaf, averaged over the leaves looked at.
     records: f64,
 }
 
-/// About how many records per hot leaf are dirty and unused: leaf-local replacement passes by them,
+impl Hand {
+    /// How many leaves are due, if there is one in so many events, of which there have been `now`;
+    /// `done` says up to where they were. At most [`AGE_LEAVES`]: what is not done now is not made up
+    /// for later, because ageing late is ageing little.
+    fn due(now: u64, done: &mut u64, interval: f64) -> u64 {
+        let since = now.saturating_sub(*done);
+        let due = (since as f64 / interval) as u64;
+        *done += if due > AGE_LEAVES {
+            since
+        } else {
+            (due as f64 * interval) as u64
+        };
+        due.min(AGE_LEAVES)
+    }
+}
+
+/// About how many records per hot leaf are dirty and idle: leaf-local replacement passes by them,
 /// so that something else must get them clean. A running mean over the leaves that the hand sees,
 /// in 64ths, and one more so that 0 means that it has not seen any.
 #[derive(Default)]
@@ -104,44 +131,54 @@ where
             .map(|_| ())
     }
 
-    /// Ageing that has become due by the reads since the last call, without letting records go.
+    /// Looking and ageing that have become due by the accesses and misses since the last call.
     pub(crate) fn age_due(&self) -> Result<()> {
-        let per_record = self.options.policy.ageing_reads_per_record();
-        if self.hot().is_none() || !self.context.is_full() || per_record.is_infinite() {
+        let policy = &self.options.policy;
+        if self.hot().is_none()
+            || !self.context.is_full()
+            || policy.accesses_per_look().is_infinite()
+        {
             return Ok(());
         }
         let store = &self.context.store;
         let e = &self.events;
-        let reads = e.hot_hits.get() + e.cold_hits.get() + e.misses.get() + e.writes.get();
+        let accesses = e.hot_hits.get() + e.cold_hits.get() + e.misses.get() + e.writes.get();
+        let misses = e.cold_hits.get() + e.misses.get() + e.newcomers.get() / NEWCOMERS_PER_MISS;
         let hot_leaves = store.hot_frames().max(1) as f64;
         let cold_leaves = store.live_pages().saturating_sub(store.hot_frames()).max(1) as f64;
-        let (due, known) = {
-            let hand = self.hand.lock();
+        let (looks, ages, known) = {
+            let hand = &mut *self.hand.lock();
             let per_leaf = if hand.records > 0.0 {
                 hand.records
             } else {
                 64.0
             };
             let records = cold_leaves * per_leaf * COLD_FILL;
-            let interval = (per_record * records / hot_leaves).max(1.0);
-            let since = reads.saturating_sub(hand.aged_reads.load(Ordering::Relaxed));
-            let due = (since as f64 / interval) as u64;
-            // What is not done now is not made up for later: ageing late is ageing little.
-            let done = if due > AGE_LEAVES {
-                since
-            } else {
-                (due as f64 * interval) as u64
-            };
-            hand.aged_reads.fetch_add(done, Ordering::Relaxed);
-            (
-                due.min(AGE_LEAVES),
-                reads as f64 >= records * KNOWN_ACCESSES,
-            )
+            let interval = |per_record: f64| (per_record * records / hot_leaves).max(1.0);
+            let looks = Hand::due(
+                accesses,
+                &mut hand.looked,
+                interval(policy.accesses_per_look()),
+            );
+            let ages = Hand::due(misses, &mut hand.aged, interval(policy.misses_per_ageing()));
+            // The counters outside fade as fast as those inside.
+            let sketch = &self.context.sketch;
+            hand.halves += ages as f64 * sketch.lines() as f64 / hot_leaves;
+            sketch.halve(hand.halves as usize);
+            hand.halves = hand.halves.fract();
+            (looks, ages, accesses as f64 >= records * KNOWN_ACCESSES)
         };
-        for _ in 0..due {
-            self.sweep_leaf(Entry::Try, Task::Age { known })?;
+        for i in 0..looks.max(ages) {
+            let age = i < ages;
+            self.sweep_leaf(Entry::Try, Task::Look { known, age })?;
         }
         Ok(())
+    }
+
+    /// Draws whether a record with this use count is idle: of those at the bound, a part is.
+    fn is_idle_now(&self, uses: u8) -> bool {
+        let idle = self.levels.idle(uses);
+        idle >= 1.0 || (idle > 0.0 && f64::from(crate::random::next()) < idle * 4294967296.0)
     }
 
     fn sweep_leaf(&self, entry: Entry<'_>, task: Task) -> Result<bool> {
@@ -154,7 +191,8 @@ where
             // The leaf is this call's alone: the hand moves on at once.
             let position = loop {
                 let mut hand = self.hand.lock();
-                let mut select = |flags: Flags| flags.is_dirty() && flags.use_count() == 0;
+                let mut select =
+                    |flags: Flags| flags.is_dirty() && self.levels.is_idle(flags.use_count());
                 let at = hand.position.clone();
                 match hot.try_window_if(Edge::From(&at), &mut select, unused) {
                     Ok(()) => {
@@ -172,33 +210,53 @@ where
             let mut key = Vec::new();
             let (mut dropped, mut records, mut fill, mut stale) = (0, 0, 0.0, 0);
             let mut evict = task == Task::Evict;
+            let age = evict || matches!(task, Task::Look { age: true, .. });
+            let mut spread = [0; Flags::MAX_USE as usize + 1];
             let visited = self.inside(entry, |door| {
                 hot.try_visit(door, &position, &mut |page| {
                     fill = page.fill();
                     records = page.count();
-                    if task == (Task::Age { known: true }) {
-                        let mut idle = 0;
-                        for i in 0..records {
-                            let flags = page.flags(i)?;
-                            idle += usize::from(!flags.is_dirty() && flags.use_count() == 0);
+                    spread.fill(0);
+                    let mut idle = 0.0;
+                    for i in 0..records {
+                        let flags = page.flags(i)?;
+                        let uses = flags.use_count().min(policy.most_uses());
+                        spread[usize::from(uses)] += 1;
+                        if !flags.is_dirty() {
+                            idle += self.levels.idle(uses);
                         }
-                        evict = records > 0 && idle * IDLE_SHARE >= records;
+                    }
+                    if matches!(task, Task::Look { known: true, .. }) {
+                        evict = idle > 0.0
+                            && idle >= IDLE_SHARE * records as f64
+                            && self.context.is_full();
                     }
                     let mut i = 0;
                     while i < page.count() {
                         let flags = page.flags(i)?;
-                        stale += u64::from(flags.is_dirty() && flags.use_count() == 0);
-                        if flags.use_count() > 0 {
-                            page.set_flags(i, flags.with_use_count(flags.use_count() - 1))?;
-                        } else if evict && (!flags.is_dirty() || planted(Fault::SweepDropsDirty)) {
+                        let uses = flags.use_count().min(policy.most_uses());
+                        stale += u64::from(flags.is_dirty() && self.levels.is_idle(uses));
+                        // When room is needed, a part of those at the bound would be some of the best
+                        // where nearly all have the highest count; they have time to come down.
+                        let idle = match task {
+                            Task::Evict => self.levels.idle(uses) >= 1.0,
+                            Task::Look { .. } => evict && self.is_idle_now(uses),
+                        };
+                        if idle && (!flags.is_dirty() || planted(Fault::SweepDropsDirty)) {
                             page.key(i, &mut key)?;
                             // The cold tier has it; under its lock it can just go.
-                            let lock = locks.try_lock(locks.slot(self.id, &key));
+                            let hash = hash_of(self.id, &key);
+                            let lock = locks.try_lock(locks.slot_of(hash));
                             if lock.is_some() || planted(Fault::SweepWithoutLock) {
                                 page.erase(i)?;
+                                drop(lock);
+                                self.context.sketch.keep(hash, uses);
                                 dropped += 1;
                                 continue;
                             }
+                        }
+                        if age && uses > 0 {
+                            page.set_flags(i, flags.with_use_count(uses - 1))?;
                         }
                         i += 1;
                     }
@@ -213,6 +271,7 @@ where
             }
             self.events.demotions.add(dropped);
             self.stale.note(stale);
+            self.levels.note(&spread, policy.idle_share());
             if task != Task::Evict {
                 self.events.swept.add(1);
                 self.events.fill.add((fill * 1000.0) as u64);

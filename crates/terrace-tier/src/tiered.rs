@@ -18,6 +18,7 @@ use crate::Version;
 use crate::context::{HotTier, Rooted, TierContext, check_limits};
 use crate::counter::Counter;
 use crate::fault::{Fault, planted};
+use crate::locks::hash_of;
 use crate::policy::Policy;
 use crate::room::LeafRoom;
 use crate::structure::{Change, Roots, Structure, TierStats};
@@ -71,6 +72,8 @@ pub(crate) struct Events {
     pub packed: Counter,
     pub fill: Counter,
     pub writes: Counter,
+    /// Writes of keys that the hot tier did not have.
+    pub newcomers: Counter,
 }
 
 /// A record that was found, and whether in the hot tier.
@@ -87,6 +90,7 @@ pub struct Tiered<H, C> {
     pub(crate) events: Events,
     pub(crate) hand: Mutex<crate::sweep::Hand>,
     pub(crate) stale: crate::sweep::Stale,
+    pub(crate) levels: crate::levels::Levels,
     /// See [`Structure::retire`].
     retired: AtomicBool,
 }
@@ -139,6 +143,7 @@ where
             events: Events::default(),
             hand: Mutex::default(),
             stale: Default::default(),
+            levels: Default::default(),
             retired: AtomicBool::new(false),
         });
         let weak: Weak<Self> = Arc::downgrade(&tiered);
@@ -261,6 +266,11 @@ where
         log: &mut dyn FnMut(),
     ) -> Attempt<Option<LargeRef>> {
         let policy = &self.options.policy;
+        let asked = if self.context.is_full() {
+            self.context.sketch.count(hash_of(self.id, key))
+        } else {
+            0
+        };
         let mut plan = |before: Option<(Flags, Value<'_>)>| {
             if let Some((flags, Value::Large(_))) = before
                 && flags.is_dirty()
@@ -270,7 +280,7 @@ where
             }
             let uses = match before {
                 Some((flags, _)) => (flags.use_count() + 1).min(policy.most_uses()),
-                None => policy.newcomer(),
+                None => policy.newcomer(asked),
             };
             let flags = Flags::DIRTY.with_use_count(uses);
             Ok(match value {
@@ -287,8 +297,11 @@ where
             self.cold.try_get(key, Touch::No, &mut Vec::new())?;
         }
         let hot = self.hot_or_made(door)?;
-        let mut room = LeafRoom::new(self);
+        let mut room = LeafRoom::for_write(self);
         let done = hot.try_edit(door, key, &mut plan, &mut room, &mut commit)?;
+        if done.before.is_none() {
+            self.events.newcomers.add(1);
+        }
         // Only a dirty hot record owns its chain; that of a clean one belongs to the cold record.
         Ok(done
             .before

@@ -98,7 +98,8 @@ fn log_options(options: &Options, budget: &Budget) -> LogOptions {
 }
 
 fn tier_context(store: &Arc<PageStore>, options: &Options, budget: &Budget) -> Arc<TierContext> {
-    let tiers = TierContext::new(store.clone(), budget.locks as usize);
+    let tiers =
+        TierContext::with_sketch(store.clone(), budget.locks as usize, budget.sketch as usize);
     if let Some(seed) = options.seed {
         tiers.seed(seed);
     }

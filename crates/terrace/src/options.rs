@@ -171,6 +171,9 @@ impl Options {
 /// More memory than this is a slip of the pen: 64 TiB, past every machine.
 const MOST_MEMORY: u64 = 1 << 46;
 
+/// Bytes of a mebibyte.
+const MIB: u64 = 1 << 20;
+
 /// How the memory is divided. The parts add up to the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
@@ -180,6 +183,8 @@ pub(crate) struct Budget {
     pub store: u64,
     /// For the table of record locks.
     pub locks: u64,
+    /// For the counters of accesses to cold records.
+    pub sketch: u64,
     /// For the buffers of the log.
     pub log: u64,
     /// For iterators, sweeps, the names of structures.
@@ -189,20 +194,27 @@ pub(crate) struct Budget {
 impl Budget {
     /// Divides `limit`.
     pub fn of(limit: u64) -> Budget {
+        // The shares change where a mebibyte begins, so that it is clear where less is left than just
+        // before.
+        let whole = limit / MIB * MIB;
         // Two keys that share a lock cost each other retries, so a lock for every few records
         // that are in use at once; past a million locks nothing is gained.
-        let locks = (limit / 256).clamp(64 << 10, 8 << 20);
+        let locks = (whole / 256).clamp(64 << 10, 8 << 20);
+        // Four bits for each record of 128 bytes that fits, twice over: simulated, half as many cost
+        // a few per cent more page reads, twice as many gain less than the memory would.
+        let sketch = whole / 128;
         // Half of it holds what arrives while the other half is written. Past 4 MiB writes of the
         // operating system do not get faster.
-        let log = (limit / 128)
+        let log = (whole / 128)
             .clamp(64 << 10, 4 << 20)
             .next_multiple_of(8192);
-        let scratch = (limit / 256).clamp(64 << 10, 8 << 20);
-        let store = limit.saturating_sub(locks + log + scratch);
+        let scratch = (whole / 256).clamp(64 << 10, 8 << 20);
+        let store = limit.saturating_sub(locks + sketch + log + scratch);
         Budget {
             limit,
             store,
             locks,
+            sketch,
             log,
             scratch,
         }
@@ -210,16 +222,21 @@ impl Budget {
 
     /// The least limit that leaves `store` bytes to the page store.
     pub fn least_for(store: u64) -> u64 {
-        let (mut low, mut high) = (store, store + (32 << 20));
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if Budget::of(middle).store >= store {
-                high = middle
-            } else {
-                low = middle + 1
+        let enough = |limit: u64| Budget::of(limit).store >= store;
+        let mut least = store + store / 32 + 32 * MIB;
+        loop {
+            let surplus = Budget::of(least).store.saturating_sub(store);
+            if surplus > 0 {
+                // Fewer bytes do not have greater shares.
+                least -= surplus;
+                continue;
+            }
+            // Before this mebibyte the shares were smaller: the end of the one before may do, too.
+            match (least / MIB * MIB).checked_sub(1) {
+                Some(before) if enough(before) => least = before,
+                _ => return least,
             }
         }
-        high
     }
 
     /// Translates what the page store says of its part into what the user has to set.
@@ -258,6 +275,8 @@ pub struct MemoryStats {
     pub write_buffers: u64,
     /// Record locks.
     pub locks: u64,
+    /// Counters of accesses to cold records.
+    pub sketch: u64,
     /// Buffers of the log.
     pub log_buffers: u64,
     /// Not in use now: for iterators and sweeps, and for what above may still grow.
@@ -268,7 +287,13 @@ pub struct MemoryStats {
 const FRAME_HEADER_BYTES: u64 = 33;
 
 impl MemoryStats {
-    pub(crate) fn of(budget: &Budget, store: &PageStore, locks: u64, log_buffers: u64) -> Self {
+    pub(crate) fn of(
+        budget: &Budget,
+        store: &PageStore,
+        locks: u64,
+        sketch: u64,
+        log_buffers: u64,
+    ) -> Self {
         let s = store.stats();
         let cold = s
             .frames
@@ -284,6 +309,7 @@ impl MemoryStats {
             cut_copies: s.undo_bytes,
             write_buffers: s.buffer_bytes,
             locks,
+            sketch,
             log_buffers,
             unused: 0,
         };
@@ -302,6 +328,7 @@ impl MemoryStats {
             + self.cut_copies
             + self.write_buffers
             + self.locks
+            + self.sketch
             + self.log_buffers
     }
 }
@@ -314,7 +341,7 @@ mod tests {
     fn the_parts_add_up_and_the_least_limit_is_the_least() {
         for limit in [1 << 20, 3 << 20, 100 << 20, 1 << 30, 1 << 40] {
             let b = Budget::of(limit);
-            assert_eq!(b.store + b.locks + b.log + b.scratch, limit);
+            assert_eq!(b.store + b.locks + b.sketch + b.log + b.scratch, limit);
             let least = Budget::least_for(b.store);
             assert!(least <= limit && Budget::of(least).store >= b.store);
             assert!(Budget::of(least - 1).store < b.store);

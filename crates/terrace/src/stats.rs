@@ -268,10 +268,11 @@ impl Core {
         };
         let hot_rewrite_factor = ratio(s.checkpoint_hot_writes * s.page_bytes, l.log_bytes);
         let locks = self.tiers.locks.memory_bytes() as u64;
+        let sketch = self.tiers.sketch_bytes() as u64;
         let log_buffers = self.log.memory_bytes() as u64;
         Stats {
             structures,
-            memory: MemoryStats::of(&self.budget, &self.store, locks, log_buffers),
+            memory: MemoryStats::of(&self.budget, &self.store, locks, sketch, log_buffers),
             pages,
             log,
             checkpoints: CheckpointStats {

@@ -98,6 +98,7 @@ impl Display for Stats {
             ("copies for a checkpoint", m.cut_copies),
             ("write buffers", m.write_buffers),
             ("record locks", m.locks),
+            ("access counters", m.sketch),
             ("log buffers", m.log_buffers),
             ("unused", m.unused),
             ("limit", m.limit),

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 use terrace_bench::plot::{Curve, course};
 use terrace_bench::table::{bytes, count, ratio};
 use terrace_bench::{
-    Distribution, Event, KeyLayout, Load, Part, Plan, Prepared, Report, StoreLabels, Warmup,
-    Workload,
+    Distribution, Event, KeyLayout, Load, Part, Plan, Prepared, RecordCache, Report, StoreLabels,
+    Target, Warmup, Workload,
 };
 
 use crate::args::{
@@ -25,6 +25,9 @@ use target::TreeTarget;
 
 /// The structure that benchmarks use.
 const STRUCTURE: &str = "bench";
+
+/// Least memory with a record cache: a tenth of it must do for the database.
+const LEAST_CACHED: u64 = 20 << 20;
 
 /// `terrace bench`
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
@@ -40,7 +43,16 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.workload == WorkloadName::Replay {
         return replay::run(args);
     }
+    if args.record_cache && args.open.memory.0 < LEAST_CACHED {
+        bail!(
+            "a record cache needs a memory of at least {}",
+            bytes(LEAST_CACHED)
+        );
+    }
     let scans = matches!(args.workload, WorkloadName::E | WorkloadName::Scan);
+    if scans && args.record_cache {
+        bail!("a record cache keeps no order of keys: workloads e and scan do without it");
+    }
     if scans && args.structure != KindName::Tree {
         let kind = args.structure.kind();
         bail!("a {kind} keeps no order of keys: workloads e and scan need --structure tree");
@@ -48,7 +60,11 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     // Everything that needs memory of its own is done before the database is opened.
     let prepared = Prepared::new(plan(args)?)?;
     let settings = Settings {
-        memory: args.open.memory.0,
+        memory: if args.record_cache {
+            args.open.memory.0 - cache_bytes(args)
+        } else {
+            args.open.memory.0
+        },
         create: !args.skip_load,
         page_size: args.page_size.map(|size| size.0),
         log_limit: args.log_limit.map(|size| size.0),
@@ -74,7 +90,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
     let db = Db::open(&args.open.db, settings)?;
     let wanted = TreeSettings {
         kind: args.structure.kind(),
-        tiers: args.tiers,
+        tiers: tiers(args),
         policy: policy(args.policy),
         logged: args.log != LogMode::Off,
         ..TreeSettings::default()
@@ -89,16 +105,34 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         LogMode::Buffered | LogMode::Off => Durability::Buffered,
     };
     let target = TreeTarget::new(&db, &tree, durability);
-    let mut bar = Bar {
-        quiet: args.json,
-        bar: ProgressBar::hidden(),
-    };
-    let report = prepared.run(&target, &mut |event| bar.show(event))?;
+    if args.record_cache {
+        let cached = RecordCache::new(target, cache_bytes(args));
+        let report = run_on(args, prepared, &cached)?;
+        // What was changed in the cache alone is to be there for --skip-load.
+        cached.settle().map_err(|e| anyhow::anyhow!("{e}"))?;
+        db.close()?;
+        return Ok(report);
+    }
+    let report = run_on(args, prepared, &target)?;
     if args.unclean {
         replay::wait_for_the_end(&report)?;
     }
     db.close()?;
     Ok(report)
+}
+
+/// What a record cache takes of the memory: nine tenths, as in the paper; the store needs pages to
+/// read and write through.
+fn cache_bytes(args: &BenchArgs) -> u64 {
+    args.open.memory.0 / 10 * 9
+}
+
+fn run_on(args: &BenchArgs, prepared: &Prepared, target: &impl Target) -> Result<Report> {
+    let mut bar = Bar {
+        quiet: args.json,
+        bar: ProgressBar::hidden(),
+    };
+    Ok(prepared.run(target, &mut |event| bar.show(event))?)
 }
 
 fn plan(args: &BenchArgs) -> Result<Plan> {
@@ -155,11 +189,20 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
     });
     plan.store = StoreLabels {
         structure: args.structure.name().into(),
-        tiers: args.tiers,
-        policy: args.policy.name().into(),
+        tiers: tiers(args),
+        policy: if args.record_cache {
+            "record cache".into()
+        } else {
+            args.policy.name().into()
+        },
         durability: args.log.name().into(),
     };
     Ok(plan)
+}
+
+/// Behind a record cache is the plain structure.
+fn tiers(args: &BenchArgs) -> u8 {
+    if args.record_cache { 1 } else { args.tiers }
 }
 
 fn policy(name: PolicyName) -> Policy {
@@ -178,7 +221,9 @@ fn seconds(name: &str, value: f64) -> Result<Duration> {
 }
 
 fn plot(args: &BenchArgs, report: &Report, file: &std::path::Path) -> Result<()> {
-    let label = if args.tiers == 1 {
+    let label = if args.record_cache {
+        "record cache"
+    } else if args.tiers == 1 {
         "one tier"
     } else {
         "two tiers"

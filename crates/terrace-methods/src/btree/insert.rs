@@ -249,7 +249,7 @@ impl Put<'_> {
                 }
                 let mut slot = slot;
                 if fault::planted(Fault::LostFlags) {
-                    slot[2] &= 0xF0;
+                    slot[2] &= !Flags::MASK;
                 }
                 page.change(Node::slot_at(i), SLOT_BYTES)?
                     .copy_from_slice(&slot);

@@ -9,7 +9,7 @@
 //!  30  u8   ascending inserts in a row, u8 descending ones (leaf)
 //!  32  u32  membership counter, u16 index of the last insert, u16 0 (leaf)
 //!      u64  child below the first separator (inner)
-//!  40  slots of 4 bytes in key order: u16 offset, u16 key head (12 bits) and flags (4 bits)
+//!  40  slots of 4 bytes in key order: u16 offset, u16 key head (11 bits) and flags (5 bits)
 //!      free space
 //!      heap: records in no order, the high fence, and at the very end the low fence
 //!
@@ -28,14 +28,14 @@
 //! is what lets inserts fill it without saving it for a checkpoint.
 //!
 //! The *shift* is how many bits of the byte behind the prefix all keys between both fences have in
-//! common; a key head is the 12 bits that come next. So an inner node with hundreds of separators from
+//! common; a key head is the 11 bits that come next. So an inner node with hundreds of separators from
 //! a small part of the key space still has a head for each.
 
 use terrace_access::{Flags, LargeRef, Value};
 use terrace_base::PageId;
 use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
 
-pub(crate) use crate::slots::SLOT_BYTES;
+pub(crate) use crate::slots::{HEAD_BITS, SLOT_BYTES};
 
 /// Answers of a page that may be changing while it is read.
 pub(crate) type Seen<T> = Result<T, Torn>;
@@ -87,7 +87,7 @@ pub const fn max_inline(page_bytes: usize) -> usize {
     page_bytes / 4 - 64
 }
 
-/// The 12 bits of a suffix behind its first `shift` ones, which are at most 7.
+/// The [`HEAD_BITS`] of a suffix behind its first `shift` ones, which are at most 7.
 #[inline]
 pub(crate) fn head_of(suffix: &[u8], shift: u32) -> u32 {
     let bits = match suffix {
@@ -96,7 +96,7 @@ pub(crate) fn head_of(suffix: &[u8], shift: u32) -> u32 {
         [a, b] => (*a as u32) << 16 | (*b as u32) << 8,
         [a, b, c, ..] => (*a as u32) << 16 | (*b as u32) << 8 | *c as u32,
     };
-    bits >> (12 - shift) & 0xFFF
+    bits >> (24 - HEAD_BITS - shift) & ((1 << HEAD_BITS) - 1)
 }
 
 /// Length of what two byte strings have in common at the front.
@@ -186,7 +186,8 @@ pub(crate) fn encode_inner(out: &mut [u8], suffix: (&[u8], &[u8]), child: PageId
 
 /// The 4 bytes of a slot.
 pub(crate) fn encode_slot(offset: usize, head: u32, flags: Flags) -> [u8; SLOT_BYTES] {
-    (offset as u32 | head << 20 | u32::from(flags.0 & 15) << 16).to_le_bytes()
+    (offset as u32 | head << (32 - HEAD_BITS) | u32::from(flags.0 & Flags::MASK) << 16)
+        .to_le_bytes()
 }
 
 /// A slot: where the record is, the first bits of its key, its flags.
@@ -207,12 +208,12 @@ impl Slot {
 
     #[inline]
     pub fn head(self) -> u32 {
-        self.0 >> 20
+        self.0 >> (32 - HEAD_BITS)
     }
 
     #[inline]
     pub fn flags(self) -> Flags {
-        Flags((self.0 >> 16) as u8 & 15)
+        Flags((self.0 >> 16) as u8 & Flags::MASK)
     }
 }
 
@@ -576,6 +577,6 @@ pub fn clear_hints(page: &mut [u8]) {
     }
     let count = u16::from_le_bytes([page[COUNT], page[COUNT + 1]]) as usize;
     for slot in page[SLOTS..].chunks_exact_mut(SLOT_BYTES).take(count) {
-        slot[2] &= !3;
+        slot[2] &= !Flags::MAX_USE;
     }
 }

@@ -209,7 +209,7 @@ impl BTree {
 
 /// One more use, unless there are as many as can be counted.
 fn raise(word: u16) -> Option<u16> {
-    let flags = Flags(word as u8 & 15);
+    let flags = Flags(word as u8 & Flags::MASK);
     let more = flags.use_count() < Flags::MAX_USE || fault::planted(Fault::EndlessHint);
     more.then_some(word.wrapping_add(1))
 }

@@ -9,7 +9,7 @@
 //!  32  u64  lowest hash of the bucket
 //!  40  u64  highest hash of the bucket
 //!  48  u64  next overflow page, or none
-//!  56  slots of 4 bytes: u16 offset, u16 tag (12 bits) and flags (4 bits)
+//!  56  slots of 4 bytes: u16 offset, u16 tag (11 bits) and flags (5 bits)
 //!      free space
 //!      heap: records in no order, from the end of the page
 //!
@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Invariants: slots are in the order of hash and key. The tag of a record is how far its hash lies
-//! above the bucket's lowest one, in steps of a power of two chosen so that 12 bits suffice; so tags
+//! above the bucket's lowest one, in steps of a power of two chosen so that 11 bits suffice; so tags
 //! rise with the slots, and hashes being evenly spread, where a tag stands among the slots can be
 //! told from the tag to within a few places. All pages of a bucket name the same range of hashes.
 //! Heap space is reused only by rewriting the page (see the layout of the tree for why).
@@ -53,7 +53,7 @@ const LONG_VALUE_MARK: u8 = 253;
 const LARGE_MARK: u8 = 255;
 const LARGE_BYTES: usize = 12;
 /// Bits of a tag.
-const TAG_BITS: u32 = 12;
+const TAG_BITS: u32 = crate::slots::HEAD_BITS;
 /// Slots by which a search begins to look further.
 const STRIDE: usize = 4;
 
@@ -96,7 +96,7 @@ impl Span {
     #[inline]
     fn guess(&self, tag: u32, count: usize) -> usize {
         let tags = ((self.last - self.low) >> self.shift()) as u32 + 1;
-        // At most 12 bits times 14.
+        // At most 11 bits times 14.
         (tag * count as u32 / tags) as usize
     }
 }
@@ -344,11 +344,11 @@ pub fn clear_hints(page: &mut [u8]) {
     }
     let count = u16::from_le_bytes([page[COUNT], page[COUNT + 1]]) as usize;
     for slot in page[SLOTS..].chunks_exact_mut(SLOT_BYTES).take(count) {
-        slot[2] &= !3;
+        slot[2] &= !Flags::MAX_USE;
     }
 }
 
 /// The flags of a slot's third byte, as a hint sees them.
 pub(crate) fn flags_of(word: u16) -> Flags {
-    Flags(word as u8 & 15)
+    Flags(word as u8 & Flags::MASK)
 }

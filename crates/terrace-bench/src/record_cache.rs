@@ -1,0 +1,216 @@
+//! A record cache over a store, as the baseline that applications build for themselves: eager, least
+//! recently used, written back ("Tiered-Indexing", section 7.1).
+//!
+//! Every record that is read or written is cached, and goes by age; a changed one is written to the
+//! store when it goes. The cache is divided by keys into shards with a lock each, which is held while
+//! the store is asked, so that no reader brings an old value back.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+
+use crate::records::KEY_BYTES;
+use crate::target::{Counters, Target, TargetError, TargetResult};
+
+/// Shards: many more than threads, so that two rarely want the same one.
+const SHARDS: usize = 256;
+/// Bytes that a record takes beside its key and value: an entry of the list with two links, length
+/// and address of the value (64 bytes with the allocator's own, less the key), the allocator's share
+/// of the value, and two words in a hash table that is two thirds full.
+const ENTRY_BYTES: usize = 90;
+
+type Key = [u8; KEY_BYTES as usize];
+
+struct Record {
+    value: Box<[u8]>,
+    dirty: bool,
+}
+
+#[derive(Default)]
+struct Figures {
+    hits: u64,
+    misses: u64,
+    evictions: u64,
+}
+
+struct Shard {
+    records: LruCache<Key, Record>,
+    bytes: usize,
+    figures: Figures,
+}
+
+/// A store with a record cache of so many bytes in front of it.
+pub struct RecordCache<T> {
+    store: T,
+    shards: Vec<Mutex<Shard>>,
+    shard_bytes: usize,
+}
+
+fn bytes_of(value: &[u8]) -> usize {
+    KEY_BYTES as usize + value.len() + ENTRY_BYTES
+}
+
+impl<T: Target> RecordCache<T> {
+    /// A cache of about `bytes` bytes in front of `store`, which should have been given that much less.
+    pub fn new(store: T, bytes: u64) -> Self {
+        let shard = || {
+            Mutex::new(Shard {
+                // Bounded by bytes, not by records.
+                records: LruCache::unbounded(),
+                bytes: 0,
+                figures: Figures::default(),
+            })
+        };
+        RecordCache {
+            store,
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+            shard_bytes: usize::try_from(bytes).unwrap_or(usize::MAX) / SHARDS,
+        }
+    }
+
+    fn shard(&self, key: &[u8]) -> TargetResult<(Key, MutexGuard<'_, Shard>)> {
+        let key = Key::try_from(key).map_err(|_| -> TargetError {
+            format!(
+                "the record cache takes keys of {KEY_BYTES} bytes, not {}",
+                key.len()
+            )
+            .into()
+        })?;
+        let mixed = u64::from_be_bytes(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let shard = &self.shards[(mixed >> 56) as usize % SHARDS];
+        Ok((key, shard.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Puts a record in, and writes back what has to go.
+    fn keep(&self, shard: &mut Shard, key: Key, value: &[u8], dirty: bool) -> TargetResult<()> {
+        let record = Record {
+            value: value.into(),
+            dirty,
+        };
+        shard.bytes += bytes_of(value);
+        if let Some(old) = shard.records.put(key, record) {
+            shard.bytes -= bytes_of(&old.value);
+        }
+        while shard.bytes > self.shard_bytes
+            && let Some((key, old)) = shard.records.pop_lru()
+        {
+            shard.bytes -= bytes_of(&old.value);
+            shard.figures.evictions += 1;
+            if old.dirty {
+                self.store.put(&key, &old.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a key, which is in the cache from now on.
+    fn look<'s>(&self, shard: &'s mut Shard, key: &Key) -> TargetResult<Option<&'s [u8]>> {
+        if shard.records.get(key).is_some() {
+            shard.figures.hits += 1;
+        } else {
+            shard.figures.misses += 1;
+            let mut value = Vec::new();
+            if !self.store.get(key, &mut value)? {
+                return Ok(None);
+            }
+            self.keep(shard, *key, &value, false)?;
+        }
+        Ok(shard.records.peek(key).map(|record| &*record.value))
+    }
+
+    /// Writes everything to the store that it lacks.
+    fn flush(&self) -> TargetResult<()> {
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for (key, record) in shard.records.iter_mut() {
+                if record.dirty {
+                    self.store.put(key, &record.value)?;
+                    record.dirty = false;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Target> Target for RecordCache<T> {
+    fn get(&self, key: &[u8], out: &mut Vec<u8>) -> TargetResult<bool> {
+        let (key, mut shard) = self.shard(key)?;
+        let found = self.look(&mut shard, &key)?;
+        if let Some(value) = found {
+            out.extend_from_slice(value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()> {
+        let (key, mut shard) = self.shard(key)?;
+        self.keep(&mut shard, key, value, true)
+    }
+
+    fn update(&self, key: &[u8], value: &[u8]) -> TargetResult<bool> {
+        let (key, mut shard) = self.shard(key)?;
+        let found = self.look(&mut shard, &key)?.is_some();
+        if found {
+            self.keep(&mut shard, key, value, true)?;
+        }
+        Ok(found)
+    }
+
+    fn read_modify_write(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(&[u8], &mut Vec<u8>),
+    ) -> TargetResult<bool> {
+        let (key, mut shard) = self.shard(key)?;
+        let mut new = Vec::new();
+        let found = match self.look(&mut shard, &key)? {
+            Some(old) => {
+                change(old, &mut new);
+                true
+            }
+            None => false,
+        };
+        if found {
+            self.keep(&mut shard, key, &new, true)?;
+        }
+        Ok(found)
+    }
+
+    /// The cache keeps no order: everything goes to the store first.
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> TargetResult<()> {
+        self.flush()?;
+        self.store.scan(from, limit, visit)
+    }
+
+    fn visit_all(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> TargetResult<bool> {
+        self.flush()?;
+        self.store.visit_all(visit)
+    }
+
+    fn counters(&self) -> TargetResult<Counters> {
+        let mut counters = self.store.counters()?;
+        (counters.hot_hits, counters.cold_hits) = (0, 0);
+        let mut bytes = 0;
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            counters.hot_hits += shard.figures.hits;
+            counters.cold_hits += shard.figures.misses;
+            counters.promotions += shard.figures.misses;
+            counters.demotions += shard.figures.evictions;
+            bytes += shard.bytes as u64;
+        }
+        counters.memory_bytes = counters.memory_bytes.map(|store| store + bytes);
+        Ok(counters)
+    }
+
+    fn settle(&self) -> TargetResult<()> {
+        self.flush()?;
+        self.store.settle()
+    }
+}
