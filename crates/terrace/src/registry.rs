@@ -195,7 +195,9 @@ impl Registry {
             match self.catalog.put(door, &entry, &mut commit) {
                 Ok(()) => Ok(Open::new(structure, meta)),
                 Err(interrupt) => {
-                    if structures::undo_create(&self.store, entry.roots, door).is_err() {
+                    if structures::undo_create(&self.store, new.spec.kind, entry.roots, door)
+                        .is_err()
+                    {
                         // It was written out within this instant; it serves the next attempt.
                         leftover = Some((structure, meta));
                     }
@@ -355,7 +357,7 @@ impl Registry {
             return Ok(true);
         }
         self.inside(Space::Reserve, |door| {
-            structures::free_roots(&self.store, roots, door, &mut || {
+            structures::free_roots(&self.store, open.spec.kind, roots, door, &mut || {
                 if planted(Fault::ForgottenEntry) {
                     return Ok(());
                 }
