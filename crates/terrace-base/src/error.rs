@@ -97,6 +97,23 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
+    /// Two rows of a table would have the same key in a unique index. Nothing was changed.
+    #[error(
+        "the unique index \"{index}\" of the table \"{table}\" has the key \"{}\" for the row \"{}\" already, so the row \"{}\" cannot have it too; nothing was changed",
+        key.escape_ascii(), has_it.escape_ascii(), wants_it.escape_ascii()
+    )]
+    Duplicate {
+        /// The name of the table.
+        table: String,
+        /// The name of the index.
+        index: String,
+        /// The key that both would have in the index.
+        key: Vec<u8>,
+        /// The primary key of the row that has it.
+        has_it: Vec<u8>,
+        /// The primary key of the row that was to get it.
+        wants_it: Vec<u8>,
+    },
     /// The arguments do not fit: an option out of range, a name too long, a structure of another kind.
     #[error("{what}")]
     Invalid {

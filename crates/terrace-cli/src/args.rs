@@ -1,9 +1,14 @@
 //! What can be said on the command line.
 
+mod index;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-use crate::engine::Kind;
+use crate::engine::{Index, Kind};
+use index::parse_index;
+pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
+
 use crate::size::{Size, parse_count, parse_size};
 
 /// An embedded, durable key-value store that keeps hot records, not pages, in memory.
@@ -40,6 +45,9 @@ pub enum Command {
     Scan(ScanArgs),
     /// Print all records as JSON Lines, to be loaded again with `load --format dump`
     Dump(DumpArgs),
+    /// Make, drop and list the indexes of a table
+    #[command(subcommand)]
+    Index(IndexCommand),
     /// Show where the records live and where the memory goes
     Stat(StatArgs),
     /// Read every page and check every invariant
@@ -79,6 +87,8 @@ pub enum KindName {
     Tree,
     /// A map without order: a hash table
     Hash,
+    /// Rows by a primary key, with indexes over them
+    Table,
 }
 
 impl KindName {
@@ -87,6 +97,7 @@ impl KindName {
         match self {
             KindName::Tree => "tree",
             KindName::Hash => "hash",
+            KindName::Table => "table",
         }
     }
 
@@ -95,6 +106,7 @@ impl KindName {
         match self {
             KindName::Tree => Kind::Tree,
             KindName::Hash => Kind::Hash,
+            KindName::Table => Kind::Table,
         }
     }
 }
@@ -151,6 +163,11 @@ pub struct LoadArgs {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub tiers: u8,
 
+    /// An index of the table, if it is created with --kind table: NAME=SOURCE, or NAME=unique:SOURCE;
+    /// may be given several times. A table that is there must have the same indexes
+    #[arg(long = "index", value_name = "INDEX", value_parser = parse_index)]
+    pub indexes: Vec<Index>,
+
     /// Print the result as one JSON object, and no progress
     #[arg(long)]
     pub json: bool,
@@ -161,8 +178,18 @@ Records with a key that is there already replace it. Malformed lines are reporte
 numbers; without --skip-bad the first one ends the command, and what came before it stays loaded.
 When the command has ended well, everything is on the disk.
 
+Where an index finds the key of a row:
+  json:/POINTER         in a JSON row: what --format csv, tsv and jsonl make without --value
+  csv:COLUMN            a field of a row of comma-separated values, counted from 1
+  csv:COLUMN:DELIMITER  the same with another delimiter; \\t is a tab
+  bytes:FROM..TO        these bytes of the row, counted from 0, without the last
+A row without the field is not in the index; one with a key that another row has in a unique index,
+or that is no JSON where it should be, is refused like a malformed line.
+
 Examples:
   terrace load people.db --format csv --key email people.csv
+  terrace load staff.db --kind table --index city=json:/city --index badge=unique:json:/badge \\
+      --format csv --key email people.csv
   terrace load events.db --format jsonl --key id --skip-bad events.jsonl
   zcat words.tsv.gz | terrace load words.db -s counts --format tsv --key word --value count -
   terrace dump old.db | terrace load new.db --format dump -";
@@ -177,6 +204,10 @@ pub struct GetArgs {
 
     #[command(flatten)]
     pub structure: Structure,
+
+    /// The key is one of this index of a table: print all rows that have it, as `scan` does
+    #[arg(long, value_name = "INDEX")]
+    pub index: Option<String>,
 
     /// The key is given in hexadecimal, and the value is printed so
     #[arg(long)]
@@ -244,6 +275,10 @@ pub struct ScanArgs {
     #[command(flatten)]
     pub structure: Structure,
 
+    /// Rows of a table by this index: keys are those of the index, and rows come in their order
+    #[arg(long, value_name = "INDEX")]
+    pub index: Option<String>,
+
     /// Only keys that begin so
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     pub prefix: Option<String>,
@@ -264,7 +299,7 @@ pub struct ScanArgs {
     #[arg(long, short)]
     pub reverse: bool,
 
-    /// Print no values
+    /// Print no values; with --index, keys of the index, each with the primary key
     #[arg(long)]
     pub keys_only: bool,
 
@@ -288,9 +323,13 @@ printed as \\t, \\n, \\\\ and \\xNN.
 Examples:
   terrace scan people.db --prefix ada
   terrace scan people.db --from m --to n --keys-only
+  terrace scan staff.db --index city --prefix Lo
   terrace scan events.db --reverse --limit 1 --json";
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Of a table the rows are printed; `terrace load --index` makes its indexes again."
+)]
 pub struct DumpArgs {
     #[command(flatten)]
     pub open: Open,

@@ -6,8 +6,8 @@ use std::ops::Bound;
 use std::path::Path;
 use terrace_bench::{Counters, Durations};
 
-pub use terrace::{Durability, Kind, Policy};
-use terrace::{MapOptions, Tiers};
+pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy};
+use terrace::{MapOptions, TableOptions, Tiers};
 
 use crate::args::Open;
 
@@ -21,6 +21,13 @@ pub fn too_long(key: &[u8], value: &[u8]) -> Option<String> {
     };
     problem("key", key.len(), terrace::MAX_KEY_BYTES)
         .or_else(|| problem("value", value.len(), terrace::MAX_VALUE_BYTES))
+}
+
+/// Whether a write failed because of what was to be written, not because of disk or database.
+pub fn is_refused(error: &anyhow::Error) -> bool {
+    use terrace::Error::{Duplicate, Invalid};
+    let error = error.downcast_ref::<terrace::Error>();
+    error.is_some_and(|e| matches!(e, Duplicate { .. } | Invalid { .. }))
 }
 
 /// How to open a database.
@@ -37,7 +44,7 @@ pub struct Settings {
 }
 
 /// What a structure is, or is to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TreeSettings {
     /// Its kind.
     pub kind: Kind,
@@ -47,6 +54,8 @@ pub struct TreeSettings {
     pub policy: Policy,
     /// Whether its writes are logged.
     pub logged: bool,
+    /// The indexes of a table.
+    pub indexes: Vec<Index>,
 }
 
 impl Default for TreeSettings {
@@ -56,6 +65,7 @@ impl Default for TreeSettings {
             tiers: 2,
             policy: Policy::Default,
             logged: true,
+            indexes: Vec::new(),
         }
     }
 }
@@ -71,6 +81,11 @@ impl TreeSettings {
             .tiers(tiers)
             .policy(self.policy)
             .logged(self.logged)
+    }
+
+    fn table_options(&self, options: MapOptions) -> TableOptions {
+        let indexes = self.indexes.iter().cloned();
+        indexes.fold(options.into(), TableOptions::index)
     }
 }
 
@@ -183,20 +198,40 @@ impl Db {
         let tree = self.tree(Some(name))?;
         match settings.kind {
             Kind::Hash => drop(self.inner.open_hash(name, settings.options())?),
+            Kind::Table => drop(
+                self.inner
+                    .open_table(name, settings.table_options(settings.options()))?,
+            ),
             _ => drop(self.inner.open_tree(name, settings.options())?),
         }
         Ok(tree)
     }
 
-    /// A structure, created if it is not there. One that is there stays as it is.
+    /// A structure, created if it is not there. One that is there stays as it is, and has the
+    /// indexes that the settings say, if they say any.
     pub fn tree_or_create(&self, name: &str, settings: &TreeSettings) -> Result<Tree> {
         if self.names().iter().any(|n| n == name) {
+            if !settings.indexes.is_empty() {
+                let expected = settings.table_options(MapOptions::new());
+                self.inner.open_table(name, expected)?;
+            }
             return self.tree(Some(name));
         }
-        let inner = self
-            .inner
-            .create_map(name, settings.kind, settings.options())
-            .with_context(|| format!("cannot create the structure {name:?}"))?;
+        let context = || format!("cannot create the structure {name:?}");
+        let inner = match settings.kind {
+            Kind::Table => {
+                let options = settings.table_options(settings.options());
+                let table = self.inner.create_table(name, options);
+                (*table.with_context(context)?).clone()
+            }
+            kind if !settings.indexes.is_empty() => {
+                bail!("a {kind} has no indexes: give --kind table with --index")
+            }
+            kind => self
+                .inner
+                .create_map(name, kind, settings.options())
+                .with_context(context)?,
+        };
         Ok(Tree { inner })
     }
 
@@ -208,6 +243,22 @@ impl Db {
         }
         self.inner.write(batch, durability)?;
         Ok(())
+    }
+
+    /// Makes an index of a table; `progress` hears how many rows were looked at.
+    pub fn create_index(&self, table: &str, index: Index, progress: impl FnMut(u64)) -> Result<()> {
+        let table = self.tree(Some(table))?.table()?;
+        Ok(table.create_index_with(index, progress)?)
+    }
+
+    /// Drops an index of a table.
+    pub fn drop_index(&self, table: &str, name: &str) -> Result<()> {
+        Ok(self.tree(Some(table))?.table()?.drop_index(name)?)
+    }
+
+    /// The indexes of a table.
+    pub fn indexes(&self, table: &str) -> Result<Vec<IndexInfo>> {
+        Ok(self.tree(Some(table))?.table()?.indexes())
     }
 
     /// How the opening went.
@@ -329,6 +380,35 @@ impl Tree {
         Ok(())
     }
 
+    /// The same as a table, if it is one.
+    fn table(&self) -> Result<terrace::Table> {
+        self.inner.as_table().ok_or_else(|| {
+            anyhow!(
+                "{:?} is a {}, and only tables have indexes",
+                self.inner.name(),
+                self.inner.kind()
+            )
+        })
+    }
+
+    /// The rows with a key of an index, each with its primary key.
+    pub fn by_index(&self, index: &str, key: &[u8]) -> Result<Entries> {
+        Ok(boxed(self.table()?.index(index)?.get(key)?))
+    }
+
+    /// The rows with keys of an index in a range or with a prefix, in their order. Each with its
+    /// primary key, or, without values, the keys of the index with primary keys.
+    pub fn scan_index(&self, index: &str, keys: &KeyRange, values: bool) -> Result<Entries> {
+        let index = self.table()?.index(index)?;
+        let range = keys.bounds()?;
+        Ok(match (&keys.prefix, values) {
+            (Some(prefix), true) => either_way(index.prefix(prefix)?, keys.reverse),
+            (Some(prefix), false) => either_way(index.keys_with_prefix(prefix)?, keys.reverse),
+            (None, true) => either_way(index.range::<Vec<u8>>(range)?, keys.reverse),
+            (None, false) => either_way(index.keys::<Vec<u8>>(range)?, keys.reverse),
+        })
+    }
+
     /// Whether it keeps an order of keys.
     pub fn is_ordered(&self) -> bool {
         self.inner.kind() == Kind::Tree
@@ -346,37 +426,71 @@ impl Tree {
         })
     }
 
-    /// Records from a key on and before another, in order or from the last to the first. Without
-    /// either all records, in the order of the structure.
-    pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Entries> {
-        let from = from.map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
-        let to = to.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
-        if let (Bound::Included(from), Bound::Excluded(to)) = (&from, &to)
-            && from > to
-        {
-            return Err(anyhow!(
-                "the range ends before it begins: swap --from and --to"
-            ));
-        }
-        let range = match (&from, &to) {
-            (Bound::Unbounded, Bound::Unbounded) => self.inner.iter()?,
-            _ => self.ordered()?.range::<Vec<u8>>((from, to))?,
+    /// The records with keys in a range or with a prefix, in order. Without either all records, in
+    /// the order of the structure.
+    pub fn scan(&self, keys: &KeyRange) -> Result<Entries> {
+        let range = match (&keys.prefix, keys.bounds()?) {
+            (Some(prefix), _) => self.ordered()?.prefix(prefix)?,
+            (None, (Bound::Unbounded, Bound::Unbounded)) => self.inner.iter()?,
+            (None, range) => self.ordered()?.range::<Vec<u8>>(range)?,
         };
-        Ok(if reverse {
-            boxed(range.rev())
-        } else {
-            boxed(range)
+        Ok(either_way(range, keys.reverse))
+    }
+
+    /// [`Tree::scan`] from a key on and before another.
+    pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Entries> {
+        self.scan(&KeyRange {
+            prefix: None,
+            from: from.map(<[u8]>::to_vec),
+            to: to.map(<[u8]>::to_vec),
+            reverse,
         })
     }
 
-    /// Records whose keys begin so.
+    /// [`Tree::scan`] over keys that begin so.
     pub fn prefix(&self, prefix: &[u8], reverse: bool) -> Result<Entries> {
-        let range = self.ordered()?.prefix(prefix)?;
-        Ok(if reverse {
-            boxed(range.rev())
-        } else {
-            boxed(range)
+        self.scan(&KeyRange {
+            prefix: Some(prefix.to_vec()),
+            reverse,
+            ..KeyRange::default()
         })
+    }
+}
+
+/// Which keys of a structure or an index, and from which end.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRange {
+    /// Those that begin so; then the others mean nothing.
+    pub prefix: Option<Vec<u8>>,
+    /// This one and those after it.
+    pub from: Option<Vec<u8>>,
+    /// Those before this one.
+    pub to: Option<Vec<u8>>,
+    /// From the last to the first.
+    pub reverse: bool,
+}
+
+impl KeyRange {
+    fn bounds(&self) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+        if let (Some(from), Some(to)) = (&self.from, &self.to)
+            && from > to
+        {
+            bail!("the range ends before it begins: swap --from and --to");
+        }
+        let from = self.from.clone().map_or(Bound::Unbounded, Bound::Included);
+        let to = self.to.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        Ok((from, to))
+    }
+}
+
+fn either_way(
+    range: impl DoubleEndedIterator<Item = terrace::Result<Entry>> + 'static,
+    reverse: bool,
+) -> Entries {
+    if reverse {
+        boxed(range.rev())
+    } else {
+        boxed(range)
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
-use crate::engine::{Db, Durability, Settings, TreeSettings};
+use crate::engine::{Db, Durability, Entries, KeyRange, Settings, TreeSettings};
 use crate::output::{print, stdout};
 use crate::text::{add_field, escape, given, hex};
 
@@ -14,7 +14,28 @@ use crate::text::{add_field, escape, given, hex};
 pub fn get(args: &GetArgs) -> Result<ExitCode> {
     let key = given(&args.key, args.hex)?;
     let db = Db::open_existing(&args.open)?;
-    let value = db.tree(args.structure.structure.as_deref())?.get(&key)?;
+    let tree = db.tree(args.structure.structure.as_deref())?;
+    if let Some(index) = &args.index {
+        let shown = Shown {
+            json: args.json,
+            hex: args.hex,
+            values: true,
+            index: false,
+        };
+        let count = shown.all(tree.by_index(index, &key)?, usize::MAX)?;
+        drop(tree);
+        db.close()?;
+        if count == 0 {
+            eprintln!(
+                "terrace: no row has the key {:?} in the index {index:?}",
+                args.key
+            );
+            return Ok(ExitCode::FAILURE);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let value = tree.get(&key)?;
+    drop(tree);
     db.close()?;
     let Some(value) = value else {
         return Ok(not_there(&args.key));
@@ -102,44 +123,83 @@ pub fn scan(args: &ScanArgs) -> Result<ExitCode> {
             .map(|text| given(text, args.hex))
             .transpose()
     };
-    let (prefix, from, to) = (bytes(&args.prefix)?, bytes(&args.from)?, bytes(&args.to)?);
+    let keys = KeyRange {
+        prefix: bytes(&args.prefix)?,
+        from: bytes(&args.from)?,
+        to: bytes(&args.to)?,
+        reverse: args.reverse,
+    };
     let db = Db::open_existing(&args.open)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
-    let entries = match prefix {
-        Some(prefix) => tree.prefix(&prefix, args.reverse)?,
-        None => tree.range(from.as_deref(), to.as_deref(), args.reverse)?,
+    // Rows are not needed to count them.
+    let values = !args.keys_only && !args.count;
+    let entries = match &args.index {
+        Some(index) => tree.scan_index(index, &keys, values)?,
+        None => tree.scan(&keys)?,
     };
     let limit = args
         .limit
         .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let mut out = stdout();
-    let mut count = 0u64;
-    for entry in entries.take(limit) {
-        let (key, value) = entry?;
-        count += 1;
-        let value = (!args.keys_only).then_some(value.as_slice());
-        if args.count {
-            continue;
-        } else if args.json {
-            writeln!(out, "{}", object(&key, value))?;
-        } else {
-            let shown = if args.hex { hex } else { escape };
-            match value {
-                Some(value) => writeln!(out, "{}\t{}", shown(&key), shown(value))?,
-                None => writeln!(out, "{}", shown(&key))?,
-            }
-        }
-    }
     if args.count {
-        if args.json {
-            writeln!(out, "{{\"count\":{count}}}")?;
-        } else {
-            writeln!(out, "{count}")?;
+        let mut count = 0u64;
+        for entry in entries.take(limit) {
+            entry?;
+            count += 1;
         }
+        print(&if args.json {
+            format!("{{\"count\":{count}}}\n")
+        } else {
+            format!("{count}\n")
+        })?;
+    } else {
+        let shown = Shown {
+            json: args.json,
+            hex: args.hex,
+            values,
+            index: args.index.is_some() && !values,
+        };
+        shown.all(entries, limit)?;
     }
-    out.flush()?;
+    drop(tree);
     db.close()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How records are printed.
+struct Shown {
+    json: bool,
+    hex: bool,
+    /// Values too.
+    values: bool,
+    /// They are keys of an index with primary keys.
+    index: bool,
+}
+
+impl Shown {
+    /// Prints the first of these records; how many there were.
+    fn all(&self, entries: Entries, limit: usize) -> Result<u64> {
+        let mut out = stdout();
+        let mut count = 0;
+        let shown = if self.hex { hex } else { escape };
+        for entry in entries.take(limit) {
+            let (key, value) = entry?;
+            count += 1;
+            if self.json && self.index {
+                let mut object = Map::new();
+                add_field(&mut object, "index_key", &key);
+                add_field(&mut object, "key", &value);
+                writeln!(out, "{}", Value::Object(object))?;
+            } else if self.json {
+                writeln!(out, "{}", object(&key, self.values.then_some(&value)))?;
+            } else if self.values || self.index {
+                writeln!(out, "{}\t{}", shown(&key), shown(&value))?;
+            } else {
+                writeln!(out, "{}", shown(&key))?;
+            }
+        }
+        out.flush()?;
+        Ok(count)
+    }
 }
 
 /// `terrace dump`

@@ -7,6 +7,7 @@ mod bench;
 mod demo;
 mod engine;
 mod entries;
+mod index;
 mod load;
 mod output;
 mod progress;
@@ -39,6 +40,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Delete(args) => entries::delete(args),
         Command::Scan(args) => entries::scan(args),
         Command::Dump(args) => entries::dump(args),
+        Command::Index(command) => index::run(command),
         Command::Stat(args) => admin::stat(args),
         Command::Verify(args) => admin::verify(args),
         Command::Checkpoint(args) => admin::checkpoint(args),

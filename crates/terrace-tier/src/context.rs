@@ -245,6 +245,10 @@ pub trait Rooted: Sized {
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self;
     /// Its root page.
     fn root(&self) -> PageId;
+    /// The pages that an empty structure is made of: its root, unless it has more.
+    fn pages_when_empty(&self) -> Attempt<Vec<PageId>> {
+        Ok(vec![self.root()])
+    }
     /// Frees the root of an empty structure that nobody uses any more.
     fn free_root(&self, door: &Door<'_>) -> Attempt<()>;
     /// Longest value that is stored beside its key, in pages of this size.
@@ -367,6 +371,10 @@ impl Rooted for Heap {
 
     fn root(&self) -> PageId {
         Heap::root(self)
+    }
+
+    fn pages_when_empty(&self) -> Attempt<Vec<PageId>> {
+        Ok(vec![Heap::root(self), self.index_root()?])
     }
 
     fn free_root(&self, door: &Door<'_>) -> Attempt<()> {

@@ -1,6 +1,6 @@
 //! The tour of the README, as a program.
 
-use terrace::{Database, Durability, Options, encode};
+use terrace::{Database, Durability, Index, KeySource, Options, TableOptions, encode};
 
 fn main() -> terrace::Result<()> {
     // One number for everything that the database keeps in memory.
@@ -24,6 +24,19 @@ fn main() -> terrace::Result<()> {
         let count = old.map_or(0, encode::to_u64);
         Some(encode::u64(count + 1).to_vec())
     })?;
+
+    // Rows with indexes: whatever changes a row changes the indexes with it.
+    let people = db.table_with(
+        "people",
+        TableOptions::new()
+            .index(Index::on("city", KeySource::json_pointer("/city")))
+            .index(Index::on("badge", KeySource::json_pointer("/badge")).unique()),
+    )?;
+    people.put("alice", r#"{"city":"Berlin","badge":7}"#)?;
+    for row in people.index("city")?.prefix("Ber")? {
+        let (key, row) = row?;
+        println!("{} {}", key.escape_ascii(), row.escape_ascii());
+    }
 
     // Several changes over several structures, all or none, and on the disk when it returns.
     let mut batch = db.batch();

@@ -1,18 +1,18 @@
 //! Several changes, over any structures of a database, as one.
 //!
 //! A batch keeps its changes as the payload of the log record that it becomes, so that writing it
-//! copies nothing. Order of a write (see `write.rs`): everything is brought into memory first,
-//! holding nothing; then the gate, then the record locks in ascending order, then the append, then
-//! the changes.
+//! copies nothing.
+
+mod write;
 
 use std::sync::Arc;
 
 use terrace_base::{Error, Result};
-use terrace_pages::Space;
 use terrace_tier::Change;
-use terrace_wal::{Appended, Durability, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
+use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
 use crate::core::Core;
+use crate::database::Database;
 use crate::effects::{delete_prefix, put_prefixes};
 use crate::fault::{Fault, planted};
 use crate::map::Map;
@@ -33,9 +33,25 @@ pub struct Batch {
     /// The effects, encoded.
     payload: Vec<u8>,
     operations: Vec<Operation>,
-    structures: Vec<Map>,
+    structures: Vec<Target>,
     deletes: usize,
     mistake: Option<Error>,
+}
+
+/// A structure that is changed.
+struct Target {
+    open: Arc<Open>,
+    /// The handle's, which keeps the database open; none for an index, which its table brings along.
+    db: Option<Database>,
+}
+
+/// Where a batch stood, to go back there.
+#[derive(Clone, Copy)]
+pub struct Mark {
+    payload: usize,
+    operations: usize,
+    structures: usize,
+    deletes: usize,
 }
 
 /// Where a change is in the payload.
@@ -77,41 +93,120 @@ impl Batch {
 
     /// Stores a value in a structure: a [`crate::Tree`], a [`crate::Hash`], whatever is a [`Map`].
     pub fn put(&mut self, map: &Map, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        if !self.accepts(key, value) {
-            return self;
-        }
-        let structure = self.structure(map);
-        let (before_key, before_value) = put_prefixes(map.open.id(), key, value);
-        self.payload.extend_from_slice(before_key.as_ref());
-        let key = self.append(key);
-        self.payload.extend_from_slice(before_value.as_ref());
-        let value = Some(self.append(value));
-        self.operations.push(Operation {
-            structure,
-            key,
-            value,
-        });
+        let change = Change::Put(value.as_ref());
+        self.change(&map.open, Some(&map.db), key.as_ref(), change);
         self
     }
 
     /// Removes a key.
     pub fn delete(&mut self, map: &Map, key: impl AsRef<[u8]>) -> &mut Batch {
-        let key = key.as_ref();
-        if !self.accepts(key, &[]) {
-            return self;
+        self.change(&map.open, Some(&map.db), key.as_ref(), Change::Delete);
+        self
+    }
+
+    /// Adds a change.
+    pub(crate) fn change(
+        &mut self,
+        open: &Arc<Open>,
+        db: Option<&Database>,
+        key: &[u8],
+        change: Change<'_>,
+    ) {
+        let value = match change {
+            Change::Put(value) => Some(value),
+            Change::Delete => None,
+        };
+        if !self.accepts(key, value.unwrap_or_default()) {
+            return;
         }
-        let structure = self.structure(map);
-        self.payload
-            .extend_from_slice(delete_prefix(map.open.id(), key).as_ref());
-        let key = self.append(key);
+        let structure = self.structure(open, db);
+        let (key, value) = match value {
+            Some(value) => {
+                let (before_key, before_value) = put_prefixes(open.id(), key, value);
+                self.payload.extend_from_slice(before_key.as_ref());
+                let key = self.append(key);
+                self.payload.extend_from_slice(before_value.as_ref());
+                (key, Some(self.append(value)))
+            }
+            None => {
+                let before_key = delete_prefix(open.id(), key);
+                self.payload.extend_from_slice(before_key.as_ref());
+                self.deletes += 1;
+                (self.append(key), None)
+            }
+        };
         self.operations.push(Operation {
             structure,
             key,
-            value: None,
+            value,
         });
-        self.deletes += 1;
-        self
+    }
+
+    /// Where it stands.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            payload: self.payload.len(),
+            operations: self.operations.len(),
+            structures: self.structures.len(),
+            deletes: self.deletes,
+        }
+    }
+
+    /// Forgets what was added since.
+    pub(crate) fn back_to(&mut self, mark: Mark) {
+        self.payload.truncate(mark.payload);
+        self.operations.truncate(mark.operations);
+        self.structures.truncate(mark.structures);
+        self.deletes = mark.deletes;
+    }
+
+    /// What is wrong with it, if anything.
+    pub(crate) fn mistake(&self) -> Option<Error> {
+        self.mistake.clone()
+    }
+
+    /// The tables that it changes.
+    pub(crate) fn tables(&self) -> Vec<Arc<Open>> {
+        let opens = self.structures.iter().map(|target| &target.open);
+        opens.filter(|open| open.table.is_some()).cloned().collect()
+    }
+
+    /// Whether it changes tables that have indexes, or are about to.
+    fn changes_indexes(&self) -> bool {
+        let mut tables = self.structures.iter().filter_map(|t| t.open.table.as_ref());
+        tables.any(|table| !table.is_plain())
+    }
+
+    /// The only change, if it is one.
+    pub(crate) fn only_change(&self) -> Option<(&Open, &[u8], Change<'_>)> {
+        let (1, change) = (self.len(), self.changes().next()?) else {
+            return None;
+        };
+        Some(change)
+    }
+
+    /// The last change of each key in tables, by structure and key.
+    pub(crate) fn last_changes(&self) -> Vec<(&Arc<Open>, &[u8], Change<'_>)> {
+        let target = |operation: &Operation| {
+            let open = &self.structures[operation.structure as usize].open;
+            (open, self.bytes_at(operation.key))
+        };
+        let mut all: Vec<&Operation> = self.operations.iter().collect();
+        all.retain(|operation| target(operation).0.table.is_some());
+        // Stable, so the last of a key stays the last.
+        all.sort_by_key(|operation| (operation.structure, target(operation).1));
+        let mut last = Vec::new();
+        for (i, operation) in all.iter().enumerate() {
+            let (open, key) = target(operation);
+            let overruled = all
+                .get(i + 1)
+                .is_some_and(|next| next.structure == operation.structure && target(next).1 == key);
+            if !overruled {
+                let value = operation.value.map(|value| self.bytes_at(value));
+                last.push((open, key, value.map_or(Change::Delete, Change::Put)));
+            }
+        }
+        last
     }
 
     fn accepts(&mut self, key: &[u8], value: &[u8]) -> bool {
@@ -143,14 +238,17 @@ impl Batch {
         (at, bytes.len() as u32)
     }
 
-    fn structure(&mut self, map: &Map) -> u32 {
+    fn structure(&mut self, open: &Arc<Open>, db: Option<&Database>) -> u32 {
         // Batches are about a few structures, mostly the last one.
         let known = self
             .structures
             .iter()
-            .rposition(|t| Arc::ptr_eq(&t.open, &map.open));
+            .rposition(|t| Arc::ptr_eq(&t.open, open));
         known.unwrap_or_else(|| {
-            self.structures.push(map.clone());
+            self.structures.push(Target {
+                open: open.clone(),
+                db: db.cloned(),
+            });
             self.structures.len() - 1
         }) as u32
     }
@@ -226,16 +324,17 @@ impl Batch {
     }
 
     /// Whether the log keeps it; an error if it cannot be written as one.
-    fn logged(&self, core: &Core) -> Result<bool> {
+    pub(crate) fn logged(&self, core: &Core) -> Result<bool> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }
         let mut logged = None;
         for tree in &self.structures {
-            if !std::ptr::eq(core, &*tree.db.handle.core) {
+            let db = tree.db.as_ref();
+            if db.is_some_and(|db| !std::ptr::eq(core, &*db.handle.core)) {
                 return Err(Error::invalid(format!(
                     "the batch has changes of \"{}\", which belongs to another database",
-                    tree.name()
+                    tree.open.name()
                 )));
             }
             tree.open.check()?;
@@ -255,74 +354,5 @@ impl std::fmt::Debug for Batch {
             .field("len", &self.len())
             .field("bytes", &self.bytes())
             .finish()
-    }
-}
-
-impl Core {
-    /// Writes a batch.
-    pub fn write_batch(&self, batch: &Batch, durability: Option<Durability>) -> Result<()> {
-        let appended = {
-            let _pass = self.passes.enter()?;
-            let logged = batch.logged(self)?;
-            self.durability(logged, durability)?;
-            if batch.is_empty() {
-                return Ok(());
-            }
-            self.write_batch_inside(batch, logged)?
-        };
-        match (appended, durability) {
-            (Some(appended), durability) => {
-                self.commit(appended, durability.unwrap_or(self.options.durability))
-            }
-            (None, _) => Ok(()),
-        }
-    }
-
-    fn write_batch_inside(&self, batch: &Batch, logged: bool) -> Result<Option<Appended>> {
-        for (open, key, _) in batch.changes() {
-            open.structure.prefault(key).map_err(|e| self.failed(e))?;
-        }
-        let only_deletes = batch.deletes == batch.len();
-        let space = if only_deletes {
-            Space::Reserve
-        } else {
-            Space::Ordinary
-        };
-        let mut reservation = match (logged, only_deletes) {
-            (false, _) => None,
-            (true, false) => Some(self.log.reserve(batch.reservation())),
-            (true, true) => Some(self.log.reserve_urgent(batch.reservation())),
-        }
-        .transpose()
-        .map_err(|e| self.failed(e))?;
-        let locks = &self.tiers.locks;
-        let slot_of = |open: &Open, key: &[u8]| locks.slot(open.id(), key);
-        let (slots, overruled) = batch.slots(slot_of);
-        let door = self.store.enter_for(space).map_err(|e| self.failed(e))?;
-        let held: Vec<_> = slots.into_iter().map(|slot| locks.lock(slot)).collect();
-        let appended =
-            reservation
-                .as_mut()
-                .map(|reservation| match batch.operations.get(batch.len() / 2) {
-                    Some(middle) if planted(Fault::TornBatch) && batch.len() > 1 => batch
-                        .append_torn(middle, |part| {
-                            let appended = self.log.append(reservation, &[part]);
-                            let _ = self.log.flush();
-                            appended
-                        }),
-                    _ => self.log.append(reservation, &[&batch.payload]),
-                });
-        let applied = batch
-            .changes()
-            .zip(&overruled)
-            .filter(|(_, overruled)| !**overruled || planted(Fault::OverruledShown))
-            .try_for_each(|((open, key, change), _)| {
-                open.structure.apply_locked(&door, key, change)
-            });
-        drop(held);
-        drop(door);
-        // Without log a batch that was applied in part cannot be completed either.
-        applied.map_err(|e| self.kill(e))?;
-        Ok(appended)
     }
 }

@@ -15,11 +15,14 @@ use terrace_pages::{Class, PageStore};
 use terrace_tier::Roots;
 
 use crate::spec::{SPEC_BYTES, Spec, check_name, decode_spec};
+use crate::table::{IndexEntry, Stored};
 
 /// Version of the encoding of an entry.
 const ENTRY_VERSION: u8 = 1;
-const LIVE: u8 = 0;
+/// The states of an entry, as bits.
 const DROPPING: u8 = 1;
+const UNFINISHED: u8 = 2;
+const INDEX: u8 = 4;
 
 /// What the catalog knows of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,15 +37,32 @@ pub struct Entry {
     pub roots: Roots,
     /// Whether it was dropped and only its pages are still there.
     pub dropping: bool,
+    /// Whether its making was begun and is not done: an index whose entries are not all there, a
+    /// table whose indexes are not. The next opening drops it.
+    pub unfinished: bool,
+    /// What it is an index of, if it is one.
+    pub index: Option<IndexEntry>,
 }
 
 impl Entry {
-    /// Version, state, spec, hot and cold root (8 bytes each), then the name.
+    /// Version, state, spec, hot and cold root (8 bytes each), what an index is, then the name.
     fn encode(&self) -> Vec<u8> {
-        let mut out = vec![ENTRY_VERSION, if self.dropping { DROPPING } else { LIVE }];
+        let bit = |is, bit| if is { bit } else { 0 };
+        let state = bit(self.dropping, DROPPING)
+            | bit(self.unfinished, UNFINISHED)
+            | bit(self.index.is_some(), INDEX);
+        let mut out = vec![ENTRY_VERSION, state];
         self.spec.encode(&mut out);
         out.extend_from_slice(&self.roots.hot.unwrap_or(PageId::NONE).0.to_le_bytes());
         out.extend_from_slice(&self.roots.cold.0.to_le_bytes());
+        if let Some(index) = &self.index {
+            // At most `MAX_SOURCE_BYTES`, which one byte holds.
+            let source = index.source.to_string();
+            out.extend_from_slice(&index.table.0.to_le_bytes());
+            out.push(index.unique.into());
+            out.push(source.len() as u8);
+            out.extend_from_slice(source.as_bytes());
+        }
         out.extend_from_slice(self.name.as_bytes());
         out
     }
@@ -53,14 +73,17 @@ impl Entry {
         if reader.u8()? != ENTRY_VERSION {
             return None;
         }
-        let dropping = match reader.u8()? {
-            LIVE => false,
-            DROPPING => true,
-            _ => return None,
-        };
+        let state = reader.u8()?;
+        if state & !(DROPPING | UNFINISHED | INDEX) != 0 {
+            return None;
+        }
         let spec = decode_spec(&mut reader.bytes(SPEC_BYTES)?)?;
         let hot = PageId(reader.u64()?);
         let cold = PageId(reader.u64()?);
+        let index = match state & INDEX {
+            0 => None,
+            _ => Some(decode_index(&mut reader)?),
+        };
         let name = std::str::from_utf8(reader.rest()).ok()?;
         if cold > PageId::MAX || (hot > PageId::MAX && !hot.is_none()) || check_name(name).is_err()
         {
@@ -75,9 +98,27 @@ impl Entry {
             spec,
             name: name.into(),
             roots,
-            dropping,
+            dropping: state & DROPPING != 0,
+            unfinished: state & UNFINISHED != 0,
+            index,
         })
     }
+}
+
+fn decode_index(reader: &mut Reader<'_>) -> Option<IndexEntry> {
+    let table = StructureId(reader.u32()?);
+    let unique = match reader.u8()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    let len = usize::from(reader.u8()?);
+    let source = Stored::parse(std::str::from_utf8(reader.bytes(len)?).ok()?)?;
+    Some(IndexEntry {
+        table,
+        unique,
+        source,
+    })
 }
 
 /// See the module's text.
@@ -200,6 +241,8 @@ mod tests {
                 cold: PageId(3),
             },
             dropping: false,
+            unfinished: false,
+            index: None,
         };
         let key = entry.id.0.to_be_bytes();
         let value = entry.encode();
@@ -222,5 +265,36 @@ mod tests {
             assert_eq!(Entry::decode(&key, &value[..len]), None, "{len} bytes");
         }
         assert_eq!(Entry::decode(&key[1..], &value), None);
+    }
+
+    #[test]
+    fn an_index_comes_back_and_damage_does_not() {
+        let entry = Entry {
+            id: StructureId(9),
+            spec: TreeOptions::new().spec(Kind::Tree),
+            name: "city".into(),
+            roots: Roots {
+                hot: None,
+                cold: PageId(3),
+            },
+            dropping: false,
+            unfinished: true,
+            index: Some(IndexEntry {
+                table: StructureId(8),
+                unique: true,
+                source: Stored::parse("json:/city").unwrap(),
+            }),
+        };
+        let key = entry.id.0.to_be_bytes();
+        let value = entry.encode();
+        assert_eq!(Entry::decode(&key, &value), Some(entry.clone()));
+        for at in [0, 1, 26, 27, 28, 29] {
+            let mut bad = value.clone();
+            bad[at] = 0x77;
+            assert_eq!(Entry::decode(&key, &bad), None, "byte {at}");
+        }
+        for len in 0..=38 {
+            assert_eq!(Entry::decode(&key, &value[..len]), None, "{len} bytes");
+        }
     }
 }

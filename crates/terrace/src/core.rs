@@ -30,6 +30,8 @@ pub struct Core {
     pub log: Log,
     pub registry: Registry,
     pub passes: Passes,
+    /// Held by whoever closes a table to the changes of others; taken before `naming`.
+    pub closing: Mutex<()>,
     /// Held by whoever creates, drops or renames; taken before a pass.
     pub naming: Mutex<()>,
     pub checkpoints: Checkpoints,

@@ -17,6 +17,7 @@ use crate::naming::StructureInfo;
 use crate::options::Options;
 use crate::spec::{HashOptions, Kind, MapOptions, TreeOptions};
 use crate::stats::{CheckpointInfo, Stats};
+use crate::table::{Table, TableOptions};
 use crate::tree::Tree;
 use crate::verify::VerifyReport;
 
@@ -154,6 +155,50 @@ impl Database {
         self.found(name, Some(Kind::Hash), options).map(Hash::new)
     }
 
+    /// The table of this name, made with two tiers and without indexes if there is none.
+    ///
+    /// # Errors
+    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// name is of another kind, or a table with an index whose function only the program knows.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        self.table_with(name, TableOptions::new())
+    }
+
+    /// The table of this name, made with its indexes if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::table`]; [`Error::Invalid`] when there is one that is not what the options say,
+    /// or has fewer, more or other indexes.
+    pub fn table_with(&self, name: &str, options: TableOptions) -> Result<Table> {
+        if self.handle.core.find(name)?.is_none() {
+            match self.create_table(name, options.clone()) {
+                // Another thread was faster.
+                Err(Error::StructureExists { .. }) => {}
+                made => return made,
+            }
+        }
+        self.open_table(name, options)
+    }
+
+    /// A new table with its indexes.
+    ///
+    /// # Errors
+    /// [`Error::StructureExists`]; otherwise as [`Database::table`].
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        let open = self.handle.core.create_table(name, &options)?;
+        Ok(Table::new(Map::new(self.clone(), open)))
+    }
+
+    /// A table that is there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    pub fn open_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        let map = self.found(name, Some(Kind::Table), options.map)?;
+        self.handle.core.expect_indexes(&map.open, &options)?;
+        Ok(Table::new(map))
+    }
+
     /// A structure that is there, of whatever kind.
     ///
     /// # Errors
@@ -219,12 +264,13 @@ impl Database {
     }
 
     /// Makes all changes of a batch, in their order, or none: whatever crash comes, either all or
-    /// none are found afterwards. Other threads may see some of them before others.
+    /// none are found afterwards. Other threads may see some of them before others. In a unique index
+    /// of a table, two rows may exchange their keys: what counts is what is so after the batch.
     ///
     /// # Errors
     /// Then nothing was changed, unless it is [`Error::Poisoned`].
-    pub fn write(&self, batch: Batch, durability: Durability) -> Result<()> {
-        self.handle.core.write_batch(&batch, Some(durability))
+    pub fn write(&self, mut batch: Batch, durability: Durability) -> Result<()> {
+        self.handle.core.write_batch(&mut batch, Some(durability))
     }
 
     /// Makes everything durable that was written so far, structures without log excepted.

@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use terrace_base::{Result, StructureId};
 
 use crate::core::Core;
+use crate::registry::Open;
 
 /// Pause after a step that failed (a full disk, say).
 const RETRY: Duration = Duration::from_secs(1);
@@ -75,6 +76,14 @@ impl Core {
         }
         self.drops.queue.lock().waiting.push_back(id);
         self.drops.changed.notify_all();
+    }
+
+    /// The same for a structure and its indexes, if it is a table.
+    pub fn take_apart_with_indexes(&self, open: &Open) {
+        for index in self.registry.indexes_of(open.id()) {
+            self.take_apart(index.id());
+        }
+        self.take_apart(open.id());
     }
 
     /// Goes on with what an earlier run did not finish.

@@ -6,7 +6,9 @@
 
 use terrace_base::StructureId;
 
+use crate::registry::NewStructure;
 use crate::spec::{Spec, decode_spec};
+use crate::table::{IndexEntry, Stored};
 
 /// What an effect does, in the two low bits of its head.
 const PUT: u64 = 0;
@@ -17,6 +19,13 @@ const CATALOG: u64 = 2;
 const CREATE: u8 = 0;
 const DROP: u8 = 1;
 const RENAME: u8 = 2;
+const CREATE_INDEX: u8 = 3;
+const BEGIN: u8 = 4;
+const FINISH: u8 = 5;
+
+/// What an effect that makes an index says of it, as bits.
+const UNIQUE: u64 = 1;
+const UNFINISHED: u64 = 2;
 
 /// Most bytes of a head and a key's length: 34 bits and 11 bits, seven to a byte.
 const HEAD_BYTES: usize = 8;
@@ -48,6 +57,15 @@ pub enum Effect<'a> {
         spec: Spec,
         /// What it is called.
         name: &'a str,
+        /// What it is an index of, if it is one.
+        index: Option<IndexEntry>,
+        /// Whether it counts only once a [`Effect::Finish`] follows.
+        unfinished: bool,
+    },
+    /// What was begun is there from now on.
+    Finish {
+        /// Which.
+        structure: StructureId,
     },
     /// A structure does not exist any more, whatever is left of its pages.
     Drop {
@@ -111,12 +129,31 @@ pub fn delete_prefix(structure: StructureId, key: &[u8]) -> Prefix {
     before_key
 }
 
-/// Appends a catalog effect; only these are handed over whole.
-pub fn encode_create(structure: StructureId, spec: Spec, name: &str, out: &mut Vec<u8>) {
+/// Appends the effect of making a structure. Effects of the catalog are handed over whole.
+pub fn encode_create(structure: StructureId, new: &NewStructure<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(head(structure, CATALOG).as_ref());
-    out.push(CREATE);
-    spec.encode(out);
-    encode_name(name, out);
+    match new.index {
+        None => {
+            out.push(if new.unfinished { BEGIN } else { CREATE });
+            new.spec.encode(out);
+        }
+        Some(index) => {
+            out.push(CREATE_INDEX);
+            new.spec.encode(out);
+            encode_number(u64::from(index.table.0), out);
+            let unique = if index.unique { UNIQUE } else { 0 };
+            let unfinished = if new.unfinished { UNFINISHED } else { 0 };
+            encode_number(unique | unfinished, out);
+            encode_text(&index.source.to_string(), out);
+        }
+    }
+    encode_text(new.name, out);
+}
+
+/// Appends the effect of finishing what was begun.
+pub fn encode_finish(structure: StructureId, out: &mut Vec<u8>) {
+    out.extend_from_slice(head(structure, CATALOG).as_ref());
+    out.push(FINISH);
 }
 
 /// Appends the effect of a drop.
@@ -129,14 +166,18 @@ pub fn encode_drop(structure: StructureId, out: &mut Vec<u8>) {
 pub fn encode_rename(structure: StructureId, name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(head(structure, CATALOG).as_ref());
     out.push(RENAME);
-    encode_name(name, out);
+    encode_text(name, out);
 }
 
-fn encode_name(name: &str, out: &mut Vec<u8>) {
-    let mut len = Prefix::default();
-    len.push(name.len() as u64);
-    out.extend_from_slice(len.as_ref());
-    out.extend_from_slice(name.as_bytes());
+fn encode_number(number: u64, out: &mut Vec<u8>) {
+    let mut prefix = Prefix::default();
+    prefix.push(number);
+    out.extend_from_slice(prefix.as_ref());
+}
+
+fn encode_text(text: &str, out: &mut Vec<u8>) {
+    encode_number(text.len() as u64, out);
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// The effects of a record, one after the other.
@@ -195,23 +236,50 @@ impl<'a> Effects<'a> {
                 structure,
                 key: self.bytes()?,
             }),
-            CATALOG => match self.byte()? {
-                CREATE => {
-                    let spec = decode_spec(&mut self.rest)?;
-                    let name = std::str::from_utf8(self.bytes()?).ok()?;
-                    Some(Effect::Create {
-                        structure,
-                        spec,
-                        name,
-                    })
+            CATALOG => self.decode_catalog(structure),
+            _ => None,
+        }
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    fn decode_catalog(&mut self, structure: StructureId) -> Option<Effect<'a>> {
+        match self.byte()? {
+            op @ (CREATE | BEGIN) => Some(Effect::Create {
+                structure,
+                spec: decode_spec(&mut self.rest)?,
+                name: self.text()?,
+                index: None,
+                unfinished: op == BEGIN,
+            }),
+            CREATE_INDEX => {
+                let spec = decode_spec(&mut self.rest)?;
+                let table = StructureId(u32::try_from(self.number()?).ok()?);
+                let bits = self.number()?;
+                if bits & !(UNIQUE | UNFINISHED) != 0 {
+                    return None;
                 }
-                DROP => Some(Effect::Drop { structure }),
-                RENAME => {
-                    let name = std::str::from_utf8(self.bytes()?).ok()?;
-                    Some(Effect::Rename { structure, name })
-                }
-                _ => None,
-            },
+                let index = IndexEntry {
+                    table,
+                    unique: bits & UNIQUE != 0,
+                    source: Stored::parse(self.text()?)?,
+                };
+                Some(Effect::Create {
+                    structure,
+                    spec,
+                    name: self.text()?,
+                    index: Some(index),
+                    unfinished: bits & UNFINISHED != 0,
+                })
+            }
+            FINISH => Some(Effect::Finish { structure }),
+            DROP => Some(Effect::Drop { structure }),
+            RENAME => Some(Effect::Rename {
+                structure,
+                name: self.text()?,
+            }),
             _ => None,
         }
     }
@@ -293,19 +361,41 @@ mod tests {
             inclusive: true,
             logged: false,
         };
+        let index = IndexEntry {
+            table: StructureId(70),
+            unique: true,
+            source: Stored::parse("csv:3").unwrap(),
+        };
+        let new = |name, index, unfinished| NewStructure {
+            spec,
+            name,
+            index,
+            unfinished,
+        };
         let mut out = Vec::new();
-        encode_create(StructureId(70), spec, "größe", &mut out);
+        encode_create(StructureId(70), &new("größe", None, false), &mut out);
+        encode_create(StructureId(71), &new("t", None, true), &mut out);
+        encode_create(StructureId(72), &new("i", Some(&index), true), &mut out);
+        encode_finish(StructureId(72), &mut out);
         encode_rename(StructureId(70), "b", &mut out);
         encode_drop(StructureId(70), &mut out);
         let got: Vec<_> = Effects::new(&out).map(Result::unwrap).collect();
+        let create = |id, name, index: Option<&IndexEntry>, unfinished| Effect::Create {
+            structure: StructureId(id),
+            spec,
+            name,
+            index: index.cloned(),
+            unfinished,
+        };
         let structure = StructureId(70);
         assert_eq!(
             got,
             [
-                Effect::Create {
-                    structure,
-                    spec,
-                    name: "größe"
+                create(70, "größe", None, false),
+                create(71, "t", None, true),
+                create(72, "i", Some(&index), true),
+                Effect::Finish {
+                    structure: StructureId(72)
                 },
                 Effect::Rename {
                     structure,

@@ -27,11 +27,22 @@ pub enum Fault {
     OverruledShown,
     /// An update does not look whether the record has changed since it was read.
     BlindUpdate,
+    /// The index entry of the row as it was stays when a row changes.
+    EntryLeft,
+    /// A change of a row and its indexes does not look whether what it read is still so.
+    UncheckedRow,
+    /// A unique index is written without looking whether another row has the key.
+    UncheckedUnique,
+    /// A row is served as an index entry said, though it may have changed since.
+    StaleEntry,
+    /// What was begun and never finished is kept at the next opening.
+    UnfinishedKept,
 }
 
+#[cfg(feature = "planted-faults")]
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 10] = [
+    pub const ALL: [Fault; 15] = [
         Fault::SyncAsBuffered,
         Fault::NothingConfirmed,
         Fault::TornBatch,
@@ -42,6 +53,11 @@ impl Fault {
         Fault::ForgottenNumber,
         Fault::OverruledShown,
         Fault::BlindUpdate,
+        Fault::EntryLeft,
+        Fault::UncheckedRow,
+        Fault::UncheckedUnique,
+        Fault::StaleEntry,
+        Fault::UnfinishedKept,
     ];
 }
 

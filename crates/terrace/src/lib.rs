@@ -35,6 +35,7 @@ mod histogram;
 mod map;
 mod naming;
 mod open;
+mod opened;
 mod options;
 mod passes;
 mod range;
@@ -44,6 +45,7 @@ mod spec;
 mod stats;
 mod stats_table;
 mod structures;
+mod table;
 mod tree;
 mod verify;
 mod write;
@@ -59,6 +61,9 @@ pub use options::{MemoryStats, Options};
 pub use range::Range;
 pub use spec::{HashOptions, Kind, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions};
 pub use stats::{CheckpointInfo, CheckpointStats, LogFigures, PageStats, Stats, StructureStats};
+pub use table::{
+    Index, IndexHandle, IndexInfo, KeySource, Keys, MAX_INDEXES, Rows, Table, TableOptions,
+};
 pub use tree::Tree;
 pub use verify::{VerifiedStructure, VerifyReport};
 

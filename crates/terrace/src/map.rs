@@ -12,16 +12,17 @@ use crate::hash::Hash;
 use crate::range::Range;
 use crate::registry::Open;
 use crate::spec::Kind;
+use crate::table::Table;
 use crate::tree::Tree;
 use crate::write::check_lengths;
 
 /// A handle of a structure of records by key, whatever its kind; clones are the same structure. It
-/// keeps the database open. [`crate::Tree`] and [`crate::Hash`] are this, and what their kind can do
-/// besides.
+/// keeps the database open. [`crate::Tree`], [`crate::Hash`] and [`crate::Table`] are this, and what
+/// their kind can do besides.
 ///
 /// Keys and values are byte strings. `put` and `delete` do not look whether the key was there, and
 /// say nothing about it: with two tiers they touch no page on disk. `insert`, `update` and `remove`
-/// look, and answer.
+/// look, and answer. In a table with indexes all of them look.
 #[derive(Clone)]
 pub struct Map {
     pub(crate) db: Database,
@@ -51,6 +52,11 @@ impl Map {
     /// The same as a hash table, if it is one.
     pub fn as_hash(&self) -> Option<Hash> {
         (self.kind() == Kind::Hash).then(|| Hash::new(self.clone()))
+    }
+
+    /// The same as a table, if it is one.
+    pub fn as_table(&self) -> Option<Table> {
+        (self.kind() == Kind::Table).then(|| Table::new(self.clone()))
     }
 
     /// The database it belongs to.
@@ -102,7 +108,9 @@ impl Map {
     ///
     /// # Errors
     /// Keys and values that are too long, [`terrace_base::Error::DiskFull`],
-    /// [`terrace_base::Error::Poisoned`].
+    /// [`terrace_base::Error::Poisoned`]. In a table with indexes also
+    /// [`terrace_base::Error::Duplicate`], a row in which an index finds no proper key, and damage of
+    /// the row that was there.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(key.as_ref(), Change::Put(value.as_ref()), None)
     }

@@ -6,10 +6,11 @@ use terrace_base::{Error, Result};
 use terrace_wal::{Appended, Reservation};
 
 use crate::core::Core;
-use crate::effects::{encode_create, encode_drop, encode_rename};
+use crate::effects::{encode_create, encode_drop, encode_finish, encode_rename};
 use crate::fault::{Fault, planted};
-use crate::registry::Open;
+use crate::registry::{NewStructure, Open};
 use crate::spec::{Kind, Policy, Spec, Tiers};
+use crate::table::{IndexInfo, TableState};
 
 /// What a structure is.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -28,6 +29,9 @@ pub struct StructureInfo {
     pub inclusive: bool,
     /// Whether the log keeps its changes.
     pub logged: bool,
+    /// The indexes of a table, in the order in which they were made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<IndexInfo>,
 }
 
 impl StructureInfo {
@@ -40,6 +44,7 @@ impl StructureInfo {
             policy: open.spec.policy,
             inclusive: open.spec.inclusive,
             logged: open.spec.logged,
+            indexes: open.table.as_ref().map_or_else(Vec::new, TableState::infos),
         }
     }
 }
@@ -62,7 +67,7 @@ impl Core {
         let all = self.registry.all();
         let mut infos: Vec<_> = all
             .iter()
-            .filter(|open| !open.is_dropped())
+            .filter(|open| open.is_named())
             .map(|o| StructureInfo::of(o))
             .collect();
         infos.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -85,7 +90,8 @@ impl Core {
         }
     }
 
-    fn finish<T>(&self, (done, appended): (T, Option<Appended>)) -> Result<T> {
+    /// Waits until a change of the catalog is as durable as the options say.
+    pub fn finish<T>(&self, (done, appended): (T, Option<Appended>)) -> Result<T> {
         if let Some(appended) = appended {
             self.commit(appended, self.options.durability)?;
         }
@@ -94,40 +100,66 @@ impl Core {
 
     /// Makes a structure.
     pub fn create_structure(&self, name: &str, spec: Spec) -> Result<Arc<Open>> {
+        let new = NewStructure {
+            spec,
+            name,
+            index: None,
+            unfinished: false,
+        };
         let made = {
             let _naming = self.naming.lock();
-            let _pass = self.passes.enter()?;
-            let mut payload = Vec::new();
-            let id = terrace_base::StructureId(self.registry.next_id());
-            encode_create(id, spec, name, &mut payload);
-            let reservation = self.log.reserve(payload.len())?;
-            self.named_change(&payload, reservation, |log| {
-                self.registry.create(id, spec, name, log)
-            })?
+            self.log_create(&new)?
         };
         self.finish(made)
     }
 
+    /// Makes a structure; the caller holds `naming`, and sees to it that it becomes durable.
+    pub fn log_create(&self, new: &NewStructure<'_>) -> Result<(Arc<Open>, Option<Appended>)> {
+        let _pass = self.passes.enter()?;
+        let mut payload = Vec::new();
+        let id = terrace_base::StructureId(self.registry.next_id());
+        encode_create(id, new, &mut payload);
+        let reservation = self.log.reserve(payload.len())?;
+        self.named_change(&payload, reservation, |log| {
+            self.registry.create(id, new, log)
+        })
+    }
+
+    /// Finishes what was begun; the caller holds `naming`.
+    pub fn log_finish(&self, open: &Arc<Open>) -> Result<((), Option<Appended>)> {
+        let _pass = self.enter(open)?;
+        let mut payload = Vec::new();
+        encode_finish(open.id(), &mut payload);
+        let reservation = self.log.reserve(payload.len())?;
+        self.named_change(&payload, reservation, |log| self.registry.finish(open, log))
+    }
+
+    /// Marks a structure as dropped; the caller holds `naming`, and takes it apart afterwards.
+    pub fn log_drop(&self, open: &Open) -> Result<((), Option<Appended>)> {
+        let _pass = self.enter(open)?;
+        let mut payload = Vec::new();
+        encode_drop(open.id(), &mut payload);
+        let reservation = self.log.reserve_urgent(payload.len())?;
+        self.named_change(&payload, reservation, |log| {
+            let log: &mut dyn FnMut() = match planted(Fault::SilentDrop) {
+                true => &mut || (),
+                false => log,
+            };
+            self.registry.mark_dropped(open, log)
+        })
+    }
+
     /// Drops a structure.
     pub fn drop_structure(&self, name: &str) -> Result<()> {
-        let (id, dropped) = {
+        let (open, dropped) = {
             let _naming = self.naming.lock();
-            let _pass = self.passes.enter()?;
-            let open = self.found(name)?;
-            let mut payload = Vec::new();
-            encode_drop(open.id(), &mut payload);
-            let reservation = self.log.reserve_urgent(payload.len())?;
-            let dropped = self.named_change(&payload, reservation, |log| {
-                let log: &mut dyn FnMut() = match planted(Fault::SilentDrop) {
-                    true => &mut || (),
-                    false => log,
-                };
-                self.registry.mark_dropped(&open, log)
-            })?;
-            (open.id(), dropped)
+            let open = self.find(name)?;
+            let open = open.ok_or_else(|| Error::NoSuchStructure { name: name.into() })?;
+            let dropped = self.log_drop(&open)?;
+            (open, dropped)
         };
         let finished = self.finish(dropped);
-        self.take_apart(id);
+        self.take_apart_with_indexes(&open);
         finished
     }
 

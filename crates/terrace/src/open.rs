@@ -178,6 +178,7 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
         let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
         Log::recover(disk, log_options, cut, superblock.generation, &mut apply)
     })?;
+    registry.settle()?;
     // The log has agreed that this is the last checkpoint.
     store.remove_leftovers()?;
     let opening = Opening {
@@ -235,6 +236,7 @@ fn assemble(
         log,
         registry,
         passes: Passes::new(),
+        closing: Mutex::new(()),
         naming: Mutex::new(()),
         checkpoints: Checkpoints::new(cut),
         drops: Drops::default(),

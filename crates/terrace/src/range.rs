@@ -59,6 +59,14 @@ pub fn above(key: &[u8]) -> Vec<u8> {
     above
 }
 
+/// The first key past all with this prefix: its last byte that can be raised, raised.
+pub fn past_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut high = prefix.to_vec();
+    while high.pop_if(|byte| *byte == u8::MAX).is_some() {}
+    *high.last_mut()? += 1;
+    Some(high)
+}
+
 /// A key and its value.
 type Record = (Vec<u8>, Vec<u8>);
 

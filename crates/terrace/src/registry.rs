@@ -10,9 +10,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use terrace_access::{Attempt, Door, Interrupt};
 use terrace_base::{Error, Result, StructureId};
 use terrace_pages::{PageStore, Space};
@@ -20,53 +20,14 @@ use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::{Catalog, Entry};
 use crate::fault::{Fault, planted};
-use crate::spec::{Spec, check_name};
+use crate::opened::Meta;
+pub use crate::opened::{NewStructure, Open};
+use crate::spec::check_name;
 use crate::structures;
+use crate::table::IndexState;
 
 /// Attempts that may fail for want of a page before pages are cleaned to make room for all at once.
 const TRIES_BEFORE_CLEANING: u32 = 4;
-
-/// A structure as it is open.
-pub struct Open {
-    /// The structure itself.
-    pub structure: Arc<dyn Structure>,
-    /// What it is.
-    pub spec: Spec,
-    meta: Arc<Meta>,
-}
-
-/// What the catalog knows of it. Locked inside the gate too, so never held while waiting.
-struct Meta {
-    entry: Mutex<Entry>,
-    dropped: AtomicBool,
-}
-
-impl Open {
-    /// Its number.
-    pub fn id(&self) -> StructureId {
-        self.structure.id()
-    }
-
-    /// What it is called now.
-    pub fn name(&self) -> String {
-        self.meta.entry.lock().name.clone()
-    }
-
-    /// Whether it was dropped.
-    #[inline]
-    pub fn is_dropped(&self) -> bool {
-        self.meta.dropped.load(Ordering::SeqCst)
-    }
-
-    /// Refuses a structure that was dropped.
-    #[inline]
-    pub fn check(&self) -> Result<()> {
-        if self.is_dropped() {
-            return Err(Error::NoSuchStructure { name: self.name() });
-        }
-        Ok(())
-    }
-}
 
 #[derive(Default)]
 struct Names {
@@ -116,21 +77,14 @@ impl Registry {
                     ));
                 }
             }
-            let meta = Arc::new(Meta {
-                dropped: AtomicBool::new(entry.dropping),
-                entry: Mutex::new(entry.clone()),
-            });
+            let meta = Meta::new(entry.clone());
             let hook = registry.hook(&meta);
             let (id, spec) = (entry.id, entry.spec);
             let structure = structures::open(&registry.tiers, id, spec, hook, entry.roots);
             if entry.dropping {
                 structure.retire();
             }
-            registry.remember(Arc::new(Open {
-                structure,
-                spec,
-                meta,
-            }));
+            registry.remember(Arc::new(Open::new(structure, meta)));
         }
         Ok(registry)
     }
@@ -164,7 +118,7 @@ impl Registry {
 
     fn remember(&self, open: Arc<Open>) {
         let mut names = self.names.write();
-        if !open.is_dropped() {
+        if open.is_named() {
             names.by_name.insert(open.name(), open.clone());
         }
         names.by_id.insert(open.id(), open);
@@ -213,13 +167,14 @@ impl Registry {
     pub fn create(
         &self,
         id: StructureId,
-        spec: Spec,
-        name: &str,
+        new: &NewStructure<'_>,
         log: &mut dyn FnMut(),
     ) -> Result<Arc<Open>> {
-        check_name(name)?;
-        if self.named(name).is_some() {
-            return Err(Error::StructureExists { name: name.into() });
+        check_name(new.name)?;
+        if new.index.is_none() && self.named(new.name).is_some() {
+            return Err(Error::StructureExists {
+                name: new.name.into(),
+            });
         }
         let next_id = id.0.checked_add(1).ok_or_else(|| {
             Error::invalid("all structure numbers are used up; dump the database into a new one")
@@ -230,7 +185,7 @@ impl Registry {
         let made = self.inside(Space::Ordinary, |door| {
             let (structure, meta) = match leftover.take() {
                 Some(made) => made,
-                None => self.make(id, spec, name, door)?,
+                None => self.make(id, new, door)?,
             };
             let entry = meta.entry.lock().clone();
             let mut commit = || {
@@ -238,13 +193,11 @@ impl Registry {
                 log();
             };
             match self.catalog.put(door, &entry, &mut commit) {
-                Ok(()) => Ok(Open {
-                    structure,
-                    spec,
-                    meta,
-                }),
+                Ok(()) => Ok(Open::new(structure, meta)),
                 Err(interrupt) => {
-                    if structures::undo_create(&self.store, entry.roots, door).is_err() {
+                    if structures::undo_create(&self.store, new.spec.kind, entry.roots, door)
+                        .is_err()
+                    {
                         // It was written out within this instant; it serves the next attempt.
                         leftover = Some((structure, meta));
                     }
@@ -265,8 +218,7 @@ impl Registry {
     fn make(
         &self,
         id: StructureId,
-        spec: Spec,
-        name: &str,
+        new: &NewStructure<'_>,
         door: &Door<'_>,
     ) -> Attempt<(Arc<dyn Structure>, Arc<Meta>)> {
         let roots = Roots {
@@ -275,31 +227,97 @@ impl Registry {
         };
         let entry = Entry {
             id,
-            spec,
-            name: name.into(),
+            spec: new.spec,
+            name: new.name.into(),
             roots,
             dropping: false,
+            unfinished: new.unfinished,
+            index: new.index.cloned(),
         };
-        let meta = Arc::new(Meta {
-            entry: Mutex::new(entry),
-            dropped: AtomicBool::new(false),
-        });
-        let structure = structures::create(&self.tiers, id, spec, self.hook(&meta), door)?;
+        let meta = Meta::new(entry);
+        let structure = structures::create(&self.tiers, id, new.spec, self.hook(&meta), door)?;
         meta.entry.lock().roots = structure.roots();
         Ok((structure, meta))
     }
 
+    /// Says that what was begun is there. `log` is called once, when nothing can fail any more.
+    pub fn finish(&self, open: &Arc<Open>, log: &mut dyn FnMut()) -> Result<()> {
+        self.inside(Space::Ordinary, |door| {
+            change_entry(&self.catalog, &open.meta, door, log, |entry| {
+                entry.unfinished = false
+            })
+        })?;
+        self.remember(open.clone());
+        Ok(())
+    }
+
     /// Marks a structure as dropped: it loses its name, and its pages go later. `log` is called
-    /// once, when nothing can fail any more.
+    /// once, when nothing can fail any more. The indexes of a table go with it: what is an index of
+    /// something that is not there is dropped, whatever its own entry says, so that one change of
+    /// one entry drops all of them.
     pub fn mark_dropped(&self, open: &Open, log: &mut dyn FnMut()) -> Result<()> {
         self.inside(Space::Reserve, |door| {
             change_entry(&self.catalog, &open.meta, door, log, |entry| {
                 entry.dropping = true
             })
         })?;
-        open.meta.dropped.store(true, Ordering::SeqCst);
-        open.structure.retire();
-        self.names.write().by_name.remove(&open.name());
+        let name = open.name();
+        let mut names = self.names.write();
+        if names
+            .by_name
+            .get(&name)
+            .is_some_and(|o| o.id() == open.id())
+        {
+            names.by_name.remove(&name);
+        }
+        open.abandon();
+        let of_it = |index: &&Arc<Open>| index.index.as_ref().is_some_and(|i| i.table == open.id());
+        names.by_id.values().filter(of_it).for_each(|i| i.abandon());
+        Ok(())
+    }
+
+    /// The indexes of a structure, those that are being dropped included, by their numbers.
+    pub fn indexes_of(&self, id: StructureId) -> Vec<Arc<Open>> {
+        let mut all = self.all();
+        all.retain(|open| open.index.as_ref().is_some_and(|i| i.table == id));
+        all
+    }
+
+    /// After the log was replayed: drops what was begun and never finished, and indexes without a
+    /// table, and gives each table its indexes. Nothing of this is logged; until the pages are given
+    /// back, each opening finds the same.
+    pub fn settle(&self) -> Result<()> {
+        let all = self.all();
+        if !planted(Fault::UnfinishedKept) {
+            all.iter()
+                .filter(|open| open.is_unfinished())
+                .for_each(|open| open.abandon());
+        }
+        for open in &all {
+            let Some(index) = &open.index else { continue };
+            match self.numbered(index.table) {
+                Some(table) if table.table.is_none() => {
+                    return Err(Error::corrupt(
+                        "data",
+                        0,
+                        format!(
+                            "\"{}\" is an index of \"{}\", which is no table",
+                            open.name(),
+                            table.name()
+                        ),
+                    ));
+                }
+                Some(table) if !table.is_dropped() => {}
+                _ => open.abandon(),
+            }
+        }
+        for open in &all {
+            if let Some(table) = &open.table {
+                let mut indexes = self.indexes_of(open.id());
+                indexes.retain(|index| !index.is_dropped());
+                table.set(indexes.into_iter().map(IndexState::stored).collect());
+            }
+        }
         Ok(())
     }
 
@@ -339,7 +357,7 @@ impl Registry {
             return Ok(true);
         }
         self.inside(Space::Reserve, |door| {
-            structures::free_roots(&self.store, roots, door, &mut || {
+            structures::free_roots(&self.store, open.spec.kind, roots, door, &mut || {
                 if planted(Fault::ForgottenEntry) {
                     return Ok(());
                 }

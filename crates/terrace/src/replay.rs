@@ -13,7 +13,7 @@ use terrace_tier::Change;
 
 use crate::effects::{Effect, Effects};
 use crate::fault::{Fault, planted};
-use crate::registry::{Open, Registry};
+use crate::registry::{NewStructure, Open, Registry};
 
 /// Bytes of effects that are handed to a thread at a time.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -263,13 +263,24 @@ impl Applier<'_> {
                 structure,
                 spec,
                 name,
+                index,
+                unfinished,
             } => {
                 if structure.0 < self.registry.next_id() {
                     return Err(damaged(&format!("{structure} is made twice")));
                 }
-                self.registry
-                    .create(structure, spec, name, &mut || ())
-                    .map(|_| ())
+                let new = NewStructure {
+                    spec,
+                    name,
+                    index: index.as_ref(),
+                    unfinished,
+                };
+                let made = self.registry.create(structure, &new, &mut || ());
+                made.map(|_| ())
+            }
+            Effect::Finish { structure } => {
+                let open = self.open(structure)?;
+                self.registry.finish(&open, &mut || ())
             }
             Effect::Drop { structure } => {
                 let open = self.open(structure)?;

@@ -11,6 +11,8 @@ pub enum Kind {
     Tree,
     /// A map without order: a hash table in each tier.
     Hash,
+    /// A table: rows by a primary key, and indexes over them.
+    Table,
 }
 
 impl std::fmt::Display for Kind {
@@ -18,6 +20,7 @@ impl std::fmt::Display for Kind {
         f.write_str(match self {
             Kind::Tree => "tree",
             Kind::Hash => "hash table",
+            Kind::Table => "table",
         })
     }
 }
@@ -71,6 +74,7 @@ impl Spec {
         let kind = match self.kind {
             Kind::Tree => 0,
             Kind::Hash => 1,
+            Kind::Table => 2,
         };
         let tiers = match self.tiers {
             Tiers::One => 1,
@@ -97,6 +101,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         kind: match kind {
             0 => Kind::Tree,
             1 => Kind::Hash,
+            2 => Kind::Table,
             _ => return None,
         },
         tiers: match tiers {
@@ -272,7 +277,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 2 * 2 * 2 * 4);
+        assert_eq!(seen, 3 * 2 * 2 * 4);
         assert!(decode_spec(&mut &[0, 1, 0][..]).is_none());
     }
 

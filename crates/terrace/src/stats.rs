@@ -8,6 +8,8 @@ use crate::histogram::Summary;
 use crate::naming::StructureInfo;
 use crate::open::Opening;
 use crate::options::MemoryStats;
+use crate::registry::Open;
+use crate::table::IndexState;
 
 /// A snapshot of a database's figures; counts are since it was opened. Prints as a table.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -59,6 +61,9 @@ pub struct StructureStats {
     pub swept_fill_thousandths: u64,
     /// Mean fill of the hot leaves that the sweep has seen, 0 to 1; `None` before the first.
     pub hot_fill: Option<f64>,
+    /// The figures of the indexes of a table, each a tree of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_index: Vec<StructureStats>,
 }
 
 /// Figures of pages and files.
@@ -184,9 +189,15 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 impl StructureStats {
-    fn of(info: StructureInfo, s: TierStats) -> StructureStats {
+    fn of(open: &Open) -> StructureStats {
+        let s: TierStats = open.structure.stats();
+        let indexes = open.table.as_ref().map(|table| table.snapshot());
         StructureStats {
-            info,
+            info: StructureInfo::of(open),
+            by_index: indexes.map_or_else(Vec::new, |indexes| {
+                let stats = |index: &IndexState| StructureStats::of(&index.open);
+                indexes.iter().map(stats).collect()
+            }),
             hot_hits: s.hot_hits,
             cold_hits: s.cold_hits,
             misses: s.misses,
@@ -207,10 +218,8 @@ impl Core {
     /// A snapshot. Cheap enough for once a second while others work.
     pub fn stats(&self) -> Stats {
         let all = self.registry.all();
-        let live = all.iter().filter(|open| !open.is_dropped());
-        let structures = live
-            .map(|open| StructureStats::of(StructureInfo::of(open), open.structure.stats()))
-            .collect();
+        let live = all.iter().filter(|open| open.is_named());
+        let structures = live.map(|open| StructureStats::of(open)).collect();
         let s = self.store.stats();
         let pages = PageStats {
             page_bytes: s.page_bytes,

@@ -33,18 +33,31 @@ fn nanos(nanos: u64) -> String {
 }
 
 fn structure(f: &mut Formatter<'_>, s: &StructureStats) -> Result {
-    let kind = match s.info.kind {
+    line(f, s, &s.info.name, None)?;
+    s.by_index.iter().try_for_each(|index| {
+        line(
+            f,
+            index,
+            &format!("  by {}", index.info.name),
+            Some("index"),
+        )
+    })
+}
+
+fn line(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&str>) -> Result {
+    let kind_of = match s.info.kind {
         Kind::Tree => "tree",
         Kind::Hash => "hash",
+        Kind::Table => "table",
     };
+    let kind = kind.unwrap_or(kind_of);
     let tiers = match s.info.tiers {
         Tiers::One => "1",
         Tiers::Two => "2",
     };
     writeln!(
         f,
-        "  {:<24} {kind:>5} {tiers:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
-        s.info.name,
+        "  {name:<24} {kind:>5} {tiers:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
         s.hot_hits,
         s.cold_hits,
         s.misses,

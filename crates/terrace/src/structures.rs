@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use terrace_access::{Attempt, Door, Sweep};
-use terrace_base::{Result, StructureId};
-use terrace_methods::{BTree, HashTable};
+use terrace_base::{PageId, Result, StructureId};
+use terrace_methods::{BTree, HashTable, Heap};
 use terrace_pages::{Class, PageStore, Space};
 use terrace_tier::{
     OnHotRoot, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
@@ -35,6 +35,7 @@ pub fn create(
     match spec.kind {
         Kind::Tree => create_of::<BTree>(context, id, spec, on_hot_root, door),
         Kind::Hash => create_of::<HashTable>(context, id, spec, on_hot_root, door),
+        Kind::Table => create_of::<Heap>(context, id, spec, on_hot_root, door),
     }
 }
 
@@ -63,6 +64,7 @@ pub fn open(
     match spec.kind {
         Kind::Tree => open_of::<BTree>(context, id, spec, on_hot_root, roots),
         Kind::Hash => open_of::<HashTable>(context, id, spec, on_hot_root, roots),
+        Kind::Table => open_of::<Heap>(context, id, spec, on_hot_root, roots),
     }
 }
 
@@ -81,9 +83,13 @@ fn open_of<M: Sweep + Rooted + 'static>(
 }
 
 /// Takes back, in the same entry of the gate, what [`create`] has just made.
-pub fn undo_create(store: &PageStore, roots: Roots, door: &Door<'_>) -> Attempt<()> {
-    store.exclusive(roots.cold, door)?.free();
-    Ok(())
+pub fn undo_create(
+    store: &Arc<PageStore>,
+    kind: Kind,
+    roots: Roots,
+    door: &Door<'_>,
+) -> Attempt<()> {
+    free_roots(store, kind, roots, door, &mut || Ok(()))
 }
 
 /// Removes records and pages of a structure that nobody uses, its roots excepted, in a bounded
@@ -92,6 +98,7 @@ pub fn clear_step(store: &Arc<PageStore>, kind: Kind, roots: Roots) -> Result<bo
     match kind {
         Kind::Tree => clear_step_of::<BTree>(store, roots),
         Kind::Hash => clear_step_of::<HashTable>(store, roots),
+        Kind::Table => clear_step_of::<Heap>(store, roots),
     }
 }
 
@@ -114,25 +121,40 @@ fn clear_step_of<M: Sweep + Rooted>(store: &Arc<PageStore>, roots: Roots) -> Res
     Ok(false)
 }
 
-/// Frees the roots of a structure of which nothing else is left, if `forget`, which makes sure that
-/// nothing names them any more, succeeds.
+/// Frees the pages of a structure of which nothing is left but what it was made of, if `forget`,
+/// which makes sure that nothing names them any more, succeeds.
 pub fn free_roots(
-    store: &PageStore,
+    store: &Arc<PageStore>,
+    kind: Kind,
     roots: Roots,
     door: &Door<'_>,
     forget: &mut dyn FnMut() -> Attempt<()>,
 ) -> Attempt<()> {
-    let hot = roots
-        .hot
-        .map(|root| store.exclusive(root, door))
-        .transpose()?;
-    let cold = store.exclusive(roots.cold, door)?;
-    forget()?;
-    if let Some(hot) = hot {
-        hot.free();
+    let pages = match kind {
+        Kind::Tree => pages_when_empty::<BTree>(store, roots),
+        Kind::Hash => pages_when_empty::<HashTable>(store, roots),
+        Kind::Table => pages_when_empty::<Heap>(store, roots),
+    }?;
+    // All of them are held before anything is forgotten, so that nothing is left that could fail.
+    let mut held = Vec::with_capacity(pages.len());
+    for page in pages {
+        held.push(store.exclusive(page, door)?);
     }
-    cold.free();
+    forget()?;
+    held.into_iter().for_each(|page| page.free());
     Ok(())
+}
+
+fn pages_when_empty<M: Sweep + Rooted>(
+    store: &Arc<PageStore>,
+    roots: Roots,
+) -> Attempt<Vec<PageId>> {
+    let mut pages = Vec::new();
+    let hot = roots.hot.map(|root| (root, Class::Hot));
+    for (root, class) in hot.into_iter().chain([(roots.cold, Class::Cold)]) {
+        pages.extend(M::open(store, root, class).pages_when_empty()?);
+    }
+    Ok(pages)
 }
 
 /// What clears hint bits from a copy of any page that is about to be written.

@@ -5,7 +5,7 @@ use std::ops::{Bound, Deref, RangeBounds};
 use terrace_base::Result;
 
 use crate::map::Map;
-use crate::range::{Range, above};
+use crate::range::{Range, above, past_prefix};
 
 /// A handle of an ordered structure: a [`Map`] whose records are in the order of their keys, which
 /// compare as byte strings; [`crate::encode`] has numbers whose bytes compare as they do.
@@ -54,13 +54,7 @@ impl Tree {
     /// As [`Tree::range`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
         let low = prefix.as_ref().to_vec();
-        let mut high = low.clone();
-        // The first key past all with the prefix: its last byte that can be raised, raised.
-        while high.pop_if(|byte| *byte == u8::MAX).is_some() {}
-        if let Some(last) = high.last_mut() {
-            *last += 1;
-        }
-        let high = (!high.is_empty()).then_some(high);
+        let high = past_prefix(&low);
         self.map.open.check()?;
         Ok(Range::new(self.map.clone(), low, high))
     }

@@ -4,6 +4,7 @@ use terrace_base::{Error, PageId, Result};
 
 use crate::core::Core;
 use crate::registry::Open;
+use crate::table::check_indexes;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -29,6 +30,12 @@ pub struct VerifiedStructure {
     pub records: u64,
     /// Pages.
     pub pages: u64,
+    /// The table, if it is an index of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index_of: Option<String>,
+    /// What could not be checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl VerifyReport {
@@ -41,11 +48,19 @@ impl VerifyReport {
 impl std::fmt::Display for VerifyReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for s in &self.structures {
-            let note = if s.dropping { " (being dropped)" } else { "" };
+            let dropping = if s.dropping { " (being dropped)" } else { "" };
+            let note = s
+                .note
+                .as_ref()
+                .map_or_else(String::new, |note| format!(" ({note})"));
+            let name = match &s.index_of {
+                Some(table) => format!("{table}, index {}", s.name),
+                None => s.name.clone(),
+            };
             writeln!(
                 f,
-                "{:<32} {:>14} records {:>12} pages{note}",
-                s.name, s.records, s.pages
+                "{name:<32} {:>14} records {:>12} pages{dropping}{note}",
+                s.records, s.pages
             )?;
         }
         writeln!(
@@ -131,7 +146,11 @@ impl Core {
         let catalog_pages = owned.count;
         let mut structures = Vec::new();
         for open in self.registry.all() {
-            structures.push(verify_structure(&open, &mut owned));
+            let mut verified = verify_structure(&open, &mut owned);
+            let index = open.index.as_ref();
+            let table = index.and_then(|index| self.registry.numbered(index.table));
+            verified.index_of = table.map(|table| table.name());
+            structures.push(verified);
         }
         let live_pages = self.store.live_pages();
         if owned.count != live_pages {
@@ -145,6 +164,8 @@ impl Core {
                 }
             ));
         }
+        // Reading rows may move them between the tiers, so this comes after counting pages.
+        self.check_tables(&mut structures, &mut owned);
         if let Err(e) = self.store.check_poison() {
             owned.problem(e.to_string());
         }
@@ -154,6 +175,27 @@ impl Core {
             live_pages,
             problems: owned.problems,
         })
+    }
+}
+
+impl Core {
+    /// Whether the indexes of all tables agree with the rows.
+    fn check_tables(&self, structures: &mut [VerifiedStructure], owned: &mut Owned) {
+        let all = self.registry.all();
+        for open in all.iter().filter(|open| !open.is_dropped()) {
+            let Some(table) = &open.table else { continue };
+            let mut note = |index: &Open, note| {
+                let at = all.iter().position(|other| other.id() == index.id());
+                if let Some(verified) = at.and_then(|at| structures.get_mut(at)) {
+                    verified.note = Some(note);
+                }
+            };
+            let mut problem = |problem| owned.problem(problem);
+            let checked = check_indexes(open, &table.snapshot(), &mut problem, &mut note);
+            if let Err(e) = checked {
+                owned.problem(format!("\"{}\" and its indexes: {e}", open.name()));
+            }
+        }
     }
 }
 
@@ -179,5 +221,7 @@ fn verify_structure(open: &Open, owned: &mut Owned) -> VerifiedStructure {
         records,
         pages: owned.count - before,
         name,
+        index_of: None,
+        note: None,
     }
 }

@@ -3,13 +3,16 @@
 //! Invariants: from the append on nothing may fail; if it does, the database is dead until it is
 //! opened again. Nothing is held while waiting for the disk.
 
+use std::sync::Arc;
+
 use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 use terrace_tier::{Change, Version};
-use terrace_wal::Durability;
+use terrace_wal::{Appended, Durability};
 
 use crate::core::Core;
 use crate::effects::{delete_prefix, put_prefixes};
 use crate::fault::{Fault, planted};
+use crate::passes::Pass;
 use crate::registry::Open;
 
 /// Refuses keys and values that are too long.
@@ -35,29 +38,26 @@ impl Core {
     /// record may have changed since that version.
     pub fn write_one(
         &self,
-        open: &Open,
+        open: &Arc<Open>,
         key: &[u8],
         change: Change<'_>,
         expect: Option<Version>,
         durability: Option<Durability>,
     ) -> Result<bool> {
-        let durability = self.durability(open.spec.logged, durability)?;
+        let in_force = self.durability(open.spec.logged, durability)?;
+        if let Change::Put(value) = change {
+            check_lengths(key, value)?;
+        } else {
+            check_lengths(key, &[])?;
+        }
+        let pass = self.enter(open)?;
+        if open.table.as_ref().is_some_and(|table| !table.is_plain()) {
+            drop(pass);
+            return self.write_row(open, key, change, expect, durability);
+        }
         let mut appended = None;
-        let done = match change {
-            Change::Put(value) => {
-                check_lengths(key, value)?;
-                let (before_key, before_value) = put_prefixes(open.id(), key, value);
-                let parts = [before_key.as_ref(), key, before_value.as_ref(), value];
-                self.write_logged(open, key, change, expect, &parts, &mut appended)
-            }
-            Change::Delete => {
-                check_lengths(key, &[])?;
-                let before_key = delete_prefix(open.id(), key);
-                let parts = [before_key.as_ref(), key];
-                self.write_logged(open, key, change, expect, &parts, &mut appended)
-            }
-        };
-        match (done, appended, durability) {
+        let done = self.write_inside(pass, open, key, change, expect, &mut appended);
+        match (done, appended, in_force) {
             (Err(e), Some(_), _) => Err(self.kill(e)),
             (Err(e), None, _) => Err(self.failed(e)),
             (Ok(done), Some(appended), Some(durability)) => {
@@ -90,26 +90,37 @@ impl Core {
         durability.map_or(Ok(()), |durability| self.confirm(durability))
     }
 
-    fn write_logged(
+    /// Makes one change, given a pass, which is given back before anybody waits for a disk.
+    /// `appended` is its record, once it has one: then it must not fail any more.
+    pub fn write_inside(
         &self,
+        _pass: Pass<'_>,
         open: &Open,
         key: &[u8],
         change: Change<'_>,
         expect: Option<Version>,
-        parts: &[&[u8]],
-        appended: &mut Option<terrace_wal::Appended>,
+        appended: &mut Option<Appended>,
     ) -> Result<bool> {
-        let _pass = self.enter(open)?;
         if !open.spec.logged {
             return open.structure.write(key, change, expect, &mut || ());
         }
-        let bytes = parts.iter().map(|part| part.len()).sum();
-        // Deletes are the way out of a full disk, so they may take what others leave.
-        let mut reservation = match change {
-            Change::Put(_) => self.log.reserve(bytes)?,
-            Change::Delete => self.log.reserve_urgent(bytes)?,
-        };
-        let mut log = || *appended = Some(self.log.append(&mut reservation, parts));
-        open.structure.write(key, change, expect, &mut log)
+        match change {
+            Change::Put(value) => {
+                let (before_key, before_value) = put_prefixes(open.id(), key, value);
+                let parts = [before_key.as_ref(), key, before_value.as_ref(), value];
+                let mut reservation = self.log.reserve(parts.iter().map(|p| p.len()).sum())?;
+                let mut log = || *appended = Some(self.log.append(&mut reservation, &parts));
+                open.structure.write(key, change, expect, &mut log)
+            }
+            // Deletes are the way out of a full disk, so they may take what others leave.
+            Change::Delete => {
+                let before_key = delete_prefix(open.id(), key);
+                let parts = [before_key.as_ref(), key];
+                let bytes = parts.iter().map(|p| p.len()).sum();
+                let mut reservation = self.log.reserve_urgent(bytes)?;
+                let mut log = || *appended = Some(self.log.append(&mut reservation, &parts));
+                open.structure.write(key, change, expect, &mut log)
+            }
+        }
     }
 }

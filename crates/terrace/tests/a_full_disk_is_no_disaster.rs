@@ -91,7 +91,7 @@ fn fill_and_recover(options: &dyn Fn() -> Options, shape: Shape, value_bytes: us
     assert!(db.verify().unwrap().is_clean());
 }
 
-const KINDS: [Kind; 2] = [Kind::Tree, Kind::Hash];
+const KINDS: [Kind; 3] = [Kind::Tree, Kind::Hash, Kind::Table];
 
 #[test]
 fn a_full_disk_is_no_disaster_with_one_tier() {

@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::run::{run, survive};
 use common::script::{Step, script};
+use common::tables::{
+    a_change_within_a_change, a_key_is_asked_for_twice, a_row_between_two_keys, half_an_index,
+    rows_and_readers,
+};
 use common::{SHAPES, tiny};
 use terrace::fault::{Fault, plant};
 use terrace::{Database, Durability, Options, Tiers, TreeOptions, encode};
@@ -31,6 +35,26 @@ fn power_cuts() {
             let options = tiny(seed * 1000 + 900);
             survive(&found, options, &script, &progress, progress.synced);
             n += 9;
+        }
+    }
+}
+
+/// Cuts the power right behind what was confirmed as durable: a write, and the answer that a record is
+/// there already, which rests on a write that was only buffered.
+fn confirmed_writes() {
+    for seed in 1..6 {
+        let disk = SimDisk::new(seed);
+        let db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
+        let tree = db.tree("t").unwrap();
+        tree.put_with("a", "1", Durability::Sync).unwrap();
+        tree.put_with("b", "2", Durability::Buffered).unwrap();
+        assert!(!tree.insert_with("b", "3", Durability::Sync).unwrap());
+        let found = disk.crash(seed);
+        let db = Database::open_on(found.shared(), tiny(seed)).unwrap();
+        let tree = db.tree("t").unwrap();
+        for (key, value) in [("a", b"1"), ("b", b"2")] {
+            let found = tree.get(key).unwrap();
+            assert_eq!(found.as_deref(), Some(&value[..]), "{key}, seed {seed}");
         }
     }
 }
@@ -140,16 +164,29 @@ fn overruling() {
     });
 }
 
+/// Cuts the power at many calls of the making of an index.
+fn half_indexes() {
+    let cuts = (1..).step_by(7);
+    let ends = cuts.map_while(|cut| half_an_index(true, cut));
+    assert!(ends.count() > 5);
+}
+
 /// How often each fault may go unnoticed before the tests are blamed.
 const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 4] = [
+    let scenarios: [(&str, fn()); 10] = [
+        ("confirmed writes", confirmed_writes),
         ("power cuts", power_cuts),
         ("torn batches", torn_batches),
         ("counting", counting),
         ("overruling", overruling),
+        ("a key is asked for twice", a_key_is_asked_for_twice),
+        ("a change within a change", a_change_within_a_change),
+        ("a row between two keys", a_row_between_two_keys),
+        ("half an index", half_indexes),
+        ("rows and readers", || rows_and_readers(Tiers::Two, 2000)),
     ];
     for (name, scenario) in scenarios {
         eprintln!("no fault: {name}");

@@ -53,8 +53,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if scans && args.record_cache {
         bail!("a record cache keeps no order of keys: workloads e and scan do without it");
     }
-    if scans && args.structure == KindName::Hash {
-        bail!("a hash table keeps no order of keys: workloads e and scan need --structure tree");
+    if scans && args.structure != KindName::Tree {
+        let kind = args.structure.kind();
+        bail!("a {kind} keeps no order of keys: workloads e and scan need --structure tree");
     }
     // Everything that needs memory of its own is done before the database is opened.
     let prepared = Prepared::new(plan(args)?)?;
@@ -92,6 +93,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         tiers: tiers(args),
         policy: policy(args.policy),
         logged: args.log != LogMode::Off,
+        ..TreeSettings::default()
     };
     let tree = if args.skip_load {
         db.tree_as(STRUCTURE, &wanted)?

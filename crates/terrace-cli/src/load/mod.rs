@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::{Format, LoadArgs};
-use crate::engine::{Db, Durability, Entry, Settings, Tree, TreeSettings, too_long};
+use crate::engine::{Db, Durability, Entry, Settings, Tree, TreeSettings, is_refused, too_long};
 use crate::output::print;
 use crate::progress;
 
@@ -52,6 +52,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     let tree_settings = TreeSettings {
         kind: args.kind.kind(),
         tiers: args.tiers,
+        indexes: args.indexes.clone(),
         ..TreeSettings::default()
     };
     let tree = db.tree_or_create(&args.structure, &tree_settings)?;
@@ -59,11 +60,14 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     let mut loading = Loading {
         db: &db,
         tree: &tree,
+        args,
+        bar: &bar,
         batch: Vec::new(),
+        lines: Vec::new(),
         pending: 0,
         count: Count::default(),
     };
-    let outcome = loading.all(source.as_mut(), args, &bar);
+    let outcome = loading.all(source.as_mut());
     let count = loading.count;
     bar.set_message("writing a checkpoint");
     // Also after a malformed line: what was loaded before it is to stay.
@@ -85,29 +89,23 @@ struct Count {
 struct Loading<'a> {
     db: &'a Db,
     tree: &'a Tree,
+    args: &'a LoadArgs,
+    bar: &'a indicatif::ProgressBar,
     batch: Vec<Entry>,
+    /// The line of each record of the batch.
+    lines: Vec<u64>,
     pending: usize,
     count: Count,
 }
 
 impl Loading<'_> {
-    fn all(
-        &mut self,
-        source: &mut dyn Source,
-        args: &LoadArgs,
-        bar: &indicatif::ProgressBar,
-    ) -> Result<()> {
-        let name = if reads_stdin(args) {
-            "input".into()
-        } else {
-            args.file.display().to_string()
-        };
+    fn all(&mut self, source: &mut dyn Source) -> Result<()> {
         loop {
             let next = match source.next() {
                 Ok(next) => next,
                 Err(error) => {
                     self.flush()?;
-                    return Err(error).with_context(|| format!("cannot read {name}"));
+                    return Err(error).with_context(|| format!("cannot read {}", self.name()));
                 }
             };
             let Some((line, record)) = next else {
@@ -121,37 +119,75 @@ impl Loading<'_> {
                 Ok(entry) => {
                     self.pending += entry.0.len() + entry.1.len();
                     self.batch.push(entry);
+                    self.lines.push(line);
                     if self.batch.len() >= BATCH_RECORDS || self.pending >= BATCH_BYTES {
                         self.flush()?;
                     }
                 }
-                Err(error) if args.skip_bad => {
-                    self.count.bad += 1;
-                    if self.count.bad <= SHOWN {
-                        bar.suspend(|| eprintln!("{name}:{line}: {error:#}; skipped"));
-                    }
-                }
                 Err(error) => {
-                    self.flush()?;
-                    return Err(error).with_context(|| {
-                        let loaded = self.count.records;
-                        format!(
-                            "{name}:{line}: malformed ({loaded} records before it are loaded; \
-                             --skip-bad leaves such lines out)"
-                        )
-                    });
+                    // What came before it is to stay.
+                    if !self.args.skip_bad {
+                        self.flush()?;
+                    }
+                    self.bad(line, error)?;
                 }
             }
         }
     }
 
+    fn name(&self) -> String {
+        if reads_stdin(self.args) {
+            "input".into()
+        } else {
+            self.args.file.display().to_string()
+        }
+    }
+
+    /// A line that cannot be taken: it is left out, or the loading ends.
+    fn bad(&mut self, line: u64, error: anyhow::Error) -> Result<()> {
+        let name = self.name();
+        if !self.args.skip_bad {
+            let loaded = self.count.records;
+            return Err(error).with_context(|| {
+                format!(
+                    "{name}:{line}: malformed ({loaded} records before it are loaded; \
+                     --skip-bad leaves such lines out)"
+                )
+            });
+        }
+        self.count.bad += 1;
+        if self.count.bad <= SHOWN {
+            self.bar
+                .suspend(|| eprintln!("{name}:{line}: {error:#}; skipped"));
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<()> {
-        self.db
-            .write(self.tree, &self.batch, Durability::Buffered)?;
-        self.count.records += self.batch.len() as u64;
-        self.count.bytes += self.pending as u64;
-        self.batch.clear();
+        let (batch, lines) = (&mut self.batch, &mut self.lines);
+        let (batch, lines) = (std::mem::take(batch), std::mem::take(lines));
         self.pending = 0;
+        let bytes = |entry: &Entry| (entry.0.len() + entry.1.len()) as u64;
+        match self.db.write(self.tree, &batch, Durability::Buffered) {
+            Ok(()) => {
+                self.count.records += batch.len() as u64;
+                self.count.bytes += batch.iter().map(bytes).sum::<u64>();
+            }
+            // An index refuses one of the rows: which, shows when they come one by one.
+            Err(error) if is_refused(&error) => {
+                for (entry, line) in batch.iter().zip(lines) {
+                    match self.tree.put(&entry.0, &entry.1, Durability::Buffered) {
+                        Ok(()) => {
+                            self.count.records += 1;
+                            self.count.bytes += bytes(entry);
+                        }
+                        Err(error) if is_refused(&error) => self.bad(line, error)?,
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 }

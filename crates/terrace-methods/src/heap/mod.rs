@@ -114,6 +114,14 @@ impl Heap {
         self.root
     }
 
+    /// Root of the index; never changes.
+    ///
+    /// # Errors
+    /// `Miss` when the root of the heap has to be read first.
+    pub fn index_root(&self) -> Attempt<PageId> {
+        Ok(self.index()?.root())
+    }
+
     /// The store that the heap lies in.
     pub fn store(&self) -> &Arc<PageStore> {
         &self.store

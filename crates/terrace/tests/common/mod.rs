@@ -5,8 +5,11 @@
 pub mod model;
 pub mod run;
 pub mod script;
+pub mod tables;
 
-use terrace::{Database, Kind, Map, MapOptions, Options, Result, Tiers};
+use terrace::{
+    Database, Index, KeySource, Kind, Map, MapOptions, Options, Result, TableOptions, Tiers,
+};
 
 /// A database as small as it gets, so that pages leave memory, segments fill and hot tiers are at
 /// their cap after a few hundred records; without threads, so that a run is a function of its seed.
@@ -24,11 +27,13 @@ pub fn tiny(seed: u64) -> Options {
 pub type Shape = (Kind, Tiers);
 
 /// What all tests run over.
-pub const SHAPES: [Shape; 4] = [
+pub const SHAPES: [Shape; 6] = [
     (Kind::Tree, Tiers::One),
     (Kind::Tree, Tiers::Two),
     (Kind::Hash, Tiers::One),
     (Kind::Hash, Tiers::Two),
+    (Kind::Table, Tiers::One),
+    (Kind::Table, Tiers::Two),
 ];
 
 /// A name for a structure of this shape.
@@ -36,9 +41,20 @@ pub fn named((kind, tiers): Shape) -> String {
     format!("{kind}, {tiers:?}")
 }
 
-/// A new structure.
+/// A new structure. Tables have indexes, so that all that is done to them is done to indexes too;
+/// those with one tier and some of the names have none.
 pub fn create(db: &Database, name: &str, (kind, tiers): Shape, options: MapOptions) -> Result<Map> {
-    db.create_map(name, kind, options.tiers(tiers))
+    let odd = name.bytes().next().is_some_and(|b| b % 2 == 1);
+    if kind != Kind::Table || (tiers == Tiers::One && !odd) {
+        return db.create_map(name, kind, options.tiers(tiers));
+    }
+    let table = db.create_table(
+        name,
+        TableOptions::from(options.tiers(tiers))
+            .index(Index::on("first", KeySource::bytes(0..1)))
+            .index(Index::on("later", KeySource::bytes(1..30))),
+    )?;
+    Ok((*table).clone())
 }
 
 /// The structures of all shapes, made if they are missing.

@@ -1,0 +1,71 @@
+//! The indexes of a table: `index create`, `index drop` and `index list`.
+
+use anyhow::Result;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::args::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
+use crate::engine::Db;
+use crate::output::print;
+use crate::progress;
+
+/// `terrace index`
+pub fn run(command: &IndexCommand) -> Result<ExitCode> {
+    match command {
+        IndexCommand::Create(args) => create(args),
+        IndexCommand::Drop(args) => drop_index(args),
+        IndexCommand::List(args) => list(args),
+    }
+}
+
+fn create(args: &IndexCreateArgs) -> Result<ExitCode> {
+    let db = Db::open_existing(&args.open)?;
+    let spinner = progress::spinner(args.json);
+    spinner.set_message("making the index");
+    let began = Instant::now();
+    let mut rows = 0;
+    let made = db.create_index(&args.table, args.index.clone(), |seen| {
+        rows = seen;
+        spinner.set_message(format!("making the index: {seen} rows"));
+    });
+    spinner.finish_and_clear();
+    // Also after an error: what there is stays whole, and the next opening is quick.
+    let closed = db.close();
+    made?;
+    closed?;
+    let seconds = began.elapsed().as_secs_f64();
+    print(&if args.json {
+        format!("{}\n", json!({ "rows": rows, "seconds": seconds }))
+    } else {
+        format!("index made over {rows} rows in {seconds:.1} s\n")
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn drop_index(args: &IndexDropArgs) -> Result<ExitCode> {
+    let db = Db::open_existing(&args.open)?;
+    db.drop_index(&args.table, &args.name)?;
+    db.close()?;
+    if args.json {
+        print(&format!("{}\n", json!({ "dropped": args.name })))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(args: &IndexListArgs) -> Result<ExitCode> {
+    let db = Db::open_existing(&args.open)?;
+    let mut text = String::new();
+    for index in db.indexes(&args.table)? {
+        let unique = if index.unique { "unique:" } else { "" };
+        text += &if args.json {
+            format!("{}\n", serde_json::to_value(&index)?)
+        } else {
+            // As it would be given to `index create`.
+            format!("{}={unique}{}\n", index.name, index.source)
+        };
+    }
+    db.close()?;
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,103 @@
+//! Writing a batch.
+//!
+//! The order (see `write.rs`): everything is brought into memory first, holding nothing; then the
+//! gate, then the record locks in ascending order, then the append, then the changes.
+
+use terrace_base::Result;
+use terrace_pages::Space;
+use terrace_tier::RecordLock;
+use terrace_wal::{Appended, Durability};
+
+use super::Batch;
+use crate::core::Core;
+use crate::fault::{Fault, planted};
+use crate::registry::Open;
+use crate::table::Expected;
+
+impl Core {
+    /// Writes a batch, which is as it was afterwards.
+    pub fn write_batch(&self, batch: &mut Batch, durability: Option<Durability>) -> Result<()> {
+        let pass = self.passes.enter()?;
+        let logged = batch.logged(self)?;
+        self.durability(logged, durability)?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        // Asked within the pass in which it is written: nobody makes an index meanwhile.
+        let appended = if batch.changes_indexes() {
+            drop(pass);
+            self.write_rounds(batch, None)?.flatten()
+        } else {
+            let appended = self.write_batch_inside(batch, logged, &Expected::default())?;
+            drop(pass);
+            appended.flatten()
+        };
+        appended.map_or(Ok(()), |appended| {
+            self.commit(appended, durability.unwrap_or(self.options.durability))
+        })
+    }
+
+    /// Writes a batch as it is, if what it rests on still stands; the caller has a pass. `None` if
+    /// not, and then nothing was done.
+    pub fn write_batch_inside(
+        &self,
+        batch: &Batch,
+        logged: bool,
+        expected: &Expected,
+    ) -> Result<Option<Option<Appended>>> {
+        for (open, key, _) in batch.changes() {
+            open.structure.prefault(key).map_err(|e| self.failed(e))?;
+        }
+        let only_deletes = batch.deletes == batch.len();
+        let space = if only_deletes {
+            Space::Reserve
+        } else {
+            Space::Ordinary
+        };
+        let mut reservation = match (logged, only_deletes) {
+            (false, _) => None,
+            (true, false) => Some(self.log.reserve(batch.reservation())),
+            (true, true) => Some(self.log.reserve_urgent(batch.reservation())),
+        }
+        .transpose()
+        .map_err(|e| self.failed(e))?;
+        let locks = &self.tiers.locks;
+        let slot_of = |open: &Open, key: &[u8]| locks.slot(open.id(), key);
+        let (slots, overruled) = batch.slots(slot_of);
+        let door = self.store.enter_for(space).map_err(|e| self.failed(e))?;
+        let held: Vec<_> = slots.iter().map(|slot| locks.lock(*slot)).collect();
+        // The version before it was locked here: the one that readers have seen.
+        let version_of = |slot| {
+            let at = slots.binary_search(&slot).ok()?;
+            Some(held[at].version_after_unchanged())
+        };
+        if !expected.holds(version_of) {
+            held.into_iter().for_each(RecordLock::release_unchanged);
+            return Ok(None);
+        }
+        let appended =
+            reservation
+                .as_mut()
+                .map(|reservation| match batch.operations.get(batch.len() / 2) {
+                    Some(middle) if planted(Fault::TornBatch) && batch.len() > 1 => batch
+                        .append_torn(middle, |part| {
+                            let appended = self.log.append(reservation, &[part]);
+                            let _ = self.log.flush();
+                            appended
+                        }),
+                    _ => self.log.append(reservation, &[&batch.payload]),
+                });
+        let applied = batch
+            .changes()
+            .zip(&overruled)
+            .filter(|(_, overruled)| !**overruled || planted(Fault::OverruledShown))
+            .try_for_each(|((open, key, change), _)| {
+                open.structure.apply_locked(&door, key, change)
+            });
+        drop(held);
+        drop(door);
+        // Without log a batch that was applied in part cannot be completed either.
+        applied.map_err(|e| self.kill(e))?;
+        Ok(Some(appended))
+    }
+}

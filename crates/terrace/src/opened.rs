@@ -1,0 +1,118 @@
+//! A structure as it is open, and what the catalog knows of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use terrace_base::{Error, Result, StructureId};
+use terrace_tier::Structure;
+
+use crate::catalog::Entry;
+use crate::spec::{Kind, Spec};
+use crate::table::{IndexEntry, TableState};
+
+/// A structure as it is open.
+pub struct Open {
+    /// The structure itself.
+    pub structure: Arc<dyn Structure>,
+    /// What it is.
+    pub spec: Spec,
+    /// Its indexes, if it is a table.
+    pub table: Option<TableState>,
+    /// What it is an index of, if it is one: then it has no name among structures.
+    pub index: Option<IndexEntry>,
+    /// What the catalog knows of it.
+    pub meta: Arc<Meta>,
+}
+
+/// What a new structure is to be.
+#[derive(Clone, Copy)]
+pub struct NewStructure<'a> {
+    /// What it is.
+    pub spec: Spec,
+    /// What it is called.
+    pub name: &'a str,
+    /// What it is an index of, if it is one.
+    pub index: Option<&'a IndexEntry>,
+    /// Whether it counts only once it is finished.
+    pub unfinished: bool,
+}
+
+/// What the catalog knows of it. Locked inside the gate too, so never held while waiting.
+pub struct Meta {
+    /// Its entry.
+    pub entry: Mutex<Entry>,
+    dropped: AtomicBool,
+}
+
+impl Meta {
+    /// Of this entry.
+    pub fn new(entry: Entry) -> Arc<Meta> {
+        Arc::new(Meta {
+            dropped: AtomicBool::new(entry.dropping),
+            entry: Mutex::new(entry),
+        })
+    }
+}
+
+impl Open {
+    /// A structure with its entry.
+    pub fn new(structure: Arc<dyn Structure>, meta: Arc<Meta>) -> Open {
+        let (spec, index) = {
+            let entry = meta.entry.lock();
+            (entry.spec, entry.index.clone())
+        };
+        Open {
+            structure,
+            spec,
+            table: (spec.kind == Kind::Table).then(TableState::default),
+            index,
+            meta,
+        }
+    }
+
+    /// Whether its making was begun and is not done.
+    pub fn is_unfinished(&self) -> bool {
+        self.meta.entry.lock().unfinished
+    }
+
+    /// Whether it is found by its name: no index, and finished.
+    pub fn is_named(&self) -> bool {
+        self.index.is_none() && !self.is_unfinished() && !self.is_dropped()
+    }
+
+    /// Its number.
+    pub fn id(&self) -> StructureId {
+        self.structure.id()
+    }
+
+    /// What it is called now.
+    pub fn name(&self) -> String {
+        self.meta.entry.lock().name.clone()
+    }
+
+    /// Whether it was dropped.
+    #[inline]
+    pub fn is_dropped(&self) -> bool {
+        self.meta.dropped.load(Ordering::SeqCst)
+    }
+
+    /// Refuses a structure that was dropped.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        match &self.index {
+            _ if !self.is_dropped() => Ok(()),
+            None => Err(Error::NoSuchStructure { name: self.name() }),
+            Some(_) => Err(Error::invalid(format!(
+                "the index \"{}\" was dropped, or its table was",
+                self.name()
+            ))),
+        }
+    }
+
+    /// From now on nobody finds it any more, and no sweep begins to look at it.
+    pub fn abandon(&self) {
+        self.meta.dropped.store(true, Ordering::SeqCst);
+        self.structure.retire();
+    }
+}

@@ -1,0 +1,352 @@
+//! Making and dropping indexes, and comparing those of a table with what a program expects.
+//!
+//! Invariants: an index is made while its table is closed to changes, and counts only once all its
+//! entries are there: until then it is marked as unfinished, and the next opening drops it. A table
+//! that is made with indexes is unfinished until all of them are there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_base::{Error, Result};
+use terrace_pages::Pace;
+use terrace_tier::Change;
+
+use super::entry::encode;
+use super::index::{Index, IndexEntry};
+use super::options::{MAX_INDEXES, TableOptions, check_index, too_many};
+use super::rows::{Expected, duplicate};
+use super::state::{IndexState, TableState};
+use crate::batch::Batch;
+use crate::core::Core;
+use crate::map::Map;
+use crate::registry::{NewStructure, Open};
+use crate::spec::{Kind, Spec};
+use crate::write::check_lengths;
+
+/// Entries that are written at a time while an index is made.
+const STEP_ENTRIES: usize = 512;
+/// Bytes of entries that are written at a time: a step must not hold up a checkpoint.
+const STEP_BYTES: usize = 256 << 10;
+
+fn no_table(open: &Open) -> Error {
+    Error::invalid(format!(
+        "\"{}\" is a {}, and only tables have indexes",
+        open.name(),
+        open.spec.kind
+    ))
+}
+
+/// The indexes of a table.
+pub fn table_of(open: &Open) -> Result<&TableState> {
+    open.table.as_ref().ok_or_else(|| no_table(open))
+}
+
+impl Core {
+    /// Makes a table with its indexes, all or nothing.
+    pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Arc<Open>> {
+        options.check()?;
+        let spec = options.map.spec(Kind::Table);
+        if options.indexes.is_empty() {
+            return self.create_structure(name, spec);
+        }
+        let new = NewStructure {
+            spec,
+            name,
+            index: None,
+            unfinished: true,
+        };
+        let (table, finished) = {
+            let _naming = self.naming.lock();
+            let (table, _) = self.log_create(&new)?;
+            let finished = self.with_indexes(&table, options);
+            if finished.is_err() {
+                // If this fails too, the next opening drops it.
+                let _ = self.log_drop(&table);
+            }
+            (table, finished)
+        };
+        match finished {
+            Ok(finished) => self.finish(finished).map(|()| table),
+            Err(e) => {
+                self.take_apart_with_indexes(&table);
+                Err(e)
+            }
+        }
+    }
+
+    /// The records are in the order in which they were appended, so the last one is as good as all.
+    fn with_indexes(
+        &self,
+        table: &Arc<Open>,
+        options: &TableOptions,
+    ) -> Result<((), Option<terrace_wal::Appended>)> {
+        let mut indexes = Vec::new();
+        for index in &options.indexes {
+            let (open, _) = self.log_create_index(table, index, false)?;
+            indexes.push(IndexState::new(open, index.function.clone()));
+        }
+        table_of(table)?.set(indexes);
+        self.log_finish(table)
+    }
+
+    fn log_create_index(
+        &self,
+        table: &Arc<Open>,
+        index: &Index,
+        unfinished: bool,
+    ) -> Result<(Arc<Open>, Option<terrace_wal::Appended>)> {
+        let entry = IndexEntry {
+            table: table.id(),
+            unique: index.unique,
+            source: index.source.clone(),
+        };
+        self.log_create(&NewStructure {
+            spec: Spec {
+                kind: Kind::Tree,
+                ..table.spec
+            },
+            name: &index.name,
+            index: Some(&entry),
+            unfinished,
+        })
+    }
+
+    /// Makes an index over the rows that are there; `progress` hears how many were looked at.
+    pub fn create_index(
+        &self,
+        rows: &Map,
+        index: Index,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        check_index(&index)?;
+        let table = &rows.open;
+        let state = table_of(table)?;
+        let _closing = self.closing.lock();
+        table.check()?;
+        let mut indexes = state.snapshot().to_vec();
+        if indexes.iter().any(|other| other.name == index.name) {
+            return Err(Error::invalid(format!(
+                "the table \"{}\" has an index \"{}\" already; drop it first, or choose another name",
+                table.name(),
+                index.name
+            )));
+        }
+        if indexes.len() >= MAX_INDEXES {
+            return Err(too_many());
+        }
+        let _closed = self.close_table(state);
+        let (open, _) = {
+            let _naming = self.naming.lock();
+            table.check()?;
+            self.log_create_index(table, &index, true)?
+        };
+        let new = IndexState::new(open.clone(), index.function.clone());
+        let finished = self.fill(rows, &new, progress).and_then(|()| {
+            if !table.spec.logged {
+                // Its entries are not in the log, and after a crash it would be there without them.
+                self.checkpoint(Pace::Fast, false)?;
+            }
+            let _naming = self.naming.lock();
+            self.log_finish(&open)
+        });
+        match finished {
+            Ok(finished) => {
+                indexes.push(new);
+                state.set(indexes);
+                self.finish(finished)
+            }
+            Err(e) => {
+                let dropped = {
+                    let _naming = self.naming.lock();
+                    self.log_drop(&open)
+                };
+                // If not, its table was dropped with it, or the next opening drops it.
+                if dropped.is_ok() {
+                    self.take_apart(open.id());
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Writes the entries of all rows, in bounded steps. The table is closed.
+    fn fill(&self, rows: &Map, index: &IndexState, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let (table, unique) = (&rows.open, index.entry.unique);
+        let (mut batch, mut holders) = (Batch::default(), BTreeMap::new());
+        let mut holder = Vec::new();
+        let mut seen = 0;
+        for row in rows.iter()? {
+            let (primary, row) = row?;
+            seen += 1;
+            let Some(key) = index.key_of(table, &row)? else {
+                continue;
+            };
+            let (entry, value) = encode(unique, &key, &primary);
+            check_lengths(&entry, &[]).map_err(|e| {
+                Error::invalid(format!(
+                    "the key of the row \"{}\" is too long for the index \"{}\" of the table \"{}\": {e}",
+                    primary.escape_ascii(),
+                    index.name,
+                    table.name()
+                ))
+            })?;
+            if unique {
+                let found = {
+                    let _pass = self.enter(&index.open)?;
+                    let found = index.open.structure.get(&key, &mut holder);
+                    found.map_err(|e| self.failed(e))?
+                };
+                let other = found.then_some(&holder).or(holders.get(&key));
+                if let Some(other) = other {
+                    return Err(duplicate(table, index, &key, other, &primary));
+                }
+                holders.insert(key, primary.clone());
+            }
+            batch.change(&index.open, None, &entry, Change::Put(value));
+            if batch.len() >= STEP_ENTRIES || batch.bytes() >= STEP_BYTES {
+                self.write_step(&mut batch)?;
+                holders.clear();
+                progress(seen);
+            }
+        }
+        self.write_step(&mut batch)?;
+        progress(seen);
+        Ok(())
+    }
+
+    fn write_step(&self, batch: &mut Batch) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let _pass = self.passes.enter()?;
+        let logged = batch.logged(self)?;
+        self.write_batch_inside(batch, logged, &Expected::default())?;
+        batch.clear();
+        Ok(())
+    }
+
+    /// Drops an index.
+    pub fn drop_index(&self, table: &Arc<Open>, name: &str) -> Result<()> {
+        let _closing = self.closing.lock();
+        self.drop_index_alone(table, name)
+    }
+
+    /// The same for who holds `closing`.
+    fn drop_index_alone(&self, table: &Arc<Open>, name: &str) -> Result<()> {
+        let state = table_of(table)?;
+        table.check()?;
+        let mut indexes = state.snapshot().to_vec();
+        let at = indexes.iter().position(|index| index.name == name);
+        let at = at.ok_or_else(|| no_index(table, name))?;
+        let index = indexes.remove(at);
+        let (id, dropped) = {
+            let _closed = self.close_table(state);
+            let dropped = {
+                let _naming = self.naming.lock();
+                self.log_drop(&index.open)?
+            };
+            state.set(indexes);
+            (index.open.id(), dropped)
+        };
+        let finished = self.finish(dropped);
+        self.take_apart(id);
+        finished
+    }
+
+    /// Compares the indexes of a table with what a program says they are, and takes in its
+    /// functions.
+    pub fn expect_indexes(&self, table: &Arc<Open>, options: &TableOptions) -> Result<()> {
+        options.check()?;
+        let state = table_of(table)?;
+        if options.indexes.is_empty() && state.snapshot().is_empty() {
+            return Ok(());
+        }
+        let _closing = self.closing.lock();
+        let named = |name: &str| options.indexes.iter().find(|index| index.name == name);
+        let stored = state.snapshot();
+        if options.indexes.is_empty() && !options.drop_missing {
+            let unknown: Vec<_> = stored
+                .iter()
+                .filter(|index| index.extract.is_none())
+                .map(|index| format!("\"{}\"", index.name))
+                .collect();
+            if unknown.is_empty() {
+                return Ok(());
+            }
+            return Err(Error::invalid(format!(
+                "the table \"{}\" has indexes by functions of the program: {}. Name all of its indexes in TableOptions, \
+                 or drop those that are not named with TableOptions::drop_missing_indexes(true)",
+                table.name(),
+                unknown.join(", ")
+            )));
+        }
+        let (mut differs, mut missing) = (Vec::new(), Vec::new());
+        for index in stored.iter() {
+            match named(&index.name) {
+                Some(expected) if expected.kind() == index.kind() => {}
+                Some(expected) => differs.push(format!(
+                    "\"{}\" is {}, and was named {}",
+                    index.name,
+                    index.kind(),
+                    expected.kind()
+                )),
+                None if options.drop_missing => missing.push(index.name.clone()),
+                None => differs.push(format!(
+                    "\"{}\" ({}) is there and was not named",
+                    index.name,
+                    index.kind()
+                )),
+            }
+        }
+        for index in &options.indexes {
+            if !stored.iter().any(|other| other.name == index.name) {
+                differs.push(format!(
+                    "\"{}\" ({}) was named and is not there",
+                    index.name,
+                    index.kind()
+                ));
+            }
+        }
+        if !differs.is_empty() {
+            return Err(Error::invalid(format!(
+                "the table \"{}\" has other indexes than it was opened with: {}. Name those that it has; open it with those and call \
+                 Table::create_index for one that is to be made; Table::drop_index or TableOptions::drop_missing_indexes(true) \
+                 drop one that is not wanted",
+                table.name(),
+                differs.join("; ")
+            )));
+        }
+        missing
+            .iter()
+            .try_for_each(|name| self.drop_index_alone(table, name))?;
+        let indexes = state.snapshot();
+        if indexes.iter().any(|index| index.extract.is_none()) {
+            let with_function = |index: &IndexState| match &index.extract {
+                Some(_) => index.clone(),
+                None => {
+                    let function = named(&index.name).and_then(|named| named.function.clone());
+                    IndexState::new(index.open.clone(), function)
+                }
+            };
+            state.set(indexes.iter().map(with_function).collect());
+        }
+        Ok(())
+    }
+}
+
+/// The table has no such index.
+pub fn no_index(table: &Open, name: &str) -> Error {
+    let infos = table
+        .table
+        .as_ref()
+        .map_or_else(Vec::new, TableState::infos);
+    let names: Vec<_> = infos.iter().map(|i| format!("\"{}\"", i.name)).collect();
+    let there = match names.len() {
+        0 => "it has none".into(),
+        _ => format!("it has {}", names.join(", ")),
+    };
+    Error::invalid(format!(
+        "the table \"{}\" has no index \"{name}\"; {there}",
+        table.name()
+    ))
+}

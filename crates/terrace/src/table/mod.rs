@@ -1,0 +1,144 @@
+//! Tables: rows by a primary key, with indexes that always agree with them.
+//!
+//! A table is a structure of rows, and a tree of entries for each index, which no user sees. Rows and
+//! entries change in one batch, which the log keeps as effects of these structures.
+
+mod change;
+mod entry;
+mod extract;
+mod index;
+mod options;
+mod read;
+mod rows;
+mod state;
+mod verify;
+
+use std::ops::Deref;
+
+use terrace_base::Result;
+
+use crate::map::Map;
+
+pub use index::{Index, IndexEntry, IndexInfo, KeySource, Stored};
+pub use options::{MAX_INDEXES, TableOptions};
+pub use read::{IndexHandle, Keys, Rows};
+pub use rows::Expected;
+pub use state::{IndexState, TableState};
+pub use verify::check_indexes;
+
+/// A handle of a table: a [`Map`] of rows by their primary keys, with any number of indexes over
+/// them. Whatever changes a row, through this handle, through a plain [`Map`] or in a
+/// [`crate::Batch`], changes the indexes with it, all or nothing, also over a crash.
+///
+/// In a table with indexes every write reads the row as it was, also `put` and `delete`: with two
+/// tiers that may be a page from the disk, which a write of a plain table or of another structure
+/// never needs. A write whose row has the same keys as before touches the row only.
+///
+/// ```
+/// use terrace::{Index, KeySource, TableOptions};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+/// let people = db.table_with(
+///     "people",
+///     TableOptions::new()
+///         .index(Index::on("city", KeySource::csv_column(2, b',')))
+///         .index(Index::by("initial", |row| Ok(row.first().map(|first| vec![*first])))),
+/// )?;
+/// people.put("1", "Ada,London")?;
+/// people.put("2", "Grace,New York")?;
+/// people.put("3", "Alan,London")?;
+/// let mut in_london = people.index("city")?.get("London")?;
+/// assert_eq!(in_london.next().unwrap()?, (b"1".to_vec(), b"Ada,London".to_vec()));
+/// assert_eq!(in_london.count(), 1);
+/// assert_eq!(people.index("initial")?.prefix("A")?.count(), 2);
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Table {
+    map: Map,
+}
+
+impl Deref for Table {
+    type Target = Map;
+
+    fn deref(&self) -> &Map {
+        &self.map
+    }
+}
+
+impl Table {
+    pub(crate) fn new(map: Map) -> Table {
+        Table { map }
+    }
+
+    /// Its indexes, in the order in which they were made.
+    pub fn indexes(&self) -> Vec<IndexInfo> {
+        let table = &self.map.open.table;
+        table.as_ref().map_or_else(Vec::new, TableState::infos)
+    }
+
+    /// One of its indexes, for reading.
+    ///
+    /// # Errors
+    /// When there is no index of this name, or the table was dropped.
+    pub fn index(&self, name: &str) -> Result<IndexHandle> {
+        let table = &self.map.open;
+        table.check()?;
+        let indexes = change::table_of(table)?.snapshot();
+        let index = indexes.iter().find(|index| index.name == name);
+        let index = index.ok_or_else(|| change::no_index(table, name))?;
+        let entries = Map::new(self.map.db.clone(), index.open.clone());
+        Ok(IndexHandle::new(
+            self.map.clone(),
+            entries,
+            index.entry.unique,
+        ))
+    }
+
+    /// Makes an index over the rows that are there. Until it is done, whoever changes the table
+    /// waits, and whoever makes or drops another index; who reads does not. So neither the index's
+    /// function nor `progress` may change the table. O(rows), in steps of bounded memory; a crash
+    /// leaves nothing of it.
+    ///
+    /// ```
+    /// use terrace::{Error, Index, KeySource};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let parts = db.table("parts")?;
+    /// parts.put("bolt", "steel;120")?;
+    /// parts.put("nut", "steel;80")?;
+    /// parts.create_index(Index::on("material", KeySource::csv_column(1, b';')))?;
+    /// assert_eq!(parts.index("material")?.get("steel")?.count(), 2);
+    /// // The same from its text, which the command line takes too.
+    /// let unique: Index = "price=unique:csv:2:;".parse()?;
+    /// parts.create_index(unique)?;
+    /// assert!(matches!(parts.put("rivet", "copper;80"), Err(Error::Duplicate { .. })));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::Duplicate`] when two rows have the same key in a unique index; when there is
+    /// an index of this name; a row that has no key though it should; those of a write. Then there
+    /// is no index.
+    pub fn create_index(&self, index: Index) -> Result<()> {
+        self.create_index_with(index, |_| ())
+    }
+
+    /// [`Table::create_index`], telling now and then how many rows were looked at.
+    ///
+    /// # Errors
+    /// As [`Table::create_index`].
+    pub fn create_index_with(&self, index: Index, mut progress: impl FnMut(u64)) -> Result<()> {
+        let core = &self.map.db.handle.core;
+        core.create_index(&self.map, index, &mut progress)
+    }
+
+    /// Drops an index. Its handles answer with an error from then on; its space is given back in the
+    /// background.
+    ///
+    /// # Errors
+    /// When there is no index of this name, and those of a write.
+    pub fn drop_index(&self, name: &str) -> Result<()> {
+        self.map.db.handle.core.drop_index(&self.map.open, name)
+    }
+}

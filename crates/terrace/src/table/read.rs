@@ -1,0 +1,273 @@
+//! Reading a table by an index.
+//!
+//! Invariant: a row comes out only if its entry was in the index at the instant at which the row was
+//! read. As rows and entries change together, under their locks, it had the key then. The version of
+//! the entry's lock shows it, without user code.
+
+use std::ops::{Bound, RangeBounds};
+
+use terrace_base::{Error, MAX_KEY_BYTES, Result};
+
+use super::entry::{bounds, decode, prefix};
+use crate::fault::{Fault, planted};
+use crate::map::Map;
+use crate::range::{Range, past_prefix};
+use crate::registry::Open;
+
+/// An index of a table; see [`crate::Table::index`]. It keeps the database open.
+///
+/// What it answers always agrees with the rows: a row comes out only if it had the key at the instant
+/// at which it was read. A range is no snapshot: a row whose key does not change all the while comes
+/// out once, one whose key changes may come out under its old key, under its new one, under both, or
+/// not at all.
+#[derive(Clone)]
+pub struct IndexHandle {
+    table: Map,
+    /// The tree that holds its entries.
+    entries: Map,
+    unique: bool,
+}
+
+impl IndexHandle {
+    pub(crate) fn new(table: Map, entries: Map, unique: bool) -> IndexHandle {
+        IndexHandle {
+            table,
+            entries,
+            unique,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.entries.name()
+    }
+
+    /// Whether two rows may not have the same key.
+    pub fn is_unique(&self) -> bool {
+        self.unique
+    }
+
+    fn check(&self) -> Result<()> {
+        self.table.open.check()?;
+        self.entries.open.check()
+    }
+
+    /// The rows with this key, by primary key: each with its primary key. O(log n) and a lookup of
+    /// each row.
+    ///
+    /// # Errors
+    /// When table or index was dropped.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Rows> {
+        let key = key.as_ref();
+        if self.unique {
+            self.check()?;
+            // No row has a longer one.
+            let entry = (key.len() <= MAX_KEY_BYTES).then(|| key.to_vec());
+            return Ok(Rows {
+                index: self.clone(),
+                entries: Entries::One(entry),
+            });
+        }
+        self.range::<&[u8]>((Bound::Included(key), Bound::Included(key)))
+    }
+
+    /// The rows whose keys are in a range, by key, then by primary key: each with its primary key.
+    /// From either end.
+    ///
+    /// # Errors
+    /// As [`IndexHandle::get`].
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Rows> {
+        Ok(Rows {
+            index: self.clone(),
+            entries: Entries::Range(Box::new(self.entries_in(range)?)),
+        })
+    }
+
+    /// The rows whose keys begin with `prefix`, as [`IndexHandle::range`] gives them.
+    ///
+    /// # Errors
+    /// As [`IndexHandle::get`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Rows> {
+        Ok(Rows {
+            index: self.clone(),
+            entries: Entries::Range(Box::new(self.entries_with(prefix.as_ref())?)),
+        })
+    }
+
+    /// All rows that are in the index, by key.
+    ///
+    /// # Errors
+    /// As [`IndexHandle::get`].
+    pub fn iter(&self) -> Result<Rows> {
+        self.range::<&[u8]>(..)
+    }
+
+    /// The keys in a range, each with the primary key of a row that has it, without reading rows.
+    ///
+    /// # Errors
+    /// As [`IndexHandle::get`].
+    pub fn keys<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Keys> {
+        Ok(Keys {
+            entries: self.entries_in(range)?,
+            unique: self.unique,
+        })
+    }
+
+    /// The keys that begin with `prefix`, as [`IndexHandle::keys`] gives them.
+    ///
+    /// # Errors
+    /// As [`IndexHandle::get`].
+    pub fn keys_with_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Keys> {
+        Ok(Keys {
+            entries: self.entries_with(prefix.as_ref())?,
+            unique: self.unique,
+        })
+    }
+
+    fn entries_with(&self, prefix: &[u8]) -> Result<Range> {
+        self.check()?;
+        let low = self::prefix(self.unique, prefix);
+        let high = past_prefix(&low);
+        Ok(Range::new(self.entries.clone(), low, high))
+    }
+
+    fn entries_in<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
+        self.check()?;
+        let low = range.start_bound().map(AsRef::as_ref);
+        let (low, high) = bounds(self.unique, low, range.end_bound().map(AsRef::as_ref));
+        Ok(Range::new(self.entries.clone(), low, high))
+    }
+
+    /// The row of an entry, with its primary key; `None` if the entry is not there any more.
+    fn row(&self, entry: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let core = &self.table.db.handle.core;
+        let (entries, rows) = (&self.entries.open, &self.table.open);
+        let slot = core.tiers.locks.slot(entries.id(), entry);
+        let (mut value, mut row) = (Vec::new(), Vec::new());
+        loop {
+            let _pass = core.enter(entries)?;
+            rows.check()?;
+            let answer = entries.structure.get_versioned(entry, &mut value);
+            let (found, version) = answer.map_err(|e| core.failed(e))?;
+            if !found {
+                return Ok(None);
+            }
+            let (_, primary) =
+                decode(self.unique, entry, &value).ok_or_else(|| damaged(entries, rows))?;
+            let found = rows.structure.get(&primary, &mut row);
+            let found = found.map_err(|e| core.failed(e))?;
+            if core.tiers.locks.read(slot) == Some(version) || planted(Fault::StaleEntry) {
+                return match found {
+                    true => Ok(Some((primary, row))),
+                    false if planted(Fault::StaleEntry) => Ok(None),
+                    false => Err(damaged(entries, rows)),
+                };
+            }
+        }
+    }
+}
+
+fn damaged(index: &Open, table: &Open) -> Error {
+    let what = format!(
+        "the index \"{}\" of the table \"{}\" has an entry without a row",
+        index.name(),
+        table.name()
+    );
+    Error::corrupt("data", 0, what)
+}
+
+impl std::fmt::Debug for IndexHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IndexHandle")
+            .field("table", &self.table.name())
+            .field("name", &self.name())
+            .field("unique", &self.unique)
+            .finish()
+    }
+}
+
+/// Rows by an index, each with its primary key; see [`IndexHandle::range`].
+#[derive(Debug)]
+pub struct Rows {
+    index: IndexHandle,
+    entries: Entries,
+}
+
+/// Which entries are still to come.
+#[derive(Debug)]
+enum Entries {
+    /// That of a key of a unique index.
+    One(Option<Vec<u8>>),
+    /// Those in order.
+    Range(Box<Range>),
+}
+
+impl Rows {
+    fn step(
+        &mut self,
+        next: impl Fn(&mut Range) -> Option<<Range as Iterator>::Item>,
+    ) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        loop {
+            let entry = match &mut self.entries {
+                Entries::One(entry) => Ok(entry.take()?),
+                Entries::Range(range) => next(range)?.map(|(entry, _)| entry),
+            };
+            let row = entry.and_then(|entry| self.index.row(&entry));
+            if row.is_err() {
+                self.entries = Entries::One(None);
+            }
+            if let Some(row) = row.transpose() {
+                return Some(row);
+            }
+        }
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Range::next)
+    }
+}
+
+impl DoubleEndedIterator for Rows {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Range::next_back)
+    }
+}
+
+impl std::iter::FusedIterator for Rows {}
+
+/// Keys of an index, each with a primary key; see [`IndexHandle::keys`].
+#[derive(Debug)]
+pub struct Keys {
+    entries: Range,
+    unique: bool,
+}
+
+impl Keys {
+    fn decoded(&self, entry: Result<(Vec<u8>, Vec<u8>)>) -> Result<(Vec<u8>, Vec<u8>)> {
+        let (entry, value) = entry?;
+        let decoded = decode(self.unique, &entry, &value);
+        decoded.ok_or_else(|| Error::corrupt("data", 0, "an entry of an index makes no sense"))
+    }
+}
+
+impl Iterator for Keys {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.entries.next()?;
+        Some(self.decoded(entry))
+    }
+}
+
+impl DoubleEndedIterator for Keys {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let entry = self.entries.next_back()?;
+        Some(self.decoded(entry))
+    }
+}
+
+impl std::iter::FusedIterator for Keys {}

@@ -1,0 +1,343 @@
+//! Changing rows so that all indexes agree with them at every instant.
+//!
+//! A round of a write: snapshots of the indexes; the rows as they are, with the versions of their
+//! locks; what changes in the indexes; then one batch over rows and entries, which is made only if
+//! the snapshots are the newest and every version is still the one read. Otherwise nothing was done
+//! and the next round begins. User code runs in the middle, where nothing is held.
+//!
+//! Invariants: an entry changes only in a batch that holds the lock of its row. So as long as the
+//! version of a row stands, its entries are those that its value gives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_base::{Error, Result, StructureId};
+use terrace_tier::{Change, Version};
+use terrace_wal::{Appended, Durability};
+
+use super::entry::encode;
+use super::state::{IndexState, Snapshot};
+use crate::batch::Batch;
+use crate::core::Core;
+use crate::fault::{Fault, planted};
+use crate::registry::Open;
+use crate::write::check_lengths;
+
+/// Rounds that may fail because others were faster, before they have to wait.
+const ROUNDS: u32 = 16;
+/// The same for a batch of more than so many changes: locks are shared, and what the sweep moves
+/// between the tiers meanwhile is likely to share one with some of them.
+const ROUNDS_IF_LARGE: (u32, usize) = (1, 64);
+
+/// What a round rests on.
+#[derive(Default)]
+pub struct Expected {
+    /// Snapshots of the tables in the batch.
+    tables: Vec<(Arc<Open>, Snapshot)>,
+    /// Record locks with the versions that were read.
+    versions: Vec<(usize, Version)>,
+}
+
+/// How a round ended.
+enum Round {
+    /// Written.
+    Written(Option<Appended>),
+    /// Something has changed meanwhile; nothing was done.
+    Changed,
+}
+
+/// What changes in one index because of one row.
+struct Difference<'b> {
+    index: IndexState,
+    table: Arc<Open>,
+    primary: &'b [u8],
+    old: Option<Vec<u8>>,
+    new: Option<Vec<u8>>,
+}
+
+/// The holder of a key of a unique index.
+type Keys<'a> = BTreeMap<(StructureId, &'a [u8]), &'a [u8]>;
+
+impl Expected {
+    /// Whether every version is still the one that was read, `now` being the version of a slot that
+    /// the caller has locked.
+    pub fn holds(&self, now: impl Fn(usize) -> Option<Version>) -> bool {
+        let mut versions = self.versions.iter();
+        versions.all(|(slot, version)| now(*slot) == Some(*version))
+    }
+
+    /// Whether the snapshots are the newest and the tables open; holds for as long as the caller's
+    /// pass.
+    pub fn admitted(&self) -> bool {
+        let mut tables = self.tables.iter();
+        tables.all(|(open, snapshot)| open.table.as_ref().is_none_or(|t| t.admits(snapshot)))
+    }
+}
+
+impl Core {
+    /// Changes one row of a table with indexes. With `expect`, answers `false` and does nothing when
+    /// the row may have changed since that version.
+    pub fn write_row(
+        &self,
+        open: &Arc<Open>,
+        key: &[u8],
+        change: Change<'_>,
+        expect: Option<Version>,
+        durability: Option<Durability>,
+    ) -> Result<bool> {
+        let in_force = self.durability(open.spec.logged, durability)?;
+        let mut batch = Batch::default();
+        batch.change(open, None, key, change);
+        if let Some(mistake) = batch.mistake() {
+            return Err(mistake);
+        }
+        let Some(appended) = self.write_rounds(&mut batch, expect)? else {
+            return Ok(false);
+        };
+        match (appended, in_force) {
+            (Some(appended), Some(durability)) => self.commit(appended, durability)?,
+            (None, Some(durability)) => self.confirm(durability)?,
+            (_, None) => {}
+        }
+        Ok(true)
+    }
+
+    /// Writes a batch, and what it changes in indexes, in as many rounds as it takes; the caller has
+    /// no pass. With `expect`, the version of the only row, answers `None` when it has changed.
+    pub fn write_rounds(
+        &self,
+        batch: &mut Batch,
+        expect: Option<Version>,
+    ) -> Result<Option<Option<Appended>>> {
+        let mark = batch.mark();
+        let (few, large) = ROUNDS_IF_LARGE;
+        let rounds = if batch.len() > large { few } else { ROUNDS };
+        for _ in 0..rounds {
+            let round = self.round(batch, expect, false);
+            batch.back_to(mark);
+            match round? {
+                Round::Written(appended) => return Ok(Some(appended)),
+                Round::Changed if expect.is_some() => return Ok(None),
+                Round::Changed => {}
+            }
+        }
+        // A large batch may meet somebody in every round, or bring in what pushes out what it has
+        // read before. So it goes alone.
+        let _closing = self.closing.lock();
+        let tables = batch.tables();
+        let _closed: Vec<_> = tables
+            .iter()
+            .filter_map(|open| open.table.as_ref())
+            .map(|table| self.close_table(table))
+            .collect();
+        let round = self.round(batch, None, true);
+        batch.back_to(mark);
+        match round? {
+            Round::Written(appended) => Ok(Some(appended)),
+            // Nobody else changes rows of closed tables, and nothing was expected of locks.
+            Round::Changed => Err(Error::invalid(
+                "a batch that went alone was disturbed; nothing was changed, write it again",
+            )),
+        }
+    }
+
+    /// One round; `alone` if the tables are closed to all others.
+    fn round(&self, batch: &mut Batch, expect: Option<Version>, alone: bool) -> Result<Round> {
+        let mut expected = Expected::default();
+        for open in batch.tables() {
+            if let Some(table) = &open.table {
+                let snapshot = if alone {
+                    table.snapshot()
+                } else {
+                    table.open_snapshot()
+                };
+                expected.tables.push((open, snapshot));
+            }
+        }
+        let Some(differences) = self.differences(batch, expect, &mut expected)? else {
+            return Ok(Round::Changed);
+        };
+        if !self.check_unique(&differences, &mut expected, alone)? {
+            return Ok(Round::Changed);
+        }
+        if alone {
+            expected = Expected::default();
+        }
+        let mut entries = Vec::new();
+        // All that goes first: a key that one row gives up another may take in the same batch.
+        for d in &differences {
+            if let Some(old) = &d.old
+                && !planted(Fault::EntryLeft)
+            {
+                entries.push((d, encode(d.index.entry.unique, old, d.primary), false));
+            }
+        }
+        for d in &differences {
+            if let Some(new) = &d.new {
+                let entry = encode(d.index.entry.unique, new, d.primary);
+                check_lengths(&entry.0, &[]).map_err(|e| {
+                    Error::invalid(format!(
+                        "a key of the index \"{}\" of the table \"{}\" is too long, together with the row's primary key \
+                         where the index is not unique: {e}. Nothing was changed",
+                        d.index.name,
+                        d.table.name()
+                    ))
+                })?;
+                entries.push((d, entry, true));
+            }
+        }
+        let entries: Vec<_> = entries
+            .into_iter()
+            .map(|(d, (key, value), put)| (d.index.open.clone(), key, put.then(|| value.to_vec())))
+            .collect();
+        for (index, key, value) in &entries {
+            let change = value.as_deref().map_or(Change::Delete, Change::Put);
+            batch.change(index, None, key, change);
+        }
+        if let Some(mistake) = batch.mistake() {
+            return Err(mistake);
+        }
+        self.write_expecting(batch, &expected)
+    }
+
+    /// Reads the rows that a batch changes, and says what changes in the indexes. `None` if one has
+    /// changed since `expect`.
+    fn differences<'b>(
+        &self,
+        batch: &'b Batch,
+        expect: Option<Version>,
+        expected: &mut Expected,
+    ) -> Result<Option<Vec<Difference<'b>>>> {
+        let (mut differences, mut row) = (Vec::new(), Vec::new());
+        for (open, key, change) in batch.last_changes() {
+            let tables = &mut expected.tables.iter();
+            let Some((open, snapshot)) = tables.find(|(o, _)| Arc::ptr_eq(o, open)) else {
+                continue;
+            };
+            if snapshot.is_empty() && expect.is_none() {
+                continue;
+            }
+            let (found, version) = {
+                let _pass = self.enter(open)?;
+                let answer = open.structure.get_versioned(key, &mut row);
+                answer.map_err(|e| self.failed(e))?
+            };
+            if expect.is_some_and(|expect| expect != version) {
+                return Ok(None);
+            }
+            if !planted(Fault::UncheckedRow) || expect.is_some() {
+                let slot = self.tiers.locks.slot(open.id(), key);
+                expected.versions.push((slot, version));
+            }
+            for index in snapshot.iter() {
+                let key_of = |row: &[u8]| index.key_of(open, row);
+                let old = if found { key_of(&row)? } else { None };
+                let new = match change {
+                    Change::Put(row) => key_of(row)?,
+                    Change::Delete => None,
+                };
+                if old != new {
+                    differences.push(Difference {
+                        index: index.clone(),
+                        table: open.clone(),
+                        primary: key,
+                        old,
+                        new,
+                    });
+                }
+            }
+        }
+        Ok(Some(differences))
+    }
+
+    /// Refuses a key that two rows would have after the batch. `false` if what was read does not
+    /// stand any more, so that nothing can be said.
+    fn check_unique(
+        &self,
+        differences: &[Difference<'_>],
+        expected: &mut Expected,
+        alone: bool,
+    ) -> Result<bool> {
+        if planted(Fault::UncheckedUnique) {
+            return Ok(true);
+        }
+        let (mut leaves, mut comes) = (Keys::new(), Keys::new());
+        let unique = || differences.iter().filter(|d| d.index.entry.unique);
+        for d in unique() {
+            if let Some(old) = &d.old {
+                leaves.insert((d.index.open.id(), old), d.primary);
+            }
+        }
+        let mut holder = Vec::new();
+        for d in unique() {
+            let Some(new) = &d.new else { continue };
+            let place = (d.index.open.id(), &new[..]);
+            // Longer ones are in no index, and are refused with its name when they are written.
+            if check_lengths(new, &[]).is_err() {
+                continue;
+            }
+            let in_batch = comes.insert(place, d.primary);
+            let (found, version) = {
+                let _pass = self.enter(&d.index.open)?;
+                let answer = d.index.open.structure.get_versioned(new, &mut holder);
+                answer.map_err(|e| self.failed(e))?
+            };
+            let slot = self.tiers.locks.slot(d.index.open.id(), new);
+            expected.versions.push((slot, version));
+            let in_index =
+                (found && leaves.get(&place).is_none_or(|l| *l != holder)).then_some(&holder[..]);
+            if let Some(other) = in_batch.or(in_index).filter(|other| *other != d.primary) {
+                // Only if all of this was so at one instant.
+                if !alone && !expected.holds(|slot| self.tiers.locks.read(slot)) {
+                    return Ok(false);
+                }
+                return Err(duplicate(&d.table, &d.index, new, other, d.primary));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes rows with entries if what they rest on still stands.
+    fn write_expecting(&self, batch: &Batch, expected: &Expected) -> Result<Round> {
+        let pass = self.passes.enter()?;
+        if !expected.admitted() {
+            return Ok(Round::Changed);
+        }
+        let logged = batch.logged(self)?;
+        // With one change its record can be waited for outside the gate.
+        let single = match (batch.only_change(), &expected.versions[..]) {
+            (Some(change), []) => Some((change, None)),
+            (Some(change), [(_, version)]) => Some((change, Some(*version))),
+            _ => None,
+        };
+        let Some(((open, key, change), expect)) = single else {
+            let written = self.write_batch_inside(batch, logged, expected)?;
+            return Ok(written.map_or(Round::Changed, Round::Written));
+        };
+        let mut appended = None;
+        let done = self.write_inside(pass, open, key, change, expect, &mut appended);
+        match (done, appended) {
+            (Ok(true), appended) => Ok(Round::Written(appended)),
+            (Ok(false), _) => Ok(Round::Changed),
+            (Err(e), Some(_)) => Err(self.kill(e)),
+            (Err(e), None) => Err(self.failed(e)),
+        }
+    }
+}
+
+/// Two rows with one key in a unique index.
+pub fn duplicate(
+    table: &Open,
+    index: &IndexState,
+    key: &[u8],
+    has_it: &[u8],
+    wants_it: &[u8],
+) -> Error {
+    Error::Duplicate {
+        table: table.name(),
+        index: index.name.clone(),
+        key: key.into(),
+        has_it: has_it.into(),
+        wants_it: wants_it.into(),
+    }
+}

@@ -1,0 +1,180 @@
+//! Whether the indexes of a table agree with its rows.
+//!
+//! Both ways: every row is looked up in every index, every entry has a row with its key, and there
+//! are as many entries as the rows call for. Nobody changes anything meanwhile.
+
+use std::sync::Arc;
+
+use terrace_access::Window;
+use terrace_base::Result;
+
+use super::entry::{decode, encode};
+use super::state::{IndexState, Snapshot};
+use crate::registry::Open;
+
+/// Problems of one index that are named; the rest is counted.
+const MOST_NAMED: usize = 5;
+
+/// What an index was found to be.
+#[derive(Default)]
+struct Found {
+    /// Entries that the rows call for.
+    wanted: u64,
+    problems: Vec<String>,
+    more: u64,
+}
+
+impl Found {
+    fn problem(&mut self, problem: impl FnOnce() -> String) {
+        if self.problems.len() < MOST_NAMED {
+            self.problems.push(problem());
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// Calls `each` with the key of every record of a structure. Nobody writes meanwhile.
+fn for_each(open: &Open, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let prefix = open.structure.position_prefix();
+    let (mut window, mut from) = (Window::new(), Vec::new());
+    loop {
+        open.structure.scan_up(&from, &mut window)?;
+        for i in 0..window.len() {
+            each(window.key(i).get(prefix..).unwrap_or_default())?;
+        }
+        match window.high.take() {
+            Some(high) => from = high,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Checks all indexes of a table that nobody uses; `problem` hears what is wrong, `note` what could
+/// not be checked.
+pub fn check_indexes(
+    table: &Arc<Open>,
+    snapshot: &Snapshot,
+    problem: &mut dyn FnMut(String),
+    note: &mut dyn FnMut(&Open, String),
+) -> Result<()> {
+    let mut found: Vec<Found> = snapshot.iter().map(|_| Found::default()).collect();
+    let (mut row, mut value) = (Vec::new(), Vec::new());
+    let mut rows = 0u64;
+    for_each(table, &mut |primary| {
+        rows += 1;
+        if !table.structure.get(primary, &mut row)? {
+            problem(format!(
+                "\"{}\": the row \"{}\" comes out of a scan and is not found",
+                table.name(),
+                primary.escape_ascii()
+            ));
+            return Ok(());
+        }
+        for (index, found) in snapshot.iter().zip(&mut found) {
+            if index.extract.is_some() {
+                check_row(table, index, primary, &row, &mut value, found)?;
+            }
+        }
+        Ok(())
+    })?;
+    for (index, mut found) in snapshot.iter().zip(found) {
+        check_entries(table, index, rows, &mut found)?;
+        if index.extract.is_none() {
+            note(
+                &index.open,
+                "its keys are found by a function that this program has not named, so only its entries were checked".into(),
+            );
+        }
+        let name = format!("\"{}\", index \"{}\"", table.name(), index.name);
+        for what in &found.problems {
+            problem(format!("{name}: {what}"));
+        }
+        if found.more > 0 {
+            problem(format!("{name}: {} more such problems", found.more));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the entry of a row is there.
+fn check_row(
+    table: &Open,
+    index: &IndexState,
+    primary: &[u8],
+    row: &[u8],
+    value: &mut Vec<u8>,
+    found: &mut Found,
+) -> Result<()> {
+    let shown = || primary.escape_ascii();
+    match index.key_of(table, row) {
+        Ok(None) => {}
+        Ok(Some(key)) => {
+            found.wanted += 1;
+            let (entry, expected) = encode(index.entry.unique, &key, primary);
+            if !index.open.structure.get(&entry, value)? {
+                found.problem(|| {
+                    format!(
+                        "the row \"{}\" has the key \"{}\", and no entry",
+                        shown(),
+                        key.escape_ascii()
+                    )
+                });
+            } else if value != expected {
+                found.problem(|| {
+                    format!(
+                        "the row \"{}\" has the key \"{}\", whose entry names \"{}\"",
+                        shown(),
+                        key.escape_ascii(),
+                        value.escape_ascii()
+                    )
+                });
+            }
+        }
+        Err(e) => found.problem(|| format!("the row \"{}\": {e}", shown())),
+    }
+    Ok(())
+}
+
+/// Whether every entry has its row, which has the key, as far as that can be said.
+fn check_entries(table: &Open, index: &IndexState, rows: u64, found: &mut Found) -> Result<()> {
+    let (mut value, mut row) = (Vec::new(), Vec::new());
+    let mut entries = 0u64;
+    for_each(&index.open, &mut |entry| {
+        entries += 1;
+        let there = index.open.structure.get(entry, &mut value)?;
+        let decoded = decode(index.entry.unique, entry, &value).filter(|_| there);
+        let Some((key, primary)) = decoded else {
+            found.problem(|| format!("the entry \"{}\" makes no sense", entry.escape_ascii()));
+            return Ok(());
+        };
+        if !table.structure.get(&primary, &mut row)? {
+            found.problem(|| {
+                format!(
+                    "the key \"{}\" names the row \"{}\", which does not exist",
+                    key.escape_ascii(),
+                    primary.escape_ascii()
+                )
+            });
+            return Ok(());
+        }
+        if index.extract.is_some() && index.key_of(table, &row).ok().flatten() != Some(key) {
+            found.problem(|| {
+                format!(
+                    "the row \"{}\" does not have the key of its entry \"{}\"",
+                    primary.escape_ascii(),
+                    entry.escape_ascii()
+                )
+            });
+        }
+        Ok(())
+    })?;
+    let (wanted, exact) = match index.extract {
+        Some(_) => (found.wanted, true),
+        None => (rows, false),
+    };
+    if entries > wanted || (exact && entries != wanted) {
+        found.problem(|| format!("it has {entries} entries, and the rows call for {wanted}"));
+    }
+    Ok(())
+}
