@@ -47,8 +47,6 @@ pub struct StoreOptions {
     pub page_bytes: usize,
     /// Memory for everything in this crate, in bytes.
     pub memory: u64,
-    /// Clears hint bits in a private copy of a page that is about to be written.
-    pub clear_hints: fn(&mut [u8]),
 }
 
 impl StoreOptions {
@@ -57,7 +55,6 @@ impl StoreOptions {
         StoreOptions {
             page_bytes: 16384,
             memory,
-            clear_hints: |_| {},
         }
     }
 }

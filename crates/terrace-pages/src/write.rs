@@ -234,7 +234,6 @@ impl PageStore {
             header.latch.version()
         };
         header.latch.release_shared();
-        (self.options.clear_hints)(into);
         let check = page::seal(into, pid, epoch);
         Some(Copied {
             frame: index,
@@ -356,7 +355,6 @@ impl PageStore {
         let page_bytes = self.page_bytes();
         let into = &mut buffer[..page_bytes];
         into.copy_from_slice(copy);
-        (self.options.clear_hints)(into);
         let check = page::seal(into, pid, epoch);
         self.counters.page_writes.fetch_add(1, Ordering::Relaxed);
         self.counters

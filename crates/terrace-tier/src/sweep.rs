@@ -30,9 +30,8 @@ const COLD_FILL: f64 = 0.7;
 const IDLE_SHARE: f64 = 0.4;
 
 /// Accesses per record, since the structure was opened, after which it is known what is used. Use
-/// counts are lost at closing: a hot tier that was warm then would be thrown out before that.
-/// Simulated, 18 % more page reads in the time after opening without this; with three times as many
-/// none, but a hot tier full of what was just loaded takes longer to become a good one.
+/// counts come back from disk as they were when their page was last written, which may have been
+/// before most of its records were used.
 const KNOWN_ACCESSES: f64 = 1.0;
 
 /// What a step of the sweep is for.

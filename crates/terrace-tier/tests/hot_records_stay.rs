@@ -2,10 +2,13 @@
 
 mod common;
 
-use common::{BTree, HashTable, Heap, Method, Two, new_context, two_tiers};
+use common::{
+    BTree, HashTable, Heap, Method, Two, checkpoint, new_context, reopen, reopened, two_tiers,
+};
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
 
+const MEMORY: u64 = 600 << 10;
 const RECORDS: u32 = 20_000;
 /// Records that are used all the time: two thirds of what the hot tier holds.
 const HOT: u32 = 2_000;
@@ -17,14 +20,14 @@ fn key(n: u32) -> [u8; 4] {
 
 struct Bed<M: Method> {
     tree: std::sync::Arc<Two<M>>,
-    _context: std::sync::Arc<TierContext>,
-    _disk: SimDisk,
+    context: std::sync::Arc<TierContext>,
+    disk: SimDisk,
 }
 
 impl<M: Method> Bed<M> {
     fn loaded() -> Bed<M> {
         let disk = SimDisk::new(1);
-        let context = new_context(&disk, 600 << 10, 4096);
+        let context = new_context(&disk, MEMORY, 4096);
         let tree: std::sync::Arc<Two<M>> = two_tiers(&context, &TierOptions::default());
         for n in 0..RECORDS {
             tree.write(&key(n), Change::Put(&[7; 100]), None, &mut || ())
@@ -36,8 +39,27 @@ impl<M: Method> Bed<M> {
         }
         Bed {
             tree,
-            _context: context,
-            _disk: disk,
+            context,
+            disk,
+        }
+    }
+
+    /// After a checkpoint, by way of the disk alone.
+    fn reopened(self) -> Bed<M> {
+        checkpoint(&self.context.store);
+        let roots = self.tree.roots();
+        let Bed {
+            tree,
+            context,
+            disk,
+        } = self;
+        drop(tree);
+        drop(context);
+        let context = reopened(&disk, MEMORY);
+        Bed {
+            tree: reopen(&context, roots, &TierOptions::default()),
+            context,
+            disk,
         }
     }
 
@@ -75,6 +97,26 @@ fn once_is_not_enough<M: Method>() {
     let gone = bed.misses(0..HOT);
     assert!(gone < u64::from(HOT) / 20, "{gone} of {HOT} were displaced");
     assert!(promoted < passing / 2, "{promoted} of {passing} came in");
+}
+
+#[test]
+fn what_is_used_is_still_known_after_reopening() {
+    known_again::<BTree>();
+    known_again::<HashTable>();
+    known_again::<Heap>();
+}
+
+fn known_again<M: Method>() {
+    let mut bed = Bed::<M>::loaded();
+    for _ in 0..8 {
+        bed.misses(0..HOT);
+    }
+    bed = bed.reopened();
+    assert!(bed.misses(0..HOT) < u64::from(HOT) / 20);
+    // Once is not enough for those that come by, although the hot ones were used once since, too.
+    bed.misses(HOT..HOT * 7);
+    let gone = bed.misses(0..HOT);
+    assert!(gone < u64::from(HOT) / 10, "{gone} of {HOT} were displaced");
 }
 
 #[test]

@@ -25,7 +25,6 @@ use crate::options::{Budget, Options};
 use crate::passes::Passes;
 use crate::registry::Registry;
 use crate::replay::{replay, threads_for};
-use crate::structures;
 
 /// How an opening went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
@@ -84,7 +83,6 @@ fn store_options(options: &Options, budget: &Budget) -> StoreOptions {
     if let Some(page_bytes) = options.page_bytes {
         store.page_bytes = page_bytes;
     }
-    store.clear_hints = structures::clear_hints;
     store
 }
 

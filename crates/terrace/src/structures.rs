@@ -156,9 +156,3 @@ fn pages_when_empty<M: Sweep + Rooted>(
     }
     Ok(pages)
 }
-
-/// What clears hint bits from a copy of any page that is about to be written.
-pub fn clear_hints(page: &mut [u8]) {
-    terrace_methods::btree::clear_hints(page);
-    terrace_methods::hash::clear_hints(page);
-}

@@ -568,15 +568,3 @@ pub(crate) fn write_header(
     }
     page[HEADER..SLOTS].copy_from_slice(&h);
 }
-
-/// Zeroes the use counts of a leaf, so that hints never reach the disk. Any bytes will do: what is
-/// not a leaf stays as it is.
-pub fn clear_hints(page: &mut [u8]) {
-    if page.len() < SLOTS || page[HEADER] != TAG || page[LEVEL] & !UNBOUNDED != 0 {
-        return;
-    }
-    let count = u16::from_le_bytes([page[COUNT], page[COUNT + 1]]) as usize;
-    for slot in page[SLOTS..].chunks_exact_mut(SLOT_BYTES).take(count) {
-        slot[2] &= !Flags::MAX_USE;
-    }
-}

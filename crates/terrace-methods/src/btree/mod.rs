@@ -41,7 +41,7 @@ use terrace_base::sync::spin_loop;
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, Exclusive, PageStore, View};
 
-pub use layout::{clear_hints, max_inline};
+pub use layout::max_inline;
 pub use verify::verify_node;
 
 use crate::fault::{self, Fault};

@@ -336,18 +336,6 @@ pub(crate) fn record_bytes(key: &[u8], value: Value<'_>) -> usize {
     SLOT_BYTES + key_bytes(key.len()) + value_bytes(value)
 }
 
-/// Zeroes the use counts of a bucket's page, so that hints never reach the disk. Any bytes will do:
-/// what is no such page stays as it is.
-pub fn clear_hints(page: &mut [u8]) {
-    if page.len() < SLOTS || page[HEADER] != TAG {
-        return;
-    }
-    let count = u16::from_le_bytes([page[COUNT], page[COUNT + 1]]) as usize;
-    for slot in page[SLOTS..].chunks_exact_mut(SLOT_BYTES).take(count) {
-        slot[2] &= !Flags::MAX_USE;
-    }
-}
-
 /// The flags of a slot's third byte, as a hint sees them.
 pub(crate) fn flags_of(word: u16) -> Flags {
     Flags(word as u8 & Flags::MASK)

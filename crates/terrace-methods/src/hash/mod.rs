@@ -45,7 +45,6 @@ use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, PageStore};
 
 pub use crate::btree::layout::max_inline;
-pub use layout::clear_hints;
 pub use secret::Secret;
 pub use verify::verify_page;
 

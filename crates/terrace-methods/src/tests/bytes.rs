@@ -6,7 +6,7 @@ use terrace_base::PageId;
 use terrace_pages::{Class, PageStore};
 
 use super::fixture::{Made, Rooted, crowded_tables, heaps, trees};
-use crate::btree::{clear_hints, verify_node};
+use crate::btree::verify_node;
 use crate::{BTree, HashTable, Heap, hash, heap};
 
 const PAGE: usize = 4096;
@@ -188,25 +188,21 @@ fn damaged_pages_are_errors<M: Rooted>(make: fn() -> Subject<M>) {
 }
 
 #[test]
-fn any_bytes_of_a_tree_can_be_checked_and_cleared_of_hints() {
-    any_bytes(&tree(), verify_node, clear_hints);
+fn any_bytes_of_a_tree_can_be_checked() {
+    any_bytes(&tree(), verify_node);
 }
 
 #[test]
-fn any_bytes_of_a_hash_table_can_be_checked_and_cleared_of_hints() {
-    any_bytes(&table(), hash::verify_page, hash::clear_hints);
+fn any_bytes_of_a_hash_table_can_be_checked() {
+    any_bytes(&table(), hash::verify_page);
 }
 
 #[test]
 fn any_bytes_of_a_heap_page_can_be_checked() {
-    any_bytes(&rows(), heap::verify_page, |_| {});
+    any_bytes(&rows(), heap::verify_page);
 }
 
-fn any_bytes<M: Rooted>(
-    subject: &Subject<M>,
-    verify: fn(&[u8]) -> terrace_base::Result<()>,
-    clear_hints: fn(&mut [u8]),
-) {
+fn any_bytes<M: Rooted>(subject: &Subject<M>, verify: fn(&[u8]) -> terrace_base::Result<()>) {
     let mut good = Vec::new();
     for page in pages(&subject.method) {
         let page = subject.store.shared(page).unwrap();
@@ -224,59 +220,5 @@ fn any_bytes<M: Rooted>(
         }
         page.truncate([PAGE, PAGE, 17, 40, 0, 100][random.below(6)]);
         let _ = verify(&page);
-        let before = page.clone();
-        clear_hints(&mut page);
-        let changed = page.iter().zip(&before).filter(|(a, b)| a != b);
-        assert!(
-            changed
-                .clone()
-                .all(|(a, b)| *a == b & !terrace_access::Flags::MAX_USE),
-            "more than hints was cleared"
-        );
     }
-}
-
-#[test]
-fn hints_are_cleared_and_nothing_else_is() {
-    hints_are_cleared(&tree(), clear_hints);
-    hints_are_cleared(&table(), hash::clear_hints);
-    hints_are_cleared(&rows(), clear_hints);
-}
-
-fn hints_are_cleared<M: Rooted>(subject: &Subject<M>, clear_hints: fn(&mut [u8])) {
-    let key = [b"1".as_slice(), &KeyKind::Reversed.key(5, 60)].concat();
-    let mut value = Vec::new();
-    for _ in 0..2 {
-        settled(&subject.store, || {
-            subject.method.try_get(&key, Touch::Raise, &mut value)
-        })
-        .unwrap();
-    }
-    let mut used = 0;
-    for pid in pages(&subject.method) {
-        settled(&subject.store, || {
-            let door = subject.store.enter()?;
-            let mut page = subject.store.exclusive(pid, &door)?;
-            let mut copy = page.bytes().to_vec();
-            clear_hints(&mut copy);
-            used += page
-                .bytes()
-                .iter()
-                .zip(&copy)
-                .filter(|(a, b)| a != b)
-                .count();
-            page.change_all()?.copy_from_slice(&copy);
-            Ok(())
-        })
-        .unwrap();
-    }
-    assert_eq!(used, 1, "one record was used");
-    let found = settled(&subject.store, || {
-        subject.method.try_get(&key, Touch::No, &mut value)
-    });
-    assert_eq!(found.unwrap().map(|f| f.flags), Some(Flags::NONE));
-    subject
-        .method
-        .verify(&mut |_, _, _| Ok(()), &mut |_| Ok(()))
-        .unwrap();
 }

@@ -11,7 +11,7 @@ use terrace_pages::{Class, Cleaner, CutInfo, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 
 use crate::hash::Secret;
-use crate::{BTree, HashTable, Heap, btree, hash, overflow};
+use crate::{BTree, HashTable, Heap, btree, overflow};
 
 /// An access method that begins at a root page.
 pub trait Rooted: Sweep + Sized + 'static {
@@ -110,10 +110,6 @@ struct Keep {
 pub fn options(page_bytes: usize, pages: usize) -> StoreOptions {
     let mut options = StoreOptions::new(pages as u64 * page_bytes as u64);
     options.page_bytes = page_bytes;
-    options.clear_hints = |page| {
-        btree::clear_hints(page);
-        hash::clear_hints(page);
-    };
     options
 }
 

@@ -36,10 +36,6 @@ pub fn cut() -> CutInfo {
 pub fn options(memory: u64, page_bytes: usize) -> StoreOptions {
     StoreOptions {
         page_bytes,
-        clear_hints: |page| {
-            terrace_methods::btree::clear_hints(page);
-            terrace_methods::hash::clear_hints(page);
-        },
         ..StoreOptions::new(memory)
     }
 }
