@@ -172,7 +172,7 @@ fn indexes_come_and_go() {
         "-k",
         "id",
         "--index",
-        "city=csv:3",
+        "city=json:/name",
     ];
     dir.run(&[&load[..], &["p.csv"]].concat())
         .fails(&["\"people\"", "\"city\"", "\"name\""]);
@@ -195,8 +195,11 @@ fn what_is_no_index_is_said() {
         let ran = dir.run(&[&load[..], &[bad, "--kind", "table"]].concat());
         assert_eq!(ran.code, Some(2), "{bad}");
     }
-    dir.run(&[&load[..], &["city=csv:3"]].concat())
+    dir.run(&[&load[..], &["city=json:/city"]].concat())
         .fails(&["a tree has no indexes", "--kind table"]);
+    // Rows of a table are JSON, though the file has columns.
+    dir.run(&[&load[..], &["city=csv:3", "--kind", "table"]].concat())
+        .fails(&["JSON objects", "csv:3", "json:/city"]);
     // A field of a row as it stands in the file.
     dir.file("t.tsv", "id\trow\n1\ta;b;\"c;d\"\n");
     let load = [

@@ -31,8 +31,26 @@ trait Source {
     fn next(&mut self) -> Result<Option<Numbered<Entry>>>;
 }
 
+/// Refuses an index over columns of rows that will be JSON: it would find some piece of the text.
+fn check_indexes(args: &LoadArgs) -> Result<()> {
+    let rows_are_json = args.value.is_none() && args.format != Format::Dump;
+    match args
+        .indexes
+        .iter()
+        .map(|index| index.source())
+        .find(|s| s.starts_with("csv:"))
+    {
+        Some(source) if rows_are_json => bail!(
+            "the rows are stored as JSON objects, whatever the format of the file: instead of {source} \
+             name the field, as in --index city=json:/city"
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// `terrace load`
 pub fn run(args: &LoadArgs) -> Result<ExitCode> {
+    check_indexes(args)?;
     // The input first: a wrong path must not leave an empty database behind.
     let (input, bytes) = open_input(args)?;
     let bar = match bytes {

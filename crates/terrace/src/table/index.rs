@@ -224,6 +224,11 @@ impl Index {
         }
     }
 
+    /// Where its keys come from: the text of a [`KeySource`], or `function`.
+    pub fn source(&self) -> String {
+        self.source.to_string()
+    }
+
     /// What says whether it is another one: unique or not, and the source.
     pub(crate) fn kind(&self) -> String {
         kind(self.unique, &self.source)
