@@ -159,7 +159,10 @@ pub trait Ordered: AccessMethod {
 pub trait Sweep: Ordered {
     /// Copies the page of records at `position` and returns the position of the next one, `None`
     /// after the last.
-    fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>>;
+    fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>> {
+        self.try_window(Edge::From(position), window)?;
+        Ok(window.high.clone())
+    }
 
     /// Latches the page of records at `position` exclusively and lets `edit` change it.
     fn try_visit(

@@ -234,7 +234,57 @@ pub(crate) struct LeafRecord {
     pub end: usize,
 }
 
+/// The length of the key at `at`, and what comes behind that length.
+#[inline]
+fn key_len(view: View<'_>, at: usize) -> Seen<(usize, usize)> {
+    let len = view.u8(at)? as usize;
+    if len < LONG_KEY {
+        Ok((len, at + 1))
+    } else {
+        Ok((view.u16(at + 1)? as usize, at + 3))
+    }
+}
+
 impl LeafRecord {
+    /// The record at `start`, of a leaf or of a bucket.
+    #[inline]
+    pub fn read(view: View<'_>, start: usize) -> Seen<LeafRecord> {
+        let (key_len, at) = key_len(view, start)?;
+        let mark = view.u8(at)?;
+        let at = at + 1;
+        let (key_at, len) = match mark {
+            LONG_VALUE_MARK => (at + 2, view.u16(at)? as usize),
+            LARGE_MARK => (at, LARGE_BYTES),
+            254 => return Err(Torn),
+            short => (at, short as usize),
+        };
+        let value_at = key_at + key_len;
+        let end = value_at + len;
+        if end > view.len() {
+            return Err(Torn);
+        }
+        let value = if mark == LARGE_MARK {
+            let head = PageId(view.u64(value_at)?);
+            let large = LargeRef {
+                head,
+                len: view.u32(value_at + 8)?,
+            };
+            Stored::Large {
+                at: value_at,
+                large,
+            }
+        } else {
+            Stored::Inline { at: value_at, len }
+        };
+        Ok(LeafRecord {
+            start,
+            key_at,
+            key_len,
+            value,
+            end,
+        })
+    }
+
     pub fn large(&self) -> Option<LargeRef> {
         match self.value {
             Stored::Inline { .. } => None,
@@ -346,54 +396,10 @@ impl<'a> Node<'a> {
         Ok(Slot(self.view.u32(Node::slot_at(i))?))
     }
 
-    #[inline]
-    fn key_len(&self, at: usize) -> Seen<(usize, usize)> {
-        let len = self.view.u8(at)? as usize;
-        if len < LONG_KEY {
-            Ok((len, at + 1))
-        } else {
-            Ok((self.view.u16(at + 1)? as usize, at + 3))
-        }
-    }
-
-    /// The leaf record in slot `i`.
+    /// The leaf record in a slot.
     #[inline]
     pub fn leaf_record(&self, slot: Slot) -> Seen<LeafRecord> {
-        let start = slot.offset();
-        let (key_len, at) = self.key_len(start)?;
-        let mark = self.view.u8(at)?;
-        let at = at + 1;
-        let (key_at, len) = match mark {
-            LONG_VALUE_MARK => (at + 2, self.view.u16(at)? as usize),
-            LARGE_MARK => (at, LARGE_BYTES),
-            254 => return Err(Torn),
-            short => (at, short as usize),
-        };
-        let value_at = key_at + key_len;
-        let end = value_at + len;
-        if end > self.view.len() {
-            return Err(Torn);
-        }
-        let value = if mark == LARGE_MARK {
-            let head = PageId(self.view.u64(value_at)?);
-            let large = LargeRef {
-                head,
-                len: self.view.u32(value_at + 8)?,
-            };
-            Stored::Large {
-                at: value_at,
-                large,
-            }
-        } else {
-            Stored::Inline { at: value_at, len }
-        };
-        Ok(LeafRecord {
-            start,
-            key_at,
-            key_len,
-            value,
-            end,
-        })
+        LeafRecord::read(self.view, slot.offset())
     }
 
     /// The inner record in slot `i`.
@@ -402,7 +408,7 @@ impl<'a> Node<'a> {
         let start = slot.offset();
         let low = self.view.u32(start)? as u64;
         let child = PageId(low | (self.view.u8(start + 4)? as u64) << 32);
-        let (key_len, key_at) = self.key_len(start + CHILD_BYTES)?;
+        let (key_len, key_at) = key_len(self.view, start + CHILD_BYTES)?;
         if key_at + key_len > self.view.len() {
             return Err(Torn);
         }
@@ -418,7 +424,7 @@ impl<'a> Node<'a> {
     #[inline]
     pub fn suffix_of(&self, slot: Slot) -> Seen<(usize, usize)> {
         if self.level == 0 {
-            let (len, at) = self.key_len(slot.offset())?;
+            let (len, at) = key_len(self.view, slot.offset())?;
             // One byte of value length, or three.
             let at = at
                 + if self.view.u8(at)? == LONG_VALUE_MARK {
@@ -428,7 +434,7 @@ impl<'a> Node<'a> {
                 };
             Ok((at, len))
         } else {
-            let (len, at) = self.key_len(slot.offset() + CHILD_BYTES)?;
+            let (len, at) = key_len(self.view, slot.offset() + CHILD_BYTES)?;
             Ok((at, len))
         }
     }

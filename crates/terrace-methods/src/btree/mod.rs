@@ -324,11 +324,6 @@ impl Ordered for BTree {
 }
 
 impl Sweep for BTree {
-    fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>> {
-        self.try_window(Edge::From(position), window)?;
-        Ok(window.high.clone())
-    }
-
     fn try_visit(
         &self,
         door: &Door<'_>,

@@ -22,7 +22,7 @@
 //! told from the tag to within a few places. All pages of a bucket name the same range of hashes.
 //! Heap space is reused only by rewriting the page (see the layout of the tree for why).
 
-use terrace_access::{Flags, LargeRef, Value};
+use terrace_access::{Flags, Value};
 use terrace_base::PageId;
 use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
 
@@ -47,11 +47,6 @@ pub(crate) const SLOTS: usize = 56;
 
 const FIRST: u8 = 0;
 const OVERFLOW: u8 = 1;
-/// Key lengths from here on take three bytes.
-const LONG_KEY: usize = 255;
-const LONG_VALUE_MARK: u8 = 253;
-const LARGE_MARK: u8 = 255;
-const LARGE_BYTES: usize = 12;
 /// Bits of a tag.
 const TAG_BITS: u32 = crate::slots::HEAD_BITS;
 /// Slots by which a search begins to look further.
@@ -181,42 +176,7 @@ impl<'a> Page<'a> {
     /// The record in a slot.
     #[inline]
     pub fn record(&self, slot: Slot) -> Seen<Record> {
-        let start = slot.offset();
-        let (key_len, at) = match self.view.u8(start)? as usize {
-            LONG_KEY => (self.view.u16(start + 1)? as usize, start + 3),
-            short => (short, start + 1),
-        };
-        let mark = self.view.u8(at)?;
-        let (key_at, len) = match mark {
-            LONG_VALUE_MARK => (at + 3, self.view.u16(at + 1)? as usize),
-            LARGE_MARK => (at + 1, LARGE_BYTES),
-            254 => return Err(Torn),
-            short => (at + 1, short as usize),
-        };
-        let value_at = key_at + key_len;
-        let end = value_at + len;
-        if end > self.view.len() {
-            return Err(Torn);
-        }
-        let value = if mark == LARGE_MARK {
-            let large = LargeRef {
-                head: PageId(self.view.u64(value_at)?),
-                len: self.view.u32(value_at + 8)?,
-            };
-            Stored::Large {
-                at: value_at,
-                large,
-            }
-        } else {
-            Stored::Inline { at: value_at, len }
-        };
-        Ok(Record {
-            start,
-            key_at,
-            key_len,
-            value,
-            end,
-        })
+        Record::read(self.view, slot.offset())
     }
 
     /// First slot whose tag is at least this one. O(1) when the tags are evenly spread.

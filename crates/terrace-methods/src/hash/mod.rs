@@ -423,11 +423,6 @@ impl Ordered for HashTable {
 }
 
 impl Sweep for HashTable {
-    fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>> {
-        self.try_window(Edge::From(position), window)?;
-        Ok(window.high.clone())
-    }
-
     fn try_visit(
         &self,
         door: &Door<'_>,

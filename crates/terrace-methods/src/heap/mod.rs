@@ -267,11 +267,6 @@ impl Ordered for Heap {
 }
 
 impl Sweep for Heap {
-    fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>> {
-        self.try_window(Edge::From(position), window)?;
-        Ok(window.high.clone())
-    }
-
     fn try_visit(
         &self,
         door: &Door<'_>,
