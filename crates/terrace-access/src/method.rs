@@ -175,4 +175,16 @@ pub trait Sweep: Ordered {
     /// Packs the page at `position` into its predecessor as far as that one's fill stays at most
     /// `fill`; frees it when it became empty. Returns whether a page was freed.
     fn try_pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool>;
+
+    /// Whether what a record leaves is room for any other, wherever that lies in the order: so in a
+    /// heap. Else it is room for the other records of the same page alone. It also means that an index
+    /// leads to the records, the leaves of which are of no use as soon as the record is found above.
+    const SHARES_ROOM: bool = false;
+
+    /// Frees pages, some at most, if the room that records have left in others would hold what is on
+    /// them. For those who share room; others have nothing to gather.
+    fn try_gather(&self, door: &Door<'_>) -> Attempt<()> {
+        let _ = door;
+        Ok(())
+    }
 }

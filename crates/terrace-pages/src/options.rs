@@ -118,7 +118,12 @@ impl Layout {
         })
     }
 
-    /// Most hot frames when `taken` frames are lent or hold inner pages, at this share (in per
+    /// Frames that are never for hot pages.
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Most hot frames when `taken` frames are lent or for inner pages, at this share (in per
     /// mille) of the cap.
     pub fn hot_cap(&self, taken: u64, share: u32) -> u64 {
         let frames = self.frames as u64;

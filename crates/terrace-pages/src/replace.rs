@@ -3,7 +3,12 @@
 //! Only cold and inner pages are replaced; hot pages never leave page by page (their records do, by
 //! demotion). A dirty page is passed over and the cleaner is told; who finds nothing clean and holds
 //! nothing cleans a batch itself.
+//!
+//! Inner pages lead to records of many other pages, so one of them is worth more than a page of
+//! records that happened to be read: the clock counts their uses down much more slowly. Most of its
+//! frames are a stream of pages of records that are read once.
 
+use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{PageId, Result};
 
@@ -17,6 +22,23 @@ const TURNS: usize = 5;
 
 /// Dirty pages that a thread may pass over on its way to a clean one before it cleans some itself.
 const DIRTY_SEEN: usize = 12;
+
+/// The hand passes by an inner page so often for each use that it counts down, while there are few of
+/// them. Beside hot pages the clock has a fiftieth of the frames for pages of records, and it turns
+/// round once in as many misses; so an inner page with all its uses stays for some two misses per
+/// frame, within which half as many inner pages as there are frames are asked for several times each.
+const PATIENCE: u64 = 32;
+/// While there are too many, the hand takes one in so many that it passes by, used or not: all of them
+/// are used, by more than the pages of records are.
+const CROWDED: u64 = 2;
+
+/// How the number of inner pages in memory compares with what is to be kept.
+#[derive(Clone, Copy)]
+enum InnerPages {
+    Few,
+    Enough,
+    TooMany,
+}
 
 impl PageStore {
     /// A frame of its own for the caller, who holds nothing; waits for the cleaner if need be.
@@ -58,6 +80,7 @@ impl PageStore {
     /// As [`PageStore::evict`], and how many dirty pages were passed over.
     fn evict_counting(&self) -> (Option<u32>, usize) {
         let hot_too = self.hot_pages_may_leave();
+        let inner = self.inner_pages();
         let start = self.hand.load(Ordering::Relaxed);
         let mut dirty = 0;
         for index in (0..TURNS).flat_map(|_| self.pool.round(start, hot_too)) {
@@ -65,7 +88,22 @@ impl PageStore {
             let header = self.pool.frame(index);
             let used = header.used.load(Ordering::Relaxed);
             if used > 0 {
-                header.used.store(used - 1, Ordering::Relaxed);
+                let kept = match inner {
+                    InnerPages::Few => header.class() == Class::Inner && !self.one_in(PATIENCE),
+                    InnerPages::Enough => false,
+                    InnerPages::TooMany
+                        if header.class() == Class::Inner && self.one_in(CROWDED) =>
+                    {
+                        if self.evict_frame(index, hot_too) {
+                            return (Some(index), dirty);
+                        }
+                        false
+                    }
+                    InnerPages::TooMany => false,
+                };
+                if !kept {
+                    header.used.store(used - 1, Ordering::Relaxed);
+                }
                 continue;
             }
             if header.page.load(Ordering::Relaxed) == NO_PAGE {
@@ -91,6 +129,26 @@ impl PageStore {
     /// fill all frames, and nobody could read anything.
     pub(crate) fn hot_pages_may_leave(&self) -> bool {
         self.hot_frames() > self.hot_cap_whole()
+    }
+
+    /// Whether there are few enough inner pages to keep them longer, or so many that some must go.
+    fn inner_pages(&self) -> InnerPages {
+        let (inner, hot) = (self.inner_frames(), self.hot_frames());
+        let taken = inner + hot + self.lent.load(Ordering::Relaxed);
+        match self.inner_kept() {
+            // While hot pages have not yet made the room, pages of records must not be without any.
+            Some(kept) if inner <= kept && taken + self.layout.floor() / 2 <= self.frames() => {
+                InnerPages::Few
+            }
+            Some(kept) if inner > kept => InnerPages::TooMany,
+            _ => InnerPages::Enough,
+        }
+    }
+
+    /// True once in so many calls, at random, as it were, so that it is not always the same page.
+    fn one_in(&self, times: u64) -> bool {
+        let passes = self.passes.fetch_add(1, Ordering::Relaxed);
+        mix(passes, 0).is_multiple_of(times)
     }
 
     /// Empties one frame if its page is clean and nobody holds it.

@@ -100,6 +100,10 @@ pub struct PageStore {
     /// Share of the hot cap that is in force, in per mille.
     pub(crate) hot_share: AtomicU32,
     pub(crate) hand: AtomicU32,
+    /// Inner pages that have frames set aside, or 0 as long as nobody has said how many.
+    pub(crate) inner_kept: AtomicU64,
+    /// Inner pages that the hand passed by.
+    pub(crate) passes: AtomicU64,
     pub(crate) clean_hand: AtomicU32,
     pub(crate) reads: Box<[(Mutex<()>, Condvar)]>,
     /// Signalled whenever the cleaner or the checkpointer has finished a batch.
@@ -144,6 +148,8 @@ impl PageStore {
             ghosts: Ghosts::new(layout.frames),
             hot_share: AtomicU32::new(WHOLE_SHARE),
             hand: AtomicU32::new(0),
+            inner_kept: AtomicU64::new(0),
+            passes: AtomicU64::new(0),
             clean_hand: AtomicU32::new(0),
             reads: (0..READ_STRIPES).map(|_| Default::default()).collect(),
             progress: Default::default(),
@@ -396,7 +402,10 @@ impl PageStore {
     }
 
     fn hot_cap_at(&self, share: u32) -> u64 {
-        let taken = self.lent.load(Ordering::Relaxed) + self.counters.inner.load(Ordering::Relaxed);
+        // What is set aside, not what there is: the cap must not go up and down with every inner page
+        // that comes and goes, or records would go for it and come back.
+        let inner = self.inner_kept().unwrap_or_else(|| self.inner_frames());
+        let taken = self.lent.load(Ordering::Relaxed) + inner;
         self.layout.hot_cap(taken, share)
     }
 
@@ -404,6 +413,22 @@ impl PageStore {
     /// with less memory, say), they are replaced like cold ones.
     pub(crate) fn hot_cap_whole(&self) -> u64 {
         self.hot_cap_at(WHOLE_SHARE) + self.layout.hot_slack
+    }
+
+    /// Frames that hold inner pages of tiers that are not hot.
+    pub fn inner_frames(&self) -> u64 {
+        self.counters.inner.load(Ordering::Relaxed)
+    }
+
+    /// Frames that are set aside for inner pages, if somebody has said how many: up to that number the
+    /// clock keeps them much longer than pages of records, and those beyond it go first.
+    pub fn inner_kept(&self) -> Option<u64> {
+        Some(self.inner_kept.load(Ordering::Relaxed)).filter(|kept| *kept > 0)
+    }
+
+    /// Sets that number; there is always one of them.
+    pub fn set_inner_kept(&self, pages: u64) {
+        self.inner_kept.store(pages.max(1), Ordering::Relaxed);
     }
 
     /// Number of frames.

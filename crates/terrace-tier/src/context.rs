@@ -151,6 +151,25 @@ impl TierContext {
     /// those who do without the background thread.
     pub fn adapt_share(&self) {
         self.share.adapt(&self.store);
+        self.share.adapt_inner(&self.store);
+    }
+
+    /// One round of what the threads in the background do, for those who do without them: free space
+    /// on disk for promotions, which do not wait for it, ageing, dividing the memory, and room if it is
+    /// short. Bounded; the caller holds nothing.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn tend(&self) -> Result<()> {
+        drop(self.store.enter()?);
+        for tier in self.hot_tiers() {
+            tier.age()?;
+        }
+        self.adapt_share();
+        if self.over_cap() {
+            self.help(Space::Migration)?;
+        }
+        Ok(())
     }
 
     /// Wakes the background demotion.

@@ -48,7 +48,7 @@ where
         };
         let mut now = version;
         if (policy.admit(admission) || planted(Fault::PolicyIgnored))
-            && let Ok(promoted) = self.promote(slot, version, key, value, asked)
+            && let Ok(promoted) = self.promote(slot, version, key, value, (asked, full))
         {
             now = promoted;
             self.events.promotions.add(1);
@@ -66,7 +66,7 @@ where
         version: Version,
         key: &[u8],
         value: &[u8],
-        asked: u8,
+        (asked, full): (u8, bool),
     ) -> Attempt<Version> {
         let store = &self.context.store;
         let door = store.try_enter().ok_or(Interrupt::Conflict)?;
@@ -77,7 +77,7 @@ where
             Some(lock.ok_or(Interrupt::Conflict)?)
         };
         reached(Point::Promoting);
-        let promoted = self.promote_locked(&door, key, value, asked);
+        let promoted = self.promote_locked(&door, key, value, (asked, full));
         let mut now = version;
         match lock {
             Some(lock) if promoted.is_err() => lock.release_unchanged(),
@@ -91,7 +91,13 @@ where
         promoted.map(|()| now)
     }
 
-    fn promote_locked(&self, door: &Door<'_>, key: &[u8], value: &[u8], asked: u8) -> Attempt<()> {
+    fn promote_locked(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        value: &[u8],
+        (asked, full): (u8, bool),
+    ) -> Attempt<()> {
         let newcomer = Flags::NONE.with_use_count(self.options.policy.newcomer(asked));
         let flags = if self.options.inclusive {
             newcomer
@@ -111,6 +117,17 @@ where
                 .try_edit(door, key, &mut erase, &mut NoRoom, &mut || Ok(()))
         };
         let hot = self.hot_or_made(door)?;
+        let store = &self.context.store;
+        if full
+            && H::SHARES_ROOM
+            && self.options.policy.replaces_in_leaf()
+            && (store.hot_frames() > store.hot_cap() || self.is_idle_now(asked.saturating_sub(1)))
+        {
+            // There may be room for which nobody has to go. It is not for a record that was asked for
+            // no more often than those that go next: others are on their way that are worth it. And
+            // while pages have to be given up, the holes are for the rows on them.
+            return Err(Interrupt::Conflict);
+        }
         if planted(Fault::EraseBeforeCopy) && !self.options.inclusive {
             erase_cold()?;
             reached(Point::BetweenTiers);

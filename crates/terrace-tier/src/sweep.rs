@@ -19,6 +19,8 @@ use crate::tiered::Tiered;
 const NEWCOMERS_PER_MISS: u64 = 4;
 /// Leaves that one call of the ageing looks at, at most: a millisecond or so.
 const AGE_LEAVES: u64 = 256;
+/// Pages that may have to be read before others can be freed, for one leaf.
+const GATHER_READS: usize = 8;
 /// Fill of cold leaves that is assumed when the number of records is estimated: that of leaves which
 /// were filled in random order.
 const COLD_FILL: f64 = 0.7;
@@ -59,6 +61,9 @@ pub(crate) struct Hand {
     halves: f64,
     /// Records per hot leaf, averaged over the leaves looked at.
     records: f64,
+    /// Leaves since the hand began at the lowest, and in the whole of the round before; 0 before that.
+    since_first: u64,
+    leaves: u64,
 }
 
 impl Hand {
@@ -143,8 +148,8 @@ where
         let e = &self.events;
         let accesses = e.hot_hits.get() + e.cold_hits.get() + e.misses.get() + e.writes.get();
         let misses = e.cold_hits.get() + e.misses.get() + e.newcomers.get() / NEWCOMERS_PER_MISS;
-        let hot_leaves = store.hot_frames().max(1) as f64;
-        let cold_leaves = store.live_pages().saturating_sub(store.hot_frames()).max(1) as f64;
+        let hot_pages = store.hot_frames().max(1) as f64;
+        let cold_pages = store.live_pages().saturating_sub(store.hot_frames()).max(1) as f64;
         let (looks, ages, known) = {
             let hand = &mut *self.hand.lock();
             let per_leaf = if hand.records > 0.0 {
@@ -152,7 +157,14 @@ where
             } else {
                 64.0
             };
-            let records = cold_leaves * per_leaf * COLD_FILL;
+            // In a heap a leaf is one of the index, and many pages are none. The share of them that are
+            // is taken to be the same above and below.
+            let hot_leaves = if hand.leaves > 0 {
+                hand.leaves as f64
+            } else {
+                hot_pages
+            };
+            let records = hot_leaves * per_leaf * cold_pages / hot_pages * COLD_FILL;
             let interval = |per_record: f64| (per_record * records / hot_leaves).max(1.0);
             let looks = Hand::due(
                 accesses,
@@ -175,9 +187,24 @@ where
     }
 
     /// Draws whether a record with this use count is idle: of those at the bound, a part is.
-    fn is_idle_now(&self, uses: u8) -> bool {
+    pub(crate) fn is_idle_now(&self, uses: u8) -> bool {
         let idle = self.levels.idle(uses);
         idle >= 1.0 || (idle > 0.0 && f64::from(crate::random::next()) < idle * 4294967296.0)
+    }
+
+    /// Frees pages by filling the holes that records have left in others.
+    fn room_for_pages(&self, hot: &H, entry: Entry<'_>) -> Result<()> {
+        for _ in 0..GATHER_READS {
+            match self.inside(entry, |door| hot.try_gather(door))? {
+                Some(Err(Interrupt::Fail(e))) => return Err(e),
+                // Hot pages are not in memory after opening with less of it, say.
+                Some(Err(miss @ Interrupt::Miss(_))) if !matches!(entry, Entry::Inside(_)) => {
+                    self.context.store.settle(miss)?;
+                }
+                _ => break,
+            }
+        }
+        Ok(())
     }
 
     fn sweep_leaf(&self, entry: Entry<'_>, task: Task) -> Result<bool> {
@@ -199,6 +226,10 @@ where
                         hand.position.clear();
                         let next = unused.high.as_deref().unwrap_or_default();
                         hand.position.extend(next);
+                        hand.since_first += 1;
+                        if hand.position.is_empty() {
+                            hand.leaves = std::mem::take(&mut hand.since_first);
+                        }
                         break at;
                     }
                     Err(interrupt) => {
@@ -209,6 +240,7 @@ where
             };
             let mut key = Vec::new();
             let (mut dropped, mut records, mut fill, mut stale) = (0, 0, 0.0, 0);
+            let mut missing = None;
             let mut evict = task == Task::Evict;
             let age = evict || matches!(task, Task::Look { age: true, .. });
             let mut spread = [0; Flags::MAX_USE as usize + 1];
@@ -248,11 +280,19 @@ where
                             let hash = hash_of(self.id, &key);
                             let lock = locks.try_lock(locks.slot_of(hash));
                             if lock.is_some() || planted(Fault::SweepWithoutLock) {
-                                page.erase(i)?;
-                                drop(lock);
-                                self.context.sketch.keep(hash, uses);
-                                dropped += 1;
-                                continue;
+                                match page.erase(i) {
+                                    Ok(_) => {
+                                        drop(lock);
+                                        self.context.sketch.keep(hash, uses);
+                                        dropped += 1;
+                                        continue;
+                                    }
+                                    // Its row is on a page that is not in memory, or in use. The
+                                    // others of the leaf need not wait for it.
+                                    Err(Interrupt::Miss(pid)) => missing = Some(pid),
+                                    Err(Interrupt::Conflict) => {}
+                                    Err(other) => return Err(other),
+                                }
                             }
                         }
                         if age && uses > 0 {
@@ -269,15 +309,24 @@ where
                 // Somebody is working on the leaf, or the gate is closed: the next round finds it.
                 Some(Err(_)) | None => return Ok(true),
             }
+            if let Some(pid) = missing
+                && !matches!(entry, Entry::Inside(_))
+            {
+                self.context.store.settle(Interrupt::Miss(pid))?;
+            }
             self.events.demotions.add(dropped);
             self.stale.note(stale);
-            self.levels.note(&spread, policy.idle_share());
             if task != Task::Evict {
                 self.events.swept.add(1);
                 self.events.fill.add((fill * 1000.0) as u64);
             }
             {
                 let mut hand = self.hand.lock();
+                let leaves = hand.leaves.max(hand.since_first);
+                self.levels.note(&spread, leaves, policy.idle_share());
+                if H::SHARES_ROOM && task != Task::Evict {
+                    self.context.share.note_look(leaves);
+                }
                 hand.records = if hand.records > 0.0 {
                     hand.records * 0.95 + records as f64 * 0.05
                 } else {
@@ -296,6 +345,9 @@ where
                         None => unused.len(),
                     };
                 }
+            }
+            if task == Task::Evict && H::SHARES_ROOM {
+                self.room_for_pages(hot, entry)?;
             }
             if policy.pack_fill() > 0.0 {
                 let packed = self.inside(entry, |door| {

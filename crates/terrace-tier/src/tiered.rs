@@ -203,15 +203,15 @@ where
             .map(|found| (found, false)))
     }
 
-    /// The record as of `version` of its lock; `missed` tells whether a page had to be read.
+    /// The record as of `version` of its lock; the number tells how often a page had to be read.
     fn read(
         &self,
         slot: usize,
         key: &[u8],
         value: &mut Vec<u8>,
-    ) -> Result<(Option<Seen>, Version, bool)> {
+    ) -> Result<(Option<Seen>, Version, u32)> {
         let locks = &self.context.locks;
-        let (mut failed, mut missed) = (0, false);
+        let (mut failed, mut missed) = (0, 0);
         loop {
             let lock = (failed >= PATIENCE).then(|| locks.lock(slot));
             let version = match &lock {
@@ -247,10 +247,21 @@ where
                 }
                 Ok(_) => failed += 1,
                 Err(interrupt) => {
-                    missed |= matches!(interrupt, Interrupt::Miss(_));
+                    missed += u32::from(matches!(interrupt, Interrupt::Miss(_)));
                     self.context.settle(interrupt)?;
                 }
             }
+        }
+    }
+
+    /// A read was answered by a hot record that had these flags.
+    #[inline]
+    fn note_hot_hit(&self, flags: Flags) {
+        self.events.hot_hits.add(1);
+        if H::SHARES_ROOM {
+            let idle = self.levels.idle(flags.use_count());
+            let share = &self.context.share;
+            share.note_hot_hit(idle, self.levels.idle_part());
         }
     }
 
@@ -334,7 +345,7 @@ where
                 };
                 let _ = hot.try_edit(&door, key, &mut plan, &mut NoRoom, &mut || Ok(()));
             }
-            self.events.hot_hits.add(1);
+            self.note_hot_hit(found.flags);
             return Ok(!found.flags.is_deleted());
         }
         self.get_versioned(key, value).map(|(found, _)| found)
@@ -349,12 +360,16 @@ where
                 Ok((false, version))
             }
             Some((found, true)) => {
-                self.events.hot_hits.add(1);
+                self.note_hot_hit(found.flags);
                 Ok((!found.flags.is_deleted(), version))
             }
             Some((found, false)) => {
                 self.events.cold_hits.add(1);
-                let now = self.after_cold_read(slot, version, key, value, found, missed);
+                // As long as nobody has looked at the hot records, the two cannot be compared.
+                if H::SHARES_ROOM && missed < 2 && self.levels.idle_part() > 0.0 {
+                    self.context.share.note_way();
+                }
+                let now = self.after_cold_read(slot, version, key, value, found, missed > 0);
                 Ok((true, now))
             }
         }

@@ -8,10 +8,23 @@ use common::{
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
 
-const MEMORY: u64 = 600 << 10;
+/// Of which the hot records take what [`HOT`] says. A heap has up to half of it for the leaves that
+/// lead to cold records.
+fn memory<M: Method>() -> u64 {
+    if M::SHARES_ROOM {
+        1100 << 10
+    } else {
+        600 << 10
+    }
+}
+
 const RECORDS: u32 = 20_000;
 /// Records that are used all the time: two thirds of what the hot tier holds.
 const HOT: u32 = 2_000;
+
+/// Uses of each of them until everything about them is known: twelve for each record that there is,
+/// and it is known after four or so where leaves have many records.
+const ROUNDS: u32 = 12 * RECORDS / HOT;
 
 fn key(n: u32) -> [u8; 4] {
     // Scattered, so that hot and cold records share leaves.
@@ -27,7 +40,7 @@ struct Bed<M: Method> {
 impl<M: Method> Bed<M> {
     fn loaded() -> Bed<M> {
         let disk = SimDisk::new(1);
-        let context = new_context(&disk, MEMORY, 4096);
+        let context = new_context(&disk, memory::<M>(), 4096);
         let tree: std::sync::Arc<Two<M>> = two_tiers(&context, &TierOptions::default());
         for n in 0..RECORDS {
             tree.write(&key(n), Change::Put(&[7; 100]), None, &mut || ())
@@ -44,6 +57,13 @@ impl<M: Method> Bed<M> {
         }
     }
 
+    /// The hot records are used long enough for it to be known.
+    fn used(&self) {
+        for _ in 0..ROUNDS {
+            self.misses(0..HOT);
+        }
+    }
+
     /// After a checkpoint, by way of the disk alone.
     fn reopened(self) -> Bed<M> {
         checkpoint(&self.context.store);
@@ -55,7 +75,7 @@ impl<M: Method> Bed<M> {
         } = self;
         drop(tree);
         drop(context);
-        let context = reopened(&disk, MEMORY);
+        let context = reopened(&disk, memory::<M>());
         Bed {
             tree: reopen(&context, roots, &TierOptions::default()),
             context,
@@ -71,7 +91,13 @@ impl<M: Method> Bed<M> {
     /// Reads of these records that the hot tier does not answer.
     fn misses(&self, records: impl Iterator<Item = u32>) -> u64 {
         let before = self.tree.stats().cold_hits;
-        records.for_each(|n| self.get(n));
+        for (i, n) in records.enumerate() {
+            self.get(n);
+            // What a thread in the background does else.
+            if i % 16 == 0 {
+                self.context.tend().unwrap();
+            }
+        }
         self.tree.stats().cold_hits - before
     }
 }
@@ -85,9 +111,7 @@ fn records_read_once_do_not_displace_those_that_are_used() {
 
 fn once_is_not_enough<M: Method>() {
     let bed = Bed::<M>::loaded();
-    for _ in 0..8 {
-        bed.misses(0..HOT);
-    }
+    bed.used();
     // What is used is there, and stays although six times as many records come by once.
     assert!(bed.misses(0..HOT) < u64::from(HOT) / 50);
     let promoted = bed.tree.stats().promotions;
@@ -95,8 +119,12 @@ fn once_is_not_enough<M: Method>() {
     let promoted = bed.tree.stats().promotions - promoted;
     assert!(passing > u64::from(HOT) * 5, "only {passing} were cold");
     let gone = bed.misses(0..HOT);
-    assert!(gone < u64::from(HOT) / 20, "{gone} of {HOT} were displaced");
-    assert!(promoted < passing / 2, "{promoted} of {passing} came in");
+    // A heap gives some memory to the leaves that led to all those others.
+    let few = HOT / if M::SHARES_ROOM { 5 } else { 20 };
+    assert!(gone < u64::from(few), "{gone} of {HOT} were displaced");
+    // In a heap there is room for a third of them for which nobody has to go.
+    let some = passing / 2 + if M::SHARES_ROOM { passing / 4 } else { 0 };
+    assert!(promoted < some, "{promoted} of {passing} came in");
 }
 
 #[test]
@@ -108,9 +136,7 @@ fn what_is_used_is_still_known_after_reopening() {
 
 fn known_again<M: Method>() {
     let mut bed = Bed::<M>::loaded();
-    for _ in 0..8 {
-        bed.misses(0..HOT);
-    }
+    bed.used();
     bed = bed.reopened();
     assert!(bed.misses(0..HOT) < u64::from(HOT) / 20);
     // Once is not enough for those that come by, although the hot ones were used once since, too.
@@ -128,11 +154,9 @@ fn other_records_that_become_hot_come_in() {
 
 fn they_come_in<M: Method>() {
     let bed = Bed::<M>::loaded();
-    for _ in 0..20 {
-        bed.misses(0..HOT);
-    }
+    bed.used();
     let mut late = 0;
-    for _ in 0..20 {
+    for _ in 0..ROUNDS {
         late = bed.misses(HOT * 3..HOT * 4);
     }
     assert!(late < u64::from(HOT) / 10, "{late} of {HOT} still miss");

@@ -4,7 +4,10 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Rng, Tree, new_context, one_tier, two_tiers};
+use common::{
+    BTree, HashTable, Heap, Method, Rng, Tree, Two, checkpoint, new_context, one_tier, reopen,
+    reopened, two_tiers,
+};
 use terrace_access::Window;
 use terrace_pages::WHOLE_SHARE;
 use terrace_sim::SimDisk;
@@ -118,5 +121,81 @@ fn a_structure_with_one_tier_gets_memory_beside_one_with_two() {
     assert!(
         share < WHOLE_SHARE * 2 / 3,
         "{share} per mille are left to hot records"
+    );
+}
+
+#[test]
+fn a_hot_tier_opened_with_less_memory_shrinks_to_its_cap() {
+    it_shrinks::<BTree>();
+    it_shrinks::<HashTable>();
+    it_shrinks::<Heap>();
+}
+
+/// Many of its pages are not in memory then, those that must be changed for others to go among them.
+fn it_shrinks<M: Method>() {
+    let disk = SimDisk::new(8);
+    let context = new_context(&disk, 3 * MEMORY, 4096);
+    let before: Arc<Two<M>> = two_tiers(&context, &TierOptions::default());
+    filled(&*before, 2 * KEYS);
+    checkpoint(&context.store);
+    let (roots, many) = (before.roots(), context.store.hot_frames());
+    drop((before, context));
+    let context = reopened(&disk, MEMORY);
+    let after: Arc<Two<M>> = reopen(&context, roots, &TierOptions::default());
+    let mut value = Vec::new();
+    let mut rng = Rng(3);
+    for _ in 0..20_000 {
+        assert!(after.get(&key(rng.below(2 * KEYS)), &mut value).unwrap());
+        context.tend().unwrap();
+    }
+    let (hot, cap) = (context.store.hot_frames(), context.store.hot_cap());
+    assert!(many > 2 * cap && hot <= cap, "{hot} hot pages of {cap}");
+    // And it is in use.
+    let hits = after.stats().hot_hits;
+    for _ in 0..2_000 {
+        after.get(&key(rng.below(2 * KEYS)), &mut value).unwrap();
+    }
+    assert!(after.stats().hot_hits > hits + 200);
+}
+
+/// A heap with its hot tier, and reads of these records, in any order, so often.
+fn used_heap(rounds: u64, pick: &mut dyn FnMut(&mut Rng) -> u64) -> (Arc<TierContext>, f64) {
+    let disk = SimDisk::new(5);
+    let context = new_context(&disk, 2 * MEMORY, 4096);
+    let rows: Arc<Two<Heap>> = two_tiers(&context, &TierOptions::default());
+    filled(&*rows, 4 * KEYS);
+    // Nothing of the load stays but in the cold tier.
+    for _ in 0..1_000 {
+        rows.sweep_once().unwrap();
+    }
+    let mut rng = Rng(2);
+    let mut value = Vec::new();
+    let mut last = 0;
+    for n in 0..rounds {
+        if n == rounds - rounds / 10 {
+            last = rows.stats().hot_hits;
+        }
+        assert!(rows.get(&key(pick(&mut rng)), &mut value).unwrap());
+        if n % 16 == 0 {
+            context.tend().unwrap();
+        }
+    }
+    let hits = rows.stats().hot_hits - last;
+    (context.clone(), hits as f64 / (rounds / 10) as f64)
+}
+
+#[test]
+fn the_leaves_that_lead_to_cold_rows_get_memory_if_they_are_worth_it() {
+    // All rows alike: a leaf of the index leads to ten times as many as a page has.
+    let (context, _) = used_heap(300_000, &mut |rng| rng.below(4 * KEYS));
+    let store = &context.store;
+    let (leaves, frames) = (store.inner_frames(), store.frames());
+    assert!(leaves > frames / 6, "{leaves} leaves on {frames} frames");
+    // A fifth of the rows alone: they fit, and nobody asks for what the index leads to.
+    let (context, hits) = used_heap(300_000, &mut |rng| rng.below(4 * KEYS / 5) * 5);
+    let kept = context.store.inner_kept().unwrap_or(0);
+    assert!(
+        hits > 0.95,
+        "{hits} of the reads were answered, {kept} kept"
     );
 }

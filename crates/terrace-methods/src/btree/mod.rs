@@ -62,6 +62,8 @@ pub struct BTree {
     births: AtomicU32,
     /// See [`BTree::as_upper_tier`].
     copies: bool,
+    /// See [`BTree::leading`].
+    leads: bool,
 }
 
 impl BTree {
@@ -99,6 +101,7 @@ impl BTree {
             tier,
             births: AtomicU32::new(STRIDE.wrapping_mul(root.0 as u32 | 1)),
             copies: false,
+            leads: false,
         }
     }
 
@@ -107,6 +110,15 @@ impl BTree {
     pub fn as_upper_tier(self) -> BTree {
         BTree {
             copies: true,
+            ..self
+        }
+    }
+
+    /// The tree as the index of another structure: a leaf has no records of its own but leads to
+    /// those of many pages, as an inner node does, and is kept in memory like one.
+    pub(crate) fn leading(self) -> BTree {
+        BTree {
+            leads: true,
             ..self
         }
     }
@@ -164,7 +176,7 @@ impl BTree {
     fn class_of(&self, level: u8) -> Class {
         match self.tier {
             Class::Hot => Class::Hot,
-            _ if level == 0 => Class::Cold,
+            _ if level == 0 && !self.leads => Class::Cold,
             _ => Class::Inner,
         }
     }

@@ -206,6 +206,11 @@ impl<'a> Rows<'a> {
         (self.reclaimable() * CLASSES / self.view.len()) as u8
     }
 
+    /// Bytes that its rows take, with their slots.
+    pub fn used(&self) -> usize {
+        self.view.len().saturating_sub(self.reclaimable())
+    }
+
     /// Bytes of the longest row that could be put here.
     pub fn room(&self) -> usize {
         let slot = if self.rows < self.slots {

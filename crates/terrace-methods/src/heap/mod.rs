@@ -166,7 +166,7 @@ impl Heap {
 
     fn index_at(&self, root: PageId) -> &BTree {
         self.index.get_or_init(|| {
-            let index = BTree::open(self.store.clone(), root, self.tier);
+            let index = BTree::open(self.store.clone(), root, self.tier).leading();
             if self.copies {
                 index.as_upper_tier()
             } else {
@@ -286,4 +286,10 @@ impl Sweep for Heap {
             _ => Ok(freed),
         }
     }
+
+    fn try_gather(&self, door: &Door<'_>) -> Attempt<()> {
+        self.gather(door)
+    }
+
+    const SHARES_ROOM: bool = true;
 }

@@ -1,7 +1,8 @@
 //! Packing: rows of a thin heap page move to others, so that the page can be given back.
 //!
 //! Victims leave holes wherever their rows happen to lie. Newcomers fill them, but when there are
-//! none the pages have to be emptied for the cap of a hot tier to be kept.
+//! none the pages have to be emptied for the cap of a hot tier to be kept: thin ones as the sweep comes
+//! by, and whatever page comes next when room is needed and the holes would hold its rows.
 
 use std::cell::{OnceCell, RefCell};
 
@@ -21,6 +22,9 @@ const STEP_ENTRIES: usize = 64;
 /// Rows that one step moves, at most.
 const STEP_ROWS: usize = 256;
 
+/// Pages that one call gathers room for, at most.
+const GATHERED: usize = 4;
+
 /// What is needed to move a row.
 struct Move<'d> {
     from: Exclusive<'d>,
@@ -34,9 +38,81 @@ impl Heap {
     /// Moves the rows of the next thin page of the directory to pages with room, and frees it then.
     /// Bounded; does nothing when there is no such page or nowhere to move rows to.
     pub(crate) fn pack_rows(&self, door: &Door<'_>) -> Attempt<()> {
-        let Some(thin) = self.next_thin()? else {
-            return Ok(());
+        match self.next_thin()? {
+            Some(thin) => self.empty_page(door, thin),
+            None => Ok(()),
+        }
+    }
+
+    /// Frees pages by moving their rows into the holes of others, as long as those would hold them.
+    /// Bounded.
+    pub(crate) fn gather(&self, door: &Door<'_>) -> Attempt<()> {
+        for _ in 0..GATHERED {
+            let Some((next, used)) = self.least_used(door)? else {
+                return Ok(());
+            };
+            if self.space.scattered(next) < used {
+                return Ok(());
+            }
+            self.empty_page(door, next)?;
+        }
+        Ok(())
+    }
+
+    /// The page with the fewest bytes of rows among the next ones of the directory, and how many. What
+    /// the directory says may be out of date, so the pages are asked; those without any rows go.
+    fn least_used(&self, door: &Door<'_>) -> Attempt<Option<(PageId, usize)>> {
+        let (at, from) = self.space.packing();
+        let mut pages = Vec::new();
+        let next = {
+            let list = match self.store.shared(at) {
+                Err(Interrupt::Conflict) if at != self.root => {
+                    self.space.set_packing((self.root, 0));
+                    return Ok(None);
+                }
+                other => other?,
+            };
+            let seen = self.directory_in(list.view(), at);
+            let seen = seen.ok_or_else(|| list.torn(NO_DIRECTORY))?;
+            let end = (from + STEP_ENTRIES).min(seen.entries());
+            for i in from..end {
+                let (pid, _) = seen.entry(i).map_err(|_| list.torn(NO_DIRECTORY))?;
+                if !pid.is_none() && self.space.current() != Some(pid) {
+                    pages.push(pid);
+                }
+            }
+            match end < seen.entries() {
+                true => (at, end),
+                false if seen.next.is_none() => (self.root, 0),
+                false => (seen.next, 0),
+            }
         };
+        let mut least = None;
+        for pid in pages {
+            // One that is not in memory is not worth a read: it takes no room there.
+            let Ok(page) = self.store.shared(pid) else {
+                continue;
+            };
+            let Ok(rows) = Rows::open(page.view()) else {
+                continue;
+            };
+            if rows.owner() != Ok(self.root) {
+                continue;
+            }
+            let (used, empty) = (rows.used(), rows.rows == 0);
+            drop(page);
+            if empty && let Ok(page) = self.grab(door, pid) {
+                self.emptied(door, page);
+            } else if least.is_none_or(|(_, best)| used < best) {
+                least = Some((pid, used));
+            }
+        }
+        self.space.set_packing(next);
+        Ok(least)
+    }
+
+    /// Moves the rows of a page to others, as far as there is room, and frees it then.
+    fn empty_page(&self, door: &Door<'_>, thin: PageId) -> Attempt<()> {
         let keys = self.keys_of(thin)?;
         if keys.is_empty() {
             // It waited for rows that went elsewhere.
@@ -171,7 +247,7 @@ impl Heap {
             match self.find_room(len, from)? {
                 Some(to) => *target.borrow_mut() = Some(to),
                 None => {
-                    self.space.remember(from, THIN);
+                    self.space.remember(from, THIN, len);
                     return Ok(false);
                 }
             }

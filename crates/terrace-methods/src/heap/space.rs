@@ -44,8 +44,8 @@ pub(crate) struct Space {
 }
 
 struct Spare {
-    /// Pages that had room when they were last seen, and their free class then.
-    pages: VecDeque<(PageId, u8)>,
+    /// Pages that had room when they were last seen; their free class, and the bytes of room, then.
+    pages: VecDeque<(PageId, u8, usize)>,
     /// Where in the directory the next page is listed, if there is a free entry.
     listing: (PageId, usize),
     /// The page of the directory to look through next, if that is worth while.
@@ -94,15 +94,33 @@ impl Space {
     }
 
     /// Remembers a page with room.
-    pub fn remember(&self, pid: PageId, class: u8) {
+    pub fn remember(&self, pid: PageId, class: u8, room: usize) {
         let mut spare = self.spare.lock();
         if spare.pages.back().is_some_and(|last| last.0 == pid) {
-            return;
+            spare.pages.pop_back();
         }
         if spare.pages.len() >= REMEMBERED {
             spare.pages.pop_front();
         }
-        spare.pages.push_back((pid, class));
+        spare.pages.push_back((pid, class, room));
+    }
+
+    /// Bytes of room in the pages that are remembered, but for this one. Pages may be remembered
+    /// several times, with what they had then; the most of it counts. O(n log n) of those.
+    pub fn scattered(&self, but: PageId) -> usize {
+        let mut seen: Vec<(u64, usize)> = {
+            let spare = self.spare.lock();
+            let others = spare.pages.iter().filter(|page| page.0 != but);
+            others.map(|page| (page.0.0, page.2)).collect()
+        };
+        seen.sort_unstable();
+        let mut sum = 0;
+        for (i, page) in seen.iter().enumerate() {
+            if seen.get(i + 1).is_none_or(|next| next.0 != page.0) {
+                sum += page.1;
+            }
+        }
+        sum
     }
 
     /// Where packing goes on, to be moved.
@@ -170,7 +188,7 @@ impl Heap {
                 }
             }
             let next = self.space.spare.lock().pages.pop_front();
-            let Some((pid, class)) = next else {
+            let Some((pid, class, room)) = next else {
                 if self.look_through()? {
                     continue;
                 }
@@ -180,7 +198,7 @@ impl Heap {
             let worth =
                 self.store.is_resident(pid) || class >= READ_CLASS && self.store.exists(pid);
             if worth && !self.space.replace(seen, pid) {
-                self.space.spare.lock().pages.push_front((pid, class));
+                self.space.spare.lock().pages.push_front((pid, class, room));
             }
         }
         Ok(None)
@@ -201,7 +219,8 @@ impl Heap {
                 break;
             };
             if !heap.is_none() && class >= COLD_CLASS && spare.pages.len() < REMEMBERED {
-                spare.pages.push_back((heap, class));
+                let room = usize::from(class) * self.store.page_bytes() / CLASSES;
+                spare.pages.push_back((heap, class, room));
             }
         }
         spare.unseen = (!seen.next.is_none() && seen.next != pid).then_some(seen.next);
@@ -319,7 +338,7 @@ impl Heap {
             _ => class >= COLD_CLASS,
         };
         if worth && !is_current {
-            self.space.remember(pid, class);
+            self.space.remember(pid, class, room);
         }
     }
 

@@ -234,6 +234,40 @@ fn packing_gives_pages_of_rows_back() {
     assert!(row_pages(&heap) <= before + 1);
 }
 
+#[test]
+fn holes_are_gathered_into_whole_pages_as_long_as_they_would_hold_the_rows() {
+    let page = 4096;
+    let heap = heaps(Class::Hot).create(page, 600).unwrap();
+    let count = 6000;
+    for i in 0..count {
+        put(&heap, &key(i), &[5; 120]);
+    }
+    let before = row_pages(&heap);
+    // One row in ten goes, so that no page is thin: packing would leave all of them alone.
+    for i in (0..count).step_by(10) {
+        edit(&heap, &key(i), Plan::Erase, &mut NoRoom).unwrap();
+    }
+    let left = count - count.div_ceil(10);
+    assert_eq!(row_pages(&heap), before);
+    for _ in 0..200 {
+        settled(&heap.store, || {
+            let door = heap.store.enter()?;
+            heap.method.try_gather(&door)
+        })
+        .unwrap();
+    }
+    assert_eq!(census(&heap), left);
+    let after = row_pages(&heap);
+    let fill = (left * row_bytes(120)) as f64 / (after as usize * page) as f64;
+    assert!(
+        after < before && fill > 0.9,
+        "{before} pages became {after}, filled to {fill}"
+    );
+    for i in (0..count).filter(|i| i % 10 > 0) {
+        assert_eq!(get(&heap, &key(i)).unwrap(), Some(vec![5; 120]));
+    }
+}
+
 /// A reader stands still between index and row while the row moves elsewhere and another one takes
 /// its place. Returns what it found.
 fn read_while_the_row_moves() -> Result<Option<Vec<u8>>> {
