@@ -45,6 +45,12 @@ pub trait Room {
     /// Tries to shrink `page`, so that `needed` more bytes fit; the key `keep` must stay. Returns
     /// whether it removed anything. Takes locks only by trying.
     fn make(&mut self, page: &mut dyn RecordPage, needed: usize, keep: &[u8]) -> Attempt<bool>;
+
+    /// Whether records are being put in the order of their positions, so that few will soon come
+    /// below this one: pages down there may be filled to the end. A hint.
+    fn rises(&self) -> bool {
+        false
+    }
 }
 
 /// Never makes room: the page is split.
@@ -53,6 +59,19 @@ pub struct NoRoom;
 impl Room for NoRoom {
     fn make(&mut self, _: &mut dyn RecordPage, _: usize, _: &[u8]) -> Attempt<bool> {
         Ok(false)
+    }
+}
+
+/// Never makes room, as [`NoRoom`], where records come in the order of their positions.
+pub struct Rising;
+
+impl Room for Rising {
+    fn make(&mut self, _: &mut dyn RecordPage, _: usize, _: &[u8]) -> Attempt<bool> {
+        Ok(false)
+    }
+
+    fn rises(&self) -> bool {
+        true
     }
 }
 
