@@ -4,7 +4,7 @@
 //! In that order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
 //! is one leaf; no operation waits for a whole sweep.
 
-use terrace_access::{Door, Edge, Flags, Ordered, Sweep};
+use terrace_access::{Door, Edge, Flags, Ordered, StoragePlace, Sweep};
 use terrace_base::Result;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_pages::{Interrupt, Space};
@@ -57,6 +57,8 @@ pub(crate) struct Hand {
     /// comes to others that have filled half, and half as many records go to each cold page that is
     /// read and written for them: while a store is loaded that was a third of its page reads.
     looking: Vec<u8>,
+    /// Where room is made next by pages of storage (see `stored`).
+    pub stored: StoragePlace,
     /// Accesses up to which the looking has been done.
     looked: u64,
     /// Misses up to which the ageing has been done.
@@ -125,7 +127,15 @@ where
     /// Sweeps the leaf at the hand, letting unused records go. Returns false when there is no hot
     /// tier. Blocking; the caller holds nothing.
     pub(crate) fn sweep_step(&self, space: Space) -> Result<bool> {
-        self.sweep_leaf(Entry::Wait(space), Task::Evict)
+        self.evict(Entry::Wait(space))
+    }
+
+    /// Makes room at the hand, in the order that is wanted.
+    fn evict(&self, entry: Entry<'_>) -> Result<bool> {
+        if self.context.sweeps_stored() && self.evict_stored(entry)? {
+            return Ok(true);
+        }
+        self.sweep_leaf(entry, Task::Evict)
     }
 
     /// One step of what the background demotion does, for those who do without its thread: sweeps
@@ -140,8 +150,7 @@ where
 
     /// The same for a batch that found the tier full while it was inside the gate.
     pub(crate) fn evict_inside(&self, door: &Door<'_>) -> Result<()> {
-        self.sweep_leaf(Entry::Inside(door), Task::Evict)
-            .map(|_| ())
+        self.evict(Entry::Inside(door)).map(|_| ())
     }
 
     /// Looking and ageing that have become due by the accesses and misses since the last call.
