@@ -37,6 +37,19 @@ pub(crate) struct Pair<'d> {
 }
 
 impl<'d> Pair<'d> {
+    /// Whether the right page stays when all come together: the one that has more grains already.
+    fn right_stays(&self) -> bool {
+        self.left.span.width() < self.right.span.width()
+    }
+
+    /// The hashes that change hands then.
+    pub fn merged_away(&self) -> Span {
+        match self.right_stays() {
+            true => self.left.span,
+            false => self.right.span,
+        }
+    }
+
     /// The one that holds a hash, alone.
     pub fn one(self, hash: u64) -> Held<'d> {
         if self.left.span.covers(hash) {
@@ -505,8 +518,7 @@ impl HashTable {
             last: boundary.map_or(whole.last, |boundary| boundary - 1),
             ..whole
         };
-        // Where all come together, the page stays that has more grains already.
-        let right_stays = boundary.is_none() && pair.left.span.width() < pair.right.span.width();
+        let right_stays = boundary.is_none() && pair.right_stays();
         let first = if right_stays { &pair.right } else { &pair.left };
         let left = build_bucket(
             &items[..at],

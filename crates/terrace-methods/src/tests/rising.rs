@@ -85,3 +85,30 @@ fn a_split_of_the_last_bucket_changes_a_few_pages_of_the_directory_only() {
     census(&table).1.unwrap();
     assert!(splits > 20, "{splits} splits");
 }
+
+/// The buckets in front of the last one are narrower than it, and go into it.
+#[test]
+fn a_table_whose_last_bucket_has_nearly_all_grains_can_be_cleared_after_reopening() {
+    let fixture = tables(Class::Cold);
+    let table = fixture.create(4096, 4000).unwrap();
+    let keys = keys(&table, 0, 300_000);
+    keys[..3000].iter().for_each(|key| put(&table, key));
+    let table = fixture.reopen(table).unwrap();
+    // No more than a step for each page and a miss for each.
+    let steps = 4 * table.store.live_pages();
+    let done = (0..steps).any(|_| {
+        let more = table
+            .store
+            .enter()
+            .map(|door| table.method.try_clear_step(&door));
+        match more.unwrap() {
+            Ok(more) => !more,
+            Err(interrupt) => {
+                table.store.settle(interrupt).unwrap();
+                false
+            }
+        }
+    });
+    assert!(done, "not cleared after {steps} steps");
+    assert_eq!(table.store.live_pages(), 1, "the root");
+}
