@@ -55,7 +55,7 @@ pub(crate) struct Hand {
     /// Where is looked next. Not the same: room is made one leaf after the other, so that each finds
     /// what has come in since the last pass. A hand that looking moves on, too, leaves leaves out and
     /// comes to others that have filled half, and half as many records go to each cold page that is
-    /// read and written for them: while a store is loaded that was a third of its page reads.
+    /// read and written for them: while a hash table is loaded that was one in seven of its reads.
     looking: Vec<u8>,
     /// Where room is made next by pages of storage (see `stored`).
     pub stored: StoragePlace,
