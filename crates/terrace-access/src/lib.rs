@@ -16,7 +16,9 @@ mod record;
 mod window;
 
 pub use flags::Flags;
-pub use method::{AccessMethod, Applied, NoRoom, Ordered, Plan, Room, Sweep, Touch};
+pub use method::{
+    AccessMethod, Applied, NoRoom, Ordered, Plan, Rising, Room, StoragePlace, Sweep, Touch,
+};
 pub use record::{Found, LargeRef, RecordPage, Value};
 pub use window::{Edge, Entry, Window};
 

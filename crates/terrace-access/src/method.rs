@@ -4,7 +4,7 @@
 //! they return, wait for nothing but a latch while they run, and may have to be started over. An
 //! attempt that was interrupted has not changed any record (it may have split a page).
 
-use terrace_base::Result;
+use terrace_base::{PageId, Result};
 
 use crate::{Attempt, Door, Edge, Flags, Found, RecordPage, Value, Window};
 
@@ -45,6 +45,12 @@ pub trait Room {
     /// Tries to shrink `page`, so that `needed` more bytes fit; the key `keep` must stay. Returns
     /// whether it removed anything. Takes locks only by trying.
     fn make(&mut self, page: &mut dyn RecordPage, needed: usize, keep: &[u8]) -> Attempt<bool>;
+
+    /// Whether records are being put in the order of their positions, so that few will soon come
+    /// below this one: pages down there may be filled to the end. A hint.
+    fn rises(&self) -> bool {
+        false
+    }
 }
 
 /// Never makes room: the page is split.
@@ -53,6 +59,19 @@ pub struct NoRoom;
 impl Room for NoRoom {
     fn make(&mut self, _: &mut dyn RecordPage, _: usize, _: &[u8]) -> Attempt<bool> {
         Ok(false)
+    }
+}
+
+/// Never makes room, as [`NoRoom`], where records come in the order of their positions.
+pub struct Rising;
+
+impl Room for Rising {
+    fn make(&mut self, _: &mut dyn RecordPage, _: usize, _: &[u8]) -> Attempt<bool> {
+        Ok(false)
+    }
+
+    fn rises(&self) -> bool {
+        true
     }
 }
 
@@ -154,6 +173,10 @@ pub trait Ordered: AccessMethod {
     ) -> Attempt<()>;
 }
 
+/// Where the next page of records is listed, for [`Sweep::try_collect_stored`]: a page and the number of
+/// an entry there. A hint; what is no longer there is skipped.
+pub type StoragePlace = Option<(PageId, usize)>;
+
 /// What the background sweep of a hot tier needs; `position` names a page of records in sweep order
 /// (for a tree, a key that the leaf covers): any position that the page covers.
 pub trait Sweep: Ordered {
@@ -171,6 +194,19 @@ pub trait Sweep: Ordered {
         position: &[u8],
         edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
     ) -> Attempt<()>;
+
+    /// For a method whose records lie in storage in another order than that of their positions:
+    /// replaces `positions` by those of the records on one page of storage. `place` is where that
+    /// page is listed, and moves on; `None` is before the first page and, again, after the last.
+    /// Returns false, as by default, when there is no such order. For comparing sweeps.
+    fn try_collect_stored(
+        &self,
+        place: &mut StoragePlace,
+        positions: &mut Vec<Vec<u8>>,
+    ) -> Attempt<bool> {
+        let _ = (place, positions);
+        Ok(false)
+    }
 
     /// Packs the page at `position` into its predecessor as far as that one's fill stays at most
     /// `fill`; frees it when it became empty. Returns whether a page was freed.

@@ -439,6 +439,14 @@ impl PolicyName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SweepName {
+    /// That of the primary index
+    Index,
+    /// That of the pages on which the rows lie, for comparison
+    Heap,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogMode {
     /// A synced log record before every acknowledgement
     Sync,
@@ -501,6 +509,10 @@ pub struct BenchArgs {
     /// Which records move between the tiers, and when
     #[arg(long, value_enum, value_name = "NAME", default_value = "default")]
     pub policy: PolicyName,
+
+    /// In which order the hot tier of a table is gone over for rows that can leave it
+    #[arg(long, value_enum, value_name = "ORDER", default_value = "index")]
+    pub sweep: SweepName,
 
     /// Threads that run operations
     #[arg(long, value_name = "N", default_value_t = 4)]

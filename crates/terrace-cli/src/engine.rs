@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::path::Path;
 use terrace_bench::{Counters, Durations};
 
-pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy};
+pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy, SweepOrder};
 use terrace::{MapOptions, TableOptions, Tiers};
 
 use crate::args::Open;
@@ -41,6 +41,8 @@ pub struct Settings {
     pub page_size: Option<u64>,
     /// The bound of the log.
     pub log_limit: Option<u64>,
+    /// In which order the hot tiers of tables are swept.
+    pub sweep: SweepOrder,
 }
 
 /// What a structure is, or is to be.
@@ -128,7 +130,8 @@ impl Db {
         look_at(path, settings.create)?;
         let mut options = terrace::Options::new()
             .memory(settings.memory)
-            .create(settings.create);
+            .create(settings.create)
+            .sweep(settings.sweep);
         if let Some(bytes) = settings.page_size {
             options = options.page_size(usize::try_from(bytes)?);
         }

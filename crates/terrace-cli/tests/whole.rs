@@ -160,6 +160,7 @@ fn senseless_benchmarks_are_refused_before_anything_is_made() {
         (&["--seconds", "-1"], "seconds"),
         (&["--seconds", "nan"], "seconds"),
         (&["--records", "0"], "records"),
+        (&["--sweep", "heap"], "--structure table"),
     ] {
         let joined: Vec<String> = args.chunks(2).map(|pair| pair.join("=")).collect();
         let all: Vec<&str> = ["bench", "b"]

@@ -5,5 +5,6 @@ mod bulk;
 mod bytes;
 mod faults;
 mod fixture;
+mod rising;
 mod rows;
 mod suite;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use terrace_access::{Attempt, Door, Window};
 use terrace_base::checksum::mix;
-use terrace_base::sync::atomic::{AtomicUsize, Ordering};
+use terrace_base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::hash::Secret;
@@ -31,6 +31,8 @@ pub struct TierContext {
     scratch: Mutex<Vec<(Window, Window)>>,
     /// Where random numbers come from when a run is to be repeated.
     seed: Mutex<Option<u64>>,
+    /// See [`TierContext::sweep_stored`].
+    stored: AtomicBool,
     pub(crate) wake: (Mutex<bool>, Condvar),
     pub(crate) share: Share,
     /// How often cold records were asked for.
@@ -65,6 +67,7 @@ impl TierContext {
             turn: AtomicUsize::new(0),
             scratch: Mutex::default(),
             seed: Mutex::new(None),
+            stored: AtomicBool::new(false),
             wake: Default::default(),
             share: Share::default(),
             sketch: Sketch::new(sketch_bytes),
@@ -74,6 +77,16 @@ impl TierContext {
     /// Draws the secrets of structures from this number, so that a run can be repeated. For tests.
     pub fn seed(&self, seed: u64) {
         *self.seed.lock() = Some(seed);
+    }
+
+    /// Lets hot tiers whose records lie in another order than that of their positions, heaps, be swept
+    /// in the order in which they lie. For comparison: it costs many times the page reads and writes.
+    pub fn sweep_stored(&self, stored: bool) {
+        self.stored.store(stored, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sweeps_stored(&self) -> bool {
+        self.stored.load(Ordering::Relaxed)
     }
 
     /// The order of a new structure.

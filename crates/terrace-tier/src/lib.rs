@@ -25,6 +25,7 @@ mod scan;
 mod share;
 mod single;
 mod sketch;
+mod stored;
 mod straight;
 mod structure;
 mod sweep;

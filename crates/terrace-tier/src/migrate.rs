@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Sweep, Value, Window,
+    Attempt, Door, Edge, Flags, LargeRef, Ordered, Plan, Rising, Sweep, Value, Window,
 };
 use terrace_base::Result;
 use terrace_base::sync::yield_now;
@@ -289,7 +289,7 @@ where
             door,
             H::key_at(copy.key(at)),
             &mut plan,
-            &mut NoRoom,
+            &mut Rising,
             &mut || Ok(()),
         )?;
         if let Some((_, Some(old))) = done.before

@@ -4,7 +4,7 @@
 //! In that order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
 //! is one leaf; no operation waits for a whole sweep.
 
-use terrace_access::{Door, Edge, Flags, Ordered, Sweep};
+use terrace_access::{Door, Edge, Flags, Ordered, StoragePlace, Sweep};
 use terrace_base::Result;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_pages::{Interrupt, Space};
@@ -52,7 +52,15 @@ enum Task {
 /// Where the sweep of a hot tier stands. A hint: lost at a crash without harm.
 #[derive(Default)]
 pub(crate) struct Hand {
-    position: Vec<u8>,
+    /// Where room is made next.
+    evicting: Vec<u8>,
+    /// Where is looked next. Not the same: room is made one leaf after the other, so that each finds
+    /// what has come in since the last pass. A hand that looking moves on, too, leaves leaves out and
+    /// comes to others that have filled half, and half as many records go to each cold page that is
+    /// read and written for them: while a hash table is loaded that was one in seven of its reads.
+    looking: Vec<u8>,
+    /// Where room is made next by pages of storage (see `stored`).
+    pub stored: StoragePlace,
     /// Accesses up to which the looking has been done.
     looked: u64,
     /// Misses up to which the ageing has been done.
@@ -61,12 +69,20 @@ pub(crate) struct Hand {
     halves: f64,
     /// Records per hot leaf, averaged over the leaves looked at.
     records: f64,
-    /// Leaves since the hand began at the lowest, and in the whole of the round before; 0 before that.
+    /// Leaves looked at since the lowest, and in the whole of the round before; 0 before that.
     since_first: u64,
     leaves: u64,
 }
 
 impl Hand {
+    /// The position at which the next step of this task is taken.
+    fn place(&mut self, task: Task) -> &mut Vec<u8> {
+        match task {
+            Task::Evict => &mut self.evicting,
+            Task::Look { .. } => &mut self.looking,
+        }
+    }
+
     /// How many leaves are due, if there is one in so many events, of which there have been `now`;
     /// `done` says up to where they were. At most [`AGE_LEAVES`]: what is not done now is not made up
     /// for later, because ageing late is ageing little.
@@ -116,7 +132,15 @@ where
     /// Sweeps the leaf at the hand, letting unused records go. Returns false when there is no hot
     /// tier. Blocking; the caller holds nothing.
     pub(crate) fn sweep_step(&self, space: Space) -> Result<bool> {
-        self.sweep_leaf(Entry::Wait(space), Task::Evict)
+        self.evict(Entry::Wait(space))
+    }
+
+    /// Makes room at the hand, in the order that is wanted.
+    fn evict(&self, entry: Entry<'_>) -> Result<bool> {
+        if self.context.sweeps_stored() && self.evict_stored(entry)? {
+            return Ok(true);
+        }
+        self.sweep_leaf(entry, Task::Evict)
     }
 
     /// One step of what the background demotion does, for those who do without its thread: sweeps
@@ -131,8 +155,7 @@ where
 
     /// The same for a batch that found the tier full while it was inside the gate.
     pub(crate) fn evict_inside(&self, door: &Door<'_>) -> Result<()> {
-        self.sweep_leaf(Entry::Inside(door), Task::Evict)
-            .map(|_| ())
+        self.evict(Entry::Inside(door)).map(|_| ())
     }
 
     /// Looking and ageing that have become due by the accesses and misses since the last call.
@@ -220,15 +243,18 @@ where
                 let mut hand = self.hand.lock();
                 let mut select =
                     |flags: Flags| flags.is_dirty() && self.levels.is_idle(flags.use_count());
-                let at = hand.position.clone();
+                let place = hand.place(task);
+                let at = place.clone();
                 match hot.try_window_if(Edge::From(&at), &mut select, unused) {
                     Ok(()) => {
-                        hand.position.clear();
-                        let next = unused.high.as_deref().unwrap_or_default();
-                        hand.position.extend(next);
-                        hand.since_first += 1;
-                        if hand.position.is_empty() {
-                            hand.leaves = std::mem::take(&mut hand.since_first);
+                        place.clear();
+                        place.extend_from_slice(unused.high.as_deref().unwrap_or_default());
+                        let ended = place.is_empty();
+                        if task != Task::Evict {
+                            hand.since_first += 1;
+                            if ended {
+                                hand.leaves = std::mem::take(&mut hand.since_first);
+                            }
                         }
                         break at;
                     }

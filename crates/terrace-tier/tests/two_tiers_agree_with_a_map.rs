@@ -72,10 +72,15 @@ fn scan_all<M: Method>(tree: &Two<M>, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn run<M: Method>(seed: u64, options: TierOptions, operations: u64) {
+    run_swept::<M>(seed, options, operations, false);
+}
+
+fn run_swept<M: Method>(seed: u64, options: TierOptions, operations: u64, stored: bool) {
     let mut rng = Rng(seed);
     let mut disk = SimDisk::new(seed);
     let memory = 400 << 10;
     let mut context = new_context(&disk, memory, 4096);
+    context.sweep_stored(stored);
     let mut tree = two_tiers::<M>(&context, &options);
     let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut out = Vec::new();
@@ -150,6 +155,7 @@ fn run<M: Method>(seed: u64, options: TierOptions, operations: u64) {
             drop((tree, context));
             disk = disk.restart(seed);
             context = reopened(&disk, memory);
+            context.sweep_stored(stored);
             tree = reopen(&context, roots, &options);
         }
     }
@@ -185,4 +191,20 @@ fn with_exclusive_tiers() {
     run::<BTree>(21, options.clone(), 30_000);
     run::<HashTable>(21, options.clone(), 30_000);
     run::<Heap>(21, options, 30_000);
+}
+
+#[test]
+fn with_a_sweep_in_the_order_of_storage() {
+    for seed in 31..34 {
+        run_swept::<Heap>(seed, TierOptions::default(), 30_000, true);
+    }
+    let options = TierOptions {
+        policy: Arc::new(Sampled::default()),
+        inclusive: false,
+        ..TierOptions::default()
+    };
+    run_swept::<Heap>(34, options, 30_000, true);
+    // These know no such order, and are swept as ever.
+    run_swept::<BTree>(35, TierOptions::default(), 10_000, true);
+    run_swept::<HashTable>(36, TierOptions::default(), 10_000, true);
 }

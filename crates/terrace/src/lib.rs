@@ -57,7 +57,7 @@ pub use histogram::Summary;
 pub use map::Map;
 pub use naming::StructureInfo;
 pub use open::Opening;
-pub use options::{MemoryStats, Options};
+pub use options::{MemoryStats, Options, SweepOrder};
 pub use range::Range;
 pub use spec::{HashOptions, Kind, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions};
 pub use stats::{CheckpointInfo, CheckpointStats, LogFigures, PageStats, Stats, StructureStats};

@@ -21,7 +21,7 @@ use crate::catalog::Catalog;
 use crate::checkpointer::Checkpoints;
 use crate::core::Core;
 use crate::drops::Drops;
-use crate::options::{Budget, Options};
+use crate::options::{Budget, Options, SweepOrder};
 use crate::passes::Passes;
 use crate::registry::Registry;
 use crate::replay::{replay, threads_for};
@@ -101,6 +101,7 @@ fn tier_context(store: &Arc<PageStore>, options: &Options, budget: &Budget) -> A
     if let Some(seed) = options.seed {
         tiers.seed(seed);
     }
+    tiers.sweep_stored(options.sweep == SweepOrder::Heap);
     tiers
 }
 

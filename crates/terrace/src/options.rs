@@ -15,6 +15,20 @@ const SEGMENTS_PER_LIMIT: u64 = 8;
 /// Smallest and largest segment of the log chosen here.
 const SEGMENT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
 
+/// In which order the hot tier of a table is gone over for rows that can leave it. (Trees and hash
+/// tables keep their records in one order only.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum SweepOrder {
+    /// That of the primary index, which both tiers share: rows that leave together come to few pages
+    /// of the cold index.
+    #[default]
+    Index,
+    /// That of the pages on which the rows lie: each row that leaves takes a way of its own into the
+    /// cold tier. It costs many times the page reads and writes.
+    Heap,
+}
+
 /// What a database is opened with.
 ///
 /// ```
@@ -30,6 +44,7 @@ pub struct Options {
     pub(crate) log_limit: Option<u64>,
     pub(crate) log_segment: Option<u64>,
     pub(crate) durability: Durability,
+    pub(crate) sweep: SweepOrder,
     pub(crate) foreground: bool,
     pub(crate) seed: Option<u64>,
 }
@@ -44,6 +59,7 @@ impl Default for Options {
             log_limit: None,
             log_segment: None,
             durability: Durability::Buffered,
+            sweep: SweepOrder::Index,
             foreground: false,
             seed: None,
         }
@@ -101,6 +117,12 @@ impl Options {
     /// [`Durability::Buffered`].
     pub fn durability(self, durability: Durability) -> Options {
         Options { durability, ..self }
+    }
+
+    /// In which order rows of tables with two tiers leave the hot one. Default:
+    /// [`SweepOrder::Index`]; the other is there for comparison. Nothing in the files depends on it.
+    pub fn sweep(self, sweep: SweepOrder) -> Options {
+        Options { sweep, ..self }
     }
 
     /// Runs without background threads: checkpoints only on demand, drops before they return.

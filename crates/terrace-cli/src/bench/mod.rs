@@ -16,9 +16,9 @@ use terrace_bench::{
 
 use crate::args::{
     BenchArgs, DistributionName, KeyLayoutName, KindName, LoadOrder, LogMode, PolicyName,
-    WorkloadName,
+    SweepName, WorkloadName,
 };
-use crate::engine::{Db, Durability, Policy, Settings, TreeSettings};
+use crate::engine::{Db, Durability, Policy, Settings, SweepOrder, TreeSettings};
 use crate::output::print;
 use crate::progress;
 use target::TreeTarget;
@@ -38,6 +38,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "{} is there already: give a new folder, or --skip-load to use what an earlier \
              benchmark has loaded",
             path.display()
+        );
+    }
+    if args.sweep == SweepName::Heap && (args.structure != KindName::Table || tiers(args) == 1) {
+        bail!(
+            "only the rows of a table with two tiers lie in another order than that of their keys: \
+             --sweep heap needs --structure table --tiers 2"
         );
     }
     if args.workload == WorkloadName::Replay {
@@ -68,6 +74,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         create: !args.skip_load,
         page_size: args.page_size.map(|size| size.0),
         log_limit: args.log_limit.map(|size| size.0),
+        sweep: match args.sweep {
+            SweepName::Index => SweepOrder::Index,
+            SweepName::Heap => SweepOrder::Heap,
+        },
     };
     let result = measure(args, &prepared, &settings);
     if args.remove && !is_there && path.exists() {
@@ -192,6 +202,8 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
         tiers: tiers(args),
         policy: if args.record_cache {
             "record cache".into()
+        } else if args.sweep == SweepName::Heap {
+            format!("{}, swept in heap order", args.policy.name())
         } else {
             args.policy.name().into()
         },

@@ -107,9 +107,11 @@ pub(crate) struct Place {
 
 impl Held<'_> {
     /// Finds a record by its key.
-    pub fn find(&self, hash: u64, key: &[u8]) -> Attempt<Option<Place>> {
+    pub fn find(&self, secret: &Secret, hash: u64, key: &[u8]) -> Attempt<Option<Place>> {
         for (page, guard) in self.pages.iter().enumerate() {
-            if let Some((slot, head, record)) = sound!(guard, page_of!(guard)?.find(hash, key))? {
+            if let Some((slot, head, record)) =
+                sound!(guard, page_of!(guard)?.find(secret, hash, key))?
+            {
                 let flags = head.flags();
                 return Ok(Some(Place {
                     page,
@@ -244,7 +246,7 @@ impl RecordPage for BucketPage<'_, '_> {
         if !self.held.span.covers(hash) {
             return Ok(None);
         }
-        let Some(place) = self.held.find(hash, key)? else {
+        let Some(place) = self.held.find(&self.secret, hash, key)? else {
             return Ok(None);
         };
         let mut i = place.slot;

@@ -59,7 +59,7 @@ impl HashTable {
             return Ok(true);
         }
         // The pages of the directory have to be in memory for this.
-        drop(self.claim(door, pair.right.span, &[&pair.left, &pair.right])?);
+        drop(self.claim(door, pair.merged_away(), &[&pair.left, &pair.right])?);
         if self.merge_pair(door, pair)?.is_some() {
             return Err(Interrupt::Conflict);
         }

@@ -101,7 +101,7 @@ impl HashTable {
                 }
                 Outcome::Full(value) => {
                     drop(held);
-                    match self.widen(door, hash, key, value, patient) {
+                    match self.widen(door, hash, key, value, patient, room.rises()) {
                         Ok(true) if grown + 1 == GROWN => return Err(Interrupt::Conflict),
                         Ok(more_grains) => grown += u32::from(more_grains),
                         Err(Interrupt::Conflict) => conflicts += 1,
@@ -123,7 +123,7 @@ impl HashTable {
     ) -> Attempt<Outcome<'v>> {
         let mut hole = None;
         for round in 0.. {
-            let old = held.find(target.hash, target.key)?;
+            let old = held.find(target.secret, target.hash, target.key)?;
             let before = old.map(|old| (old.flags, old.record.large()));
             let asked = match &old {
                 Some(old) => {
@@ -202,11 +202,16 @@ impl HashTable {
         key: &[u8],
         value: Value<'_>,
         patient: bool,
+        rises: bool,
     ) -> Attempt<bool> {
-        if self.tier == Class::Hot && self.spill(door, hash, key, value)? {
+        let moved = match self.tier {
+            Class::Hot => self.spill(door, hash, key, value)?,
+            _ => rises && self.hand_down(door, hash)?,
+        };
+        if moved {
             return Ok(false);
         }
-        self.split(door, hash, key, value, patient)
+        self.split(door, hash, key, value, patient, rises)
     }
 
     /// Whether this value may lie beside its key.

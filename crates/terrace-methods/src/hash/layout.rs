@@ -26,6 +26,8 @@ use terrace_access::{Flags, Value};
 use terrace_base::PageId;
 use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
 
+use super::Secret;
+
 pub(crate) use crate::btree::layout::{
     LeafRecord as Record, SLOT_BYTES, Seen, Slot, Stored, encode_leaf as encode_record,
     encode_slot, key_bytes, value_bytes,
@@ -51,6 +53,9 @@ const OVERFLOW: u8 = 1;
 const TAG_BITS: u32 = crate::slots::HEAD_BITS;
 /// Slots by which a search begins to look further.
 const STRIDE: usize = 4;
+/// Records of one tag that are looked at one after the other: a bucket whose hashes are evenly spread
+/// has no more.
+const FEW: usize = 4;
 
 /// Bytes of a page that records and slots can take.
 pub(crate) fn capacity(page_bytes: usize) -> usize {
@@ -76,9 +81,15 @@ impl Span {
         self.low <= hash && hash <= self.last
     }
 
+    /// How many hashes it covers, but one.
+    #[inline]
+    pub fn width(&self) -> u64 {
+        self.last - self.low
+    }
+
     #[inline]
     fn shift(&self) -> u32 {
-        (u64::BITS - (self.last - self.low).leading_zeros()).saturating_sub(TAG_BITS)
+        (u64::BITS - self.width().leading_zeros()).saturating_sub(TAG_BITS)
     }
 
     /// The tag of a hash that is covered.
@@ -90,7 +101,7 @@ impl Span {
     /// Where a tag stands among `count` evenly spread ones.
     #[inline]
     fn guess(&self, tag: u32, count: usize) -> usize {
-        let tags = ((self.last - self.low) >> self.shift()) as u32 + 1;
+        let tags = (self.width() >> self.shift()) as u32 + 1;
         // At most 11 bits times 14.
         (tag * count as u32 / tags) as usize
     }
@@ -215,47 +226,106 @@ impl<'a> Page<'a> {
         Ok(low)
     }
 
+    /// First slot after `from` whose tag is not this one, which slot `from` may have.
+    fn run_end(&self, from: usize, tag: u32) -> Seen<usize> {
+        let (mut low, mut stride) = (from, 1);
+        let mut high = loop {
+            let probe = low + stride - 1;
+            if probe >= self.count {
+                break self.count;
+            }
+            if self.slot(probe)?.head() != tag {
+                break probe;
+            }
+            low = probe + 1;
+            stride *= 2;
+        };
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.slot(middle)?.head() == tag {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
     /// The slot of the record with this key, whose hash the bucket covers, and the record.
     #[inline]
-    pub fn find(&self, hash: u64, key: &[u8]) -> Seen<Option<(usize, Slot, Record)>> {
+    pub fn find(
+        &self,
+        secret: &Secret,
+        hash: u64,
+        key: &[u8],
+    ) -> Seen<Option<(usize, Slot, Record)>> {
         let tag = self.span.tag(hash);
-        let mut i = self.bound(tag)?;
-        while i < self.count {
+        let start = self.bound(tag)?;
+        for i in start..self.count {
             let slot = self.slot(i)?;
             if slot.head() != tag {
                 break;
             }
-            let record = self.record(slot)?;
-            if record.key_len == key.len()
-                && self
-                    .view
-                    .compare(record.key_at, record.key_len, key)?
-                    .is_eq()
-            {
+            if i - start == FEW {
+                return self.find_among(secret, i, hash, key);
+            }
+            if let Some(record) = self.is_key(slot, key)? {
                 return Ok(Some((i, slot, record)));
             }
-            i += 1;
         }
         Ok(None)
     }
 
-    /// The first slot of a record that does not come before this key.
-    pub fn place(&self, secret: &super::Secret, hash: u64, key: &[u8]) -> Seen<usize> {
-        let tag = self.span.tag(hash);
-        let mut i = self.bound(tag)?;
-        let mut other = Vec::new();
-        while i < self.count {
-            let slot = self.slot(i)?;
-            if slot.head() != tag {
-                break;
-            }
-            self.key(i, &mut other)?;
-            if (secret.hash(&other), other.as_slice()) >= (hash, key) {
-                break;
-            }
-            i += 1;
+    /// The same among the records of one tag from slot `from` on, where they are many.
+    #[cold]
+    fn find_among(
+        &self,
+        secret: &Secret,
+        from: usize,
+        hash: u64,
+        key: &[u8],
+    ) -> Seen<Option<(usize, Slot, Record)>> {
+        let i = self.place_among(secret, from, hash, key)?;
+        if i == self.count {
+            return Ok(None);
         }
-        Ok(i)
+        let slot = self.slot(i)?;
+        Ok(self.is_key(slot, key)?.map(|record| (i, slot, record)))
+    }
+
+    /// The record in a slot if it has this key.
+    #[inline]
+    fn is_key(&self, slot: Slot, key: &[u8]) -> Seen<Option<Record>> {
+        let record = self.record(slot)?;
+        let same = record.key_len == key.len()
+            && self
+                .view
+                .compare(record.key_at, record.key_len, key)?
+                .is_eq();
+        Ok(same.then_some(record))
+    }
+
+    /// The first slot of a record that does not come before this key.
+    pub fn place(&self, secret: &Secret, hash: u64, key: &[u8]) -> Seen<usize> {
+        self.place_among(secret, self.bound(self.span.tag(hash))?, hash, key)
+    }
+
+    /// The same, known to be `from` or one of the slots after it. Where all records are in a small
+    /// part of the bucket's range, as while a table is filled in the order of hashes, all have one
+    /// tag.
+    fn place_among(&self, secret: &Secret, from: usize, hash: u64, key: &[u8]) -> Seen<usize> {
+        let (mut low, mut high) = (from, self.run_end(from, self.span.tag(hash))?);
+        let mut other = Vec::new();
+        while low < high {
+            let middle = (low + high) / 2;
+            self.key(middle, &mut other)?;
+            if (secret.hash(&other), other.as_slice()) < (hash, key) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
     }
 
     /// Replaces `key` by the key in slot `i`.

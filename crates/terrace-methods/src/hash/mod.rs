@@ -196,6 +196,7 @@ impl HashTable {
     #[inline]
     fn get_once(
         &self,
+        secret: &Secret,
         hash: u64,
         key: &[u8],
         touch: Touch,
@@ -210,7 +211,7 @@ impl HashTable {
         };
         fault::reached(Point::Reading);
         let seen = Page::open(first.view())
-            .and_then(|page| Ok((read(&page, hash, key, value)?, page.next()?)));
+            .and_then(|page| Ok((read(&page, secret, hash, key, value)?, page.next()?)));
         let Ok((found, next)) = seen else {
             return Err(first.torn(find::BAD_RECORD));
         };
@@ -219,7 +220,7 @@ impl HashTable {
         }
         let Some((found, slot)) = found else {
             return self.overflow_optimistic(&first, next, &mut |page, seen| {
-                let Ok(found) = read(&seen, hash, key, value) else {
+                let Ok(found) = read(&seen, secret, hash, key, value) else {
                     return Err(page.torn(find::BAD_RECORD));
                 };
                 page.validate()?;
@@ -243,6 +244,7 @@ impl HashTable {
     #[cold]
     fn get_latched(
         &self,
+        secret: &Secret,
         hash: u64,
         key: &[u8],
         touch: Touch,
@@ -257,7 +259,7 @@ impl HashTable {
         let mut look = |page: &terrace_pages::Shared<'_>| -> Attempt<()> {
             if answer.is_none()
                 && let Some((found, slot)) =
-                    sound!(page, read(&find::page_of!(page)?, hash, key, value))?
+                    sound!(page, read(&find::page_of!(page)?, secret, hash, key, value))?
             {
                 if touch == Touch::Raise {
                     page.hint(Page::slot_at(slot) + 2, raise);
@@ -283,12 +285,13 @@ fn raise(word: u16) -> Option<u16> {
 #[inline]
 fn read(
     page: &Page<'_>,
+    secret: &Secret,
     hash: u64,
     key: &[u8],
     value: &mut Vec<u8>,
 ) -> layout::Seen<Option<(Found, usize)>> {
     value.clear();
-    let found: Option<(usize, Slot, layout::Record)> = page.find(hash, key)?;
+    let found: Option<(usize, Slot, layout::Record)> = page.find(secret, hash, key)?;
     let Some((i, slot, record)) = found else {
         return Ok(None);
     };
@@ -327,14 +330,15 @@ fn hash_of_edge(edge: Edge<'_>) -> u64 {
 
 impl AccessMethod for HashTable {
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
-        let hash = self.try_secret()?.hash(key);
+        let secret = &self.try_secret()?;
+        let hash = secret.hash(key);
         for _ in 0..PATIENCE {
-            match self.get_once(hash, key, touch, value) {
+            match self.get_once(secret, hash, key, touch, value) {
                 Err(Interrupt::Conflict) => spin_loop(),
                 other => return other,
             }
         }
-        self.get_latched(hash, key, touch, value)
+        self.get_latched(secret, hash, key, touch, value)
     }
 
     fn try_edit<'v>(

@@ -3,6 +3,8 @@
 //! Buckets and directory change under latches that are all held until everything is done, so a
 //! reader finds a record in the one bucket or in the other, or has to look again.
 
+use std::ops::Range;
+
 use terrace_access::{Attempt, Door, Flags, Interrupt, Value};
 use terrace_base::{Error, PageId};
 
@@ -19,8 +21,12 @@ use crate::fault::{self, Fault, Point};
 const WORTH_SPILLING: usize = 10;
 /// A split is uneven when less than this part of the bytes is on one side.
 const UNEVEN: usize = 4;
+/// The same where records come in order: a bucket is to be left full, but for this part.
+const EXACT: usize = 8;
 /// Grains are added for so many more buckets at once, as a part of those that there are.
 const AHEAD: u64 = 16;
+/// Load of a bucket that will hardly grow: the rest is for values that become longer.
+const FULL: f64 = 0.95;
 /// Most overflow pages of one bucket; see `find`.
 const MOST_OVERFLOW: usize = 1 << 16;
 
@@ -31,6 +37,19 @@ pub(crate) struct Pair<'d> {
 }
 
 impl<'d> Pair<'d> {
+    /// Whether the right page stays when all come together: the one that has more grains already.
+    fn right_stays(&self) -> bool {
+        self.left.span.width() < self.right.span.width()
+    }
+
+    /// The hashes that change hands then.
+    pub fn merged_away(&self) -> Span {
+        match self.right_stays() {
+            true => self.left.span,
+            false => self.right.span,
+        }
+    }
+
     /// The one that holds a hash, alone.
     pub fn one(self, hash: u64) -> Held<'d> {
         if self.left.span.covers(hash) {
@@ -107,7 +126,8 @@ impl HashTable {
 
     /// Splits the bucket that holds `hash`, or makes a split possible, so that a record with this
     /// value fits sooner. The caller looks again whether it fits now. Returns whether there are just
-    /// more grains. O(records).
+    /// more grains. `rises`: what is below the record will hardly grow, and gets a full page.
+    /// O(records).
     pub(crate) fn split(
         &self,
         door: &Door<'_>,
@@ -115,6 +135,7 @@ impl HashTable {
         key: &[u8],
         value: Value<'_>,
         patient: bool,
+        rises: bool,
     ) -> Attempt<bool> {
         let secret = self.try_secret()?;
         let Some(held) = self.latch(door, hash, patient)? else {
@@ -126,7 +147,7 @@ impl HashTable {
             key,
             value,
             flags: Flags::NONE,
-            old: held.find(hash, key)?,
+            old: held.find(&secret, hash, key)?,
             hole: None,
         };
         // Since the bucket was found full, others may have taken records away.
@@ -143,21 +164,28 @@ impl HashTable {
         let items = self.records(&[&held], &copies)?;
         let mut sizes = sizes_of(&items);
         add_size(&mut sizes, hash, record_bytes(key, value));
-        let boundary = middle(&grains, &sizes, |_| true);
-        let uneven = boundary.is_none_or(|boundary| {
-            let total: usize = sizes.iter().map(|size| size.1).sum();
-            let below = sizes.iter().take_while(|size| size.0 < boundary);
-            let below: usize = below.map(|size| size.1).sum();
-            below.max(total - below) > total / UNEVEN * (UNEVEN - 1)
-        });
+        let total: usize = sizes.iter().map(|size| size.1).sum();
+        let (boundary, wanted, near) = if rises {
+            let most = full(self.store.page_bytes());
+            let wanted = bytes_below(&sizes, hash).clamp(total / 2, most);
+            let boundary = cut(&grains, &sizes, wanted, |below| below <= most);
+            (boundary, wanted, total / EXACT)
+        } else {
+            (middle(&grains, &sizes, |_| true), total / 2, total / UNEVEN)
+        };
+        let off = |boundary| bytes_below(&sizes, boundary).abs_diff(wanted);
         // A table that is filled in the order of hashes, as a cold tier is by the sweep, has all its
         // records in few grains at first.
-        let finer = finer(&grains, &sizes);
-        if uneven && finer > grains.count() && finer <= self.most_grains(buckets) {
-            drop(held);
-            self.grow(door, finer)?;
-            return Ok(true);
+        if boundary.is_none_or(|boundary| off(boundary) > near) {
+            let parts = if rises { EXACT } else { UNEVEN / 2 };
+            if let Some(finer) = finer(&grains, &sizes, parts, self.most_grains(buckets)) {
+                drop(held);
+                self.grow(door, finer)?;
+                return Ok(true);
+            }
         }
+        // Where no cut leaves the lower part with room to spare, any is better than none.
+        let boundary = boundary.or_else(|| middle(&grains, &sizes, |_| true));
         match boundary {
             Some(boundary) => self.split_at(door, held, &items, boundary)?,
             None => self.add_overflow(door, held)?,
@@ -260,11 +288,13 @@ impl HashTable {
         Ok(None)
     }
 
-    /// Gives what is not below `boundary` to a new bucket.
-    fn split_at(
-        &self,
-        door: &Door<'_>,
-        mut held: Held<'_>,
+    /// Divides a bucket at `boundary`. The half with the narrower range of hashes becomes the new
+    /// bucket, because its grains change hands one by one: to a table that is filled in the order of
+    /// hashes nearly all grains belong to the bucket that is split, and nearly all of them stay.
+    fn split_at<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        mut held: Held<'d>,
         items: &[Item<'_>],
         boundary: u64,
     ) -> Attempt<()> {
@@ -282,25 +312,31 @@ impl HashTable {
             low: held.span.low,
             last: boundary - 1,
         };
+        let upper_goes = upper.width() <= lower.width();
+        let gone = if upper_goes { upper } else { lower };
         // Overflow pages that the halves still need, those that there are, and new ones.
         let need = [left, right].map(|half| pages_for(half, page_bytes).len() - 1);
         let have = held.pages.len() - 1;
-        let mut claim = self.claim(door, upper, &[&held])?;
+        let mut claim = self.claim(door, gone, &[&held])?;
         let mut fresh = self.allocate(door, 1 + (need[0] + need[1]).saturating_sub(have))?;
         let mut pool = held.pages.split_off(1);
         pool.extend(fresh.drain(1..));
         let pids: Vec<PageId> = pool.iter().map(|page| page.pid()).collect();
-        let shape = |span, members| Shape {
+        let shape = |span: Span| Shape {
             overflow: false,
             span,
-            members,
+            members: if span == gone {
+                self.birth()
+            } else {
+                held.next_members()
+            },
             next: PageId::NONE,
         };
         let (mine, others) = pids.split_at(need[0].min(pids.len()));
-        let left = build_bucket(left, &shape(lower, held.next_members()), mine, page_bytes);
+        let left = build_bucket(left, &shape(lower), mine, page_bytes);
         let right = build_bucket(
             right,
-            &shape(upper, self.birth()),
+            &shape(upper),
             &others[..need[1].min(others.len())],
             page_bytes,
         );
@@ -311,17 +347,16 @@ impl HashTable {
             fresh.for_each(|page| page.free());
             return Err(why);
         };
+        let (old, new) = (&mut held.pages[0], &mut fresh[0]);
+        let (left_page, right_page) = if upper_goes { (old, new) } else { (new, old) };
+        install(left_page, &left[0])?;
+        install(right_page, &right[0])?;
         let mut pool = pool.into_iter();
-        install(&mut held.pages[0], &left[0])?;
-        for (image, mut page) in left[1..].iter().zip(&mut pool) {
-            install(&mut page, image)?;
-        }
-        install(&mut fresh[0], &right[0])?;
-        for (image, mut page) in right[1..].iter().zip(&mut pool) {
+        for (image, mut page) in left[1..].iter().chain(&right[1..]).zip(&mut pool) {
             install(&mut page, image)?;
         }
         pool.for_each(|page| page.free());
-        claim.assign(upper, fresh[0].pid())?;
+        claim.assign(gone, fresh[0].pid())?;
         claim.count(1)
     }
 
@@ -346,6 +381,37 @@ impl HashTable {
             }
         }
         Ok(())
+    }
+
+    /// Moves the lowest grains of the full bucket that holds `hash`, to which nothing comes while
+    /// records come in order, down to its neighbour as far as that has room. Returns whether it did.
+    /// Best effort: it needs no page that is not in memory. O(records).
+    pub(crate) fn hand_down(&self, door: &Door<'_>, hash: u64) -> Attempt<bool> {
+        let held = match self.latch(door, hash, false) {
+            Ok(Some(held)) => held,
+            Ok(None) | Err(Interrupt::Conflict) => return Ok(false),
+            Err(other) => return Err(other),
+        };
+        let page_bytes = self.store.page_bytes();
+        let least = page_bytes / WORTH_SPILLING;
+        let most = full(page_bytes);
+        let Ok(pair) = self.neighbour(door, held, true)? else {
+            return Ok(false);
+        };
+        if pair.left.load() * capacity(page_bytes) as f64 > (most - least) as f64 {
+            return Ok(false);
+        }
+        let (grains, _) = self.size()?;
+        let copies = copies(&[&pair.left, &pair.right]);
+        let items = self.records(&[&pair.left, &pair.right], &copies)?;
+        let below = items.partition_point(|item| item.hash < grains.span(hash).low);
+        let sizes = sizes_of(&items);
+        match last_fitting(&grains, &sizes, pair.left.count()..below + 1, most) {
+            Some((boundary, moved)) if moved >= least => {
+                Ok(self.divide(door, pair, &items, Some(boundary))?.is_none())
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Moves grains from the full bucket that holds `hash` to a neighbour with room, or to a new one
@@ -421,7 +487,7 @@ impl HashTable {
     }
 
     /// Gives the left bucket what is below `boundary`, and the right one the rest; without a boundary
-    /// the left one gets everything and the right one goes. Gives them back, unchanged, if either
+    /// one of them gets everything and the other one goes. Gives them back, unchanged, if either
     /// would need more than one page.
     pub(crate) fn divide<'d>(
         &self,
@@ -452,9 +518,11 @@ impl HashTable {
             last: boundary.map_or(whole.last, |boundary| boundary - 1),
             ..whole
         };
+        let right_stays = boundary.is_none() && pair.right_stays();
+        let first = if right_stays { &pair.right } else { &pair.left };
         let left = build_bucket(
             &items[..at],
-            &shape(lower, pair.left.next_members()),
+            &shape(lower, first.next_members()),
             &[],
             page_bytes,
         );
@@ -479,6 +547,7 @@ impl HashTable {
                 },
                 pair.right.pages[0].pid(),
             ),
+            None if right_stays => (pair.left.span, pair.right.pages[0].pid()),
             _ => (
                 Span {
                     low: old,
@@ -492,9 +561,13 @@ impl HashTable {
             other => other?,
         };
         claim.assign(moved, to)?;
+        if right_stays {
+            std::mem::swap(&mut pair.left, &mut pair.right);
+        }
         let mut spare = pair.left.pages.split_off(1);
-        if !fault::planted(Fault::ForgottenOverflow) {
-            spare.extend(pair.right.pages.drain(1..));
+        spare.append(&mut pair.right.pages.split_off(1));
+        if fault::planted(Fault::ForgottenOverflow) {
+            spare.clear();
         }
         install(&mut pair.left.pages[0], &left[0])?;
         if boundary.is_some() {
@@ -540,17 +613,53 @@ fn add_size(sizes: &mut Vec<(u64, usize)>, hash: u64, bytes: usize) {
     sizes.insert(at, (hash, bytes));
 }
 
-/// How many grains there must be, so that no grain has more than half of these records, about.
-fn finer(grains: &Grains, sizes: &[(u64, usize)]) -> u64 {
-    let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else {
-        return 0;
-    };
-    // Bits up to the first in which they differ, and one more.
-    let bits = (first.0 ^ last.0).leading_zeros() + 2;
-    if bits > MAX_LEVEL {
-        return 0;
+/// The last hash at which a grain begins up to which the records fit into `most` bytes, and how many
+/// bytes of those lie between it and the first record of the range, in which it is.
+pub(crate) fn last_fitting(
+    grains: &Grains,
+    sizes: &[(u64, usize)],
+    range: Range<usize>,
+    most: usize,
+) -> Option<(u64, usize)> {
+    let before: usize = sizes[..range.start].iter().map(|size| size.1).sum();
+    let (mut below, mut last) = (before, None);
+    for i in range.start..range.end.min(sizes.len()) {
+        if below > most {
+            break;
+        }
+        let start = grains.span(sizes[i].0).low;
+        if i > range.start && start > sizes[i - 1].0 {
+            last = Some((start, below - before));
+        }
+        below += sizes[i].1;
     }
-    (1 << bits).max(grains.count() + grains.count() / 2)
+    last
+}
+
+/// Bytes up to which a bucket is filled that will hardly grow.
+fn full(page_bytes: usize) -> usize {
+    (capacity(page_bytes) as f64 * FULL) as usize
+}
+
+/// Bytes of the records of lower hashes.
+fn bytes_below(sizes: &[(u64, usize)], hash: u64) -> usize {
+    let below = sizes.iter().take_while(|size| size.0 < hash);
+    below.map(|size| size.1).sum()
+}
+
+/// How many grains there must be, so that no grain has more than one part in so many of these records,
+/// about; fewer, but two parts, if that would be more than `most`. `None` if there are as many, or
+/// may not be.
+fn finer(grains: &Grains, sizes: &[(u64, usize)], parts: usize, most: u64) -> Option<u64> {
+    let (first, last) = (sizes.first()?, sizes.last()?);
+    // Bits up to the first in which they differ.
+    let bits = (first.0 ^ last.0).leading_zeros() + 1;
+    (1..=parts.ilog2()).rev().find_map(|more| {
+        let count = 1u64.checked_shl(bits + more).unwrap_or(u64::MAX);
+        let count = count.max(grains.count() + grains.count() / 2);
+        (bits + more <= MAX_LEVEL && 1 << (bits + more) > grains.count() && count <= most)
+            .then_some(count)
+    })
 }
 
 /// The hash at which a grain begins that has records on both sides, with as near as can be to half of

@@ -4,7 +4,7 @@ use terrace_access::{Attempt, Door, Interrupt};
 
 use super::HashTable;
 use super::layout::capacity;
-use super::split::{copies, sizes_of};
+use super::split::{copies, last_fitting, sizes_of};
 
 /// Part of a page that packing must move, unless it empties the bucket, to be worth rewriting both.
 const WORTH_PACKING: usize = 32;
@@ -45,21 +45,10 @@ impl HashTable {
                 }
             };
         }
-        // The last grain up to which the records fit.
-        let (mut below, mut boundary, mut moved) = (0, None, 0);
-        let before: usize = sizes[..had].iter().map(|size| size.1).sum();
-        for (i, size) in sizes.iter().enumerate() {
-            if below > most {
-                break;
-            }
-            let start = grains.span(size.0).low;
-            if i > had && start > sizes[i - 1].0 {
-                (boundary, moved) = (Some(start), below - before);
-            }
-            below += size.1;
-        }
-        if boundary.is_some() && moved >= page_bytes / WORTH_PACKING {
-            self.divide(door, pair, &items, boundary)?;
+        if let Some((boundary, moved)) = last_fitting(&grains, &sizes, had..items.len(), most)
+            && moved >= page_bytes / WORTH_PACKING
+        {
+            self.divide(door, pair, &items, Some(boundary))?;
         }
         Ok(false)
     }

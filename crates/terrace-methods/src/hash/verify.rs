@@ -269,7 +269,8 @@ pub fn verify_page(page: &[u8]) -> Result<()> {
     let seen = Page::open(view).map_err(|_| wrong(pid, "its header is no bucket's"))?;
     check_heap(&seen, pid)?;
     let mut items = Vec::new();
-    take_apart(page, &super::Secret([0, 0]), &mut items)
+    let secret = super::Secret([0, 0]);
+    take_apart(page, &secret, &mut items)
         .map_err(|_| wrong(pid, "a record reaches past the page"))?;
     let (mut last, mut key) = (0, Vec::new());
     for i in 0..seen.count {
@@ -280,7 +281,7 @@ pub fn verify_page(page: &[u8]) -> Result<()> {
         last = tag;
         // Reads the key as every search does; whatever it finds is an answer.
         let _ = seen.key(i, &mut key);
-        let _ = seen.find(seen.span.low, &key);
+        let _ = seen.find(&secret, seen.span.low, &key);
     }
     Ok(())
 }

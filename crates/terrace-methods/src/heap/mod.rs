@@ -18,6 +18,7 @@ mod clear;
 mod directory;
 mod edit;
 mod layout;
+mod order;
 mod pack;
 mod page;
 mod read;
@@ -29,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
     AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Ordered, Plan, RecordPage, Room,
-    Sweep, Touch, Value, Window,
+    StoragePlace, Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{PageId, Result};
@@ -274,6 +275,14 @@ impl Sweep for Heap {
         edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
     ) -> Attempt<()> {
         self.visit(door, position, edit)
+    }
+
+    fn try_collect_stored(
+        &self,
+        place: &mut StoragePlace,
+        positions: &mut Vec<Vec<u8>>,
+    ) -> Attempt<bool> {
+        self.collect_stored(place, positions).map(|()| true)
     }
 
     /// Packs the index, and moves rows of a thin heap page to others. Pages of rows that became free

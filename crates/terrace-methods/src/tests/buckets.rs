@@ -19,7 +19,7 @@ use super::fixture::{crowded_tables, tables};
 use crate::HashTable;
 use crate::fault::{Fault, Point, hook, plant};
 
-type Table = Subject<HashTable>;
+pub(super) type Table = Subject<HashTable>;
 
 /// Where a bucket's page has its bytes of garbage, and its next overflow page.
 const GARBAGE: usize = 22;
@@ -39,7 +39,7 @@ fn edit(table: &Table, key: &[u8], plan: Plan<'_>) {
     .unwrap();
 }
 
-fn get(table: &Table, key: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn get(table: &Table, key: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::new();
     let found = settled(&table.store, || {
         table.method.try_get(key, Touch::No, &mut value)
@@ -48,7 +48,7 @@ fn get(table: &Table, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Records, and whether the pages are all those that exist.
-fn census(table: &Table) -> (usize, Result<(), String>) {
+pub(super) fn census(table: &Table) -> (usize, Result<(), String>) {
     let (mut records, mut pages) = (0, Vec::new());
     let checked = table.method.verify(
         &mut |_, _, _| {

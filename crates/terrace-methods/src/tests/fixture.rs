@@ -113,7 +113,7 @@ pub fn options(page_bytes: usize, pages: usize) -> StoreOptions {
     options
 }
 
-fn info() -> CutInfo {
+pub fn info() -> CutInfo {
     CutInfo {
         log_position: [0; 24],
         log_info: [0; 40],

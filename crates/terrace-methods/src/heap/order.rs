@@ -1,0 +1,91 @@
+//! The order of the heap: page after page as the directory lists them, for sweeps that are to go in
+//! that order.
+
+use terrace_access::{Attempt, Interrupt, StoragePlace};
+use terrace_base::PageId;
+
+use super::Heap;
+use super::directory::NO_DIRECTORY;
+use super::layout::Rows;
+use crate::btree::layout::Seen;
+
+impl Heap {
+    /// See [`terrace_access::Sweep::try_collect_stored`]. May find no key and move on nevertheless. Holds
+    /// one latch at a time. O(rows of a page).
+    pub(crate) fn collect_stored(
+        &self,
+        place: &mut StoragePlace,
+        keys: &mut Vec<Vec<u8>>,
+    ) -> Attempt<()> {
+        keys.clear();
+        let Some((pid, next)) = self.next_stored(*place)? else {
+            *place = None;
+            return Ok(());
+        };
+        if !pid.is_none() {
+            self.keys_stored(pid, keys)?;
+        }
+        *place = next;
+        Ok(())
+    }
+
+    /// The next heap page that is listed from `place` on in its page of the directory, or none, and the
+    /// place after it. Nothing at all when that page of the directory has gone.
+    fn next_stored(&self, place: StoragePlace) -> Attempt<Option<(PageId, StoragePlace)>> {
+        let (at, from) = place.unwrap_or((self.root, 0));
+        let list = match self.store.shared(at) {
+            Err(Interrupt::Conflict) if at != self.root && !self.store.exists(at) => {
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let Some(seen) = self.directory_in(list.view(), at) else {
+            // A page of the chain that has become something else; the root stays what it is.
+            return match at == self.root {
+                true => Err(list.torn(NO_DIRECTORY)),
+                false => Ok(None),
+            };
+        };
+        for i in from..seen.entries() {
+            let (pid, _) = seen.entry(i).map_err(|_| list.torn(NO_DIRECTORY))?;
+            if !pid.is_none() {
+                return Ok(Some((pid, Some((at, i + 1)))));
+            }
+        }
+        let next = (!seen.next.is_none() && seen.next != at).then_some((seen.next, 0));
+        Ok(Some((PageId::NONE, next)))
+    }
+
+    /// The keys of a page's rows, unless it is no page of this heap any more. Takes no latch.
+    fn keys_stored(&self, pid: PageId, keys: &mut Vec<Vec<u8>>) -> Attempt<()> {
+        let page = match self.store.optimistic(pid) {
+            Err(Interrupt::Conflict) if !self.store.exists(pid) => return Ok(()),
+            other => other?,
+        };
+        let read = || -> Seen<Vec<Vec<u8>>> {
+            let rows = Rows::open(page.view())?;
+            let mut keys = Vec::new();
+            if rows.owner()? != self.root {
+                return Ok(keys);
+            }
+            for i in 0..rows.slots {
+                if rows.slot(i)?.free {
+                    continue;
+                }
+                let row = rows.row(i)?;
+                let mut key = Vec::new();
+                rows.view.append_to(row.key_at, row.key_len, &mut key)?;
+                keys.push(key);
+            }
+            Ok(keys)
+        };
+        let read = read();
+        page.validate()?;
+        // What is no page of rows has been freed since it was seen in the list; one that is damaged
+        // shows that to whoever needs a row of it.
+        if let Ok(read) = read {
+            *keys = read;
+        }
+        Ok(())
+    }
+}

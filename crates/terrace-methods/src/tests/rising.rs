@@ -1,0 +1,114 @@
+//! A hash table to which records come in the order of their hashes, as to a cold tier from the sweep
+//! of a hot one.
+
+use terrace_access::conformance::{Fixture, KeyKind, position, settled};
+use terrace_access::{AccessMethod, Flags, Plan, Rising, Value};
+use terrace_pages::{Class, Pace};
+
+use super::buckets::{Table, census, get};
+use super::fixture::{info, tables};
+
+/// Bytes of a record of these tests, slot and all.
+const RECORD: u64 = 74;
+
+/// Puts a record where others come in order.
+fn put(table: &Table, key: &[u8]) {
+    settled(&table.store, || {
+        let door = table.store.enter()?;
+        let plan = Plan::Put(Value::Inline(&[1; 60]), Flags::NONE);
+        table
+            .method
+            .try_edit(&door, key, &mut |_| Ok(plan), &mut Rising, &mut || Ok(()))
+    })
+    .unwrap();
+}
+
+/// So many keys from a number on, in the order of their hashes.
+fn keys(table: &Table, from: usize, count: usize) -> Vec<Vec<u8>> {
+    let keys = from..from + count;
+    let mut keys: Vec<_> = keys.map(|i| KeyKind::Random.key(i, 0)).collect();
+    keys.sort_by_cached_key(|key| position(table, key).unwrap());
+    keys
+}
+
+fn buckets(table: &Table) -> u64 {
+    settled(&table.store, || table.method.try_size()).unwrap().0
+}
+
+#[test]
+fn records_that_come_in_order_leave_full_buckets_behind_in_every_pass() {
+    let table = tables(Class::Cold).create(4096, 4000).unwrap();
+    let all = 20_000;
+    for (pass, least) in [(0, 0.85), (1, 0.7), (2, 0.7), (3, 0.7)] {
+        for key in &keys(&table, pass * all / 4, all / 4) {
+            put(&table, key);
+        }
+        let (records, sound) = census(&table);
+        sound.unwrap();
+        assert_eq!(records, (pass + 1) * all / 4);
+        let fill = (records as u64 * RECORD) as f64 / (buckets(&table) * 4096) as f64;
+        assert!(
+            fill > least,
+            "after pass {pass} buckets are filled to {fill}"
+        );
+    }
+    for i in 0..all + all / 4 {
+        let found = get(&table, &KeyKind::Random.key(i, 0));
+        assert_eq!(found.is_some(), i < all, "record {i}");
+    }
+}
+
+/// Nearly all grains belong to the bucket that is split, and none of them must change hands: a split
+/// that gave them away one by one cost as much as the table is large.
+#[test]
+fn a_split_of_the_last_bucket_changes_a_few_pages_of_the_directory_only() {
+    let table = tables(Class::Cold).create(4096, 4000).unwrap();
+    let keys = keys(&table, 0, 300_000);
+    let (before, after) = keys[..8000].split_at(6000);
+    before.iter().for_each(|key| put(&table, key));
+    let (_, grains) = settled(&table.store, || table.method.try_size()).unwrap();
+    assert!(grains > 20 * 512, "{grains} grains need many pages");
+    let mut splits = 0;
+    for key in after {
+        if splits % 8 == 0 {
+            table.store.checkpoint(Pace::Fast, &mut info).unwrap();
+        }
+        let had = (buckets(&table), table.store.stats().dirty_frames);
+        put(&table, key);
+        if buckets(&table) > had.0 {
+            splits += 1;
+            // Root, two buckets, two pages of the directory, and what else one record may touch.
+            let dirty = table.store.stats().dirty_frames.saturating_sub(had.1);
+            assert!(dirty < 10, "{dirty} pages were changed");
+        }
+    }
+    census(&table).1.unwrap();
+    assert!(splits > 20, "{splits} splits");
+}
+
+/// The buckets in front of the last one are narrower than it, and go into it.
+#[test]
+fn a_table_whose_last_bucket_has_nearly_all_grains_can_be_cleared_after_reopening() {
+    let fixture = tables(Class::Cold);
+    let table = fixture.create(4096, 4000).unwrap();
+    let keys = keys(&table, 0, 300_000);
+    keys[..3000].iter().for_each(|key| put(&table, key));
+    let table = fixture.reopen(table).unwrap();
+    // No more than a step for each page and a miss for each.
+    let steps = 4 * table.store.live_pages();
+    let done = (0..steps).any(|_| {
+        let more = table
+            .store
+            .enter()
+            .map(|door| table.method.try_clear_step(&door));
+        match more.unwrap() {
+            Ok(more) => !more,
+            Err(interrupt) => {
+                table.store.settle(interrupt).unwrap();
+                false
+            }
+        }
+    });
+    assert!(done, "not cleared after {steps} steps");
+    assert_eq!(table.store.live_pages(), 1, "the root");
+}

@@ -1,0 +1,104 @@
+//! The sweep of a hot tier page by page of storage instead of in the order of positions: the paper's
+//! 2Heap-HS, for comparison.
+//!
+//! The records of one heap page have keys from everywhere, so each of them that is dirty takes a visit
+//! of its own to the cold tier. All rules of the other sweep hold; tombstones and large values, which
+//! lie on no such page, and tiers that know no such order are left to it.
+
+use terrace_access::{Ordered, Sweep};
+use terrace_base::Result;
+use terrace_base::sync::yield_now;
+use terrace_pages::Interrupt;
+
+use crate::context::Rooted;
+use crate::locks::hash_of;
+use crate::migrate::Entry;
+use crate::tiered::Tiered;
+
+impl<H, C> Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
+{
+    /// Sweeps one page of storage, counting uses down and letting idle records go. Returns false when
+    /// no record went: then the other sweep has to make room.
+    pub(crate) fn evict_stored(&self, entry: Entry<'_>) -> Result<bool> {
+        let Some(hot) = self.hot() else {
+            return Ok(false);
+        };
+        let mut positions = Vec::new();
+        loop {
+            // The page is this call's alone: the hand moves on at once.
+            let collected = {
+                let mut hand = self.hand.lock();
+                hot.try_collect_stored(&mut hand.stored, &mut positions)
+            };
+            match collected {
+                Ok(true) => break,
+                Ok(false) => return Ok(false),
+                Err(Interrupt::Conflict) => yield_now(),
+                Err(interrupt) => self.context.store.settle(interrupt)?,
+            }
+        }
+        let mut gone = false;
+        for position in &positions {
+            gone |= self.evict_one(hot, position, entry)?;
+        }
+        if let Some(position) = positions.first() {
+            let fill = self.options.policy.pack_fill();
+            if fill > 0.0
+                && let Some(Err(Interrupt::Fail(e))) =
+                    self.inside(entry, |door| hot.try_pack(door, position, fill))?
+            {
+                return Err(e);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Lets one record go if it is idle, and counts its uses down if not. Returns whether it went.
+    fn evict_one(&self, hot: &H, position: &[u8], entry: Entry<'_>) -> Result<bool> {
+        let key = H::key_at(position);
+        let locks = &self.context.locks;
+        let hash = hash_of(self.id, key);
+        let (mut dropped, mut dirty) = (false, false);
+        let visited = self.inside(entry, |door| {
+            hot.try_visit(door, position, &mut |page| {
+                let Some(i) = page.find(key)? else {
+                    return Ok(());
+                };
+                let flags = page.flags(i)?;
+                let uses = flags.use_count().min(self.options.policy.most_uses());
+                if self.levels.idle(uses) < 1.0 {
+                    return page.set_flags(i, flags.with_use_count(uses.saturating_sub(1)));
+                }
+                dirty = flags.is_dirty();
+                if !dirty {
+                    // The cold tier has it; under its lock it can just go.
+                    let lock = locks.try_lock(locks.slot_of(hash));
+                    if lock.is_some() {
+                        page.erase(i)?;
+                        drop(lock);
+                        self.context.sketch.keep(hash, uses);
+                        dropped = true;
+                    }
+                }
+                Ok(())
+            })
+        })?;
+        match visited {
+            Some(Ok(())) => {}
+            Some(Err(Interrupt::Fail(e))) => return Err(e),
+            // Somebody is working on the leaf, or the gate is closed: the next round finds it.
+            Some(Err(_)) | None => return Ok(false),
+        }
+        if dropped {
+            self.events.demotions.add(1);
+        }
+        if !dirty {
+            return Ok(dropped);
+        }
+        let next = [position, &[0]].concat();
+        Ok(self.write_back(position, Some(&next), true, entry)? > 0)
+    }
+}
