@@ -4,7 +4,6 @@
 //! least bound `i` and less than bound `i + 1`; the first bound is the least key of all.
 
 use crate::family::{ByteFamily, Family, IntFamily};
-use crate::simd;
 use crate::slots::Slots;
 use crate::stage::{ByteRun, KeyRun, Plan, StaticStage};
 use std::ops::Range;
@@ -23,49 +22,94 @@ pub trait Lows<F: Family>: Default + Send + Sync {
     fn heap(&self) -> usize;
 }
 
-/// Bounds of integer segments, and every 16th of them in an array of its own.
+/// Bounds of integer segments, and how many lie before each of some slots of equal width: where
+/// bounds lie evenly, a search is two loads and a few compares.
 #[derive(Default)]
 pub struct IntLows {
+    /// The bounds, and `PAD` greatest numbers behind them.
     all: Vec<u64>,
-    top: Vec<u64>,
+    /// How many bounds lie in slots before this one; one more than there are slots.
+    before: Vec<u32>,
+    /// Where the second bound lies: the first is the least key of all, wherever the others are.
+    base: u64,
+    /// The width of a slot, as a power of two.
+    width: u32,
 }
 
-const GROUP: usize = 16;
+/// Bounds that are looked at without a branch.
+const PAD: usize = 4;
 
 impl IntLows {
-    fn refresh(&mut self, from: usize) {
-        self.top.truncate(from / GROUP);
-        let at = self.top.len() * GROUP;
-        self.top
-            .extend(self.all[at.min(self.all.len())..].iter().step_by(GROUP));
+    fn len(&self) -> usize {
+        self.all.len().saturating_sub(PAD)
+    }
+
+    #[inline]
+    fn slot(&self, key: u64) -> usize {
+        (key.saturating_sub(self.base) >> self.width) as usize
+    }
+
+    /// Makes the slots anew: one to two for each bound. O(segments).
+    fn refresh(&mut self) {
+        let lows = &self.all[..self.len()];
+        self.base = lows.get(1).copied().unwrap_or(0);
+        let range = lows.last().map_or(0, |last| last - self.base.min(*last));
+        let slots = (lows.len() * 2) as u64;
+        self.width = (0..64).find(|&w| range >> w < slots).unwrap_or(63);
+        let mut before = std::mem::take(&mut self.before);
+        before.clear();
+        for (i, &low) in lows.iter().enumerate() {
+            before.resize((self.slot(low) + 1).max(before.len()), i as u32);
+        }
+        before.push(lows.len() as u32);
+        self.before = before;
     }
 }
 
 impl Lows<IntFamily> for IntLows {
     #[inline]
     fn find(&self, key: u64) -> usize {
-        let Some(next) = key.checked_add(1) else {
-            return self.all.len().max(1) - 1;
-        };
-        let group = simd::rank_less(&self.top, next).max(1) - 1;
-        let from = group * GROUP;
-        let lows = &self.all[from..(from + GROUP).min(self.all.len())];
-        from + simd::rank_less(lows, next).max(1) - 1
+        if self.before.len() < 2 {
+            return 0;
+        }
+        let slot = self.slot(key).min(self.before.len() - 2);
+        let (from, to) = (self.before[slot] as usize, self.before[slot + 1] as usize);
+        if to - from > PAD {
+            let at_most = self.all[from..to].partition_point(|&low| low <= key);
+            return (from + at_most).max(1) - 1;
+        }
+        let near = self.all[from..].first_chunk::<PAD>();
+        let at_most = near.map_or(0, |near| {
+            near.iter().map(|&low| usize::from(low <= key)).sum()
+        });
+        (from + at_most).clamp(1, self.len()) - 1
     }
     fn get(&self, i: usize) -> Option<u64> {
-        self.all.as_slice().get(i).copied()
+        self.all[..self.len()].get(i).copied()
     }
     fn insert(&mut self, i: usize, key: u64) {
+        if self.all.is_empty() {
+            self.all.extend([u64::MAX; PAD]);
+        }
         self.all.insert(i, key);
-        self.refresh(i);
+        let slots = self.before.len().saturating_sub(1);
+        let slot = self.slot(key);
+        if i < 2 || slot >= 4 * self.len() || slots * 2 < self.len() {
+            self.refresh();
+        } else if i + 1 == self.len() && slot >= slots {
+            // Behind all others: the slots go on.
+            self.before.resize(slot + 1, i as u32);
+            self.before.push(i as u32 + 1);
+        } else {
+            self.before[slot + 1..].iter_mut().for_each(|n| *n += 1);
+        }
     }
     fn remove(&mut self, which: Range<usize>) {
-        let from = which.start;
         self.all.drain(which);
-        self.refresh(from);
+        self.refresh();
     }
     fn heap(&self) -> usize {
-        (self.all.capacity() + self.top.capacity()) * 8
+        self.all.capacity() * 8 + self.before.capacity() * 4
     }
 }
 
@@ -96,11 +140,7 @@ impl Lows<ByteFamily> for ByteLows {
         let (mut lo, mut n) = (0, self.heads.len());
         while n > 0 {
             let half = n.div_ceil(2);
-            lo += if self.heads[lo + half - 1] < h {
-                half
-            } else {
-                0
-            };
+            lo += std::hint::select_unpredictable(self.heads[lo + half - 1] < h, half, 0);
             n -= half;
         }
         // Whole bounds are looked at only among those with the same head.
