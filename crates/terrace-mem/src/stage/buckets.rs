@@ -274,6 +274,8 @@ impl Buckets {
 #[derive(Clone)]
 pub struct BucketCursor<'a> {
     buckets: &'a Buckets,
+    prints: &'a [u8],
+    rests: &'a [u8],
     /// The bucket of the key, and the ranks that it has.
     h: usize,
     from: usize,
@@ -285,11 +287,15 @@ pub struct BucketCursor<'a> {
 impl<'a> BucketCursor<'a> {
     #[inline]
     fn new(buckets: &'a Buckets, h: usize, rank: usize) -> Self {
+        let (prints, rests) = buckets.data[buckets.prints()..].split_at(buckets.len());
+        let (from, to) = buckets.ranks(h);
         let mut cursor = BucketCursor {
             buckets,
+            prints,
+            rests,
             h,
-            from: buckets.start(h),
-            to: buckets.start(h + 1),
+            from,
+            to,
             rank,
             key: 0,
         };
@@ -300,7 +306,11 @@ impl<'a> BucketCursor<'a> {
     #[inline]
     fn read(&mut self) {
         let b = self.buckets;
-        self.key = b.base + ((self.h as u64) << b.width | b.low(self.rank));
+        let width = u32::from(b.width) - PRINT;
+        let bit = self.rank * width as usize;
+        let rest = word(self.rests, bit / 8) >> (bit % 8) & ((1 << width) - 1);
+        let low = rest << PRINT | u64::from(self.prints[self.rank]);
+        self.key = b.base + ((self.h as u64) << b.width | low);
     }
 }
 
@@ -315,14 +325,17 @@ impl KeyCursor<IntFamily> for BucketCursor<'_> {
     }
     #[inline]
     fn next(&mut self) -> bool {
-        if self.rank + 1 >= self.buckets.len() {
+        if self.rank + 1 >= self.prints.len() {
             return false;
         }
         self.rank += 1;
+        // Where a bucket ends cannot be foreseen, so the step over its end is no branch; an empty
+        // bucket behind it is rare.
+        self.h += usize::from(self.to <= self.rank);
+        (self.from, self.to) = self.buckets.ranks(self.h);
         while self.to <= self.rank {
             self.h += 1;
-            self.from = self.to;
-            self.to = self.buckets.start(self.h + 1);
+            (self.from, self.to) = self.buckets.ranks(self.h);
         }
         self.read();
         true
@@ -335,8 +348,7 @@ impl KeyCursor<IntFamily> for BucketCursor<'_> {
         self.rank -= 1;
         while self.from > self.rank {
             self.h -= 1;
-            self.to = self.from;
-            self.from = self.buckets.start(self.h);
+            (self.from, self.to) = self.buckets.ranks(self.h);
         }
         self.read();
         true
