@@ -257,6 +257,7 @@ impl<F: Family, V> NodeMut<'_, F, V> {
                 // Most of its lines will be looked at or moved.
                 simd::prefetch_whole(leaf);
                 meanwhile();
+                leaf.keys.warm();
                 insert_leaf(leaf, key, val, census, rightmost)
             }
             NodeMut::Inner(inner) => {

@@ -124,12 +124,17 @@ impl Buckets {
         2 * usize::from(self.buckets) + 2
     }
 
+    /// The byte that a rest begins in, and the bit of it.
+    #[inline]
+    fn rest_at(&self, rank: usize) -> (usize, usize) {
+        let bit = rank * (u32::from(self.width) - PRINT) as usize;
+        (self.prints() + self.len() + bit / 8, bit % 8)
+    }
+
     #[inline]
     fn rest(&self, rank: usize) -> u64 {
-        let width = u32::from(self.width) - PRINT;
-        let bit = rank * width as usize;
-        let at = self.prints() + self.len() + bit / 8;
-        word(&self.data, at) >> (bit % 8) & ((1 << width) - 1)
+        let (at, bit) = self.rest_at(rank);
+        word(&self.data, at) >> bit & ((1 << (u32::from(self.width) - PRINT)) - 1)
     }
 
     #[inline]
@@ -151,7 +156,9 @@ impl Buckets {
             return None;
         }
         let (mut from, to) = self.ranks(h as usize);
+        // The value and the rest are on their way while the bytes are waited for.
         likely((from + to) / 2);
+        simd::prefetch(&self.data, self.rest_at((from + to) / 2).0);
         let want = self.low_of(x) >> PRINT;
         // Most often one round, since there are 16 bytes in one.
         while from < to {
@@ -215,9 +222,8 @@ impl Buckets {
     /// Asks for the lines of the bytes and the rests at a rank and of the `more` lines behind.
     #[inline]
     fn prefetch_keys(&self, rank: usize, more: usize) {
-        let prints = self.prints();
-        let rests = prints + self.len() + rank * (u32::from(self.width) - PRINT) as usize / 8;
-        simd::prefetch(&self.data, prints + rank);
+        let (rests, _) = self.rest_at(rank);
+        simd::prefetch(&self.data, self.prints() + rank);
         (0..=more).for_each(|line| simd::prefetch(&self.data, rests + line * 64));
     }
 
