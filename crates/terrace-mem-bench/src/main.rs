@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! mem-bench [--entries N] [--ops N] [--keys random,monotonic,clustered,email]
-//!           [--maps all | NAME,NAME] [--pause] [--json FILE] [--plots DIR]
+//!           [--maps all | NAME,NAME] [--pause] [--in-turns] [--json FILE] [--plots DIR]
 //! ```
 
 mod alloc;
@@ -11,6 +11,7 @@ mod keys;
 mod random;
 mod report;
 mod rivals;
+mod turns;
 mod workload;
 
 use keys::KeySet;
@@ -22,12 +23,13 @@ use workload::{Plan, Probes, Row};
 static COUNTING: alloc::Counting = alloc::Counting;
 
 const USAGE: &str = "mem-bench [--entries N] [--ops N] [--keys random,monotonic,clustered,email] \
-[--maps all | NAME,NAME] [--pause] [--json FILE] [--plots DIR]";
+[--maps all | NAME,NAME] [--pause] [--in-turns] [--json FILE] [--plots DIR]";
 
 struct Args {
     plan: Plan,
     keys: Vec<String>,
     maps: Option<Vec<String>>,
+    in_turns: bool,
     json: Option<String>,
     plots: Option<String>,
 }
@@ -43,6 +45,7 @@ fn parse() -> Result<Args, String> {
             .map(String::from)
             .into(),
         maps: None,
+        in_turns: false,
         json: None,
         plots: None,
     };
@@ -61,6 +64,7 @@ fn parse() -> Result<Args, String> {
             "--keys" => args.keys = list(value()?),
             "--maps" => args.maps = Some(list(value()?)),
             "--pause" => args.plan.pause = true,
+            "--in-turns" => args.in_turns = true,
             "--json" => args.json = Some(value()?),
             "--plots" => args.plots = Some(value()?),
             _ => return Err(format!("unknown option {flag}")),
@@ -82,12 +86,17 @@ fn compare<S: KeySet>(
         keys.bytes() as f64 / keys.len() as f64
     );
     let probes = Probes::new(keys, &args.plan);
+    let wanted = |maker: &Maker<S::Key>| match &args.maps {
+        None => maker.usual,
+        Some(names) => names.iter().any(|n| n == "all" || n == maker.name),
+    };
+    if args.in_turns {
+        let makers = makers.iter().filter(|maker| wanted(maker));
+        turns::run(name, keys, &probes, makers, &args.plan);
+        return;
+    }
     for maker in makers {
-        let wanted = match &args.maps {
-            None => maker.usual,
-            Some(names) => names.iter().any(|n| n == "all" || n == maker.name),
-        };
-        if wanted {
+        if wanted(&maker) {
             let row = workload::run(name, keys, &probes, &maker, &args.plan);
             eprintln!(
                 "{}",
@@ -154,6 +163,9 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+    }
+    if args.in_turns {
+        return ExitCode::SUCCESS;
     }
     if rows.is_empty() {
         eprintln!("no such map\n{USAGE}");

@@ -46,7 +46,8 @@ pub struct Plan {
     pub pause: bool,
 }
 
-const SCAN: usize = 50;
+/// Entries of a scan.
+pub const SCAN: usize = 50;
 const BATCH: usize = 128;
 
 /// Operations a second of processor time, so that time taken by other programs does not count.
@@ -77,8 +78,10 @@ fn best(n: usize, mut run: impl FnMut(std::ops::Range<usize>)) -> f64 {
 
 /// Keys to ask for, the same for every map.
 pub struct Probes<S> {
-    zipf: S,
-    uniform: S,
+    /// By popularity.
+    pub zipf: S,
+    /// Any.
+    pub uniform: S,
 }
 
 impl<S: KeySet> Probes<S> {
@@ -195,7 +198,7 @@ fn load<S: KeySet>(
 }
 
 /// Processor time of this thread: what other programs take does not count.
-fn processor_time() -> Duration {
+pub fn processor_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

@@ -5,6 +5,9 @@
 //! generation has taken in more keys than it was made for, a new one is begun, and a hand moves
 //! over the dynamic stage and adds its keys to it, a few at each insert. The new generation
 //! serves only when the hand has passed the last key, so no operation waits for a rebuild.
+//!
+//! Keys that come in order behind all others need no filter: from some of them on, every key
+//! may be in the dynamic stage, and is in no generation that serves.
 
 use crate::dynamic::{Pos, Tree};
 use crate::family::Family;
@@ -49,10 +52,18 @@ impl Generation {
     }
 }
 
+/// Keys in order, one after the other, that are the beginning of a long row of them.
+const ROW: u32 = 64;
+
 /// A filter over the keys of a [`Tree`].
 pub struct Filter<F: Family> {
     serving: Generation,
     filling: Option<(Generation, F::Buf)>,
+    /// The greatest key that was ever added, and how many came in order up to it.
+    greatest: F::Buf,
+    row: u32,
+    /// Keys from here on are taken to be there, and are added to the filling generation only.
+    tail: Option<F::Buf>,
 }
 
 impl<F: Family> Default for Filter<F> {
@@ -60,16 +71,43 @@ impl<F: Family> Default for Filter<F> {
         Filter {
             serving: Generation::new(LEAST),
             filling: None,
+            greatest: F::Buf::default(),
+            row: 0,
+            tail: None,
         }
     }
 }
 
 impl<F: Family> Filter<F> {
-    /// Whether a key with this hash may be in the dynamic stage.
+    /// Whether the key may be in the dynamic stage.
     #[inline]
-    pub fn may_have(&self, hash: u64) -> bool {
-        let (i, bits) = self.serving.place(hash);
+    pub fn may_have(&self, key: F::Ref<'_>) -> bool {
+        if self.is_tail(key) {
+            return true;
+        }
+        let (i, bits) = self.serving.place(F::hash(key));
         self.serving.words[i] & bits == bits
+    }
+
+    #[inline]
+    fn is_tail(&self, key: F::Ref<'_>) -> bool {
+        self.tail
+            .as_ref()
+            .is_some_and(|tail| F::cmp(key, F::load(tail)).is_ge())
+    }
+
+    /// Notes whether the key comes in order.
+    #[inline]
+    fn note(&mut self, key: F::Ref<'_>) {
+        if F::cmp(key, F::load(&self.greatest)).is_gt() {
+            F::store(key, &mut self.greatest);
+            self.row = self.row.saturating_add(1);
+            if self.row >= ROW && self.tail.is_none() && self.filling.is_none() {
+                self.tail = Some(F::owned(key));
+            }
+        } else {
+            self.row = 0;
+        }
     }
 
     /// Asks for the cache line of the hash.
@@ -79,11 +117,25 @@ impl<F: Family> Filter<F> {
     }
 
     /// Adds the key that was just put into `tree`, and moves the hand on. O(1).
-    pub fn add<V>(&mut self, hash: u64, tree: &Tree<F, V>) {
-        self.serving.add(hash);
+    #[inline]
+    pub fn add<V>(&mut self, key: F::Ref<'_>, hash: u64, tree: &Tree<F, V>) {
+        self.note(key);
+        if !self.is_tail(key) {
+            self.serving.add(hash);
+        } else if self.row == 0 {
+            // Out of order in the tail: when there are many of these, a new generation takes
+            // all keys of the tail in.
+            self.serving.added += 1;
+        }
+        if self.filling.is_some() || self.serving.added >= self.serving.room {
+            self.fill(hash, tree);
+        }
+    }
+
+    /// Adds the key to the filling generation, which is begun where there is none.
+    fn fill<V>(&mut self, hash: u64, tree: &Tree<F, V>) {
         match &mut self.filling {
             Some((next, _)) => next.add(hash),
-            None if self.serving.added < self.serving.room => return,
             None => {
                 // Room for twice as many again: the hand is then seldom on its way.
                 let next = Generation::new((tree.len() * 3).max(LEAST));
@@ -112,6 +164,8 @@ impl<F: Family> Filter<F> {
             _ => {
                 if let Some((next, _)) = self.filling.take() {
                     self.serving = next;
+                    // It has the keys of the tail as well.
+                    self.tail = None;
                 }
             }
         }
@@ -136,23 +190,54 @@ mod tests {
         let key = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for i in 0..60_000u64 {
             tree.insert(key(i), ());
-            filter.add(IntFamily::hash(key(i)), &tree);
+            filter.add(key(i), IntFamily::hash(key(i)), &tree);
             if i >= 20_000 {
                 tree.remove(key(i - 20_000));
             }
             if i.is_multiple_of(500) {
                 for j in i.saturating_sub(19_999)..=i {
-                    assert!(filter.may_have(IntFamily::hash(key(j))), "{j} at {i}");
+                    assert!(filter.may_have(key(j)), "{j} at {i}");
                 }
             }
         }
         let wrong = (1_000_000..1_010_000)
-            .filter(|&i| filter.may_have(IntFamily::hash(key(i))))
+            .filter(|&i| filter.may_have(key(i)))
             .count();
         assert!(
             wrong < 1000,
             "{wrong} of 10000 strangers were taken for keys"
         );
         assert!(filter.bytes() < 20_000 * 8);
+    }
+
+    /// Rows in order, and keys out of order among them, before them and behind.
+    #[test]
+    fn keys_in_order_are_no_work_and_none_is_missed() {
+        let mut tree = Tree::<IntFamily, ()>::default();
+        let mut filter = Filter::<IntFamily>::default();
+        let mut all = Vec::new();
+        let mut add = |filter: &mut Filter<IntFamily>, key: u64| {
+            tree.insert(key, ());
+            filter.add(key, IntFamily::hash(key), &tree);
+            all.push(key);
+            if all.len().is_multiple_of(500) {
+                assert!(all.iter().all(|&key| filter.may_have(key)));
+            }
+        };
+        (0..20_000).for_each(|i| add(&mut filter, i << 20));
+        assert_eq!(filter.serving.added, ROW as usize);
+        assert!(filter.filling.is_none());
+        // Few strays leave the tail, many end it.
+        let stray = |i: u64| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 30) | 1;
+        (0..500).for_each(|i| add(&mut filter, stray(i)));
+        assert!(filter.tail.is_some());
+        (500..20_000).for_each(|i| add(&mut filter, stray(i)));
+        assert!(filter.tail.is_none());
+        (20_001..30_000).for_each(|i| add(&mut filter, i << 20));
+        assert!(filter.tail.is_some());
+        let wrong = (0..1000u64)
+            .filter(|&i| filter.may_have((i << 20) + 2))
+            .count();
+        assert!(wrong < 100, "{wrong} of 1000 strangers were taken for keys");
     }
 }

@@ -4,9 +4,9 @@
 //! least bound `i` and less than bound `i + 1`; the first bound is the least key of all.
 
 use crate::family::{ByteFamily, Family, IntFamily};
-use crate::simd;
 use crate::slots::Slots;
 use crate::stage::{ByteRun, KeyRun, Plan, StaticStage};
+use std::hint;
 use std::ops::Range;
 
 /// The lower bounds of the segments.
@@ -23,58 +23,127 @@ pub trait Lows<F: Family>: Default + Send + Sync {
     fn heap(&self) -> usize;
 }
 
-/// Bounds of integer segments, and every 16th of them in an array of its own.
+/// Bounds of integer segments, and how many lie before each of some slots of equal width: where
+/// bounds lie evenly, a search is two loads and a few compares.
 #[derive(Default)]
 pub struct IntLows {
+    /// The bounds, and `PAD` greatest numbers behind them.
     all: Vec<u64>,
-    top: Vec<u64>,
+    /// How many bounds lie in slots before this one; one more than there are slots.
+    before: Vec<u32>,
+    /// Where the second bound lies: the first is the least key of all, wherever the others are.
+    base: u64,
+    /// The width of a slot, as a power of two.
+    width: u32,
 }
 
-const GROUP: usize = 16;
+/// Bounds that are looked at without a branch.
+const PAD: usize = 4;
 
 impl IntLows {
-    fn refresh(&mut self, from: usize) {
-        self.top.truncate(from / GROUP);
-        let at = self.top.len() * GROUP;
-        self.top
-            .extend(self.all[at.min(self.all.len())..].iter().step_by(GROUP));
+    fn len(&self) -> usize {
+        self.all.len().saturating_sub(PAD)
+    }
+
+    #[inline]
+    fn slot(&self, key: u64) -> usize {
+        (key.saturating_sub(self.base) >> self.width) as usize
+    }
+
+    /// Makes the slots anew: one to two for each bound. O(segments).
+    fn refresh(&mut self) {
+        let lows = &self.all[..self.len()];
+        self.base = lows.get(1).copied().unwrap_or(0);
+        let range = lows.last().map_or(0, |last| last - self.base.min(*last));
+        let slots = (lows.len() * 2) as u64;
+        self.width = (0..64).find(|&w| range >> w < slots).unwrap_or(63);
+        let mut before = std::mem::take(&mut self.before);
+        before.clear();
+        for (i, &low) in lows.iter().enumerate() {
+            before.resize((self.slot(low) + 1).max(before.len()), i as u32);
+        }
+        before.push(lows.len() as u32);
+        self.before = before;
     }
 }
 
 impl Lows<IntFamily> for IntLows {
     #[inline]
     fn find(&self, key: u64) -> usize {
-        let Some(next) = key.checked_add(1) else {
-            return self.all.len().max(1) - 1;
-        };
-        let group = simd::rank_less(&self.top, next).max(1) - 1;
-        let from = group * GROUP;
-        let lows = &self.all[from..(from + GROUP).min(self.all.len())];
-        from + simd::rank_less(lows, next).max(1) - 1
+        if self.before.len() < 2 {
+            return 0;
+        }
+        let slot = self.slot(key).min(self.before.len() - 2);
+        let (from, to) = (self.before[slot] as usize, self.before[slot + 1] as usize);
+        if to - from > PAD {
+            let at_most = self.all[from..to].partition_point(|&low| low <= key);
+            return (from + at_most).max(1) - 1;
+        }
+        let near = self.all[from..].first_chunk::<PAD>();
+        let at_most = near.map_or(0, |near| {
+            near.iter().map(|&low| usize::from(low <= key)).sum()
+        });
+        (from + at_most).clamp(1, self.len()) - 1
     }
     fn get(&self, i: usize) -> Option<u64> {
-        self.all.as_slice().get(i).copied()
+        self.all[..self.len()].get(i).copied()
     }
     fn insert(&mut self, i: usize, key: u64) {
+        if self.all.is_empty() {
+            self.all.extend([u64::MAX; PAD]);
+        }
         self.all.insert(i, key);
-        self.refresh(i);
+        let slots = self.before.len().saturating_sub(1);
+        let slot = self.slot(key);
+        if i < 2 || slot >= 4 * self.len() || slots * 2 < self.len() {
+            self.refresh();
+        } else if i + 1 == self.len() && slot >= slots {
+            // Behind all others: the slots go on.
+            self.before.resize(slot + 1, i as u32);
+            self.before.push(i as u32 + 1);
+        } else {
+            self.before[slot + 1..].iter_mut().for_each(|n| *n += 1);
+        }
     }
     fn remove(&mut self, which: Range<usize>) {
-        let from = which.start;
         self.all.drain(which);
-        self.refresh(from);
+        self.refresh();
     }
     fn heap(&self) -> usize {
-        (self.all.capacity() + self.top.capacity()) * 8
+        self.all.capacity() * 8 + self.before.capacity() * 4
     }
 }
 
-/// Bounds of byte-string segments, cut to what tells neighbours apart, and the first 16 bytes of
-/// each as a number.
+/// Bounds of byte-string segments, cut to what tells neighbours apart, the first 16 bytes of each
+/// as a number, and every 32nd of these in an array of its own, which stays in the first cache.
 #[derive(Default)]
 pub struct ByteLows {
     run: ByteRun,
     heads: Vec<u128>,
+    top: Vec<u128>,
+}
+
+const GROUP: usize = 32;
+
+impl ByteLows {
+    fn refresh(&mut self, from: usize) {
+        self.top.truncate(from / GROUP);
+        let at = self.top.len() * GROUP;
+        self.top
+            .extend(self.heads[at.min(self.heads.len())..].iter().step_by(GROUP));
+    }
+}
+
+/// How many of the sorted `heads` are less than `h`, without a branch that depends on the data.
+#[inline]
+fn count_less(heads: &[u128], h: u128) -> usize {
+    let (mut lo, mut n) = (0, heads.len());
+    while n > 0 {
+        let half = n.div_ceil(2);
+        lo += hint::select_unpredictable(heads[lo + half - 1] < h, half, 0);
+        n -= half;
+    }
+    lo
 }
 
 #[inline]
@@ -93,16 +162,14 @@ impl Lows<ByteFamily> for ByteLows {
     #[inline]
     fn find(&self, key: &[u8]) -> usize {
         let h = head(key);
-        let (mut lo, mut n) = (0, self.heads.len());
-        while n > 0 {
-            let half = n.div_ceil(2);
-            lo += if self.heads[lo + half - 1] < h {
-                half
-            } else {
-                0
-            };
-            n -= half;
-        }
+        let lo = match count_less(&self.top, h) {
+            0 => 0,
+            groups => {
+                let from = (groups - 1) * GROUP;
+                let to = (from + GROUP).min(self.heads.len());
+                from + count_less(&self.heads[from..to], h)
+            }
+        };
         // Whole bounds are looked at only among those with the same head.
         let (mut hi, mut step) = (lo, 1);
         while hi < self.heads.len() && self.heads[hi] == h {
@@ -118,13 +185,16 @@ impl Lows<ByteFamily> for ByteLows {
     fn insert(&mut self, i: usize, key: &[u8]) {
         self.run.insert(i, key);
         self.heads.insert(i, head(key));
+        self.refresh(i);
     }
     fn remove(&mut self, which: Range<usize>) {
         self.run.remove(which.start, which.end);
+        let from = which.start;
         self.heads.drain(which);
+        self.refresh(from);
     }
     fn heap(&self) -> usize {
-        self.run.heap() + self.heads.capacity() * 16
+        self.run.heap() + (self.heads.capacity() + self.top.capacity()) * 16
     }
 }
 
@@ -332,6 +402,72 @@ impl<F: Family, V> SegmentList<F, V> {
             }
             self.lows.insert(i + p, F::load(&low));
             self.join(i + p, Segment::build(run, from, to, part, plan));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bounds that come in any order, in order behind the others, and that go again; evenly
+    /// spread and crowded ones.
+    fn drive<F: Family>(seed: u64, shift: u32, make: impl Fn(u64) -> F::Buf) {
+        let mut lows = F::Lows::default();
+        let mut model: Vec<F::Buf> = Vec::new();
+        let mut x = seed;
+        let mut next = || {
+            x = x
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            x >> 16
+        };
+        let below = |model: &[F::Buf], key: F::Ref<'_>| {
+            model.partition_point(|low| F::cmp(F::load(low), key).is_le())
+        };
+        for round in 0..1500 {
+            let key = make(match round % 300 {
+                0..100 => next() >> shift,
+                100..200 => (1 << 50) + round,
+                _ => next() % 300 + (1 << 40),
+            });
+            let at = below(&model, F::load(&key));
+            if at == 0 && !model.is_empty() {
+                continue;
+            }
+            if at == 0 {
+                // The first bound is the least key of all.
+                lows.insert(0, F::load(&F::Buf::default()));
+                model.push(F::Buf::default());
+            } else if F::cmp(F::load(&model[at - 1]), F::load(&key)).is_lt() {
+                lows.insert(at, F::load(&key));
+                model.insert(at, key.clone());
+            }
+            if round % 70 == 69 && model.len() > 8 {
+                let from = 1 + next() as usize % (model.len() - 4);
+                lows.remove(from..from + 3);
+                model.drain(from..from + 3);
+            }
+            for probe in [make(next() >> shift), make(u64::MAX), make(0), key] {
+                let want = below(&model, F::load(&probe)).max(1) - 1;
+                assert_eq!(lows.find(F::load(&probe)), want, "{probe:?}");
+            }
+        }
+        for (i, low) in model.iter().enumerate() {
+            let found = lows.get(i).expect("a bound is missing");
+            assert!(F::cmp(found, F::load(low)).is_eq());
+            assert_eq!(lows.find(F::load(low)), i);
+        }
+        assert!(lows.get(model.len()).is_none() && lows.heap() > 0);
+    }
+
+    #[test]
+    fn the_segment_of_a_key_is_found_whatever_the_bounds() {
+        for (seed, shift) in [(1, 0), (2, 20), (3, 40), (4, 47)] {
+            drive::<IntFamily>(seed, shift, |x| x);
+            drive::<ByteFamily>(seed, shift, |x| x.to_be_bytes().to_vec());
+            let long = |x: u64| format!("a beginning of many keys {x:020}").into_bytes();
+            drive::<ByteFamily>(seed, shift, long);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! One of the files with `unsafe`: the vector kernels behind a check of the machine. The scalar
 //! kernels are always there; the feature `scalar` and Miri leave only them.
 
+use std::hint;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Which vector instructions the kernels may use.
@@ -77,11 +78,7 @@ pub fn rank_less(keys: &[u64], probe: u64) -> usize {
     }
     while n > 8 {
         let half = n / 2;
-        from += if keys[from + half - 1] < probe {
-            half
-        } else {
-            0
-        };
+        from += hint::select_unpredictable(keys[from + half - 1] < probe, half, 0);
         n -= half;
     }
     from + count_less(&keys[from..from + n], probe)
@@ -144,53 +141,27 @@ fn select_zero_with(
     }
 }
 
-/// Fields wider than this are not found by [`find_field`]: eight bytes from the byte that a field
-/// begins in hold no more for certain.
-pub const WIDEST_FIELD: u32 = 57;
-
-/// Words behind the last field that let [`find_field`] read ahead.
-pub const FIELD_MARGIN: usize = 9;
-
-/// The first of the packed fields `from..to`, `width` bits each, that is `target`. All of the
-/// first eight are read and compared without a branch among them.
+/// A bit for each of the bytes that is `byte`: bit `i` for byte `i`.
 #[inline]
-pub fn find_field(words: &[u64], width: u32, from: usize, to: usize, target: u64) -> Option<usize> {
-    find_field_at(level(), words, width, from, to, target)
+pub fn equal_bytes(bytes: &[u8; 16], byte: u8) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    return x86::equal_bytes_sse2(bytes, byte);
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    equal_bytes_scalar(bytes, byte)
 }
 
-/// [`find_field`] with a chosen level, which must be one of [`available`].
-#[inline]
-pub fn find_field_at(
-    level: Level,
-    words: &[u64],
-    width: u32,
-    from: usize,
-    to: usize,
-    target: u64,
-) -> Option<usize> {
-    match level {
-        // SAFETY: both levels imply that `available` saw avx2, bmi1, bmi2 and popcnt.
-        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
-        Level::Avx512 | Level::Avx2 => unsafe {
-            x86::find_field_bmi(words, width, from, to, target)
-        },
-        _ => find_field_scalar(words, width, from, to, target),
-    }
-}
-
-fn find_field_scalar(
-    words: &[u64],
-    width: u32,
-    from: usize,
-    to: usize,
-    target: u64,
-) -> Option<usize> {
-    (from..to).find(|&i| {
-        let at = i * width as usize;
-        let (i, shift) = (at / 64, at % 64);
-        let field = words[i] >> shift | words[i + 1] << 1 << (63 - shift);
-        field & ((1 << width) - 1) == target
-    })
+#[cfg(any(
+    test,
+    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+))]
+fn equal_bytes_scalar(bytes: &[u8; 16], byte: u8) -> u32 {
+    const ONES: u128 = u128::MAX / 255;
+    const LOW: u128 = ONES * 0x7F;
+    let x = u128::from_le_bytes(*bytes) ^ (ONES * u128::from(byte));
+    // Bit `8 i + 7` for byte `i`; a multiplication brings those of eight bytes together.
+    let high = !(((x & LOW) + LOW) | x | LOW) >> 7;
+    let gather = |half: u64| half.wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    (gather(high as u64) | gather((high >> 64) as u64) << 8) as u32
 }
 
 /// Position of the `r`-th (from 0) set bit of `word`, which has more than `r`.
@@ -277,42 +248,14 @@ mod x86 {
         count as usize + rest.iter().filter(|&&k| k < probe).count()
     }
 
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub fn find_field_bmi(
-        words: &[u64],
-        width: u32,
-        mut from: usize,
-        to: usize,
-        target: u64,
-    ) -> Option<usize> {
-        let mask = (1 << width) - 1;
-        while from < to {
-            let last = (from + 7) * width as usize;
-            if last / 8 + 8 > words.len() * 8 {
-                return super::find_field_scalar(words, width, from, to, target);
-            }
-            let mut found = 0u32;
-            for i in 0..8 {
-                let at = (from + i) * width as usize;
-                // SAFETY: the read begins at byte `at / 8`, not behind that of the last of the
-                // eight, from which eight bytes lie inside `words` by the check above.
-                let word = unsafe {
-                    words
-                        .as_ptr()
-                        .cast::<u8>()
-                        .add(at / 8)
-                        .cast::<u64>()
-                        .read_unaligned()
-                };
-                found |= u32::from(word >> (at % 8) & mask == target) << i;
-            }
-            let i = found.trailing_zeros() as usize;
-            if i < 8 {
-                return (from + i < to).then_some(from + i);
-            }
-            from += 8;
+    #[inline]
+    pub fn equal_bytes_sse2(bytes: &[u8; 16], byte: u8) -> u32 {
+        // SAFETY: SSE2 is part of the architecture's baseline, and the array has the 16 bytes
+        // that the unaligned load reads.
+        unsafe {
+            let v = _mm_loadu_si128(bytes.as_ptr().cast());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(byte as i8))) as u32
         }
-        None
     }
 
     #[target_feature(enable = "bmi1,bmi2,popcnt")]
@@ -355,32 +298,18 @@ mod tests {
     }
 
     #[test]
-    fn every_level_finds_the_first_equal_field() {
-        for width in 1..=WIDEST_FIELD {
-            for n in 0..40usize {
-                let field =
-                    |i: usize| (i as u64 / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - width);
-                let mut words = vec![0u64; (n * width as usize).div_ceil(64) + 1];
-                for margin in [0, FIELD_MARGIN - 1] {
-                    words.resize(words.len() + margin, !0);
-                    for i in 0..n {
-                        for bit in 0..width as usize {
-                            let at = i * width as usize + bit;
-                            words[at / 64] &= !(1 << (at % 64));
-                            words[at / 64] |= (field(i) >> bit & 1) << (at % 64);
-                        }
-                    }
-                    for from in [0, 1, n / 2] {
-                        let from = from.min(n);
-                        for target in (0..n + 2).map(field) {
-                            let naive = (from..n).find(|&i| field(i) == target);
-                            for level in available() {
-                                let found = find_field_at(level, &words, width, from, n, target);
-                                assert_eq!(found, naive, "{level:?} {width} {from}..{n}");
-                            }
-                        }
-                    }
-                }
+    fn equal_bytes_are_found_by_both_paths() {
+        let mut bytes = [0u8; 16];
+        for round in 0..2000u32 {
+            for (i, byte) in bytes.iter_mut().enumerate() {
+                let x = (round * 16 + i as u32).wrapping_mul(0x9E37_79B9);
+                *byte = [0, 1, 127, 128, 255, 0x80 | (x >> 8) as u8][(x >> 24) as usize % 6];
+            }
+            for byte in [0, 1, 126, 127, 128, 129, 254, 255] {
+                let naive = (0..16).filter(|&i| bytes[i] == byte);
+                let naive = naive.fold(0, |bits, i| bits | 1 << i);
+                assert_eq!(equal_bytes(&bytes, byte), naive, "{bytes:?} {byte}");
+                assert_eq!(equal_bytes_scalar(&bytes, byte), naive, "{bytes:?} {byte}");
             }
         }
     }

@@ -146,6 +146,10 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
         }
         Err(lo)
     }
+    #[inline]
+    fn warm(&self) {
+        simd::prefetch(&self.bytes, self.bytes.len().saturating_sub(1));
+    }
     fn insert(&mut self, i: usize, key: &[u8]) {
         if self.heads.is_empty() {
             self.shared.clear();

@@ -25,6 +25,8 @@ impl<const N: usize> NodeKeys<IntFamily> for IntKeys<N> {
     }
     #[inline]
     fn upper_bound(&self, probe: u64) -> usize {
+        // The halving would wait for one line after the other.
+        simd::prefetch_whole(&self.keys);
         match probe.checked_add(1) {
             Some(next) => simd::rank_less(&self.keys, next),
             None => self.keys.len(),

@@ -31,6 +31,8 @@ pub trait NodeKeys<F: Family>: Default + Send + Sync {
     fn upper_bound(&self, probe: F::Ref<'_>) -> usize;
     /// Where `probe` is, or where it would be.
     fn find(&self, probe: F::Ref<'_>) -> Result<usize, usize>;
+    /// Asks for lines beside the node itself that an insert will change.
+    fn warm(&self) {}
     /// Puts `key` at `i`; the node must not be full.
     fn insert(&mut self, i: usize, key: F::Ref<'_>);
     /// Takes out the keys `from..to`.

@@ -244,19 +244,27 @@ impl<F: Family, V> Node<F, V> {
 }
 
 impl<F: Family, V> NodeMut<'_, F, V> {
+    /// Inserts an entry; `meanwhile` is called when the lines of the leaf are on their way.
     pub fn insert(
         self,
         key: F::Ref<'_>,
         val: V,
-        census: &mut Census,
+        (census, meanwhile): (&mut Census, impl FnOnce()),
         rightmost: bool,
     ) -> Inserted<F, V> {
         match self {
-            NodeMut::Leaf(leaf) => insert_leaf(leaf, key, val, census, rightmost),
+            NodeMut::Leaf(leaf) => {
+                // Most of its lines will be looked at or moved.
+                simd::prefetch_whole(leaf);
+                meanwhile();
+                leaf.keys.warm();
+                insert_leaf(leaf, key, val, census, rightmost)
+            }
             NodeMut::Inner(inner) => {
                 let i = inner.keys.upper_bound(key);
                 let last = rightmost && i == inner.keys.len();
-                match inner.kids.get_mut(i).insert(key, val, census, last) {
+                let way = (&mut *census, meanwhile);
+                match inner.kids.get_mut(i).insert(key, val, way, last) {
                     Inserted::Split(sep, kid) => {
                         insert_kid(inner, i, F::load(&sep), kid, census, last)
                     }
@@ -372,8 +380,6 @@ fn insert_leaf<F: Family, V>(
     census: &mut Census,
     rightmost: bool,
 ) -> Inserted<F, V> {
-    // Most of its lines will be looked at or moved.
-    simd::prefetch_whole(leaf);
     let i = match leaf.find(key) {
         Ok(i) => return Inserted::Replaced(mem::replace(&mut leaf.vals[i], val)),
         Err(i) => i,

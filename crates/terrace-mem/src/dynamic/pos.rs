@@ -3,10 +3,12 @@
 use super::node::{Inner, Leaf, NodeRef};
 use super::{NodeKeys, Tree};
 use crate::family::Family;
+use crate::simd;
 use arrayvec::ArrayVec;
 
-/// Inner nodes split with at least two children on each side: more levels cannot be.
-const MAX_HEIGHT: usize = 48;
+/// A node must be given more than 30 children after one split to be split again, so each level
+/// takes at least so many times the inserts of the one below: more levels cannot be.
+const MAX_HEIGHT: usize = 16;
 
 /// An entry of a [`Tree`].
 pub struct Pos<'a, F: Family, V> {
@@ -28,10 +30,23 @@ impl<F: Family, V> Clone for Pos<'_, F, V> {
 impl<'a, F: Family, V> Pos<'a, F, V> {
     /// The first entry whose key is not less than `probe`; the first of all for `None`.
     pub fn at_or_after(tree: &'a Tree<F, V>, probe: Option<F::Ref<'_>>) -> Option<Self> {
+        Self::at_or_after_and(tree, probe, || {})
+    }
+
+    /// [`Pos::at_or_after`] that calls `meanwhile` when it has asked for the lines of the leaf and
+    /// would wait for them.
+    #[inline]
+    pub fn at_or_after_and(
+        tree: &'a Tree<F, V>,
+        probe: Option<F::Ref<'_>>,
+        meanwhile: impl FnOnce(),
+    ) -> Option<Self> {
         let mut pos = Self::descend(tree, |inner| match probe {
             Some(probe) => inner.keys.upper_bound(probe),
             None => 0,
         })?;
+        simd::prefetch_whole(pos.leaf);
+        meanwhile();
         pos.i = probe.map_or(0, |probe| pos.leaf.keys.lower_bound(probe));
         (pos.i < pos.leaf.vals.len() || pos.step_right()).then_some(pos)
     }

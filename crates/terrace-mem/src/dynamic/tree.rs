@@ -78,12 +78,18 @@ impl<F: Family, V> Tree<F, V> {
 
     /// Sets the value of `key` and returns the one it had.
     pub fn insert(&mut self, key: F::Ref<'_>, val: V) -> Option<V> {
-        let Some(root) = &mut self.root else {
+        self.insert_and(key, val, || {})
+    }
+
+    /// [`Tree::insert`] that calls `meanwhile` once, when it has asked for the lines of the leaf
+    /// and would wait for them.
+    pub fn insert_and(&mut self, key: F::Ref<'_>, val: V, meanwhile: impl FnOnce()) -> Option<V> {
+        let root = self.root.get_or_insert_with(|| {
             self.census.leaves += 1;
-            self.root = Some(Node::Leaf(Box::default()));
-            return self.insert(key, val);
-        };
-        match root.get_mut().insert(key, val, &mut self.census, true) {
+            Node::Leaf(Box::default())
+        });
+        let way = (&mut self.census, meanwhile);
+        match root.get_mut().insert(key, val, way, true) {
             Inserted::Replaced(old) => return Some(old),
             Inserted::Added => {}
             Inserted::Split(sep, right) => {

@@ -49,7 +49,7 @@ impl<F: Family, V> Core<F, V> {
 
     #[inline]
     fn may_be_dynamic(&self, key: F::Ref<'_>) -> bool {
-        self.dynamic.len() > 0 && (!self.options.filter || self.filter.may_have(F::hash(key)))
+        self.dynamic.len() > 0 && (!self.options.filter || self.filter.may_have(key))
     }
 
     /// Most entries are in the static stage, so it is asked first. Where the dynamic one keeps
@@ -77,7 +77,7 @@ impl<F: Family, V> Core<F, V> {
                 return self.segments.get_mut(key);
             }
             let val = self.take_static(key)?;
-            self.put(key, val, F::hash(key));
+            self.put(key, val, F::hash(key), None);
         }
         self.dynamic.get_mut(key)
     }
@@ -96,11 +96,20 @@ impl<F: Family, V> Core<F, V> {
         Some(val)
     }
 
-    /// Puts an entry into the dynamic stage that is in neither.
-    fn put(&mut self, key: F::Ref<'_>, val: V, hash: u64) -> Option<V> {
-        let old = self.dynamic.insert(key, val);
+    /// Puts an entry into the dynamic stage that is in neither; asks segment `near` for the lines
+    /// that a lookup of the key needs, while others are on their way.
+    fn put(&mut self, key: F::Ref<'_>, val: V, hash: u64, near: Option<usize>) -> Option<V> {
+        let seg = near.and_then(|i| self.segments.segs().get(i));
+        if let Some(seg) = seg {
+            seg.keys.prefetch(key);
+        }
+        let old = self.dynamic.insert_and(key, val, || {
+            if let Some(seg) = seg {
+                seg.keys.approach(key);
+            }
+        });
         if self.options.filter && old.is_none() {
-            self.filter.add(hash, &self.dynamic);
+            self.filter.add(key, hash, &self.dynamic);
         }
         old
     }
@@ -122,10 +131,7 @@ impl<F: Family, V> Core<F, V> {
             self.filter.prefetch(hash);
         }
         let i = self.segments.locate(key);
-        if let Some(seg) = self.segments.segs().get(i) {
-            seg.keys.approach(key);
-        }
-        match self.put(key, val, hash) {
+        match self.put(key, val, hash, Some(i)) {
             None => self.take_from(i, key),
             old => old,
         }
@@ -134,7 +140,7 @@ impl<F: Family, V> Core<F, V> {
     /// Inserts an entry that is not there and hands out its value.
     pub fn insert_new(&mut self, key: F::Ref<'_>, val: V) -> &mut V {
         self.maintain();
-        self.put(key, val, F::hash(key));
+        self.put(key, val, F::hash(key), None);
         self.dynamic
             .get_mut(key)
             .expect("the entry was just put there")

@@ -134,10 +134,33 @@ enum Side {
     Static,
 }
 
+/// The last entry left of the dynamic stage.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an allocation for each range would cost more than the room on the stack"
+)]
+enum Last<'a, F: Family, V> {
+    /// The last of all, not looked for: most ranges without an end are left before they end.
+    OfAll(&'a Tree<F, V>),
+    At(Pos<'a, F, V>),
+}
+
+impl<'a, F: Family, V> Last<'a, F, V> {
+    fn pos(&mut self) -> Option<&mut Pos<'a, F, V>> {
+        if let Last::OfAll(tree) = self {
+            *self = Last::At(Pos::before(tree, None)?);
+        }
+        match self {
+            Last::At(pos) => Some(pos),
+            Last::OfAll(_) => None,
+        }
+    }
+}
+
 /// The entries of both stages in one order. Lends each key until the next move.
 pub struct Merged<'a, F: Family, V> {
-    /// The first and the last entry left of the dynamic stage.
-    dynamic: Option<(Pos<'a, F, V>, Pos<'a, F, V>)>,
+    /// The first entry left of the dynamic stage and its key, and the last one.
+    dynamic: Option<(Pos<'a, F, V>, F::Ref<'a>, Last<'a, F, V>)>,
     fixed: StaticRange<'a, F, V>,
     /// What was lent last, from the front or the back, and is still to be passed.
     lent: Option<(Side, bool)>,
@@ -150,17 +173,31 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
         from: Option<F::Ref<'_>>,
         to: Option<F::Ref<'_>>,
     ) -> Self {
+        // Both stages ask for their first lines before either waits for them.
+        let near = from.and_then(|from| Some((list.segs().get(list.locate(from))?, from)));
+        if let Some((seg, from)) = near {
+            seg.keys.prefetch(from);
+        }
+        let first = Pos::at_or_after_and(tree, from, || {
+            if let Some((seg, from)) = near {
+                seg.keys.approach(from);
+            }
+        });
         let mut fixed = StaticRange::new(list, from, to);
         let mut dynamic = None;
         if let (Some(from), Some(to)) = (from, to)
             && F::cmp(from, to).is_ge()
         {
             fixed.back = (0, 0, None);
-        } else if let Some(first) = Pos::at_or_after(tree, from)
-            && let Some(last) = Pos::before(tree, to)
-            && F::cmp(first.key(), last.key()).is_le()
-        {
-            dynamic = Some((first, last));
+        } else if let Some(first) = first {
+            let key = first.key();
+            if to.is_none() {
+                dynamic = Some((first, key, Last::OfAll(tree)));
+            } else if let Some(last) = Pos::before(tree, to)
+                && F::cmp(key, last.key()).is_le()
+            {
+                dynamic = Some((first, key, Last::At(last)));
+            }
         }
         Merged {
             dynamic,
@@ -175,17 +212,29 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
             None => {}
             Some((Side::Static, true)) => self.fixed.bump_front(),
             Some((Side::Static, false)) => self.fixed.bump_back(),
-            Some((Side::Dynamic, front)) => {
-                if let Some((first, last)) = &mut self.dynamic {
-                    if first.same(last) {
-                        self.dynamic = None;
-                    } else if front {
-                        first.next();
-                    } else {
-                        last.prev();
-                    }
+            Some((Side::Dynamic, front)) => self.pass_dynamic(front),
+        }
+    }
+
+    fn pass_dynamic(&mut self, front: bool) {
+        let Some((first, key, last)) = &mut self.dynamic else {
+            return;
+        };
+        let more = match last {
+            Last::OfAll(_) if front => first.next(),
+            last => last.pos().is_some_and(|last| {
+                let more = !first.same(last);
+                match (more, front) {
+                    (true, true) => first.next(),
+                    (true, false) => last.prev(),
+                    (false, _) => false,
                 }
-            }
+            }),
+        };
+        if more {
+            *key = first.key();
+        } else {
+            self.dynamic = None;
         }
     }
 
@@ -197,9 +246,9 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
             None if !fixed => return None,
             None => Side::Static,
             Some(_) if !fixed => Side::Dynamic,
-            Some((first, _)) => {
+            Some((_, first, _)) => {
                 let key = self.fixed.front.1.as_ref()?.key();
-                if F::cmp(first.key(), key).is_lt() {
+                if F::cmp(*first, key).is_lt() {
                     Side::Dynamic
                 } else {
                     Side::Static
@@ -219,13 +268,13 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
     pub fn next_back(&mut self) -> Option<(F::Ref<'_>, &'a V)> {
         self.pass();
         let fixed = self.fixed.settle_back();
-        let side = match &self.dynamic {
+        let side = match &mut self.dynamic {
             None if !fixed => return None,
             None => Side::Static,
             Some(_) if !fixed => Side::Dynamic,
-            Some((_, last)) => {
+            Some((_, _, last)) => {
                 let key = self.fixed.back.2.as_ref()?.key();
-                if F::cmp(last.key(), key).is_gt() {
+                if F::cmp(last.pos()?.key(), key).is_gt() {
                     Side::Dynamic
                 } else {
                     Side::Static
@@ -234,7 +283,7 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
         };
         self.lent = Some((side, false));
         if side == Side::Dynamic {
-            let last = &self.dynamic.as_ref()?.1;
+            let last = self.dynamic.as_mut()?.2.pos()?;
             return Some((last.key(), last.val()));
         }
         let (seg, past, cursor) = &self.fixed.back;

@@ -89,6 +89,11 @@ impl Bitmap {
     /// The first chunk whose number is not less than that of `key`.
     #[inline]
     fn chunk(&self, key: u64) -> usize {
+        // The halving would wait for one line after the other.
+        let lines = self.numbers().len().min(64);
+        (0..lines)
+            .step_by(8)
+            .for_each(|i| simd::prefetch(&self.words, i));
         simd::rank_less(self.numbers(), key >> CHUNK)
     }
 

@@ -328,9 +328,17 @@ impl FrontCoded {
     #[inline]
     fn locate(&self, key: &[u8], exact: bool) -> usize {
         let (h, groups) = (long_head(key), self.groups());
+        // The words of a group's top lie in three arrays, which would be waited for in turn.
+        (0..groups * TOP)
+            .step_by(8)
+            .for_each(|word| simd::prefetch(&self.index, word));
         let (lo, hi) = equal(&self.index[..groups], (h >> 64) as u64);
         let (less, among) = equal(&self.index[groups + lo..groups + hi], h as u64);
         let g = self.among(lo + less, lo + among, GROUP, key).max(1) - 1;
+        // So would the heads of a group and where its blocks start.
+        (0..SPAN)
+            .step_by(8)
+            .for_each(|word| simd::prefetch(self.group(g), word));
         let from = g * GROUP;
         let to = (from + GROUP).min(self.blocks());
         let skip = self.index[2 * groups + g] as usize;
@@ -423,7 +431,7 @@ impl FrontCoded {
 
     pub fn prefetch(&self) {
         simd::prefetch(&self.data, 0);
-        (0..self.groups())
+        (0..self.groups() * TOP)
             .step_by(8)
             .for_each(|word| simd::prefetch(&self.index, word));
     }
