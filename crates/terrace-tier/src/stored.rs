@@ -44,6 +44,9 @@ where
         for position in &positions {
             gone |= self.evict_one(hot, position, entry)?;
         }
+        if H::SHARES_ROOM {
+            self.room_for_pages(hot, entry)?;
+        }
         if let Some(position) = positions.first() {
             let fill = self.options.policy.pack_fill();
             if fill > 0.0

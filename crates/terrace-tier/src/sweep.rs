@@ -216,7 +216,7 @@ where
     }
 
     /// Frees pages by filling the holes that records have left in others.
-    fn room_for_pages(&self, hot: &H, entry: Entry<'_>) -> Result<()> {
+    pub(crate) fn room_for_pages(&self, hot: &H, entry: Entry<'_>) -> Result<()> {
         for _ in 0..GATHER_READS {
             match self.inside(entry, |door| hot.try_gather(door))? {
                 Some(Err(Interrupt::Fail(e))) => return Err(e),

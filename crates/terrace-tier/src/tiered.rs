@@ -499,6 +499,13 @@ where
     }
 
     fn estimated_len(&self) -> Result<u64> {
+        // While one leaf above and one below are all, a scan sees every record once; who looks at one
+        // after the other misses what moves down in between.
+        let mut window = Window::new();
+        self.scan_up(b"", &mut window)?;
+        if window.high.is_none() {
+            return Ok(window.len() as u64);
+        }
         crate::estimate::estimated_len(&self.context, &self.cold, self.hot())
     }
 

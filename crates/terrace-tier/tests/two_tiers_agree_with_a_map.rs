@@ -150,7 +150,9 @@ fn run_swept<M: Method>(seed: u64, options: TierOptions, operations: u64, stored
             let stats = tree.stats();
             let moved = stats.demotions + stats.replacements;
             assert!(stats.hot_hits > 0 && stats.cold_hits > 0, "{stats:?}");
-            assert!(stats.promotions > 0 && moved > 0, "{stats:?}");
+            // In the order of storage room is made so slowly that a tier this small is always above its
+            // cap, and what is only read does not come in then.
+            assert!((stored || stats.promotions > 0) && moved > 0, "{stats:?}");
             checkpoint(&context.store);
             drop((tree, context));
             disk = disk.restart(seed);

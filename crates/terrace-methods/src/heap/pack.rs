@@ -8,7 +8,7 @@ use std::cell::{OnceCell, RefCell};
 
 use terrace_access::{AccessMethod, Attempt, Door, Flags, Interrupt, NoRoom, Plan, Value};
 use terrace_base::PageId;
-use terrace_pages::Exclusive;
+use terrace_pages::{Exclusive, Shared};
 
 use super::Heap;
 use super::directory::NO_DIRECTORY;
@@ -72,8 +72,9 @@ impl Heap {
                 }
                 other => other?,
             };
-            let seen = self.directory_in(list.view(), at);
-            let seen = seen.ok_or_else(|| list.torn(NO_DIRECTORY))?;
+            let Some(seen) = self.directory_in(list.view(), at) else {
+                return self.packing_lost(&list, at).map(|()| None);
+            };
             let end = (from + STEP_ENTRIES).min(seen.entries());
             for i in from..end {
                 let (pid, _) = seen.entry(i).map_err(|_| list.torn(NO_DIRECTORY))?;
@@ -101,8 +102,9 @@ impl Heap {
             }
             let (used, empty) = (rows.used(), rows.rows == 0);
             drop(page);
-            if empty && let Ok(page) = self.grab(door, pid) {
-                self.emptied(door, page);
+            if empty {
+                // Tidying: done when it can be done at once.
+                let _ = self.free_if_empty(door, pid);
             } else if least.is_none_or(|(_, best)| used < best) {
                 least = Some((pid, used));
             }
@@ -111,12 +113,25 @@ impl Heap {
         Ok(least)
     }
 
-    /// Moves the rows of a page to others, as far as there is room, and frees it then.
-    fn empty_page(&self, door: &Door<'_>, thin: PageId) -> Attempt<()> {
-        let keys = self.keys_of(thin)?;
+    /// Where packing was to go on is no page of the directory: a hint from before it was cleared, unless
+    /// it is the root.
+    fn packing_lost(&self, list: &Shared<'_>, at: PageId) -> Attempt<()> {
+        if at == self.root {
+            return Err(list.torn(NO_DIRECTORY));
+        }
+        self.space.set_packing((self.root, 0));
+        Ok(())
+    }
+
+    /// Moves the rows of a page to others, as far as there is room, and frees it then. Does nothing if
+    /// it is no page of this structure's rows (any more).
+    pub(crate) fn empty_page(&self, door: &Door<'_>, thin: PageId) -> Attempt<()> {
+        let Some(keys) = self.keys_of(thin)? else {
+            return Ok(());
+        };
         if keys.is_empty() {
             // It waited for rows that went elsewhere.
-            self.emptied(door, self.grab(door, thin)?);
+            self.free_if_empty(door, thin)?;
         }
         for key in keys {
             if !self.move_row(door, &key, thin)? {
@@ -136,8 +151,9 @@ impl Heap {
             }
             other => other?,
         };
-        let seen = self.directory_in(list.view(), at);
-        let seen = seen.ok_or_else(|| list.torn(NO_DIRECTORY))?;
+        let Some(seen) = self.directory_in(list.view(), at) else {
+            return self.packing_lost(&list, at).map(|()| None);
+        };
         let end = (from + STEP_ENTRIES).min(seen.entries());
         for i in from..end {
             let (pid, class) = seen.entry(i).map_err(|_| list.torn(NO_DIRECTORY))?;
@@ -155,10 +171,27 @@ impl Heap {
         Ok(None)
     }
 
-    /// The keys of a page's rows, of the first ones at least.
-    fn keys_of(&self, pid: PageId) -> Attempt<Vec<Vec<u8>>> {
-        let page = self.store.shared(pid)?;
-        let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
+    /// Frees a page if it is one of this structure's and has no rows.
+    fn free_if_empty(&self, door: &Door<'_>, pid: PageId) -> Attempt<()> {
+        let page = self.grab(door, pid)?;
+        if Rows::open(page.view()).is_ok_and(|rows| rows.owner() == Ok(self.root) && rows.rows == 0)
+        {
+            self.emptied(door, page);
+        }
+        Ok(())
+    }
+
+    /// The keys of a page's rows, of the first ones at least; `None` when it is no page of this
+    /// structure any more: it may have been freed since the directory was read, and be another's.
+    fn keys_of(&self, pid: PageId) -> Attempt<Option<Vec<Vec<u8>>>> {
+        let page = match self.store.shared(pid) {
+            Err(Interrupt::Conflict) if !self.store.exists(pid) => return Ok(None),
+            other => other?,
+        };
+        let rows = match Rows::open(page.view()) {
+            Ok(rows) if rows.owner() == Ok(self.root) => rows,
+            _ => return Ok(None),
+        };
         let mut keys = Vec::new();
         for i in 0..rows.slots {
             if keys.len() == STEP_ROWS {
@@ -173,7 +206,7 @@ impl Heap {
             copied.map_err(|_| page.torn(NO_ROWS))?;
             keys.push(key);
         }
-        Ok(keys)
+        Ok(Some(keys))
     }
 
     /// Moves the row of `key` out of a page, if it is still there. Returns false when no other page

@@ -268,6 +268,45 @@ fn holes_are_gathered_into_whole_pages_as_long_as_they_would_hold_the_rows() {
     }
 }
 
+#[test]
+fn packing_leaves_pages_alone_that_have_become_another_structures() {
+    let heap = heaps(Class::Hot).create(4096, 600).unwrap();
+    (0..100).for_each(|i| put(&heap, &key(i), &[5; 120]));
+    let store = &heap.store;
+    let other = settled(store, || {
+        let door = store.enter()?;
+        let other = Heap::create(store, &door, Class::Hot)?;
+        let put = Plan::Put(Value::Inline(b"row"), Flags::NONE);
+        let mut plan = |_: Option<(Flags, Value<'_>)>| Ok(put);
+        other.try_edit(&door, b"key", &mut plan, &mut NoRoom, &mut || Ok(()))?;
+        let mut plan = |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
+        other.try_edit(&door, b"key", &mut plan, &mut NoRoom, &mut || Ok(()))?;
+        Ok(other)
+    })
+    .unwrap();
+    let pages = store.live_pages();
+    // Its root, its index, its page without rows, and whatever else there is.
+    for pid in (0..pages + 10).map(PageId) {
+        settled(store, || {
+            let door = store.enter()?;
+            if store.exists(pid) && pid != heap.method.root() {
+                heap.method.empty_page(&door, pid)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    let mut others = 0;
+    other
+        .verify(&mut |_, _, _| Ok(()), &mut |_| {
+            others += 1;
+            Ok(())
+        })
+        .unwrap();
+    assert!(others >= 2, "{others} pages are left of the other heap");
+    (0..100).for_each(|i| assert_eq!(get(&heap, &key(i)).unwrap(), Some(vec![5; 120])));
+}
+
 /// A reader stands still between index and row while the row moves elsewhere and another one takes
 /// its place. Returns what it found.
 fn read_while_the_row_moves() -> Result<Option<Vec<u8>>> {
