@@ -426,9 +426,11 @@ impl PageStore {
         Some(self.inner_kept.load(Ordering::Relaxed)).filter(|kept| *kept > 0)
     }
 
-    /// Sets that number; there is always one of them.
+    /// Sets that number; 0 for as many as there happen to be.
     pub fn set_inner_kept(&self, pages: u64) {
-        self.inner_kept.store(pages.max(1), Ordering::Relaxed);
+        if self.inner_kept.load(Ordering::Relaxed) != pages {
+            self.inner_kept.store(pages, Ordering::Relaxed);
+        }
     }
 
     /// Number of frames.

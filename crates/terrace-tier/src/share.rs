@@ -74,11 +74,11 @@ pub(crate) struct Share {
     ways: Counter,
     /// Hits on idle records, each over the share of records that are.
     idle_hits: Counter,
-    /// Rounds of the hand over a hot tier with an index, in parts of [`ROUND`].
+    /// Rounds of the hands over hot tiers, in parts of [`ROUND`].
     rounds: Counter,
     /// Inner pages that are to have frames set aside, or 0 as long as that is not known.
     inner_target: AtomicU64,
-    /// Hits on all hot records.
+    /// Hits on hot records where an index leads to the cold ones.
     hot_hits: Counter,
     /// The sums up to which they have been looked at.
     seen_ways: Mutex<Seen>,
@@ -110,17 +110,19 @@ impl Share {
         self.ways.add(1);
     }
 
-    /// A hot record was hit that is idle with this probability; all idle ones are this part of all.
+    /// A hot record was hit to the cold copy of which an index leads.
     #[inline]
-    pub fn note_hot_hit(&self, idle: f64, part: f64) {
+    pub fn note_hot_hit(&self) {
         self.hot_hits.add(1);
-        if idle > 0.0 {
-            self.idle_hits
-                .add((HIT_PARTS * idle / part.max(LEAST_IDLE)) as u64);
-        }
     }
 
-    /// The hand has looked at one of so many leaves of a hot tier with an index.
+    /// A hot record was hit that is idle with this probability; all idle ones are this part of all.
+    pub fn note_idle_hit(&self, idle: f64, part: f64) {
+        self.idle_hits
+            .add((HIT_PARTS * idle / part.max(LEAST_IDLE)) as u64);
+    }
+
+    /// The hand has looked at one of so many leaves of a hot tier.
     pub fn note_look(&self, leaves: u64) {
         self.rounds.add(ROUND / leaves.max(1));
     }
@@ -145,6 +147,10 @@ impl Share {
         let before = std::mem::replace(&mut *seen, now);
         drop(seen);
         let ways = now.ways - before.ways;
+        if ways == 0 && store.inner_kept().is_none() {
+            // There is no index, or nobody uses it.
+            return;
+        }
         let hits = (now.idle_hits - before.idle_hits) as f64 / HIT_PARTS;
         let idles = (now.hot_hits - before.hot_hits) * IDLE_TIER < ways;
         let by_inner = ways as f64 / store.inner_frames().max(1) as f64;
@@ -164,7 +170,11 @@ impl Share {
             kept
         };
         // What nobody uses is not set aside.
-        let target = kept.min(there + step).clamp(least, most);
+        let target = if ways == 0 && kept <= least {
+            0
+        } else {
+            kept.min(there + step).clamp(least, most)
+        };
         self.inner_target.store(target, Ordering::Relaxed);
     }
 
@@ -173,6 +183,7 @@ impl Share {
     fn approach_inner(&self, store: &PageStore) {
         let target = self.inner_target.load(Ordering::Relaxed);
         if target == 0 {
+            store.set_inner_kept(0);
             return;
         }
         let kept = store.inner_kept().unwrap_or_else(|| store.inner_frames());

@@ -350,7 +350,7 @@ where
                 let mut hand = self.hand.lock();
                 let leaves = hand.leaves.max(hand.since_first);
                 self.levels.note(&spread, leaves, policy.idle_share());
-                if H::SHARES_ROOM && task != Task::Evict {
+                if task != Task::Evict {
                     self.context.share.note_look(leaves);
                 }
                 hand.records = if hand.records > 0.0 {

@@ -258,10 +258,13 @@ where
     #[inline]
     fn note_hot_hit(&self, flags: Flags) {
         self.events.hot_hits.add(1);
+        let share = &self.context.share;
         if H::SHARES_ROOM {
-            let idle = self.levels.idle(flags.use_count());
-            let share = &self.context.share;
-            share.note_hot_hit(idle, self.levels.idle_part());
+            share.note_hot_hit();
+        }
+        let idle = self.levels.idle(flags.use_count());
+        if idle > 0.0 {
+            share.note_idle_hit(idle, self.levels.idle_part());
         }
     }
 
