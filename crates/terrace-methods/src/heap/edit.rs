@@ -226,7 +226,9 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
     fn room_in(&self, pid: PageId, len: usize) -> Attempt<Option<(Exclusive<'d>, Put)>> {
         let heap = self.heap;
         let page = match heap.grab(self.door, pid) {
-            Err(Interrupt::Conflict) if !heap.store.exists(pid) => return Ok(None),
+            // It is in use, or not there any more. It may even be the leaf that this edit holds, if it
+            // was freed since it was remembered: who waited for it would wait for ever.
+            Err(Interrupt::Conflict) => return Ok(None),
             // Not a page of this tier any more.
             Err(Interrupt::Miss(_)) if heap.tier == Class::Hot => return Ok(None),
             other => other?,

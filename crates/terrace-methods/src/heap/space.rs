@@ -135,6 +135,12 @@ impl Space {
 }
 
 impl Heap {
+    /// Lets newcomers go to a page, whatever it is: hints may be wrong.
+    #[cfg(test)]
+    pub(crate) fn misdirect(&self, pid: PageId) {
+        self.space.set_current(pid);
+    }
+
     /// The exclusive latch of a page, tried for a while: whoever holds one of this structure's pages
     /// may hold what the caller has, but only if the pages are damaged.
     pub(crate) fn grab<'d>(&'d self, door: &'d Door<'_>, pid: PageId) -> Attempt<Exclusive<'d>> {
@@ -197,6 +203,8 @@ impl Heap {
             // Not worth a read, unless there is much to be had.
             let worth =
                 self.store.is_resident(pid) || class >= READ_CLASS && self.store.exists(pid);
+            // It may have been freed since, and be another's by now.
+            let worth = worth && self.room_of(pid)?.is_some();
             if worth && !self.space.replace(seen, pid) {
                 self.space.spare.lock().pages.push_front((pid, class, room));
             }

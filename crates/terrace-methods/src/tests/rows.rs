@@ -307,6 +307,28 @@ fn packing_leaves_pages_alone_that_have_become_another_structures() {
     (0..100).for_each(|i| assert_eq!(get(&heap, &key(i)).unwrap(), Some(vec![5; 120])));
 }
 
+#[test]
+fn a_hint_at_the_leaf_that_an_edit_holds_does_not_stop_it() {
+    let heap = heaps(Class::Hot).create(4096, 600).unwrap();
+    (0..20).for_each(|i| put(&heap, &key(i), &[5; 50]));
+    let leaf = settled(&heap.store, || heap.method.index_root()).unwrap();
+    for (i, len) in [(20, 50), (3, 200)] {
+        heap.method.misdirect(leaf);
+        let plan = Plan::Put(Value::Inline(&[6; 200][..len]), Flags::NONE);
+        let done = (0..100).any(|_| {
+            let door = heap.store.enter().unwrap();
+            let mut asked = |_: Option<(Flags, Value<'_>)>| Ok(plan);
+            let key = key(i);
+            let done = heap
+                .method
+                .try_edit(&door, &key, &mut asked, &mut NoRoom, &mut || Ok(()));
+            done.is_ok()
+        });
+        assert!(done, "row {i} waits for ever");
+    }
+    assert_eq!(census(&heap), 21);
+}
+
 /// A reader stands still between index and row while the row moves elsewhere and another one takes
 /// its place. Returns what it found.
 fn read_while_the_row_moves() -> Result<Option<Vec<u8>>> {
