@@ -12,10 +12,9 @@ use terrace_base::sync::Mutex;
 
 /// Number of use counts.
 const COUNTS: usize = Flags::MAX_USE as usize + 1;
-/// Leaves that are remembered, about, at most: as many as there are if there are fewer.
-const REMEMBERED: u64 = 100;
-/// And at least.
-const LEAST_REMEMBERED: u64 = 4;
+/// What a leaf's figures weigh against those of the leaf looked at after it: about a hundred leaves
+/// are remembered.
+const FADING: f64 = 0.99;
 
 /// See the module's text. A hint: lost at a crash, and learned anew within a hundred leaves.
 #[derive(Default)]
@@ -31,13 +30,11 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Takes in the records of a leaf, one of so many, by use count; `share` of all records are to
-    /// count as idle.
-    pub fn note(&self, leaf: &[u32; COUNTS], leaves: u64, share: f64) {
-        let fading = 1.0 - 1.0 / leaves.clamp(LEAST_REMEMBERED, REMEMBERED) as f64;
+    /// Takes in the records of a leaf, by use count; `share` of all records are to count as idle.
+    pub fn note(&self, leaf: &[u32; COUNTS], share: f64) {
         let mut spread = self.spread.lock();
         for (sum, n) in spread.iter_mut().zip(leaf) {
-            *sum = *sum * fading + f64::from(*n);
+            *sum = *sum * FADING + f64::from(*n);
         }
         let wanted = spread.iter().sum::<f64>() * share;
         let (mut below, mut bound) = (0.0, 0);
@@ -91,17 +88,17 @@ mod tests {
         let levels = Levels::default();
         assert_eq!((levels.idle(0), levels.idle(1)), (1.0, 0.0));
         for _ in 0..1000 {
-            levels.note(&[0, 10, 20, 70, 0, 0, 0, 0], 100, 0.2);
+            levels.note(&[0, 10, 20, 70, 0, 0, 0, 0], 0.2);
         }
         assert_eq!((levels.idle(1), levels.idle(3)), (1.0, 0.0));
         assert!(levels.is_idle(1) && !levels.is_idle(3));
         assert!((levels.idle(2) - 0.5).abs() < 0.01);
         for _ in 0..1000 {
-            levels.note(&[50, 10, 20, 20, 0, 0, 0, 0], 100, 0.2);
+            levels.note(&[50, 10, 20, 20, 0, 0, 0, 0], 0.2);
         }
         assert_eq!((levels.idle(0), levels.idle(1)), (1.0, 0.0));
         // A policy that does without: what nobody used, nothing else.
-        levels.note(&[0, 100, 0, 0, 0, 0, 0, 0], 100, 0.0);
+        levels.note(&[0, 100, 0, 0, 0, 0, 0, 0], 0.0);
         assert_eq!((levels.idle(0), levels.idle(1)), (1.0, 0.0));
     }
 }

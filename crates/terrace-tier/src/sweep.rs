@@ -349,7 +349,7 @@ where
             {
                 let mut hand = self.hand.lock();
                 let leaves = hand.leaves.max(hand.since_first);
-                self.levels.note(&spread, leaves, policy.idle_share());
+                self.levels.note(&spread, policy.idle_share());
                 if task != Task::Evict {
                     self.context.share.note_look(leaves);
                 }

@@ -192,7 +192,7 @@ fn the_leaves_that_lead_to_cold_rows_get_memory_if_they_are_worth_it() {
     let (leaves, frames) = (store.inner_frames(), store.frames());
     assert!(leaves > frames / 6, "{leaves} leaves on {frames} frames");
     // A fifth of the rows alone: they fit, and nobody asks for what the index leads to.
-    let (context, hits) = used_heap(300_000, &mut |rng| rng.below(4 * KEYS / 5) * 5);
+    let (context, hits) = used_heap(1_000_000, &mut |rng| rng.below(4 * KEYS / 5) * 5);
     let kept = context.store.inner_kept().unwrap_or(0);
     assert!(
         hits > 0.95,
