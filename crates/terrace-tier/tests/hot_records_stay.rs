@@ -119,11 +119,12 @@ fn once_is_not_enough<M: Method>() {
     let promoted = bed.tree.stats().promotions - promoted;
     assert!(passing > u64::from(HOT) * 5, "only {passing} were cold");
     let gone = bed.misses(0..HOT);
-    // A heap gives some memory to the leaves that led to all those others.
-    let few = HOT / if M::SHARES_ROOM { 5 } else { 20 };
+    // Some are: what is used fades while nobody uses it. A heap also gives some memory to the leaves
+    // that led to all those others.
+    let few = HOT / if M::SHARES_ROOM { 3 } else { 5 };
     assert!(gone < u64::from(few), "{gone} of {HOT} were displaced");
     // In a heap there is room for a third of them for which nobody has to go.
-    let some = passing / 2 + if M::SHARES_ROOM { passing / 4 } else { 0 };
+    let some = passing / 2 + if M::SHARES_ROOM { passing / 3 } else { 0 };
     assert!(promoted < some, "{promoted} of {passing} came in");
 }
 
@@ -142,7 +143,7 @@ fn known_again<M: Method>() {
     // Once is not enough for those that come by, although the hot ones were used once since, too.
     bed.misses(HOT..HOT * 7);
     let gone = bed.misses(0..HOT);
-    assert!(gone < u64::from(HOT) / 10, "{gone} of {HOT} were displaced");
+    assert!(gone < u64::from(HOT) / 4, "{gone} of {HOT} were displaced");
 }
 
 #[test]
