@@ -70,6 +70,9 @@ fn parse() -> Result<Args, String> {
             _ => return Err(format!("unknown option {flag}")),
         }
     }
+    if args.in_turns && (args.plan.pause || args.json.is_some() || args.plots.is_some()) {
+        return Err("--in-turns measures no pauses and writes no files".into());
+    }
     Ok(args)
 }
 

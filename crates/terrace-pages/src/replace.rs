@@ -88,23 +88,16 @@ impl PageStore {
             let header = self.pool.frame(index);
             let used = header.used.load(Ordering::Relaxed);
             if used > 0 {
-                let kept = match inner {
-                    InnerPages::Few => header.class() == Class::Inner && !self.one_in(PATIENCE),
-                    InnerPages::Enough => false,
-                    InnerPages::TooMany
-                        if header.class() == Class::Inner && self.one_in(CROWDED) =>
-                    {
-                        if self.evict_frame(index, hot_too) {
-                            return (Some(index), dirty);
-                        }
-                        false
-                    }
-                    InnerPages::TooMany => false,
-                };
-                if !kept {
-                    header.used.store(used - 1, Ordering::Relaxed);
+                let is_inner = header.class() == Class::Inner;
+                if is_inner && matches!(inner, InnerPages::Few) && !self.one_in(PATIENCE) {
+                    continue;
                 }
-                continue;
+                let must_go =
+                    is_inner && matches!(inner, InnerPages::TooMany) && self.one_in(CROWDED);
+                if !must_go {
+                    header.used.store(used - 1, Ordering::Relaxed);
+                    continue;
+                }
             }
             if header.page.load(Ordering::Relaxed) == NO_PAGE {
                 continue;

@@ -14,6 +14,7 @@ use terrace_methods::{BTree, HashTable, Heap};
 use terrace_pages::{Class, Interrupt, PageStore, Space};
 
 use crate::LockTable;
+use crate::index_share::IndexShare;
 use crate::share::Share;
 use crate::sketch::Sketch;
 
@@ -35,6 +36,7 @@ pub struct TierContext {
     stored: AtomicBool,
     pub(crate) wake: (Mutex<bool>, Condvar),
     pub(crate) share: Share,
+    pub(crate) index_share: IndexShare,
     /// How often cold records were asked for.
     pub(crate) sketch: Sketch,
 }
@@ -70,6 +72,7 @@ impl TierContext {
             stored: AtomicBool::new(false),
             wake: Default::default(),
             share: Share::default(),
+            index_share: IndexShare::default(),
             sketch: Sketch::new(sketch_bytes),
         })
     }
@@ -164,7 +167,7 @@ impl TierContext {
     /// those who do without the background thread.
     pub fn adapt_share(&self) {
         self.share.adapt(&self.store);
-        self.share.adapt_inner(&self.store);
+        self.index_share.adapt(&self.store);
     }
 
     /// One round of what the threads in the background do, for those who do without them: free space

@@ -14,6 +14,7 @@ pub mod fault;
 #[cfg(not(feature = "planted-faults"))]
 #[allow(dead_code, reason = "named where they would be planted")]
 mod fault;
+mod index_share;
 mod levels;
 mod locks;
 mod migrate;

@@ -342,16 +342,16 @@ where
             }
             self.events.demotions.add(dropped);
             self.stale.note(stale);
+            self.levels.note(&spread, policy.idle_share());
             if task != Task::Evict {
                 self.events.swept.add(1);
                 self.events.fill.add((fill * 1000.0) as u64);
             }
             {
                 let mut hand = self.hand.lock();
-                let leaves = hand.leaves.max(hand.since_first);
-                self.levels.note(&spread, policy.idle_share());
                 if task != Task::Evict {
-                    self.context.share.note_look(leaves);
+                    let leaves = hand.leaves.max(hand.since_first);
+                    self.context.index_share.note_look(leaves);
                 }
                 hand.records = if hand.records > 0.0 {
                     hand.records * 0.95 + records as f64 * 0.05

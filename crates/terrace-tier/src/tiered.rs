@@ -258,7 +258,7 @@ where
     #[inline]
     fn note_hot_hit(&self, flags: Flags) {
         self.events.hot_hits.add(1);
-        let share = &self.context.share;
+        let share = &self.context.index_share;
         if H::SHARES_ROOM {
             share.note_hot_hit();
         }
@@ -370,7 +370,7 @@ where
                 self.events.cold_hits.add(1);
                 // As long as nobody has looked at the hot records, the two cannot be compared.
                 if H::SHARES_ROOM && missed < 2 && self.levels.idle_part() > 0.0 {
-                    self.context.share.note_way();
+                    self.context.index_share.note_way();
                 }
                 let now = self.after_cold_read(slot, version, key, value, found, missed > 0);
                 Ok((true, now))

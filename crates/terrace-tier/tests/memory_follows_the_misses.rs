@@ -144,6 +144,25 @@ fn it_shrinks<M: Method>() {
     let after: Arc<Two<M>> = reopen(&context, roots, &TierOptions::default());
     let mut value = Vec::new();
     let mut rng = Rng(3);
+    // Hot pages come in one after the other, as records on them are asked for.
+    for _ in 0..4 * KEYS {
+        assert!(after.get(&key(rng.below(2 * KEYS)), &mut value).unwrap());
+    }
+    let (hot, cap) = (context.store.hot_frames(), context.store.hot_cap());
+    assert!(
+        hot > cap,
+        "{hot} hot pages of {cap} before anything was done"
+    );
+    let mut rounds = 0;
+    while context.store.hot_frames() > context.store.hot_cap() {
+        assert!(
+            rounds < 100,
+            "{} hot pages still",
+            context.store.hot_frames()
+        );
+        context.tend().unwrap();
+        rounds += 1;
+    }
     for _ in 0..20_000 {
         assert!(after.get(&key(rng.below(2 * KEYS)), &mut value).unwrap());
         context.tend().unwrap();
@@ -190,7 +209,11 @@ fn the_leaves_that_lead_to_cold_rows_get_memory_if_they_are_worth_it() {
     let (context, _) = used_heap(300_000, &mut |rng| rng.below(4 * KEYS));
     let store = &context.store;
     let (leaves, frames) = (store.inner_frames(), store.frames());
-    assert!(leaves > frames / 6, "{leaves} leaves on {frames} frames");
+    let kept = store.inner_kept();
+    assert!(
+        leaves > frames / 6 && kept > Some(frames / 6),
+        "{leaves} leaves on {frames} frames, {kept:?} set aside"
+    );
     // A fifth of the rows alone: they fit, and nobody asks for what the index leads to.
     let (context, hits) = used_heap(1_000_000, &mut |rng| rng.below(4 * KEYS / 5) * 5);
     let kept = context.store.inner_kept().unwrap_or(0);

@@ -20,6 +20,7 @@ mod bucket;
 mod claim;
 mod clear;
 mod contract;
+mod cut;
 mod directory;
 mod edit;
 mod find;

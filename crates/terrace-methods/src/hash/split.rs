@@ -3,13 +3,14 @@
 //! Buckets and directory change under latches that are all held until everything is done, so a
 //! reader finds a record in the one bucket or in the other, or has to look again.
 
-use std::ops::Range;
-
 use terrace_access::{Attempt, Door, Flags, Interrupt, Value};
 use terrace_base::{Error, PageId};
 
 use super::HashTable;
-use super::directory::{Grains, MAX_LEVEL};
+use super::cut::{
+    add_size, bytes_below, cut, finer, full, last_fitting, left_full, middle, sizes_of,
+};
+use super::directory::Grains;
 use super::find::Held;
 use super::image::{Item, build_bucket, bytes_of, install, pages_for, take_apart};
 use super::layout::{NEXT, Shape, Span, capacity, record_bytes};
@@ -25,8 +26,6 @@ const UNEVEN: usize = 4;
 const EXACT: usize = 8;
 /// Grains are added for so many more buckets at once, as a part of those that there are.
 const AHEAD: u64 = 16;
-/// Load of a bucket that will hardly grow: the rest is for values that become longer.
-const FULL: f64 = 0.95;
 /// Most overflow pages of one bucket; see `find`.
 const MOST_OVERFLOW: usize = 1 << 16;
 
@@ -167,7 +166,7 @@ impl HashTable {
         let total: usize = sizes.iter().map(|size| size.1).sum();
         let (boundary, wanted, near) = if rises {
             let most = full(self.store.page_bytes());
-            let wanted = bytes_below(&sizes, hash).clamp(total / 2, most);
+            let wanted = left_full(&sizes, hash, most);
             let boundary = cut(&grains, &sizes, wanted, |below| below <= most);
             (boundary, wanted, total / EXACT)
         } else {
@@ -601,90 +600,4 @@ impl HashTable {
         held.pages.drain(1..).for_each(|page| page.free());
         Ok(None)
     }
-}
-
-/// Hash and bytes of each record, in order.
-pub(crate) fn sizes_of(items: &[Item<'_>]) -> Vec<(u64, usize)> {
-    items.iter().map(|item| (item.hash, item.bytes())).collect()
-}
-
-fn add_size(sizes: &mut Vec<(u64, usize)>, hash: u64, bytes: usize) {
-    let at = sizes.partition_point(|size| size.0 <= hash);
-    sizes.insert(at, (hash, bytes));
-}
-
-/// The last hash at which a grain begins up to which the records fit into `most` bytes, and how many
-/// bytes of those lie between it and the first record of the range, in which it is.
-pub(crate) fn last_fitting(
-    grains: &Grains,
-    sizes: &[(u64, usize)],
-    range: Range<usize>,
-    most: usize,
-) -> Option<(u64, usize)> {
-    let before: usize = sizes[..range.start].iter().map(|size| size.1).sum();
-    let (mut below, mut last) = (before, None);
-    for i in range.start..range.end.min(sizes.len()) {
-        if below > most {
-            break;
-        }
-        let start = grains.span(sizes[i].0).low;
-        if i > range.start && start > sizes[i - 1].0 {
-            last = Some((start, below - before));
-        }
-        below += sizes[i].1;
-    }
-    last
-}
-
-/// Bytes up to which a bucket is filled that will hardly grow.
-fn full(page_bytes: usize) -> usize {
-    (capacity(page_bytes) as f64 * FULL) as usize
-}
-
-/// Bytes of the records of lower hashes.
-fn bytes_below(sizes: &[(u64, usize)], hash: u64) -> usize {
-    let below = sizes.iter().take_while(|size| size.0 < hash);
-    below.map(|size| size.1).sum()
-}
-
-/// How many grains there must be, so that no grain has more than one part in so many of these records,
-/// about; fewer, but two parts, if that would be more than `most`. `None` if there are as many, or
-/// may not be.
-fn finer(grains: &Grains, sizes: &[(u64, usize)], parts: usize, most: u64) -> Option<u64> {
-    let (first, last) = (sizes.first()?, sizes.last()?);
-    // Bits up to the first in which they differ.
-    let bits = (first.0 ^ last.0).leading_zeros() + 1;
-    (1..=parts.ilog2()).rev().find_map(|more| {
-        let count = 1u64.checked_shl(bits + more).unwrap_or(u64::MAX);
-        let count = count.max(grains.count() + grains.count() / 2);
-        (bits + more <= MAX_LEVEL && 1 << (bits + more) > grains.count() && count <= most)
-            .then_some(count)
-    })
-}
-
-/// The hash at which a grain begins that has records on both sides, with as near as can be to half of
-/// all bytes below it; only where `fits` agrees with the bytes below.
-fn middle(grains: &Grains, sizes: &[(u64, usize)], fits: impl Fn(usize) -> bool) -> Option<u64> {
-    let half = sizes.iter().map(|size| size.1).sum::<usize>() / 2;
-    cut(grains, sizes, half, fits)
-}
-
-/// The same with as near as can be to `wanted` bytes below it.
-fn cut(
-    grains: &Grains,
-    sizes: &[(u64, usize)],
-    wanted: usize,
-    fits: impl Fn(usize) -> bool,
-) -> Option<u64> {
-    let mut best: Option<(usize, u64)> = None;
-    let mut below = 0;
-    for pair in sizes.windows(2) {
-        below += pair[0].1;
-        let start = grains.span(pair[1].0).low;
-        let off = below.abs_diff(wanted);
-        if start > pair[0].0 && fits(below) && best.is_none_or(|(least, _)| off < least) {
-            best = Some((off, start));
-        }
-    }
-    best.map(|(_, start)| start)
 }

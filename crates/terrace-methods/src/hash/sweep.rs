@@ -3,8 +3,9 @@
 use terrace_access::{Attempt, Door, Interrupt};
 
 use super::HashTable;
+use super::cut::{last_fitting, sizes_of};
 use super::layout::capacity;
-use super::split::{copies, last_fitting, sizes_of};
+use super::split::copies;
 
 /// Part of a page that packing must move, unless it empties the bucket, to be worth rewriting both.
 const WORTH_PACKING: usize = 32;

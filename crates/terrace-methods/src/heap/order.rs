@@ -6,8 +6,6 @@ use terrace_base::PageId;
 
 use super::Heap;
 use super::directory::NO_DIRECTORY;
-use super::layout::Rows;
-use crate::btree::layout::Seen;
 
 impl Heap {
     /// See [`terrace_access::Sweep::try_collect_stored`]. May find no key and move on nevertheless. Holds
@@ -23,7 +21,7 @@ impl Heap {
             return Ok(());
         };
         if !pid.is_none() {
-            self.keys_stored(pid, keys)?;
+            keys.extend(self.keys_of(pid)?.unwrap_or_default());
         }
         *place = next;
         Ok(())
@@ -54,38 +52,5 @@ impl Heap {
         }
         let next = (!seen.next.is_none() && seen.next != at).then_some((seen.next, 0));
         Ok(Some((PageId::NONE, next)))
-    }
-
-    /// The keys of a page's rows, unless it is no page of this heap any more. Takes no latch.
-    fn keys_stored(&self, pid: PageId, keys: &mut Vec<Vec<u8>>) -> Attempt<()> {
-        let page = match self.store.optimistic(pid) {
-            Err(Interrupt::Conflict) if !self.store.exists(pid) => return Ok(()),
-            other => other?,
-        };
-        let read = || -> Seen<Vec<Vec<u8>>> {
-            let rows = Rows::open(page.view())?;
-            let mut keys = Vec::new();
-            if rows.owner()? != self.root {
-                return Ok(keys);
-            }
-            for i in 0..rows.slots {
-                if rows.slot(i)?.free {
-                    continue;
-                }
-                let row = rows.row(i)?;
-                let mut key = Vec::new();
-                rows.view.append_to(row.key_at, row.key_len, &mut key)?;
-                keys.push(key);
-            }
-            Ok(keys)
-        };
-        let read = read();
-        page.validate()?;
-        // What is no page of rows has been freed since it was seen in the list; one that is damaged
-        // shows that to whoever needs a row of it.
-        if let Ok(read) = read {
-            *keys = read;
-        }
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::cell::{OnceCell, RefCell};
 
 use terrace_access::{AccessMethod, Attempt, Door, Flags, Interrupt, NoRoom, Plan, Value};
 use terrace_base::PageId;
-use terrace_pages::{Exclusive, Shared};
+use terrace_pages::Exclusive;
 
 use super::Heap;
 use super::directory::NO_DIRECTORY;
@@ -62,32 +62,11 @@ impl Heap {
     /// The page with the fewest bytes of rows among the next ones of the directory, and how many. What
     /// the directory says may be out of date, so the pages are asked; those without any rows go.
     fn least_used(&self, door: &Door<'_>) -> Attempt<Option<(PageId, usize)>> {
-        let (at, from) = self.space.packing();
         let mut pages = Vec::new();
-        let next = {
-            let list = match self.store.shared(at) {
-                Err(Interrupt::Conflict) if at != self.root => {
-                    self.space.set_packing((self.root, 0));
-                    return Ok(None);
-                }
-                other => other?,
-            };
-            let Some(seen) = self.directory_in(list.view(), at) else {
-                return self.packing_lost(&list, at).map(|()| None);
-            };
-            let end = (from + STEP_ENTRIES).min(seen.entries());
-            for i in from..end {
-                let (pid, _) = seen.entry(i).map_err(|_| list.torn(NO_DIRECTORY))?;
-                if !pid.is_none() && self.space.current() != Some(pid) {
-                    pages.push(pid);
-                }
-            }
-            match end < seen.entries() {
-                true => (at, end),
-                false if seen.next.is_none() => (self.root, 0),
-                false => (seen.next, 0),
-            }
-        };
+        self.walk(&mut |pid, _| {
+            pages.push(pid);
+            false
+        })?;
         let mut least = None;
         for pid in pages {
             // One that is not in memory is not worth a read: it takes no room there.
@@ -109,18 +88,7 @@ impl Heap {
                 least = Some((pid, used));
             }
         }
-        self.space.set_packing(next);
         Ok(least)
-    }
-
-    /// Where packing was to go on is no page of the directory: a hint from before it was cleared, unless
-    /// it is the root.
-    fn packing_lost(&self, list: &Shared<'_>, at: PageId) -> Attempt<()> {
-        if at == self.root {
-            return Err(list.torn(NO_DIRECTORY));
-        }
-        self.space.set_packing((self.root, 0));
-        Ok(())
     }
 
     /// Moves the rows of a page to others, as far as there is room, and frees it then. Does nothing if
@@ -133,8 +101,8 @@ impl Heap {
             // It waited for rows that went elsewhere.
             self.free_if_empty(door, thin)?;
         }
-        for key in keys {
-            if !self.move_row(door, &key, thin)? {
+        for key in keys.iter().take(STEP_ROWS) {
+            if !self.move_row(door, key, thin)? {
                 break;
             }
         }
@@ -143,32 +111,49 @@ impl Heap {
 
     /// A thin page, from where the last step ended.
     fn next_thin(&self) -> Attempt<Option<PageId>> {
+        let mut thin = None;
+        self.walk(&mut |pid, class| {
+            thin = (class >= THIN).then_some(pid);
+            thin.is_some()
+        })?;
+        Ok(thin)
+    }
+
+    /// Goes on over the pages that the directory lists, with their free classes, but for the one that
+    /// newcomers go to, from where the last step ended: until `found` says that it has what it wants,
+    /// or for a bounded number of entries.
+    fn walk(&self, found: &mut dyn FnMut(PageId, u8) -> bool) -> Attempt<()> {
         let (at, from) = self.space.packing();
         let list = match self.store.shared(at) {
             Err(Interrupt::Conflict) if at != self.root => {
                 self.space.set_packing((self.root, 0));
-                return Ok(None);
+                return Ok(());
             }
             other => other?,
         };
-        let Some(seen) = self.directory_in(list.view(), at) else {
-            return self.packing_lost(&list, at).map(|()| None);
+        let seen = match self.directory_in(list.view(), at) {
+            Some(seen) => seen,
+            None if at == self.root => return Err(list.torn(NO_DIRECTORY)),
+            // A hint from before the directory was cleared.
+            None => {
+                self.space.set_packing((self.root, 0));
+                return Ok(());
+            }
         };
         let end = (from + STEP_ENTRIES).min(seen.entries());
         for i in from..end {
             let (pid, class) = seen.entry(i).map_err(|_| list.torn(NO_DIRECTORY))?;
-            if !pid.is_none() && class >= THIN && self.space.current() != Some(pid) {
+            if !pid.is_none() && self.space.current() != Some(pid) && found(pid, class) {
                 self.space.set_packing((at, i + 1));
-                return Ok(Some(pid));
+                return Ok(());
             }
         }
-        let next = match end < seen.entries() {
+        self.space.set_packing(match end < seen.entries() {
             true => (at, end),
             false if seen.next.is_none() => (self.root, 0),
             false => (seen.next, 0),
-        };
-        self.space.set_packing(next);
-        Ok(None)
+        });
+        Ok(())
     }
 
     /// Frees a page if it is one of this structure's and has no rows.
@@ -181,9 +166,9 @@ impl Heap {
         Ok(())
     }
 
-    /// The keys of a page's rows, of the first ones at least; `None` when it is no page of this
-    /// structure any more: it may have been freed since the directory was read, and be another's.
-    fn keys_of(&self, pid: PageId) -> Attempt<Option<Vec<Vec<u8>>>> {
+    /// The keys of a page's rows; `None` when it is no page of this structure any more: it may have been
+    /// freed since the directory was read, and be another's. O(rows of a page).
+    pub(crate) fn keys_of(&self, pid: PageId) -> Attempt<Option<Vec<Vec<u8>>>> {
         let page = match self.store.shared(pid) {
             Err(Interrupt::Conflict) if !self.store.exists(pid) => return Ok(None),
             other => other?,
@@ -194,9 +179,6 @@ impl Heap {
         };
         let mut keys = Vec::new();
         for i in 0..rows.slots {
-            if keys.len() == STEP_ROWS {
-                break;
-            }
             if rows.slot(i).map_err(|_| page.torn(NO_ROWS))?.free {
                 continue;
             }
