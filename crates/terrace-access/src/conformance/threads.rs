@@ -1,7 +1,8 @@
 //! Several threads on one structure.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use terrace_base::Result;
 
@@ -50,18 +51,28 @@ pub fn threads_agree<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort)
         hand.put(&stable(i), &value(&stable(i), 1), Flags::NONE)?;
     }
     let done = AtomicBool::new(false);
-    let reads = AtomicU64::new(0);
+    // All begin together: on a busy machine the writers may else be done before a reader is there.
+    let start = Barrier::new(WRITERS + 2);
     let mut models = Vec::new();
     let seen: Vec<Check> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|w| {
-                let subject = &subject;
-                scope.spawn(move || write(subject, w, effort))
+                let (subject, start) = (&subject, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    write(subject, w, effort)
+                })
             })
             .collect();
         let others = [
-            scope.spawn(|| read(&subject, stables, &done, &reads)),
-            scope.spawn(|| scan(&subject, stables, &done)),
+            scope.spawn(|| {
+                start.wait();
+                read(&subject, stables, &done)
+            }),
+            scope.spawn(|| {
+                start.wait();
+                scan(&subject, stables, &done)
+            }),
         ];
         let mut seen = Vec::new();
         for writer in writers {
@@ -82,10 +93,6 @@ pub fn threads_agree<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort)
         seen
     });
     seen.into_iter().collect::<Check>()?;
-    ensure!(
-        reads.load(Ordering::Relaxed) > 0,
-        "nothing was read meanwhile"
-    );
     let mut expected: BTreeMap<Vec<u8>, Vec<u8>> = models.into_iter().flatten().collect();
     for i in 0..stables {
         let got = hand.get(&stable(i), Touch::No)?;
@@ -145,24 +152,20 @@ fn write<M: Ordered>(
     Ok(model)
 }
 
-fn read<M: Ordered>(
-    subject: &Subject<M>,
-    stables: usize,
-    done: &AtomicBool,
-    reads: &AtomicU64,
-) -> Check {
+fn read<M: Ordered>(subject: &Subject<M>, stables: usize, done: &AtomicBool) -> Check {
     let hand = Hand { subject };
     let mut random = Random::new(77);
-    while !done.load(Ordering::Acquire) {
+    loop {
         let key = stable(random.below(stables));
         let got = hand.get(&key, Touch::Raise)?;
         let Some((_, bytes)) = got else {
             return Err(Failure(format!("a reader missed {key:?}")));
         };
         ensure!(is_sound(&key, &bytes), "a reader saw {bytes:?} as {key:?}");
-        reads.fetch_add(1, Ordering::Relaxed);
+        if done.load(Ordering::Acquire) {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 fn scan<M: Ordered>(subject: &Subject<M>, stables: usize, done: &AtomicBool) -> Check {
