@@ -82,7 +82,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             chain,
         },
         log_position: [0; 24],
-        log_info: [0; 40],
+        learnt: [0; 40],
         next_structure: 0,
         next_sequence: 0,
         catalog_root: PageId(0),

@@ -148,7 +148,7 @@ mod tests {
                 chain: 0,
             },
             log_position: [1; 24],
-            log_info: [0; 40],
+            learnt: [0; 40],
             next_structure: 2,
             next_sequence: 3,
             catalog_root: PageId(1),

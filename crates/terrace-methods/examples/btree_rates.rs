@@ -18,7 +18,7 @@ const VALUE: [u8; 120] = [7; 120];
 fn info() -> CutInfo {
     CutInfo {
         log_position: [0; 24],
-        log_info: [0; 40],
+        learnt: [0; 40],
         next_structure: 1,
         next_sequence: 1,
         catalog_root: PageId::NONE,

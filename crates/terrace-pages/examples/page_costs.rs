@@ -23,7 +23,7 @@ const WARM: u64 = PAGES / 16;
 fn info() -> CutInfo {
     CutInfo {
         log_position: [0; 24],
-        log_info: [0; 40],
+        learnt: [0; 40],
         next_structure: 0,
         next_sequence: 0,
         catalog_root: PageId::NONE,

@@ -30,8 +30,9 @@ use crate::write::Purpose;
 pub struct CutInfo {
     /// Where replay begins; the log's encoding.
     pub log_position: [u8; 24],
-    /// What the log wants to know of its files; the log's encoding.
-    pub log_info: [u8; 40],
+    /// What is to be known again after the next opening, of what was learnt while running; nothing that
+    /// is promised rests on it.
+    pub learnt: [u8; 40],
     /// Number for the next structure.
     pub next_structure: u32,
     /// Sequence number of the first record to be replayed.
@@ -394,7 +395,7 @@ impl PageStore {
             slots: self.map.lock().counts().total,
             map,
             log_position: info.log_position,
-            log_info: info.log_info,
+            learnt: info.learnt,
             next_structure: info.next_structure,
             next_sequence: info.next_sequence,
             catalog_root: info.catalog_root,

@@ -107,7 +107,7 @@ impl PageStore {
             slots: 0,
             map,
             log_position: info.log_position,
-            log_info: info.log_info,
+            learnt: info.learnt,
             next_structure: info.next_structure,
             next_sequence: info.next_sequence,
             catalog_root: info.catalog_root,

@@ -2,6 +2,7 @@
 //! all hot tiers.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use terrace_access::{Attempt, Door, Window};
@@ -18,6 +19,10 @@ use crate::index_share::IndexShare;
 use crate::share::Share;
 use crate::sketch::Sketch;
 
+/// Bytes of what was learnt of the division of memory; `docs/format-data.md` has their meaning.
+const LEARNT_BYTES: usize = 40;
+const SHARE_AT: Range<usize> = 0..2;
+const INNER_AT: Range<usize> = 4..12;
 /// Hot leaves that one call for help looks at before it tries its luck again.
 const HELP_LEAVES: usize = 4;
 
@@ -168,6 +173,26 @@ impl TierContext {
     pub fn adapt_share(&self) {
         self.share.adapt(&self.store);
         self.index_share.adapt(&self.store);
+    }
+
+    /// What was learnt of how the memory is best divided, for [`TierContext::recall`] after the next
+    /// opening: it takes several accesses to each record to learn it.
+    pub fn learnt(&self) -> [u8; LEARNT_BYTES] {
+        let mut bytes = [0; LEARNT_BYTES];
+        bytes[SHARE_AT].copy_from_slice(&(self.store.hot_share() as u16).to_le_bytes());
+        let inner = self.store.inner_kept().unwrap_or(0);
+        bytes[INNER_AT].copy_from_slice(&inner.to_le_bytes());
+        bytes
+    }
+
+    /// Begins with what was learnt before, as far as the memory of today allows. Any bytes will do.
+    pub fn recall(&self, bytes: &[u8; LEARNT_BYTES]) {
+        let number = |at: Range<usize>| {
+            let bytes = bytes[at].iter().rev();
+            bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+        };
+        self.share.recall(&self.store, number(SHARE_AT) as u32);
+        self.index_share.recall(&self.store, number(INNER_AT));
     }
 
     /// One round of what the threads in the background do, for those who do without them: free space

@@ -91,6 +91,16 @@ impl IndexShare {
         self.rounds.add(ROUND / leaves.max(1));
     }
 
+    /// Begins with what was set aside in an earlier opening; 0 is nothing.
+    pub fn recall(&self, store: &PageStore, pages: u64) {
+        if pages > 0 {
+            let (least, most) = bounds(store);
+            let pages = pages.clamp(least, most);
+            self.target.store(pages, Ordering::Relaxed);
+            store.set_inner_kept(pages);
+        }
+    }
+
     /// Moves the number of inner pages that are kept a step towards what the hits say. O(1).
     pub fn adapt(&self, store: &PageStore) {
         self.judge(store);
@@ -119,10 +129,7 @@ impl IndexShare {
         let idles = (now.hot_hits - before.hot_hits) * IDLE_TIER < ways;
         let by_inner = ways as f64 / store.inner_frames().max(1) as f64;
         let by_hot = hits / store.hot_frames().max(1) as f64;
-        let (least, most) = (
-            store.frames() / LEAST_INNER_PART,
-            store.frames() / INNER_PART,
-        );
+        let (least, most) = bounds(store);
         let step = (most / INNER_STEPS).max(1);
         let there = store.inner_frames();
         let kept = store.inner_kept().unwrap_or(there);
@@ -158,4 +165,10 @@ impl IndexShare {
             store.set_inner_kept((kept + little).min(target));
         }
     }
+}
+
+/// Fewest and most inner pages for which frames are set aside.
+fn bounds(store: &PageStore) -> (u64, u64) {
+    let frames = store.frames();
+    (frames / LEAST_INNER_PART, frames / INNER_PART)
 }

@@ -48,6 +48,13 @@ impl Share {
         }
     }
 
+    /// Begins with the share of an earlier opening; 0 is none.
+    pub fn recall(&self, store: &PageStore, share: u32) {
+        if share > 0 {
+            store.set_hot_share(share.clamp(LEAST, WHOLE_SHARE));
+        }
+    }
+
     /// Moves the share a step towards what the misses say. O(1).
     pub fn adapt(&self, store: &PageStore) {
         let now = (self.for_records.get(), self.for_pages.get());

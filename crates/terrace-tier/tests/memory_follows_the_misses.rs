@@ -214,6 +214,16 @@ fn the_leaves_that_lead_to_cold_rows_get_memory_if_they_are_worth_it() {
         leaves > frames / 6 && kept > Some(frames / 6),
         "{leaves} leaves on {frames} frames, {kept:?} set aside"
     );
+    // Who opens the database again begins with what was learnt, unless memory is too small for it.
+    let again = new_context(&SimDisk::new(6), 2 * MEMORY, 4096);
+    again.recall(&context.learnt());
+    assert_eq!(again.store.inner_kept(), kept);
+    again.recall(&[0xFF; 40]);
+    let (kept, share) = (again.store.inner_kept(), again.store.hot_share());
+    assert!(
+        kept <= Some(frames / 2) && share <= WHOLE_SHARE,
+        "{kept:?}, {share}"
+    );
     // A fifth of the rows alone: they fit, and nobody asks for what the index leads to.
     let (context, hits) = used_heap(1_000_000, &mut |rng| rng.below(4 * KEYS / 5) * 5);
     let kept = context.store.inner_kept().unwrap_or(0);

@@ -127,7 +127,7 @@ impl Core {
             cut.set(Some(position));
             CutInfo {
                 log_position: position.encode(),
-                log_info: [0; 40],
+                learnt: self.registry.learnt(),
                 next_structure: self.next_structure(),
                 next_sequence: position.sequence,
                 catalog_root: self.registry.catalog().root(),

@@ -121,7 +121,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
     let cut = log.position();
     let info = CutInfo {
         log_position: cut.encode(),
-        log_info: [0; 40],
+        learnt: [0; 40],
         next_structure: FIRST_STRUCTURE,
         next_sequence: cut.sequence,
         catalog_root: PageId::NONE,
@@ -154,6 +154,7 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     let store = PageStore::open(disk.clone(), store_options(&options, &budget))?;
     let (store, cleaner) = start(store, &options)?;
     let tiers = tier_context(&store, &options, &budget);
+    tiers.recall(&superblock.learnt);
     // A crash may have come between the making of the store and its first checkpoint.
     let catalog = match superblock.catalog_root {
         PageId::NONE => Catalog::create(&store)?,

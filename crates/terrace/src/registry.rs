@@ -94,6 +94,11 @@ impl Registry {
         &self.catalog
     }
 
+    /// What is to be known again after the next opening; see [`TierContext::learnt`].
+    pub fn learnt(&self) -> [u8; 40] {
+        self.tiers.learnt()
+    }
+
     /// The first number never given out.
     pub fn next_id(&self) -> u32 {
         self.next_id.load(Ordering::SeqCst)

@@ -116,7 +116,7 @@ pub fn options(page_bytes: usize, pages: usize) -> StoreOptions {
 pub fn info() -> CutInfo {
     CutInfo {
         log_position: [0; 24],
-        log_info: [0; 40],
+        learnt: [0; 40],
         next_structure: 1,
         next_sequence: 1,
         catalog_root: PageId::NONE,

@@ -47,8 +47,9 @@ pub struct Superblock {
     pub map: super::MapFile,
     /// Where replay of the log begins; the log's own encoding.
     pub log_position: [u8; 24],
-    /// What the log wants to know of its files; the log's own encoding.
-    pub log_info: [u8; 40],
+    /// What was learnt while running; nothing that is promised rests on it. The encoding of whoever
+    /// learnt it.
+    pub learnt: [u8; 40],
     /// Number for the next structure.
     pub next_structure: u32,
     /// Sequence number of the first record of the log to be replayed.
@@ -121,7 +122,7 @@ impl Superblock {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&self.log_position);
-        out.extend_from_slice(&self.log_info);
+        out.extend_from_slice(&self.learnt);
         out.extend_from_slice(&self.next_sequence.to_le_bytes());
         out.extend_from_slice(&self.catalog_root.0.to_le_bytes());
         out.extend_from_slice(&self.next_structure.to_le_bytes());
@@ -171,7 +172,7 @@ impl Superblock {
                 chain: r.u64()?,
             },
             log_position: r.bytes(24)?.try_into().ok()?,
-            log_info: r.bytes(40)?.try_into().ok()?,
+            learnt: r.bytes(40)?.try_into().ok()?,
             next_sequence: r.u64()?,
             catalog_root: PageId(r.u64()?),
             next_structure: r.u32()?,

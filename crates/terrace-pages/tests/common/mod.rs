@@ -37,7 +37,7 @@ pub fn options(memory: u64) -> StoreOptions {
 pub fn info(stamp: u64) -> CutInfo {
     CutInfo {
         log_position: [1; 24],
-        log_info: [2; 40],
+        learnt: [2; 40],
         next_structure: 3,
         next_sequence: stamp,
         catalog_root: PageId::NONE,

@@ -25,7 +25,7 @@ pub type Tree = Two<BTree>;
 pub fn cut() -> CutInfo {
     CutInfo {
         log_position: [0; 24],
-        log_info: [0; 40],
+        learnt: [0; 40],
         next_structure: 1,
         next_sequence: 0,
         catalog_root: PageId::NONE,

@@ -25,7 +25,7 @@ pub fn superblock(generation: u64, pages: u64, slots: u64, map: MapFile) -> Supe
         slots,
         map,
         log_position: [3; 24],
-        log_info: [4; 40],
+        learnt: [4; 40],
         next_structure: 9,
         next_sequence: 1 << 40,
         catalog_root: PageId(0),
