@@ -163,6 +163,20 @@ pub trait Ordered: AccessMethod {
     /// Makes sure that the leaf which covers the edge is in memory (`Miss` otherwise).
     fn try_reach(&self, edge: Edge<'_>) -> Attempt<()>;
 
+    /// Records have been put from the position `from` up to `to`, in order, and few will soon come among
+    /// them: closes up the pages of this range, so that they are full. Best effort, of a bounded number
+    /// of pages that are in memory; returns where to go on. By default nothing. O(records of these
+    /// pages).
+    fn try_close_up(
+        &self,
+        door: &Door<'_>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Attempt<Option<Vec<u8>>> {
+        let _ = (door, from, to);
+        Ok(None)
+    }
+
     /// Like [`Ordered::try_window`] but keeps the shared latch while `inside` runs: the slow path of
     /// a scan over two tiers, over resident pages only.
     fn try_window_held(

@@ -16,6 +16,9 @@ pub mod heap;
 pub mod overflow;
 mod slots;
 
+/// Load of a page of records that will hardly grow: the rest is for values that become longer.
+const FULL: f64 = 0.95;
+
 pub use btree::BTree;
 pub use hash::HashTable;
 pub use heap::Heap;

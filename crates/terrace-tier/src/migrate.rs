@@ -28,6 +28,8 @@ const COPIED: usize = 2 * RUN;
 /// Records after which a step goes no further. The cold tier may be a single leaf still, whose range
 /// is the whole hot tier: a step that wrote all of it would keep a writer waiting for seconds.
 const STEP_RECORDS: usize = 256;
+/// The same for writing along, for which a reader waits: a leaf of a heap's index leads to hundreds.
+const ALONG_RECORDS: usize = 64;
 
 /// How migration gets through the gate.
 #[derive(Clone, Copy)]
@@ -92,14 +94,44 @@ where
         Ok(())
     }
 
-    /// Writes the dirty hot records of one cold leaf's range to it. They become clean; with
-    /// `drop_unused` those that nobody has used leave the hot tier. Returns how many were written.
+    /// Writes the dirty hot records of one cold leaf's range to it, and closes that up. They become
+    /// clean; with `drop_unused` those that nobody has used leave the hot tier. Returns how many were
+    /// written.
     pub(crate) fn write_back(
         &self,
         low: &[u8],
         high: Option<&[u8]>,
         drop_unused: bool,
         entry: Entry<'_>,
+    ) -> Result<usize> {
+        let written = self.write_range(low, high, drop_unused, entry, usize::MAX)?;
+        if written > 0 {
+            self.close_up(low, high, entry)?;
+        }
+        Ok(written)
+    }
+
+    /// Closes up what the cold tier has in this range. Whatever is in the way stays as it is.
+    pub(crate) fn close_up(&self, low: &[u8], high: Option<&[u8]>, entry: Entry<'_>) -> Result<()> {
+        let mut next = Some(low.to_vec());
+        while let Some(from) = next {
+            next = match self.inside(entry, |door| self.cold.try_close_up(door, &from, high))? {
+                Some(Ok(next)) => next,
+                Some(Err(Interrupt::Fail(e))) => return Err(e),
+                Some(Err(_)) | None => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// As [`Tiered::write_back`], without closing up; of about `most` records only.
+    fn write_range(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        drop_unused: bool,
+        entry: Entry<'_>,
+        most: usize,
     ) -> Result<usize> {
         let Some(hot) = self.hot() else { return Ok(0) };
         let mut written = 0;
@@ -117,7 +149,7 @@ where
                 let end = high.map_or(found.len(), |high| found.lower_bound(high));
                 found.cut(found.lower_bound(&cursor), end);
                 let mut from = 0;
-                while from < found.len() {
+                while from < found.len() && written < most {
                     let to = (from + RUN).min(found.len());
                     if let Err(i) = self.cold.try_reach(Edge::From(found.key(from))) {
                         self.pause(i)?;
@@ -157,7 +189,7 @@ where
                 match &found.high {
                     Some(next)
                         if high.is_none_or(|high| next.as_slice() < high)
-                            && written < STEP_RECORDS =>
+                            && written < most.min(STEP_RECORDS) =>
                     {
                         cursor.clone_from(next);
                     }
@@ -388,8 +420,9 @@ where
         if counted.is_err() || unused < least {
             return Ok(());
         }
-        self.write_back(&span.low, span.high.as_deref(), false, Entry::Try)
-            .map(|_| ())
+        let (low, high) = (&span.low, span.high.as_deref());
+        self.write_range(low, high, false, Entry::Try, ALONG_RECORDS)?;
+        Ok(())
     }
 }
 

@@ -21,9 +21,9 @@ const NEWCOMERS_PER_MISS: u64 = 4;
 const AGE_LEAVES: u64 = 256;
 /// Pages that may have to be read before others can be freed, for one leaf.
 const GATHER_READS: usize = 8;
-/// Fill of cold leaves that is assumed when the number of records is estimated: that of leaves which
-/// were filled in random order.
-const COLD_FILL: f64 = 0.7;
+/// Fill of cold leaves that is assumed when the number of records is estimated: they are full where the
+/// sweep has filled them, and less so where records came in random order.
+const COLD_FILL: f64 = 0.8;
 
 /// A leaf gives its idle records up when the ageing comes by and they are this share of all of them.
 /// Leaf-local replacement keeps room where it once was; this moves it to where it is wanted, because
@@ -96,7 +96,16 @@ impl Hand {
         };
         due.min(AGE_LEAVES)
     }
+
+    /// While there is room nothing needs to be forgotten, and not all at once when that ends. A little
+    /// stays due: a tier is full and not full in turns.
+    fn pass_over(now: u64, done: &mut u64, interval: f64) {
+        *done = (*done).max(now.saturating_sub((KEPT_DUE * interval) as u64));
+    }
 }
+
+/// Leaves of which the ageing stays due while a tier has room.
+const KEPT_DUE: f64 = 4.0;
 
 /// About how many records per hot leaf are dirty and idle: leaf-local replacement passes by them,
 /// so that something else must get them clean. A running mean over the leaves that the hand sees,
@@ -161,10 +170,7 @@ where
     /// Looking and ageing that have become due by the accesses and misses since the last call.
     pub(crate) fn age_due(&self) -> Result<()> {
         let policy = &self.options.policy;
-        if self.hot().is_none()
-            || !self.context.is_full()
-            || policy.accesses_per_look().is_infinite()
-        {
+        if self.hot().is_none() || policy.accesses_per_look().is_infinite() {
             return Ok(());
         }
         let store = &self.context.store;
@@ -189,12 +195,15 @@ where
             };
             let records = hot_leaves * per_leaf * cold_pages / hot_pages * COLD_FILL;
             let interval = |per_record: f64| (per_record * records / hot_leaves).max(1.0);
-            let looks = Hand::due(
-                accesses,
-                &mut hand.looked,
-                interval(policy.accesses_per_look()),
-            );
-            let ages = Hand::due(misses, &mut hand.aged, interval(policy.misses_per_ageing()));
+            let per_look = interval(policy.accesses_per_look());
+            let per_age = interval(policy.misses_per_ageing());
+            if !self.context.is_full() {
+                Hand::pass_over(accesses, &mut hand.looked, per_look);
+                Hand::pass_over(misses, &mut hand.aged, per_age);
+                return Ok(());
+            }
+            let looks = Hand::due(accesses, &mut hand.looked, per_look);
+            let ages = Hand::due(misses, &mut hand.aged, per_age);
             // The counters outside fade as fast as those inside.
             let sketch = &self.context.sketch;
             hand.halves += ages as f64 * sketch.lines() as f64 / hot_leaves;
@@ -374,6 +383,9 @@ where
             }
             if task == Task::Evict && H::SHARES_ROOM {
                 self.room_for_pages(hot, entry)?;
+            } else if H::SHARES_ROOM {
+                // The leaves that lead to cold records are in memory, as many as there is room for.
+                self.close_up(&unused.low, unused.high.as_deref(), entry)?;
             }
             if policy.pack_fill() > 0.0 {
                 let packed = self.inside(entry, |door| {

@@ -39,8 +39,12 @@ struct Bed<M: Method> {
 
 impl<M: Method> Bed<M> {
     fn loaded() -> Bed<M> {
+        Bed::loaded_with(memory::<M>())
+    }
+
+    fn loaded_with(memory: u64) -> Bed<M> {
         let disk = SimDisk::new(1);
-        let context = new_context(&disk, memory::<M>(), 4096);
+        let context = new_context(&disk, memory, 4096);
         let tree: std::sync::Arc<Two<M>> = two_tiers(&context, &TierOptions::default());
         for n in 0..RECORDS {
             tree.write(&key(n), Change::Put(&[7; 100]), None, &mut || ())
@@ -126,6 +130,30 @@ fn once_is_not_enough<M: Method>() {
     // In a heap there is room for a third of them for which nobody has to go.
     let some = passing / 2 + if M::SHARES_ROOM { passing / 3 } else { 0 };
     assert!(promoted < some, "{promoted} of {passing} came in");
+}
+
+#[test]
+fn what_was_used_while_there_was_room_is_not_forgotten_as_soon_as_it_ends() {
+    stays_when_room_ends::<BTree>(900 << 10);
+    stays_when_room_ends::<HashTable>(900 << 10);
+    stays_when_room_ends::<Heap>(1400 << 10);
+}
+
+fn stays_when_room_ends<M: Method>(memory: u64) {
+    let bed = Bed::<M>::loaded_with(memory);
+    bed.used();
+    let store = &bed.context.store;
+    assert!(
+        store.hot_frames() < store.hot_cap() * 3 / 4,
+        "there is room"
+    );
+    // Others come in, as many as there is room for and some more.
+    let promoted = bed.misses(HOT..HOT * 4);
+    let gone = bed.misses(0..HOT);
+    assert!(
+        gone < u64::from(HOT) / 5,
+        "{gone} of {HOT} had gone when {promoted} others had come by"
+    );
 }
 
 #[test]

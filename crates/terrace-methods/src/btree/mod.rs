@@ -323,6 +323,15 @@ impl Ordered for BTree {
         self.descend_shared(edge).map(|_| ())
     }
 
+    fn try_close_up(
+        &self,
+        door: &Door<'_>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Attempt<Option<Vec<u8>>> {
+        self.close_up(door, from, to)
+    }
+
     fn try_window_held(
         &self,
         edge: Edge<'_>,

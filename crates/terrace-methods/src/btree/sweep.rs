@@ -2,16 +2,22 @@
 
 use terrace_access::{Attempt, Door, Edge, Interrupt, RecordPage};
 use terrace_base::sync::spin_loop;
+use terrace_pages::Exclusive;
 
 use super::BTree;
-use super::descend::{PATIENCE, sound};
+use super::descend::{PATIENCE, node_of, sound};
 use super::image::{Sizes, build, capacity, install, parts};
 use super::layout::{Extra, Shape};
 use super::leaf::{Counts, LeafPage};
 use super::remove::{Neighbours, drop_separator};
+use crate::FULL;
 
 /// Part of a page that packing must move, unless it empties the leaf, to be worth rewriting both.
 const WORTH_PACKING: usize = 32;
+/// The same for closing up, where the pages may have to be written for it alone.
+const WORTH_CLOSING_UP: usize = 10;
+/// Most leaves that are closed up at once.
+const CLOSE_UP_LEAVES: u32 = 8;
 
 impl BTree {
     /// See [`terrace_access::Sweep::try_visit`]. O(log n), beside what `edit` does.
@@ -37,12 +43,62 @@ impl BTree {
 
     /// See [`terrace_access::Sweep::try_pack`]. O(records).
     pub(crate) fn pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
-        let pair = self.latch(door, Edge::From(position), 0, true, false)?;
+        self.pack_worth(door, position, fill, WORTH_PACKING, false)
+    }
+
+    /// See [`terrace_access::Ordered::try_close_up`].
+    pub(crate) fn close_up(
+        &self,
+        door: &Door<'_>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Attempt<Option<Vec<u8>>> {
+        let (mut at, mut leaves, mut conflicts) = (from.to_vec(), 0, 0);
+        while leaves < CLOSE_UP_LEAVES {
+            match self.close_up_leaf(door, &at, conflicts >= PATIENCE) {
+                Ok(Some(next)) if to.is_none_or(|to| next.as_slice() < to) => at = next,
+                Ok(_) => return Ok(None),
+                Err(Interrupt::Conflict) if conflicts < 2 * PATIENCE => {
+                    conflicts += 1;
+                    spin_loop();
+                    continue;
+                }
+                Err(other) => return Err(other),
+            }
+            leaves += 1;
+        }
+        Ok(Some(at))
+    }
+
+    /// Closes up the leaf that covers `at`; the next one begins at what is returned.
+    fn close_up_leaf(&self, door: &Door<'_>, at: &[u8], patient: bool) -> Attempt<Option<Vec<u8>>> {
+        self.pack_worth(door, at, FULL, WORTH_CLOSING_UP, patient)?;
+        let page = self.latch(door, Edge::From(at), 0, false, patient)?.node;
+        Ok(sound!(page, node_of!(page)?.high())?)
+    }
+
+    /// Packs, if it frees the leaf or moves one part in `worth` of a page.
+    fn pack_worth(
+        &self,
+        door: &Door<'_>,
+        position: &[u8],
+        fill: f64,
+        worth: usize,
+        patient: bool,
+    ) -> Attempt<bool> {
+        let pair = self.latch(door, Edge::From(position), 0, true, patient)?;
         let Ok(n) = self.neighbours(door, pair, true)? else {
             return Ok(false);
         };
         let page_bytes = n.left.bytes().len();
         let most = (capacity(page_bytes) as f64 * fill.clamp(0.0, 1.0)) as usize;
+        let used = |page: &Exclusive<'_>| {
+            Ok::<_, Interrupt>(capacity(page_bytes) - node_of!(page)?.reclaimable())
+        };
+        let moved = (page_bytes / worth).min(used(&n.right)?);
+        if used(&n.left)? + moved > most {
+            return Ok(false);
+        }
         let (a, b) = (BTree::private(&n.left), BTree::private(&n.right));
         let a = sound!(n.left, parts(&a))?;
         let b = sound!(n.right, parts(&b))?;
@@ -87,7 +143,7 @@ impl BTree {
                 bad = middle
             }
         }
-        if good == 0 || sizes.records(had, good, 0) < page_bytes / WORTH_PACKING {
+        if good == 0 || sizes.records(had, good, 0) < page_bytes / worth {
             return Ok(false);
         }
         self.divide(n, &items, good, &separator(good), a.low, b.high)?;

@@ -7,9 +7,7 @@ use std::ops::Range;
 use super::directory::{Grains, MAX_LEVEL};
 use super::image::Item;
 use super::layout::capacity;
-
-/// Load of a bucket that will hardly grow: the rest is for values that become longer.
-const FULL: f64 = 0.95;
+use crate::FULL;
 
 /// Hash and bytes of each record, in order.
 pub(crate) fn sizes_of(items: &[Item<'_>]) -> Vec<(u64, usize)> {

@@ -257,6 +257,15 @@ impl Ordered for Heap {
         self.reach(edge)
     }
 
+    fn try_close_up(
+        &self,
+        door: &Door<'_>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Attempt<Option<Vec<u8>>> {
+        self.index()?.try_close_up(door, from, to)
+    }
+
     fn try_window_held(
         &self,
         edge: Edge<'_>,

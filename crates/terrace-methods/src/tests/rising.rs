@@ -1,4 +1,4 @@
-//! A hash table to which records come in the order of their hashes, as to a cold tier from the sweep
+//! Structures to which records come in the order of their positions, as to a cold tier from the sweep
 //! of a hot one.
 
 use terrace_access::conformance::{Fixture, KeyKind, position, settled};
@@ -6,7 +6,7 @@ use terrace_access::{AccessMethod, Flags, Plan, Rising, Value};
 use terrace_pages::{Class, Pace};
 
 use super::buckets::{Table, census, get};
-use super::fixture::{info, tables};
+use super::fixture::{Made, Rooted, heaps, info, tables, trees};
 
 /// Bytes of a record of these tests, slot and all.
 const RECORD: u64 = 74;
@@ -111,4 +111,67 @@ fn a_table_whose_last_bucket_has_nearly_all_grains_can_be_cleared_after_reopenin
     });
     assert!(done, "not cleared after {steps} steps");
     assert_eq!(table.store.live_pages(), 1, "the root");
+}
+
+/// Half of all records, then the others in runs, as the sweep of a hot tier brings them: after each run
+/// its range is closed up.
+fn passes_leave_full_leaves<M: Rooted>(fixture: &Made<M>, least: f64, with: bool) -> f64 {
+    let made = fixture.create(4096, 4000).unwrap();
+    let all = 40_000usize;
+    for pass in 0..4 {
+        let mut keys: Vec<_> = (pass * all / 4..(pass + 1) * all / 4)
+            .map(|i| KeyKind::Random.key(i, 0))
+            .collect();
+        keys.sort();
+        for run in keys.chunks(50) {
+            for key in run {
+                settled(&made.store, || {
+                    let door = made.store.enter()?;
+                    let plan = Plan::Put(Value::Inline(&[1; 20]), Flags::NONE);
+                    made.method
+                        .try_edit(&door, key, &mut |_| Ok(plan), &mut Rising, &mut || Ok(()))
+                })
+                .unwrap();
+            }
+            let mut from = with.then(|| run[0].clone());
+            while let Some(at) = from {
+                from = settled(&made.store, || {
+                    let door = made.store.enter()?;
+                    made.method
+                        .try_close_up(&door, &at, run.last().map(|k| &k[..]))
+                })
+                .unwrap();
+            }
+        }
+    }
+    let (mut records, mut bytes) = (0, 0);
+    made.method
+        .verify(
+            &mut |key, _, value| {
+                records += 1;
+                if let Value::Inline(value) = value {
+                    bytes += key.len() + value.len();
+                }
+                Ok(())
+            },
+            &mut |_| Ok(()),
+        )
+        .unwrap();
+    assert_eq!(records, all);
+    let per_page = bytes as f64 / (made.store.live_pages() * 4096) as f64;
+    assert!(
+        per_page > least,
+        "{per_page} of the pages are keys and values"
+    );
+    per_page
+}
+
+#[test]
+fn leaves_of_trees_and_indexes_that_are_closed_up_are_full_after_every_pass() {
+    let tree = passes_leave_full_leaves(&trees(Class::Cold), 0.7, true);
+    let loose = passes_leave_full_leaves(&trees(Class::Cold), 0.4, false);
+    assert!(tree > loose * 1.2, "{tree} closed up, {loose} else");
+    let heap = passes_leave_full_leaves(&heaps(Class::Cold), 0.4, true);
+    let loose = passes_leave_full_leaves(&heaps(Class::Cold), 0.3, false);
+    assert!(heap > loose * 1.05, "{heap} closed up, {loose} else");
 }
