@@ -328,7 +328,7 @@ Examples:
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Of a table the rows are printed; `terrace load --index` makes its indexes again."
+    after_help = "Of a table the rows are printed, those of one tier in no order; `terrace load --index` makes its indexes again."
 )]
 pub struct DumpArgs {
     #[command(flatten)]

@@ -440,6 +440,11 @@ impl Tree {
         Ok(either_way(range, keys.reverse))
     }
 
+    /// All records, in whatever order takes the fewest reads.
+    pub fn all(&self) -> Result<Entries> {
+        Ok(boxed(self.inner.iter_unordered()?))
+    }
+
     /// [`Tree::scan`] from a key on and before another.
     pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Entries> {
         self.scan(&KeyRange {

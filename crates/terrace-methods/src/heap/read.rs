@@ -301,7 +301,7 @@ impl Heap {
     }
 
     /// A window to work with; its buffers are kept for the next one.
-    fn with_scratch<T>(&self, f: impl FnOnce(&mut Window) -> T) -> T {
+    pub(crate) fn with_scratch<T>(&self, f: impl FnOnce(&mut Window) -> T) -> T {
         let mut window = self.scratch.lock().pop().unwrap_or_default();
         let result = f(&mut window);
         let mut scratch = self.scratch.lock();

@@ -175,7 +175,7 @@ impl Core {
         let (mut batch, mut holders) = (Batch::default(), BTreeMap::new());
         let mut holder = Vec::new();
         let mut seen = 0;
-        for row in rows.iter()? {
+        for row in rows.iter_unordered()? {
             let (primary, row) = row?;
             seen += 1;
             let Some(key) = index.key_of(table, &row)? else {
