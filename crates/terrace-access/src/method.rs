@@ -118,6 +118,10 @@ pub trait Ordered: AccessMethod {
     /// Bytes of a position that come before the key.
     const POSITION_PREFIX: usize = 0;
 
+    /// Whether it can be gone through in the order of positions. Where it cannot, a position is a range
+    /// by itself, and whoever asks for a window of records gets an error.
+    const SCANS: bool = true;
+
     /// The position of a key; `place` is where it is put together, if it has to be. Two tiers of one
     /// structure agree on it.
     ///

@@ -75,6 +75,36 @@ fn all_records_come_once_in_no_order() {
     }
 }
 
+/// For comparison only: everything but an order.
+#[test]
+fn tiers_of_a_hash_table_may_have_hash_functions_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = HashOptions::new().own_hashes(true);
+    let db = Database::open(dir.path(), options()).unwrap();
+    let refused = |e: Error| assert!(e.to_string().contains("two tiers"), "{e}");
+    refused(db.tree_with("tree", own).unwrap_err());
+    refused(db.table_with("table", own.into()).unwrap_err());
+    refused(db.hash_with("one", own.tiers(Tiers::One)).unwrap_err());
+    let hash = db.hash_with("own", own).unwrap();
+    for i in 0..100_000u32 {
+        hash.put(i.to_be_bytes(), [i as u8; 200]).unwrap();
+    }
+    drop(hash);
+    db.close().unwrap();
+    let db = Database::open(dir.path(), options()).unwrap();
+    let e = db.hash_with("own", HashOptions::new().own_hashes(false));
+    assert!(e.unwrap_err().to_string().contains("of their own"));
+    let hash = db.hash("own").unwrap();
+    for i in 0..100_000u32 {
+        assert_eq!(hash.get(i.to_be_bytes()).unwrap(), Some(vec![i as u8; 200]));
+    }
+    let first = hash.iter().unwrap().next().unwrap();
+    assert!(first.unwrap_err().to_string().contains("no order"));
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{report}");
+    db.drop_structure("own").unwrap();
+}
+
 /// What `iter_unordered` is for.
 #[test]
 fn rows_of_one_tier_are_read_page_by_page() {

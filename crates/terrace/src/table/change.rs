@@ -45,7 +45,7 @@ impl Core {
     /// Makes a table with its indexes, all or nothing.
     pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Arc<Open>> {
         options.check()?;
-        let spec = options.map.spec(Kind::Table);
+        let spec = options.map.spec(Kind::Table).check()?;
         if options.indexes.is_empty() {
             return self.create_structure(name, spec);
         }
