@@ -17,7 +17,8 @@ mod window;
 
 pub use flags::Flags;
 pub use method::{
-    AccessMethod, Applied, NoRoom, Ordered, Plan, Rising, Room, StoragePlace, Sweep, Touch,
+    AccessMethod, Applied, NoRoom, Ordered, Plan, Rising, Room, StoragePlace, StoredScan, Sweep,
+    Touch,
 };
 pub use record::{Found, LargeRef, RecordPage, Value};
 pub use window::{Edge, Entry, Window};

@@ -118,6 +118,10 @@ pub trait Ordered: AccessMethod {
     /// Bytes of a position that come before the key.
     const POSITION_PREFIX: usize = 0;
 
+    /// Whether it can be gone through in the order of positions. Where it cannot, a position is a range
+    /// by itself, and whoever asks for a window of records gets an error.
+    const SCANS: bool = true;
+
     /// The position of a key; `place` is where it is put together, if it has to be. Two tiers of one
     /// structure agree on it.
     ///
@@ -185,7 +189,36 @@ pub trait Ordered: AccessMethod {
         window: &mut Window,
         inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
     ) -> Attempt<()>;
+
+    /// Begins to go through all records in the order in which they lie in storage, for a method
+    /// where that is another one than that of positions. `None` where it is not, as by default, and
+    /// when as many are at work as there may be.
+    fn begin_stored(&self) -> Option<StoredScan> {
+        None
+    }
+
+    /// Replaces the records in `window` by the next ones, in no order and with their positions; its
+    /// bounds mean nothing. There may be none although more follow; false after the last. A record
+    /// that is there all the while, from before the first call on, comes once, however it moves;
+    /// what comes or goes meanwhile comes at most once.
+    ///
+    /// # Errors
+    /// `Miss` when a page is not in memory; `Fail` when the scan has ended, or cannot go on.
+    fn try_stored(&self, scan: &StoredScan, window: &mut Window) -> Attempt<bool> {
+        let _ = scan;
+        window.clear();
+        Ok(false)
+    }
+
+    /// Ends it, at the end or before: as long as it is at work, rows find less room.
+    fn end_stored(&self, scan: &StoredScan) {
+        let _ = scan;
+    }
 }
+
+/// A scan of all records in the order of storage; see [`Ordered::begin_stored`].
+#[derive(Debug)]
+pub struct StoredScan(pub usize);
 
 /// Where the next page of records is listed, for [`Sweep::try_collect_stored`]: a page and the number of
 /// an entry there. A hint; what is no longer there is skipped.

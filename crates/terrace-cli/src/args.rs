@@ -328,7 +328,7 @@ Examples:
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Of a table the rows are printed; `terrace load --index` makes its indexes again."
+    after_help = "Of a table the rows are printed, those of one tier in no order; `terrace load --index` makes its indexes again."
 )]
 pub struct DumpArgs {
     #[command(flatten)]
@@ -447,6 +447,14 @@ pub enum SweepName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HashesName {
+    /// One for both tiers
+    Shared,
+    /// One for each, for comparison
+    Own,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogMode {
     /// A synced log record before every acknowledgement
     Sync,
@@ -513,6 +521,10 @@ pub struct BenchArgs {
     /// In which order the hot tier of a table is gone over for rows that can leave it
     #[arg(long, value_enum, value_name = "ORDER", default_value = "index")]
     pub sweep: SweepName,
+
+    /// Whether the two tiers of a hash table share a hash function, or have one each
+    #[arg(long, value_enum, value_name = "WHOSE", default_value = "shared")]
+    pub hashes: HashesName,
 
     /// Threads that run operations
     #[arg(long, value_name = "N", default_value_t = 4)]

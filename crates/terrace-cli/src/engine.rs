@@ -56,6 +56,8 @@ pub struct TreeSettings {
     pub policy: Policy,
     /// Whether its writes are logged.
     pub logged: bool,
+    /// Whether the tiers of a hash table have hash functions of their own.
+    pub own_hashes: bool,
     /// The indexes of a table.
     pub indexes: Vec<Index>,
 }
@@ -67,6 +69,7 @@ impl Default for TreeSettings {
             tiers: 2,
             policy: Policy::Default,
             logged: true,
+            own_hashes: false,
             indexes: Vec::new(),
         }
     }
@@ -83,6 +86,7 @@ impl TreeSettings {
             .tiers(tiers)
             .policy(self.policy)
             .logged(self.logged)
+            .own_hashes(self.own_hashes)
     }
 
     fn table_options(&self, options: MapOptions) -> TableOptions {
@@ -438,6 +442,11 @@ impl Tree {
             (None, range) => self.ordered()?.range::<Vec<u8>>(range)?,
         };
         Ok(either_way(range, keys.reverse))
+    }
+
+    /// All records, in whatever order takes the fewest reads.
+    pub fn all(&self) -> Result<Entries> {
+        Ok(boxed(self.inner.iter_unordered()?))
     }
 
     /// [`Tree::scan`] from a key on and before another.

@@ -207,7 +207,7 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     let db = Db::open_existing(&args.open)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     let mut out = stdout();
-    for entry in tree.range(None, None, false)? {
+    for entry in tree.all()? {
         let (key, value) = entry?;
         writeln!(out, "{}", object(&key, Some(&value)))?;
     }

@@ -37,6 +37,10 @@ pub enum Fault {
     LocationKept,
     /// A reader of a row does not look whether the index says the same afterwards.
     UnvalidatedLeaf,
+    /// A row moves from a page that a scan has not reached to one that it has passed, or back.
+    SidesMixed,
+    /// A scan is not told that a row has become a large value.
+    LargeUnnoted,
 }
 
 impl Fault {

@@ -9,6 +9,9 @@ use terrace_pages::Exclusive;
 
 /// Length of a slot.
 pub(crate) const SLOT_BYTES: usize = 4;
+/// Bytes of a record that are fetched together, as soon as its slot is known: where in it the value is
+/// says only its first line.
+pub(crate) const RECORD_PREFETCHED: usize = 192;
 /// Bits of a slot that are neither offset nor flags: the first bits of a key, or of its hash.
 pub(crate) const HEAD_BITS: u32 = 16 - Flags::BITS;
 

@@ -7,4 +7,5 @@ mod faults;
 mod fixture;
 mod rising;
 mod rows;
+mod scans;
 mod suite;

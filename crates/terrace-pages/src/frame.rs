@@ -112,11 +112,9 @@ impl Frame {
     /// header of a much-used page stays shared between the processors' caches.
     #[inline]
     pub fn touch(&self) {
-        let limit = if self.class() == Class::Inner {
-            MAX_USE
-        } else {
-            1
-        };
+        // The other classes have no bit of this one.
+        let inner = self.class.load(Ordering::Relaxed) & Class::Inner as u8 != 0;
+        let limit = if inner { MAX_USE } else { 1 };
         if self.used.load(Ordering::Relaxed) < limit {
             self.used.store(limit, Ordering::Relaxed);
         }
@@ -213,6 +211,18 @@ impl Pool {
                 // prefetch changes nothing that a program can see.
                 unsafe { _mm_prefetch(start.add(line * 64).cast::<i8>(), _MM_HINT_T0) };
             }
+        }
+    }
+
+    /// Asks for the one line of a page that has the byte at `at`.
+    #[inline]
+    pub fn prefetch_line(&self, index: u32, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let line = self.region.piece(index as usize).wrapping_add(at);
+            // SAFETY: a prefetch of any address changes nothing that a program can see.
+            unsafe { _mm_prefetch(line.cast::<i8>(), _MM_HINT_T0) };
         }
     }
 

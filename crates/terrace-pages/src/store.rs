@@ -189,9 +189,21 @@ impl PageStore {
     /// The page for optimistic reading, if it is in memory. O(1).
     #[inline]
     pub fn optimistic(&self, pid: PageId) -> Attempt<Optimistic<'_>> {
+        self.optimistic_with(pid, |frame| self.pool.prefetch(frame))
+    }
+
+    /// The same where nothing but what is at `at` is about to be read, beside the header: the lines
+    /// behind that would only push out others.
+    #[inline]
+    pub fn optimistic_at(&self, pid: PageId, at: usize) -> Attempt<Optimistic<'_>> {
+        self.optimistic_with(pid, |frame| self.pool.prefetch_line(frame, at))
+    }
+
+    #[inline]
+    fn optimistic_with(&self, pid: PageId, prefetch: impl Fn(u32)) -> Attempt<Optimistic<'_>> {
         match self.table.load(pid) {
             Word::Resident(frame) => {
-                self.pool.prefetch(frame);
+                prefetch(frame);
                 let header = self.pool.frame(frame);
                 let Some(version) = header.latch.optimistic() else {
                     return Err(Interrupt::Conflict);

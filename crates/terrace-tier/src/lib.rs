@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apart;
 mod context;
 mod counter;
 mod demoter;
@@ -34,6 +35,7 @@ mod tiered;
 mod value;
 mod verify;
 
+pub use apart::Apart;
 pub use context::{Rooted, TierContext};
 pub use counter::Counter;
 pub use demoter::Demoter;

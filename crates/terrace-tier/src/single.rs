@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Window,
+    Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, StoredScan, Touch, Value,
+    Window,
 };
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt};
@@ -248,6 +249,23 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         let end = below.map_or(window.len(), |below| window.lower_bound(below));
         window.cut(0, end);
         Ok(())
+    }
+
+    fn begin_stored(&self) -> Option<StoredScan> {
+        self.method.begin_stored()
+    }
+
+    fn scan_stored(&self, scan: &StoredScan, window: &mut Window) -> Result<bool> {
+        loop {
+            match self.method.try_stored(scan, window) {
+                Ok(more) => return Ok(more),
+                Err(i) => self.context.settle_for_pages(i)?,
+            }
+        }
+    }
+
+    fn end_stored(&self, scan: &StoredScan) {
+        self.method.end_stored(scan);
     }
 
     fn position(&self, key: &[u8]) -> Result<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! What the database sees of a structure, whether it has one tier or two.
 
-use terrace_access::{Door, Flags, Value, Window};
+use terrace_access::{Door, Flags, StoredScan, Value, Window};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
@@ -111,6 +111,24 @@ pub trait Structure: Send + Sync {
     /// Fills `window` with the live records just below `below` (`None`: below the end): those with
     /// `window.low <= position < below`, in ascending order. Done when `window.low` is empty.
     fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()>;
+
+    /// Begins to go through all live records in the order in which they lie, where that spares reads;
+    /// see [`terrace_access::Ordered::begin_stored`].
+    fn begin_stored(&self) -> Option<StoredScan> {
+        None
+    }
+
+    /// Replaces the records in `window` by the next ones, in no order; false after the last.
+    fn scan_stored(&self, scan: &StoredScan, window: &mut Window) -> Result<bool> {
+        let _ = scan;
+        window.clear();
+        Ok(false)
+    }
+
+    /// Ends it. To be called by who began it, whatever came of it.
+    fn end_stored(&self, scan: &StoredScan) {
+        let _ = scan;
+    }
 
     /// Where its tiers begin; the database stores it in the catalog.
     fn roots(&self) -> Roots;

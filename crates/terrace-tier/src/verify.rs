@@ -46,6 +46,9 @@ where
             if flags.is_deleted() && !flags.is_dirty() {
                 return Err(damaged(key, "a tombstone that is not dirty"));
             }
+            if !C::SCANS && !flags.is_deleted() {
+                each(key, flags, value)?;
+            }
             if flags.is_dirty() {
                 return Ok(());
             }
@@ -76,6 +79,15 @@ where
         // The chain of a clean large record is the cold one's, and is counted there.
         hot.verify(&mut check, page)?;
     }
+    if !C::SCANS {
+        // Those above have been told already, and are right.
+        let mut only_cold = |key: &[u8], flags: Flags, value: Value<'_>| match is_hot(tiered, key)?
+        {
+            true => Ok(()),
+            false => each(key, flags, value),
+        };
+        return tiered.cold.verify(&mut only_cold, page);
+    }
     tiered.cold.verify(&mut |_, _, _| Ok(()), page)?;
     let mut window = Window::new();
     let mut from = Vec::new();
@@ -92,6 +104,22 @@ where
         match window.high.take() {
             Some(high) => from = high,
             None => return Ok(()),
+        }
+    }
+}
+
+fn is_hot<H, C>(tiered: &Tiered<H, C>, key: &[u8]) -> Result<bool>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
+{
+    let Some(hot) = tiered.hot() else {
+        return Ok(false);
+    };
+    loop {
+        match hot.try_get(key, Touch::No, &mut Vec::new()) {
+            Ok(found) => return Ok(found.is_some()),
+            Err(interrupt) => tiered.context.store.settle(interrupt)?,
         }
     }
 }

@@ -360,6 +360,7 @@ mod tests {
             policy: Policy::Paper,
             inclusive: true,
             logged: false,
+            apart: false,
         };
         let index = IndexEntry {
             table: StructureId(70),

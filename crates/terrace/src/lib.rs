@@ -47,6 +47,7 @@ mod stats_table;
 mod structures;
 mod table;
 mod tree;
+mod unordered;
 mod verify;
 mod write;
 
@@ -65,6 +66,7 @@ pub use table::{
     Index, IndexHandle, IndexInfo, KeySource, Keys, MAX_INDEXES, Rows, Table, TableOptions,
 };
 pub use tree::Tree;
+pub use unordered::Unordered;
 pub use verify::{VerifiedStructure, VerifyReport};
 
 pub use terrace_base::disk::{Disk, DiskFile};

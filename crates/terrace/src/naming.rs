@@ -101,7 +101,7 @@ impl Core {
     /// Makes a structure.
     pub fn create_structure(&self, name: &str, spec: Spec) -> Result<Arc<Open>> {
         let new = NewStructure {
-            spec,
+            spec: spec.check()?,
             name,
             index: None,
             unfinished: false,

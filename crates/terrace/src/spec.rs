@@ -61,12 +61,15 @@ pub struct Spec {
     pub inclusive: bool,
     /// Whether its changes go to the log.
     pub logged: bool,
+    /// Whether each tier of a hash table has a hash function of its own.
+    pub apart: bool,
 }
 
 /// Bytes that [`Spec::encode`] appends.
 pub const SPEC_BYTES: usize = 4;
 const INCLUSIVE: u8 = 1;
 const UNLOGGED: u8 = 2;
+const APART: u8 = 4;
 
 impl Spec {
     /// Appends kind, tiers, policy and flags, a byte each.
@@ -86,7 +89,17 @@ impl Spec {
         };
         let inclusive = if self.inclusive { INCLUSIVE } else { 0 };
         let unlogged = if self.logged { 0 } else { UNLOGGED };
-        out.extend_from_slice(&[kind, tiers, policy, inclusive | unlogged]);
+        let apart = if self.apart { APART } else { 0 };
+        out.extend_from_slice(&[kind, tiers, policy, inclusive | unlogged | apart]);
+    }
+
+    /// Refuses what nothing can be.
+    pub fn check(self) -> Result<Spec> {
+        if self.apart && (self.kind, self.tiers) != (Kind::Hash, Tiers::Two) {
+            let what = "only a hash table with two tiers can have a hash function for each of them";
+            return Err(Error::invalid(what));
+        }
+        Ok(self)
     }
 }
 
@@ -94,10 +107,10 @@ impl Spec {
 pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
     let (&[kind, tiers, policy, flags], rest) = bytes.split_first_chunk::<SPEC_BYTES>()?;
     *bytes = rest;
-    if flags & !(INCLUSIVE | UNLOGGED) != 0 {
+    if flags & !(INCLUSIVE | UNLOGGED | APART) != 0 {
         return None;
     }
-    Some(Spec {
+    let spec = Spec {
         kind: match kind {
             0 => Kind::Tree,
             1 => Kind::Hash,
@@ -116,7 +129,9 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         },
         inclusive: flags & INCLUSIVE != 0,
         logged: flags & UNLOGGED == 0,
-    })
+        apart: flags & APART != 0,
+    };
+    spec.check().ok()
 }
 
 /// How a tree is to be made or is expected to be.
@@ -132,6 +147,7 @@ pub struct MapOptions {
     policy: Option<Policy>,
     inclusive: Option<bool>,
     logged: Option<bool>,
+    apart: Option<bool>,
 }
 
 impl MapOptions {
@@ -174,6 +190,16 @@ impl MapOptions {
         }
     }
 
+    /// Whether the two tiers of a hash table have a hash function each instead of sharing one: for
+    /// comparison. What leaves the hot tier is then written record by record, and there is no order to
+    /// go through all records by: doing so is an error.
+    pub fn own_hashes(self, apart: bool) -> MapOptions {
+        MapOptions {
+            apart: Some(apart),
+            ..self
+        }
+    }
+
     pub(crate) fn spec(self, kind: Kind) -> Spec {
         Spec {
             kind,
@@ -181,6 +207,7 @@ impl MapOptions {
             policy: self.policy.unwrap_or_default(),
             inclusive: self.inclusive.unwrap_or(true),
             logged: self.logged.unwrap_or(true),
+            apart: self.apart.unwrap_or(false),
         }
     }
 
@@ -230,6 +257,15 @@ impl MapOptions {
             };
             return differs(&of(is.logged), &of(logged));
         }
+        if let Some(apart) = self.apart
+            && apart != is.apart
+        {
+            let of = |apart| match apart {
+                true => format!("{kind} whose tiers have hash functions of their own"),
+                false => format!("{kind} whose tiers share a hash function"),
+            };
+            return differs(&of(is.apart), &of(apart));
+        }
         Ok(())
     }
 }
@@ -277,7 +313,8 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 3 * 2 * 2 * 4);
+        // And tiers apart for one kind and number of tiers.
+        assert_eq!(seen, 3 * 2 * 2 * 4 + 2 * 4);
         assert!(decode_spec(&mut &[0, 1, 0][..]).is_none());
     }
 

@@ -7,7 +7,7 @@ use terrace_base::{PageId, Result, StructureId};
 use terrace_methods::{BTree, HashTable, Heap};
 use terrace_pages::{Class, PageStore, Space};
 use terrace_tier::{
-    OnHotRoot, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
+    Apart, OnHotRoot, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
 };
 
 use crate::spec::{Kind, Policy, Spec, Tiers};
@@ -34,6 +34,12 @@ pub fn create(
 ) -> Attempt<Arc<dyn Structure>> {
     match spec.kind {
         Kind::Tree => create_of::<BTree>(context, id, spec, on_hot_root, door),
+        Kind::Hash if spec.apart => {
+            let options = tier_options(spec, on_hot_root);
+            Ok(Tiered::<HashTable, Apart>::create(
+                context, id, door, options,
+            )?)
+        }
         Kind::Hash => create_of::<HashTable>(context, id, spec, on_hot_root, door),
         Kind::Table => create_of::<Heap>(context, id, spec, on_hot_root, door),
     }
@@ -63,6 +69,10 @@ pub fn open(
 ) -> Arc<dyn Structure> {
     match spec.kind {
         Kind::Tree => open_of::<BTree>(context, id, spec, on_hot_root, roots),
+        Kind::Hash if spec.apart => {
+            let options = tier_options(spec, on_hot_root);
+            Tiered::<HashTable, Apart>::open(context, id, roots, options)
+        }
         Kind::Hash => open_of::<HashTable>(context, id, spec, on_hot_root, roots),
         Kind::Table => open_of::<Heap>(context, id, spec, on_hot_root, roots),
     }

@@ -42,6 +42,90 @@ fn values_survive_a_clean_close() {
     assert!(report.is_clean(), "{report}");
 }
 
+/// Every shape has all records in no order too, each once, also when they change meanwhile.
+#[test]
+fn all_records_come_once_in_no_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), options()).unwrap();
+    let key = |i: u32| (i.wrapping_mul(0x9E37_79B1)).to_be_bytes();
+    for map in all_shapes(&db).unwrap() {
+        for i in 0..3000 {
+            map.put(key(i), vec![1; 100]).unwrap();
+        }
+        map.put(b"large", vec![5; 300_000]).unwrap();
+        let mut seen = BTreeMap::new();
+        for (n, record) in (0..).zip(map.iter_unordered().unwrap()) {
+            let (key_seen, value) = record.unwrap();
+            assert_eq!(seen.insert(key_seen, value.len()), None);
+            // Rows that grow move to other pages, and a few become large values.
+            let len = if n % 50 == 0 { 100_000 } else { 300 };
+            map.put(key(n % 3000), vec![2; len]).unwrap();
+        }
+        assert_eq!(seen.len(), 3001, "{}", map.name());
+        assert_eq!(seen[&b"large"[..]], 300_000);
+        // One that is given up is no harm to those that follow.
+        for _ in 0..10 {
+            let mut begun = map.iter_unordered().unwrap();
+            assert!(begun.next().unwrap().is_ok());
+        }
+        let mut forgotten: Vec<_> = (0..6).map(|_| map.iter_unordered().unwrap()).collect();
+        for some in &mut forgotten {
+            assert_eq!(some.map(Result::unwrap).count(), 3001);
+        }
+    }
+}
+
+/// For comparison only: everything but an order.
+#[test]
+fn tiers_of_a_hash_table_may_have_hash_functions_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = HashOptions::new().own_hashes(true);
+    let db = Database::open(dir.path(), options()).unwrap();
+    let refused = |e: Error| assert!(e.to_string().contains("two tiers"), "{e}");
+    refused(db.tree_with("tree", own).unwrap_err());
+    refused(db.table_with("table", own.into()).unwrap_err());
+    refused(db.hash_with("one", own.tiers(Tiers::One)).unwrap_err());
+    let hash = db.hash_with("own", own).unwrap();
+    for i in 0..100_000u32 {
+        hash.put(i.to_be_bytes(), [i as u8; 200]).unwrap();
+    }
+    drop(hash);
+    db.close().unwrap();
+    let db = Database::open(dir.path(), options()).unwrap();
+    let e = db.hash_with("own", HashOptions::new().own_hashes(false));
+    assert!(e.unwrap_err().to_string().contains("of their own"));
+    let hash = db.hash("own").unwrap();
+    for i in 0..100_000u32 {
+        assert_eq!(hash.get(i.to_be_bytes()).unwrap(), Some(vec![i as u8; 200]));
+    }
+    let first = hash.iter().unwrap().next().unwrap();
+    assert!(first.unwrap_err().to_string().contains("no order"));
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{report}");
+    db.drop_structure("own").unwrap();
+}
+
+/// What `iter_unordered` is for.
+#[test]
+fn rows_of_one_tier_are_read_page_by_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options::new().memory(4 << 20);
+    let db = Database::open(dir.path(), options()).unwrap();
+    let table = db
+        .table_with("rows", terrace::TableOptions::new().tiers(Tiers::One))
+        .unwrap();
+    for i in 0..100_000u32 {
+        let key = i.wrapping_mul(0x9E37_79B1).to_be_bytes();
+        table.put(key, [1; 120]).unwrap();
+    }
+    let reads = || db.stats().pages.reads;
+    let before = reads();
+    assert_eq!(table.iter_unordered().unwrap().count(), 100_000);
+    let spent = reads() - before;
+    // 13.7 MB, the index, and what others push out meanwhile.
+    assert!(spent < 1500, "{spent} pages were read");
+}
+
 #[test]
 fn ranges_run_from_both_ends_and_meet() {
     let dir = tempfile::tempdir().unwrap();

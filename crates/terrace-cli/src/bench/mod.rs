@@ -15,8 +15,8 @@ use terrace_bench::{
 };
 
 use crate::args::{
-    BenchArgs, DistributionName, KeyLayoutName, KindName, LoadOrder, LogMode, PolicyName,
-    SweepName, WorkloadName,
+    BenchArgs, DistributionName, HashesName, KeyLayoutName, KindName, LoadOrder, LogMode,
+    PolicyName, SweepName, WorkloadName,
 };
 use crate::engine::{Db, Durability, Policy, Settings, SweepOrder, TreeSettings};
 use crate::output::print;
@@ -44,6 +44,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         bail!(
             "only the rows of a table with two tiers lie in another order than that of their keys: \
              --sweep heap needs --structure table --tiers 2"
+        );
+    }
+    if args.hashes == HashesName::Own && (args.structure != KindName::Hash || tiers(args) == 1) {
+        bail!(
+            "only a hash table with two tiers can have a hash function for each of them: \
+             --hashes own needs --structure hash --tiers 2"
         );
     }
     if args.workload == WorkloadName::Replay {
@@ -103,6 +109,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         tiers: tiers(args),
         policy: policy(args.policy),
         logged: args.log != LogMode::Off,
+        own_hashes: args.hashes == HashesName::Own,
         ..TreeSettings::default()
     };
     let tree = if args.skip_load {
@@ -204,6 +211,8 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
             "record cache".into()
         } else if args.sweep == SweepName::Heap {
             format!("{}, swept in heap order", args.policy.name())
+        } else if args.hashes == HashesName::Own {
+            format!("{}, a hash function for each tier", args.policy.name())
         } else {
             args.policy.name().into()
         },

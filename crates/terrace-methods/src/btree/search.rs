@@ -10,6 +10,7 @@ use terrace_base::PageId;
 use terrace_pages::Torn;
 
 use super::layout::{Node, Seen, head_of};
+use crate::slots::RECORD_PREFETCHED;
 
 /// Slots that are searched by parts: about the number in a leaf.
 const FEW: usize = 160;
@@ -31,7 +32,11 @@ impl Node<'_> {
         let mut found = false;
         while low < high {
             let middle = (low + high) / 2;
-            let (at, len) = self.suffix_of(self.slot(middle)?)?;
+            let slot = self.slot(middle)?;
+            if self.is_leaf() {
+                self.view.prefetch_behind(slot.offset(), RECORD_PREFETCHED);
+            }
+            let (at, len) = self.suffix_of(slot)?;
             match self.view.compare(at, len, suffix)? {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,

@@ -13,7 +13,7 @@ use terrace_base::sync::{spin_loop, yield_now};
 use terrace_pages::{Exclusive, Optimistic, Shared};
 
 use super::HashTable;
-use super::directory::{Entries, Root, entry_bits};
+use super::directory::{Entries, Root, entry_at, entry_bits};
 use super::layout::{Page, Span};
 
 /// Optimistic attempts before latches are taken, so that nobody starves.
@@ -98,18 +98,19 @@ pub(crate) struct Held<'d> {
     pub span: Span,
 }
 
-/// A way that ended at a bucket, or at the root of a table that has none.
+/// A way that ended at the first page of a bucket, or at the root of a table that has none.
 pub(crate) enum Way<'a> {
-    Bucket(Optimistic<'a>),
+    Bucket(Optimistic<'a>, Page<'a>),
     Empty(Optimistic<'a>),
 }
 
 impl HashTable {
     /// Goes to the first page of the bucket that holds `hash`, without latches. It was right when
-    /// its version was taken; what is read of it is still to be validated. O(height).
+    /// its version was taken; what is read of it, its header among it, is still to be validated.
+    /// O(height).
     #[inline]
     pub(crate) fn way(&self, hash: u64) -> Attempt<Way<'_>> {
-        let mut above = self.store.optimistic(self.root)?;
+        let mut above = self.store.optimistic_at(self.root, 0)?;
         let Ok(root) = Root::open(above.view()) else {
             return Err(above.torn(NO_ROOT));
         };
@@ -122,11 +123,11 @@ impl HashTable {
         };
         while height > 0 {
             height -= 1;
-            let page = self.store.optimistic(next);
+            let i = (index >> (bits * height)) as usize & mask;
+            let page = self.store.optimistic_at(next, entry_at(false, i));
             above.validate()?;
             above = page?;
-            let seen = Entries::open(above.view(), height)
-                .and_then(|entries| entries.get((index >> (bits * height)) as usize & mask));
+            let seen = Entries::open(above.view(), height).and_then(|entries| entries.get(i));
             next = match seen {
                 Ok(next) => next,
                 Err(_) => return Err(above.torn(NO_DIRECTORY)),
@@ -144,7 +145,7 @@ impl HashTable {
         above.validate()?;
         let bucket = bucket?;
         match Page::open(bucket.view()) {
-            Ok(page) if !page.overflow && page.span.covers(hash) => Ok(Way::Bucket(bucket)),
+            Ok(page) if !page.overflow && page.span.covers(hash) => Ok(Way::Bucket(bucket, page)),
             Ok(_) => Err(bucket.torn(OTHER_SPAN)),
             Err(_) => Err(bucket.torn(NO_BUCKET)),
         }
@@ -211,7 +212,7 @@ impl HashTable {
     pub(crate) fn bucket_shared(&self, hash: u64) -> Attempt<(Shared<'_>, bool)> {
         for _ in 0..PATIENCE {
             let way = self.way(hash).and_then(|way| match way {
-                Way::Bucket(page) => Ok((page.upgrade_shared()?, true)),
+                Way::Bucket(page, _) => Ok((page.upgrade_shared()?, true)),
                 Way::Empty(root) => Ok((root.upgrade_shared()?, false)),
             });
             match way {
@@ -289,7 +290,7 @@ impl HashTable {
             self.waited(hash, |pid| self.store.exclusive(pid, door))?
         } else {
             match self.way(hash)? {
-                Way::Bucket(page) => Some(page.upgrade_exclusive(door)?),
+                Way::Bucket(page, _) => Some(page.upgrade_exclusive(door)?),
                 Way::Empty(_) => None,
             }
         };
@@ -299,7 +300,7 @@ impl HashTable {
             if page.overflow || !page.span.covers(hash) {
                 return Err(first.torn(OTHER_SPAN));
             }
-            (page.span, sound!(first, page.next())?)
+            (page.span, page.next)
         };
         let mut pages = vec![first];
         while !next.is_none() {
@@ -322,7 +323,7 @@ impl HashTable {
                 if !seen.overflow || seen.span != span {
                     return Err(page.torn(BAD_CHAIN));
                 }
-                sound!(page, seen.next())?
+                seen.next
             };
             pages.push(page);
         }
@@ -336,7 +337,7 @@ impl HashTable {
         each: &mut dyn FnMut(&Shared<'_>) -> Attempt<()>,
     ) -> Attempt<()> {
         let seen = page_of!(first)?;
-        let (span, mut next) = (seen.span, sound!(first, seen.next())?);
+        let (span, mut next) = (seen.span, seen.next);
         let mut chain = Chain::new(first.pid());
         while !next.is_none() {
             if !chain.goes_on(next) {
@@ -348,7 +349,7 @@ impl HashTable {
                 return Err(page.torn(BAD_CHAIN));
             }
             each(&page)?;
-            next = sound!(page, seen.next())?;
+            next = seen.next;
         }
         Ok(())
     }
@@ -377,10 +378,7 @@ impl HashTable {
             if let Some(answer) = each(&page, seen)? {
                 return Ok(Some(answer));
             }
-            next = match seen.next() {
-                Ok(next) => next,
-                Err(_) => return Err(page.torn(BAD_CHAIN)),
-            };
+            next = seen.next;
             page.validate()?;
             first.validate()?;
         }

@@ -203,24 +203,22 @@ impl HashTable {
         touch: Touch,
         value: &mut Vec<u8>,
     ) -> Attempt<Option<Found>> {
-        let first = match self.way(hash)? {
-            Way::Bucket(first) => first,
+        let (first, page) = match self.way(hash)? {
+            Way::Bucket(first, page) => (first, page),
             Way::Empty(_) => {
                 value.clear();
                 return Ok(None);
             }
         };
         fault::reached(Point::Reading);
-        let seen = Page::open(first.view())
-            .and_then(|page| Ok((read(&page, secret, hash, key, value)?, page.next()?)));
-        let Ok((found, next)) = seen else {
+        let Ok(found) = read(&page, secret, hash, key, value) else {
             return Err(first.torn(find::BAD_RECORD));
         };
         if !fault::planted(Fault::UnvalidatedBucket) {
             first.validate()?;
         }
         let Some((found, slot)) = found else {
-            return self.overflow_optimistic(&first, next, &mut |page, seen| {
+            return self.overflow_optimistic(&first, page.next, &mut |page, seen| {
                 let Ok(found) = read(&seen, secret, hash, key, value) else {
                     return Err(page.torn(find::BAD_RECORD));
                 };
@@ -242,7 +240,26 @@ impl HashTable {
         Ok(Some(found))
     }
 
+    /// After an attempt that failed.
     #[cold]
+    fn get_again(
+        &self,
+        secret: &Secret,
+        hash: u64,
+        key: &[u8],
+        touch: Touch,
+        value: &mut Vec<u8>,
+    ) -> Attempt<Option<Found>> {
+        for _ in 1..PATIENCE {
+            spin_loop();
+            match self.get_once(secret, hash, key, touch, value) {
+                Err(Interrupt::Conflict) => {}
+                other => return other,
+            }
+        }
+        self.get_latched(secret, hash, key, touch, value)
+    }
+
     fn get_latched(
         &self,
         secret: &Secret,
@@ -333,13 +350,10 @@ impl AccessMethod for HashTable {
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
         let secret = &self.try_secret()?;
         let hash = secret.hash(key);
-        for _ in 0..PATIENCE {
-            match self.get_once(secret, hash, key, touch, value) {
-                Err(Interrupt::Conflict) => spin_loop(),
-                other => return other,
-            }
+        match self.get_once(secret, hash, key, touch, value) {
+            Err(Interrupt::Conflict) => self.get_again(secret, hash, key, touch, value),
+            other => other,
         }
-        self.get_latched(secret, hash, key, touch, value)
     }
 
     fn try_edit<'v>(

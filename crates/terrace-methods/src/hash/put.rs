@@ -131,7 +131,7 @@ impl Put<'_> {
             overflow: seen.overflow,
             span: seen.span,
             members,
-            next: sound!(guard, seen.next())?,
+            next: seen.next,
         };
         let mut image = vec![0; guard.bytes().len()];
         let fits = bytes_of(&items) <= capacity(image.len()) && build(&mut image, &shape, &items);

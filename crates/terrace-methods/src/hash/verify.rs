@@ -148,12 +148,11 @@ impl HashTable {
                 ));
             }
             check_heap(&seen, pid)?;
-            let next = seen.next();
+            let next = seen.next;
             let mut items = Vec::new();
-            let taken = take_apart(&copy, &secret, &mut items);
-            let Ok(next) = taken.and(next) else {
+            if take_apart(&copy, &secret, &mut items).is_err() {
                 return Err(wrong(pid, "a record reaches past the page"));
-            };
+            }
             for (i, item) in items.iter().enumerate() {
                 let above = i > 0 && items[i - 1].order() >= item.order();
                 if above || !span.covers(item.hash) {

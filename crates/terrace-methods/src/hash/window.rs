@@ -25,7 +25,7 @@ impl HashTable {
         let secret = self.try_secret()?;
         if is_bucket {
             let page = page_of!(first)?;
-            if page.count > window.limit() && sound!(first, page.next())?.is_none() {
+            if page.count > window.limit() && page.next.is_none() {
                 begin(first, &page, window)?;
                 return sound!(first, fill_some(&page, &secret, edge, window));
             }

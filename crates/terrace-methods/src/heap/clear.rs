@@ -100,6 +100,7 @@ impl Heap {
                 return Err(page.torn(NO_ROWS));
             }
             directory::set_entry(&mut list, i, heap, PageId::NONE, 0)?;
+            self.scans.gone(heap);
             page.free();
             *budget -= 1;
         }

@@ -17,6 +17,7 @@ use super::Heap;
 use super::layout::{Location, Row, Rows, row_bytes};
 use super::page::{self, BAD_ROW, NO_ROWS, Put};
 use super::records::Records;
+use super::scans::Side;
 use crate::fault::{self, Fault};
 
 /// Rounds of finding no room where there was some. Others have taken it each time.
@@ -76,8 +77,10 @@ struct Doing<'d, 'v, 'c> {
     old: Option<Held<'d>>,
     new: Option<Exclusive<'d>>,
     todo: Todo<'v>,
-    /// Room that a row needs and the target has not.
-    needs: Option<(usize, PageId)>,
+    /// Whether the old row makes way for a large value.
+    becomes_large: bool,
+    /// Room that a row needs and the target has not, not on which page, and on which side.
+    needs: Option<(usize, PageId, Side)>,
     /// Whether a row was changed of which the index need not know.
     changed: bool,
     /// A page whose latch could not be had.
@@ -90,6 +93,7 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
         self.old = None;
         self.new = None;
         self.todo = Todo::Nothing;
+        self.becomes_large = false;
     }
 
     /// The row that the index names, under the latch of its page.
@@ -141,12 +145,12 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
                 Plan::Erase
             }
             Plan::Put(Value::Large(large), flags) => {
+                self.becomes_large = true;
                 self.lose(old);
                 Plan::Put(Value::Large(large), flags)
             }
             Plan::Put(Value::Inline(value), flags) => {
-                let had = before.map(|(flags, _)| flags);
-                return self.plan_row(value, flags, had, old, spots);
+                return self.plan_row(value, flags, before, old, spots);
             }
         })
     }
@@ -163,7 +167,7 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
         &mut self,
         value: &'v [u8],
         flags: Flags,
-        had: Option<Flags>,
+        before: Option<(Flags, Value<'_>)>,
         mut old: Option<Held<'d>>,
         spots: &'w Spot,
     ) -> Attempt<Plan<'w>> {
@@ -182,7 +186,7 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
             let rows = Rows::open(held.page.view()).map_err(|_| held.page.torn(NO_ROWS))?;
             let planned = page::plan_change(&rows, held.slot, &held.row, len);
             if let Some(put) = planned.map_err(|_| held.page.torn(BAD_ROW))? {
-                if had == Some(flags) {
+                if before.is_some_and(|(had, _)| had == flags) {
                     // The index need not change, and nothing else can fail.
                     (self.commit)()?;
                     page::put(&mut held.page, put, self.key, value)?;
@@ -195,13 +199,19 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
             }
         }
         let not = old.as_ref().map_or(PageId::NONE, |held| held.page.pid());
-        let target = self.target.or_else(|| self.heap.space.current());
+        let scans = &self.heap.scans;
+        let side = match (&old, before) {
+            (Some(held), _) => scans.side_of(held.page.pid()),
+            (None, Some((_, Value::Large(_)))) => scans.side_of_large(self.key),
+            (None, _) => scans.side_of_newcomer(),
+        };
+        let target = self.target.or_else(|| self.heap.space.current(side));
         let found = match target.filter(|target| *target != not) {
-            Some(target) => self.room_in(target, len)?,
+            Some(target) => self.room_in(target, len, side)?,
             None => None,
         };
         let Some((page, put)) = found else {
-            self.needs = Some((len, not));
+            self.needs = Some((len, not, side));
             return Err(Interrupt::Conflict);
         };
         let mut at = Location {
@@ -221,9 +231,14 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
         Ok(Plan::Put(Value::Inline(spots.keep(at)), flags))
     }
 
-    /// A page to which a row may go, latched, and how it would. That it is one with room is a hint
-    /// so far.
-    fn room_in(&self, pid: PageId, len: usize) -> Attempt<Option<(Exclusive<'d>, Put)>> {
+    /// A page to which a row of this side may go, latched, and how it would. That it is one with room
+    /// is a hint so far.
+    fn room_in(
+        &self,
+        pid: PageId,
+        len: usize,
+        side: Side,
+    ) -> Attempt<Option<(Exclusive<'d>, Put)>> {
         let heap = self.heap;
         let page = match heap.grab(self.door, pid) {
             // It is in use, or not there any more. It may even be the leaf that this edit holds, if it
@@ -237,7 +252,7 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
             let Ok(rows) = Rows::open(page.view()) else {
                 return Ok(None);
             };
-            if rows.owner() != Ok(heap.root) {
+            if rows.owner() != Ok(heap.root) || !heap.is_on_side(pid, side) {
                 return Ok(None);
             }
             page::plan_new(&rows, len).map_err(|_| page.torn(BAD_ROW))?
@@ -267,6 +282,9 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
             }
         }
         if let Some(mut held) = old {
+            if self.becomes_large && !fault::planted(Fault::LargeUnnoted) {
+                heap.scans.became_large(held.page.pid(), self.key);
+            }
             page::erase(&mut held.page, held.slot)?;
             heap.emptied(door, held.page);
         }
@@ -320,6 +338,7 @@ impl Heap {
                 old: None,
                 new: None,
                 todo: Todo::Nothing,
+                becomes_large: false,
                 needs: None,
                 changed: false,
                 blocked: None,
@@ -355,24 +374,23 @@ impl Heap {
                 return Err(self.why_blocked(key, pid));
             }
             match needs {
-                Some((len, not)) => target = Some(self.room_for(door, key, len, not, room)?),
+                Some(needs) => target = Some(self.room_for(door, key, needs, room)?),
                 None => return Err(Interrupt::Conflict),
             }
         }
         Err(Interrupt::Conflict)
     }
 
-    /// A page with room for a row of `len` bytes, other than `not`: one that there is; or the one that
+    /// A page on this side with room for a row of `len` bytes, other than `not`: one that there is; or the one that
     /// victims of the same index leaf leave; or a new one.
     fn room_for(
         &self,
         door: &Door<'_>,
         key: &[u8],
-        len: usize,
-        not: PageId,
+        (len, not, side): (usize, PageId, Side),
         room: &mut dyn Room,
     ) -> Attempt<PageId> {
-        if let Some(pid) = self.find_room(len, not)? {
+        if let Some(pid) = self.find_room(len, not, side)? {
             return Ok(pid);
         }
         let mut left = None;
@@ -391,9 +409,9 @@ impl Heap {
             return Ok(pid);
         }
         // Others may have left some meanwhile.
-        match self.find_room(len, not)? {
+        match self.find_room(len, not, side)? {
             Some(pid) => Ok(pid),
-            None => self.grow(door, len, not),
+            None => self.grow(door, len, not, side),
         }
     }
 }

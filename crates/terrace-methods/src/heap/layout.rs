@@ -25,7 +25,7 @@ use terrace_base::PageId;
 use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
 
 use crate::btree::layout::{Seen, key_bytes};
-use crate::slots::SLOT_BYTES;
+use crate::slots::{RECORD_PREFETCHED, SLOT_BYTES};
 
 /// Says that a page is one of rows.
 pub(crate) const TAG: u8 = 0xB6;
@@ -251,6 +251,7 @@ impl<'a> Rows<'a> {
         if slot.free {
             return Err(Torn);
         }
+        self.view.prefetch_behind(slot.at, RECORD_PREFETCHED);
         let (key_len, key_at) = match self.view.u8(slot.at)? {
             255 => (self.view.u16(slot.at + 1)?.into(), slot.at + 3),
             n => (usize::from(n), slot.at + 1),

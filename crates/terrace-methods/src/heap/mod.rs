@@ -23,6 +23,7 @@ mod pack;
 mod page;
 mod read;
 mod records;
+mod scans;
 mod space;
 mod verify;
 
@@ -30,7 +31,7 @@ use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
     AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Ordered, Plan, RecordPage, Room,
-    StoragePlace, Sweep, Touch, Value, Window,
+    StoragePlace, StoredScan, Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{PageId, Result};
@@ -41,6 +42,7 @@ pub use page::verify_page;
 
 use crate::BTree;
 use directory::{NO_DIRECTORY, ROOT_TAG};
+use scans::Scans;
 use space::Space;
 
 /// A heap with its index in a page store. See the module's text.
@@ -51,6 +53,7 @@ pub struct Heap {
     /// Opened when the root has been read.
     index: OnceLock<BTree>,
     space: Space,
+    scans: Scans,
     scratch: Mutex<Vec<Window>>,
     /// See [`Heap::as_upper_tier`].
     copies: bool,
@@ -95,6 +98,7 @@ impl Heap {
             tier,
             index: OnceLock::new(),
             space: Space::new(root),
+            scans: Scans::default(),
             scratch: Mutex::default(),
             copies: false,
         }
@@ -273,6 +277,18 @@ impl Ordered for Heap {
         inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
     ) -> Attempt<()> {
         self.window(edge, window, inside)
+    }
+
+    fn begin_stored(&self) -> Option<StoredScan> {
+        self.begin_scan()
+    }
+
+    fn try_stored(&self, scan: &StoredScan, window: &mut Window) -> Attempt<bool> {
+        self.scan_step(scan, window)
+    }
+
+    fn end_stored(&self, scan: &StoredScan) {
+        self.end_scan(scan);
     }
 }
 

@@ -143,7 +143,7 @@ impl Heap {
         let end = (from + STEP_ENTRIES).min(seen.entries());
         for i in from..end {
             let (pid, class) = seen.entry(i).map_err(|_| list.torn(NO_DIRECTORY))?;
-            if !pid.is_none() && self.space.current() != Some(pid) && found(pid, class) {
+            if !pid.is_none() && !self.space.is_current(pid) && found(pid, class) {
                 self.space.set_packing((at, i + 1));
                 return Ok(());
             }
@@ -210,7 +210,7 @@ impl Heap {
                 let slot = usize::from(at.slot);
                 let row = self.row_in(&page, slot, key)?;
                 let planned = match *target.borrow() {
-                    Some(to) => self.plan_move(door, to, row.len)?,
+                    Some(to) => self.plan_move(door, from, to, row.len)?,
                     None => None,
                 };
                 let Some((to, put)) = planned else {
@@ -259,7 +259,7 @@ impl Heap {
             let Some(len) = needs.into_inner() else {
                 return Ok(true);
             };
-            match self.find_room(len, from)? {
+            match self.find_room(len, from, self.scans.side_of(from))? {
                 Some(to) => *target.borrow_mut() = Some(to),
                 None => {
                     self.space.remember(from, THIN, len);
@@ -273,10 +273,14 @@ impl Heap {
     fn plan_move<'d>(
         &'d self,
         door: &'d Door<'_>,
+        from: PageId,
         to: PageId,
         len: usize,
     ) -> Attempt<Option<(Exclusive<'d>, Put)>> {
         let page = self.grab(door, to)?;
+        if !self.is_on_side(to, self.scans.side_of(from)) {
+            return Ok(None);
+        }
         let put = match Rows::open(page.view()) {
             Ok(rows) if rows.owner() == Ok(self.root) => {
                 page::plan_new(&rows, len).map_err(|_| page.torn(NO_ROWS))?

@@ -10,7 +10,7 @@ use terrace_base::{Error, PageId};
 use terrace_pages::{Exclusive, Optimistic};
 
 use super::Heap;
-use super::layout::{Location, Row, Rows};
+use super::layout::{Location, Row, Rows, slot_at};
 use super::page::{BAD_ROW, NO_ROWS};
 use crate::btree::layout::Stored;
 use crate::fault::{Point, reached};
@@ -122,7 +122,7 @@ impl Heap {
         for n in 0..TRIES {
             let read = self
                 .store
-                .optimistic(at.page)
+                .optimistic_at(at.page, slot_at(at.slot.into()))
                 .and_then(|page| self.read_once(&page, at, key, value));
             match read {
                 Err(Interrupt::Conflict) if held => {
@@ -301,7 +301,7 @@ impl Heap {
     }
 
     /// A window to work with; its buffers are kept for the next one.
-    fn with_scratch<T>(&self, f: impl FnOnce(&mut Window) -> T) -> T {
+    pub(crate) fn with_scratch<T>(&self, f: impl FnOnce(&mut Window) -> T) -> T {
         let mut window = self.scratch.lock().pop().unwrap_or_default();
         let result = f(&mut window);
         let mut scratch = self.scratch.lock();

@@ -16,6 +16,7 @@ use super::Heap;
 use super::directory::{self, Directory, NO_DIRECTORY};
 use super::layout::{CLASS, CLASSES, Rows};
 use super::page::{NO_ROWS, begin};
+use super::scans::{SIDES, Side};
 
 /// Pages with room that are remembered, at most.
 const REMEMBERED: usize = 1024;
@@ -36,8 +37,9 @@ pub(crate) const LONGEST_CHAIN: usize = 1 << 20;
 
 /// Hints about free space.
 pub(crate) struct Space {
-    /// The page that newcomers go to, or none.
-    current: AtomicU64,
+    /// The page that newcomers go to, or none; one for each side (see [`super::scans`]), of which
+    /// there is one as long as nobody scans.
+    current: [AtomicU64; SIDES],
     spare: Mutex<Spare>,
     /// Held by who makes a page: the others find room in it.
     growing: Mutex<()>,
@@ -57,7 +59,7 @@ struct Spare {
 impl Space {
     pub fn new(root: PageId) -> Space {
         Space {
-            current: AtomicU64::new(PageId::NONE.0),
+            current: std::array::from_fn(|_| AtomicU64::new(PageId::NONE.0)),
             spare: Mutex::new(Spare {
                 pages: VecDeque::new(),
                 listing: (root, 0),
@@ -69,19 +71,39 @@ impl Space {
     }
 
     /// The page that newcomers go to.
-    pub fn current(&self) -> Option<PageId> {
-        let pid = PageId(self.current.load(Ordering::Relaxed));
+    pub fn current(&self, side: Side) -> Option<PageId> {
+        let pid = PageId(self.current[usize::from(side) % SIDES].load(Ordering::Relaxed));
         (!pid.is_none()).then_some(pid)
     }
 
-    fn set_current(&self, pid: PageId) {
-        self.current.store(pid.0, Ordering::Relaxed);
+    /// Whether newcomers of any side go to this page.
+    pub fn is_current(&self, pid: PageId) -> bool {
+        let mut all = self.current.iter();
+        all.any(|current| current.load(Ordering::Relaxed) == pid.0)
+    }
+
+    fn set_current(&self, side: Side, pid: PageId) {
+        self.current[usize::from(side) % SIDES].store(pid.0, Ordering::Relaxed);
+    }
+
+    /// The scan of this bit has ended: what was on one of its sides is so no more.
+    pub fn merge_sides(&self, bit: Side, page_bytes: usize) {
+        for (side, current) in self.current.iter().enumerate() {
+            let pid = PageId(match side & usize::from(bit) {
+                0 => continue,
+                _ => current.swap(PageId::NONE.0, Ordering::Relaxed),
+            });
+            if !pid.is_none() {
+                // How much room it has is seen when it is looked at.
+                self.remember(pid, READ_CLASS, page_bytes / 2);
+            }
+        }
     }
 
     /// Lets newcomers go to another page, unless somebody else has done so since it was `seen`.
-    fn replace(&self, seen: Option<PageId>, pid: PageId) -> bool {
+    fn replace(&self, side: Side, seen: Option<PageId>, pid: PageId) -> bool {
         let seen = seen.unwrap_or(PageId::NONE).0;
-        self.current
+        self.current[usize::from(side) % SIDES]
             .compare_exchange(seen, pid.0, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
     }
@@ -89,7 +111,9 @@ impl Space {
     /// Forgets everything.
     pub fn forget(&self, root: PageId) {
         let new = Space::new(root);
-        self.set_current(PageId::NONE);
+        for side in 0..SIDES {
+            self.set_current(side as Side, PageId::NONE);
+        }
         *self.spare.lock() = new.spare.into_inner();
     }
 
@@ -138,7 +162,7 @@ impl Heap {
     /// Lets newcomers go to a page, whatever it is: hints may be wrong.
     #[cfg(test)]
     pub(crate) fn misdirect(&self, pid: PageId) {
-        self.space.set_current(pid);
+        self.space.set_current(0, pid);
     }
 
     /// The exclusive latch of a page, tried for a while: whoever holds one of this structure's pages
@@ -178,17 +202,25 @@ impl Heap {
         Err(Interrupt::Conflict)
     }
 
-    /// A page that there is with room for a row of `len` bytes, other than `not`. It is the one that
-    /// newcomers go to from now on. Holds nothing. O(1) pages looked at.
-    pub(crate) fn find_room(&self, len: usize, not: PageId) -> Attempt<Option<PageId>> {
+    /// A page that there is with room for a row of `len` bytes, other than `not`, on this side. It is
+    /// the one that its newcomers go to from now on. Holds nothing. O(1) pages looked at.
+    pub(crate) fn find_room(&self, len: usize, not: PageId, side: Side) -> Attempt<Option<PageId>> {
         for _ in 0..LOOKS {
-            let seen = self.space.current();
+            let seen = self.space.current(side);
             if let Some(pid) = seen {
                 match self.room_of(pid)? {
+                    Some(room) if !self.is_on_side(pid, side) => {
+                        // A scan has begun, or has passed it; it is not full for that.
+                        if self.space.replace(side, seen, PageId::NONE) {
+                            let class = room * CLASSES / self.store.page_bytes();
+                            self.space.remember(pid, class as u8, room);
+                        }
+                        continue;
+                    }
                     Some(room) if room >= len && pid != not => return Ok(Some(pid)),
                     Some(_) => {}
                     None => {
-                        self.space.replace(seen, PageId::NONE);
+                        self.space.replace(side, seen, PageId::NONE);
                         continue;
                     }
                 }
@@ -200,12 +232,16 @@ impl Heap {
                 }
                 return Ok(None);
             };
+            if !self.is_on_side(pid, side) {
+                self.space.remember(pid, class, room);
+                continue;
+            }
             // Not worth a read, unless there is much to be had.
             let worth =
                 self.store.is_resident(pid) || class >= READ_CLASS && self.store.exists(pid);
             // It may have been freed since, and be another's by now.
             let worth = worth && self.room_of(pid)?.is_some();
-            if worth && !self.space.replace(seen, pid) {
+            if worth && !self.space.replace(side, seen, pid) {
                 self.space.spare.lock().pages.push_front((pid, class, room));
             }
         }
@@ -250,13 +286,20 @@ impl Heap {
         mine.then_some(seen)
     }
 
-    /// Makes a heap page, lists it, and lets newcomers go there; unless somebody else has done so
+    /// Makes a heap page on this side, lists it, and lets newcomers go there; unless somebody else has done so
     /// meanwhile, and there is room for a row of `len` bytes, and it is not `not`. Holds no latch
     /// else. O(1), but for full pages of the directory.
-    pub(crate) fn grow(&self, door: &Door<'_>, len: usize, not: PageId) -> Attempt<PageId> {
+    pub(crate) fn grow(
+        &self,
+        door: &Door<'_>,
+        len: usize,
+        not: PageId,
+        side: Side,
+    ) -> Attempt<PageId> {
         let _growing = self.space.growing.lock();
-        if let Some(pid) = self.space.current()
+        if let Some(pid) = self.space.current(side)
             && pid != not
+            && self.is_on_side(pid, side)
             && self.room_of(pid)?.is_some_and(|room| room >= len)
         {
             return Ok(pid);
@@ -276,7 +319,7 @@ impl Heap {
             };
             let free = seen.free_entry(from);
             match free.map_err(|_| list.torn(NO_DIRECTORY))? {
-                Some(i) => return self.list_new(door, &mut list, i),
+                Some(i) => return self.list_new(door, &mut list, i, side),
                 None if !seen.next.is_none() && seen.next != at => (at, from) = (seen.next, 0),
                 None => {
                     let class = self.class_of_directory();
@@ -286,7 +329,7 @@ impl Heap {
                     directory::set_next(&mut list, next.pid())?;
                     drop(list);
                     // Should there be no heap page to be had now, it is there for the next one.
-                    return self.list_new(door, &mut next, 0);
+                    return self.list_new(door, &mut next, 0, side);
                 }
             }
         }
@@ -294,14 +337,21 @@ impl Heap {
         Err(self.store.shared(self.root)?.torn(why))
     }
 
-    fn list_new(&self, door: &Door<'_>, list: &mut Exclusive<'_>, i: usize) -> Attempt<PageId> {
+    fn list_new(
+        &self,
+        door: &Door<'_>,
+        list: &mut Exclusive<'_>,
+        i: usize,
+        side: Side,
+    ) -> Attempt<PageId> {
         let mut page = self.store.allocate(door, self.tier)?;
         let pid = page.pid();
         // As a full page, for it soon is: the directory need not be told of every row that comes.
         begin(&mut page, self.root, list.pid(), i, 0)?;
+        self.scans.made(pid, side);
         directory::set_entry(list, i, PageId::NONE, pid, 0)?;
         self.space.spare.lock().listing = (list.pid(), i + 1);
-        self.space.set_current(pid);
+        self.space.set_current(side, pid);
         Ok(pid)
     }
 
@@ -332,8 +382,9 @@ impl Heap {
             return;
         };
         let (pid, class, room) = (page.pid(), rows.class(), rows.room());
-        let is_current = self.space.current() == Some(pid);
+        let is_current = self.space.is_current(pid);
         if rows.rows == 0 && !is_current && self.unlist(door, &page).is_ok() {
+            self.scans.gone(pid);
             page.free();
             return;
         }

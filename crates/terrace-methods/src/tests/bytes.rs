@@ -136,6 +136,11 @@ fn damaged_pages_are_errors<M: Rooted>(make: fn() -> Subject<M>) {
         }
         found += usize::from(tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).is_err());
         let (mut value, mut window) = (Vec::new(), Window::new());
+        if let Some(scan) = tree.begin_stored() {
+            // It ends, whatever it finds.
+            while let Ok(true) = bounded(store, || tree.try_stored(&scan, &mut window)) {}
+            tree.end_stored(&scan);
+        }
         for i in 0..60 {
             let kind = KeyKind::ALL[random.below(7)];
             let n = b'0' + random.below(8) as u8;

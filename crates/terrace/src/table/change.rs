@@ -45,7 +45,7 @@ impl Core {
     /// Makes a table with its indexes, all or nothing.
     pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Arc<Open>> {
         options.check()?;
-        let spec = options.map.spec(Kind::Table);
+        let spec = options.map.spec(Kind::Table).check()?;
         if options.indexes.is_empty() {
             return self.create_structure(name, spec);
         }
@@ -175,7 +175,7 @@ impl Core {
         let (mut batch, mut holders) = (Batch::default(), BTreeMap::new());
         let mut holder = Vec::new();
         let mut seen = 0;
-        for row in rows.iter()? {
+        for row in rows.iter_unordered()? {
             let (primary, row) = row?;
             seen += 1;
             let Some(key) = index.key_of(table, &row)? else {
