@@ -125,10 +125,47 @@ impl Family for ByteFamily {
     }
     #[inline]
     fn hash(key: &[u8]) -> u64 {
-        use std::hash::{BuildHasher, Hasher};
-        let mut hasher = foldhash::fast::FixedState::with_seed(0x7E44ACE).build_hasher();
-        hasher.write(key);
-        hasher.finish()
+        /// Digits of pi, as good as any.
+        const K: [u64; 4] = [
+            0x243F_6A88_85A3_08D3,
+            0x1319_8A2E_0370_7344,
+            0xA409_3822_299F_31D0,
+            0x082E_FA98_EC4E_6C89,
+        ];
+        #[inline]
+        fn fold(a: u64, b: u64) -> u64 {
+            let wide = u128::from(a) * u128::from(b);
+            (wide as u64) ^ ((wide >> 64) as u64)
+        }
+        let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+        let (mut state, n) = (K[3] ^ key.len() as u64, key.len());
+        // Two words of the beginning and two of the end, which may overlap, are all of most keys.
+        let (a, b) = match n {
+            16.. => {
+                let mut rest = key;
+                while rest.len() > 32 {
+                    state = fold(word(rest) ^ K[0], word(&rest[8..]) ^ state);
+                    rest = &rest[16..];
+                }
+                state = fold(word(rest) ^ K[0], word(&rest[8..]) ^ state);
+                (word(&key[n - 16..]), word(&key[n - 8..]))
+            }
+            8.. => (word(key), word(&key[n - 8..])),
+            4.. => {
+                let half = |at: usize| {
+                    let bytes = key[at..].first_chunk().copied().unwrap_or_default();
+                    u64::from(u32::from_le_bytes(bytes))
+                };
+                (half(0), half(n - 4))
+            }
+            1.. => {
+                let ends = u64::from(key[0]) << 8 | u64::from(key[n - 1]);
+                (ends, u64::from(key[n / 2]))
+            }
+            0 => (0, 0),
+        };
+        let mixed = fold(a ^ K[1], b ^ state);
+        fold(mixed ^ K[2], K[0])
     }
     #[inline]
     fn size(key: &[u8]) -> usize {

@@ -39,9 +39,17 @@ fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
             "{stage:?} {probe:?} in {sorted:?}"
         );
         let mut likely = 0;
-        let found = built.find(F::load(probe), |rank| likely = rank);
+        let found = built.find(
+            F::load(probe),
+            || F::hash(F::load(probe)),
+            |rank| likely = rank,
+        );
         assert_eq!(found, equal.then_some(at), "{stage:?} {probe:?}");
-        built.prefetch(F::load(probe));
+        let hash = || F::hash(F::load(probe));
+        built.prefetch(F::load(probe), hash);
+        built.approach(F::load(probe), hash);
+        built.prefetch_place(F::load(probe));
+        built.approach_place(F::load(probe));
         match built.seek_cursor(F::load(probe)) {
             None => assert_eq!(at, sorted.len()),
             Some(cursor) => {
