@@ -1,7 +1,7 @@
 //! Front-coded blocks from keys that come in order, each with what it shares with the last one.
 
-use super::table::{MOST_BLOCKS, Table};
-use super::{BLOCK, FrontCoded, GROUP, MOST_SHARED, SPAN, TOP, head, long_head};
+use super::table::{Filling, MOST_BLOCKS};
+use super::{BLOCK, Block, FrontCoded, GROUP, MOST_SHARED, TOP, head, long_head, padded};
 use crate::family::{ByteFamily, Family};
 
 /// Bytes that are copied at once where more than are needed may be read: a copy of few bytes
@@ -25,7 +25,9 @@ fn append(data: &mut Vec<u8>, from: &[u8], n: usize) {
 pub struct Builder {
     data: Vec<u8>,
     index: Vec<u64>,
-    table: Table,
+    table: Filling,
+    /// Where each block starts.
+    starts: Vec<u32>,
     prefix: usize,
     /// Keys of a block, groups, and all keys.
     span: usize,
@@ -33,9 +35,7 @@ pub struct Builder {
     n: usize,
     /// Keys that came.
     came: usize,
-    /// The block that is being built, where its counts of shared bytes begin, and how many keys
-    /// it will have.
-    b: usize,
+    /// Where the counts of shared bytes of the last block begin, and how many keys it will have.
     at: usize,
     room: usize,
     /// Where each rest of it ends so far.
@@ -51,19 +51,19 @@ impl Builder {
     pub fn new(prefix: &[u8], n: usize, bytes: usize) -> Self {
         let span = n.div_ceil(MOST_BLOCKS).max(BLOCK);
         let groups = n.div_ceil(span * GROUP);
-        let spare = groups * GROUP - n.div_ceil(span);
+        let blocks = n.div_ceil(span);
         let mut data = Vec::with_capacity(bytes + prefix.len());
         data.extend_from_slice(prefix);
         Builder {
             data,
-            index: vec![0; groups * (TOP + SPAN) - spare / 2],
-            table: Table::new(n),
+            index: vec![0; groups * TOP + blocks],
+            table: Filling::new(n, blocks),
+            starts: Vec::with_capacity(blocks),
             prefix: prefix.len(),
             span,
             groups,
             n,
             came: 0,
-            b: 0,
             at: 0,
             room: 0,
             ends: Vec::with_capacity(span),
@@ -90,7 +90,7 @@ impl Builder {
         self.ends.push(self.end as u32);
         append(&mut self.data, &key[from..], len - from);
         self.table
-            .add(ByteFamily::hash(&key[..len]), (self.b - 1) as u8);
+            .add(ByteFamily::hash(&key[..len]), (self.starts.len() - 1) as u8);
         self.came += 1;
     }
 
@@ -98,48 +98,46 @@ impl Builder {
     /// with the last one.
     fn begin(&mut self, shared: usize) {
         self.close();
-        self.least = if self.b.is_multiple_of(GROUP) {
+        self.least = if self.starts.len().is_multiple_of(GROUP) {
             self.close_group();
             usize::MAX
         } else {
             self.least.min(shared)
         };
-        let (g, b) = (self.b / GROUP, self.b % GROUP);
-        let start = self.data.len() as u64;
-        self.index[self.groups * TOP + g * SPAN + GROUP + b / 2] |= start << (b % 2 * 32);
+        self.starts.push(self.data.len() as u32);
         self.room = (self.n - self.came).min(self.span);
-        self.data.push(0);
+        self.data.push(1);
         self.at = self.data.len();
         self.data.resize(self.at + 2 * self.room, 0);
         self.ends.clear();
         self.end = 0;
-        self.b += 1;
     }
 
-    /// Gives the ends of the block four bytes each where one does not do.
+    /// Gives the ends of the block more bytes each where one does not do.
     fn close(&mut self) {
-        if self.end <= 255 {
-            return;
-        }
-        self.data[self.at - 1] = 1;
+        let width = match self.end {
+            0..=0xFF => return,
+            0x100..=0xFFFF => 2,
+            _ => 4,
+        };
+        self.data[self.at - 1] = width;
         let from = self.at + self.room;
-        let wide = self.ends.iter().flat_map(|end| end.to_le_bytes());
+        let all = self.ends.iter().map(|end| end.to_le_bytes());
+        let wide = all.flat_map(|end| end.into_iter().take(usize::from(width)));
         self.data.splice(from..from + self.room, wide);
     }
 
     /// Writes the heads of the last group, if there is one.
     fn close_group(&mut self) {
-        let Some(last) = self.b.checked_sub(1) else {
+        let Some(last) = self.starts.len().checked_sub(1) else {
             return;
         };
         let g = last / GROUP;
-        let group = self.groups * TOP + g * SPAN;
         let mut skip = 0;
-        for b in 0..=last % GROUP {
-            let start = (self.index[group + GROUP + b / 2] >> (b % 2 * 32)) as u32 as usize;
-            let n = (self.n - (g * GROUP + b) * self.span).min(self.span);
-            let first = super::Block::new(&self.data[start..], n).first();
-            if b == 0 {
+        for b in g * GROUP..=last {
+            let n = (self.n - b * self.span).min(self.span);
+            let first = Block::new(&self.data[self.starts[b] as usize..], n).first();
+            if b == g * GROUP {
                 // A group of one key shares all of it.
                 skip = self.least.saturating_sub(self.prefix).min(first.len());
                 let top = long_head(first);
@@ -150,7 +148,7 @@ impl Builder {
                     self.index[i * self.groups + g] = word;
                 }
             }
-            self.index[group + b] = head(&first[skip..]);
+            self.index[self.groups * TOP + b] = head(&first[skip..]);
         }
     }
 
@@ -159,10 +157,13 @@ impl Builder {
         debug_assert_eq!(self.came, self.n);
         self.close();
         self.close_group();
+        let mean = self.data.len() / self.starts.len().max(1);
         FrontCoded {
+            mean: mean as u32,
+            near: padded(&self.data[..self.prefix]),
             data: self.data.into(),
             index: self.index.into(),
-            table: self.table,
+            table: self.table.finish(&self.starts),
             prefix: self.prefix as u32,
             n: self.n as u32,
             span: self.span as u32,

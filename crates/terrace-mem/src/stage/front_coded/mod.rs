@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 use table::Table;
 
 /// Keys of a block; more where there would be more blocks than a table can name.
-pub const BLOCK: usize = 16;
+pub const BLOCK: usize = 20;
 
 /// Blocks of a group.
 const GROUP: usize = 16;
@@ -32,23 +32,28 @@ const GROUP: usize = 16;
 /// Words of a group above the groups: the two of the head, and how much its keys share.
 const TOP: usize = 3;
 
-/// Words of a group: a head and half a word of where it starts for each block.
-const SPAN: usize = GROUP + GROUP / 2;
-
 /// The most that an entry says it shares.
 const MOST_SHARED: usize = 255;
 
 pub struct FrontCoded {
     /// The shared prefix, then the blocks.
     data: Box<[u8]>,
-    /// The tops of all groups, as an array for each of their words; then the groups.
+    /// The tops of all groups, as an array for each of their words; then the heads of all blocks.
     index: Box<[u64]>,
     table: Table,
     prefix: u32,
     n: u32,
     /// Keys of a block but the last.
     span: u32,
+    /// Bytes of a block on average.
+    mean: u32,
+    /// The beginning of the prefix: `data` begins in a page of its own, which a lookup would have
+    /// to find for nothing else.
+    near: [u8; NEAR],
 }
+
+/// Bytes of the prefix beside the rest of the segment's header: as many as its lines have room for.
+const NEAR: usize = 24;
 
 /// Up to `N` leading bytes, as the start of a big number.
 #[inline]
@@ -84,10 +89,12 @@ fn equal(heads: &[u64], h: u64) -> (usize, usize) {
 /// The parts of one block.
 #[derive(Clone, Copy)]
 struct Block<'a> {
+    /// All from `shared` on, and what lies behind the block.
+    bytes: &'a [u8],
     shared: &'a [u8],
-    /// One byte for each key, four where the rests are long.
+    /// So many bytes for each key as its width says: one, or two or four where rests are long.
     ends: &'a [u8],
-    wide: bool,
+    width: u8,
     rests: &'a [u8],
 }
 
@@ -95,23 +102,24 @@ impl<'a> Block<'a> {
     /// The block of `n` keys that `bytes` begins with.
     #[inline]
     fn new(bytes: &'a [u8], n: usize) -> Self {
-        let wide = bytes[0] != 0;
+        let width = bytes[0];
         let (shared, rest) = bytes[1..].split_at(n);
-        let (ends, rests) = rest.split_at(if wide { n * 4 } else { n });
+        let (ends, rests) = rest.split_at(n * usize::from(width));
         Block {
+            bytes: &bytes[1..],
             shared,
             ends,
-            wide,
+            width,
             rests,
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&self, i: usize) -> usize {
-        if self.wide {
-            u32::from_le_bytes(padded(&self.ends[i * 4..])) as usize
-        } else {
-            usize::from(self.ends[i])
+        match self.width {
+            1 => usize::from(self.ends[i]),
+            2 => usize::from(u16::from_le_bytes(padded(&self.ends[i * 2..]))),
+            _ => u32::from_le_bytes(padded(&self.ends[i * 4..])) as usize,
         }
     }
 
@@ -121,7 +129,7 @@ impl<'a> Block<'a> {
     }
 
     /// What key `i` does not share with the one before.
-    #[inline]
+    #[inline(always)]
     fn rest(&self, i: usize) -> &'a [u8] {
         let from = if i == 0 { 0 } else { self.end(i - 1) };
         &self.rests[from..self.end(i)]
@@ -133,21 +141,44 @@ impl<'a> Block<'a> {
         (usize::from(self.shared[i]), self.rest(i))
     }
 
+    /// The first key from `i` on that shares at most `same` with the one before.
+    #[inline]
+    fn next_at_most(&self, mut i: usize, same: usize) -> usize {
+        let n = self.shared.len();
+        while let Some(chunk) = self.bytes[i..].first_chunk() {
+            let hits = simd::bytes_at_most(chunk, same.min(MOST_SHARED) as u8);
+            if hits != 0 {
+                return n.min(i + hits.trailing_zeros() as usize);
+            }
+            i += 16;
+            if i >= n {
+                return n;
+            }
+        }
+        while i < n && usize::from(self.shared[i]) > same {
+            i += 1;
+        }
+        i
+    }
+
     /// How many keys are less than `key`, and whether the next one is `key`.
     #[inline]
     fn search(&self, key: &[u8]) -> (usize, bool) {
-        // The probe is greater than the last key, which it agrees with on `same` bytes.
-        let mut same = 0;
-        for (i, &shared) in self.shared.iter().enumerate() {
-            let shared = usize::from(shared);
-            if shared > same {
-                continue;
+        let n = self.shared.len();
+        // The probe is greater than the last key, which it agrees with on `same` bytes; those
+        // that share more with it are less as well.
+        let (mut i, mut same) = (0, 0);
+        loop {
+            i = self.next_at_most(i, same);
+            if i == n {
+                return (n, false);
             }
+            let (shared, rest) = self.entry(i);
             // A count at its bound may be less than what is shared.
             if shared < same && shared < MOST_SHARED {
                 return (i, false);
             }
-            let (tail, rest) = (&key[shared..], self.rest(i));
+            let tail = &key[shared..];
             let k = common_prefix(tail, rest);
             if k == tail.len() {
                 return (i, k == rest.len());
@@ -156,8 +187,8 @@ impl<'a> Block<'a> {
                 return (i, false);
             }
             same = shared + k;
+            i += 1;
         }
-        (self.shared.len(), false)
     }
 }
 
@@ -218,16 +249,15 @@ impl FrontCoded {
         self.len().div_ceil(self.span() * GROUP)
     }
 
-    /// The words of group `g`, and those of the groups behind it.
+    /// The heads of the blocks from `b` on.
     #[inline]
-    fn group(&self, g: usize) -> &[u64] {
-        &self.index[self.groups() * TOP + g * SPAN..]
+    fn heads(&self, b: usize) -> &[u64] {
+        &self.index[self.groups() * TOP + b..]
     }
 
     #[inline]
     fn start(&self, b: usize) -> usize {
-        let (g, b) = (b / GROUP, b % GROUP);
-        (self.group(g)[GROUP + b / 2] >> (b % 2 * 32)) as u32 as usize
+        self.table.start(b)
     }
 
     #[inline]
@@ -263,12 +293,10 @@ impl FrontCoded {
         let (lo, hi) = equal(&self.index[..groups], (h >> 64) as u64);
         let (less, among) = equal(&self.index[groups + lo..groups + hi], h as u64);
         let g = self.among(lo + less, lo + among, GROUP, key).max(1) - 1;
-        // So would the heads of a group and where its blocks start.
-        (0..SPAN)
-            .step_by(8)
-            .for_each(|word| simd::prefetch(self.group(g), word));
         let from = g * GROUP;
         let to = (from + GROUP).min(self.blocks());
+        simd::prefetch(self.heads(from), 0);
+        simd::prefetch(self.heads(from), GROUP / 2);
         let skip = self.index[2 * groups + g] as usize;
         let cut = skip.min(key.len());
         match self.block(from).first()[..skip].cmp(&key[..cut]) {
@@ -276,30 +304,40 @@ impl FrontCoded {
             Ordering::Greater => return from,
             Ordering::Equal => {}
         }
-        let (lo, hi) = equal(&self.group(g)[..to - from], head(&key[cut..]));
+        let (lo, hi) = equal(&self.heads(from)[..to - from], head(&key[cut..]));
         self.among(from + lo, from + hi, 1, key).max(from + 1) - 1
+    }
+
+    /// What of `key` is behind the prefix.
+    #[inline]
+    fn strip<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let n = self.prefix as usize;
+        let (prefix, rest) = key.split_at_checked(n)?;
+        let near = &self.near[..n.min(NEAR)];
+        let same = common_prefix(prefix, near) == near.len();
+        (same && (n <= NEAR || prefix == self.prefix())).then_some(rest)
     }
 
     /// The rank of `key`, whose hash is `hash`.
     #[inline]
     pub fn find(&self, key: &[u8], hash: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
-        let rest = key.get(self.prefix as usize..)?;
-        simd::prefetch(&self.data, 0);
-        let rank = self.table.find(hash, |b| {
+        let rest = self.strip(key)?;
+        self.table.find(hash, |b| {
             let rank = b * self.span();
-            likely(rank + BLOCK / 4);
-            likely(rank + BLOCK * 3 / 4);
             let start = self.start(b);
+            // Most often in the page that the block is in, whose address is then looked up while
+            // the lookup waits for the place.
+            simd::prefetch(&self.data, b * self.mean as usize);
+            (4..BLOCK).step_by(8).for_each(|i| likely(rank + i));
             (0..4).for_each(|line| simd::prefetch(&self.data, start + line * 64));
             let (i, equal) = self.block_at(b, start).search(rest);
             equal.then_some(rank + i)
-        })?;
-        key.starts_with(self.prefix()).then_some(rank)
+        })
     }
 
     /// How many keys are less than `key`.
     pub fn seek(&self, key: &[u8]) -> usize {
-        let Some(rest) = key.strip_prefix(self.prefix()) else {
+        let Some(rest) = self.strip(key) else {
             return if key < self.prefix() { 0 } else { self.len() };
         };
         let b = self.locate(rest);
@@ -360,7 +398,6 @@ impl FrontCoded {
     /// Asks for the lines that a lookup of one key begins with.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        simd::prefetch(&self.data, 0);
         self.table.prefetch(hash);
     }
 
