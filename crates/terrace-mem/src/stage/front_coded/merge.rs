@@ -8,6 +8,7 @@
 use super::build::{Builder, CHUNK};
 use super::{Block, FrontCoded, MOST_SHARED};
 use crate::family::common_prefix;
+use crate::faults::{Fault, planted};
 use crate::stage::{ByteRun, KeyRun};
 
 /// The live keys of a segment, one after the other.
@@ -185,7 +186,9 @@ impl FrontCoded {
                 let (key, len) = new.tail(j);
                 into.push(of_new.unwrap_or(0), key, len);
                 before.push(passed);
-                of_old = both.or(of_old);
+                if !planted(Fault::StaleShare) {
+                    of_old = both.or(of_old);
+                }
                 j += 1;
                 of_new = (j < new.len()).then(|| common_prefix(&key[..len], new.get(j)));
             }

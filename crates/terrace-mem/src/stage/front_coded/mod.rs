@@ -15,6 +15,8 @@
 mod build;
 mod merge;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use super::{ByteRun, KeyCursor, KeyRun};
 use crate::family::{ByteFamily, common_prefix};

@@ -6,6 +6,7 @@
 //! always holds: one place at least is empty, so that a search ends; within a half the empty
 //! places are behind the others.
 
+use crate::faults::{Fault, planted};
 use crate::simd;
 
 /// Places of half a line.
@@ -167,7 +168,7 @@ impl Table {
                     }
                     hits &= hits - 1;
                 }
-                if prints[HALF - 1] == 0 {
+                if prints[HALF - 1] == 0 || planted(Fault::ShortSearch) {
                     return None;
                 }
             }
