@@ -542,6 +542,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn the_segment_of_a_key_is_found_whatever_the_bounds() {
         for (seed, shift) in [(1, 0), (2, 20), (3, 40), (4, 47)] {
             drive::<IntFamily>(seed, shift, |x| x);

@@ -393,7 +393,8 @@ impl FrontCoded {
     /// Asks for the lines of the block that a search for the place of `key` ends in.
     pub fn approach_place(&self, key: &[u8]) {
         if let Some(rest) = key.get(self.prefix as usize..) {
-            self.ask_for_block(self.locate(rest));
+            // A scan goes on behind the block.
+            self.ask_for_block(self.locate(rest), 8);
         }
     }
 
@@ -407,14 +408,14 @@ impl FrontCoded {
     #[inline]
     pub fn approach(&self, hash: u64) -> Option<usize> {
         let b = self.table.first(hash)?;
-        self.ask_for_block(b);
+        self.ask_for_block(b, 4);
         Some(b * self.span() + BLOCK / 2)
     }
 
     #[inline]
-    fn ask_for_block(&self, b: usize) {
+    fn ask_for_block(&self, b: usize, lines: usize) {
         let start = self.start(b);
-        (0..4).for_each(|line| simd::prefetch(&self.data, start + line * 64));
+        (0..lines).for_each(|line| simd::prefetch(&self.data, start + line * 64));
     }
 }
 
