@@ -1,7 +1,7 @@
 //! Front-coded blocks for byte strings: what a key shares with the one before is not stored.
 //!
-//! The prefix that all keys share is stored once; keys below are without it. A block has 16 keys,
-//! more in segments of more than 4096: how much each shares with its predecessor (none for the
+//! The prefix that all keys share is stored once; keys below are without it. A block has 20 keys,
+//! more in segments of more than 5120: how much each shares with its predecessor (none for the
 //! first), where its rest ends; then the rests. A search in a block compares rests with what is
 //! left of the key, and only those of keys that share as much as the key does so far, so it puts
 //! nothing together.
