@@ -226,7 +226,7 @@ mod tests {
             |i| u64::MAX << 32 | i,
             |_| 0,
         ];
-        let sizes = if cfg!(miri) { 50..70 } else { 0..200 };
+        let sizes = if cfg!(miri) { 60..63 } else { 0..200 };
         let large: &[usize] = if cfg!(miri) { &[] } else { &[1000, 4096] };
         for n in sizes.chain(large.iter().copied()) {
             for hash in kinds {
