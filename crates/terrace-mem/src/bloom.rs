@@ -184,6 +184,7 @@ mod tests {
     use crate::family::IntFamily;
 
     #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn no_key_is_ever_missed_and_most_strangers_are_told() {
         let mut tree = Tree::<IntFamily, ()>::default();
         let mut filter = Filter::<IntFamily>::default();
@@ -212,6 +213,7 @@ mod tests {
 
     /// Rows in order, and keys out of order among them, before them and behind.
     #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn keys_in_order_are_no_work_and_none_is_missed() {
         let mut tree = Tree::<IntFamily, ()>::default();
         let mut filter = Filter::<IntFamily>::default();

@@ -125,10 +125,47 @@ impl Family for ByteFamily {
     }
     #[inline]
     fn hash(key: &[u8]) -> u64 {
-        use std::hash::{BuildHasher, Hasher};
-        let mut hasher = foldhash::fast::FixedState::with_seed(0x7E44ACE).build_hasher();
-        hasher.write(key);
-        hasher.finish()
+        /// Digits of pi, as good as any.
+        const K: [u64; 4] = [
+            0x243F_6A88_85A3_08D3,
+            0x1319_8A2E_0370_7344,
+            0xA409_3822_299F_31D0,
+            0x082E_FA98_EC4E_6C89,
+        ];
+        #[inline]
+        fn fold(a: u64, b: u64) -> u64 {
+            let wide = u128::from(a) * u128::from(b);
+            (wide as u64) ^ ((wide >> 64) as u64)
+        }
+        let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+        let (mut state, n) = (K[3] ^ key.len() as u64, key.len());
+        // Two words of the beginning and two of the end, which may overlap, are all of most keys.
+        let (a, b) = match n {
+            16.. => {
+                let mut rest = key;
+                while rest.len() > 32 {
+                    state = fold(word(rest) ^ K[0], word(&rest[8..]) ^ state);
+                    rest = &rest[16..];
+                }
+                state = fold(word(rest) ^ K[0], word(&rest[8..]) ^ state);
+                (word(&key[n - 16..]), word(&key[n - 8..]))
+            }
+            8.. => (word(key), word(&key[n - 8..])),
+            4.. => {
+                let half = |at: usize| {
+                    let bytes = key[at..].first_chunk().copied().unwrap_or_default();
+                    u64::from(u32::from_le_bytes(bytes))
+                };
+                (half(0), half(n - 4))
+            }
+            1.. => {
+                let ends = u64::from(key[0]) << 8 | u64::from(key[n - 1]);
+                (ends, u64::from(key[n / 2]))
+            }
+            0 => (0, 0),
+        };
+        let mixed = fold(a ^ K[1], b ^ state);
+        fold(mixed ^ K[2], K[0])
     }
     #[inline]
     fn size(key: &[u8]) -> usize {
@@ -157,16 +194,79 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let n = a.len().min(b.len());
     let (a, b) = (&a[..n], &b[..n]);
     let mut i = 0;
-    while i + 8 <= n {
-        let x = u64::from_le_bytes(a[i..i + 8].try_into().unwrap_or_default());
-        let y = u64::from_le_bytes(b[i..i + 8].try_into().unwrap_or_default());
-        if x != y {
-            return i + ((x ^ y).trailing_zeros() / 8) as usize;
+    while let (Some(x), Some(y)) = (a[i..].first_chunk(), b[i..].first_chunk()) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return i + (differ.trailing_zeros() / 8) as usize;
         }
         i += 8;
+    }
+    // The last bytes, with some before them that are equal.
+    if let (Some(x), Some(y)) = (a.last_chunk(), b.last_chunk()) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        return match differ {
+            0 => n,
+            _ => n - 8 + (differ.trailing_zeros() / 8) as usize,
+        };
+    }
+    if let (Some(x), Some(y)) = (a.first_chunk(), b.first_chunk()) {
+        let differ = u32::from_le_bytes(*x) ^ u32::from_le_bytes(*y);
+        if differ != 0 {
+            return (differ.trailing_zeros() / 8) as usize;
+        }
+        i = 4;
     }
     while i < n && a[i] == b[i] {
         i += 1;
     }
     i
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_prefixes_are_like_those_of_the_naive_loop() {
+        for n in 0..40 {
+            for m in [n, n + 1, n + 9] {
+                for at in 0..=n {
+                    let (a, mut b) = (vec![7; n], vec![7; m]);
+                    if at < m {
+                        b[at] = 9;
+                    }
+                    let naive = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+                    assert_eq!(common_prefix(&a, &b), naive, "{n} {m} {at}");
+                    assert_eq!(common_prefix(&b, &a), naive, "{n} {m} {at}");
+                }
+            }
+        }
+    }
+
+    /// Keys of all lengths that differ in one byte, in their length or in their order.
+    #[test]
+    fn hashes_of_near_keys_differ_in_all_their_parts() {
+        let mut keys = vec![Vec::new()];
+        for n in 1..if cfg!(miri) { 36 } else { 80 } {
+            for at in 0..n {
+                let mut key = vec![b'a'; n];
+                key[at] = b'b';
+                keys.push(key);
+            }
+            keys.push(vec![b'a'; n]);
+        }
+        let n = keys.len();
+        for part in [0, 8, 16, 32, 48] {
+            let mut used = vec![0; 1 << 16];
+            for key in &keys {
+                used[(ByteFamily::hash(key) >> part) as usize & 0xFFFF] += 1;
+            }
+            let met: usize = used
+                .iter()
+                .map(|&k: &usize| k * k.saturating_sub(1) / 2)
+                .sum();
+            // As many as by chance: n (n - 1) / 2 pairs, one in 65536 of them.
+            assert!(met < n * n / 65536, "{met} of {n} meet at bit {part}");
+        }
+    }
 }

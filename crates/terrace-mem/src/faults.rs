@@ -14,6 +14,11 @@ pub enum Fault {
     BlindRemove = 3,
     /// The filter's new generation serves before all keys are in it.
     EarlySwap = 4,
+    /// A lookup of a byte string looks for it only in the half of a line that its hash names.
+    ShortSearch = 5,
+    /// A merge takes what a byte string shares with the one before it for what it shares with
+    /// a new one that comes between.
+    StaleShare = 6,
 }
 
 #[cfg(feature = "planted-faults")]

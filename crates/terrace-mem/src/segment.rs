@@ -218,8 +218,21 @@ impl<F: Family, V> Segment<F, V> {
     /// The live value of `key`, with its line asked for before the key is compared.
     #[inline]
     pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
-        let rank = self.keys.find(key, |near| self.vals.prefetch(near))?;
+        let hash = || F::hash(key);
+        let rank = self.keys.find(key, hash, |near| self.vals.prefetch(near))?;
         self.vals.get(rank)
+    }
+
+    /// The live entries and new ones, whose keys are others, in order. O(n).
+    pub fn merge(self, keys: &F::Run, vals: Vec<V>) -> (F::Run, Vec<V>) {
+        let mut before = Vec::with_capacity(keys.len());
+        let (live, n) = (|rank| self.vals.is_live(rank), self.vals.live());
+        if let Some(run) = self.keys.merge_run(live, n, keys, &mut before) {
+            return (run, merge_vals(self.vals, vals, &before));
+        }
+        let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
+        self.unpack(&mut old_keys, &mut old_vals);
+        merge_runs::<F, V>(&old_keys, old_vals, keys, vals)
     }
 
     /// The live values and their keys.
@@ -326,15 +339,17 @@ impl<F: Family, V> SegmentList<F, V> {
     /// The live value of `key`, to change. O(log n).
     pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
         let seg = self.segs.get_mut(self.lows.find(key))?;
-        seg.vals.get_mut(seg.keys.find(key, |_| {})?)
+        seg.vals
+            .get_mut(seg.keys.find(key, || F::hash(key), |_| {})?)
     }
 
-    /// Takes the value of `key` out of segment `i`, whose range it is in. O(log n).
+    /// Takes the value of `key`, whose hash `hash` gives, out of segment `i`, whose range it is
+    /// in. O(log n).
     #[inline]
-    pub fn take(&mut self, i: usize, key: F::Ref<'_>) -> Option<V> {
+    pub fn take(&mut self, i: usize, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<V> {
         let seg = self.segs.get_mut(i)?;
         // Most often the key is not there, so the value's line is not asked for in advance.
-        let rank = seg.keys.find(key, |_| {})?;
+        let rank = seg.keys.find(key, hash, |_| {})?;
         let before = seg.vals.bytes();
         let val = seg.vals.take(rank)?;
         self.val_bytes += seg.vals.bytes() - before;
@@ -350,6 +365,31 @@ impl<F: Family, V> SegmentList<F, V> {
         self.live += seg.vals.live();
         self.gone += seg.vals.gone();
         self.segs.insert(i, seg);
+    }
+
+    /// Merges new entries, whose keys are others, into segment `i`, which stays one; gives them
+    /// back where its keys would have more than `most` bytes or its stage has no way to. O(n).
+    pub fn merge(&mut self, i: usize, keys: &F::Run, vals: Vec<V>, most: usize) -> Option<Vec<V>> {
+        let Some(seg) = self.segs.get_mut(i) else {
+            return Some(vals);
+        };
+        let mut before = Vec::with_capacity(keys.len());
+        let (live, n) = (|rank| seg.vals.is_live(rank), seg.vals.live());
+        if n + keys.len() == 0 {
+            return Some(vals);
+        }
+        let Some(stage) = seg.keys.merge(live, n, keys, most, &mut before) else {
+            return Some(vals);
+        };
+        let (old_keys, old_vals) = seg.bytes();
+        self.live += vals.len();
+        self.gone -= seg.vals.gone();
+        seg.keys = stage;
+        seg.vals = merge_vals(std::mem::take(&mut seg.vals), vals, &before).into();
+        let (new_keys, new_vals) = seg.bytes();
+        self.key_bytes = self.key_bytes - old_keys + new_keys;
+        self.val_bytes = self.val_bytes - old_vals + new_vals;
+        None
     }
 
     /// Takes segments out; their ranges go to the segment before, or the one behind for the first.
@@ -375,11 +415,12 @@ impl<F: Family, V> SegmentList<F, V> {
         let n = run.len();
         let mut low = F::Buf::default();
         let mut last = F::Buf::default();
-        let mut rest = vals.into_iter();
+        let mut rest = vals;
         for p in 0..pieces {
             let (from, to) = (n * p / pieces, n * (p + 1) / pieces);
-            let mut part = Vec::with_capacity(to - from);
-            part.extend(rest.by_ref().take(to - from));
+            let behind = rest.split_off(to - from);
+            let mut part = std::mem::replace(&mut rest, behind);
+            part.shrink_to_fit();
             if i + p == 0 {
                 low = F::Buf::default();
             } else {
@@ -404,6 +445,45 @@ impl<F: Family, V> SegmentList<F, V> {
             self.join(i + p, Segment::build(run, from, to, part, plan));
         }
     }
+}
+
+/// The live values, and before each new one so many of them as `before` says.
+fn merge_vals<V>(old: Slots<V>, new: Vec<V>, before: &[u32]) -> Vec<V> {
+    let mut all = Vec::with_capacity(old.live() + new.len());
+    let (mut passed, mut rest) = (0, old.into_live().into_iter());
+    for (val, &before) in new.into_iter().zip(before) {
+        all.extend(rest.by_ref().take((before - passed) as usize));
+        all.push(val);
+        passed = before;
+    }
+    all.extend(rest);
+    all
+}
+
+/// Merges two sorted runs of distinct keys: long stretches of the old one move as blocks.
+pub fn merge_runs<F: Family, V>(
+    old: &F::Run,
+    old_vals: Vec<V>,
+    new: &F::Run,
+    new_vals: Vec<V>,
+) -> (F::Run, Vec<V>) {
+    let (n, m) = (old.len(), new.len());
+    let mut run = F::Run::default();
+    run.reserve(n + m, old.key_bytes(0, n) + new.key_bytes(0, m));
+    let mut vals = Vec::with_capacity(n + m);
+    let (mut from, mut rest) = (0, old_vals.into_iter());
+    for (i, val) in new_vals.into_iter().enumerate() {
+        let key = new.get(i);
+        let to = old.gallop(from, n, key);
+        run.append(old, from, to);
+        vals.extend(rest.by_ref().take(to - from));
+        run.push(key);
+        vals.push(val);
+        from = to;
+    }
+    run.append(old, from, n);
+    vals.extend(rest);
+    (run, vals)
 }
 
 #[cfg(test)]
@@ -462,6 +542,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn the_segment_of_a_key_is_found_whatever_the_bounds() {
         for (seed, shift) in [(1, 0), (2, 20), (3, 40), (4, 47)] {
             drive::<IntFamily>(seed, shift, |x| x);

@@ -32,6 +32,12 @@ impl<V> From<Vec<V>> for Slots<V> {
     }
 }
 
+impl<V> Default for Slots<V> {
+    fn default() -> Self {
+        Vec::new().into()
+    }
+}
+
 impl<V> Slots<V> {
     /// How many slots are dead.
     #[inline]
@@ -102,6 +108,13 @@ impl<V> Slots<V> {
         let vals = std::mem::take(&mut self.vals);
         // Nothing is left in `self` for its drop to look at.
         let dead = self.dead.take();
+        if dead.is_none() {
+            // SAFETY: without a dead set every slot is initialised; each is read once.
+            return vals
+                .into_iter()
+                .map(|val| unsafe { val.assume_init() })
+                .collect();
+        }
         let is_dead = |i: usize| dead.as_ref().is_some_and(|dead| dead.has(i));
         let live = vals.into_iter().enumerate().filter(|(i, _)| !is_dead(*i));
         // SAFETY: the filter lets only slots through whose dead bit is clear; each is read once.

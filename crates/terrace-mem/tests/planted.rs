@@ -37,6 +37,25 @@ fn filter_is_whole() {
     }
 }
 
+/// Byte strings must be found, in order, while segments are merged.
+fn byte_strings_are_whole() {
+    let mut map = HybridMap::<Vec<u8>, u64>::new();
+    let key = |i: u64| {
+        format!(
+            "com.mail@{}{:x}",
+            i % 7,
+            i.wrapping_mul(0x9E37_79B9) >> 8 & 0xFFFFF
+        )
+    };
+    for i in 0..20_000u64 {
+        map.insert(key(i).into_bytes(), i);
+    }
+    assert!(map.keys().is_sorted(), "keys are out of order");
+    for i in 0..20_000u64 {
+        assert!(map.contains_key(key(i).as_bytes()), "a key is lost");
+    }
+}
+
 #[test]
 fn every_planted_fault_is_caught() {
     let same: fn() = || shuttle::check_random(scenes::same_keys, 3000);
@@ -48,6 +67,8 @@ fn every_planted_fault_is_caught() {
         (Fault::BlindRemove, fresh),
         (Fault::BlindRemove, split),
         (Fault::EarlySwap, filter_is_whole as fn()),
+        (Fault::ShortSearch, byte_strings_are_whole),
+        (Fault::StaleShare, byte_strings_are_whole),
     ] {
         check();
         assert!(caught(fault, check), "{fault:?} was not caught");

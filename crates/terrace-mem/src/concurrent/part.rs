@@ -47,10 +47,8 @@ pub struct Fixed<F: Family, V> {
 impl<F: Family, V> Fixed<F, V> {
     #[inline]
     pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
-        let rank = self
-            .keys
-            .as_ref()?
-            .find(key, |near| crate::simd::prefetch(&self.vals, near))?;
+        let likely = |near| crate::simd::prefetch(&self.vals, near);
+        let rank = self.keys.as_ref()?.find(key, || F::hash(key), likely)?;
         Some(&self.vals[rank])
     }
 

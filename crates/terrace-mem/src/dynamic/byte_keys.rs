@@ -205,6 +205,7 @@ mod tests {
 
     /// Keys that share much, that share nothing, and that are the beginning of others.
     #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn heads_are_right_whatever_the_keys_share() {
         let all: Vec<Vec<u8>> = ["", "a", "com.gmail@", "com.gmail@a"]
             .iter()

@@ -42,13 +42,14 @@ impl<F: Family, V> Core<F, V> {
 
     fn approach_keys(&self, i: usize, key: F::Ref<'_>) {
         if let Some(seg) = self.segments.segs().get(i) {
-            seg.keys.prefetch(key);
+            seg.keys.prefetch(key, || F::hash(key));
         }
     }
 
     fn approach_value(&self, i: usize, key: F::Ref<'_>) {
         if let Some(seg) = self.segments.segs().get(i) {
-            seg.vals.prefetch(seg.keys.approach(key));
+            let near = seg.keys.approach(key, || F::hash(key));
+            near.into_iter().for_each(|rank| seg.vals.prefetch(rank));
         }
     }
 }

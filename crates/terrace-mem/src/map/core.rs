@@ -84,11 +84,12 @@ impl<F: Family, V> Core<F, V> {
 
     /// Takes the value out of the static stage; merges what it left behind where that is much.
     fn take_static(&mut self, key: F::Ref<'_>) -> Option<V> {
-        self.take_from(self.segments.locate(key), key)
+        self.take_from(self.segments.locate(key), key, || F::hash(key))
     }
 
-    fn take_from(&mut self, i: usize, key: F::Ref<'_>) -> Option<V> {
-        let val = self.segments.take(i, key)?;
+    #[inline]
+    fn take_from(&mut self, i: usize, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<V> {
+        let val = self.segments.take(i, key, hash)?;
         let vals = &self.segments.segs()[i].vals;
         if vals.gone() > vals.live() {
             self.rebuild(i);
@@ -101,11 +102,11 @@ impl<F: Family, V> Core<F, V> {
     fn put(&mut self, key: F::Ref<'_>, val: V, hash: u64, near: Option<usize>) -> Option<V> {
         let seg = near.and_then(|i| self.segments.segs().get(i));
         if let Some(seg) = seg {
-            seg.keys.prefetch(key);
+            seg.keys.prefetch(key, || hash);
         }
         let old = self.dynamic.insert_and(key, val, || {
             if let Some(seg) = seg {
-                seg.keys.approach(key);
+                seg.keys.approach(key, || hash);
             }
         });
         if self.options.filter && old.is_none() {
@@ -132,7 +133,7 @@ impl<F: Family, V> Core<F, V> {
         }
         let i = self.segments.locate(key);
         match self.put(key, val, hash, Some(i)) {
-            None => self.take_from(i, key),
+            None => self.take_from(i, key, || hash),
             old => old,
         }
     }

@@ -176,11 +176,11 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
         // Both stages ask for their first lines before either waits for them.
         let near = from.and_then(|from| Some((list.segs().get(list.locate(from))?, from)));
         if let Some((seg, from)) = near {
-            seg.keys.prefetch(from);
+            seg.keys.prefetch_place(from);
         }
         let first = Pos::at_or_after_and(tree, from, || {
             if let Some((seg, from)) = near {
-                seg.keys.approach(from);
+                seg.keys.approach_place(from);
             }
         });
         let mut fixed = StaticRange::new(list, from, to);

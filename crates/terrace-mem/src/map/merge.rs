@@ -9,6 +9,7 @@ use super::Core;
 use crate::dynamic::Pos;
 use crate::family::Family;
 use crate::options::{Merging, Trigger, What};
+use crate::segment::merge_runs;
 use crate::stage::KeyRun;
 use std::ops::Range;
 
@@ -181,12 +182,26 @@ impl<F: Family, V> Core<F, V> {
             return;
         }
         let which = self.span(i, keys);
-        let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
-        for seg in self.segments.remove(which.clone()) {
-            seg.unpack(&mut old_keys, &mut old_vals);
-        }
-        let (run, vals) = merge_runs::<F, V>(&old_keys, old_vals, keys, vals);
-        drop(old_keys);
+        let len = segs.get(i).map_or(0, |seg| seg.vals.live()) + n;
+        let vals = if which.len() == 1 && self.pieces(len, 0) == 1 {
+            match self.segments.merge(i, keys, vals, SEGMENT_BYTES) {
+                None => return,
+                Some(vals) => vals,
+            }
+        } else {
+            vals
+        };
+        let mut old = self.segments.remove(which.clone());
+        let (run, vals) = match old.pop() {
+            Some(seg) if old.is_empty() => seg.merge(keys, vals),
+            last => {
+                let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
+                for seg in old.into_iter().chain(last) {
+                    seg.unpack(&mut old_keys, &mut old_vals);
+                }
+                merge_runs::<F, V>(&old_keys, old_vals, keys, vals)
+            }
+        };
         if run.len() > 0 {
             let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
             self.segments
@@ -261,30 +276,4 @@ impl<F: Family, V> Core<F, V> {
             );
         }
     }
-}
-
-/// Merges two sorted runs of distinct keys: long stretches of the old one move as blocks.
-fn merge_runs<F: Family, V>(
-    old: &F::Run,
-    old_vals: Vec<V>,
-    new: &F::Run,
-    new_vals: Vec<V>,
-) -> (F::Run, Vec<V>) {
-    let (n, m) = (old.len(), new.len());
-    let mut run = F::Run::default();
-    run.reserve(n + m, old.key_bytes(0, n) + new.key_bytes(0, m));
-    let mut vals = Vec::with_capacity(n + m);
-    let (mut from, mut rest) = (0, old_vals.into_iter());
-    for (i, val) in new_vals.into_iter().enumerate() {
-        let key = new.get(i);
-        let to = old.gallop(from, n, key);
-        run.append(old, from, to);
-        vals.extend(rest.by_ref().take(to - from));
-        run.push(key);
-        vals.push(val);
-        from = to;
-    }
-    run.append(old, from, n);
-    vals.extend(rest);
-    (run, vals)
 }

@@ -2,7 +2,7 @@
 
 use super::compact::CompactTree;
 use super::compressed::{Compressed, NodeCursor};
-use super::front_coded::FrontCoded;
+use super::front_coded::{FrontCoded, FrontCursor};
 use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
 use crate::family::ByteFamily;
 
@@ -40,9 +40,14 @@ impl StaticStage<ByteFamily> for ByteStage {
     }
 
     #[inline]
-    fn find(&self, key: &[u8], mut likely: impl FnMut(usize)) -> Option<usize> {
+    fn find(
+        &self,
+        key: &[u8],
+        hash: impl FnOnce() -> u64,
+        mut likely: impl FnMut(usize),
+    ) -> Option<usize> {
         match &self.0 {
-            Kind::Front(s) => s.find(key, likely),
+            Kind::Front(s) => s.find(key, hash(), likely),
             Kind::Compact(s) => s.find(key, likely),
             Kind::Packed(s) => {
                 let (rank, equal) = s.search(key);
@@ -62,15 +67,7 @@ impl StaticStage<ByteFamily> for ByteStage {
 
     fn cursor(&self, rank: usize) -> ByteCursor<'_> {
         match &self.0 {
-            Kind::Front(s) => {
-                let mut key = Vec::new();
-                s.read(rank, &mut key);
-                ByteCursor::Front {
-                    stage: s,
-                    key,
-                    rank,
-                }
-            }
+            Kind::Front(s) => ByteCursor::Front(s.cursor(rank)),
             Kind::Compact(s) => ByteCursor::Slice(s.keys(), rank),
             Kind::Packed(s) => ByteCursor::Node(s.cursor(rank)),
         }
@@ -84,17 +81,55 @@ impl StaticStage<ByteFamily> for ByteStage {
         }
     }
 
-    fn prefetch(&self, _: &[u8]) {
+    fn merge(
+        &self,
+        live: impl Fn(usize) -> bool,
+        n: usize,
+        new: &ByteRun,
+        most: usize,
+        before: &mut Vec<u32>,
+    ) -> Option<Self> {
+        let Kind::Front(s) = &self.0 else { return None };
+        // Whether this is still the best stage is asked when the segment is cut in two.
+        (s.key_bytes() + new.key_bytes(0, new.len()) <= most)
+            .then(|| ByteStage(Kind::Front(s.merge(live, n, new, before))))
+    }
+
+    fn merge_run(
+        &self,
+        live: impl Fn(usize) -> bool,
+        n: usize,
+        new: &ByteRun,
+        before: &mut Vec<u32>,
+    ) -> Option<ByteRun> {
+        let Kind::Front(s) = &self.0 else { return None };
+        Some(s.merge_run(live, n, new, before))
+    }
+
+    #[inline]
+    fn prefetch(&self, _: &[u8], hash: impl FnOnce() -> u64) {
         if let Kind::Front(s) = &self.0 {
-            s.prefetch();
+            s.prefetch(hash());
         }
     }
 
-    fn approach(&self, key: &[u8]) -> usize {
+    #[inline]
+    fn approach(&self, _: &[u8], hash: impl FnOnce() -> u64) -> Option<usize> {
+        match &self.0 {
+            Kind::Front(s) => s.approach(hash()),
+            _ => None,
+        }
+    }
+
+    fn prefetch_place(&self, _: &[u8]) {
         if let Kind::Front(s) = &self.0 {
-            s.approach(key)
-        } else {
-            0
+            s.prefetch_heads();
+        }
+    }
+
+    fn approach_place(&self, key: &[u8]) {
+        if let Kind::Front(s) = &self.0 {
+            s.approach_place(key);
         }
     }
 
@@ -118,14 +153,7 @@ impl StaticStage<ByteFamily> for ByteStage {
 /// A place in a [`ByteStage`].
 pub enum ByteCursor<'a> {
     /// In front-coded blocks.
-    Front {
-        /// The stage.
-        stage: &'a FrontCoded,
-        /// The key, put together.
-        key: Vec<u8>,
-        /// The rank.
-        rank: usize,
-    },
+    Front(FrontCursor<'a>),
     /// In an array of keys.
     Slice(&'a ByteRun, usize),
     /// In a decompressed node.
@@ -136,7 +164,7 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
     #[inline]
     fn key(&self) -> &[u8] {
         match self {
-            ByteCursor::Front { key, .. } => key,
+            ByteCursor::Front(c) => c.key(),
             ByteCursor::Slice(keys, i) => keys.get(*i),
             ByteCursor::Node(c) => c.key(),
         }
@@ -144,21 +172,15 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
     #[inline]
     fn rank(&self) -> usize {
         match self {
-            ByteCursor::Front { rank, .. } => *rank,
+            ByteCursor::Front(c) => c.rank(),
             ByteCursor::Slice(_, i) => *i,
             ByteCursor::Node(c) => c.rank(),
         }
     }
+    #[inline]
     fn next(&mut self) -> bool {
         match self {
-            ByteCursor::Front { stage, key, rank } => {
-                let more = *rank + 1 < stage.len();
-                if more {
-                    *rank += 1;
-                    stage.read_next(*rank, key);
-                }
-                more
-            }
+            ByteCursor::Front(c) => c.next(),
             ByteCursor::Slice(keys, i) => {
                 let more = *i + 1 < keys.len();
                 *i += usize::from(more);
@@ -169,14 +191,7 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
     }
     fn prev(&mut self) -> bool {
         match self {
-            ByteCursor::Front { stage, key, rank } => {
-                let more = *rank > 0;
-                if more {
-                    *rank -= 1;
-                    stage.read(*rank, key);
-                }
-                more
-            }
+            ByteCursor::Front(c) => c.prev(),
             ByteCursor::Slice(_, i) => {
                 let more = *i > 0;
                 *i -= usize::from(more);

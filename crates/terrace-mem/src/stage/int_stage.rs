@@ -75,7 +75,7 @@ impl StaticStage<IntFamily> for IntStage {
     }
 
     #[inline]
-    fn find(&self, key: u64, likely: impl FnMut(usize)) -> Option<usize> {
+    fn find(&self, key: u64, _: impl FnOnce() -> u64, likely: impl FnMut(usize)) -> Option<usize> {
         match &self.0 {
             Kind::Buckets(s) => s.find(key, likely),
             Kind::Bits(s) => s.find(key, likely),
@@ -128,7 +128,7 @@ impl StaticStage<IntFamily> for IntStage {
         }
     }
 
-    fn prefetch(&self, key: u64) {
+    fn prefetch(&self, key: u64, _: impl FnOnce() -> u64) {
         match &self.0 {
             Kind::Bits(s) => s.prefetch(),
             Kind::Buckets(s) => s.prefetch(key),
@@ -139,14 +139,14 @@ impl StaticStage<IntFamily> for IntStage {
         }
     }
 
-    fn approach(&self, key: u64) -> usize {
-        match &self.0 {
+    fn approach(&self, key: u64, _: impl FnOnce() -> u64) -> Option<usize> {
+        Some(match &self.0 {
             Kind::Bits(s) => s.approach(key),
             Kind::Buckets(s) => s.approach(key),
             Kind::Fano(s) => s.approach(key),
             Kind::Tree(s) => s.seek(key),
-            Kind::Compact(_) | Kind::Packed(_) => 0,
-        }
+            Kind::Compact(_) | Kind::Packed(_) => return None,
+        })
     }
 
     fn bytes(&self) -> usize {

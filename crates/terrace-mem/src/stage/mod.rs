@@ -47,9 +47,15 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
     /// How many keys there are.
     fn len(&self) -> usize;
 
-    /// The rank of `key`. `likely` is called with a rank near it as soon as one is known, so
-    /// that the caller can ask for the cache line of the value. O(log n).
-    fn find(&self, key: F::Ref<'_>, likely: impl FnMut(usize)) -> Option<usize>;
+    /// The rank of `key`; `hash` gives its hash, for stages that need it. `likely` is called with
+    /// ranks near it as soon as one is known, so that the caller can ask for the cache line of
+    /// the value. O(log n).
+    fn find(
+        &self,
+        key: F::Ref<'_>,
+        hash: impl FnOnce() -> u64,
+        likely: impl FnMut(usize),
+    ) -> Option<usize>;
 
     /// How many keys are smaller than `key`. O(log n).
     fn seek(&self, key: F::Ref<'_>) -> usize;
@@ -66,12 +72,48 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
     /// Appends all keys to a run. O(n).
     fn decode(&self, into: &mut F::Run);
 
+    /// The stage of the keys whose rank is `live`, `n` of them, and those of `new`, which are
+    /// others; adds to `before`, for each of `new`, how many live ones are less. None, and nothing
+    /// done, where all keys have more than `most` bytes, or the stage has no better way than to
+    /// decode and to build. O(bytes).
+    fn merge(
+        &self,
+        _live: impl Fn(usize) -> bool,
+        _n: usize,
+        _new: &F::Run,
+        _most: usize,
+        _before: &mut Vec<u32>,
+    ) -> Option<Self> {
+        None
+    }
+
+    /// [`StaticStage::merge`] into a run, of any number of bytes.
+    fn merge_run(
+        &self,
+        _live: impl Fn(usize) -> bool,
+        _n: usize,
+        _new: &F::Run,
+        _before: &mut Vec<u32>,
+    ) -> Option<F::Run> {
+        None
+    }
+
     /// Asks for the cache lines that finding `key` starts with.
-    fn prefetch(&self, key: F::Ref<'_>);
+    fn prefetch(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64);
 
     /// Goes as far towards `key` as the lines asked for so far allow, asks for the next ones,
-    /// and returns a rank near it.
-    fn approach(&self, key: F::Ref<'_>) -> usize;
+    /// and returns a rank near it where it sees one.
+    fn approach(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<usize>;
+
+    /// [`StaticStage::prefetch`] for a search of the place of `key`, which may not be there.
+    fn prefetch_place(&self, key: F::Ref<'_>) {
+        self.prefetch(key, || F::hash(key));
+    }
+
+    /// [`StaticStage::approach`] for a search of the place of `key`.
+    fn approach_place(&self, key: F::Ref<'_>) {
+        self.approach(key, || F::hash(key));
+    }
 
     /// Stores the first key; the stage must not be empty.
     fn first_key(&self, into: &mut F::Buf) {

@@ -1,6 +1,6 @@
 //! Sorted runs of keys: what a merge reads from one stage and builds the next one from.
 
-use crate::family::{ByteFamily, Family, IntFamily};
+use crate::family::{ByteFamily, Family, IntFamily, common_prefix};
 
 /// A growing sorted sequence of keys.
 pub trait KeyRun<F: Family>: Default + Send + Sync {
@@ -111,6 +111,8 @@ impl KeyRun<IntFamily> for Vec<u64> {
 pub struct ByteRun {
     bytes: Vec<u8>,
     ends: Vec<u32>,
+    /// How much each key shares with the one before, where all were appended with it.
+    shares: Vec<u16>,
 }
 
 impl ByteRun {
@@ -128,6 +130,37 @@ impl ByteRun {
         self.ends.push(self.bytes.len() as u32);
     }
 
+    /// Makes room for keys that are appended by [`ByteRun::push_sharing`].
+    pub fn reserve_sharing(&mut self, keys: usize, bytes: usize) {
+        self.reserve(keys, bytes);
+        self.shares.reserve_exact(keys);
+    }
+
+    /// Appends a key that shares so much with the last one.
+    #[inline]
+    pub fn push_sharing(&mut self, shared: usize, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len() as u32);
+        self.shares.push(shared as u16);
+    }
+
+    /// How much key `i` shares with the one before; there must be one.
+    #[inline]
+    pub fn share(&self, i: usize) -> usize {
+        if self.shares.len() == self.ends.len() {
+            usize::from(self.shares[i])
+        } else {
+            common_prefix(self.get(i - 1), self.get(i))
+        }
+    }
+
+    /// The bytes from the beginning of key `i` on, and how many are the key's.
+    #[inline]
+    pub fn tail(&self, i: usize) -> (&[u8], usize) {
+        let from = self.start(i);
+        (&self.bytes[from..], self.ends[i] as usize - from)
+    }
+
     /// Appends a key in two pieces.
     #[inline]
     pub fn push_pieces(&mut self, prefix: &[u8], suffix: &[u8]) {
@@ -139,6 +172,7 @@ impl ByteRun {
     /// Puts a key in at `i`. O(bytes).
     pub fn insert(&mut self, i: usize, key: &[u8]) {
         let at = self.start(i);
+        self.shares.clear();
         self.bytes.splice(at..at, key.iter().copied());
         self.ends.insert(i, at as u32);
         for end in &mut self.ends[i..] {
@@ -149,6 +183,7 @@ impl ByteRun {
     /// Takes out the keys `from..to`. O(bytes).
     pub fn remove(&mut self, from: usize, to: usize) {
         let (a, b) = (self.start(from), self.start(to));
+        self.shares.clear();
         self.bytes.drain(a..b);
         self.ends.drain(from..to);
         for end in &mut self.ends[from..] {
@@ -181,6 +216,7 @@ impl KeyRun<ByteFamily> for ByteRun {
     }
     fn truncate(&mut self, n: usize) {
         self.ends.truncate(n);
+        self.shares.truncate(n);
         self.bytes.truncate(self.start(n));
     }
     fn reserve(&mut self, keys: usize, bytes: usize) {
@@ -191,7 +227,7 @@ impl KeyRun<ByteFamily> for ByteRun {
         self.start(to) - self.start(from)
     }
     fn heap(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * 4
+        self.bytes.capacity() + self.ends.capacity() * 4 + self.shares.capacity() * 2
     }
     fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
@@ -216,6 +252,7 @@ impl KeyRun<ByteFamily> for ByteRun {
         ByteRun {
             ends: ends.collect(),
             bytes: bytes.to_vec(),
+            shares: Vec::new(),
         }
     }
 }
