@@ -76,13 +76,14 @@ fn parse() -> Result<Args, String> {
     Ok(args)
 }
 
+/// Returns how many maps have been measured.
 fn compare<S: KeySet>(
     name: &'static str,
     keys: &S,
     makers: Vec<Maker<S::Key>>,
     args: &Args,
     rows: &mut Vec<Row>,
-) {
+) -> usize {
     let loaded = args.plan.entries;
     eprintln!(
         "{name}: {loaded} keys of {:.1} bytes",
@@ -93,24 +94,24 @@ fn compare<S: KeySet>(
         None => maker.usual,
         Some(names) => names.iter().any(|n| n == "all" || n == maker.name),
     };
+    let makers: Vec<_> = makers.iter().filter(|maker| wanted(maker)).collect();
+    let measured = makers.len();
     if args.in_turns {
-        let makers = makers.iter().filter(|maker| wanted(maker));
-        turns::run(name, keys, &probes, makers, &args.plan);
-        return;
+        turns::run(name, keys, &probes, makers.into_iter(), &args.plan);
+        return measured;
     }
     for maker in makers {
-        if wanted(&maker) {
-            let row = workload::run(name, keys, &probes, &maker, &args.plan);
-            eprintln!(
-                "{}",
-                report::table(std::slice::from_ref(&row))
-                    .lines()
-                    .last()
-                    .unwrap_or("")
-            );
-            rows.push(row);
-        }
+        let row = workload::run(name, keys, &probes, maker, &args.plan);
+        eprintln!(
+            "{}",
+            report::table(std::slice::from_ref(&row))
+                .lines()
+                .last()
+                .unwrap_or("")
+        );
+        rows.push(row);
     }
+    measured
 }
 
 fn main() -> ExitCode {
@@ -121,12 +122,12 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut rows = Vec::new();
+    let (mut rows, mut measured) = (Vec::new(), 0);
     let n = args.plan.entries + args.plan.entries / 10;
     for set in &args.keys {
         match set.as_str() {
             "random" => {
-                compare(
+                measured += compare(
                     "random",
                     &keys::random(n),
                     rivals::for_ints(),
@@ -135,7 +136,7 @@ fn main() -> ExitCode {
                 );
             }
             "monotonic" => {
-                compare(
+                measured += compare(
                     "monotonic",
                     &keys::monotonic(n),
                     rivals::for_ints(),
@@ -144,7 +145,7 @@ fn main() -> ExitCode {
                 );
             }
             "clustered" => {
-                compare(
+                measured += compare(
                     "clustered",
                     &keys::clustered(n),
                     rivals::for_ints(),
@@ -153,7 +154,7 @@ fn main() -> ExitCode {
                 );
             }
             "email" => {
-                compare(
+                measured += compare(
                     "email",
                     &keys::emails(n),
                     rivals::for_bytes(),
@@ -167,12 +168,12 @@ fn main() -> ExitCode {
             }
         }
     }
-    if args.in_turns {
-        return ExitCode::SUCCESS;
-    }
-    if rows.is_empty() {
+    if measured == 0 {
         eprintln!("no such map\n{USAGE}");
         return ExitCode::FAILURE;
+    }
+    if args.in_turns {
+        return ExitCode::SUCCESS;
     }
     println!("{}", report::table(&rows));
     let written = args
