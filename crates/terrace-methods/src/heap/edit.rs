@@ -381,8 +381,8 @@ impl Heap {
         Err(Interrupt::Conflict)
     }
 
-    /// A page on this side with room for a row of `len` bytes, other than `not`: one that there is; or the one that
-    /// victims of the same index leaf leave; or a new one.
+    /// A page on this side with room for a row of `len` bytes, other than `not`: one that there is; or
+    /// the one that victims of the same index leaf leave; or a new one.
     fn room_for(
         &self,
         door: &Door<'_>,
