@@ -160,6 +160,32 @@ pub trait Ordered: AccessMethod {
         window: &mut Window,
     ) -> Attempt<()>;
 
+    /// As [`Ordered::try_window_if`], of the leaf that covers `low` only what lies before `high`, too:
+    /// the range of the window ends there. O(records between them) where a leaf can be searched.
+    fn try_window_within(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        self.try_window_if(Edge::From(low), select, window)?;
+        window.restrict(low, high);
+        Ok(())
+    }
+
+    /// Copies of the leaf that covers the position nothing but its range.
+    fn try_span(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.try_window_if(Edge::From(position), &mut |_| false, window)
+    }
+
+    /// As [`Ordered::try_span`], of the records that are likely to be in memory when the one at this
+    /// position has just been read: by default those of its leaf. Where records lie outside of the
+    /// leaves only few around it are.
+    fn try_near(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.try_span(position, window)
+    }
+
     /// Whether the leaf that `window` was copied from has still the same members (nothing inserted,
     /// erased, split or merged since; changes in place do not count).
     fn still_same(&self, window: &Window) -> bool;

@@ -130,6 +130,21 @@ impl Window {
         self.entries.drain(..start.min(self.entries.len()));
     }
 
+    /// Keeps what lies from `low` up to `high`, and says so.
+    pub fn restrict(&mut self, low: &[u8], high: Option<&[u8]>) {
+        let end = high.map_or(self.len(), |high| self.lower_bound(high));
+        self.cut(self.lower_bound(low).min(end), end);
+        if self.low.as_slice() < low {
+            self.low.clear();
+            self.low.extend_from_slice(low);
+        }
+        if let Some(high) = high
+            && self.high.as_deref().is_none_or(|h| high < h)
+        {
+            self.high = Some(high.to_vec());
+        }
+    }
+
     /// Brings the records in order.
     pub fn sort(&mut self) {
         let Window { bytes, entries, .. } = self;

@@ -85,10 +85,7 @@ where
 
     /// The range of positions that the cold leaf at `position` covers goes into `span`.
     pub(crate) fn cold_span(&self, position: &[u8], span: &mut Window) -> Result<()> {
-        while let Err(i) = self
-            .cold
-            .try_window_if(Edge::From(position), &mut |_| false, span)
-        {
+        while let Err(i) = self.cold.try_span(position, span) {
             self.pause(i)?;
         }
         Ok(())
@@ -142,12 +139,10 @@ where
             copy.set_limit(COPIED);
             loop {
                 let mut dirty = |flags: Flags| flags.is_dirty();
-                if let Err(i) = hot.try_window_if(Edge::From(&cursor), &mut dirty, found) {
+                if let Err(i) = hot.try_window_within(&cursor, high, &mut dirty, found) {
                     self.pause(i)?;
                     continue;
                 }
-                let end = high.map_or(found.len(), |high| found.lower_bound(high));
-                found.cut(found.lower_bound(&cursor), end);
                 let mut from = 0;
                 while from < found.len() && written < most {
                     let to = (from + RUN).min(found.len());
@@ -213,11 +208,11 @@ where
     ) -> Result<RunDone> {
         let (from, to) = (range.start, range.end);
         let first = found.key(from);
+        let behind = [found.key(to - 1), &[0]].concat();
         let mut dirty = |flags: Flags| flags.is_dirty();
-        let copied_early = planted(Fault::CopyBeforeLock)
-            && hot
-                .try_window_if(Edge::From(first), &mut dirty, copy)
-                .is_ok();
+        let mut copy_run =
+            |copy: &mut Window| hot.try_window_within(first, Some(&behind), &mut dirty, copy);
+        let copied_early = planted(Fault::CopyBeforeLock) && copy_run(copy).is_ok();
         if copied_early {
             reached(Point::Demoting);
         }
@@ -231,9 +226,7 @@ where
             })
             .collect();
         // Under the locks the copy is what it will stay.
-        if !copied_early
-            && let Err(interrupt) = hot.try_window_if(Edge::From(first), &mut dirty, copy)
-        {
+        if !copied_early && let Err(interrupt) = copy_run(copy) {
             release(locks, |_| false);
             return Ok(RunDone {
                 records: 0,
@@ -382,17 +375,14 @@ where
     }
 
     /// A miss has just read the cold page of `key`. If enough unused dirty hot records belong to it,
-    /// all its dirty ones are written now: a write without a read. Never waits for the gate.
+    /// its dirty ones are written now: a write without a read. Never waits for the gate.
     pub(crate) fn write_along(&self, key: &[u8], least: usize) -> Result<()> {
         let Some(hot) = self.hot() else { return Ok(()) };
         let (mut span, mut place) = (Window::new(), Vec::new());
         let looked = self
             .cold
             .try_position(key, &mut place)
-            .and_then(|position| {
-                self.cold
-                    .try_window_if(Edge::From(position), &mut |_| false, &mut span)
-            });
+            .and_then(|position| self.cold.try_near(position, &mut span));
         if looked.is_err() {
             return Ok(());
         }
@@ -403,12 +393,8 @@ where
                 |flags: Flags| flags.is_dirty() && self.levels.is_idle(flags.use_count());
             let mut cursor = span.low.clone();
             loop {
-                hot.try_window_if(Edge::From(&cursor), &mut dirty, found)?;
-                let end = span
-                    .high
-                    .as_ref()
-                    .map_or(found.len(), |high| found.lower_bound(high));
-                unused += end.saturating_sub(found.lower_bound(&cursor));
+                hot.try_window_within(&cursor, span.high.as_deref(), &mut dirty, found)?;
+                unused += found.len();
                 match &found.high {
                     Some(next) if span.high.as_ref().is_none_or(|high| next < high) => {
                         cursor.clone_from(next);

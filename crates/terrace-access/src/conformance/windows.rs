@@ -179,7 +179,67 @@ fn inside<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
             "a selecting window has records that were not asked for"
         );
         agree(key, &from, &selected, &used)?;
+        bounded(subject, key, &from)?;
     }
+    Ok(())
+}
+
+/// The windows that end where the caller says, and those that are nothing but a range, at the position
+/// of a record of the window `from`.
+fn bounded<M: Ordered>(subject: &Subject<M>, at: &[u8], from: &Window) -> Check {
+    let Subject { store, method, .. } = subject;
+    let mut part = Window::new();
+    let first = from.lower_bound(at);
+    let ends = [first, first + 1, first + 5, from.len() - 1, from.len()];
+    for end in ends
+        .into_iter()
+        .filter(|&end| end >= first && end <= from.len())
+    {
+        let high = match end == from.len() {
+            true => from.high.as_deref(),
+            false => Some(from.key(end)),
+        };
+        // An empty range has no place.
+        if high == Some(at) {
+            continue;
+        }
+        settled(store, || {
+            method.try_window_within(at, high, &mut |_| true, &mut part)
+        })?;
+        let beyond = match (high, part.high.as_deref()) {
+            (Some(high), Some(end)) => end > high,
+            (high, end) => high.is_some() && end.is_none(),
+        };
+        ensure!(
+            part.low == at && !beyond,
+            "a window within {at:?} and {high:?} covers {:?} to {:?}",
+            part.low,
+            part.high
+        );
+        agree(at, from, &part, &|_| true)?;
+        sound::<M>(&part)?;
+    }
+    let mut span = Window::new();
+    settled(store, || method.try_span(at, &mut span))?;
+    settled(store, || method.try_near(at, &mut part))?;
+    for window in [&span, &part] {
+        let covers = *window.low <= *at && window.high.as_deref().is_none_or(|high| at < high);
+        ensure!(
+            covers && window.is_empty(),
+            "the range around {at:?} is {:?} to {:?}, with {} records",
+            window.low,
+            window.high,
+            window.len()
+        );
+    }
+    let wider = match (&span.high, &part.high) {
+        (Some(span), Some(near)) => near > span,
+        (span, near) => span.is_some() && near.is_none(),
+    };
+    ensure!(
+        span.low <= part.low && !wider,
+        "what is near {at:?} is more than its leaf"
+    );
     Ok(())
 }
 

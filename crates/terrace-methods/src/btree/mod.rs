@@ -309,6 +309,22 @@ impl Ordered for BTree {
         scan::copy_if(&self.leaf_shared(edge)?, select, window)
     }
 
+    fn try_window_within(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        let leaf = self.leaf_shared(Edge::From(low))?;
+        scan::copy_within(&leaf, low, high, select, window)
+    }
+
+    fn try_span(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        let leaf = self.leaf_shared(Edge::From(position))?;
+        scan::copy_span(&leaf, position, None, window)
+    }
+
     fn still_same(&self, window: &Window) -> bool {
         self.unchanged(window)
     }

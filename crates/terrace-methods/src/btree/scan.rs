@@ -21,6 +21,55 @@ pub(crate) fn copy_if(
     sound!(leaf, fill(&node, 0..node.count, window, select))
 }
 
+/// Copies of a leaf what lies from `low` up to `high`, and is wanted. O(log n + records between them).
+pub(crate) fn copy_within(
+    leaf: &Shared<'_>,
+    low: &[u8],
+    high: Option<&[u8]>,
+    select: &mut dyn FnMut(Flags) -> bool,
+    window: &mut Window,
+) -> Attempt<()> {
+    let node = node_of!(leaf)?;
+    begin(leaf, &node, window)?;
+    let (Ok(first) | Err(first)) = sound!(leaf, node.find(low))?;
+    let end = match high {
+        Some(high) if window.high.as_deref().is_none_or(|h| high < h) => {
+            let (Ok(end) | Err(end)) = sound!(leaf, node.find(high))?;
+            end
+        }
+        _ => node.count,
+    };
+    window.restrict(low, high);
+    sound!(leaf, fill(&node, first..end.max(first), window, select))
+}
+
+/// Copies of a leaf nothing but its range, or that of at most `around` records on each side of
+/// `position`. O(log n).
+pub(crate) fn copy_span(
+    leaf: &Shared<'_>,
+    position: &[u8],
+    around: Option<usize>,
+    window: &mut Window,
+) -> Attempt<()> {
+    let node = node_of!(leaf)?;
+    begin(leaf, &node, window)?;
+    let Some(around) = around else {
+        return Ok(());
+    };
+    let (Ok(place) | Err(place)) = sound!(leaf, node.find(position))?;
+    if let Some(end) = place.checked_add(around).filter(|&end| end < node.count) {
+        let mut high = window.high.take().unwrap_or_default();
+        high.clear();
+        sound!(leaf, node.append_key(end, &mut high))?;
+        window.high = Some(high);
+    }
+    if place > around {
+        window.low.clear();
+        sound!(leaf, node.append_key(place - around, &mut window.low))?;
+    }
+    Ok(())
+}
+
 /// Copies a leaf, or as many of the records next to the edge as the window may hold, and then the
 /// range of those. O(records copied).
 pub(crate) fn copy(leaf: &Shared<'_>, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
@@ -117,6 +166,31 @@ impl BTree {
         let leaf = self.leaf_shared(edge)?;
         copy_if(&leaf, select, window)?;
         inside(window)
+    }
+
+    /// Like [`terrace_access::Ordered::try_window_within`], but keeps the shared latch while `inside`
+    /// runs.
+    pub(crate) fn window_within_held(
+        &self,
+        (low, high): (&[u8], Option<&[u8]>),
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
+    ) -> Attempt<()> {
+        let leaf = self.leaf_shared(Edge::From(low))?;
+        copy_within(&leaf, low, high, select, window)?;
+        inside(window)
+    }
+
+    /// The range of at most `around` records on each side of a position, of its leaf.
+    pub(crate) fn span_around(
+        &self,
+        position: &[u8],
+        around: usize,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        let leaf = self.leaf_shared(Edge::From(position))?;
+        copy_span(&leaf, position, Some(around), window)
     }
 
     /// Whether a window's leaf has still the same members. O(1), no latch.

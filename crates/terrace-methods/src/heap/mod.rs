@@ -45,6 +45,10 @@ use directory::{NO_DIRECTORY, ROOT_TAG};
 use scans::Scans;
 use space::Space;
 
+/// Rows before and behind one, in the order of the index, that may well be on the same page: the sweep of
+/// a hot tier puts neighbours into the cold one together, a hundred of 120 bytes to a page.
+const NEAR_ROWS: usize = 64;
+
 /// A heap with its index in a page store. See the module's text.
 pub struct Heap {
     store: Arc<PageStore>,
@@ -249,6 +253,24 @@ impl Ordered for Heap {
         window: &mut Window,
     ) -> Attempt<()> {
         self.window_if(edge, select, window)
+    }
+
+    fn try_window_within(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        self.window_within(low, high, select, window)
+    }
+
+    fn try_span(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.index()?.try_span(position, window)
+    }
+
+    fn try_near(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.index()?.span_around(position, NEAR_ROWS, window)
     }
 
     fn still_same(&self, window: &Window) -> bool {

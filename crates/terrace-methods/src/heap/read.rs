@@ -300,6 +300,23 @@ impl Heap {
         })
     }
 
+    /// See [`terrace_access::Ordered::try_window_within`]. O(log n + records between the bounds), and the
+    /// pages of those selected.
+    pub(crate) fn window_within(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        self.with_scratch(|records| {
+            self.index()?
+                .window_within_held((low, high), select, records, &mut |records| {
+                    self.fetch(Edge::From(low), false, records, window)
+                })
+        })
+    }
+
     /// A window to work with; its buffers are kept for the next one.
     pub(crate) fn with_scratch<T>(&self, f: impl FnOnce(&mut Window) -> T) -> T {
         let mut window = self.scratch.lock().pop().unwrap_or_default();
