@@ -17,7 +17,7 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
 use crate::frame::{CUT_PENDING, NO_PAGE};
-use crate::map::superblock::{SUPERBLOCK_BYTES, superblock_offset};
+use crate::map::superblock::{LEARNT_BYTES, SUPERBLOCK_BYTES, superblock_offset};
 use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, journal_bytes,
     should_fold,
@@ -32,7 +32,7 @@ pub struct CutInfo {
     pub log_position: [u8; 24],
     /// What is to be known again after the next opening, of what was learnt while running; nothing that
     /// is promised rests on it.
-    pub learnt: [u8; 40],
+    pub learnt: [u8; LEARNT_BYTES],
     /// Number for the next structure.
     pub next_structure: u32,
     /// Sequence number of the first record to be replayed.

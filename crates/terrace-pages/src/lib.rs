@@ -39,6 +39,7 @@ pub use frame::Class;
 pub use gate::Door;
 pub use guard::{Exclusive, Optimistic, Shared, Ticket};
 pub use interrupt::{Attempt, Interrupt};
+pub use map::superblock::LEARNT_BYTES;
 pub use open::Presence;
 pub use options::{PAGE_SIZES, StoreOptions, WHOLE_SHARE};
 pub use page::PAGE_HEADER_BYTES;

@@ -12,19 +12,22 @@ use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::hash::Secret;
 use terrace_methods::{BTree, HashTable, Heap};
-use terrace_pages::{Class, Interrupt, PageStore, Space};
+use terrace_pages::{Class, Interrupt, LEARNT_BYTES, PageStore, Space};
 
 use crate::LockTable;
 use crate::index_share::IndexShare;
 use crate::share::Share;
 use crate::sketch::Sketch;
 
-/// Bytes of what was learnt of the division of memory; `docs/format-data.md` has their meaning.
-const LEARNT_BYTES: usize = 40;
+/// Where what was learnt of the division of memory has what; see `docs/format-data.md`.
 const SHARE_AT: Range<usize> = 0..2;
 const INNER_AT: Range<usize> = 4..12;
 /// Hot leaves that one call for help looks at before it tries its luck again.
 const HELP_LEAVES: usize = 4;
+
+/// Records that went by which a call for help has done enough: a leaf of a heap's index has as many as
+/// several of a tree, and the writer that calls waits for it.
+const HELP_RECORDS: u64 = 256;
 
 /// See the module's text.
 pub struct TierContext {
@@ -48,8 +51,8 @@ pub struct TierContext {
 
 /// A hot tier as the common hand sees it.
 pub(crate) trait HotTier: Send + Sync {
-    /// Sweeps one leaf, letting records go. Returns false when there is no hot tier yet.
-    fn evict_step(&self, space: Space) -> Result<bool>;
+    /// Sweeps one leaf, letting records go: how many, `None` when there is no hot tier yet.
+    fn evict_step(&self, space: Space) -> Result<Option<u64>>;
     /// Does the ageing that is due. Bounded.
     fn age(&self) -> Result<()>;
 }
@@ -155,13 +158,14 @@ impl TierContext {
             return Ok(());
         }
         self.wake_demoter();
-        let mut idle = 0;
+        let (mut idle, mut gone) = (0, 0);
         for _ in 0..HELP_LEAVES + tiers.len() {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % tiers.len();
-            if !tiers[turn].evict_step(space)? {
-                idle += 1;
+            match tiers[turn].evict_step(space)? {
+                Some(records) => gone += records,
+                None => idle += 1,
             }
-            if !self.over_cap() || idle > tiers.len() {
+            if !self.over_cap() || idle > tiers.len() || gone >= HELP_RECORDS {
                 break;
             }
         }

@@ -19,6 +19,7 @@ mod index_share;
 mod levels;
 mod locks;
 mod migrate;
+mod one_record;
 pub mod policy;
 mod promote;
 mod random;

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, StoredScan, Touch, Value,
-    Window,
+    Attempt, Door, Edge, Flags, Found, NoRoom, Ordered, Plan, StoredScan, Touch, Value, Window,
 };
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt};
@@ -14,11 +13,9 @@ use terrace_pages::{Class, Interrupt};
 use crate::Version;
 use crate::context::{Rooted, TierContext, check_limits};
 use crate::counter::Counter;
+use crate::one_record::{self, Changed};
 use crate::structure::{Change, Roots, Structure, TierStats};
-use crate::value::{Prepared, free_inside, free_large, prepare_inside, read_large};
-
-/// Failed validations after which a reader takes the record's lock.
-const PATIENCE: u32 = 3;
+use crate::value::{free_inside, prepare_inside};
 
 /// See the module's text.
 pub struct Single<M> {
@@ -86,7 +83,7 @@ impl<M: Ordered + Rooted> Single<M> {
         value: Option<Value<'_>>,
         may_unlink: &dyn Fn() -> bool,
         log: &mut dyn FnMut(),
-    ) -> Attempt<(bool, Option<LargeRef>)> {
+    ) -> Attempt<Changed> {
         let mut plan = |before: Option<(Flags, Value<'_>)>| {
             if matches!(before, Some((_, Value::Large(_)))) && !may_unlink() {
                 return Err(Interrupt::Conflict);
@@ -100,7 +97,10 @@ impl<M: Ordered + Rooted> Single<M> {
         let done = self
             .method
             .try_edit(door, key, &mut plan, &mut NoRoom, &mut commit)?;
-        Ok((done.changed, done.before.and_then(|(_, large)| large)))
+        Ok(Changed {
+            changed: done.changed,
+            chains: [done.before.and_then(|(_, large)| large), None],
+        })
     }
 }
 
@@ -120,38 +120,15 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     }
 
     fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)> {
-        let slot = self.context.locks.slot(self.id, key);
-        let locks = &self.context.locks;
-        let mut failed = 0;
-        loop {
-            let lock = (failed >= PATIENCE).then(|| locks.lock(slot));
-            let version = match &lock {
-                Some(lock) => lock.version_after_unchanged(),
-                None => locks.read_waiting(slot),
-            };
-            let looked = self.method.try_get(key, Touch::No, value);
-            let held = lock.is_some();
-            if let Some(lock) = lock {
-                lock.release_unchanged();
-            }
-            let still = || locks.validate(slot, version);
-            match looked {
-                Ok(Some(Found {
-                    large: Some(large), ..
-                })) => {
-                    // The chain is read without any lock; what counts is the validation after.
-                    if read_large(&self.context.store, large, value, still)? && still() {
-                        return Ok((self.counted(true), version));
-                    }
-                    failed += 1;
-                }
-                Ok(found) if held || still() => {
-                    return Ok((self.counted(found.is_some()), version));
-                }
-                Ok(_) => failed += 1,
-                Err(interrupt) => self.context.settle_for_pages(interrupt)?,
-            }
-        }
+        let context = &self.context;
+        let slot = context.locks.slot(self.id, key);
+        let look = |value: &mut Vec<u8>| {
+            let found = self.method.try_get(key, Touch::No, value)?;
+            Ok(found.map(|found| (found, ())))
+        };
+        let settle = |interrupt| context.settle_for_pages(interrupt);
+        let (found, version) = one_record::read(context, slot, value, look, settle)?;
+        Ok((self.counted(found.is_some()), version))
     }
 
     fn write(
@@ -161,50 +138,20 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         expect: Option<Version>,
         log: &mut dyn FnMut(),
     ) -> Result<bool> {
-        let store = &self.context.store;
+        let context = &self.context;
         if let Change::Put(value) = change {
             check_limits(key, value)?;
         }
-        let mut prepared = Prepared::new(store, change, M::max_inline(store.page_bytes()))?;
-        let slot = self.context.locks.slot(self.id, key);
-        loop {
-            let door = match store.enter_for(change.space()) {
-                Ok(door) => door,
-                Err(e) => return Err(prepared.discard_after(store, e)),
-            };
-            let lock = match expect {
-                None => self.context.locks.lock(slot),
-                Some(version) => match self.context.locks.upgrade(slot, version) {
-                    Some(lock) => lock,
-                    None => {
-                        drop(door);
-                        prepared.discard(store)?;
-                        return Ok(false);
-                    }
-                },
-            };
-            let may_unlink = || prepared.guard.allows_unlinking();
-            match self.apply(&door, key, prepared.value, &may_unlink, log) {
-                Ok((changed, old)) => {
-                    if changed {
-                        drop(lock)
-                    } else {
-                        lock.release_unchanged()
-                    }
-                    drop(door);
-                    free_large(store, old)?;
-                    return Ok(true);
-                }
-                Err(interrupt) => {
-                    lock.release_unchanged();
-                    drop(door);
-                    if let Err(e) = self.context.settle_for_pages(interrupt) {
-                        return Err(prepared.discard_after(store, e));
-                    }
-                    prepared.guard.take_if_wanted();
-                }
-            }
-        }
+        let slot = context.locks.slot(self.id, key);
+        let max_inline = M::max_inline(context.store.page_bytes());
+        one_record::write(
+            context,
+            slot,
+            (change, max_inline),
+            expect,
+            |door, value, may_unlink| self.apply(door, key, value, may_unlink, log),
+            |interrupt| context.settle_for_pages(interrupt),
+        )
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
@@ -226,7 +173,9 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         let value = prepare_inside(store, door, change, M::max_inline(store.page_bytes()))?;
         loop {
             match self.apply(door, key, value, &|| true, &mut || ()) {
-                Ok((_, old)) => return free_inside(store, door, old),
+                Ok(Changed {
+                    chains: [old, _], ..
+                }) => return free_inside(store, door, old),
                 Err(interrupt) => self.context.settle_for_pages(interrupt)?,
             }
         }

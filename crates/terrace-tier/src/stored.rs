@@ -20,11 +20,11 @@ where
     H: Sweep + Rooted + 'static,
     C: Ordered + Rooted<Order = H::Order> + 'static,
 {
-    /// Sweeps one page of storage, counting uses down and letting idle records go. Returns false when
-    /// no record went: then the other sweep has to make room.
-    pub(crate) fn evict_stored(&self, entry: Entry<'_>) -> Result<bool> {
+    /// Sweeps one page of storage, counting uses down and letting idle records go. Returns how many
+    /// records went: if none, the other sweep has to make room.
+    pub(crate) fn evict_stored(&self, entry: Entry<'_>) -> Result<u64> {
         let Some(hot) = self.hot() else {
-            return Ok(false);
+            return Ok(0);
         };
         let mut positions = Vec::new();
         loop {
@@ -35,14 +35,14 @@ where
             };
             match collected {
                 Ok(true) => break,
-                Ok(false) => return Ok(false),
+                Ok(false) => return Ok(0),
                 Err(Interrupt::Conflict) => yield_now(),
                 Err(interrupt) => self.context.store.settle(interrupt)?,
             }
         }
-        let mut gone = false;
+        let mut gone = 0;
         for position in &positions {
-            gone |= self.evict_one(hot, position, entry)?;
+            gone += u64::from(self.evict_one(hot, position, entry)?);
         }
         if H::SHARES_ROOM {
             self.room_for_pages(hot, entry)?;

@@ -138,16 +138,19 @@ where
     H: Sweep + Rooted + 'static,
     C: Ordered + Rooted<Order = H::Order> + 'static,
 {
-    /// Sweeps the leaf at the hand, letting unused records go. Returns false when there is no hot
-    /// tier. Blocking; the caller holds nothing.
-    pub(crate) fn sweep_step(&self, space: Space) -> Result<bool> {
+    /// Sweeps the leaf at the hand, letting unused records go. Returns how many went, `None` when there
+    /// is no hot tier. Blocking; the caller holds nothing.
+    pub(crate) fn sweep_step(&self, space: Space) -> Result<Option<u64>> {
         self.evict(Entry::Wait(space))
     }
 
     /// Makes room at the hand, in the order that is wanted.
-    fn evict(&self, entry: Entry<'_>) -> Result<bool> {
-        if self.context.sweeps_stored() && self.evict_stored(entry)? {
-            return Ok(true);
+    fn evict(&self, entry: Entry<'_>) -> Result<Option<u64>> {
+        if self.context.sweeps_stored() {
+            let gone = self.evict_stored(entry)?;
+            if gone > 0 {
+                return Ok(Some(gone));
+            }
         }
         self.sweep_leaf(entry, Task::Evict)
     }
@@ -159,7 +162,7 @@ where
     /// # Errors
     /// Those of the store.
     pub fn sweep_once(&self) -> Result<bool> {
-        self.sweep_step(Space::Reserve)
+        Ok(self.sweep_step(Space::Reserve)?.is_some())
     }
 
     /// The same for a batch that found the tier full while it was inside the gate.
@@ -239,9 +242,10 @@ where
         Ok(())
     }
 
-    fn sweep_leaf(&self, entry: Entry<'_>, task: Task) -> Result<bool> {
+    /// Returns how many records went, `None` when there is no hot tier.
+    fn sweep_leaf(&self, entry: Entry<'_>, task: Task) -> Result<Option<u64>> {
         let Some(hot) = self.hot() else {
-            return Ok(false);
+            return Ok(None);
         };
         let locks = &self.context.locks;
         let policy = &self.options.policy;
@@ -342,7 +346,7 @@ where
                 Some(Ok(())) => {}
                 Some(Err(Interrupt::Fail(e))) => return Err(e),
                 // Somebody is working on the leaf, or the gate is closed: the next round finds it.
-                Some(Err(_)) | None => return Ok(true),
+                Some(Err(_)) | None => return Ok(Some(0)),
             }
             if let Some(pid) = missing
                 && !matches!(entry, Entry::Inside(_))
@@ -368,13 +372,14 @@ where
                     records as f64
                 };
             }
+            let mut gone = dropped;
             if task == Task::Evict {
                 let mut next = 0;
                 while next < unused.len() {
                     self.cold_span(unused.key(next), span)?;
                     // What is below this leaf was written when the hand came by there.
                     let low = span.low.as_slice().max(&unused.low);
-                    self.write_back(low, span.high.as_deref(), true, entry)?;
+                    gone += self.write_back(low, span.high.as_deref(), true, entry)? as u64;
                     next = match &span.high {
                         Some(high) => unused.lower_bound(high).max(next + 1),
                         None => unused.len(),
@@ -395,7 +400,7 @@ where
                     self.events.packed.add(1);
                 }
             }
-            Ok(true)
+            Ok(Some(gone))
         })
     }
 }

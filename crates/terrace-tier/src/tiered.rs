@@ -4,6 +4,7 @@
 //! one (a tombstone too) is right. Rule 2: only the holder of a record's lock changes or moves it.
 //! Rule 10: a blind put touches no cold page.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -19,13 +20,12 @@ use crate::context::{HotTier, Rooted, TierContext, check_limits};
 use crate::counter::Counter;
 use crate::fault::{Fault, planted};
 use crate::locks::hash_of;
+use crate::one_record::{self, Changed};
 use crate::policy::Policy;
 use crate::room::LeafRoom;
 use crate::structure::{Change, Roots, Structure, TierStats};
-use crate::value::{Prepared, free_inside, free_large, prepare_inside, read_large};
+use crate::value::{free_inside, prepare_inside};
 
-/// Failed validations after which a reader takes the record's lock.
-const PATIENCE: u32 = 3;
 /// Hot leaves that a write which finds the tier full lets records go of, before it goes straight to
 /// the cold one.
 const HELP_ENOUGH: u64 = 160;
@@ -210,48 +210,18 @@ where
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<(Option<Seen>, Version, u32)> {
-        let locks = &self.context.locks;
-        let (mut failed, mut missed) = (0, 0);
-        loop {
-            let lock = (failed >= PATIENCE).then(|| locks.lock(slot));
-            let version = match &lock {
-                Some(lock) => lock.version_after_unchanged(),
-                None => locks.read_waiting(slot),
-            };
-            let looked = self.look(key, value);
-            let held = lock.is_some();
-            if let Some(lock) = lock {
-                lock.release_unchanged();
-            }
-            match looked {
-                Ok(Some((
-                    Found {
-                        large: Some(large),
-                        flags,
-                    },
-                    is_hot,
-                ))) if !flags.is_deleted() => {
-                    // The chain is read without any lock, so what counts is the validation after.
-                    let still = || locks.validate(slot, version);
-                    if read_large(&self.context.store, large, value, still)? && still() {
-                        let found = Found {
-                            large: Some(large),
-                            flags,
-                        };
-                        return Ok((Some((found, is_hot)), version, missed));
-                    }
-                    failed += 1;
-                }
-                Ok(found) if held || locks.validate(slot, version) => {
-                    return Ok((found, version, missed));
-                }
-                Ok(_) => failed += 1,
-                Err(interrupt) => {
-                    missed += u32::from(matches!(interrupt, Interrupt::Miss(_)));
-                    self.context.settle(interrupt)?;
-                }
-            }
-        }
+        let mut missed = 0;
+        let (seen, version) = one_record::read(
+            &self.context,
+            slot,
+            value,
+            |value| self.look(key, value),
+            |interrupt| {
+                missed += u32::from(matches!(interrupt, Interrupt::Miss(_)));
+                self.context.settle(interrupt)
+            },
+        )?;
+        Ok((seen, version, missed))
     }
 
     /// A read was answered by a hot record that had these flags.
@@ -385,59 +355,37 @@ where
         expect: Option<Version>,
         log: &mut dyn FnMut(),
     ) -> Result<bool> {
-        let store = &self.context.store;
+        let context = &self.context;
         if let Change::Put(value) = change {
             check_limits(key, value)?;
         }
         self.events.writes.add(1);
-        let mut prepared = Prepared::new(store, change, C::max_inline(store.page_bytes()))?;
-        let slot = self.context.locks.slot(self.id, key);
-        let mut helped = 0;
-        loop {
-            let door = match store.enter_for(change.space()) {
-                Ok(door) => door,
-                Err(e) => return Err(prepared.discard_after(store, e)),
-            };
-            let lock = match expect {
-                None => self.context.locks.lock(slot),
-                Some(version) => match self.context.locks.upgrade(slot, version) {
-                    Some(lock) => lock,
-                    None => {
-                        drop(door);
-                        prepared.discard(store)?;
-                        return Ok(false);
-                    }
-                },
-            };
-            let may_unlink = || prepared.guard.allows_unlinking();
-            let applied = if helped < HELP_ENOUGH {
-                let done = self.apply(&door, key, prepared.value, &may_unlink, log);
-                done.map(|old| [old, None])
-            } else {
-                self.apply_cold(&door, key, prepared.value, &may_unlink, log)
-            };
-            match applied {
-                Ok(old) => {
-                    drop(lock);
-                    drop(door);
-                    for chain in old {
-                        free_large(store, chain)?;
-                    }
-                    return Ok(true);
+        let slot = context.locks.slot(self.id, key);
+        let max_inline = C::max_inline(context.store.page_bytes());
+        let helped = Cell::new(0);
+        one_record::write(
+            context,
+            slot,
+            (change, max_inline),
+            expect,
+            |door, value, may_unlink| {
+                let chains = if helped.get() < HELP_ENOUGH {
+                    [self.apply(door, key, value, may_unlink, log)?, None]
+                } else {
+                    self.apply_cold(door, key, value, may_unlink, log)?
+                };
+                Ok(Changed {
+                    changed: true,
+                    chains,
+                })
+            },
+            |interrupt| {
+                if matches!(interrupt, Interrupt::HotFull) {
+                    helped.set(helped.get() + context.leaves_of_help());
                 }
-                Err(interrupt) => {
-                    lock.release_unchanged();
-                    drop(door);
-                    if matches!(interrupt, Interrupt::HotFull) {
-                        helped += self.context.leaves_of_help();
-                    }
-                    if let Err(e) = self.context.settle_for(interrupt, change.space()) {
-                        return Err(prepared.discard_after(store, e));
-                    }
-                    prepared.guard.take_if_wanted();
-                }
-            }
-        }
+                context.settle_for(interrupt, change.space())
+            },
+        )
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
@@ -563,9 +511,9 @@ where
     H: Sweep + Rooted + 'static,
     C: Ordered + Rooted<Order = H::Order> + 'static,
 {
-    fn evict_step(&self, space: Space) -> Result<bool> {
+    fn evict_step(&self, space: Space) -> Result<Option<u64>> {
         if self.retired.load(Ordering::SeqCst) {
-            return Ok(false);
+            return Ok(None);
         }
         self.sweep_step(space)
     }

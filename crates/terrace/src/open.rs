@@ -13,7 +13,7 @@ use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::map::Superblock;
-use terrace_pages::{Cleaner, CutInfo, Pace, PageStore, Presence, StoreOptions};
+use terrace_pages::{Cleaner, CutInfo, LEARNT_BYTES, Pace, PageStore, Presence, StoreOptions};
 use terrace_tier::TierContext;
 use terrace_wal::{Log, LogOptions, Position, decode_segment};
 
@@ -121,7 +121,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
     let cut = log.position();
     let info = CutInfo {
         log_position: cut.encode(),
-        learnt: [0; 40],
+        learnt: [0; LEARNT_BYTES],
         next_structure: FIRST_STRUCTURE,
         next_sequence: cut.sequence,
         catalog_root: PageId::NONE,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::RwLock;
 use terrace_access::{Attempt, Door, Interrupt};
 use terrace_base::{Error, Result, StructureId};
-use terrace_pages::{PageStore, Space};
+use terrace_pages::{LEARNT_BYTES, PageStore, Space};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::{Catalog, Entry};
@@ -95,7 +95,7 @@ impl Registry {
     }
 
     /// What is to be known again after the next opening; see [`TierContext::learnt`].
-    pub fn learnt(&self) -> [u8; 40] {
+    pub fn learnt(&self) -> [u8; LEARNT_BYTES] {
         self.tiers.learnt()
     }
 

@@ -18,6 +18,8 @@ pub const SUPERBLOCK_BYTES: usize = 4096;
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 32768];
 /// Where slot 0 begins.
 pub const SLOTS_OFFSET: u64 = 65536;
+/// Bytes of a superblock for what was learnt while running.
+pub const LEARNT_BYTES: usize = 40;
 /// Version of all files that a superblock names.
 pub const FORMAT_VERSION: u32 = 1;
 
@@ -49,7 +51,7 @@ pub struct Superblock {
     pub log_position: [u8; 24],
     /// What was learnt while running; nothing that is promised rests on it. The encoding of whoever
     /// learnt it.
-    pub learnt: [u8; 40],
+    pub learnt: [u8; LEARNT_BYTES],
     /// Number for the next structure.
     pub next_structure: u32,
     /// Sequence number of the first record of the log to be replayed.
@@ -172,7 +174,7 @@ impl Superblock {
                 chain: r.u64()?,
             },
             log_position: r.bytes(24)?.try_into().ok()?,
-            learnt: r.bytes(40)?.try_into().ok()?,
+            learnt: r.bytes(LEARNT_BYTES)?.try_into().ok()?,
             next_sequence: r.u64()?,
             catalog_root: PageId(r.u64()?),
             next_structure: r.u32()?,

@@ -3,7 +3,7 @@
 use crate::map::map_file::{
     BASE_ENTRIES, BLOCK, CHUNK_BYTES, JOURNAL_ENTRIES, base_bytes, chunk_checksum, header_checksum,
 };
-use crate::map::superblock::Superblock;
+use crate::map::superblock::{LEARNT_BYTES, Superblock};
 use crate::map::{
     MapFile, MapReader, MapWriter, Place, PlaceTable, Rebuild, Tag, Words, should_fold,
 };
@@ -25,7 +25,7 @@ pub fn superblock(generation: u64, pages: u64, slots: u64, map: MapFile) -> Supe
         slots,
         map,
         log_position: [3; 24],
-        learnt: [4; 40],
+        learnt: [4; LEARNT_BYTES],
         next_structure: 9,
         next_sequence: 1 << 40,
         catalog_root: PageId(0),

@@ -178,7 +178,7 @@ impl World {
             slots,
             map: file.expect("an empty map file"),
             log_position: [1; 24],
-            learnt: [2; 40],
+            learnt: [2; superblock::LEARNT_BYTES],
             next_structure: 1,
             next_sequence: 1,
             catalog_root: PageId(0),

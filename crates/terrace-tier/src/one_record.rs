@@ -1,0 +1,120 @@
+//! What surrounds an attempt on one record, whatever the number of tiers: reading it as of a version
+//! of its lock, and changing it under its lock.
+
+use terrace_access::{Attempt, Door, Found, LargeRef, Value};
+use terrace_base::Result;
+use terrace_pages::Interrupt;
+
+use crate::Version;
+use crate::context::TierContext;
+use crate::structure::Change;
+use crate::value::{Prepared, free_large, read_large};
+
+/// Failed validations after which a reader takes the record's lock.
+const PATIENCE: u32 = 3;
+
+/// What an attempt at a change came to.
+pub(crate) struct Changed {
+    /// Whether the record is another now.
+    pub changed: bool,
+    /// Chains that nothing links to any more.
+    pub chains: [Option<LargeRef>; 2],
+}
+
+/// The record as of the version of its lock that is returned, and what `look` says beside it. The value
+/// is read whole, unless it is a deleted record's. Blocking; the caller holds nothing.
+#[inline]
+pub(crate) fn read<T>(
+    context: &TierContext,
+    slot: usize,
+    value: &mut Vec<u8>,
+    mut look: impl FnMut(&mut Vec<u8>) -> Attempt<Option<(Found, T)>>,
+    mut settle: impl FnMut(Interrupt) -> Result<()>,
+) -> Result<(Option<(Found, T)>, Version)> {
+    let locks = &context.locks;
+    let mut failed = 0;
+    loop {
+        let lock = (failed >= PATIENCE).then(|| locks.lock(slot));
+        let version = match &lock {
+            Some(lock) => lock.version_after_unchanged(),
+            None => locks.read_waiting(slot),
+        };
+        let looked = look(value);
+        let held = lock.is_some();
+        if let Some(lock) = lock {
+            lock.release_unchanged();
+        }
+        let still = || locks.validate(slot, version);
+        match looked {
+            Ok(Some((found, beside))) if !found.flags.is_deleted() && found.large.is_some() => {
+                // The chain is read without any lock, so what counts is the validation after.
+                if let Some(large) = found.large
+                    && read_large(&context.store, large, value, still)?
+                    && still()
+                {
+                    return Ok((Some((found, beside)), version));
+                }
+                failed += 1;
+            }
+            Ok(found) if held || still() => return Ok((found, version)),
+            Ok(_) => failed += 1,
+            Err(interrupt) => settle(interrupt)?,
+        }
+    }
+}
+
+/// Changes the record by `attempt`, again and again until nothing is in its way, inside the gate and
+/// under the record's lock. False, and nothing done, if a version is expected and the lock has another.
+/// Blocking; the caller holds nothing.
+#[inline]
+pub(crate) fn write(
+    context: &TierContext,
+    slot: usize,
+    (change, max_inline): (Change<'_>, usize),
+    expect: Option<Version>,
+    mut attempt: impl FnMut(&Door<'_>, Option<Value<'_>>, &dyn Fn() -> bool) -> Attempt<Changed>,
+    mut settle: impl FnMut(Interrupt) -> Result<()>,
+) -> Result<bool> {
+    let (store, locks) = (&context.store, &context.locks);
+    let mut prepared = Prepared::new(store, change, max_inline)?;
+    loop {
+        let door = match store.enter_for(change.space()) {
+            Ok(door) => door,
+            Err(e) => return Err(prepared.discard_after(store, e)),
+        };
+        let lock = match expect {
+            None => locks.lock(slot),
+            Some(version) => match locks.upgrade(slot, version) {
+                Some(lock) => lock,
+                None => {
+                    drop(door);
+                    prepared.discard(store)?;
+                    return Ok(false);
+                }
+            },
+        };
+        let may_unlink = || prepared.guard.allows_unlinking();
+        match attempt(&door, prepared.value, &may_unlink) {
+            Ok(Changed { changed, chains }) => {
+                if changed {
+                    drop(lock)
+                } else {
+                    lock.release_unchanged()
+                }
+                drop(door);
+                for chain in chains {
+                    free_large(store, chain)?;
+                }
+                return Ok(true);
+            }
+            Err(interrupt) => {
+                lock.release_unchanged();
+                drop(door);
+                if let Err(e) = settle(interrupt) {
+                    return Err(prepared.discard_after(store, e));
+                }
+                prepared.guard.take_if_wanted();
+            }
+        }
+    }
+}
