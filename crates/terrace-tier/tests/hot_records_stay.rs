@@ -2,10 +2,14 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{
     BTree, HashTable, Heap, Method, Two, checkpoint, new_context, reopen, reopened, two_tiers,
 };
+
 use terrace_sim::SimDisk;
+use terrace_tier::policy::{Admission, LeafLocal, Policy};
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
 
 /// Of which the hot records take what [`HOT`] says. A heap has up to half of it for the leaves that
@@ -32,8 +36,8 @@ fn key(n: u32) -> [u8; 4] {
 }
 
 struct Bed<M: Method> {
-    tree: std::sync::Arc<Two<M>>,
-    context: std::sync::Arc<TierContext>,
+    tree: Arc<Two<M>>,
+    context: Arc<TierContext>,
     disk: SimDisk,
 }
 
@@ -43,9 +47,13 @@ impl<M: Method> Bed<M> {
     }
 
     fn loaded_with(memory: u64) -> Bed<M> {
+        Bed::loaded_under(memory, &TierOptions::default())
+    }
+
+    fn loaded_under(memory: u64, options: &TierOptions) -> Bed<M> {
         let disk = SimDisk::new(1);
         let context = new_context(&disk, memory, 4096);
-        let tree: std::sync::Arc<Two<M>> = two_tiers(&context, &TierOptions::default());
+        let tree: Arc<Two<M>> = two_tiers(&context, options);
         for n in 0..RECORDS {
             tree.write(&key(n), Change::Put(&[7; 100]), None, &mut || ())
                 .unwrap();
@@ -189,4 +197,125 @@ fn they_come_in<M: Method>() {
         late = bed.misses(HOT * 3..HOT * 4);
     }
     assert!(late < u64::from(HOT) / 10, "{late} of {HOT} still miss");
+}
+
+/// The default policy without one of its parts.
+#[derive(Clone, Copy)]
+enum Without {
+    /// Use counts fall never.
+    Ageing,
+    /// Nothing falls, and no leaf gives up what is idle, before there is need.
+    Hand,
+}
+
+impl Policy for Without {
+    fn name(&self) -> &'static str {
+        "default without a part"
+    }
+
+    fn admit(&self, admission: Admission) -> bool {
+        LeafLocal.admit(admission)
+    }
+
+    fn newcomer(&self, asked: u8) -> u8 {
+        LeafLocal.newcomer(asked)
+    }
+
+    fn most_uses(&self) -> u8 {
+        LeafLocal.most_uses()
+    }
+
+    fn replaces_in_leaf(&self) -> bool {
+        LeafLocal.replaces_in_leaf()
+    }
+
+    fn displaces(&self, asked: u8, uses: u8) -> bool {
+        LeafLocal.displaces(asked, uses)
+    }
+
+    fn idle_share(&self) -> f64 {
+        LeafLocal.idle_share()
+    }
+
+    fn pack_fill(&self) -> f64 {
+        LeafLocal.pack_fill()
+    }
+
+    fn accesses_per_look(&self) -> f64 {
+        match self {
+            Without::Hand => f64::INFINITY,
+            Without::Ageing => LeafLocal.accesses_per_look(),
+        }
+    }
+
+    fn misses_per_ageing(&self) -> f64 {
+        match self {
+            Without::Ageing => 1e6,
+            Without::Hand => LeafLocal.misses_per_ageing(),
+        }
+    }
+
+    fn write_along(&self) -> usize {
+        LeafLocal.write_along()
+    }
+}
+
+impl<M: Method> Bed<M> {
+    fn loaded_with_policy(policy: impl Policy + 'static) -> Bed<M> {
+        let options = TierOptions {
+            policy: Arc::new(policy),
+            ..TierOptions::default()
+        };
+        Bed::loaded_under(memory::<M>(), &options)
+    }
+}
+
+/// Misses of hot records when many others have come by now and then, for a long time.
+fn misses_beside_lukewarm<M: Method>(policy: impl Policy + 'static) -> u64 {
+    let bed = Bed::<M>::loaded_with_policy(policy);
+    bed.used();
+    let mut late = 0;
+    for round in 0..24 {
+        bed.misses((HOT..HOT * 9).skip(round % 3).step_by(3));
+        let now = bed.misses(0..HOT);
+        late += if round >= 20 { now } else { 0 };
+    }
+    late
+}
+
+#[test]
+fn what_comes_by_now_and_then_does_not_add_up_because_counts_age() {
+    fn of<M: Method>() {
+        let aged = misses_beside_lukewarm::<M>(LeafLocal);
+        let kept = misses_beside_lukewarm::<M>(Without::Ageing);
+        assert!(aged < u64::from(HOT) / 20, "{aged} misses of hot records");
+        assert!(kept > u64::from(HOT), "{kept} misses without ageing, too");
+    }
+    of::<BTree>();
+    of::<HashTable>();
+    of::<Heap>();
+}
+
+/// Misses of records that are neighbours, and all of a sudden all that is used.
+fn misses_of_neighbours(policy: impl Policy + 'static) -> u64 {
+    let bed = Bed::<BTree>::loaded_with_policy(policy);
+    let mut sorted: Vec<u32> = (0..RECORDS).collect();
+    sorted.sort_by_key(|n| key(*n));
+    for _ in 0..2 {
+        bed.misses(sorted.iter().copied());
+    }
+    let mut late = 0;
+    for round in 0..30 {
+        let now = bed.misses(sorted[5000..5000 + HOT as usize].iter().copied());
+        late += if round >= 27 { now } else { 0 };
+    }
+    late
+}
+
+#[test]
+fn room_moves_to_the_leaves_where_it_is_wanted() {
+    let moved = misses_of_neighbours(LeafLocal);
+    let stayed = misses_of_neighbours(Without::Hand);
+    assert!(moved < u64::from(HOT) / 20, "{moved} misses of neighbours");
+    assert!(stayed > u64::from(HOT), "{stayed} without a hand, too");
 }
