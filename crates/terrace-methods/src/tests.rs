@@ -8,4 +8,5 @@ mod fixture;
 mod rising;
 mod rows;
 mod scans;
+mod search;
 mod suite;

@@ -16,6 +16,9 @@ use crate::slots::RECORD_PREFETCHED;
 const FEW: usize = 160;
 /// Parts of these.
 const PARTS: usize = 8;
+/// Slots on each side of the one where a head is guessed to be: of a thousand random ones it is that
+/// close in 99 of 100 cases.
+const AROUND: usize = 40;
 /// Equal heads that are counted one by one.
 const FEW_EQUAL: usize = 4;
 
@@ -53,7 +56,11 @@ impl Node<'_> {
     /// The range of slots with this key head; if there is none, it is empty and where it would be.
     #[inline]
     fn heads_equal_to(&self, head: u32) -> Seen<(usize, usize)> {
-        let (mut low, mut high) = (0, self.count);
+        let (mut low, mut high) = if self.count > FEW {
+            self.guess(head)?
+        } else {
+            (0, self.count)
+        };
         while high - low > FEW {
             let middle = (low + high) / 2;
             if self.slot(middle)?.head() < head {
@@ -93,6 +100,41 @@ impl Node<'_> {
             end += 1;
         }
         Ok((low, end))
+    }
+
+    /// Of a node with many records, a part in which the first one is that does not have a smaller head,
+    /// or the end of which it is: by interpolation between the first and the last. Heads are bits of
+    /// keys, and most often spread evenly. Halving waits for a cache line each time, of a page that the
+    /// processor has not seen lately; this for the last slot, and then for some at once.
+    #[inline]
+    fn guess(&self, head: u32) -> Seen<(usize, usize)> {
+        let last = self.count - 1;
+        let (from, to) = (self.slot(0)?.head(), self.slot(last)?.head());
+        if head <= from {
+            return Ok((0, 0));
+        }
+        if head > to {
+            return Ok((self.count, self.count));
+        }
+        // Not behind the last one, because `from < head <= to`.
+        let place = (head - from) as usize * last / (to - from) as usize;
+        let first = place.saturating_sub(AROUND);
+        let mut below = 0;
+        for part in 0..=PARTS {
+            let i = (first + part * (2 * AROUND / PARTS)).min(last);
+            below += usize::from(self.slot(i)?.head() < head);
+        }
+        Ok(match below {
+            0 => (0, first),
+            n => {
+                let low = (first + (n - 1) * (2 * AROUND / PARTS)).min(last) + 1;
+                let high = match n > PARTS {
+                    true => self.count,
+                    false => (first + n * (2 * AROUND / PARTS)).min(last),
+                };
+                (low, high.max(low))
+            }
+        })
     }
 
     /// First slot from `low` on with a greater head.
