@@ -25,7 +25,8 @@ const GATHER_READS: usize = 8;
 /// sweep has filled them, and less so where records came in random order.
 const COLD_FILL: f64 = 0.8;
 
-/// A leaf gives its idle records up when the ageing comes by and they are this share of all of them.
+/// A leaf gives its idle records up, dirty ones too, when the ageing comes by and they are this share of
+/// all of them.
 /// Leaf-local replacement keeps room where it once was; this moves it to where it is wanted, because
 /// leaves in which nothing is idle split into the pages that it frees. Simulated: 0.3 and 0.5 are no
 /// better at any size of memory.
@@ -41,7 +42,7 @@ const KNOWN_ACCESSES: f64 = 1.0;
 enum Task {
     /// Count uses down and let the idle records go: room is needed.
     Evict,
-    /// If it is known by now what is used, let the idle clean records go if they are many.
+    /// If it is known by now what is used, let the idle records go if they are many.
     Look {
         known: bool,
         /// Count uses down, too.
@@ -293,9 +294,7 @@ where
                         let flags = page.flags(i)?;
                         let uses = flags.use_count().min(policy.most_uses());
                         spread[usize::from(uses)] += 1;
-                        if !flags.is_dirty() {
-                            idle += self.levels.idle(uses);
-                        }
+                        idle += self.levels.idle(uses);
                     }
                     if matches!(task, Task::Look { known: true, .. }) {
                         evict = idle > 0.0
@@ -373,7 +372,7 @@ where
                 };
             }
             let mut gone = dropped;
-            if task == Task::Evict {
+            if evict {
                 let mut next = 0;
                 while next < unused.len() {
                     self.cold_span(unused.key(next), span)?;
