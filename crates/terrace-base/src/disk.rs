@@ -18,8 +18,8 @@ pub trait Disk: Send + Sync {
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
     /// As [`Disk::open`], but through the cache of the operating system: any offset, length and
-    /// buffer address will do. For files written in small pieces, which direct I/O would make
-    /// rewrite whole blocks.
+    /// buffer address will do. For files written front to back in small pieces, which direct I/O
+    /// would make rewrite whole blocks.
     fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
     /// As [`Disk::create`], with the access of [`Disk::open_buffered`].
@@ -47,6 +47,12 @@ pub trait DiskFile: Send + Sync {
 
     /// Writes all of `buf` at `offset`, growing the file if need be.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Does what [`DiskFile::write_at`] does, if that takes no call of the operating system; else
+    /// answers `false`, and nothing is done. For who would let go of a lock before such a call.
+    fn write_now(&self, _buf: &[u8], _offset: u64) -> bool {
+        false
+    }
 
     /// Makes all writes that returned before durable, and the length with them.
     fn sync(&self) -> io::Result<()>;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
+use crate::small_writes::SmallWrites;
 use crate::{Error, Result};
 
 /// Name of the file whose lock says that the directory is in use; never listed.
@@ -101,7 +102,7 @@ impl FileDisk {
         &self.path
     }
 
-    fn open_file(&self, name: &str, create: bool, direct: bool) -> io::Result<Arc<dyn DiskFile>> {
+    fn open_file(&self, name: &str, create: bool, buffered: bool) -> io::Result<Arc<dyn DiskFile>> {
         let path = self.file_path(name)?;
         let mut options = OpenOptions::new();
         options
@@ -109,11 +110,12 @@ impl FileDisk {
             .write(true)
             .create(create)
             .truncate(create);
-        if direct {
+        if self.direct && !buffered {
             options.custom_flags(direct_flag());
         }
         Ok(Arc::new(RealFile {
             file: options.open(path)?,
+            small_writes: buffered.then(SmallWrites::new),
         }))
     }
 
@@ -168,19 +170,19 @@ fn direct_flag() -> i32 {
 
 impl Disk for FileDisk {
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.open_file(name, false, self.direct)
-    }
-
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.open_file(name, true, self.direct)
-    }
-
-    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         self.open_file(name, false, false)
     }
 
-    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         self.open_file(name, true, false)
+    }
+
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_file(name, false, true)
+    }
+
+    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_file(name, true, true)
     }
 
     fn delete(&self, name: &str) -> io::Result<()> {
@@ -220,6 +222,8 @@ fn free_bytes(file: &File) -> io::Result<u64> {
 
 struct RealFile {
     file: File,
+    /// For files that are opened for them.
+    small_writes: Option<SmallWrites>,
 }
 
 impl DiskFile for RealFile {
@@ -229,10 +233,22 @@ impl DiskFile for RealFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(buf, offset)
+        match &self.small_writes {
+            Some(small) => small.write_at(&self.file, buf, offset),
+            None => self.file.write_all_at(buf, offset),
+        }
+    }
+
+    fn write_now(&self, buf: &[u8], offset: u64) -> bool {
+        self.small_writes
+            .as_ref()
+            .is_some_and(|small| small.write_now(buf, offset))
     }
 
     fn sync(&self) -> io::Result<()> {
+        if let Some(small) = &self.small_writes {
+            small.shut();
+        }
         // fdatasync: it includes the length, and leaves out only the times.
         self.file.sync_data()
     }
@@ -249,7 +265,12 @@ impl DiskFile for RealFile {
         })?;
         let before = self.file.metadata()?.len();
         match reserve(&self.file, offset, len) {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                if let Some(small) = &self.small_writes {
+                    small.reserved(&self.file, offset, len);
+                }
+                Ok(())
+            }
             Ok(false) => {
                 // The file system cannot reserve; looking at the free space is the best there is.
                 if free_bytes(&self.file)? < len {
@@ -259,7 +280,7 @@ impl DiskFile for RealFile {
                     ));
                 }
                 if end > before {
-                    self.file.set_len(end)
+                    self.set_len(end)
                 } else {
                     Ok(())
                 }
@@ -267,7 +288,7 @@ impl DiskFile for RealFile {
             Err(e) => {
                 // A reservation that ran out half-way may have grown the file.
                 if self.file.metadata()?.len() != before {
-                    self.file.set_len(before)?;
+                    self.set_len(before)?;
                 }
                 Err(e)
             }
@@ -275,7 +296,10 @@ impl DiskFile for RealFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
+        match &self.small_writes {
+            Some(small) => small.set_len(&self.file, len),
+            None => self.file.set_len(len),
+        }
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -303,6 +303,27 @@ impl SimFile {
             ),
         ))
     }
+
+    fn write(&self, world: &mut World, buf: &[u8], offset: u64) -> io::Result<()> {
+        let verdict = self.enter(world, Op::Write, offset, checksum::seeded(0, buf))?;
+        self.check_alignment(buf, offset)?;
+        let fits = world.fits(self.id, offset.saturating_add(buf.len() as u64));
+        let fault = match verdict {
+            Verdict::Go if fits => {
+                world.bytes_written += buf.len() as u64;
+                world.file(self.id).write(buf, offset);
+                return Ok(());
+            }
+            Verdict::Go => return Err(no_space()),
+            Verdict::Fail(fault) => fault,
+        };
+        if fits {
+            // Any part from the front may have been written before it failed.
+            let done = world.rng.below(buf.len() as u64 + 1) as usize;
+            world.file(self.id).write(&buf[..done], offset);
+        }
+        Err(error_of(fault))
+    }
 }
 
 impl DiskFile for SimFile {
@@ -330,25 +351,19 @@ impl DiskFile for SimFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.write(&mut self.disk.world(), buf, offset)
+    }
+
+    // Half of the writes, so that both ways of each caller are gone; none that is to fail, which
+    // this cannot say.
+    fn write_now(&self, buf: &[u8], offset: u64) -> bool {
+        let end = offset.saturating_add(buf.len() as u64);
         let mut world = self.disk.world();
-        let verdict = self.enter(&mut world, Op::Write, offset, checksum::seeded(0, buf))?;
-        self.check_alignment(buf, offset)?;
-        let fits = world.fits(self.id, offset.saturating_add(buf.len() as u64));
-        let fault = match verdict {
-            Verdict::Go if fits => {
-                world.bytes_written += buf.len() as u64;
-                world.file(self.id).write(buf, offset);
-                return Ok(());
-            }
-            Verdict::Go => return Err(no_space()),
-            Verdict::Fail(fault) => fault,
-        };
-        if fits {
-            // Any part from the front may have been written before it failed.
-            let done = world.rng.below(buf.len() as u64 + 1) as usize;
-            world.file(self.id).write(&buf[..done], offset);
-        }
-        Err(error_of(fault))
+        self.any_offset
+            && checksum::mix(offset, buf.len() as u64) & 1 == 0
+            && !world.would_fail(Op::Write, &self.name)
+            && world.fits(self.id, end)
+            && self.write(&mut world, buf, offset).is_ok()
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -83,6 +83,12 @@ impl World {
         }
     }
 
+    /// Whether the next call, should it be this one, fails.
+    pub(crate) fn would_fail(&self, op: Op, name: &str) -> bool {
+        let strikes = |i: &Injection| i.clone().strikes(op, name).is_some();
+        !self.powered || self.injections.iter().any(strikes)
+    }
+
     pub(crate) fn used(&self) -> u64 {
         let linked: BTreeSet<u64> = self.names.values().copied().collect();
         linked.iter().map(|id| self.files[id].len()).sum()

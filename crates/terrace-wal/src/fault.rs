@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     RetrySync,
     /// A cut may be moved by the padding of a later sync.
     MovePinnedCut,
+    /// A block counts as written at once though that would take a call.
+    WrittenAtOnce,
     /// The durable generation is not noted in the running segment.
     NoGenerationNote,
 }

@@ -129,41 +129,22 @@ impl Log {
             if state.closed {
                 return Err(Error::invalid("the log is closed"));
             }
-            if state.room(&self.options) < state.reserved + space + margin {
-                if state.preparing {
-                    self.prepared.wait(&mut state);
-                    continue;
-                }
-                state.preparing = true;
-                let number = state.spares.back().unwrap_or(&state.current).number;
-                let generation = state.generation;
-                // Segments that are full are synced now and then, so that a lot of buffered
-                // commits does not leave the whole log without a proof of what is durable.
-                let full = state.dirty.len() > 1;
-                let from = Lsn::new(state.current.number, 0);
-                drop(state);
-                let made = self.make_segment(number, generation);
-                state = self.state.lock();
-                if let Err(PrepareError::Refused(_)) = made {
-                    state = self.release_surplus(state);
-                }
-                state.preparing = false;
-                self.prepared.notify_all();
+            let room = state.room(&self.options);
+            let wanted = state.reserved + space + margin;
+            if room < wanted && state.preparing {
+                self.prepared.wait(&mut state);
+                continue;
+            }
+            // The next segment is made while there is still room, by one of those that need some:
+            // making one takes syncs, and all others would wait for them.
+            let early = margin > 0 && !state.refused && room < wanted + margin && !state.preparing;
+            if room < wanted || early {
+                let made;
+                (state, made) = self.prepare(state)?;
                 match made {
-                    Ok(segment) => {
-                        state.stats.segments_created += 1;
-                        state.spares.push_back(Arc::new(segment));
-                    }
-                    Err(PrepareError::Refused(e)) => return Err(e),
-                    Err(PrepareError::Fatal(e)) => {
-                        state.poison(&e);
-                        self.wake_all();
-                    }
-                }
-                if full {
-                    drop(state);
-                    self.sync_to(from)?;
-                    state = self.state.lock();
+                    Ok(()) => state.refused = false,
+                    Err(_) if early && room >= wanted => state.refused = true,
+                    Err(e) => return Err(e),
                 }
                 continue;
             }
@@ -188,6 +169,46 @@ impl Log {
                 streamed,
             });
         }
+    }
+
+    /// Makes one more segment. The inner error is that it could not be had; nothing has changed then.
+    fn prepare<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<(MutexGuard<'a, State>, Result<()>)> {
+        state.preparing = true;
+        let number = state.spares.back().unwrap_or(&state.current).number;
+        let generation = state.generation;
+        // Segments that are full are synced now and then, so that a lot of buffered commits does
+        // not leave the whole log without a proof of what is durable.
+        let full = state.dirty.len() > 1;
+        let from = Lsn::new(state.current.number, 0);
+        drop(state);
+        let made = self.make_segment(number, generation);
+        state = self.state.lock();
+        if let Err(PrepareError::Refused(_)) = made {
+            state = self.release_surplus(state);
+        }
+        state.preparing = false;
+        self.prepared.notify_all();
+        let mut refused = Ok(());
+        match made {
+            Ok(segment) => {
+                state.stats.segments_created += 1;
+                state.spares.push_back(Arc::new(segment));
+            }
+            Err(PrepareError::Refused(e)) => refused = Err(e),
+            Err(PrepareError::Fatal(e)) => {
+                state.poison(&e);
+                self.wake_all();
+            }
+        }
+        if full && refused.is_ok() {
+            drop(state);
+            self.sync_to(from)?;
+            state = self.state.lock();
+        }
+        Ok((state, refused))
     }
 
     /// Gives back segments that were made for a reservation that could not be had after all, so that

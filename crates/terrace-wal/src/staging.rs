@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use terrace_base::{Error, Result};
 
+use crate::fault::Fault;
 use crate::layout::{BLOCK_HEADER, seal_block};
 use crate::lsn::Lsn;
 use crate::options::LogOptions;
 use crate::segment::Segment;
+
+/// Longest block that is worth sealing and copying while others wait for the mutex.
+const LONGEST_NOW: usize = 4 << 10;
 
 /// One block in the buffer.
 struct Block {
@@ -26,6 +30,8 @@ pub(crate) struct Staging {
     blocks: Vec<Block>,
     /// Whether the last block still takes records.
     open: bool,
+    /// Whether all blocks are sealed.
+    sealed: bool,
 }
 
 impl Staging {
@@ -100,12 +106,15 @@ impl Staging {
         self.bytes.clear();
         self.blocks.clear();
         self.open = false;
+        self.sealed = false;
     }
 
-    /// Seals all blocks with `synced` and writes them, neighbours in one call. Returns the number
-    /// of write calls.
-    pub(crate) fn write(&mut self, options: &LogOptions, synced: Lsn) -> Result<u64> {
+    /// Seals all blocks with `synced`.
+    fn seal(&mut self, options: &LogOptions, synced: Lsn) {
         debug_assert!(!self.open);
+        if self.sealed {
+            return;
+        }
         for block in &self.blocks {
             let salt = block.segment.salt(options);
             let at = Lsn::new(block.segment.number, block.offset);
@@ -117,6 +126,28 @@ impl Staging {
                 block.flags,
             );
         }
+        self.sealed = true;
+    }
+
+    /// Does what [`Staging::write`] does, if that is little and takes no call of the operating
+    /// system; else `false`, and nothing is written.
+    pub(crate) fn write_now(&mut self, options: &LogOptions, synced: Lsn) -> bool {
+        if self.blocks.len() > 1 || self.bytes.len() > LONGEST_NOW {
+            return false;
+        }
+        self.seal(options, synced);
+        let Some(block) = self.blocks.first() else {
+            return true;
+        };
+        let bytes = &self.bytes[block.start..block.end];
+        block.segment.file.write_now(bytes, block.offset as u64)
+            || options.planted(Fault::WrittenAtOnce)
+    }
+
+    /// Seals all blocks with `synced` and writes them, neighbours in one call. Returns the number
+    /// of writes.
+    pub(crate) fn write(&mut self, options: &LogOptions, synced: Lsn) -> Result<u64> {
+        self.seal(options, synced);
         let mut writes = 0;
         let mut rest = &self.blocks[..];
         while let Some(first) = rest.first() {

@@ -43,6 +43,9 @@ pub(crate) struct State {
     pub(crate) writing: bool,
     pub(crate) syncing: bool,
     pub(crate) preparing: bool,
+    /// Whether a segment could not be had ahead of time, so that it is not tried again before it
+    /// has to be.
+    pub(crate) refused: bool,
     /// Whether the tail has been given out as a cut, so that no padding may move it.
     pub(crate) pinned: bool,
     /// Threads that wait for room in the buffer.
@@ -84,6 +87,7 @@ impl State {
             writing: false,
             syncing: false,
             preparing: false,
+            refused: false,
             pinned: false,
             buffer_waiters: 0,
             sync_waiters: 0,

@@ -9,7 +9,7 @@ pub struct LogStats {
     pub record_bytes: u64,
     /// Bytes the log has grown by: records, headers, padding.
     pub log_bytes: u64,
-    /// Write calls to the operating system.
+    /// Writes to segment files.
     pub writes: u64,
     /// Sync calls for commits.
     pub syncs: u64,

@@ -16,6 +16,9 @@ use terrace::{Database, Durability, Options, encode};
 use terrace_sim::Rng;
 
 const CHILD: &str = "TERRACE_KILL_TEST_DIRECTORY";
+/// Whether none of its threads asks for a sync. (After each sync the log goes through the calls of
+/// the operating system for a while.)
+const BUFFERED: &str = "TERRACE_KILL_TEST_BUFFERED";
 const THREADS: u64 = 3;
 /// Each number overwrites the one this much before it.
 const KEYS: u64 = 3000;
@@ -50,6 +53,7 @@ fn value(thread: u64, number: u64) -> Vec<u8> {
 fn child(directory: &Path) {
     let db = Database::open(directory, options()).unwrap();
     let trees = all_shapes(&db).unwrap();
+    let buffered = std::env::var_os(BUFFERED).is_some_and(|only| only == "1");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (db, trees) = (&db, &trees);
@@ -65,7 +69,7 @@ fn child(directory: &Path) {
                         batch.put(tree, key(thread, number), &value);
                     }
                     batch.put(&trees[0], [thread as u8], encode::u64(number));
-                    let durability = if thread == 0 {
+                    let durability = if thread == 0 && !buffered {
                         Durability::Sync
                     } else {
                         Durability::Buffered
@@ -97,6 +101,7 @@ fn a_killed_process_keeps_its_word() {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_killed_process_keeps_its_word", "--nocapture"])
             .env(CHILD, directory.path())
+            .env(BUFFERED, (round % 2).to_string())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -166,7 +166,7 @@ fn overruling() {
 
 /// Cuts the power at many calls of the making of an index.
 fn half_indexes() {
-    let cuts = (1..).step_by(7);
+    let cuts = (1..).step_by(5);
     let ends = cuts.map_while(|cut| half_an_index(true, cut));
     assert!(ends.count() > 5);
 }

@@ -149,6 +149,33 @@ fn a_full_disk_is_an_ordinary_error_and_writing_goes_on_once_there_is_space() {
 }
 
 #[test]
+fn the_next_segment_is_made_ahead_and_its_lack_is_no_error_before_it_is_needed() {
+    let disk = SimDisk::new(1);
+    let log = Log::create(disk.shared(), small(1), 0).unwrap();
+    let from = log.position();
+    let used = |log: &Log| log.bytes_since(from);
+    while log.stats().segments_created == 0 {
+        put(&log, &[3; 100], Durability::Buffered).unwrap();
+    }
+    let half = 4 << 10..6 << 10;
+    assert!(half.contains(&used(&log)), "{}", used(&log));
+    // The same without space: tried once, and again only when there is no other way.
+    let disk = SimDisk::new(1);
+    let log = Log::create(disk.shared(), small(1), 0).unwrap();
+    disk.set_capacity(Some(16 << 10));
+    let end = loop {
+        if let Err(e) = put(&log, &[3; 100], Durability::Buffered) {
+            break e;
+        }
+    };
+    assert!(end.is_disk_full(), "{end}");
+    assert!(used(&log) > half.end, "{}", used(&log));
+    assert_eq!(disk.calls_of(Op::Create), 3);
+    disk.set_capacity(None);
+    put(&log, &[3; 100], Durability::Buffered).unwrap();
+}
+
+#[test]
 fn the_last_space_runs_out_as_an_error_too_and_a_full_disk_can_be_opened() {
     let disk = SimDisk::new(1);
     let log = Log::create(disk.shared(), small(1), 0).unwrap();

@@ -47,7 +47,7 @@ fn failed_syncs(fault: Fault) -> Option<String> {
 #[test]
 fn each_is_caught_where_the_code_as_it_is_holds() {
     type Runs = fn(Fault) -> Option<String>;
-    let all: [(Fault, Runs, &str); 12] = [
+    let all: [(Fault, Runs, &str); 13] = [
         (Fault::AnyLaterBlockIsDamage, cuts, "honest log is refused"),
         (Fault::ScanFromSegmentStart, cuts, "not what was appended"),
         (Fault::StampWritten, cuts, "honest log is refused"),
@@ -60,6 +60,7 @@ fn each_is_caught_where_the_code_as_it_is_holds() {
         (Fault::NoDirectorySync, cuts, ""),
         (Fault::RetrySync, failed_syncs, ""),
         (Fault::MovePinnedCut, cuts, ""),
+        (Fault::WrittenAtOnce, kill_then_cut, ""),
     ];
     for runs in [cuts, kill_then_cut, failed_syncs, kill_and_reuse] {
         assert_eq!(runs(Fault::None), None);

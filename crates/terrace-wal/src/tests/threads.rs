@@ -1,7 +1,11 @@
 //! Several threads: one commit order, groups, and nothing acknowledged lost.
 
-use std::sync::{Barrier, Mutex};
+use std::io;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
+use terrace_base::disk::{Disk, DiskFile};
 use terrace_sim::{Fault as DiskFault, Injection, Op, Rng, SimDisk, Survival};
 
 use super::basics::{put, recover_with, small};
@@ -163,4 +167,103 @@ fn a_buffer_full_of_reservations_makes_the_next_wait_and_not_fail() {
     drop(log);
     let (_, _, records) = recover_with(&disk, small(1), from, 0).unwrap();
     assert_eq!(records.len(), 1200);
+}
+
+/// A disk on which the sync of the second segment waits for `turn`.
+struct Slow {
+    disk: SimDisk,
+    turn: Arc<Mutex<()>>,
+}
+
+struct SlowFile {
+    file: Arc<dyn DiskFile>,
+    turn: Option<Arc<Mutex<()>>>,
+}
+
+impl Slow {
+    fn file(&self, name: &str, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let turn = name.ends_with('2').then(|| self.turn.clone());
+        Arc::new(SlowFile { file, turn })
+    }
+}
+
+impl Disk for Slow {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(name)
+    }
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.create(name)
+    }
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(name, self.disk.open_buffered(name)?))
+    }
+    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(name, self.disk.create_buffered(name)?))
+    }
+    fn delete(&self, name: &str) -> io::Result<()> {
+        self.disk.delete(name)
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_directory()
+    }
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
+    }
+}
+
+impl DiskFile for SlowFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(buf, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        let _turn = self.turn.as_ref().map(|turn| turn.lock().unwrap());
+        self.file.sync()
+    }
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.allocate(offset, len)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+#[test]
+fn nobody_else_waits_while_the_next_segment_is_made() {
+    let disk = SimDisk::new(1);
+    let turn = Arc::new(Mutex::new(()));
+    let slow = Slow {
+        disk: disk.clone(),
+        turn: turn.clone(),
+    };
+    let log = Log::create(Arc::new(slow), small(1), 0).unwrap();
+    let held = turn.lock().unwrap();
+    let (sender, done) = channel();
+    let went_on = std::thread::scope(|scope| {
+        // A third of the space is left when the first of them begins to make a segment.
+        for thread in 0..3u8 {
+            let (log, sender) = (&log, sender.clone());
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    put(log, &[thread; 100], Durability::Buffered).unwrap();
+                }
+                sender.send(thread).unwrap();
+            });
+        }
+        let two = (0..2).all(|_| done.recv_timeout(Duration::from_secs(30)).is_ok());
+        let third = done.recv_timeout(Duration::from_millis(50)).is_ok();
+        drop(held);
+        two && !third
+    });
+    assert!(went_on);
+    assert_eq!(log.stats().records, 60);
+    assert_eq!(log.stats().segments_created, 1);
 }
