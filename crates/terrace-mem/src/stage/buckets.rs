@@ -205,14 +205,12 @@ impl Buckets {
         (usize::from(print) * span.len()) >> PRINT
     }
 
-    /// A round about the place where a print is guessed to be: the first key of it, and the bits
-    /// of those that are in the bucket.
+    /// The first key of a round about the place where a print is guessed to be. The round goes on
+    /// behind the bucket where that has fewer keys.
     #[inline]
-    fn round(span: Span, guess: usize) -> (usize, u32) {
+    fn round(span: Span, guess: usize) -> usize {
         let first = guess.saturating_sub(ROUND / 2);
-        let first = first.min(span.len().max(ROUND) - ROUND);
-        let left = span.len() - first;
-        (first, if left < ROUND { (1 << left) - 1 } else { !0 })
+        first.min(span.len().max(ROUND) - ROUND)
     }
 
     /// The prints of a bucket from key `i` on.
@@ -236,11 +234,11 @@ impl Buckets {
         let guess = Self::guess(span, print);
         likely(span.from + guess);
         simd::prefetch(&self.data, self.rest_at(span, guess).0);
-        let (first, here) = Self::round(span, guess);
-        let hits = simd::equal_pairs(self.prints(span, first), print) & here;
+        let first = Self::round(span, guess);
+        let hits = simd::equal_pairs(self.prints(span, first), print);
         if hits != 0 {
             let i = first + hits.trailing_zeros() as usize;
-            if self.rest(span, i) == want {
+            if i < span.len() && self.rest(span, i) == want {
                 return Some(span.from + i);
             }
         }
@@ -308,10 +306,11 @@ impl Buckets {
         let (print, want) = self.parts(x);
         let guess = Self::guess(span, print);
         simd::prefetch(&self.data, self.rest_at(span, guess).0);
-        let (first, here) = Self::round(span, guess);
-        let rest = simd::pairs_at_least(self.prints(span, first), print) & here;
+        let first = Self::round(span, guess);
+        let rest = simd::pairs_at_least(self.prints(span, first), print);
         let i = if rest != 0 && (first == 0 || self.print(span, first) < print) {
-            self.pass(span, first + rest.trailing_zeros() as usize, print, want)
+            let i = first + rest.trailing_zeros() as usize;
+            self.pass(span, i.min(span.len()), print, want)
         } else {
             self.place_in(span, print, want)
         };
@@ -377,7 +376,7 @@ impl Buckets {
     pub fn approach(&self, key: u64) -> usize {
         let span = self.span(self.bucket_of(key));
         let guess = Self::guess(span, self.parts(key.wrapping_sub(self.base)).0);
-        let (first, _) = Self::round(span, guess);
+        let first = Self::round(span, guess);
         simd::prefetch(&self.data, span.prints + first * SIZE);
         simd::prefetch(&self.data, span.prints + (first + ROUND) * SIZE - 1);
         simd::prefetch(&self.data, self.rest_at(span, guess).0);
