@@ -9,7 +9,7 @@
 //! at once. It compares the 32 prints about that place together and looks only at the rest of the
 //! first that is equal: no branch depends on the data but whether the key is there, so that
 //! lookups overlap, and nearly all keys that are not there are told by a print. It takes about
-//! four bits a key more than Elias-Fano, and is only for segments without a crowded bucket whose
+//! five bits a key more than Elias-Fano, and is only for segments without a crowded bucket whose
 //! buckets are at least as wide as a print.
 
 use super::KeyCursor;
