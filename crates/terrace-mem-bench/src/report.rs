@@ -9,7 +9,7 @@ use std::path::Path;
 /// A column: heading, figure, and whether more is better (and a ratio is shown).
 type Column = (&'static str, fn(&Row) -> f64, bool);
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 12] = [
     ("bytes", |r| r.bytes, false),
     ("peak", |r| r.peak, false),
     ("insert", |r| r.insert / 1e6, true),
@@ -20,6 +20,8 @@ const COLUMNS: [Column; 10] = [
     ("scan/insert", |r| r.scan_insert / 1e6, true),
     ("pause ms", |r| r.pause, false),
     ("by clock", |r| r.pause_wall, false),
+    ("worst ms", |r| r.worst, false),
+    ("worst by clock", |r| r.worst_wall, false),
 ];
 
 /// The row of the same keys that the others are measured by: the first.

@@ -30,10 +30,15 @@ pub struct Row {
     pub scan: f64,
     /// Scans, and an insert in twenty operations.
     pub scan_insert: f64,
-    /// Longest insert by processor time, in milliseconds; zero where it was not measured.
+    /// Longest insert by processor time, in milliseconds, of each the shortest of [`LOADS`] loads;
+    /// zero where it was not measured.
     pub pause: f64,
-    /// Longest insert by the clock, which counts what other programs took.
+    /// The same by the clock.
     pub pause_wall: f64,
+    /// Longest insert of all loads by processor time, with what interrupted it.
+    pub worst: f64,
+    /// The same by the clock.
+    pub worst_wall: f64,
 }
 
 /// How much to do.
@@ -42,13 +47,17 @@ pub struct Plan {
     pub entries: usize,
     /// Operations of each workload after the load.
     pub ops: usize,
-    /// Whether to measure pauses, which takes a second load.
+    /// Whether to measure pauses, which takes [`LOADS`] more loads.
     pub pause: bool,
 }
 
 /// Entries of a scan.
 pub const SCAN: usize = 50;
 const BATCH: usize = 128;
+
+/// Loads by which pauses are measured. All do the same, so what makes an insert long in all of
+/// them is the map's; what other programs and the host interrupt is another insert each time.
+pub const LOADS: usize = 3;
 
 /// Operations a second of processor time, so that time taken by other programs does not count.
 fn rate(n: usize, run: impl FnOnce()) -> f64 {
@@ -171,18 +180,37 @@ pub fn run<S: KeySet>(
     });
     drop(map);
     if plan.pause {
-        let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
+        pauses(&mut row, keys, maker, n);
+    }
+    row
+}
+
+/// Measures the longest inserts of `n`.
+fn pauses<S: KeySet>(row: &mut Row, keys: &S, maker: &Maker<S::Key>, n: usize) {
+    let nanos = |time: Duration| u32::try_from(time.as_nanos()).unwrap_or(u32::MAX);
+    // Of each insert the shortest time by the processor's clock and by the wall's.
+    let mut least = vec![[u32::MAX; 2]; n];
+    let mut worst = [0; 2];
+    for _ in 0..LOADS {
         let mut map = (maker.make)();
+        let mut each = least.iter_mut();
         load(&mut *map, keys, n, |insert| {
             let (start, spent) = (Instant::now(), processor_time());
             insert();
-            cpu = cpu.max(processor_time() - spent);
-            wall = wall.max(start.elapsed());
+            let spent = processor_time() - spent;
+            let took = [nanos(spent), nanos(start.elapsed())];
+            if let Some(least) = each.next() {
+                for i in 0..2 {
+                    least[i] = least[i].min(took[i]);
+                    worst[i] = worst[i].max(took[i]);
+                }
+            }
         });
-        row.pause = cpu.as_secs_f64() * 1e3;
-        row.pause_wall = wall.as_secs_f64() * 1e3;
     }
-    row
+    let ms = |nanos: u32| f64::from(nanos) / 1e6;
+    let longest = |i: usize| ms(least.iter().map(|both| both[i]).max().unwrap_or(0));
+    (row.pause, row.pause_wall) = (longest(0), longest(1));
+    (row.worst, row.worst_wall) = (ms(worst[0]), ms(worst[1]));
 }
 
 #[inline]

@@ -1,7 +1,7 @@
 //! The two forms keys are stored in, and the containers that each form brings along.
 
 use crate::dynamic::{ByteKeys, CAP, FANOUT, IntKeys, NodeKeys};
-use crate::segment::{ByteLows, IntLows, Lows};
+use crate::lows::{ByteLows, IntLows, Lows};
 use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun, StaticStage};
 use std::cmp::Ordering;
 use std::fmt::Debug;

@@ -27,6 +27,7 @@ mod error;
 mod family;
 mod faults;
 mod key;
+mod lows;
 mod map;
 mod multi;
 mod options;

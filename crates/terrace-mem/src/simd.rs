@@ -33,32 +33,37 @@ pub fn level() -> Level {
 
 #[cold]
 fn detect() -> Level {
-    let mut found = available().last().copied().unwrap_or(Level::Scalar);
+    let found = available().last().copied().unwrap_or(Level::Scalar);
     #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
-    if found == Level::Avx512 && !is_x86_feature_detected!("avx512vbmi2") {
+    let found = if found == Level::Avx512 && !is_x86_feature_detected!("avx512vbmi2") {
         // Processors before those with VBMI2 lower their clock for 512-bit instructions, which
         // costs more than a few compares gain.
-        found = Level::Avx2;
-    }
+        Level::Avx2
+    } else {
+        found
+    };
     LEVEL.store(found as u8, Ordering::Relaxed);
     found
 }
 
 /// The levels this machine has, the best one last.
 pub fn available() -> Vec<Level> {
-    let mut levels = vec![Level::Scalar];
+    let vector: &[Level] = &[];
     #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
-    if is_x86_feature_detected!("avx2")
+    let vector: &[Level] = if is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("popcnt")
     {
-        levels.push(Level::Avx2);
         if is_x86_feature_detected!("avx512f") {
-            levels.push(Level::Avx512);
+            &[Level::Avx2, Level::Avx512]
+        } else {
+            &[Level::Avx2]
         }
-    }
-    levels
+    } else {
+        vector
+    };
+    [&[Level::Scalar], vector].concat()
 }
 
 /// How many of the sorted `keys` are smaller than `probe`. O(n / lanes), for short blocks.
@@ -182,6 +187,36 @@ fn equal_bytes_scalar(bytes: &[u8; 16], byte: u8) -> u32 {
     (gather(high as u64) | gather((high >> 64) as u64) << 8) as u32
 }
 
+/// A bit for each pair of bytes that is `pair`, the lower half first: bit `i` for pair `i`.
+#[inline]
+pub fn equal_pairs(bytes: &[u8; 64], pair: u16) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    return x86::equal_pairs_sse2(bytes, pair);
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    pairs_scalar(bytes, |p| p == pair)
+}
+
+/// A bit for each pair of bytes that is at least `pair`: bit `i` for pair `i`.
+#[inline]
+pub fn pairs_at_least(bytes: &[u8; 64], pair: u16) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    return x86::pairs_at_least_sse2(bytes, pair);
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    pairs_scalar(bytes, |p| p >= pair)
+}
+
+#[cfg(any(
+    test,
+    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+))]
+#[inline]
+fn pairs_scalar(bytes: &[u8; 64], is: impl Fn(u16) -> bool) -> u32 {
+    let pairs = bytes.as_chunks().0.iter().rev();
+    pairs.fold(0, |bits, p| {
+        bits << 1 | u32::from(is(u16::from_le_bytes(*p)))
+    })
+}
+
 /// Position of the `r`-th (from 0) set bit of `word`, which has more than `r`.
 fn select_scalar(mut word: u64, r: u32) -> u32 {
     for _ in 0..r {
@@ -287,6 +322,38 @@ mod x86 {
         }
     }
 
+    #[inline]
+    pub fn equal_pairs_sse2(bytes: &[u8; 64], pair: u16) -> u32 {
+        pairs(bytes, |v| {
+            // SAFETY: SSE2 is part of the architecture's baseline.
+            unsafe { _mm_cmpeq_epi16(v, _mm_set1_epi16(pair as i16)) }
+        })
+    }
+
+    #[inline]
+    pub fn pairs_at_least_sse2(bytes: &[u8; 64], pair: u16) -> u32 {
+        pairs(bytes, |v| {
+            // SAFETY: SSE2 is part of the architecture's baseline.
+            unsafe {
+                // The difference, but not less than nothing.
+                let lacks = _mm_subs_epu16(_mm_set1_epi16(pair as i16), v);
+                _mm_cmpeq_epi16(lacks, _mm_setzero_si128())
+            }
+        })
+    }
+
+    /// The bits of 32 lanes for which `is` gives all ones, and otherwise none.
+    #[inline(always)]
+    fn pairs(bytes: &[u8; 64], is: impl Fn(__m128i) -> __m128i) -> u32 {
+        // SAFETY: SSE2 is part of the architecture's baseline, and each quarter of the array has
+        // the 16 bytes that an unaligned load reads.
+        unsafe {
+            let at = |i: usize| is(_mm_loadu_si128(bytes[16 * i..].as_ptr().cast()));
+            let half = |i: usize| _mm_movemask_epi8(_mm_packs_epi16(at(i), at(i + 1))) as u32;
+            half(0) | half(2) << 16
+        }
+    }
+
     #[target_feature(enable = "bmi1,bmi2,popcnt")]
     pub fn select_zero_bmi(words: &[u64], pos: usize, r: usize) -> Option<usize> {
         super::select_zero_with(words, pos, r, |word, r| {
@@ -347,6 +414,26 @@ mod tests {
                     naive,
                     "{bytes:?} {byte}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_are_compared_by_both_paths() {
+        for round in 0..if cfg!(miri) { 4 } else { 500u32 } {
+            let byte_of = |i: usize| (round * 64 + i as u32).wrapping_mul(0x9E37_79B9) >> 24;
+            let bytes: [u8; 64] = std::array::from_fn(|i| byte_of(i) as u8 & [0x81, 0xFF][i % 2]);
+            let all = bytes.as_chunks().0.iter().map(|p| u16::from_le_bytes(*p));
+            let all: Vec<u16> = all.collect();
+            for pair in [0, 1, 0x7FFF, 0x8000, 0xFFFF, all[5], all[31]] {
+                let naive = |is: &dyn Fn(u16) -> bool| {
+                    (0..32).fold(0, |bits, i| bits | u32::from(is(all[i])) << i)
+                };
+                let (equal, least) = (naive(&|p| p == pair), naive(&|p| p >= pair));
+                assert_eq!(equal_pairs(&bytes, pair), equal, "{all:?} {pair}");
+                assert_eq!(pairs_scalar(&bytes, |p| p == pair), equal);
+                assert_eq!(pairs_at_least(&bytes, pair), least, "{all:?} {pair}");
+                assert_eq!(pairs_scalar(&bytes, |p| p >= pair), least);
             }
         }
     }

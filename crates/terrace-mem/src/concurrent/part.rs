@@ -3,7 +3,7 @@
 use super::cell::EpochCell;
 use crate::dynamic::Tree;
 use crate::family::Family;
-use crate::segment::Lows;
+use crate::lows::Lows;
 use crate::stage::StaticStage;
 use crate::sync::RwLock;
 use std::sync::{Arc, PoisonError};

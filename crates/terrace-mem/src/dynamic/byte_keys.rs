@@ -56,7 +56,7 @@ impl<const N: usize> ByteKeys<N> {
             Ordering::Equal => {}
         }
         let h = head(&probe[cut..]);
-        let lo = simd::count_less(&self.heads, h);
+        let lo = simd::rank_less(&self.heads, h);
         let mut hi = lo;
         while hi < n && self.heads[hi] == h {
             hi += 1;

@@ -36,7 +36,9 @@ impl<F: Family, V> Core<F, V> {
             self.filter.prefetch(F::hash(key));
         }
         let i = self.segments.locate(key);
-        crate::simd::prefetch(self.segments.segs(), i);
+        if let Some(seg) = self.segments.segs().get(i) {
+            crate::simd::prefetch_whole(seg);
+        }
         i
     }
 

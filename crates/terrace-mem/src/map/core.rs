@@ -102,6 +102,7 @@ impl<F: Family, V> Core<F, V> {
     fn put(&mut self, key: F::Ref<'_>, val: V, hash: u64, near: Option<usize>) -> Option<V> {
         let seg = near.and_then(|i| self.segments.segs().get(i));
         if let Some(seg) = seg {
+            crate::simd::prefetch_whole(seg);
             seg.keys.prefetch(key, || hash);
         }
         let old = self.dynamic.insert_and(key, val, || {

@@ -3,7 +3,7 @@
 //! The rule, by the segment's own keys:
 //! - integers: bitmaps where they take no more bytes than Elias-Fano; else an S+ tree where
 //!   Elias-Fano would take more than nine tenths of its bytes; else buckets where no bucket is
-//!   crowded: half a byte a key more than Elias-Fano, but faster; else Elias-Fano;
+//!   crowded or narrow: five bits a key more than Elias-Fano, but faster; else Elias-Fano;
 //! - byte strings: front-coded blocks, unless a sample of 16 of them would save less than a fifth
 //!   of a compact B+tree.
 //!

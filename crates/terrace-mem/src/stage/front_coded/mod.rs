@@ -323,13 +323,16 @@ impl FrontCoded {
     /// The rank of `key`, whose hash is `hash`.
     #[inline]
     pub fn find(&self, key: &[u8], hash: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
+        self.table.prefetch(hash);
+        self.table.prefetch_starts();
         let rest = self.strip(key)?;
         self.table.find(hash, |b| {
             let rank = b * self.span();
             let start = self.start(b);
             // Most often in the page that the block is in, whose address is then looked up while
             // the lookup waits for the place.
-            simd::prefetch(&self.data, b * self.mean as usize);
+            let near = (b * self.mean as usize).saturating_sub(128);
+            (0..6).for_each(|line| simd::prefetch(&self.data, near + line * 64));
             (4..BLOCK).step_by(8).for_each(|i| likely(rank + i));
             (0..4).for_each(|line| simd::prefetch(&self.data, start + line * 64));
             let (i, equal) = self.block_at(b, start).search(rest);

@@ -192,6 +192,12 @@ impl Table {
         simd::prefetch(&self.all, self.place(hash).line);
     }
 
+    /// Asks for the starts of the blocks.
+    #[inline]
+    pub fn prefetch_starts(&self) {
+        (self.keys as usize..self.all.len()).for_each(|line| simd::prefetch(&self.all, line));
+    }
+
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.all)

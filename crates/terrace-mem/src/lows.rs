@@ -1,0 +1,326 @@
+//! Where the ranges of the segments begin, and which segment a key belongs to.
+
+use crate::dynamic::{ByteKeys, FANOUT, NodeKeys};
+use crate::family::{ByteFamily, Family, IntFamily};
+use crate::simd;
+use std::ops::Range;
+
+/// The lower bounds of the segments.
+pub trait Lows<F: Family>: Default + Send + Sync {
+    /// The last segment whose bound is at most `key`.
+    fn find(&self, key: F::Ref<'_>) -> usize;
+    /// The bound of segment `i`; none behind the last.
+    fn get(&self, i: usize) -> Option<F::Ref<'_>>;
+    /// Puts a bound in at `i`. O(segments), as a move of memory.
+    fn insert(&mut self, i: usize, key: F::Ref<'_>);
+    /// Takes bounds out.
+    fn remove(&mut self, which: Range<usize>);
+    /// Bytes on the heap.
+    fn heap(&self) -> usize;
+}
+
+/// Bounds of integer segments, and how many lie before each of some slots of equal width: where
+/// bounds lie evenly, a search is two loads and a few compares.
+#[derive(Default)]
+pub struct IntLows {
+    /// The bounds, and `PAD` greatest numbers behind them.
+    all: Vec<u64>,
+    /// How many bounds lie in slots before this one; one more than there are slots.
+    before: Vec<u32>,
+    /// Where the second bound lies: the first is the least key of all, wherever the others are.
+    base: u64,
+    /// The width of a slot, as a power of two.
+    width: u32,
+}
+
+/// Bounds that are looked at without a branch.
+const PAD: usize = 4;
+
+impl IntLows {
+    fn len(&self) -> usize {
+        self.all.len().saturating_sub(PAD)
+    }
+
+    #[inline]
+    fn slot(&self, key: u64) -> usize {
+        (key.saturating_sub(self.base) >> self.width) as usize
+    }
+
+    /// Makes the slots anew: one to two for each bound. O(segments).
+    fn refresh(&mut self) {
+        let lows = &self.all[..self.len()];
+        self.base = lows.get(1).copied().unwrap_or(0);
+        let range = lows.last().map_or(0, |last| last - self.base.min(*last));
+        let slots = (lows.len() * 2) as u64;
+        self.width = (0..64).find(|&w| range >> w < slots).unwrap_or(63);
+        let mut before = std::mem::take(&mut self.before);
+        before.clear();
+        for (i, &low) in lows.iter().enumerate() {
+            before.resize((self.slot(low) + 1).max(before.len()), i as u32);
+        }
+        before.push(lows.len() as u32);
+        self.before = before;
+    }
+}
+
+impl Lows<IntFamily> for IntLows {
+    #[inline]
+    fn find(&self, key: u64) -> usize {
+        if self.before.len() < 2 {
+            return 0;
+        }
+        let slot = self.slot(key).min(self.before.len() - 2);
+        let (from, to) = (self.before[slot] as usize, self.before[slot + 1] as usize);
+        if to - from > PAD {
+            let at_most = self.all[from..to].partition_point(|&low| low <= key);
+            return (from + at_most).max(1) - 1;
+        }
+        let near = self.all[from..].first_chunk::<PAD>();
+        let at_most = near.map_or(0, |near| {
+            near.iter().map(|&low| usize::from(low <= key)).sum()
+        });
+        (from + at_most).clamp(1, self.len()) - 1
+    }
+    fn get(&self, i: usize) -> Option<u64> {
+        self.all[..self.len()].get(i).copied()
+    }
+    fn insert(&mut self, i: usize, key: u64) {
+        if self.all.is_empty() {
+            self.all.extend([u64::MAX; PAD]);
+        }
+        self.all.insert(i, key);
+        let slots = self.before.len().saturating_sub(1);
+        let slot = self.slot(key);
+        if i < 2 || slot >= 4 * self.len() || slots * 2 < self.len() {
+            self.refresh();
+        } else if i + 1 == self.len() && slot >= slots {
+            // Behind all others: the slots go on.
+            self.before.resize(slot + 1, i as u32);
+            self.before.push(i as u32 + 1);
+        } else {
+            self.before[slot + 1..].iter_mut().for_each(|n| *n += 1);
+        }
+    }
+    fn remove(&mut self, which: Range<usize>) {
+        self.all.drain(which);
+        self.refresh();
+    }
+    fn heap(&self) -> usize {
+        self.all.capacity() * 8 + self.before.capacity() * 4
+    }
+}
+
+/// Bounds of byte-string segments, cut to what tells neighbours apart, in nodes like those of the
+/// dynamic stage: behind what all bounds of a node share, eight bytes of each are compared at
+/// once. Above them are the first 16 bytes of each node's first bound, as two arrays of numbers.
+#[derive(Default)]
+pub struct ByteLows {
+    nodes: Vec<ByteKeys<FANOUT>>,
+    /// How many bounds lie before each node.
+    before: Vec<u32>,
+    /// The halves of the first 16 bytes of each node.
+    high: Vec<u64>,
+    low: Vec<u64>,
+}
+
+#[inline]
+fn heads(key: &[u8]) -> (u64, u64) {
+    let head = match key.first_chunk::<16>() {
+        Some(head) => u128::from_be_bytes(*head),
+        None => {
+            let mut head = [0; 16];
+            head[..key.len()].copy_from_slice(key);
+            u128::from_be_bytes(head)
+        }
+    };
+    ((head >> 64) as u64, head as u64)
+}
+
+/// The place of the numbers that are `h`.
+#[inline]
+fn equal(sorted: &[u64], h: u64) -> Range<usize> {
+    let lo = simd::rank_less(sorted, h);
+    let more = sorted[lo..].iter().take_while(|&&x| x == h).count();
+    lo..lo + more
+}
+
+impl ByteLows {
+    fn len(&self) -> usize {
+        match (self.before.last(), self.nodes.last()) {
+            (Some(&before), Some(node)) => before as usize + node.len(),
+            _ => 0,
+        }
+    }
+
+    /// The last node that begins at bound `i` or before it.
+    fn node_of(&self, i: usize) -> usize {
+        let at_most = self.before.partition_point(|&before| before as usize <= i);
+        at_most.max(1) - 1
+    }
+
+    /// Notes the first bound of node `b`.
+    fn note(&mut self, b: usize) {
+        (self.high[b], self.low[b]) = heads(self.nodes[b].get(0));
+    }
+
+    fn put_node(&mut self, b: usize, node: ByteKeys<FANOUT>, before: usize) {
+        self.nodes.insert(b, node);
+        self.before.insert(b, before as u32);
+        self.high.insert(b, 0);
+        self.low.insert(b, 0);
+        self.note(b);
+    }
+}
+
+impl Lows<ByteFamily> for ByteLows {
+    #[inline]
+    fn find(&self, key: &[u8]) -> usize {
+        let (high, low) = heads(key);
+        let like = equal(&self.high, high);
+        // Whole bounds are looked at only among those with the same head.
+        let mut to = like.start;
+        if !like.is_empty() {
+            let alike = equal(&self.low[like.clone()], low);
+            let alike = like.start + alike.start..like.start + alike.end;
+            let at_most = self.nodes[alike.clone()].partition_point(|node| node.get(0) <= key);
+            to = alike.start + at_most;
+        }
+        let b = to.max(1) - 1;
+        let Some(node) = self.nodes.get(b) else {
+            return 0;
+        };
+        (self.before[b] as usize + node.upper_bound(key)).max(1) - 1
+    }
+    fn get(&self, i: usize) -> Option<&[u8]> {
+        let b = self.node_of(i);
+        let (node, i) = (self.nodes.get(b)?, i - self.before[b] as usize);
+        (i < node.len()).then(|| node.get(i))
+    }
+    fn insert(&mut self, i: usize, key: &[u8]) {
+        let mut b = self.node_of(i);
+        if self.nodes.is_empty() {
+            self.put_node(0, one(key), 0);
+            return;
+        }
+        if self.nodes[b].is_full() {
+            let (at, all) = (i - self.before[b] as usize, self.nodes[b].len());
+            // Where bounds come in order, nodes stay full.
+            let cut = if at == all && i == self.len() {
+                all
+            } else {
+                all / 2
+            };
+            if cut == all {
+                self.put_node(b + 1, one(key), i);
+                return;
+            }
+            let (right, before) = (self.nodes[b].split_off(cut), self.before[b] as usize);
+            self.put_node(b + 1, right, before + cut);
+            b += usize::from(at > cut);
+        }
+        self.nodes[b].insert(i - self.before[b] as usize, key);
+        self.before[b + 1..].iter_mut().for_each(|n| *n += 1);
+        self.note(b);
+    }
+    fn remove(&mut self, which: Range<usize>) {
+        let mut left = which.len();
+        while left > 0 {
+            let b = self.node_of(which.start);
+            let from = which.start - self.before[b] as usize;
+            let to = self.nodes[b].len().min(from + left);
+            self.nodes[b].remove(from, to);
+            self.before[b + 1..]
+                .iter_mut()
+                .for_each(|n| *n -= (to - from) as u32);
+            left -= to - from;
+            if self.nodes[b].len() == 0 {
+                self.nodes.remove(b);
+                self.before.remove(b);
+                self.high.remove(b);
+                self.low.remove(b);
+            } else {
+                self.note(b);
+            }
+        }
+    }
+    fn heap(&self) -> usize {
+        let keys: usize = self.nodes.iter().map(NodeKeys::heap).sum();
+        keys + self.nodes.capacity() * size_of::<ByteKeys<FANOUT>>()
+            + self.before.capacity() * 4
+            + (self.high.capacity() + self.low.capacity()) * 8
+    }
+}
+
+/// A node of one bound.
+fn one(key: &[u8]) -> ByteKeys<FANOUT> {
+    let mut node = ByteKeys::default();
+    node.insert(0, key);
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bounds that come in any order, in order behind the others, and that go again; evenly
+    /// spread and crowded ones.
+    fn drive<F: Family>(seed: u64, shift: u32, make: impl Fn(u64) -> F::Buf) {
+        let mut lows = F::Lows::default();
+        let mut model: Vec<F::Buf> = Vec::new();
+        let mut x = seed;
+        let mut next = || {
+            x = x
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            x >> 16
+        };
+        let below = |model: &[F::Buf], key: F::Ref<'_>| {
+            model.partition_point(|low| F::cmp(F::load(low), key).is_le())
+        };
+        for round in 0..1500 {
+            let key = make(match round % 300 {
+                0..100 => next() >> shift,
+                100..200 => (1 << 50) + round,
+                _ => next() % 300 + (1 << 40),
+            });
+            let at = below(&model, F::load(&key));
+            if at == 0 && !model.is_empty() {
+                continue;
+            }
+            if at == 0 {
+                // The first bound is the least key of all.
+                lows.insert(0, F::load(&F::Buf::default()));
+                model.push(F::Buf::default());
+            } else if F::cmp(F::load(&model[at - 1]), F::load(&key)).is_lt() {
+                lows.insert(at, F::load(&key));
+                model.insert(at, key.clone());
+            }
+            if round % 70 == 69 && model.len() > 8 {
+                let from = 1 + next() as usize % (model.len() - 4);
+                lows.remove(from..from + 3);
+                model.drain(from..from + 3);
+            }
+            for probe in [make(next() >> shift), make(u64::MAX), make(0), key] {
+                let want = below(&model, F::load(&probe)).max(1) - 1;
+                assert_eq!(lows.find(F::load(&probe)), want, "{probe:?}");
+            }
+        }
+        for (i, low) in model.iter().enumerate() {
+            let found = lows.get(i).expect("a bound is missing");
+            assert!(F::cmp(found, F::load(low)).is_eq());
+            assert_eq!(lows.find(F::load(low)), i);
+        }
+        assert!(lows.get(model.len()).is_none() && lows.heap() > 0);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
+    fn the_segment_of_a_key_is_found_whatever_the_bounds() {
+        for (seed, shift) in [(1, 0), (2, 20), (3, 40), (4, 47)] {
+            drive::<IntFamily>(seed, shift, |x| x);
+            drive::<ByteFamily>(seed, shift, |x| x.to_be_bytes().to_vec());
+            let long = |x: u64| format!("a beginning of many keys {x:020}").into_bytes();
+            drive::<ByteFamily>(seed, shift, long);
+        }
+    }
+}
