@@ -78,5 +78,5 @@ fn keys_are_found_however_their_heads_are_spread() {
         if n % 1000 == 0 { !n } else { n % 4096 }
     });
     found("one after the other", &|n| n % 1024);
-    found("equal heads", &|n| 0x8000_0000 | n % 0x2000);
+    found("equal heads", &|n| 0x8000_0000 | (n % 0x2000));
 }
