@@ -22,8 +22,20 @@ use workload::{Plan, Probes, Row};
 #[global_allocator]
 static COUNTING: alloc::Counting = alloc::Counting;
 
-const USAGE: &str = "mem-bench [--entries N] [--ops N] [--keys random,monotonic,clustered,email] \
-[--maps all | NAME,NAME] [--pause] [--in-turns] [--json FILE] [--plots DIR]";
+const USAGE: &str = "\
+Compares ordered maps in memory: bytes per entry, inserts, lookups, scans.
+
+mem-bench [OPTIONS]
+
+  --entries N       entries of each map [default: 10000000]
+  --ops N           operations of each workload [default: 4000000]
+  --keys LIST       of random, monotonic, clustered, email [default: all of them]
+  --maps LIST       names of maps, or all [default: the usual ones]
+  --in-turns        maps by turns, in slices: for a machine with other work; a table alone
+  --pause           the longest pauses of inserts, of three loads
+  --json FILE       results as JSON, too
+  --plots DIR       plots, too
+  --help            this";
 
 struct Args {
     plan: Plan,
@@ -67,6 +79,10 @@ fn parse() -> Result<Args, String> {
             "--in-turns" => args.in_turns = true,
             "--json" => args.json = Some(value()?),
             "--plots" => args.plots = Some(value()?),
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                std::process::exit(0);
+            }
             _ => return Err(format!("unknown option {flag}")),
         }
     }
