@@ -17,7 +17,8 @@ use crate::tiered::Tiered;
 
 /// Writes of new keys that age as much as one miss does: a load would make everything forgotten.
 const NEWCOMERS_PER_MISS: u64 = 4;
-/// Leaves that one call of the ageing looks at, at most: a millisecond or so.
+/// Leaves that one call of the ageing looks at, at most: a millisecond or so, and more while they give up
+/// records that have to be written, which ends as soon as the tier is not full any more.
 const AGE_LEAVES: u64 = 256;
 /// Pages that may have to be read before others can be freed, for one leaf.
 const GATHER_READS: usize = 8;
@@ -26,10 +27,9 @@ const GATHER_READS: usize = 8;
 const COLD_FILL: f64 = 0.8;
 
 /// A leaf gives its idle records up, dirty ones too, when the ageing comes by and they are this share of
-/// all of them.
-/// Leaf-local replacement keeps room where it once was; this moves it to where it is wanted, because
-/// leaves in which nothing is idle split into the pages that it frees. Simulated: 0.3 and 0.5 are no
-/// better at any size of memory.
+/// all of them. Leaf-local replacement keeps room where it once was; this moves it to where it is
+/// wanted, because leaves in which nothing is idle split into the pages that it frees. Simulated: 0.3 and
+/// 0.5 are no better at any size of memory.
 const IDLE_SHARE: f64 = 0.4;
 
 /// Accesses per record, since the structure was opened, after which it is known what is used. Use

@@ -19,6 +19,8 @@ const PARTS: usize = 8;
 /// Slots on each side of the one where a head is guessed to be: of a thousand random ones it is that
 /// close in 99 of 100 cases.
 const AROUND: usize = 40;
+/// Slots from one that is looked at to the next, there.
+const STRIDE: usize = 2 * AROUND / PARTS;
 /// Equal heads that are counted one by one.
 const FEW_EQUAL: usize = 4;
 
@@ -119,22 +121,21 @@ impl Node<'_> {
         // Not behind the last one, because `from < head <= to`.
         let place = (head - from) as usize * last / (to - from) as usize;
         let first = place.saturating_sub(AROUND);
+        let seen = |part: usize| (first + part * STRIDE).min(last);
         let mut below = 0;
         for part in 0..=PARTS {
-            let i = (first + part * (2 * AROUND / PARTS)).min(last);
-            below += usize::from(self.slot(i)?.head() < head);
+            below += usize::from(self.slot(seen(part))?.head() < head);
         }
-        Ok(match below {
-            0 => (0, first),
-            n => {
-                let low = (first + (n - 1) * (2 * AROUND / PARTS)).min(last) + 1;
-                let high = match n > PARTS {
-                    true => self.count,
-                    false => (first + n * (2 * AROUND / PARTS)).min(last),
-                };
-                (low, high.max(low))
-            }
-        })
+        if below == 0 {
+            return Ok((0, first));
+        }
+        let low = seen(below - 1) + 1;
+        let high = if below > PARTS {
+            self.count
+        } else {
+            seen(below)
+        };
+        Ok((low, high.max(low)))
     }
 
     /// First slot from `low` on with a greater head.
