@@ -245,6 +245,10 @@ impl DiskFile for RealFile {
             .is_some_and(|small| small.write_now(buf, offset))
     }
 
+    fn write_back(&self, offset: u64, len: u64) {
+        start_write_back(&self.file, offset, len);
+    }
+
     fn sync(&self) -> io::Result<()> {
         if let Some(small) = &self.small_writes {
             small.shut();
@@ -325,6 +329,18 @@ fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
 fn reserve(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
     Ok(false)
 }
+
+/// Lets what is dirty in the cache go to the device. An error of that comes out of the next sync, as
+/// if the system had begun by itself.
+#[cfg(target_os = "linux")]
+fn start_write_back(file: &File, offset: u64, len: u64) {
+    // Begins to write what is dirty, and only drops what is clean already.
+    let advice = rustix::fs::Advice::DontNeed;
+    let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), advice);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_write_back(_file: &File, _offset: u64, _len: u64) {}
 
 #[cfg(test)]
 mod tests {

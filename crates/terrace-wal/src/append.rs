@@ -88,6 +88,7 @@ impl Log {
             state.stats.writes += result?;
             state.marks.wrote(end);
             self.publish_written(end);
+            self.ask_for_hand_over(state, end);
         }
         Ok(())
     }

@@ -110,10 +110,10 @@ impl Log {
             }
             Err(e) => {
                 state.poison(&e);
-                self.synced.notify_all();
-                self.prepared.notify_all();
+                self.wake_all();
             }
         }
+        self.ask_for_hand_over(&mut state, end);
         self.written.notify_all();
         state
     }
@@ -203,5 +203,6 @@ impl Log {
         self.written.notify_all();
         self.synced.notify_all();
         self.prepared.notify_all();
+        self.attendant.notify_all();
     }
 }

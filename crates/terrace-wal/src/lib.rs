@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod attend;
 mod commit;
 mod fault;
 mod layout;

@@ -27,6 +27,8 @@ pub struct Log {
     pub(crate) written: Condvar,
     pub(crate) synced: Condvar,
     pub(crate) prepared: Condvar,
+    /// The thread in [`Log::attend`] is asked for something, or to go.
+    pub(crate) attendant: Condvar,
     /// Held while the directory is synced.
     directory: Mutex<()>,
     /// How far the log is written; follows the watermark under the mutex.
@@ -72,6 +74,7 @@ impl Log {
             written: Condvar::new(),
             synced: Condvar::new(),
             prepared: Condvar::new(),
+            attendant: Condvar::new(),
             directory: Mutex::new(()),
         }
     }
@@ -84,7 +87,7 @@ impl Log {
 
     /// The superblock of checkpoint `generation`, whose cut is `from`, is durable. Notes that
     /// durably, so that no older superblock can be opened with this log any more, and deletes the
-    /// segments before the cut.
+    /// segments before the cut; that is left to the thread in [`Log::attend`] if there is one.
     ///
     /// To be called before anything is reused that only older checkpoints need. Needs no space.
     pub fn checkpointed(&self, from: Position, generation: u64) -> Result<()> {
@@ -105,26 +108,27 @@ impl Log {
         if !self.options.planted(Fault::NoGenerationNote) {
             current.note(generation).map_err(|e| self.fail(e))?;
         }
-        self.delete_segments(&outdated)
-    }
-
-    fn delete_segments(&self, numbers: &[u32]) -> Result<()> {
-        if numbers.is_empty() {
+        if outdated.is_empty() || self.ask_to_delete(&outdated) {
             return Ok(());
         }
-        for &number in numbers {
-            let name = file_name(&self.options.prefix, number);
-            match self.disk.delete(&name) {
-                Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(Error::io("deleting", name, e)),
-            }
-            let mut state = self.state.lock();
-            state.older.remove(&number);
-            state.dirty.retain(|s| s.number != number);
-            state.stats.segments_deleted += 1;
+        for number in outdated {
+            self.delete_segment(number)?;
         }
         self.sync_directory()
+    }
+
+    pub(crate) fn delete_segment(&self, number: u32) -> Result<()> {
+        let name = file_name(&self.options.prefix, number);
+        match self.disk.delete(&name) {
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("deleting", name, e)),
+        }
+        let mut state = self.state.lock();
+        state.older.remove(&number);
+        state.dirty.retain(|s| s.number != number);
+        state.stats.segments_deleted += 1;
+        Ok(())
     }
 
     /// Makes the names of files durable, or poisons. One at a time: a sync that fails may drop what
@@ -205,6 +209,7 @@ impl Log {
         let end = {
             let mut state = self.state.lock();
             state.closed = true;
+            self.attendant.notify_all();
             state.tail
         };
         self.sync_to(end)

@@ -138,6 +138,7 @@ impl Log {
             // The next segment is made while there is still room, by one of those that need some:
             // making one takes syncs, and all others would wait for them.
             let early = margin > 0 && !state.refused && room < wanted + margin && !state.preparing;
+            let early = early && !self.ask_for_segment(&mut state, room >= wanted);
             if room < wanted || early {
                 let made;
                 (state, made) = self.prepare(state)?;
@@ -172,11 +173,12 @@ impl Log {
     }
 
     /// Makes one more segment. The inner error is that it could not be had; nothing has changed then.
-    fn prepare<'a>(
+    pub(crate) fn prepare<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
     ) -> Result<(MutexGuard<'a, State>, Result<()>)> {
         state.preparing = true;
+        state.asked.segment = false;
         let number = state.spares.back().unwrap_or(&state.current).number;
         let generation = state.generation;
         // Segments that are full are synced now and then, so that a lot of buffered commits does

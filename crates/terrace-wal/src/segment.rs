@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use terrace_base::checksum::mix;
@@ -28,7 +28,19 @@ pub(crate) struct Segment {
     pub(crate) complete: bool,
     /// Index of the note slot to write next.
     next_note: AtomicUsize,
+    /// Up to where the device has been told to begin.
+    handed: AtomicU64,
 }
+
+/// Bytes written to a segment from which on the device is told to begin with them. Else the operating
+/// system begins when it likes, after half a minute say, with all at once, and reads wait meanwhile;
+/// and the sync of a full segment would take as long.
+const HAND_OVER_BYTES: u64 = 1 << 20;
+/// What was written last is not handed over: its page is written again, and one that is on its way to
+/// the device would have to be made writable again.
+pub(crate) const KEPT_BACK_BYTES: u64 = 128 << 10;
+/// The parts handed over begin and end with pages of the operating system.
+const PART_BYTES: u64 = 64 << 10;
 
 /// Why a segment could not be made.
 pub(crate) enum PrepareError {
@@ -84,6 +96,7 @@ impl Segment {
             bytes: options.segment_bytes,
             complete: true,
             next_note: AtomicUsize::new(0),
+            handed: AtomicU64::new(0),
         })
     }
 
@@ -118,6 +131,7 @@ impl Segment {
             complete: length >= header.segment_bytes,
             file,
             next_note: AtomicUsize::new(note.map_or(0, |(_, slot)| 1 - slot)),
+            handed: AtomicU64::new(0),
         }))
     }
 
@@ -132,6 +146,20 @@ impl Segment {
         self.file
             .sync()
             .map_err(|e| Error::io("syncing", &self.name, e))
+    }
+
+    /// Whether so much has been written since the last [`Segment::hand_over`] that it is time for one.
+    pub(crate) fn is_to_hand_over(&self, written_to: u64) -> bool {
+        written_to >= self.handed.load(Ordering::Relaxed) + HAND_OVER_BYTES + KEPT_BACK_BYTES
+    }
+
+    /// Tells the device to begin with what was written, but for the last of it.
+    pub(crate) fn hand_over(&self, written_to: u64) {
+        let to = written_to.saturating_sub(KEPT_BACK_BYTES) / PART_BYTES * PART_BYTES;
+        let from = self.handed.fetch_max(to, Ordering::Relaxed);
+        if to > from {
+            self.file.write_back(from, to - from);
+        }
     }
 
     /// What the checksums of its blocks are salted with.

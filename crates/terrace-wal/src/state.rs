@@ -46,6 +46,11 @@ pub(crate) struct State {
     /// Whether a segment could not be had ahead of time, so that it is not tried again before it
     /// has to be.
     pub(crate) refused: bool,
+    /// Whether there is a thread in [`crate::Log::attend`], and whether it is to go.
+    pub(crate) attended: bool,
+    pub(crate) dismissed: bool,
+    /// What that thread is asked to do.
+    pub(crate) asked: Asked,
     /// Whether the tail has been given out as a cut, so that no padding may move it.
     pub(crate) pinned: bool,
     /// Threads that wait for room in the buffer.
@@ -61,6 +66,17 @@ pub(crate) struct State {
     pub(crate) poisoned: Option<String>,
     pub(crate) closed: bool,
     pub(crate) stats: LogStats,
+}
+
+/// What the thread in [`crate::Log::attend`] is asked to do.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// To make a segment.
+    pub(crate) segment: bool,
+    /// To hand over what was written to one, up to here.
+    pub(crate) hand_over: Option<(Arc<Segment>, u64)>,
+    /// To delete these, which lie before the last cut.
+    pub(crate) delete: VecDeque<u32>,
 }
 
 impl State {
@@ -88,6 +104,9 @@ impl State {
             syncing: false,
             preparing: false,
             refused: false,
+            attended: false,
+            dismissed: false,
+            asked: Asked::default(),
             pinned: false,
             buffer_waiters: 0,
             sync_waiters: 0,

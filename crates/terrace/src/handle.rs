@@ -28,6 +28,7 @@ impl Handle {
         if !handle.core.options.foreground {
             *handle.core.demoter.lock() = Some(handle.core.tiers.start_demoter()?);
             handle.start("terrace-checkpointer", |core| core.run_checkpoints())?;
+            handle.start("terrace-log", |core| core.log.attend())?;
             handle.start("terrace-drops", |core| core.run_drops())?;
         }
         Ok(handle)
@@ -50,6 +51,7 @@ impl Handle {
         let first = core.passes.close();
         core.checkpoints.stop();
         core.drops.stop();
+        core.log.dismiss();
         for thread in self.threads.lock().drain(..) {
             // A panic of the thread has been reported by the panic hook already.
             let _ = thread.join();

@@ -3,6 +3,8 @@
 //! Under the concurrency checker the log works only inside of it, so all others are left out then.
 
 #[cfg(not(feature = "shuttle"))]
+mod attend;
+#[cfg(not(feature = "shuttle"))]
 mod basics;
 #[cfg(not(feature = "shuttle"))]
 mod bytes;

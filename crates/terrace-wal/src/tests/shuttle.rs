@@ -22,12 +22,21 @@ fn small(seed: u64) -> LogOptions {
 
 /// What threads with these durabilities and record lengths are told, and what is there afterwards.
 fn run(plan: &[(Durability, usize, usize)], injection: Option<Injection>) {
+    run_with(plan, injection, false);
+}
+
+/// The same, beside a thread that attends.
+fn run_with(plan: &[(Durability, usize, usize)], injection: Option<Injection>, attended: bool) {
     let disk = SimDisk::new(1);
     let log = Arc::new(Log::create(disk.shared(), small(1), 0).unwrap());
     let from = log.position();
     if let Some(injection) = injection {
         disk.inject(injection);
     }
+    let attendant = attended.then(|| {
+        let log = log.clone();
+        shuttle::thread::spawn(move || log.attend())
+    });
     let threads: Vec<_> = plan
         .iter()
         .enumerate()
@@ -54,6 +63,10 @@ fn run(plan: &[(Durability, usize, usize)], injection: Option<Injection>) {
         .into_iter()
         .flat_map(|t| t.join().unwrap())
         .collect();
+    log.dismiss();
+    if let Some(attendant) = attendant {
+        attendant.join().unwrap();
+    }
     let lives_on = disk.copy();
     for (copy, power_cut) in [
         (disk.crash_keeping(Survival::Nothing), true),
@@ -105,6 +118,31 @@ fn long_records_and_full_buffers_and_segments_wait_for_each_other_without_end() 
                 &[(Buffered, 900, 8), (Sync, 9000, 1), (Buffered, 800, 8)],
                 None,
             )
+        },
+        SCHEDULES / 3,
+    );
+}
+
+#[test]
+fn writers_and_the_thread_that_attends_make_segments_without_end() {
+    use Durability::{Buffered, Sync};
+    shuttle::check_random(
+        || {
+            let plan = [(Buffered, 900, 8), (Sync, 2000, 4), (Buffered, 800, 8)];
+            run_with(&plan, None, true);
+        },
+        SCHEDULES / 3,
+    );
+}
+
+#[test]
+fn a_sync_that_fails_while_a_segment_is_made_ends_the_thread_that_attends() {
+    use Durability::{Buffered, Sync};
+    let fault = || Some(Injection::at(Op::Sync, 3, DiskFault::Eio));
+    shuttle::check_random(
+        move || {
+            let plan = [(Buffered, 900, 8), (Sync, 2000, 4), (Buffered, 800, 8)];
+            run_with(&plan, fault(), true);
         },
         SCHEDULES / 3,
     );

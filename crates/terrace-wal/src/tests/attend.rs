@@ -1,0 +1,239 @@
+//! The thread that attends: what it does is not done by writers, and all of it is done.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+
+use terrace_base::disk::{Disk, DiskFile};
+use terrace_sim::SimDisk;
+
+use super::basics::{put, recover_with, small};
+use crate::fault::Fault;
+use crate::segment::KEPT_BACK_BYTES;
+use crate::{Durability, Log, LogOptions};
+
+/// Notes which thread makes and deletes files, and what is handed over.
+struct Watched {
+    disk: SimDisk,
+    notes: Arc<Mutex<Notes>>,
+}
+
+#[derive(Default)]
+struct Notes {
+    made: Vec<ThreadId>,
+    deleted: Vec<ThreadId>,
+    /// File, from, to.
+    handed: Vec<(String, u64, u64)>,
+}
+
+struct WatchedFile {
+    file: Arc<dyn DiskFile>,
+    name: String,
+    notes: Arc<Mutex<Notes>>,
+}
+
+fn me() -> ThreadId {
+    std::thread::current().id()
+}
+
+impl Watched {
+    fn file(&self, name: &str, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(WatchedFile {
+            file,
+            name: name.to_owned(),
+            notes: self.notes.clone(),
+        })
+    }
+}
+
+impl Disk for Watched {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(name)
+    }
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.create(name)
+    }
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(name, self.disk.open_buffered(name)?))
+    }
+    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.notes.lock().unwrap().made.push(me());
+        Ok(self.file(name, self.disk.create_buffered(name)?))
+    }
+    fn delete(&self, name: &str) -> io::Result<()> {
+        self.notes.lock().unwrap().deleted.push(me());
+        self.disk.delete(name)
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_directory()
+    }
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
+    }
+}
+
+impl DiskFile for WatchedFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(buf, offset)
+    }
+    fn write_back(&self, offset: u64, len: u64) {
+        let part = (self.name.clone(), offset, offset + len);
+        self.notes.lock().unwrap().handed.push(part);
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.allocate(offset, len)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+/// Waits until the thread that attends has nothing to do.
+fn settle(log: &Log) {
+    loop {
+        {
+            let state = log.state.lock();
+            let asked = &state.asked;
+            let idle = !asked.segment && asked.hand_over.is_none() && asked.delete.is_empty();
+            if state.attended && idle && !state.preparing {
+                return;
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// A writer of `records` records of `len` bytes with a thread that attends, who is done with one thing
+/// before the next is asked for; then a checkpoint. What was seen, and the thread of the writer.
+fn watch(
+    options: LogOptions,
+    records: usize,
+    len: usize,
+    durability: Durability,
+) -> (Log, SimDisk, Notes, u32) {
+    let disk = SimDisk::new(1);
+    // So little is free that nothing is put off.
+    disk.set_capacity(Some(FULL));
+    let notes = Arc::new(Mutex::new(Notes::default()));
+    let watched = Watched {
+        disk: disk.clone(),
+        notes: notes.clone(),
+    };
+    let log = Log::create(Arc::new(watched), options, 0).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| log.attend());
+        for _ in 0..records {
+            settle(&log);
+            put(&log, &vec![7; len], durability).unwrap();
+        }
+        settle(&log);
+        log.checkpointed(log.position(), 1).unwrap();
+        settle(&log);
+        log.dismiss();
+    });
+    let notes = std::mem::take(&mut *notes.lock().unwrap());
+    let current = log.state.lock().current.number;
+    (log, disk, notes, current)
+}
+
+const FULL: u64 = 64 << 20;
+
+#[test]
+fn writers_make_and_delete_no_segments() {
+    let (log, disk, notes, current) = watch(small(1), 800, 100, Durability::Buffered);
+    assert!(current > 4, "{current}");
+    let (first, later) = notes.made.split_first().unwrap();
+    assert_eq!(*first, me());
+    assert!(later.len() >= 4 && !later.contains(&me()));
+    assert!(notes.deleted.len() >= 4 && !notes.deleted.contains(&me()));
+    // Nothing before the cut is left, and nothing behind it was touched.
+    let left = disk.names();
+    assert!(
+        left.len() <= 2
+            && left
+                .iter()
+                .any(|name| name.ends_with(&format!("{current:08x}")))
+    );
+    // Alone again, the writer does it.
+    for _ in 0..800 {
+        put(&log, &[7; 100], Durability::Buffered).unwrap();
+    }
+    log.checkpointed(log.position(), 2).unwrap();
+    assert!(disk.names().len() <= 2, "{:?}", disk.names());
+}
+
+#[test]
+fn a_writer_that_does_not_ask_is_noticed() {
+    let mut options = small(1);
+    options.fault = Fault::NobodyAsked;
+    let (_, _, notes, _) = watch(options, 800, 100, Durability::Buffered);
+    assert!(notes.made[1..].contains(&me()));
+}
+
+#[test]
+fn what_was_written_is_handed_over_in_order_and_not_what_is_still_written() {
+    let options = LogOptions {
+        segment_bytes: 4 << 20,
+        ..small(1)
+    };
+    // Through the buffer, and so long that they are written while they are appended.
+    for (records, len) in [(9000, 1000), (3000, 3000)] {
+        let (_, disk, notes, _) = watch(options.clone(), records, len, Durability::Buffered);
+        let mut files: Vec<&str> = notes.handed.iter().map(|part| part.0.as_str()).collect();
+        files.dedup();
+        assert!(files.len() >= 2, "{:?}", notes.handed);
+        for file in files {
+            let parts: Vec<_> = notes.handed.iter().filter(|part| part.0 == file).collect();
+            assert_eq!(parts[0].1, 0);
+            assert!(parts.windows(2).all(|pair| pair[0].2 == pair[1].1));
+            let to = parts.last().unwrap().2;
+            let written = disk.contents(file).map_or(4 << 20, |bytes| {
+                bytes.iter().rposition(|&byte| byte != 0).unwrap_or(0) as u64
+            });
+            assert!(to + KEPT_BACK_BYTES / 2 <= written, "{to} of {written}");
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_cannot_be_had_ahead_is_refused_to_who_needs_it() {
+    let disk = SimDisk::new(1);
+    let log = Log::create(disk.shared(), small(1), 0).unwrap();
+    let from = log.position();
+    let mut written = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| log.attend());
+        disk.set_capacity(Some(disk.used_bytes()));
+        let refused = loop {
+            settle(&log);
+            match put(&log, &[7; 100], Durability::Buffered) {
+                Ok(_) => written += 1,
+                Err(e) => break e,
+            }
+        };
+        assert!(refused.is_disk_full(), "{refused}");
+        // With space again it goes on, and so does the thread.
+        disk.set_capacity(None);
+        for _ in 0..400 {
+            put(&log, &[7; 100], Durability::Buffered).unwrap();
+        }
+        settle(&log);
+        log.dismiss();
+    });
+    assert!(written > 30, "{written}");
+    drop(log);
+    let (_, _, records) = recover_with(&disk, small(2), from, 0).unwrap();
+    assert_eq!(records.len(), written + 400);
+}
