@@ -209,7 +209,7 @@ impl PageStore {
         while self.undo.bytes() > leave {
             self.write_freed(cut, leave)?;
             picks.clear();
-            self.undo.some_frames(picks, self.layout.write_batch);
+            self.undo.fullest_frames(picks, self.layout.write_batch);
             let done = self.write_pages(picks, Purpose::Cut)?;
             self.note_progress();
             if done == 0 {

@@ -6,7 +6,8 @@
 //! first, to its private copy. So a hot leaf with a thousand updates during a checkpoint costs the
 //! records that were changed, not copies of the page.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use terrace_base::PageId;
 use terrace_base::sync::Mutex;
@@ -22,8 +23,16 @@ struct Saved {
     bytes: Box<[u8]>,
 }
 
-/// Saved ranges by frame; ordered, so that the same run writes the same pages first.
-type Shard = Mutex<BTreeMap<u32, Vec<Saved>>>;
+/// What was saved of one frame.
+#[derive(Default)]
+struct List {
+    ranges: Vec<Saved>,
+    /// Bytes that it takes.
+    bytes: usize,
+}
+
+/// Lists by frame; ordered, so that the same run writes the same pages first.
+type Shard = Mutex<BTreeMap<u32, List>>;
 
 /// Saved ranges of all frames.
 pub struct Undo {
@@ -54,12 +63,13 @@ impl Undo {
         let list = shard.entry(frame).or_default();
         let covered =
             |s: &Saved| s.at as usize <= at && at + old.len() <= s.at as usize + s.bytes.len();
-        if list.iter().any(covered) {
+        if list.ranges.iter().any(covered) {
             return;
         }
-        self.used
-            .fetch_add((old.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
-        list.push(Saved {
+        let bytes = old.len() + ENTRY_BYTES;
+        self.used.fetch_add(bytes as u64, Ordering::Relaxed);
+        list.bytes += bytes;
+        list.ranges.push(Saved {
             at: at as u32,
             bytes: old.into(),
         });
@@ -81,20 +91,25 @@ impl Undo {
 
     fn take(&self, frame: u32) -> Vec<Saved> {
         let list = self.shard(frame).lock().remove(&frame).unwrap_or_default();
-        let bytes: usize = list.iter().map(|s| s.bytes.len() + ENTRY_BYTES).sum();
-        self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
-        list
+        self.used.fetch_sub(list.bytes as u64, Ordering::Relaxed);
+        list.ranges
     }
 
-    /// Some frames that have saved ranges: the checkpointer writes them first.
-    pub fn some_frames(&self, out: &mut Vec<u32>, most: usize) {
+    /// The frames, `most` at most, of which most was saved: the checkpointer writes them first. A page
+    /// that was rewritten as a whole holds as much as fifty others of which a record was changed, and
+    /// to write it is the same work. O(frames · log most).
+    pub fn fullest_frames(&self, out: &mut Vec<u32>, most: usize) {
+        let mut fullest = BinaryHeap::with_capacity(most + 1);
         for shard in &self.shards {
-            if out.len() >= most {
-                return;
+            for (&frame, list) in shard.lock().iter() {
+                fullest.push(Reverse((list.bytes, frame)));
+                if fullest.len() > most {
+                    fullest.pop();
+                }
             }
-            let room = most - out.len();
-            out.extend(shard.lock().keys().copied().take(room));
         }
+        let sorted = fullest.into_sorted_vec();
+        out.extend(sorted.into_iter().map(|Reverse((_, frame))| frame));
     }
 
     /// Keeps the content at the cut of a page that is being freed.
@@ -140,6 +155,31 @@ mod tests {
         assert!(undo.bytes() > 0);
         undo.apply(7, &mut page);
         assert_eq!(page, cut);
+        assert_eq!(undo.bytes(), 0);
+    }
+    #[test]
+    fn frames_of_which_most_was_saved_come_first() {
+        let undo = Undo::new();
+        for frame in 0..200 {
+            // One in fifty was rewritten as a whole, the others hold a record or two.
+            undo.save(frame, 0, &[0; 100]);
+            match frame % 50 {
+                7 => undo.save(frame, 0, &[0; 4096]),
+                9 => undo.save(frame, 200, &[0; 100]),
+                _ => {}
+            }
+        }
+        let mut picks = Vec::new();
+        undo.fullest_frames(&mut picks, 6);
+        let kinds: Vec<u32> = picks.iter().map(|frame| frame % 50).collect();
+        assert_eq!(kinds, [7, 7, 7, 7, 9, 9], "{picks:?}");
+        // All of them once, if so many are wanted; none that was written meanwhile.
+        undo.forget(3);
+        picks.clear();
+        undo.fullest_frames(&mut picks, 1000);
+        picks.sort_unstable();
+        assert!(picks.iter().copied().eq((0..200).filter(|&f| f != 3)));
+        picks.into_iter().for_each(|frame| undo.forget(frame));
         assert_eq!(undo.bytes(), 0);
     }
 }

@@ -6,74 +6,145 @@
 
 use std::time::{Duration, Instant};
 
-use terrace_base::Result;
+use terrace_base::sync::MutexGuard;
+use terrace_base::{Error, Result};
 
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::state::State;
+use crate::state::{Asked, State};
 
-/// Pause between two segments that are deleted. File systems may tell the device of the space that
-/// became free (they are mounted so in many clouds), and devices have been seen to do nothing else
-/// meanwhile, a tenth of a second for some segments at once.
+/// Pause after a segment of the usual 64 MiB was deleted, less after smaller ones. File systems may tell
+/// the device of the space that became free (they are mounted so in many clouds), and devices have been
+/// seen to do nothing else meanwhile, a tenth of a second for some segments at once.
 const DELETE_PAUSE: Duration = Duration::from_millis(250);
-/// With less free space than so many segments they are deleted at once: others may need it.
+const DELETE_PAUSE_BYTES: u64 = 64 << 20;
+/// More than so many are not put off, so that the log stays near its limit.
+const MOST_PUT_OFF: usize = 16;
+/// With less free space than so many segments none is put off: others may need it.
 const FREE_SEGMENTS: u64 = 64;
+
+/// Ends what the thread promised, however it ends.
+struct Attending<'l>(&'l Log);
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.attended = false;
+        // What was to be deleted is among the older segments: the next checkpoint, or opening, does it.
+        state.asked = Asked::default();
+        if std::thread::panicking() {
+            state.preparing = false;
+            state.poison(&Error::invalid(
+                "the thread that attends the log has panicked",
+            ));
+        }
+        self.0.wake_all();
+    }
+}
 
 impl Log {
     /// Serves the writers until [`Log::dismiss`] or [`Log::close`] is called or the log is poisoned.
     /// To be called by one thread, which does nothing else.
     pub fn attend(&self) {
-        let mut deleted = None;
+        let _attending = Attending(self);
+        let mut not_before = Instant::now();
         let mut state = self.state.lock();
         while !state.dismissed && !state.closed && state.poisoned.is_none() {
             state.attended = true;
-            let pause = deleted.map_or(Duration::ZERO, |at: Instant| {
-                DELETE_PAUSE.saturating_sub(at.elapsed())
-            });
-            if let Some((segment, to)) = state.asked.hand_over.take() {
+            let put_off = not_before.saturating_duration_since(Instant::now());
+            let all_at_once = state.asked.hurry || state.asked.delete.len() > MOST_PUT_OFF;
+            if state.asked.segment && !state.preparing {
+                state = self.prepare_asked(state);
+            } else if !state.asked.delete.is_empty() && (all_at_once || put_off.is_zero()) {
+                let deleted;
+                (state, deleted) = self.delete_next(state);
+                if deleted.is_err() {
+                    // The log is poisoned, and everyone is told.
+                    continue;
+                }
+                drop(state);
+                not_before = Instant::now() + self.pause();
+                state = self.state.lock();
+            } else if let Some((segment, to)) = state.asked.hand_over.take() {
                 drop(state);
                 segment.hand_over(to);
                 state = self.state.lock();
-            } else if state.asked.segment && !state.preparing {
-                match self.prepare(state) {
-                    // If there is no space now, who needs the segment tries again and says so.
-                    Ok((now, made)) => {
-                        state = now;
-                        state.refused = made.is_err();
-                    }
-                    // The log is poisoned.
-                    Err(_) => state = self.state.lock(),
-                }
-            } else if let Some(&number) = state.asked.delete.front() {
-                if pause.is_zero() {
-                    state.asked.delete.pop_front();
-                    let last = state.asked.delete.is_empty();
-                    drop(state);
-                    deleted = self.delete_outdated(number, last).then(Instant::now);
-                    state = self.state.lock();
-                } else {
-                    self.attendant.wait_for(&mut state, pause);
-                }
+            } else if !state.asked.delete.is_empty() {
+                self.attendant.wait_for(&mut state, put_off);
             } else {
                 state.asked.segment = false;
                 self.attendant.wait(&mut state);
             }
         }
-        state.attended = false;
-        state.asked.delete.clear();
     }
 
-    /// Deletes one segment; whether there is time until the next one.
-    fn delete_outdated(&self, number: u32, last: bool) -> bool {
-        // What cannot be deleted only takes space, until the next opening.
-        let deleted = self.delete_segment(number);
-        if last {
-            // If it fails the log is poisoned, and everyone is told.
-            let _: Result<()> = self.sync_directory();
+    fn prepare_asked<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        match self.prepare(state) {
+            Ok((mut state, made)) => {
+                // If there is no space now, who needs the segment tries again and says so.
+                state.refused = made.is_err();
+                state.asked.hurry = made.is_err();
+                state
+            }
+            // The log is poisoned.
+            Err(_) => self.state.lock(),
         }
+    }
+
+    /// Deletes the next of the segments that wait for it. The error is that of syncing the directory
+    /// after the last one.
+    fn delete_next<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, Result<()>) {
+        let Some(number) = state.asked.delete.pop_front() else {
+            return (state, Ok(()));
+        };
+        state.asked.deleting = true;
+        let last = state.asked.delete.is_empty();
+        drop(state);
+        // What cannot be deleted only takes space; the next checkpoint tries again.
+        let _: Result<()> = self.delete_segment(number);
+        let synced = if last { self.sync_directory() } else { Ok(()) };
+        let mut state = self.state.lock();
+        state.asked.deleting = false;
+        if last {
+            // There is more space now.
+            state.asked.hurry = false;
+            state.refused = false;
+        }
+        self.prepared.notify_all();
+        (state, synced)
+    }
+
+    /// How long to wait after a segment was deleted.
+    fn pause(&self) -> Duration {
+        let bytes = self.options.segment_bytes.min(DELETE_PAUSE_BYTES);
         let kept_free = FREE_SEGMENTS * self.options.segment_bytes;
-        deleted.is_ok() && self.disk.free_bytes().is_ok_and(|free| free > kept_free)
+        if self.disk.free_bytes().is_ok_and(|free| free > kept_free) {
+            DELETE_PAUSE.mul_f64(bytes as f64 / DELETE_PAUSE_BYTES as f64)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Deletes at once what lies before the last cut and waits to be deleted.
+    ///
+    /// # Errors
+    /// That of syncing the directory; the log is poisoned then.
+    pub fn delete_outdated(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.has_outdated() {
+            if state.asked.deleting {
+                self.prepared.wait(&mut state);
+                continue;
+            }
+            let deleted;
+            (state, deleted) = self.delete_next(state);
+            deleted?;
+        }
+        Ok(())
     }
 
     /// Lets the thread in [`Log::attend`] go, for good.

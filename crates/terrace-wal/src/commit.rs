@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use terrace_base::Result;
 use terrace_base::sync::MutexGuard;
-use terrace_base::{Error, Result};
 
 use crate::append::Appended;
 use crate::fault::Fault;
@@ -169,28 +169,17 @@ impl Log {
         let group = state.sync_waiters;
         drop(state);
         // In order: a segment is durable before its successor.
-        let result = segments.iter().try_for_each(|segment| {
-            let mut synced = segment.file.sync();
-            if synced.is_err() && self.options.planted(Fault::RetrySync) {
-                synced = segment.file.sync();
-            }
-            synced.map_err(|e| Error::io("syncing", &segment.name, e))
-        });
+        let result = segments
+            .iter()
+            .try_for_each(|segment| self.sync_segment(segment));
         let mut state = self.state.lock();
-        match result {
-            Ok(()) => {
-                state.marks.synced(target);
-                state.dirty.retain(|s| s.number >= target.segment());
-                state.stats.syncs += 1;
-                state.stats.sync_commits += group;
-                state.stats.largest_group = state.stats.largest_group.max(group);
-            }
-            // Never tried again: the operating system may have dropped what it could not write,
-            // and would answer "done" the second time.
-            Err(e) => {
-                state.poison(&e);
-                self.wake_all();
-            }
+        // If it failed the log is poisoned.
+        if result.is_ok() {
+            state.marks.synced(target);
+            state.dirty.retain(|s| s.number >= target.segment());
+            state.stats.syncs += 1;
+            state.stats.sync_commits += group;
+            state.stats.largest_group = state.stats.largest_group.max(group);
         }
         state
     }

@@ -40,6 +40,8 @@ pub(crate) enum Fault {
     MovePinnedCut,
     /// A block counts as written at once though that would take a call.
     WrittenAtOnce,
+    /// A segment may be synced by two threads at once.
+    SyncsAtOnce,
     /// Writers do not ask the thread that attends for a segment.
     NobodyAsked,
     /// The durable generation is not noted in the running segment.

@@ -31,6 +31,8 @@ pub struct Log {
     pub(crate) attendant: Condvar,
     /// Held while the directory is synced.
     directory: Mutex<()>,
+    /// Held while a segment is synced.
+    syncs: Mutex<()>,
     /// How far the log is written; follows the watermark under the mutex.
     pub(crate) written_to: AtomicU64,
 }
@@ -76,6 +78,7 @@ impl Log {
             prepared: Condvar::new(),
             attendant: Condvar::new(),
             directory: Mutex::new(()),
+            syncs: Mutex::new(()),
         }
     }
 
@@ -97,6 +100,8 @@ impl Log {
                 return Err(error);
             }
             state.generation = state.generation.max(generation);
+            // What lies before the cut nobody needs any more, durable or not.
+            state.dirty.retain(|s| u64::from(s.number) >= from.segment);
             let outdated: Vec<u32> = state
                 .older
                 .keys()
@@ -106,7 +111,9 @@ impl Log {
             (state.current.clone(), outdated)
         };
         if !self.options.planted(Fault::NoGenerationNote) {
-            current.note(generation).map_err(|e| self.fail(e))?;
+            let noted = current.write_note(generation);
+            noted.map_err(|e| self.fail(e))?;
+            self.sync_segment(&current)?;
         }
         if outdated.is_empty() || self.ask_to_delete(&outdated) {
             return Ok(());
@@ -117,6 +124,22 @@ impl Log {
         self.sync_directory()
     }
 
+    /// Syncs a segment, or poisons. One at a time: where two threads sync a file at the same moment and
+    /// it fails, the system says so to one of them, and "done" to the other.
+    pub(crate) fn sync_segment(&self, segment: &Segment) -> Result<()> {
+        let _turn = (!self.options.planted(Fault::SyncsAtOnce)).then(|| self.syncs.lock());
+        if let Some(error) = self.poisoned() {
+            return Err(error);
+        }
+        let mut synced = segment.file.sync();
+        if synced.is_err() && self.options.planted(Fault::RetrySync) {
+            synced = segment.file.sync();
+        }
+        // Never tried again: the operating system may have dropped what it could not write, and would
+        // answer "done" the second time.
+        synced.map_err(|e| self.fail(Error::io("syncing", &segment.name, e)))
+    }
+
     pub(crate) fn delete_segment(&self, number: u32) -> Result<()> {
         let name = file_name(&self.options.prefix, number);
         match self.disk.delete(&name) {
@@ -125,9 +148,8 @@ impl Log {
             Err(e) => return Err(Error::io("deleting", name, e)),
         }
         let mut state = self.state.lock();
-        state.older.remove(&number);
-        state.dirty.retain(|s| s.number != number);
-        state.stats.segments_deleted += 1;
+        let deleted = state.older.remove(&number).is_some();
+        state.stats.segments_deleted += u64::from(deleted);
         Ok(())
     }
 

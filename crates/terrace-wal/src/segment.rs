@@ -39,8 +39,9 @@ const HAND_OVER_BYTES: u64 = 1 << 20;
 /// What was written last is not handed over: its page is written again, and one that is on its way to
 /// the device would have to be made writable again.
 pub(crate) const KEPT_BACK_BYTES: u64 = 128 << 10;
-/// The parts handed over begin and end with pages of the operating system.
-const PART_BYTES: u64 = 64 << 10;
+/// The parts handed over begin and end with pages of the operating system. The first one, in which the
+/// notes are, stays out.
+pub(crate) const PART_BYTES: u64 = 64 << 10;
 
 /// Why a segment could not be made.
 pub(crate) enum PrepareError {
@@ -96,7 +97,7 @@ impl Segment {
             bytes: options.segment_bytes,
             complete: true,
             next_note: AtomicUsize::new(0),
-            handed: AtomicU64::new(0),
+            handed: AtomicU64::new(PART_BYTES),
         })
     }
 
@@ -131,21 +132,27 @@ impl Segment {
             complete: length >= header.segment_bytes,
             file,
             next_note: AtomicUsize::new(note.map_or(0, |(_, slot)| 1 - slot)),
-            handed: AtomicU64::new(0),
+            handed: AtomicU64::new(PART_BYTES),
         }))
     }
 
-    /// Notes durably that `generation` is durable, in space that the segment has anyway.
+    /// Notes durably that `generation` is durable, in space that the segment has anyway. While nobody
+    /// else uses it.
     pub(crate) fn note(&self, generation: u64) -> Result<()> {
+        self.write_note(generation)?;
+        self.file
+            .sync()
+            .map_err(|e| Error::io("syncing", &self.name, e))
+    }
+
+    /// The same, without making it durable.
+    pub(crate) fn write_note(&self, generation: u64) -> Result<()> {
         let slot = self.next_note.fetch_xor(1, Ordering::Relaxed);
         let at = NOTE_SLOTS[slot & 1];
         let note = encode_note(self.incarnation, at, generation);
         self.file
             .write_at(&note, at)
-            .map_err(|e| Error::io("writing", &self.name, e))?;
-        self.file
-            .sync()
-            .map_err(|e| Error::io("syncing", &self.name, e))
+            .map_err(|e| Error::io("writing", &self.name, e))
     }
 
     /// Whether so much has been written since the last [`Segment::hand_over`] that it is time for one.

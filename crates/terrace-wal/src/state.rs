@@ -77,6 +77,10 @@ pub(crate) struct Asked {
     pub(crate) hand_over: Option<(Arc<Segment>, u64)>,
     /// To delete these, which lie before the last cut.
     pub(crate) delete: VecDeque<u32>,
+    /// To do that without pauses.
+    pub(crate) hurry: bool,
+    /// Whether one of them is being deleted.
+    pub(crate) deleting: bool,
 }
 
 impl State {
@@ -128,6 +132,11 @@ impl State {
                 .saturating_sub(RECORD_OVERHEAD_BYTES as u64)
         };
         current + self.spares.len() as u64 * options.usable()
+    }
+
+    /// Whether there are segments that only wait to be deleted.
+    pub(crate) fn has_outdated(&self) -> bool {
+        self.asked.deleting || !self.asked.delete.is_empty()
     }
 
     /// Remembers the first failure.

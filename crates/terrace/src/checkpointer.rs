@@ -95,7 +95,13 @@ impl Core {
     /// Makes a checkpoint. The caller holds nothing.
     pub fn checkpoint(&self, pace: Pace, clean: bool) -> Result<CheckpointReport> {
         let _running = self.checkpoints.running.lock();
-        let result = self.checkpoint_alone(pace, clean);
+        let mut result = self.checkpoint_alone(pace, clean);
+        // Somebody waits for it, perhaps for the space.
+        if pace == Pace::Fast
+            && let Err(e) = self.log.delete_outdated()
+        {
+            result = result.and(Err(e));
+        }
         let mut state = self.checkpoints.state.lock();
         match result {
             Ok((report, cut)) => {

@@ -28,7 +28,12 @@ impl Handle {
         if !handle.core.options.foreground {
             *handle.core.demoter.lock() = Some(handle.core.tiers.start_demoter()?);
             handle.start("terrace-checkpointer", |core| core.run_checkpoints())?;
-            handle.start("terrace-log", |core| core.log.attend())?;
+            handle.start("terrace-log", |core| {
+                core.log.attend();
+                if let Some(e) = core.log.poisoned() {
+                    core.failed(e);
+                }
+            })?;
             handle.start("terrace-drops", |core| core.run_drops())?;
         }
         Ok(handle)
