@@ -18,6 +18,7 @@
 //! until the last page is free: so a checkpoint never sees a chain that nobody owns.
 
 use terrace_access::{Attempt, Door, Interrupt, LargeRef};
+use terrace_base::sync::yield_now;
 use terrace_base::{Error, MAX_VALUE_BYTES, PageId, Result};
 use terrace_pages::{Class, PAGE_HEADER_BYTES, PageStore, Space, View};
 
@@ -222,6 +223,8 @@ fn walk(
             match store.shared(pid) {
                 Ok(page) => break page,
                 Err(miss @ Interrupt::Miss(_)) => store.settle(miss)?,
+                // It left memory before its latch was taken.
+                Err(Interrupt::Conflict) if store.exists(pid) => yield_now(),
                 Err(other) => return Err(other),
             }
         };
@@ -278,8 +281,11 @@ pub fn read(
 /// Frees a chain that no record refers to any more. Blocking; the caller holds nothing but
 /// [`PageStore::large_guard`], since before it unlinked the chain. O(pages), reads them.
 ///
+/// Behind a page that cannot be read the chain stays: space that nobody owns, which `verify` reports.
+/// An error would be worse: the record is gone already, and the log says so again at every opening.
+///
 /// # Errors
-/// Those of the store; the rest of the chain is then not freed.
+/// Those of the store otherwise; the rest of the chain is then not freed.
 pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
     let mut head = large.head;
     while !head.is_none() {
@@ -292,7 +298,10 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
                 Ok(next) => head = next,
                 Err(interrupt) => {
                     drop(door);
-                    store.settle(interrupt)?;
+                    match store.settle(interrupt) {
+                        Err(e) if is_unreadable(&e) => return Ok(()),
+                        other => other?,
+                    }
                     break;
                 }
             }
@@ -310,10 +319,18 @@ pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Resul
     while !head.is_none() {
         match free_first(store, door, head) {
             Ok(next) => head = next,
-            Err(interrupt) => store.settle(interrupt)?,
+            Err(interrupt) => match store.settle(interrupt) {
+                Err(e) if is_unreadable(&e) => return Ok(()),
+                other => other?,
+            },
         }
     }
     Ok(())
+}
+
+/// Whether a page cannot be read, or is not what it should be.
+fn is_unreadable(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Io { .. })
 }
 
 /// Frees the first page of a chain and returns the next one (or none). O(1).

@@ -70,6 +70,10 @@ pub struct CheckpointReport {
     pub total: Duration,
 }
 
+/// A gentle checkpoint looks so often, while it leaves the device to others, whether writers have saved
+/// so much meanwhile that it must go on.
+const SLICE: Duration = Duration::from_millis(2);
+
 /// How fast a checkpoint writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
@@ -230,8 +234,13 @@ impl PageStore {
         if done == 0 {
             // All of them are being written by the cleaner.
             self.wait_for_progress();
-        } else if pace == Pace::Gentle && self.undo.bytes() <= self.layout.undo_bytes / 2 {
-            std::thread::sleep(start.elapsed());
+        } else if pace == Pace::Gentle {
+            let mut left = start.elapsed();
+            while !left.is_zero() && self.undo.bytes() <= self.layout.undo_bytes / 2 {
+                let slice = left.min(SLICE);
+                std::thread::sleep(slice);
+                left -= slice;
+            }
         }
         Ok(())
     }

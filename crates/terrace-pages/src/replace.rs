@@ -23,6 +23,10 @@ const TURNS: usize = 5;
 /// Dirty pages that a thread may pass over on its way to a clean one before it cleans some itself.
 const DIRTY_SEEN: usize = 12;
 
+/// Dirty pages after which the search for a clean one is given up: it may be inside the gate, with
+/// latches, and where nearly all are dirty five turns would be millions of headers.
+const MOST_PASSED_OVER: usize = 1024;
+
 /// The hand passes by an inner page so often for each use that it counts down, while there are few of
 /// them. Beside hot pages the clock has a fiftieth of the frames for pages of records, and it turns
 /// round once in as many misses; so an inner page with all its uses stays for some two misses per
@@ -106,6 +110,9 @@ impl PageStore {
                 dirty += 1;
                 if dirty == 4 {
                     self.want_cleaning();
+                }
+                if dirty == MOST_PASSED_OVER {
+                    break;
                 }
                 continue;
             }

@@ -367,6 +367,15 @@ impl PageStore {
         self.pass()
     }
 
+    /// For who changes a lot behind one door: waits, as the door does, while the checkpointer must first
+    /// write pages that too much was saved of. The caller holds no latch. O(1) if there is nothing to
+    /// wait for.
+    pub fn wait_for_saved(&self) {
+        if self.undo.bytes() > self.layout.undo_bytes {
+            self.wait_for_undo();
+        }
+    }
+
     fn wait_for_undo(&self) {
         self.counters.waits_for_undo.fetch_add(1, Ordering::Relaxed);
         while self.undo.bytes() > self.layout.undo_bytes

@@ -56,21 +56,29 @@ impl Undo {
         &self.shards[frame as usize % SHARDS]
     }
 
-    /// Saves `old`, the bytes at `at`, unless exactly this range was saved before (the first one
-    /// saved is what the cut had).
+    /// Saves `old`, the bytes at `at`, but for what a range saved before has of both ends: the first one
+    /// saved is what the cut had. O(ranges of the frame).
     pub fn save(&self, frame: u32, at: usize, old: &[u8]) {
+        let (mut from, mut to) = (at, at + old.len());
         let mut shard = self.shard(frame).lock();
         let list = shard.entry(frame).or_default();
-        let covered =
-            |s: &Saved| s.at as usize <= at && at + old.len() <= s.at as usize + s.bytes.len();
-        if list.ranges.iter().any(covered) {
-            return;
+        for saved in &list.ranges {
+            let (start, end) = (saved.at as usize, saved.at as usize + saved.bytes.len());
+            if start <= from && from < end {
+                from = end.min(to);
+            }
+            if start < to && to <= end {
+                to = start.max(from);
+            }
         }
+        let Some(old) = old.get(from - at..to - at).filter(|old| !old.is_empty()) else {
+            return;
+        };
         let bytes = old.len() + ENTRY_BYTES;
         self.used.fetch_add(bytes as u64, Ordering::Relaxed);
         list.bytes += bytes;
         list.ranges.push(Saved {
-            at: at as u32,
+            at: from as u32,
             bytes: old.into(),
         });
     }
@@ -157,6 +165,29 @@ mod tests {
         assert_eq!(page, cut);
         assert_eq!(undo.bytes(), 0);
     }
+    /// A row of slots that grows by one at its end each time, and moves: each byte is saved once.
+    #[test]
+    fn what_is_saved_is_not_saved_again() {
+        let undo = Undo::new();
+        let mut page: Vec<u8> = (0..2000).map(|i| i as u8).collect();
+        let cut = page.clone();
+        for round in 0..300usize {
+            let (at, end) = (round * 7 % 900, 1000 + 3 * round);
+            undo.save(1, at, &page[at..end]);
+            page[at..end]
+                .iter_mut()
+                .for_each(|byte| *byte = byte.wrapping_add(round as u8));
+        }
+        let entries = undo.shard(1).lock()[&1].ranges.len();
+        assert!(
+            undo.bytes() as usize <= 2000 + entries * ENTRY_BYTES,
+            "{}",
+            undo.bytes()
+        );
+        undo.apply(1, &mut page);
+        assert_eq!(page, cut);
+    }
+
     #[test]
     fn frames_of_which_most_was_saved_come_first() {
         let undo = Undo::new();

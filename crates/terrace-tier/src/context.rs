@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use terrace_access::{Attempt, Door, Window};
 use terrace_base::checksum::mix;
-use terrace_base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use terrace_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::hash::Secret;
@@ -47,6 +47,8 @@ pub struct TierContext {
     pub(crate) index_share: IndexShare,
     /// How often cold records were asked for.
     pub(crate) sketch: Sketch,
+    /// Hot leaves of all structures together, as far as their hands have counted them.
+    pub(crate) hot_leaves: AtomicU64,
 }
 
 /// A hot tier as the common hand sees it.
@@ -82,6 +84,7 @@ impl TierContext {
             share: Share::default(),
             index_share: IndexShare::default(),
             sketch: Sketch::new(sketch_bytes),
+            hot_leaves: AtomicU64::new(0),
         })
     }
 
@@ -159,17 +162,27 @@ impl TierContext {
         }
         self.wake_demoter();
         let (mut idle, mut gone) = (0, 0);
+        let mut failed = None;
         for _ in 0..HELP_LEAVES + tiers.len() {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % tiers.len();
-            match tiers[turn].evict_step(space)? {
-                Some(records) => gone += records,
-                None => idle += 1,
+            match tiers[turn].evict_step(space) {
+                Ok(Some(records)) => gone += records,
+                Ok(None) => idle += 1,
+                // One structure that is damaged must not stop the writers of all others.
+                Err(e) if tiers.len() > 1 && matches!(e, Error::Corrupt { .. }) => {
+                    idle += 1;
+                    failed = Some(e);
+                }
+                Err(e) => return Err(e),
             }
             if !self.over_cap() || idle > tiers.len() || gone >= HELP_RECORDS {
                 break;
             }
         }
-        Ok(())
+        match failed {
+            Some(e) if gone == 0 => Err(e),
+            _ => Ok(()),
+        }
     }
 
     /// One step of dividing the memory between hot records and cold pages by the misses of both, for

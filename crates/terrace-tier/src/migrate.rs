@@ -177,6 +177,11 @@ where
                     from += run.records;
                     written += run.records;
                     if let Some(interrupt) = run.interrupt {
+                        if matches!(entry, Entry::Try) && guard.is_wanted() {
+                            // It would be waited for as long as a checkpoint waits for others. The
+                            // sweep has the time.
+                            return Ok(written);
+                        }
                         self.pause(interrupt)?;
                         guard.take_if_wanted();
                     }

@@ -180,10 +180,11 @@ where
         let store = &self.context.store;
         let e = &self.events;
         let accesses = e.hot_hits.get() + e.cold_hits.get() + e.misses.get() + e.writes.get();
-        let misses = e.cold_hits.get() + e.misses.get() + e.newcomers.get() / NEWCOMERS_PER_MISS;
+        // Lookups that find nothing are none: no hot record would have spared them.
+        let misses = e.cold_hits.get() + e.newcomers.get() / NEWCOMERS_PER_MISS;
         let hot_pages = store.hot_frames().max(1) as f64;
         let cold_pages = store.live_pages().saturating_sub(store.hot_frames()).max(1) as f64;
-        let (looks, ages, known) = {
+        let (looks, ages, known, halves) = {
             let hand = &mut *self.hand.lock();
             let per_leaf = if hand.records > 0.0 {
                 hand.records
@@ -208,18 +209,27 @@ where
             }
             let looks = Hand::due(accesses, &mut hand.looked, per_look);
             let ages = Hand::due(misses, &mut hand.aged, per_age);
-            // The counters outside fade as fast as those inside.
-            let sketch = &self.context.sketch;
-            hand.halves += ages as f64 * sketch.lines() as f64 / hot_leaves;
-            sketch.halve(hand.halves as usize);
+            // The counters outside, of all structures, fade as fast as those inside.
+            let all_leaves =
+                (self.context.hot_leaves.load(Ordering::Relaxed) as f64).max(hot_leaves);
+            hand.halves += ages as f64 * self.context.sketch.lines() as f64 / all_leaves;
+            let halves = hand.halves as usize;
             hand.halves = hand.halves.fract();
-            (looks, ages, accesses as f64 >= records * KNOWN_ACCESSES)
+            let known = accesses as f64 >= records * KNOWN_ACCESSES;
+            (looks, ages, known, halves)
         };
+        self.context.sketch.halve(halves);
         for i in 0..looks.max(ages) {
             let age = i < ages;
             self.sweep_leaf(Entry::Try, Task::Look { known, age })?;
         }
         Ok(())
+    }
+
+    /// The leaves of this structure, which is no more, count no longer.
+    pub(crate) fn forget_leaves(&self) {
+        let leaves = std::mem::take(&mut self.hand.lock().leaves);
+        self.context.hot_leaves.fetch_sub(leaves, Ordering::Relaxed);
     }
 
     /// Draws whether a record with this use count is idle: of those at the bound, a part is.
@@ -267,7 +277,10 @@ where
                         if task != Task::Evict {
                             hand.since_first += 1;
                             if ended {
-                                hand.leaves = std::mem::take(&mut hand.since_first);
+                                let counted = std::mem::take(&mut hand.since_first);
+                                let all = &self.context.hot_leaves;
+                                all.fetch_add(counted.wrapping_sub(hand.leaves), Ordering::Relaxed);
+                                hand.leaves = counted;
                             }
                         }
                         break at;

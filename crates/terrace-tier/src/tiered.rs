@@ -492,7 +492,9 @@ where
     }
 
     fn retire(&self) {
-        self.retired.store(true, Ordering::SeqCst);
+        if !self.retired.swap(true, Ordering::SeqCst) {
+            self.forget_leaves();
+        }
     }
 
     fn clear_step(&self) -> Result<bool> {

@@ -48,6 +48,11 @@ impl<'a> Guard<'a> {
         self.held.is_some()
     }
 
+    /// Whether an attempt asked for it.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.get()
+    }
+
     /// Takes the guard if an attempt asked for it. The caller is not inside the gate, or a cut that
     /// waits for the gate and this would wait for each other.
     pub fn take_if_wanted(&mut self) {

@@ -204,7 +204,7 @@ fn what_was_written_is_handed_over_in_order_and_not_what_is_still_written() {
             // The rest goes with the sync of the full segment.
             let rest = written.checked_sub(to);
             assert!(
-                rest.is_some_and(|rest| rest >= KEPT_BACK_BYTES / 2 && rest < 2 << 20),
+                rest.is_some_and(|rest| (KEPT_BACK_BYTES / 2..2 << 20).contains(&rest)),
                 "{to} of {written}"
             );
         }

@@ -92,6 +92,8 @@ impl Core {
             .zip(&overruled)
             .filter(|(_, overruled)| !**overruled || planted(Fault::OverruledShown))
             .try_for_each(|((open, key, change), _)| {
+                // The door was passed once for all of them.
+                self.store.wait_for_saved();
                 open.structure.apply_locked(&door, key, change)
             });
         drop(held);
