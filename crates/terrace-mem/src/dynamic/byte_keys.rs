@@ -5,6 +5,7 @@
 //! Keys lie in the buffer in the order they came in, so an insert moves none of them.
 
 use super::NodeKeys;
+use super::numbers::Numbers;
 use crate::family::{ByteFamily, common_prefix};
 use crate::simd;
 use arrayvec::ArrayVec;
@@ -26,7 +27,7 @@ pub struct ByteKeys<const N: usize> {
     shared: ArrayVec<u8, MOST_SHARED>,
     /// The keys, and others that were taken out since the buffer was last packed.
     bytes: Vec<u8>,
-    heads: ArrayVec<u64, N>,
+    heads: Numbers<N>,
     starts: ArrayVec<u32, N>,
     lens: ArrayVec<u16, N>,
 }
@@ -56,9 +57,9 @@ impl<const N: usize> ByteKeys<N> {
             Ordering::Equal => {}
         }
         let h = head(&probe[cut..]);
-        let lo = simd::rank_less(&self.heads, h);
+        let lo = self.heads.rank(h);
         let mut hi = lo;
-        while hi < n && self.heads[hi] == h {
+        while hi < n && self.heads.all()[hi] == h {
             hi += 1;
         }
         (lo, hi)
@@ -82,7 +83,7 @@ impl<const N: usize> ByteKeys<N> {
     /// Sets how much of the first key is the shared beginning, and the heads that go with it.
     fn share(&mut self, shared: usize) {
         self.shared.clear();
-        if self.heads.is_empty() {
+        if self.heads.len() == 0 {
             return;
         }
         let shared = shared.min(MOST_SHARED);
@@ -90,7 +91,8 @@ impl<const N: usize> ByteKeys<N> {
         beginning.extend(self.get(0)[..shared].iter().copied());
         self.shared = beginning;
         for i in 0..self.heads.len() {
-            self.heads[i] = head(&self.get(i)[shared..]);
+            let head = head(&self.get(i)[shared..]);
+            self.heads.set(i, head);
         }
     }
 
@@ -151,7 +153,7 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
         simd::prefetch(&self.bytes, self.bytes.len().saturating_sub(1));
     }
     fn insert(&mut self, i: usize, key: &[u8]) {
-        if self.heads.is_empty() {
+        if self.heads.len() == 0 {
             self.shared.clear();
             self.bytes.clear();
         } else if !key.starts_with(&self.shared) {
@@ -168,7 +170,7 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
         self.lens.insert(i, n as u16);
     }
     fn remove(&mut self, from: usize, to: usize) {
-        self.heads.drain(from..to);
+        self.heads.remove(from, to);
         self.starts.drain(from..to);
         self.lens.drain(from..to);
         if self.bytes.len() > 2 * self.live() + GRAIN {
@@ -180,7 +182,7 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
         let mut right = ByteKeys {
             shared: ArrayVec::new(),
             bytes: Vec::new(),
-            heads: self.heads.drain(at..).collect(),
+            heads: self.heads.split_off(at),
             starts: self.starts.drain(at..).collect(),
             lens: self.lens.drain(at..).collect(),
         };
@@ -194,7 +196,7 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
     }
     #[inline]
     fn is_full(&self) -> bool {
-        self.heads.is_full() || (self.bytes.len() > MAX_BYTES && self.heads.len() > 2)
+        self.len() == N || (self.bytes.len() > MAX_BYTES && self.heads.len() > 2)
     }
 }
 

@@ -8,6 +8,7 @@
 mod byte_keys;
 mod int_keys;
 mod node;
+mod numbers;
 mod pos;
 mod tree;
 
