@@ -3,7 +3,8 @@
 //! A chunk is 256 consecutive numbers with at least one key among them. It is the number of the
 //! chunk, four words of bits, and the rank of the first key of each word, so a lookup is a search
 //! among the chunks, one bit and one count. One allocation: the chunks' numbers, the ranks (four
-//! of 16 bits in a word), the bits.
+//! of 16 bits in a word), the bits. Values lie in other pages: about where, a lookup knows by the
+//! chunk, so that the address is looked up while it waits for the rank.
 
 use super::{KeyCursor, bits};
 use crate::family::IntFamily;
@@ -19,6 +20,8 @@ pub struct Bitmap {
     words: Box<[u64]>,
     n: u32,
     chunks: u32,
+    /// Keys of a chunk on average.
+    mean: u32,
 }
 
 impl Bitmap {
@@ -58,6 +61,7 @@ impl Bitmap {
             words: words.into_boxed_slice(),
             n: keys.len() as u32,
             chunks: chunks as u32,
+            mean: (keys.len() / chunks) as u32,
         }
     }
 
@@ -104,6 +108,7 @@ impl Bitmap {
             return None;
         }
         let w = (key >> 6) as usize % WORDS;
+        likely(c * self.mean as usize);
         let start = self.rank(c, w);
         likely(start);
         let word = self.bits()[c * WORDS + w];
@@ -230,5 +235,34 @@ impl KeyCursor<IntFamily> for BitmapCursor<'_> {
         };
         self.go(self.rank - 1, pos);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of up to 512 numbers that begin anywhere.
+    #[test]
+    fn the_page_of_a_value_is_guessed_by_the_chunk() {
+        let (mut keys, mut x, n) = (Vec::new(), 1u64, if cfg!(miri) { 600 } else { 4096 });
+        let mut start = 0;
+        while keys.len() < n {
+            x = x
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            start += (x >> 20) & !0xFFF;
+            keys.extend(start..=start + (x >> 55));
+        }
+        let map = Bitmap::build(&keys);
+        let near = (0..keys.len()).filter(|&rank| {
+            let mut hints = Vec::new();
+            assert_eq!(map.find(keys[rank], |hint| hints.push(hint)), Some(rank));
+            // The last hint is where the word of the key begins; a page has 512 values of 8 bytes.
+            assert!((0..64).contains(&(rank - hints[1])));
+            hints[0].abs_diff(rank) < 512
+        });
+        let near = near.count();
+        assert!(near * 4 > keys.len() * 3, "{near} of {}", keys.len());
     }
 }
