@@ -331,8 +331,7 @@ impl FrontCoded {
             let start = self.start(b);
             // Most often in the page that the block is in, whose address is then looked up while
             // the lookup waits for the place.
-            let near = (b * self.mean as usize).saturating_sub(128);
-            (0..6).for_each(|line| simd::prefetch(&self.data, near + line * 64));
+            simd::prefetch(&self.data, b * self.mean as usize);
             (4..BLOCK).step_by(8).for_each(|i| likely(rank + i));
             (0..4).for_each(|line| simd::prefetch(&self.data, start + line * 64));
             let (i, equal) = self.block_at(b, start).search(rest);
