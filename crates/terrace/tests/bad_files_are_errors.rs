@@ -100,6 +100,46 @@ fn rot_anywhere_is_an_error_or_does_no_harm() {
 }
 
 #[test]
+fn a_rotten_large_value_can_be_overwritten_and_deleted_and_does_not_stop_the_next_opening() {
+    let disk = SimDisk::new(9);
+    let options = TreeOptions::new().tiers(terrace::Tiers::One);
+    {
+        let db = Database::open_on(disk.shared(), tiny(9)).unwrap();
+        let tree = db.create_tree("one", options).unwrap();
+        for name in ["deleted", "overwritten", "kept"] {
+            tree.put(name, vec![name.as_bytes()[0]; 100_000]).unwrap();
+        }
+        db.close().unwrap();
+    }
+    let mut bytes = disk.contents("data").unwrap();
+    for letter in *b"do" {
+        let inside = |run: &[u8]| run.iter().all(|&b| b == letter);
+        let at = bytes.windows(64).rposition(inside).unwrap();
+        bytes[at] ^= 1;
+    }
+    disk.place("data", bytes);
+    let db = Database::open_on(disk.shared(), tiny(10)).unwrap();
+    let tree = db.tree("one").unwrap();
+    assert!(matches!(tree.get("deleted"), Err(Error::Corrupt { .. })));
+    tree.delete_with("deleted", Durability::Sync).unwrap();
+    tree.put_with("overwritten", "small", Durability::Sync)
+        .unwrap();
+    // As after a crash: the log does the same once more.
+    let crashed = disk.copy();
+    drop((tree, db));
+    let db = Database::open_on(crashed.shared(), tiny(11)).unwrap();
+    let tree = db.tree("one").unwrap();
+    assert_eq!(tree.get("deleted").unwrap(), None);
+    assert_eq!(
+        tree.get("overwritten").unwrap().as_deref(),
+        Some(&b"small"[..])
+    );
+    assert_eq!(tree.get("kept").unwrap(), Some(vec![b'k'; 100_000]));
+    // What could not be read is still there, and nobody's.
+    assert!(!db.verify().unwrap().is_clean());
+}
+
+#[test]
 fn truncated_and_missing_files_are_errors() {
     let (disk, model) = database(2);
     for name in disk.names() {
