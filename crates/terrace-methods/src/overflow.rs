@@ -186,9 +186,9 @@ impl Writing<'_> {
         let mut page = self.store.allocate(door, Class::Cold)?;
         let pid = page.pid();
         if self.next.is_none() {
-            // The page number of the end tells chains that exist at one time apart, the epoch those
-            // that have the same end one after the other.
-            self.stamp = pid.0 | u64::from(door.epoch()) << 40;
+            // No other chain has it, neither now nor later: epochs rise, also over openings.
+            let number = self.store.number_large_value() & (u64::MAX >> 24);
+            self.stamp = number | u64::from(door.epoch()) << 40;
         }
         let end = DATA + piece.len();
         let out = page.fill(PAGE_HEADER_BYTES, end - PAGE_HEADER_BYTES)?;
@@ -208,11 +208,13 @@ impl Writing<'_> {
     }
 }
 
-/// Calls `each` with the number and bytes of every page of a chain, in order. `Conflict` when the
-/// pages are not those of one complete chain of this length.
+/// Calls `each` with the number and bytes of every page of a chain, in order; `begun` is asked while
+/// the first page cannot change. `Conflict` when that says no, or when the pages are not those of one
+/// complete chain of this length.
 fn walk(
     store: &PageStore,
     large: LargeRef,
+    begun: &mut dyn FnMut() -> Attempt<bool>,
     each: &mut dyn FnMut(PageId, View<'_>, usize) -> Attempt<()>,
 ) -> Attempt<()> {
     let (mut pid, mut left) = (large.head, large.len as usize);
@@ -238,6 +240,9 @@ fn walk(
         let Some(link) = link else {
             return Err(Interrupt::Conflict);
         };
+        if number == 0 && !begun()? {
+            return Err(Interrupt::Conflict);
+        }
         each(pid, page.view(), link.used)?;
         left -= link.used;
         if link.next.is_none() {
@@ -252,8 +257,10 @@ fn walk(
 /// Reads a value into `out`, replacing what is there. Blocking (it reads pages from disk); the
 /// caller holds nothing. O(bytes).
 ///
-/// The value is sound, but it is that of the record only if the record still refers to the chain
-/// afterwards: the caller looks (by the version of its lock, or by reading the record again).
+/// `begun` is asked once, while the first page cannot change: if the record refers to the chain then,
+/// the value is that of the record at that moment, whatever becomes of both while the rest is read. All
+/// pages carry the stamp of the first, which no other chain ever has. So a reader of a long value does
+/// not start over because of changes that have nothing to do with it.
 ///
 /// # Errors
 /// `Conflict` when this is not the chain any more: read the record again. If `still` says that the
@@ -262,10 +269,11 @@ pub fn read(
     store: &PageStore,
     large: LargeRef,
     out: &mut Vec<u8>,
+    begun: &mut dyn FnMut() -> Attempt<bool>,
     still: &mut dyn FnMut() -> Attempt<bool>,
 ) -> Attempt<()> {
     out.clear();
-    let done = walk(store, large, &mut |_, view, used| {
+    let done = walk(store, large, begun, &mut |_, view, used| {
         view.append_to(DATA, used, out)?;
         Ok(())
     });
@@ -361,7 +369,9 @@ pub fn verify(
     large: LargeRef,
     page: &mut dyn FnMut(PageId) -> Result<()>,
 ) -> Result<()> {
-    match walk(store, large, &mut |pid, _, _| Ok(page(pid)?)) {
+    match walk(store, large, &mut || Ok(true), &mut |pid, _, _| {
+        Ok(page(pid)?)
+    }) {
         Ok(()) => Ok(()),
         Err(Interrupt::Fail(e)) => Err(e),
         Err(_) => Err(broken(

@@ -112,6 +112,8 @@ pub struct PageStore {
     pub(crate) wanted: (Mutex<bool>, Condvar),
     pub(crate) write_buffers: crate::write::Buffers,
     pub(crate) large: RwLock<()>,
+    /// See [`PageStore::number_large_value`].
+    large_values: AtomicU64,
     pub(crate) poison: Mutex<Option<Error>>,
     pub(crate) poisoned: AtomicBool,
     pub(crate) stop: AtomicBool,
@@ -156,6 +158,7 @@ impl PageStore {
             wanted: Default::default(),
             write_buffers: crate::write::Buffers::new(layout.write_batch, options.page_bytes),
             large: RwLock::new(()),
+            large_values: AtomicU64::new(0),
             poison: Mutex::default(),
             poisoned: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -374,6 +377,11 @@ impl PageStore {
         if self.undo.bytes() > self.layout.undo_bytes {
             self.wait_for_undo();
         }
+    }
+
+    /// A number for a large value that is being written: another one each time, while the store is open.
+    pub fn number_large_value(&self) -> u64 {
+        self.large_values.fetch_add(1, Ordering::Relaxed)
     }
 
     fn wait_for_undo(&self) {

@@ -47,10 +47,9 @@ pub(crate) fn read<T>(
         let still = || locks.validate(slot, version);
         match looked {
             Ok(Some((found, beside))) if !found.flags.is_deleted() && found.large.is_some() => {
-                // The chain is read without any lock, so what counts is the validation after.
+                // The chain is read without any lock, and validated when its first page was seen.
                 if let Some(large) = found.large
                     && read_large(&context.store, large, value, still)?
-                    && still()
                 {
                     return Ok((Some((found, beside)), version));
                 }

@@ -112,8 +112,9 @@ pub(crate) fn prepare_inside<'a>(
     })
 }
 
-/// Reads a large value. `false` when the chain is no longer there: the record has changed, and the
-/// reader starts over. `still` tells whether the record is what it was. Blocking.
+/// Reads a large value: that of the record at the moment when its first page was looked at. `false` when
+/// the chain is no longer there: the record has changed, and the reader starts over. `still` tells
+/// whether the record is what it was. Blocking.
 pub(crate) fn read_large(
     store: &PageStore,
     large: LargeRef,
@@ -121,7 +122,8 @@ pub(crate) fn read_large(
     still: impl Fn() -> bool,
 ) -> Result<bool> {
     loop {
-        match overflow::read(store, large, value, &mut || Ok(still())) {
+        let (mut begun, mut unchanged) = (|| Ok(still()), || Ok(still()));
+        match overflow::read(store, large, value, &mut begun, &mut unchanged) {
             Ok(()) => return Ok(true),
             Err(Interrupt::Conflict) => return Ok(false),
             Err(interrupt) => store.settle(interrupt)?,

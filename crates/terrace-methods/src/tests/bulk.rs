@@ -38,7 +38,13 @@ fn check(tree: &BTree, records: &Records) -> usize {
                 Value::Inline(value) => assert_eq!(value, *v),
                 Value::Large(reference) => {
                     settled(tree.store(), || {
-                        overflow::read(tree.store(), reference, &mut large, &mut || Ok(false))
+                        overflow::read(
+                            tree.store(),
+                            reference,
+                            &mut large,
+                            &mut || Ok(true),
+                            &mut || Ok(false),
+                        )
                     })?;
                     assert_eq!(large, *v);
                 }

@@ -208,7 +208,7 @@ impl<M: Rooted> Fixture for Made<M> {
     }
 
     fn read_large(&self, store: &PageStore, large: LargeRef, out: &mut Vec<u8>) -> Attempt<()> {
-        overflow::read(store, large, out, &mut || Ok(false))
+        overflow::read(store, large, out, &mut || Ok(true), &mut || Ok(false))
     }
 
     fn free_large(&self, store: &PageStore, large: LargeRef) -> Result<()> {
