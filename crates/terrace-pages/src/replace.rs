@@ -233,9 +233,14 @@ impl PageStore {
             + self.extra.load(Ordering::Relaxed)
     }
 
-    /// Tells the store how many bytes of the budget parts above it use at present beyond what was
-    /// set aside for them when it was opened (iterators, sweep buffers).
-    pub fn set_extra_bytes(&self, bytes: u64) {
-        self.extra.store(bytes, Ordering::Relaxed);
+    /// Tells the store that a part above it uses so many bytes of the budget beyond what was set aside
+    /// for it when the store was opened (a long scan, say); frames make room for them soon.
+    pub fn take_extra_bytes(&self, bytes: u64) {
+        self.extra.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The end of what was taken with [`PageStore::take_extra_bytes`].
+    pub fn give_extra_bytes(&self, bytes: u64) {
+        self.extra.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

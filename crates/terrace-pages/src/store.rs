@@ -379,6 +379,11 @@ impl PageStore {
         }
     }
 
+    /// One more than the highest page number that was ever given out.
+    pub fn page_numbers(&self) -> u64 {
+        self.table.count()
+    }
+
     /// A number for a large value that is being written: another one each time, while the store is open.
     pub fn number_large_value(&self) -> u64 {
         self.large_values.fetch_add(1, Ordering::Relaxed)

@@ -99,7 +99,7 @@ fn everything_stays_within_the_memory_given() {
     );
     assert!(most >= MEMORY / 2, "only {most} bytes are resident");
     // What other parts of the budget need is taken from the frames.
-    store.set_extra_bytes(8 << 20);
+    store.take_extra_bytes(8 << 20);
     store.rebalance();
     let lent = store.stats().lent_frames * 4096;
     assert!(lent >= 8 << 20, "{lent} bytes lent");
@@ -108,7 +108,7 @@ fn everything_stays_within_the_memory_given() {
         now + (8 << 20) <= MEMORY + SLACK,
         "{now} bytes are resident, and 8 MiB wanted"
     );
-    store.set_extra_bytes(0);
+    store.give_extra_bytes(8 << 20);
     store.rebalance();
     assert!(store.stats().lent_frames * 4096 < lent);
     store.check_accounts().unwrap();

@@ -62,6 +62,8 @@ struct Scan {
     lists: u64,
     /// The pages that are to come, a bit for each page number.
     pages: Vec<u64>,
+    /// Bytes of the budget that they take.
+    taken: u64,
     /// No word of these before this one has a bit.
     first: usize,
     /// Large values with keys from here on are to come; `None` once all have come.
@@ -83,6 +85,10 @@ enum Next {
     Page(PageId),
     /// Nothing.
     Done,
+}
+
+fn bytes_of(pages: &[u64]) -> u64 {
+    size_of_val(pages) as u64
 }
 
 impl Scan {
@@ -204,7 +210,8 @@ impl Scans {
         });
     }
 
-    fn begin(&self, root: PageId) -> Option<StoredScan> {
+    /// `pages` has a bit for each page number that there is.
+    fn begin(&self, root: PageId, pages: Vec<u64>) -> Option<StoredScan> {
         let mut all = self.all.lock();
         let free = all.iter_mut().find(|scan| scan.is_none())?;
         let id = self.begun.fetch_add(1, Ordering::Relaxed);
@@ -212,8 +219,9 @@ impl Scans {
             id,
             listing: Some(root),
             lists: 0,
-            pages: Vec::new(),
-            first: 0,
+            taken: bytes_of(&pages),
+            first: pages.len(),
+            pages,
             large: Some(Vec::new()),
             noted: VecDeque::new(),
             noted_bytes: 0,
@@ -222,14 +230,14 @@ impl Scans {
         Some(StoredScan(id))
     }
 
-    /// Returns the bit of its side.
-    fn end(&self, scan: &StoredScan) -> Option<Side> {
+    /// Returns the bit of its side, and the bytes that it took.
+    fn end(&self, scan: &StoredScan) -> Option<(Side, u64)> {
         let mut all = self.all.lock();
         let is_it = |slot: &Option<Scan>| slot.as_ref().is_some_and(|one| one.id == scan.0);
         let at = all.iter().position(is_it)?;
-        all[at] = None;
+        let taken = all[at].take()?.taken;
         self.count.fetch_sub(1, Ordering::Relaxed);
-        Some(1 << at)
+        Some((1 << at, taken))
     }
 
     fn with<T>(&self, scan: &StoredScan, f: impl FnOnce(&mut Scan) -> T) -> Attempt<T> {
@@ -244,12 +252,17 @@ impl Scans {
 impl Heap {
     /// See [`terrace_access::Ordered::begin_stored`].
     pub(crate) fn begin_scan(&self) -> Option<StoredScan> {
-        self.scans.begin(self.root)
+        let pages = vec![0; (self.store.page_numbers() / 64 + 1) as usize];
+        let taken = bytes_of(&pages);
+        let scan = self.scans.begin(self.root, pages)?;
+        self.store.take_extra_bytes(taken);
+        Some(scan)
     }
 
     /// See [`terrace_access::Ordered::end_stored`].
     pub(crate) fn end_scan(&self, scan: &StoredScan) {
-        if let Some(bit) = self.scans.end(scan) {
+        if let Some((bit, taken)) = self.scans.end(scan) {
+            self.store.give_extra_bytes(taken);
             self.space.merge_sides(bit, self.store.page_bytes());
         }
     }

@@ -505,8 +505,9 @@ impl World {
             9 => unless_full(self.store.relocate_some()),
             10 => {
                 let extra = self.draw(|s| s.rng.below(60_000));
-                self.store.set_extra_bytes(extra);
+                self.store.take_extra_bytes(extra);
                 self.store.rebalance();
+                self.store.give_extra_bytes(extra);
                 Ok(())
             }
             _ => self.operate(false),
