@@ -56,7 +56,7 @@ pub trait DiskFile: Send + Sync {
 
     /// Says that `offset..offset + len` is not going to be written again, so that what of it is
     /// still in the cache of the operating system may go to the device now and the next sync has
-    /// little to do. Promises nothing, and does not wait for the device.
+    /// little to do. Promises nothing, and does not wait until it is there.
     fn write_back(&self, _offset: u64, _len: u64) {}
 
     /// Makes all writes that returned before durable, and the length with them.

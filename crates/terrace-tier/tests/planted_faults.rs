@@ -7,16 +7,14 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use common::*;
 use terrace_access::{Touch, Window};
-use terrace_base::disk::{Disk, DiskFile};
 use terrace_pages::PageStore;
-use terrace_sim::SimDisk;
+use terrace_sim::{Call, HookedDisk, SimDisk};
 use terrace_tier::fault::{Fault, Point, hook, plant};
 use terrace_tier::policy::Sampled;
 use terrace_tier::{Change, LockTable, RecordLock, Structure, TierContext, TierOptions};
@@ -27,62 +25,17 @@ thread_local! {
     static CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A disk that notices reads by a thread which holds record locks.
-struct Watched(Arc<dyn Disk>);
-struct WatchedFile(Arc<dyn DiskFile>);
-
-impl Disk for Watched {
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(WatchedFile(self.0.open(name)?)))
+/// Notices reads by a thread which holds record locks.
+fn watch(call: Call<'_>) {
+    if !matches!(call, Call::Read(_)) {
+        return;
     }
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(WatchedFile(self.0.create(name)?)))
-    }
-    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.0.open_buffered(name)
-    }
-    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.0.create_buffered(name)
-    }
-    fn delete(&self, name: &str) -> io::Result<()> {
-        self.0.delete(name)
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.0.list()
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        self.0.sync_directory()
-    }
-    fn free_bytes(&self) -> io::Result<u64> {
-        self.0.free_bytes()
-    }
-}
-
-impl DiskFile for WatchedFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        WATCHED.with(|watched| {
-            if let Some(locks) = &*watched.borrow() {
-                let held = (0..locks.memory_bytes() / 8).any(|slot| locks.read(slot).is_none());
-                CAUGHT.with(|caught| caught.set(caught.get() || held));
-            }
-        });
-        self.0.read_at(buf, offset)
-    }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(buf, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.0.allocate(offset, len)
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
+    WATCHED.with(|watched| {
+        if let Some(locks) = &*watched.borrow() {
+            let held = (0..locks.memory_bytes() / 8).any(|slot| locks.read(slot).is_none());
+            CAUGHT.with(|caught| caught.set(caught.get() || held));
+        }
+    });
 }
 
 /// A structure in a memory of its own.
@@ -97,7 +50,7 @@ const AMPLE: u64 = 4 << 20;
 
 impl<M: Method> Bed<M> {
     fn new(memory: u64, options: TierOptions) -> Bed<M> {
-        let disk = Arc::new(Watched(SimDisk::new(1).shared()));
+        let disk = Arc::new(HookedDisk::new(SimDisk::new(1).shared(), watch));
         let store = PageStore::create(disk, common::options(memory, 4096), 7, &cut()).unwrap();
         let store = Arc::new(store);
         let cleaner = terrace_pages::Cleaner::start(store.clone()).unwrap();

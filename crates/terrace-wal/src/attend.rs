@@ -101,14 +101,14 @@ impl Log {
         let Some(number) = state.asked.delete.pop_front() else {
             return (state, Ok(()));
         };
-        state.asked.deleting = true;
+        state.deleting += 1;
         let last = state.asked.delete.is_empty();
         drop(state);
         // What cannot be deleted only takes space; the next checkpoint tries again.
         let _: Result<()> = self.delete_segment(number);
         let synced = if last { self.sync_directory() } else { Ok(()) };
         let mut state = self.state.lock();
-        state.asked.deleting = false;
+        state.deleting -= 1;
         if last {
             // There is more space now.
             state.asked.hurry = false;
@@ -132,11 +132,14 @@ impl Log {
     /// Deletes at once what lies before the last cut and waits to be deleted.
     ///
     /// # Errors
-    /// That of syncing the directory; the log is poisoned then.
+    /// Those of a poisoned log; a directory that cannot be synced poisons it.
     pub fn delete_outdated(&self) -> Result<()> {
         let mut state = self.state.lock();
         while state.has_outdated() {
-            if state.asked.deleting {
+            if let Some(error) = state.poison_error() {
+                return Err(error);
+            }
+            if state.asked.delete.is_empty() {
                 self.prepared.wait(&mut state);
                 continue;
             }

@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) dismissed: bool,
     /// What that thread is asked to do.
     pub(crate) asked: Asked,
+    /// Segments that are being deleted, by that thread or by who needs the space now.
+    pub(crate) deleting: u32,
     /// Whether the tail has been given out as a cut, so that no padding may move it.
     pub(crate) pinned: bool,
     /// Threads that wait for room in the buffer.
@@ -79,8 +81,6 @@ pub(crate) struct Asked {
     pub(crate) delete: VecDeque<u32>,
     /// To do that without pauses.
     pub(crate) hurry: bool,
-    /// Whether one of them is being deleted.
-    pub(crate) deleting: bool,
 }
 
 impl State {
@@ -111,6 +111,7 @@ impl State {
             attended: false,
             dismissed: false,
             asked: Asked::default(),
+            deleting: 0,
             pinned: false,
             buffer_waiters: 0,
             sync_waiters: 0,
@@ -136,7 +137,7 @@ impl State {
 
     /// Whether there are segments that only wait to be deleted.
     pub(crate) fn has_outdated(&self) -> bool {
-        self.asked.deleting || !self.asked.delete.is_empty()
+        self.deleting > 0 || !self.asked.delete.is_empty()
     }
 
     /// Remembers the first failure.

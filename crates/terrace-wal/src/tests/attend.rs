@@ -1,23 +1,16 @@
 //! The thread that attends: what it does is not done by writers, and all of it is done.
 
-use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-use terrace_base::disk::{Disk, DiskFile};
-use terrace_sim::SimDisk;
+use terrace_sim::{Call, HookedDisk, SimDisk};
 
 use super::basics::{put, recover_with, small};
 use crate::fault::Fault;
 use crate::segment::{KEPT_BACK_BYTES, PART_BYTES};
 use crate::{Durability, Log, LogOptions};
 
-/// Notes which thread makes and deletes files, and what is handed over.
-struct Watched {
-    disk: SimDisk,
-    notes: Arc<Mutex<Notes>>,
-}
-
+/// Which threads make and delete files, and what is handed over.
 #[derive(Default)]
 struct Notes {
     made: Vec<ThreadId>,
@@ -26,77 +19,18 @@ struct Notes {
     handed: Vec<(String, u64, u64)>,
 }
 
-struct WatchedFile {
-    file: Arc<dyn DiskFile>,
-    name: String,
-    notes: Arc<Mutex<Notes>>,
-}
-
 fn me() -> ThreadId {
     std::thread::current().id()
 }
 
-impl Watched {
-    fn file(&self, name: &str, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(WatchedFile {
-            file,
-            name: name.to_owned(),
-            notes: self.notes.clone(),
-        })
-    }
-}
-
-impl Disk for Watched {
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(name)
-    }
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(name)
-    }
-    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(name, self.disk.open_buffered(name)?))
-    }
-    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.notes.lock().unwrap().made.push(me());
-        Ok(self.file(name, self.disk.create_buffered(name)?))
-    }
-    fn delete(&self, name: &str) -> io::Result<()> {
-        self.notes.lock().unwrap().deleted.push(me());
-        self.disk.delete(name)
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        self.disk.sync_directory()
-    }
-    fn free_bytes(&self) -> io::Result<u64> {
-        self.disk.free_bytes()
-    }
-}
-
-impl DiskFile for WatchedFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(buf, offset)
-    }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(buf, offset)
-    }
-    fn write_back(&self, offset: u64, len: u64) {
-        let part = (self.name.clone(), offset, offset + len);
-        self.notes.lock().unwrap().handed.push(part);
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.allocate(offset, len)
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
+impl Notes {
+    fn take(&mut self, call: Call<'_>) {
+        match call {
+            Call::Create(_) => self.made.push(me()),
+            Call::Delete(_) => self.deleted.push(me()),
+            Call::WriteBack(name, from, to) => self.handed.push((name.to_owned(), from, to)),
+            _ => {}
+        }
     }
 }
 
@@ -128,9 +62,9 @@ fn watch(
     // So little is free that no deletion is put off.
     disk.set_capacity(Some(64 * options.segment_bytes));
     let notes = Arc::new(Mutex::new(Notes::default()));
-    let watched = Watched {
-        disk: disk.clone(),
-        notes: notes.clone(),
+    let watched = {
+        let notes = notes.clone();
+        HookedDisk::new(disk.shared(), move |call| notes.lock().unwrap().take(call))
     };
     let log = Log::create(Arc::new(watched), options, 0).unwrap();
     std::thread::scope(|scope| {

@@ -1,12 +1,10 @@
 //! Several threads: one commit order, groups, and nothing acknowledged lost.
 
-use std::io;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use terrace_base::disk::{Disk, DiskFile};
-use terrace_sim::{Fault as DiskFault, Injection, Op, Rng, SimDisk, Survival};
+use terrace_sim::{Call, Fault as DiskFault, HookedDisk, Injection, Op, Rng, SimDisk, Survival};
 
 use super::basics::{put, recover_with, small};
 use crate::{Durability, Log, Position};
@@ -169,80 +167,18 @@ fn a_buffer_full_of_reservations_makes_the_next_wait_and_not_fail() {
     assert_eq!(records.len(), 1200);
 }
 
-/// A disk on which the sync of the second segment waits for `turn`.
-struct Slow {
-    disk: SimDisk,
-    turn: Arc<Mutex<()>>,
-}
-
-struct SlowFile {
-    file: Arc<dyn DiskFile>,
-    turn: Option<Arc<Mutex<()>>>,
-}
-
-impl Slow {
-    fn file(&self, name: &str, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        let turn = name.ends_with('2').then(|| self.turn.clone());
-        Arc::new(SlowFile { file, turn })
-    }
-}
-
-impl Disk for Slow {
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(name)
-    }
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(name)
-    }
-    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(name, self.disk.open_buffered(name)?))
-    }
-    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(name, self.disk.create_buffered(name)?))
-    }
-    fn delete(&self, name: &str) -> io::Result<()> {
-        self.disk.delete(name)
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        self.disk.sync_directory()
-    }
-    fn free_bytes(&self) -> io::Result<u64> {
-        self.disk.free_bytes()
-    }
-}
-
-impl DiskFile for SlowFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(buf, offset)
-    }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(buf, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        let _turn = self.turn.as_ref().map(|turn| turn.lock().unwrap());
-        self.file.sync()
-    }
-    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.allocate(offset, len)
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-}
-
 #[test]
 fn nobody_else_waits_while_the_next_segment_is_made() {
     let disk = SimDisk::new(1);
     let turn = Arc::new(Mutex::new(()));
-    let slow = Slow {
-        disk: disk.clone(),
-        turn: turn.clone(),
+    // The sync of the second segment waits for `turn`.
+    let slow = {
+        let turn = turn.clone();
+        HookedDisk::new(disk.shared(), move |call| {
+            if matches!(call, Call::Sync(name) if name.ends_with('2')) {
+                drop(turn.lock().unwrap());
+            }
+        })
     };
     let log = Log::create(Arc::new(slow), small(1), 0).unwrap();
     let held = turn.lock().unwrap();

@@ -1,0 +1,111 @@
+//! A disk that tells somebody of its calls before it makes them.
+
+use std::io;
+use std::sync::Arc;
+
+use terrace_base::disk::{Disk, DiskFile};
+
+/// A call that is about to be made, with the name of its file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call<'a> {
+    /// [`Disk::create`] or [`Disk::create_buffered`].
+    Create(&'a str),
+    /// [`Disk::delete`].
+    Delete(&'a str),
+    /// [`DiskFile::read_at`].
+    Read(&'a str),
+    /// [`DiskFile::sync`].
+    Sync(&'a str),
+    /// [`DiskFile::write_back`]: from, to.
+    WriteBack(&'a str, u64, u64),
+}
+
+type Hook = Arc<dyn Fn(Call<'_>) + Send + Sync>;
+
+/// See the module's text. What the hook is not told of goes to the disk below all the same.
+#[derive(Clone)]
+pub struct HookedDisk {
+    disk: Arc<dyn Disk>,
+    hook: Hook,
+}
+
+struct HookedFile {
+    file: Arc<dyn DiskFile>,
+    name: String,
+    hook: Hook,
+}
+
+impl HookedDisk {
+    /// A disk that calls `hook`, on the thread that makes the call and while it holds what it holds.
+    pub fn new(disk: Arc<dyn Disk>, hook: impl Fn(Call<'_>) + Send + Sync + 'static) -> HookedDisk {
+        HookedDisk {
+            disk,
+            hook: Arc::new(hook),
+        }
+    }
+
+    fn file(&self, name: &str, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(HookedFile {
+            file,
+            name: name.to_owned(),
+            hook: self.hook.clone(),
+        })
+    }
+}
+
+impl Disk for HookedDisk {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(name, self.disk.open(name)?))
+    }
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        (self.hook)(Call::Create(name));
+        Ok(self.file(name, self.disk.create(name)?))
+    }
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(name, self.disk.open_buffered(name)?))
+    }
+    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        (self.hook)(Call::Create(name));
+        Ok(self.file(name, self.disk.create_buffered(name)?))
+    }
+    fn delete(&self, name: &str) -> io::Result<()> {
+        (self.hook)(Call::Delete(name));
+        self.disk.delete(name)
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_directory()
+    }
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
+    }
+}
+
+impl DiskFile for HookedFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        (self.hook)(Call::Read(&self.name));
+        self.file.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(buf, offset)
+    }
+    fn write_back(&self, offset: u64, len: u64) {
+        (self.hook)(Call::WriteBack(&self.name, offset, offset + len));
+        self.file.write_back(offset, len);
+    }
+    fn sync(&self) -> io::Result<()> {
+        (self.hook)(Call::Sync(&self.name));
+        self.file.sync()
+    }
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.allocate(offset, len)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
