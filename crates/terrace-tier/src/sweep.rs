@@ -218,7 +218,11 @@ where
             let known = accesses as f64 >= records * KNOWN_ACCESSES;
             (looks, ages, known, halves)
         };
-        self.context.sketch.halve(halves);
+        // Frames make room for what it grows by, and it never shrinks while the database is open.
+        let grown = self.context.sketch.halve(halves);
+        if grown > 0 {
+            store.take_extra_bytes(grown as u64);
+        }
         for i in 0..looks.max(ages) {
             let age = i < ages;
             self.sweep_leaf(Entry::Try, Task::Look { known, age })?;

@@ -222,8 +222,8 @@ impl Budget {
         // Two keys that share a lock cost each other retries, so a lock for every few records
         // that are in use at once; past a million locks nothing is gained.
         let locks = (whole / 256).clamp(64 << 10, 8 << 20);
-        // Four bits for each record of 128 bytes that fits, twice over: simulated, half as many cost
-        // a few per cent more page reads, twice as many gain less than the memory would.
+        // Three bits for each record of 128 bytes that fits, more than twice over. With much more data
+        // than memory that is too little: then it grows, and frames make room for it (see there).
         let sketch = whole / 128;
         // Half of it holds what arrives while the other half is written. Past 4 MiB writes of the
         // operating system do not get faster.
