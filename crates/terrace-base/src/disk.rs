@@ -25,13 +25,26 @@ pub trait Disk: Send + Sync {
     /// As [`Disk::create`], with the access of [`Disk::open_buffered`].
     fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
+    /// Gives a file that nobody needs any more another name, in place of making one: returns it with
+    /// the access of [`Disk::create_buffered`], `len` bytes that read as zeros, and its space reserved.
+    /// It must have that length. Which of the names is there after a crash, and of the zeros and what
+    /// was there before any part, is open until the file and then the directory are synced.
+    ///
+    /// # Errors
+    /// `Unsupported` where that is not possible without writing all of it, as by default. After any
+    /// error the file may have either name, or none, and any content.
+    fn reuse_buffered(&self, old: &str, new: &str, len: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let _ = (old, new, len);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Removes a file. Durable after [`Disk::sync_directory`].
     fn delete(&self, name: &str) -> io::Result<()>;
 
     /// The names of all files, in no order.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Makes creations and deletions durable.
+    /// Makes creations, deletions and new names durable.
     fn sync_directory(&self) -> io::Result<()>;
 
     /// Bytes that are free on the device, as far as can be told.

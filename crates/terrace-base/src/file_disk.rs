@@ -185,6 +185,25 @@ impl Disk for FileDisk {
         self.open_file(name, true, true)
     }
 
+    fn reuse_buffered(&self, old: &str, new: &str, len: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let (old, new) = (self.file_path(old)?, self.file_path(new)?);
+        let file = OpenOptions::new().read(true).write(true).open(&old)?;
+        if file.metadata()?.len() != len {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a file of another length cannot be used again",
+            ));
+        }
+        clear(&file, len)?;
+        std::fs::rename(old, new)?;
+        let small_writes = SmallWrites::new();
+        small_writes.reserved(&file, 0, len);
+        Ok(Arc::new(RealFile {
+            file,
+            small_writes: Some(small_writes),
+        }))
+    }
+
     fn delete(&self, name: &str) -> io::Result<()> {
         std::fs::remove_file(self.file_path(name)?)
     }
@@ -330,6 +349,25 @@ fn reserve(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Makes the first `len` bytes zeros and keeps their space: a note of the file system, nothing is written.
+#[cfg(target_os = "linux")]
+fn clear(file: &File, len: u64) -> io::Result<()> {
+    use rustix::io::Errno;
+    loop {
+        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::ZERO_RANGE, 0, len) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Err(io::ErrorKind::Unsupported.into()),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn clear(_file: &File, _len: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Lets what is dirty in the cache go to the device. An error of that comes out of the next sync, as
 /// if the system had begun by itself.
 #[cfg(target_os = "linux")]
@@ -417,6 +455,33 @@ mod tests {
             .read_at(&mut back, 4)
             .unwrap();
         assert_eq!(&back, b"\0abc");
+    }
+
+    #[test]
+    fn a_file_that_is_used_again_has_another_name_and_only_zeros() {
+        let dir = directory();
+        let disk = FileDisk::open(dir.path(), DirectIo::Preferred).unwrap();
+        let file = disk.create_buffered("old").unwrap();
+        file.allocate(0, 65536).unwrap();
+        file.write_at(&[7; 65536], 0).unwrap();
+        let other_length = disk.reuse_buffered("old", "new", 4096).err().unwrap();
+        assert_eq!(other_length.kind(), io::ErrorKind::InvalidInput);
+        let file = match disk.reuse_buffered("old", "new", 65536) {
+            Err(e) if e.kind() == io::ErrorKind::Unsupported => return,
+            reused => reused.unwrap(),
+        };
+        assert_eq!(disk.list().unwrap(), ["new"]);
+        let mut back = vec![1; 65536];
+        file.read_at(&mut back, 0).unwrap();
+        assert!(back.iter().all(|&byte| byte == 0));
+        file.write_at(b"abc", 5).unwrap();
+        file.sync().unwrap();
+        disk.sync_directory().unwrap();
+        let again = disk.open_buffered("new").unwrap();
+        again.read_at(&mut back, 0).unwrap();
+        assert_eq!((&back[5..8], back[8]), (&b"abc"[..], 0));
+        let gone = disk.reuse_buffered("old", "new", 65536).err().unwrap();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -219,6 +219,33 @@ impl Disk for SimDisk {
         self.open_file(name, true, true)
     }
 
+    fn reuse_buffered(&self, old: &str, new: &str, len: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let mut world = self.world();
+        let verdict = world.enter(Op::Reuse, old, checksum::seeded(len, new.as_bytes()))?;
+        let Some(file) = world.names.get(old).map(|id| &world.files[id]) else {
+            return Err(not_found(old));
+        };
+        if file.len() != len {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("simulated: {old} has another length than {len}"),
+            ));
+        }
+        if let Verdict::Fail(fault) = verdict {
+            if fault != Fault::NoSpace && world.rng.below(2) == 0 {
+                world.reuse(old, new);
+            }
+            return Err(error_of(fault));
+        }
+        let id = world.reuse(old, new).ok_or_else(|| not_found(old))?;
+        Ok(Arc::new(SimFile {
+            disk: self.clone(),
+            id,
+            name: new.to_owned(),
+            any_offset: true,
+        }))
+    }
+
     fn delete(&self, name: &str) -> io::Result<()> {
         let mut world = self.world();
         let verdict = world.enter(Op::Delete, name, 0)?;

@@ -9,6 +9,8 @@ pub enum Op {
     Create,
     /// Deleting a file.
     Delete,
+    /// Using a file again under another name.
+    Reuse,
     /// Listing the directory.
     List,
     /// Syncing the directory.
@@ -31,10 +33,11 @@ pub enum Op {
 
 impl Op {
     /// Every kind of call.
-    pub const ALL: [Op; 12] = [
+    pub const ALL: [Op; 13] = [
         Op::Open,
         Op::Create,
         Op::Delete,
+        Op::Reuse,
         Op::List,
         Op::SyncDirectory,
         Op::FreeBytes,
@@ -52,6 +55,7 @@ impl Op {
             self,
             Op::Create
                 | Op::Delete
+                | Op::Reuse
                 | Op::SyncDirectory
                 | Op::Write
                 | Op::Sync

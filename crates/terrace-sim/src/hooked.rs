@@ -12,6 +12,8 @@ pub enum Call<'a> {
     Create(&'a str),
     /// [`Disk::delete`].
     Delete(&'a str),
+    /// [`Disk::reuse_buffered`]: the old name and the new one.
+    Reuse(&'a str, &'a str),
     /// [`DiskFile::read_at`].
     Read(&'a str),
     /// [`DiskFile::sync`].
@@ -67,6 +69,10 @@ impl Disk for HookedDisk {
     fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         (self.hook)(Call::Create(name));
         Ok(self.file(name, self.disk.create_buffered(name)?))
+    }
+    fn reuse_buffered(&self, old: &str, new: &str, len: u64) -> io::Result<Arc<dyn DiskFile>> {
+        (self.hook)(Call::Reuse(old, new));
+        Ok(self.file(new, self.disk.reuse_buffered(old, new, len)?))
     }
     fn delete(&self, name: &str) -> io::Result<()> {
         (self.hook)(Call::Delete(name));

@@ -121,6 +121,18 @@ impl World {
         self.pending_names.push((name.to_owned(), None));
     }
 
+    /// Gives a file another name and makes all of it zeros. A real disk changes both names at once; here
+    /// each survives for itself, so that both may be there, or none.
+    pub(crate) fn reuse(&mut self, old: &str, new: &str) -> Option<u64> {
+        let id = self.names.remove(old)?;
+        self.names.insert(new.to_owned(), id);
+        self.pending_names.push((old.to_owned(), None));
+        self.pending_names.push((new.to_owned(), Some(id)));
+        let zeros = vec![0; self.files[&id].len() as usize];
+        self.file(id).write(&zeros, 0);
+        Some(id)
+    }
+
     pub(crate) fn sync_directory(&mut self) {
         self.durable_names.clone_from(&self.names);
         self.pending_names.clear();

@@ -1,17 +1,22 @@
 //! A thread that does for the writers what would make them wait: making segments ahead of the tail,
-//! telling the device to begin with what was written, deleting what lies before a checkpoint.
+//! telling the device to begin with what was written, deleting what lies before a checkpoint and was not
+//! used again.
 //!
 //! Without one the writers do the first themselves, nobody does the second, and who makes the
 //! checkpoint does the third.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use terrace_base::disk::DiskFile;
 use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, Result};
 
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::lsn::Lsn;
+use crate::segment::file_name;
 use crate::state::{Asked, State};
 
 /// Pause after a segment of the usual 64 MiB was deleted, less after smaller ones. File systems may tell
@@ -19,6 +24,9 @@ use crate::state::{Asked, State};
 /// seen to do nothing else meanwhile, a tenth of a second for some segments at once.
 const DELETE_PAUSE: Duration = Duration::from_millis(250);
 const DELETE_PAUSE_BYTES: u64 = 64 << 20;
+/// Segments that are not needed any more are kept so long for others that take their files, since the
+/// last one was taken or came to them.
+const KEPT_FOR: Duration = Duration::from_secs(30);
 /// More than so many are not put off, so that the log stays near its limit.
 const MOST_PUT_OFF: usize = 16;
 /// With less free space than so many segments none is put off: others may need it.
@@ -52,17 +60,20 @@ impl Log {
         let mut state = self.state.lock();
         while !state.dismissed && !state.closed && state.poisoned.is_none() {
             state.attended = true;
+            if std::mem::take(&mut state.asked.used) {
+                drop(state);
+                not_before = Instant::now() + self.kept_for();
+                state = self.state.lock();
+                continue;
+            }
             let put_off = not_before.saturating_duration_since(Instant::now());
             let all_at_once = state.asked.hurry || state.asked.delete.len() > MOST_PUT_OFF;
             if state.asked.segment && !state.preparing {
                 state = self.prepare_asked(state);
             } else if !state.asked.delete.is_empty() && (all_at_once || put_off.is_zero()) {
-                let deleted;
-                (state, deleted) = self.delete_next(state);
-                if deleted.is_err() {
-                    // The log is poisoned, and everyone is told.
-                    continue;
-                }
+                // If it cannot be deleted it only takes space, and who waits for that is told. If the log
+                // is poisoned, everyone is.
+                (state, _) = self.delete_next(state);
                 drop(state);
                 not_before = Instant::now() + self.pause();
                 state = self.state.lock();
@@ -92,8 +103,8 @@ impl Log {
         }
     }
 
-    /// Deletes the next of the segments that wait for it. The error is that of syncing the directory
-    /// after the last one.
+    /// Deletes the next of the segments that wait for it. The error is that of deleting it, after which
+    /// the next checkpoint tries again, or that of syncing the directory after the last one.
     fn delete_next<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -104,8 +115,7 @@ impl Log {
         state.deleting += 1;
         let last = state.asked.delete.is_empty();
         drop(state);
-        // What cannot be deleted only takes space; the next checkpoint tries again.
-        let _: Result<()> = self.delete_segment(number);
+        let deleted = self.delete_segment(number);
         let synced = if last { self.sync_directory() } else { Ok(()) };
         let mut state = self.state.lock();
         state.deleting -= 1;
@@ -115,26 +125,41 @@ impl Log {
             state.refused = false;
         }
         self.prepared.notify_all();
-        (state, synced)
+        (state, synced.and(deleted))
     }
 
     /// How long to wait after a segment was deleted.
     fn pause(&self) -> Duration {
         let bytes = self.options.segment_bytes.min(DELETE_PAUSE_BYTES);
-        let kept_free = FREE_SEGMENTS * self.options.segment_bytes;
-        if self.disk.free_bytes().is_ok_and(|free| free > kept_free) {
+        if self.has_free_space() {
             DELETE_PAUSE.mul_f64(bytes as f64 / DELETE_PAUSE_BYTES as f64)
         } else {
             Duration::ZERO
         }
     }
 
+    /// How long to keep segments that may be used again.
+    fn kept_for(&self) -> Duration {
+        if self.has_free_space() {
+            KEPT_FOR
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    fn has_free_space(&self) -> bool {
+        let kept_free = FREE_SEGMENTS * self.options.segment_bytes;
+        self.disk.free_bytes().is_ok_and(|free| free > kept_free)
+    }
+
     /// Deletes at once what lies before the last cut and waits to be deleted.
     ///
     /// # Errors
-    /// Those of a poisoned log; a directory that cannot be synced poisons it.
+    /// Those of a poisoned log; a directory that cannot be synced poisons it. The first of those of
+    /// deleting, when all was tried.
     pub fn delete_outdated(&self) -> Result<()> {
         let mut state = self.state.lock();
+        let mut all = Ok(());
         while state.has_outdated() {
             if let Some(error) = state.poison_error() {
                 return Err(error);
@@ -145,9 +170,12 @@ impl Log {
             }
             let deleted;
             (state, deleted) = self.delete_next(state);
-            deleted?;
+            all = all.and(deleted);
         }
-        Ok(())
+        match state.poison_error() {
+            Some(error) => Err(error),
+            None => all,
+        }
     }
 
     /// Lets the thread in [`Log::attend`] go, for good.
@@ -181,13 +209,32 @@ impl Log {
         }
     }
 
-    /// Asks it to delete these segments; whether there is one to ask.
-    pub(crate) fn ask_to_delete(&self, outdated: &[u32]) -> bool {
+    /// Keeps the segments before `from` for others that take their files; what is not used soon, that
+    /// thread deletes. If there is none, who calls has to delete them: the list.
+    pub(crate) fn put_aside(&self, from: u64) -> Vec<u32> {
         let mut state = self.state.lock();
-        if state.attended {
-            state.asked.delete = outdated.iter().copied().collect();
-            self.attendant.notify_one();
+        let older = state.older.keys().copied();
+        let outdated: Vec<u32> = older.take_while(|&n| u64::from(n) < from).collect();
+        if !state.attended && !self.options.hoards() {
+            return outdated;
         }
-        state.attended
+        state.asked.used |= !outdated.is_empty();
+        state.asked.delete = VecDeque::from(outdated);
+        self.attendant.notify_one();
+        Vec::new()
+    }
+
+    /// The file of the segment `old`, which ends at `end` and which nobody needs any more, as that of
+    /// segment `number`; `None` if that cannot be had. Then it is deleted, because somebody may need the
+    /// space.
+    pub(crate) fn reuse(&self, (old, end): (u32, u64), number: u32) -> Option<Arc<dyn DiskFile>> {
+        let bytes = self.options.segment_bytes;
+        let [from, to] = [old, number].map(|n| file_name(&self.options.prefix, n));
+        let reused = self.disk.reuse_buffered(&from, &to, bytes);
+        if reused.is_err() && self.delete_segment(old).is_err() {
+            // It only takes space; the next checkpoint tries again.
+            self.state.lock().older.insert(old, end);
+        }
+        reused.ok()
     }
 }

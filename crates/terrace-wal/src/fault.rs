@@ -44,6 +44,10 @@ pub(crate) enum Fault {
     SyncsAtOnce,
     /// Writers do not ask the thread that attends for a segment.
     NobodyAsked,
+    /// A file is used again though some of its old life is still to be written.
+    ReusedUnwritten,
+    /// A sealed segment does not say that it has a successor.
+    NoSuccessorMark,
     /// The durable generation is not noted in the running segment.
     NoGenerationNote,
 }

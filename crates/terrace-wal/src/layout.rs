@@ -28,12 +28,18 @@ pub(crate) const HEADER_COPIES: [u64; 2] = [0, 2048];
 /// Generation notes are written in turn, so that a torn one leaves the one before.
 pub(crate) const NOTE_SLOTS: [u64; 2] = [512, 2560];
 
+/// The mark that a sealed segment has a successor stands twice, too.
+pub(crate) const SUCCESSOR_COPIES: [u64; 2] = [1024, 3072];
+
 const MAGIC: &[u8; 8] = b"TRRCLOG\x01";
 const NOTE_MAGIC: &[u8; 8] = b"TRRCGEN\x01";
+const SUCCESSOR_MAGIC: &[u8; 8] = b"TRRCNXT\x01";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 56;
 /// Bytes of a note.
 pub(crate) const NOTE_LEN: usize = 24;
+/// Bytes of the mark of a successor.
+const SUCCESSOR_LEN: usize = 16;
 
 /// The next block begins at the next sector boundary: a sync follows this block.
 pub(crate) const SECTOR_END: u32 = 1 << 31;
@@ -123,6 +129,25 @@ pub(crate) fn newest_note(page: &[u8], incarnation: u64) -> Option<(u64, usize)>
             .then_some((u64_at(bytes, 8)?, index))
     });
     notes.max()
+}
+
+/// The mark that a sealed segment has a successor, for the place `copy`.
+pub(crate) fn encode_successor(incarnation: u64, copy: u64) -> [u8; SUCCESSOR_LEN] {
+    let mut out = [0; SUCCESSOR_LEN];
+    out[..8].copy_from_slice(SUCCESSOR_MAGIC);
+    let sum = seeded(mix(incarnation, copy), &out[..8]);
+    out[8..].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// Whether a segment's first page says that it has a successor.
+pub(crate) fn names_successor(page: &[u8], incarnation: u64) -> bool {
+    SUCCESSOR_COPIES.iter().any(|&copy| {
+        let bytes = page
+            .get(copy as usize..)
+            .and_then(|rest| rest.get(..SUCCESSOR_LEN));
+        bytes == Some(&encode_successor(incarnation, copy))
+    })
 }
 
 /// What the header of a block says.

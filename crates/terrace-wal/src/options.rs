@@ -37,6 +37,9 @@ pub struct LogOptions {
     pub seed: Option<u64>,
     #[cfg(test)]
     pub(crate) fault: Fault,
+    /// Keeps segments that are not needed any more to use them again, without a thread that attends.
+    #[cfg(test)]
+    pub(crate) hoards: bool,
 }
 
 impl Default for LogOptions {
@@ -48,6 +51,8 @@ impl Default for LogOptions {
             seed: None,
             #[cfg(test)]
             fault: Fault::None,
+            #[cfg(test)]
+            hoards: false,
         }
     }
 }
@@ -80,6 +85,14 @@ impl LogOptions {
     /// Bytes that records and block headers can count on in one segment.
     pub(crate) fn usable(&self) -> u64 {
         usable(self.segment_bytes)
+    }
+
+    /// Whether a test wants segments kept to be used again.
+    pub(crate) fn hoards(&self) -> bool {
+        #[cfg(test)]
+        return self.hoards;
+        #[cfg(not(test))]
+        false
     }
 
     /// Whether a test has planted this fault.

@@ -123,7 +123,8 @@ impl<'a> Replay<'a> {
                     None => return Ok(self.end(at, false)),
                     Some(tail) => {
                         self.partial = None;
-                        if !self.segments.contains_key(&(at.segment() + 1)) {
+                        let goes_on = self.reader.segment().has_successor;
+                        if !goes_on && !self.segments.contains_key(&(at.segment() + 1)) {
                             // Sealed, and nothing was begun since.
                             self.scan.chain(tail, tail);
                             return Ok(self.end(tail, true));

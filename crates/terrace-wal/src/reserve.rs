@@ -190,8 +190,22 @@ impl Log {
         // not leave the whole log without a proof of what is durable.
         let full = state.dirty.len() > 1;
         let from = Lsn::new(state.current.number, 0);
+        let old = state.take_outdated(&self.options);
+        let sealed = (state.sealed && state.spares.is_empty()).then(|| state.current.clone());
         drop(state);
-        let made = self.make_segment(number, generation);
+        let made = self.make_segment(number, generation, old);
+        if let (Ok(_), Some(sealed)) = (&made, sealed)
+            && !self.options.planted(Fault::NoSuccessorMark)
+        {
+            if let Err(e) = sealed.mark_successor() {
+                return Err(self.stop_preparing(e));
+            }
+            if let Err(e) = self.sync_segment(&sealed) {
+                return Err(self.stop_preparing(e));
+            }
+        }
+        let reused = matches!(made, Ok((_, true)));
+        let made = made.map(|(segment, _)| segment);
         state = self.state.lock();
         if let Err(PrepareError::Refused(_)) = made {
             state = self.release_surplus(state);
@@ -202,6 +216,7 @@ impl Log {
         match made {
             Ok(segment) => {
                 state.stats.segments_created += 1;
+                state.stats.segments_reused += u64::from(reused);
                 state.spares.push_back(Arc::new(segment));
             }
             Err(PrepareError::Refused(e)) => refused = Err(e),
@@ -216,6 +231,15 @@ impl Log {
             state = self.state.lock();
         }
         Ok((state, refused))
+    }
+
+    /// Something failed of which nobody knows what is durable.
+    fn stop_preparing(&self, error: Error) -> Error {
+        let mut state = self.state.lock();
+        state.preparing = false;
+        state.poison(&error);
+        self.wake_all();
+        state.poison_error().unwrap_or(error)
     }
 
     /// Gives back segments that were made for a reservation that could not be had after all, so that
@@ -234,20 +258,24 @@ impl Log {
         self.state.lock()
     }
 
+    /// The segment behind `after`, and whether it took the file of `old`.
     fn make_segment(
         &self,
         after: u32,
         generation: u64,
-    ) -> std::result::Result<Segment, PrepareError> {
+        old: Option<(u32, u64)>,
+    ) -> std::result::Result<(Segment, bool), PrepareError> {
         let number = after.checked_add(1).ok_or_else(|| {
             PrepareError::Refused(Error::invalid(
                 "the log has used up its segment numbers; dump the database into a new one",
             ))
         })?;
-        let segment = Segment::prepare(&*self.disk, &self.options, number, generation)?;
+        let file = old.and_then(|old| self.reuse(old, number));
+        let reused = file.is_some();
+        let segment = Segment::prepare(&*self.disk, &self.options, number, generation, file)?;
         if !self.options.planted(Fault::NoDirectorySync) {
             self.sync_directory().map_err(PrepareError::Fatal)?;
         }
-        Ok(segment)
+        Ok((segment, reused))
     }
 }

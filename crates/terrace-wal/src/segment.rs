@@ -10,7 +10,10 @@ use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{Error, Result};
 
 use crate::fault::Fault;
-use crate::layout::{HEADER_BYTES, NOTE_SLOTS, SegmentHeader, encode_note, newest_note};
+use crate::layout::{
+    HEADER_BYTES, NOTE_SLOTS, SUCCESSOR_COPIES, SegmentHeader, encode_note, encode_successor,
+    names_successor, newest_note,
+};
 use crate::options::{LogOptions, MAX_SEGMENT_BYTES};
 use crate::reader::BlockReader;
 
@@ -26,6 +29,8 @@ pub(crate) struct Segment {
     pub(crate) bytes: u64,
     /// Whether the file is as long as its header says. A crash while it was made may leave less.
     pub(crate) complete: bool,
+    /// Whether it was sealed, and the log goes on in the next segment.
+    pub(crate) has_successor: bool,
     /// Index of the note slot to write next.
     next_note: AtomicUsize,
     /// Up to where the device has been told to begin.
@@ -55,11 +60,14 @@ impl Segment {
     /// Makes segment `number` and makes its space and its header durable. The directory is still to
     /// be synced; only then may a block go there, so that a header that is missing later is damage
     /// and not a crash.
+    ///
+    /// It takes the file `reused`, which is as [`Disk::reuse_buffered`] returns it, or makes one.
     pub(crate) fn prepare(
         disk: &dyn Disk,
         options: &LogOptions,
         number: u32,
         generation: u64,
+        reused: Option<Arc<dyn DiskFile>>,
     ) -> std::result::Result<Segment, PrepareError> {
         let name = file_name(&options.prefix, number);
         let refused = |op, e| {
@@ -67,11 +75,17 @@ impl Segment {
             let _ = disk.delete(&name);
             PrepareError::Refused(Error::io(op, &name, e))
         };
-        let file = disk
-            .create_buffered(&name)
-            .map_err(|e| refused("creating", e))?;
-        file.allocate(0, options.segment_bytes)
-            .map_err(|e| refused("reserving space for", e))?;
+        let file = match reused {
+            Some(file) => file,
+            None => {
+                let file = disk
+                    .create_buffered(&name)
+                    .map_err(|e| refused("creating", e))?;
+                file.allocate(0, options.segment_bytes)
+                    .map_err(|e| refused("reserving space for", e))?;
+                file
+            }
+        };
         let header = SegmentHeader {
             number,
             incarnation: incarnation(options, number),
@@ -96,6 +110,7 @@ impl Segment {
             generation,
             bytes: options.segment_bytes,
             complete: true,
+            has_successor: false,
             next_note: AtomicUsize::new(0),
             handed: AtomicU64::new(PART_BYTES),
         })
@@ -130,6 +145,7 @@ impl Segment {
                 .max(note.map_or(0, |(generation, _)| generation)),
             bytes: header.segment_bytes.min(length),
             complete: length >= header.segment_bytes,
+            has_successor: names_successor(&page, header.incarnation),
             file,
             next_note: AtomicUsize::new(note.map_or(0, |(_, slot)| 1 - slot)),
             handed: AtomicU64::new(PART_BYTES),
@@ -153,6 +169,17 @@ impl Segment {
         self.file
             .write_at(&note, at)
             .map_err(|e| Error::io("writing", &self.name, e))
+    }
+
+    /// Marks a sealed segment, in space that it has anyway: the next one is durably there, and blocks may
+    /// go to it. Without this mark it may be absent, and one that cannot be read would look so.
+    pub(crate) fn mark_successor(&self) -> Result<()> {
+        for copy in SUCCESSOR_COPIES {
+            self.file
+                .write_at(&encode_successor(self.incarnation, copy), copy)
+                .map_err(|e| Error::io("writing", &self.name, e))?;
+        }
+        Ok(())
     }
 
     /// Whether so much has been written since the last [`Segment::hand_over`] that it is time for one.

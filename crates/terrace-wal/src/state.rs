@@ -77,9 +77,11 @@ pub(crate) struct Asked {
     pub(crate) segment: bool,
     /// To hand over what was written to one, up to here.
     pub(crate) hand_over: Option<(Arc<Segment>, u64)>,
-    /// To delete these, which lie before the last cut.
+    /// To delete these, which lie before the last cut, unless they are used again before.
     pub(crate) delete: VecDeque<u32>,
-    /// To do that without pauses.
+    /// Whether some have come to them, or one was used, since that thread has looked.
+    pub(crate) used: bool,
+    /// To delete them without pauses.
     pub(crate) hurry: bool,
 }
 
@@ -138,6 +140,20 @@ impl State {
     /// Whether there are segments that only wait to be deleted.
     pub(crate) fn has_outdated(&self) -> bool {
         self.deleting > 0 || !self.asked.delete.is_empty()
+    }
+
+    /// A segment that nobody needs any more, whose file another one may take. All that was ever to be
+    /// written there is: who writes with the old handle later would write into the new segment.
+    /// Its number and where it ends.
+    pub(crate) fn take_outdated(&mut self, options: &LogOptions) -> Option<(u32, u64)> {
+        let &number = self.asked.delete.front()?;
+        let written = self.marks.written_to().segment() > number;
+        if !written && !options.planted(Fault::ReusedUnwritten) {
+            return None;
+        }
+        self.asked.delete.pop_front();
+        self.asked.used = true;
+        Some((number, self.older.remove(&number)?))
     }
 
     /// Remembers the first failure.

@@ -19,6 +19,8 @@ pub struct LogStats {
     pub largest_group: u64,
     /// Segments made.
     pub segments_created: u64,
+    /// Of them those that took the file of an older one.
+    pub segments_reused: u64,
     /// Segments deleted.
     pub segments_deleted: u64,
 }

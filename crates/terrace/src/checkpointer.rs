@@ -95,13 +95,12 @@ impl Core {
     /// Makes a checkpoint. The caller holds nothing.
     pub fn checkpoint(&self, pace: Pace, clean: bool) -> Result<CheckpointReport> {
         let _running = self.checkpoints.running.lock();
-        let mut result = self.checkpoint_alone(pace, clean);
+        let result = self.checkpoint_alone(pace, clean);
         // Somebody waits for it, perhaps for the space.
-        if pace == Pace::Fast
-            && let Err(e) = self.log.delete_outdated()
-        {
-            result = result.and(Err(e));
-        }
+        let deleted = match pace {
+            Pace::Fast => self.log.delete_outdated(),
+            Pace::Gentle => Ok(()),
+        };
         let mut state = self.checkpoints.state.lock();
         match result {
             Ok((report, cut)) => {
@@ -111,7 +110,8 @@ impl Core {
                 state.drained.record(report.drained);
                 state.closed.record(report.closed);
                 state.total.record(report.total);
-                Ok(report)
+                // It is made and durable, whatever became of the old log.
+                deleted.map(|()| report)
             }
             Err(e) => {
                 state.error = Some(e.clone());

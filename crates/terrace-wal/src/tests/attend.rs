@@ -15,6 +15,8 @@ use crate::{Durability, Log, LogOptions};
 struct Notes {
     made: Vec<ThreadId>,
     deleted: Vec<ThreadId>,
+    /// Old name, new name.
+    reused: Vec<(String, String)>,
     /// File, from, to.
     handed: Vec<(String, u64, u64)>,
 }
@@ -28,6 +30,7 @@ impl Notes {
         match call {
             Call::Create(_) => self.made.push(me()),
             Call::Delete(_) => self.deleted.push(me()),
+            Call::Reuse(old, new) => self.reused.push((old.to_owned(), new.to_owned())),
             Call::WriteBack(name, from, to) => self.handed.push((name.to_owned(), from, to)),
             _ => {}
         }
@@ -59,7 +62,7 @@ fn watch(
     durability: Durability,
 ) -> (Log, SimDisk, Notes, u32) {
     let disk = SimDisk::new(1);
-    // So little is free that no deletion is put off.
+    // So little is free that nothing is kept to be used again, and no deletion put off.
     disk.set_capacity(Some(64 * options.segment_bytes));
     let notes = Arc::new(Mutex::new(Notes::default()));
     let watched = {
@@ -203,4 +206,77 @@ fn space_that_only_waits_to_be_free_is_no_full_disk() {
         assert!(disk.names().len() < outdated.len(), "{:?}", disk.names());
         log.dismiss();
     });
+}
+
+#[test]
+fn segments_before_a_checkpoint_are_used_again_instead_of_being_deleted_and_made() {
+    let disk = SimDisk::new(1);
+    let notes = Arc::new(Mutex::new(Notes::default()));
+    let watched = {
+        let notes = notes.clone();
+        HookedDisk::new(disk.shared(), move |call| notes.lock().unwrap().take(call))
+    };
+    let log = Log::create(Arc::new(watched), small(1), 0).unwrap();
+    let mut from = log.position();
+    std::thread::scope(|scope| {
+        scope.spawn(|| log.attend());
+        settle(&log);
+        for generation in 1..=5 {
+            for byte in 0..200u8 {
+                put(&log, &[byte; 300], Durability::Buffered).unwrap();
+            }
+            from = log.position();
+            log.checkpointed(from, generation).unwrap();
+        }
+        let seen = notes.lock().unwrap();
+        // Five rounds of four segments each, and a few that were made before the first was outdated.
+        assert!(seen.made.len() < 10, "{} were made", seen.made.len());
+        assert!(seen.reused.len() > 10, "{:?}", seen.reused);
+        assert_eq!(seen.deleted.len(), 0);
+        drop(seen);
+        let stats = log.stats();
+        assert!(stats.segments_reused > 10 && stats.segments_created > stats.segments_reused);
+        // Who waits for space gets it.
+        log.delete_outdated().unwrap();
+        assert!(disk.names().len() <= 2, "{:?}", disk.names());
+        put(&log, b"last", Durability::Sync).unwrap();
+        log.dismiss();
+    });
+    drop(log);
+    let (_, _, records) = recover_with(&disk.crash(3), small(2), from, 5).unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].1, b"last");
+}
+
+#[test]
+fn a_file_of_which_something_is_still_to_be_written_is_not_used_again() {
+    let reused = |fault| {
+        let mut options = small(1);
+        options.hoards = true;
+        options.fault = fault;
+        let log = Log::create(SimDisk::new(1).shared(), options, 0).unwrap();
+        let append = |bytes: &[u8]| {
+            let mut reservation = log.reserve(bytes.len()).unwrap();
+            log.append(&mut reservation, &[bytes])
+        };
+        // The end of the first segment is in the buffer while the second begins.
+        while log.position().segment == 1 {
+            if u64::from(log.state.lock().tail.offset()) < (16 << 10) - 2000 {
+                log.flush().unwrap();
+            }
+            let _appended = append(&[7; 100]);
+        }
+        log.checkpointed(log.position(), 1).unwrap();
+        let none = log.state.lock().marks.written_to().segment();
+        assert_eq!(none, 1);
+        let prepared = log.prepare(log.state.lock()).unwrap().1;
+        prepared.unwrap();
+        let early = log.stats().segments_reused;
+        log.flush().unwrap();
+        let prepared = log.prepare(log.state.lock()).unwrap().1;
+        prepared.unwrap();
+        (early, log.stats().segments_reused)
+    };
+    assert_eq!(reused(Fault::None), (0, 1));
+    assert_eq!(reused(Fault::ReusedUnwritten), (1, 1));
 }

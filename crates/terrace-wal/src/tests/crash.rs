@@ -117,3 +117,15 @@ fn a_crash_of_the_process_loses_nothing_written_and_a_power_cut_after_it_is_no_d
         }
     }
 }
+
+#[test]
+fn half_of_the_runs_use_segments_again() {
+    let reused = |seed| {
+        let mut run = Run::new(seed, Fault::None);
+        run.create().and_then(|()| run.work(40)).unwrap();
+        run.disk.calls_of(terrace_sim::Op::Reuse)
+    };
+    let of = |seeds: std::ops::Range<u64>| seeds.map(reused).sum::<u64>();
+    assert!(of(0..12) > 10, "{}", of(0..12));
+    assert!(of(1000..2500) > 1000, "{}", of(1000..2500));
+}

@@ -57,16 +57,25 @@ impl Run {
         Ok(())
     }
 
+    /// Every other run keeps segments and uses them again, and fills them faster.
+    fn hoards(&self) -> bool {
+        self.seed % 2 == 1
+    }
+
     fn options(&mut self) -> crate::LogOptions {
         self.openings += 1;
         let mut options = small(self.seed.wrapping_mul(1000) + self.openings);
         options.fault = self.fault;
+        options.hoards = self.hoards();
         options
     }
 
     /// Some operations, until the first error.
     pub(crate) fn work(&mut self, steps: u64) -> Result<()> {
         for _ in 0..steps {
+            if self.hoards() && self.rng.percent(12) {
+                self.checkpoint()?;
+            }
             match self.rng.below(100) {
                 0..55 => self.append(Some(Durability::Buffered))?,
                 55..65 => self.append(None)?,
@@ -84,7 +93,10 @@ impl Run {
     }
 
     pub(crate) fn append(&mut self, durability: Option<Durability>) -> Result<()> {
-        let bytes = payload(&mut self.rng);
+        let mut bytes = payload(&mut self.rng);
+        if self.hoards() && bytes.len() < 200 {
+            bytes = bytes.repeat(9);
+        }
         let Some(log) = &self.log else { return Ok(()) };
         let mut reservation = log.reserve(bytes.len())?;
         let appended = log.append(&mut reservation, &[&bytes]);

@@ -183,3 +183,44 @@ fn blocks_of_an_earlier_life_of_the_file_do_not_come_back() {
     assert_eq!(resurrected(Fault::None).unwrap(), 2);
     assert!(!matches!(resurrected(Fault::NoSalt), Ok(2)));
 }
+
+#[test]
+fn rot_of_the_first_segment_after_an_opening_is_damage() {
+    // Its header, all of it or so little left that there is none.
+    let damages: [fn(&mut Vec<u8>); 3] = [
+        |bytes| bytes[..4096].fill(0),
+        |bytes| bytes[..2560].fill(7),
+        |bytes| bytes.truncate(40),
+    ];
+    let found = |fault, damage: Option<fn(&mut Vec<u8>)>| {
+        let with = |seed| {
+            let mut options = small(seed);
+            options.fault = fault;
+            options
+        };
+        let disk = SimDisk::new(7);
+        let log = Log::create(disk.shared(), with(1), 0).unwrap();
+        let from = log.position();
+        put(&log, b"before", Durability::Sync).unwrap();
+        drop(log);
+        // Opened, which seals the first segment, and written to.
+        let (log, ..) = recover_with(&disk, with(2), from, 0).unwrap();
+        put(&log, b"after", Durability::Sync).unwrap();
+        drop(log);
+        match damage {
+            Some(damage) => {
+                let mut bytes = disk.contents("log-00000002").unwrap();
+                damage(&mut bytes);
+                disk.place("log-00000002", bytes);
+            }
+            None => terrace_base::disk::Disk::delete(&disk, "log-00000002").unwrap(),
+        }
+        recover_with(&disk, with(3), from, 0).map(|(_, _, records)| records.len())
+    };
+    for damage in damages.map(Some).into_iter().chain([None]) {
+        let error = found(Fault::None, damage).unwrap_err().to_string();
+        assert!(error.contains("log-00000002"), "{error}");
+        // Lost without a word.
+        assert_eq!(found(Fault::NoSuccessorMark, damage).unwrap(), 1);
+    }
+}

@@ -83,7 +83,8 @@ fn what_threads_were_told_is_durable_is_there_after_a_cut() {
         disk.inject(Injection::any(200 + seed * 37, DiskFault::PowerCut));
         let acknowledged = load(&log, 4, 300, true);
         assert!(!disk.is_powered());
-        assert!(log.poisoned().is_some());
+        // Where the cut came while a segment was made, nothing is unknown, and the log only refuses.
+        assert!(log.poisoned().is_some() || put(&log, &[0; 20_000], Durability::Sync).is_err());
         for survivor in 0..4 {
             check(&disk.crash(survivor), from, &acknowledged, true);
         }
