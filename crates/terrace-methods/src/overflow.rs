@@ -273,12 +273,20 @@ pub fn read(
     still: &mut dyn FnMut() -> Attempt<bool>,
 ) -> Attempt<()> {
     out.clear();
-    let done = walk(store, large, begun, &mut |_, view, used| {
+    // Whoever held the record then may have changed nothing after all: no damage, even if the record
+    // still refers to the chain.
+    let mut refused = false;
+    let mut begun = || {
+        let right = begun()?;
+        refused |= !right;
+        Ok(right)
+    };
+    let done = walk(store, large, &mut begun, &mut |_, view, used| {
         view.append_to(DATA, used, out)?;
         Ok(())
     });
     match done {
-        Err(Interrupt::Conflict) if still()? => Err(Interrupt::Fail(broken(
+        Err(Interrupt::Conflict) if !refused && still()? => Err(Interrupt::Fail(broken(
             large.head,
             "its pages are not a complete chain of the length that its record says",
         ))),

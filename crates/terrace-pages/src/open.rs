@@ -45,8 +45,7 @@ impl PageStore {
             .map_err(|e| Error::io("measuring", DATA_FILE, e))?;
         if len < DATA_START {
             // Creation reserves this much before anything is written.
-            let foreign = len > 0 && !read_block(&*data, 0, len)?.iter().all(|b| *b == 0);
-            return if foreign {
+            return if !is_zero(disk, len)? {
                 Err(Error::corrupt(
                     DATA_FILE,
                     0,
@@ -160,10 +159,10 @@ impl PageStore {
         let len = data
             .len()
             .map_err(|e| Error::io("measuring", DATA_FILE, e))?;
-        let expected = superblock
-            .slots
-            .checked_mul(options.page_bytes as u64)
-            .and_then(|bytes| bytes.checked_add(DATA_START));
+        // The file may have been cut since: what is missing of it is not needed, and may be somebody
+        // else's by now. Also what bounds the memory that a damaged superblock may ask for.
+        let in_file = len.saturating_sub(DATA_START) / options.page_bytes as u64;
+        let slots = superblock.slots.min(in_file);
         let name = MapFile::name(superblock.map.number);
         let map_file = disk.open(&name).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => Error::corrupt(
@@ -175,7 +174,7 @@ impl PageStore {
         })?;
         let mut words = Opening(Table::new(layout.max_pages)?);
         words.0.set_count(superblock.pages);
-        let mut rebuild = Rebuild::new(&mut words, &name, superblock.pages, superblock.slots);
+        let mut rebuild = Rebuild::new(&mut words, &name, superblock.pages, slots);
         let mut reader = MapReader::new(&superblock)?;
         let mut buffer = AlignedBuf::zeroed(65536);
         while let Some((offset, len)) = reader.next_read() {
@@ -195,22 +194,15 @@ impl PageStore {
             words.set(pid, Place::FREE.with_link(link));
             free.head = Some(pid);
             free.count += 1;
-        })?;
-        // Space that was reserved after the last checkpoint is not counted on; space that a page
-        // of this checkpoint needs must be there.
-        let needed = DATA_START + map.used_end() * options.page_bytes as u64;
-        if len < needed {
-            return Err(Error::corrupt(
+        });
+        let map = map.map_err(|e| match slots < superblock.slots {
+            true => Error::corrupt(
                 DATA_FILE,
                 len,
-                format!("the file ends here, but pages lie up to byte {needed}"),
-            ));
-        }
-        if expected.is_some_and(|expected| len < expected) {
-            let missing = expected.unwrap_or(len) - len;
-            data.allocate(len, missing)
-                .map_err(|e| Error::io("reserving", DATA_FILE, e))?;
-        }
+                format!("the file ends here, but pages lie behind it ({e})"),
+            ),
+            false => e,
+        })?;
         let epoch = u32::try_from(superblock.epoch + 1)
             .map_err(|_| Error::corrupt(DATA_FILE, 0, "the epoch is out of range"))?;
         let durable = Durable {
@@ -247,6 +239,17 @@ impl PageStore {
     pub fn superblock(&self) -> Superblock {
         self.durable.lock().superblock.clone()
     }
+}
+
+/// Whether the first `len` bytes of the data file, which may be no multiple of a block, are zeros.
+fn is_zero(disk: &dyn Disk, len: u64) -> Result<bool> {
+    let mut bytes = vec![0; len as usize];
+    let data = disk
+        .open_buffered(DATA_FILE)
+        .map_err(|e| Error::io("opening", DATA_FILE, e))?;
+    data.read_at(&mut bytes, 0)
+        .map_err(|e| Error::io("reading", DATA_FILE, e))?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
 }
 
 fn read_block(data: &dyn DiskFile, offset: u64, len: u64) -> Result<AlignedBuf> {

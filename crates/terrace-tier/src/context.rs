@@ -221,7 +221,10 @@ impl TierContext {
     pub fn tend(&self) -> Result<()> {
         drop(self.store.enter()?);
         for tier in self.hot_tiers() {
-            tier.age()?;
+            match tier.age() {
+                Ok(()) | Err(Error::Corrupt { .. }) => {}
+                other => other?,
+            }
         }
         self.adapt_share();
         if self.over_cap() {

@@ -63,8 +63,10 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         }
         // An error has poisoned the store, or the disk is full: who needs the room meets it.
         for tier in context.hot_tiers() {
-            if tier.age().is_err() {
-                break;
+            match tier.age() {
+                // One structure that is damaged must not keep the others from ageing.
+                Ok(()) | Err(Error::Corrupt { .. }) => {}
+                Err(_) => break,
             }
         }
         context.adapt_share();

@@ -108,13 +108,14 @@ impl IndexShare {
     }
 
     fn judge(&self, store: &PageStore) {
+        let mut seen = self.seen.lock();
+        // Under the lock, so that nobody has seen more.
         let now = Seen {
             ways: self.ways.get(),
             idle_hits: self.idle_hits.get(),
             hot_hits: self.hot_hits.get(),
             rounds: self.rounds.get(),
         };
-        let mut seen = self.seen.lock();
         if (now.rounds - seen.rounds) * STEPS_A_ROUND < ROUND {
             return;
         }

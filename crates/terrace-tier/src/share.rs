@@ -57,8 +57,9 @@ impl Share {
 
     /// Moves the share a step towards what the misses say. O(1).
     pub fn adapt(&self, store: &PageStore) {
-        let now = (self.for_records.get(), self.for_pages.get());
         let mut seen = self.seen.lock();
+        // Under the lock, so that nobody has seen more.
+        let now = (self.for_records.get(), self.for_pages.get());
         let (records, pages) = (now.0 - seen.0, now.1 - seen.1);
         if (records + pages) * EVIDENCE_PART < store.frames() {
             return;

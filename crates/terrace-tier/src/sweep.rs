@@ -230,6 +230,10 @@ where
         Ok(())
     }
 
+    fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
+
     /// The leaves of this structure, which is no more, count no longer.
     pub(crate) fn forget_leaves(&self) {
         let leaves = std::mem::take(&mut self.hand.lock().leaves);
@@ -280,7 +284,8 @@ where
                         let ended = place.is_empty();
                         if task != Task::Evict {
                             hand.since_first += 1;
-                            if ended {
+                            // One that is no more counts no longer, whoever is still at work here.
+                            if ended && !self.is_retired() {
                                 let counted = std::mem::take(&mut hand.since_first);
                                 let all = &self.context.hot_leaves;
                                 all.fetch_add(counted.wrapping_sub(hand.leaves), Ordering::Relaxed);

@@ -92,7 +92,7 @@ pub struct Tiered<H, C> {
     pub(crate) stale: crate::sweep::Stale,
     pub(crate) levels: crate::levels::Levels,
     /// See [`Structure::retire`].
-    retired: AtomicBool,
+    pub(crate) retired: AtomicBool,
 }
 
 impl<H, C> Tiered<H, C>
@@ -492,6 +492,7 @@ where
     }
 
     fn retire(&self) {
+        // In this order: who ends a round now sees it.
         if !self.retired.swap(true, Ordering::SeqCst) {
             self.forget_leaves();
         }

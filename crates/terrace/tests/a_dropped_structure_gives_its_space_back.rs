@@ -50,6 +50,38 @@ fn assert_clean(db: &Database) -> terrace::VerifyReport {
 }
 
 #[test]
+fn a_database_that_has_shrunk_opens_although_the_space_is_somebody_elses_by_now() {
+    let disk = SimDisk::new(1);
+    let length = |disk: &SimDisk| disk.contents("data").map_or(0, |data| data.len());
+    let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+    let kept = db.tree("kept").unwrap();
+    kept.put("a", "1").unwrap();
+    fill(&db.tree("t").unwrap(), 20_000);
+    db.checkpoint().unwrap();
+    let before = length(&disk);
+    db.drop_structure("t").unwrap();
+    drop(kept);
+    // Space is free once the second checkpoint has replaced what the first one names. The one that cuts
+    // the file has said before how long it was.
+    let cut = (0..20).any(|_| {
+        db.checkpoint().unwrap();
+        length(&disk) < before
+    });
+    assert!(cut, "{before} bytes");
+    // As a process that dies leaves it.
+    let disk = disk.copy();
+    let after = length(&disk);
+    disk.set_capacity(Some(disk.used_bytes()));
+    let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+    assert_eq!(length(&disk), after);
+    assert_eq!(
+        db.tree("kept").unwrap().get("a").unwrap().as_deref(),
+        Some(&b"1"[..])
+    );
+    assert_clean(&db);
+}
+
+#[test]
 fn a_dropped_structure_gives_its_pages_back() {
     for shape in SHAPES {
         let disk = SimDisk::new(1);

@@ -219,14 +219,17 @@ fn a_log_without_data_file_is_not_overwritten() {
 
 #[test]
 fn foreign_files_are_refused_and_left_alone() {
-    let disk = SimDisk::new(4);
-    disk.place("data", b"this is somebody's data".repeat(5000).to_vec());
-    let before = disk.contents("data").unwrap();
-    let e = Database::open_on(disk.shared(), tiny(5))
-        .unwrap_err()
-        .to_string();
-    assert!(e.contains("data") && e.contains("Terrace"), "{e}");
-    assert_eq!(disk.contents("data").unwrap(), before);
+    // Long, not even a block, and between.
+    for times in [5000, 1, 900] {
+        let disk = SimDisk::new(4);
+        disk.place("data", b"this is somebody's data".repeat(times).to_vec());
+        let before = disk.contents("data").unwrap();
+        let e = Database::open_on(disk.shared(), tiny(5))
+            .unwrap_err()
+            .to_string();
+        assert!(e.contains("data") && e.contains("Terrace"), "{e}");
+        assert_eq!(disk.contents("data").unwrap(), before);
+    }
     let empty = SimDisk::new(5);
     empty.place("notes.txt", b"hello".to_vec());
     Database::open_on(empty.shared(), tiny(6))

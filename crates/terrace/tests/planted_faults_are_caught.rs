@@ -16,7 +16,9 @@ use common::tables::{
 };
 use common::{SHAPES, tiny};
 use terrace::fault::{Fault, plant};
-use terrace::{Database, Durability, Options, Tiers, TreeOptions, encode};
+use terrace::{
+    Database, Durability, Index, KeySource, Options, TableOptions, Tiers, TreeOptions, encode,
+};
 use terrace_sim::{Fault as DiskFault, Injection, SimDisk};
 
 /// Cuts the power at many calls of a script.
@@ -49,6 +51,7 @@ fn confirmed_writes() {
         tree.put_with("a", "1", Durability::Sync).unwrap();
         tree.put_with("b", "2", Durability::Buffered).unwrap();
         assert!(!tree.insert_with("b", "3", Durability::Sync).unwrap());
+        a_batch_confirms(seed);
         let found = disk.crash(seed);
         let db = Database::open_on(found.shared(), tiny(seed)).unwrap();
         let tree = db.tree("t").unwrap();
@@ -57,6 +60,29 @@ fn confirmed_writes() {
             assert_eq!(found.as_deref(), Some(&value[..]), "{key}, seed {seed}");
         }
     }
+}
+
+/// The same of a batch that finds nothing to change: a row that is not there is not deleted, with an
+/// answer that says that it is durably so.
+fn a_batch_confirms(seed: u64) {
+    let disk = SimDisk::new(seed);
+    let open = |disk: &SimDisk| {
+        let db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
+        let key = KeySource::bytes(0..1);
+        let options = TableOptions::new().tiers(Tiers::One);
+        let table = db
+            .table_with("t", options.index(Index::on("i", key)))
+            .unwrap();
+        (db, table)
+    };
+    let (db, table) = open(&disk);
+    table.put_with("a", "1", Durability::Sync).unwrap();
+    table.delete_with("a", Durability::Buffered).unwrap();
+    let mut batch = db.batch();
+    batch.delete(&table, "a");
+    db.write(batch, Durability::Sync).unwrap();
+    let (_db, table) = open(&disk.crash(seed));
+    assert_eq!(table.get("a").unwrap(), None, "seed {seed}");
 }
 
 /// Cuts the power behind two buffered batches with a sync commit between: any subset may survive.

@@ -12,7 +12,7 @@ use super::BTree;
 use super::descend::{PATIENCE, node_of, sound};
 use super::image::value_in;
 use super::insert::{How, Put};
-use super::leaf::{LeafPage, erase, set_flags};
+use super::leaf::{LeafPage, check_erasable, erase, set_flags};
 
 /// Rounds of finding a leaf full and making it wider before the attempt is given up. Each round
 /// leaves the leaf with fewer records or fewer bytes, so this is reached only when others fill it.
@@ -123,6 +123,7 @@ impl BTree {
                 }
                 (Plan::Erase, Ok(i)) => {
                     let fill = node.fill();
+                    check_erasable(page, i)?;
                     commit()?;
                     erase(page, i)?;
                     let now = node_of!(page)?;

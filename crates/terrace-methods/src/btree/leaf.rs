@@ -100,15 +100,24 @@ pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Att
     slots::set_flags(page, Node::slot_at(i), before, flags)
 }
 
+/// Makes sure that [`erase`] of this record cannot fail.
+pub(crate) fn check_erasable(page: &Exclusive<'_>, i: usize) -> Attempt<()> {
+    let node = node_of!(page)?;
+    let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
+    let counts = Counts::of(page)?;
+    if counts.heap.saturating_sub(counts.garbage) < record.end - record.start {
+        return Err(page.torn("this node counts more garbage than it has"));
+    }
+    Ok(())
+}
+
 /// Removes record `i`, and says where it was. Frees nothing that it refers to. O(records).
 pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<Hole> {
     let node = node_of!(page)?;
     let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
     let bytes = record.end - record.start;
+    check_erasable(page, i)?;
     let mut counts = Counts::of(page)?;
-    if counts.heap - counts.garbage < bytes {
-        return Err(page.torn("this node counts more garbage than it has"));
-    }
     drop_slot(page, &mut counts, i, bytes)?;
     if !fault::planted(Fault::QuietErase) {
         counts.members = counts.members.wrapping_add(1);

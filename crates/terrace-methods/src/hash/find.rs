@@ -255,6 +255,13 @@ impl HashTable {
             }
             let page = match latch(pid) {
                 Err(Interrupt::Conflict) => {
+                    // An entry changes before its bucket is freed.
+                    if !self.store.exists(pid)
+                        && self.entry(hash)? == pid
+                        && !self.store.exists(pid)
+                    {
+                        return Err(self.damaged(pid, NO_ENTRY));
+                    }
                     yield_now();
                     continue;
                 }

@@ -1,7 +1,7 @@
 //! Emptying a heap in bounded steps: first the index goes, then the heap pages in the order of the
 //! directory, then the directory. In between there are rows that nothing names, which the root says.
 
-use terrace_access::{AccessMethod, Attempt, Door};
+use terrace_access::{AccessMethod, Attempt, Door, Interrupt};
 use terrace_base::PageId;
 
 use super::Heap;
@@ -50,7 +50,13 @@ impl Heap {
                 return Ok(true);
             }
             // The next one of the chain, once nothing is listed there any more.
-            let list = self.store.exclusive(next, door)?;
+            let list = match self.store.exclusive(next, door) {
+                // Nobody frees it but who has the root, as this one has.
+                Err(Interrupt::Conflict) if !self.store.exists(next) => {
+                    return Err(root.torn(NO_DIRECTORY));
+                }
+                other => other?,
+            };
             let seen = self.directory_in(list.view(), next);
             let (used, after) = match seen {
                 Some(seen) => (seen.used, seen.next),

@@ -200,11 +200,12 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
         }
         let not = old.as_ref().map_or(PageId::NONE, |held| held.page.pid());
         let scans = &self.heap.scans;
-        let side = match (&old, before) {
+        let of_old = || match (&old, before) {
             (Some(held), _) => scans.side_of(held.page.pid()),
             (None, Some((_, Value::Large(_)))) => scans.side_of_large(self.key),
             (None, _) => scans.side_of_newcomer(),
         };
+        let side = of_old();
         let target = self.target.or_else(|| self.heap.space.current(side));
         let found = match target.filter(|target| *target != not) {
             Some(target) => self.room_in(target, len, side)?,
@@ -214,6 +215,11 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
             self.needs = Some((len, not, side));
             return Err(Interrupt::Conflict);
         };
+        if of_old() != side {
+            // A scan has begun, or ended, before the target was latched: one that has its page behind
+            // it must not get a row that was still before it.
+            return Err(Interrupt::Conflict);
+        }
         let mut at = Location {
             page: page.pid(),
             slot: put.slot as u16,

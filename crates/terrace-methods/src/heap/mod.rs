@@ -30,8 +30,8 @@ mod verify;
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Ordered, Plan, RecordPage, Room,
-    StoragePlace, StoredScan, Sweep, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, RecordPage,
+    Room, StoragePlace, StoredScan, Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{PageId, Result};
@@ -144,7 +144,11 @@ impl Heap {
     pub fn try_row_pages(&self) -> Attempt<u64> {
         let (mut at, mut pages) = (self.root, 0);
         for _ in 0..space::LONGEST_CHAIN {
-            let list = self.store.shared(at)?;
+            let list = match self.store.shared(at) {
+                // It was cleared just now.
+                Err(Interrupt::Conflict) if !self.store.exists(at) => break,
+                other => other?,
+            };
             let seen = self.directory_in(list.view(), at);
             let seen = seen.ok_or_else(|| list.torn(NO_DIRECTORY))?;
             pages += seen.used as u64;

@@ -167,7 +167,7 @@ impl Heap {
         }
         let row = rows.row_of(slot, key).map_err(|_| page.torn(BAD_ROW))?;
         // Or it could not be taken out.
-        if rows.garbage + row.len > rows.heap {
+        if rows.garbage + row.len > rows.heap || rows.rows == 0 {
             return Err(page.torn(NO_ROWS));
         }
         Ok(row)

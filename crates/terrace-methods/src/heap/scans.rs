@@ -281,7 +281,15 @@ impl Heap {
     }
 
     fn scan_list(&self, scan: &StoredScan, at: PageId) -> Attempt<()> {
-        let list = self.store.shared(at)?;
+        let list = match self.store.shared(at) {
+            Err(Interrupt::Conflict) if !self.store.exists(at) => {
+                let what = format!(
+                    "{at} was to list the pages of a heap, and there is none: all rows were removed meanwhile, or it is damaged"
+                );
+                return Err(Error::corrupt("data", 0, what).into());
+            }
+            other => other?,
+        };
         let seen = self.directory_in(list.view(), at);
         let seen = seen.ok_or_else(|| list.torn(NO_DIRECTORY))?;
         let mut pages = Vec::new();
@@ -312,7 +320,10 @@ impl Heap {
             push(window, found.flags, found.large, key, &value);
         }
         self.scans.with(scan, |scan| {
-            if let Some(noted) = scan.noted.pop_front() {
+            if let Some(noted) = scan.noted.pop_front()
+                // Past the limit some were not noted, and that must not be forgotten.
+                && scan.noted_bytes <= NOTED_BYTES
+            {
                 scan.noted_bytes -= noted.len() + NOTE_BYTES;
             }
         })

@@ -254,7 +254,14 @@ impl Heap {
         let Some(pid) = self.space.spare.lock().unseen else {
             return Ok(false);
         };
-        let page = self.store.shared(pid)?;
+        let page = match self.store.shared(pid) {
+            Err(Interrupt::Conflict) if !self.store.exists(pid) => {
+                // From before the directory was cleared; or damage, which others will meet.
+                self.space.spare.lock().unseen = None;
+                return Ok(false);
+            }
+            other => other?,
+        };
         let seen = self.directory_in(page.view(), pid);
         let seen = seen.ok_or_else(|| page.torn(NO_DIRECTORY))?;
         let mut spare = self.space.spare.lock();

@@ -1,7 +1,7 @@
 //! Sorted loads.
 
 use terrace_access::conformance::{Fixture, KeyKind, Random, settled};
-use terrace_access::{AccessMethod, Flags, NoRoom, Plan, Touch, Value};
+use terrace_access::{AccessMethod, Flags, Interrupt, LargeRef, NoRoom, Plan, Touch, Value};
 use terrace_base::Error;
 use terrace_pages::Class;
 
@@ -143,4 +143,26 @@ fn a_load_refuses_what_is_not_sorted_and_a_tree_that_is_not_empty() {
     load(tree, &some, 1.0).unwrap();
     assert!(matches!(load(tree, &some, 1.0), Err(Error::Invalid { .. })));
     check(tree, &some);
+}
+
+#[test]
+fn a_reader_of_a_large_value_that_met_its_writer_is_not_told_of_damage() {
+    let subject = trees(Class::Cold).create(4096, 300).unwrap();
+    let store = &subject.store;
+    let large = overflow::write(store, &[7; 20_000]).unwrap();
+    let mut value = Vec::new();
+    // The writer holds the record when the first page is seen, changes nothing and lets go.
+    let read = overflow::read(store, large, &mut value, &mut || Ok(false), &mut || {
+        Ok(true)
+    });
+    assert!(matches!(read, Err(Interrupt::Conflict)), "{read:?}");
+    // Pages that are no whole chain although nobody was there are damage.
+    let longer = LargeRef {
+        len: large.len + 1,
+        ..large
+    };
+    let read = overflow::read(store, longer, &mut value, &mut || Ok(true), &mut || {
+        Ok(true)
+    });
+    assert!(matches!(read, Err(Interrupt::Fail(_))), "{read:?}");
 }

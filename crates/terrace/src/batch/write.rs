@@ -19,7 +19,7 @@ impl Core {
     pub fn write_batch(&self, batch: &mut Batch, durability: Option<Durability>) -> Result<()> {
         let pass = self.passes.enter()?;
         let logged = batch.logged(self)?;
-        self.durability(logged, durability)?;
+        let in_force = self.durability(logged, durability)?;
         if batch.is_empty() {
             return Ok(());
         }
@@ -32,9 +32,12 @@ impl Core {
             drop(pass);
             appended.flatten()
         };
-        appended.map_or(Ok(()), |appended| {
-            self.commit(appended, durability.unwrap_or(self.options.durability))
-        })
+        match (appended, in_force) {
+            (Some(appended), Some(durability)) => self.commit(appended, durability),
+            // Nothing had to be changed. What it was found out from may not be durable yet.
+            (None, Some(durability)) => self.confirm(durability),
+            (_, None) => Ok(()),
+        }
     }
 
     /// Writes a batch as it is, if what it rests on still stands; the caller has a pass. `None` if
