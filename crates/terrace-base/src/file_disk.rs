@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
 use crate::small_writes::SmallWrites;
+use crate::sync::Mutex;
 use crate::{Error, Result};
 
 /// Name of the file whose lock says that the directory is in use; never listed.
@@ -33,6 +34,9 @@ pub enum DirectIo {
 pub struct FileDisk {
     path: PathBuf,
     directory: File,
+    /// Whether a sync of the directory has failed. One at a time, for where two are at once and it fails,
+    /// the system says so to one of them; and after that nobody knows which names are durable.
+    names: Mutex<bool>,
     direct: bool,
     // Held for its lock only.
     _lock: File,
@@ -68,6 +72,7 @@ impl FileDisk {
         Ok(FileDisk {
             path: path.to_owned(),
             directory,
+            names: Mutex::new(false),
             direct: takes_direct,
             _lock: lock,
         })
@@ -76,18 +81,19 @@ impl FileDisk {
     /// As [`FileDisk::open`], making the directory (and those above it) if it is missing.
     pub fn open_or_create(path: impl AsRef<Path>, direct: DirectIo) -> Result<FileDisk> {
         let path = path.as_ref();
+        let shown = path.display().to_string();
+        let absolute = std::path::absolute(path).map_err(|e| Error::io("finding", &shown, e))?;
+        let made = made_above(&absolute);
         if !path.exists() {
-            let shown = path.display().to_string();
             std::fs::create_dir_all(path).map_err(|e| Error::io("creating", &shown, e))?;
-            // The new directory's own name lies in its parent; without this sync a power cut
-            // could take the whole database away.
-            let absolute =
-                std::path::absolute(path).map_err(|e| Error::io("finding", &shown, e))?;
-            if let Some(parent) = absolute.parent() {
-                File::open(parent)
-                    .and_then(|d| d.sync_all())
-                    .map_err(|e| Error::io("syncing the parent of", &shown, e))?;
-            }
+        }
+        // The name of each new directory lies in the one above; without these syncs a power cut could
+        // take the whole database away. Of one that was there before, too, as long as it is empty: who
+        // made it may have died before the sync.
+        for parent in made {
+            File::open(&parent)
+                .and_then(|d| d.sync_all())
+                .map_err(|e| Error::io("syncing", parent.display().to_string(), e))?;
         }
         FileDisk::open(path, direct)
     }
@@ -141,6 +147,19 @@ impl std::fmt::Debug for FileDisk {
             .field("direct", &self.direct)
             .finish_non_exhaustive()
     }
+}
+
+/// The directories in which names must be made durable when a database is made at `path`: those above
+/// each directory that is not there, and above it itself while it is empty.
+fn made_above(path: &Path) -> Vec<PathBuf> {
+    let is_new = |path: &Path| match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(e) => e.kind() == io::ErrorKind::NotFound,
+    };
+    let above = path.ancestors().take_while(|path| is_new(path));
+    above
+        .filter_map(|path| path.parent().map(Path::to_owned))
+        .collect()
 }
 
 /// Opens the lock file, with the direct flag if `try_direct`, because opening a file is how one
@@ -226,7 +245,15 @@ impl Disk for FileDisk {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        self.directory.sync_all()
+        let mut failed = self.names.lock();
+        if *failed {
+            return Err(io::Error::other(
+                "syncing the directory has failed before, and what is durable is not known",
+            ));
+        }
+        let synced = self.directory.sync_all();
+        *failed = synced.is_err();
+        synced
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
@@ -409,8 +436,18 @@ mod tests {
             FileDisk::open(&path, DirectIo::Off),
             Err(Error::Io { .. })
         ));
+        std::fs::write(dir.path().join("notes"), "").unwrap();
+        let above = |path: &Path| made_above(path).len();
+        assert_eq!(
+            made_above(&path),
+            [dir.path().join("a"), dir.path().to_owned()]
+        );
         FileDisk::open_or_create(&path, DirectIo::Off).unwrap();
         assert!(path.is_dir());
+        // With a database in it there is nothing to do; empty, as a crash leaves it, there is.
+        assert_eq!(above(&path), 0);
+        std::fs::create_dir(dir.path().join("c")).unwrap();
+        assert_eq!(above(&dir.path().join("c")), 1);
     }
 
     #[test]

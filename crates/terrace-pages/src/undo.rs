@@ -15,20 +15,60 @@ use terrace_base::sync::atomic::{AtomicU64, Ordering};
 
 /// Locks over which frames spread.
 const SHARDS: usize = 64;
-/// What an entry costs besides its bytes.
-const ENTRY_BYTES: usize = 40;
+/// What a list costs besides its two arrays: itself, its share of a node of the tree (which are half full
+/// at least), and what an allocator adds to three allocations.
+const LIST_BYTES: usize = 2 * size_of::<(u32, List)>() + 3 * 16;
+/// What a kept page costs besides its bytes.
+const PAGE_BYTES: usize = 48;
+/// Arrays grow by a part in so many of what they have, so that little is taken for nothing.
+const GROWTH_PART: usize = 4;
 
+/// A range of a frame; its bytes lie behind those of the ranges saved before it.
+#[derive(Clone, Copy)]
 struct Saved {
     at: u32,
-    bytes: Box<[u8]>,
+    len: u32,
 }
 
 /// What was saved of one frame.
 #[derive(Default)]
 struct List {
     ranges: Vec<Saved>,
-    /// Bytes that it takes.
-    bytes: usize,
+    bytes: Vec<u8>,
+}
+
+impl List {
+    fn push(&mut self, at: usize, old: &[u8]) {
+        if self.ranges.len() == self.ranges.capacity() {
+            self.ranges
+                .reserve_exact(4 + self.ranges.len() / GROWTH_PART);
+        }
+        let missing = (self.bytes.len() + old.len()).saturating_sub(self.bytes.capacity());
+        if missing > 0 {
+            let more = old.len() + self.bytes.len() / GROWTH_PART;
+            self.bytes.reserve_exact(more);
+        }
+        self.ranges.push(Saved {
+            at: at as u32,
+            len: old.len() as u32,
+        });
+        self.bytes.extend_from_slice(old);
+    }
+
+    /// Memory that it takes.
+    fn memory(&self) -> usize {
+        LIST_BYTES + self.ranges.capacity() * size_of::<Saved>() + self.bytes.capacity()
+    }
+
+    /// Each range with its bytes, the newest first.
+    fn newest_first(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        self.ranges.iter().rev().map(move |saved| {
+            let (before, bytes) = rest.split_at(rest.len() - saved.len as usize);
+            rest = before;
+            (saved.at as usize, bytes)
+        })
+    }
 }
 
 /// Lists by frame; ordered, so that the same run writes the same pages first.
@@ -61,34 +101,35 @@ impl Undo {
     pub fn save(&self, frame: u32, at: usize, old: &[u8]) {
         let (mut from, mut to) = (at, at + old.len());
         let mut shard = self.shard(frame).lock();
-        let list = shard.entry(frame).or_default();
-        for saved in &list.ranges {
-            let (start, end) = (saved.at as usize, saved.at as usize + saved.bytes.len());
-            if start <= from && from < end {
-                from = end.min(to);
-            }
-            if start < to && to <= end {
-                to = start.max(from);
+        if let Some(list) = shard.get(&frame) {
+            for saved in &list.ranges {
+                let (start, end) = (saved.at as usize, (saved.at + saved.len) as usize);
+                if start <= from && from < end {
+                    from = end.min(to);
+                }
+                if start < to && to <= end {
+                    to = start.max(from);
+                }
             }
         }
         let Some(old) = old.get(from - at..to - at).filter(|old| !old.is_empty()) else {
             return;
         };
-        let bytes = old.len() + ENTRY_BYTES;
-        self.used.fetch_add(bytes as u64, Ordering::Relaxed);
-        list.bytes += bytes;
-        list.ranges.push(Saved {
-            at: from as u32,
-            bytes: old.into(),
-        });
+        let mut before = 0;
+        let list = shard
+            .entry(frame)
+            .and_modify(|list| before = list.memory())
+            .or_default();
+        list.push(from, old);
+        let grown = list.memory() - before;
+        self.used.fetch_add(grown as u64, Ordering::Relaxed);
     }
 
     /// Turns `page`, a copy of the frame's content, back into what it was at the cut, and forgets
     /// the frame. The caller holds the frame's latch.
     pub fn apply(&self, frame: u32, page: &mut [u8]) {
-        for saved in self.take(frame).iter().rev() {
-            let at = saved.at as usize;
-            page[at..at + saved.bytes.len()].copy_from_slice(&saved.bytes);
+        for (at, bytes) in self.take(frame).newest_first() {
+            page[at..at + bytes.len()].copy_from_slice(bytes);
         }
     }
 
@@ -97,10 +138,12 @@ impl Undo {
         drop(self.take(frame));
     }
 
-    fn take(&self, frame: u32) -> Vec<Saved> {
-        let list = self.shard(frame).lock().remove(&frame).unwrap_or_default();
-        self.used.fetch_sub(list.bytes as u64, Ordering::Relaxed);
-        list.ranges
+    fn take(&self, frame: u32) -> List {
+        let Some(list) = self.shard(frame).lock().remove(&frame) else {
+            return List::default();
+        };
+        self.used.fetch_sub(list.memory() as u64, Ordering::Relaxed);
+        list
     }
 
     /// The frames, `most` at most, of which most was saved: the checkpointer writes them first. A page
@@ -110,7 +153,7 @@ impl Undo {
         let mut fullest = BinaryHeap::with_capacity(most + 1);
         for shard in &self.shards {
             for (&frame, list) in shard.lock().iter() {
-                fullest.push(Reverse((list.bytes, frame)));
+                fullest.push(Reverse((list.bytes.len(), frame)));
                 if fullest.len() > most {
                     fullest.pop();
                 }
@@ -123,7 +166,7 @@ impl Undo {
     /// Keeps the content at the cut of a page that is being freed.
     pub fn save_page(&self, pid: PageId, page: Box<[u8]>) {
         self.used
-            .fetch_add((page.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
+            .fetch_add((page.len() + PAGE_BYTES) as u64, Ordering::Relaxed);
         self.pages.lock().push((pid, page));
     }
 
@@ -131,7 +174,7 @@ impl Undo {
     pub fn take_page(&self) -> Option<(PageId, Box<[u8]>)> {
         let taken = self.pages.lock().pop()?;
         self.used
-            .fetch_sub((taken.1.len() + ENTRY_BYTES) as u64, Ordering::Relaxed);
+            .fetch_sub((taken.1.len() + PAGE_BYTES) as u64, Ordering::Relaxed);
         Some(taken)
     }
 
@@ -178,14 +221,37 @@ mod tests {
                 .iter_mut()
                 .for_each(|byte| *byte = byte.wrapping_add(round as u8));
         }
-        let entries = undo.shard(1).lock()[&1].ranges.len();
-        assert!(
-            undo.bytes() as usize <= 2000 + entries * ENTRY_BYTES,
-            "{}",
-            undo.bytes()
-        );
+        let saved = undo.shard(1).lock()[&1].bytes.len();
+        assert!(saved <= 2000, "{saved}");
         undo.apply(1, &mut page);
         assert_eq!(page, cut);
+    }
+
+    #[test]
+    fn what_is_counted_is_what_is_taken() {
+        // A few bytes of many frames, and many small ranges of one.
+        for (frames, ranges, len) in [(1000, 1, 4), (1, 1000, 4), (50, 20, 100)] {
+            let undo = Undo::new();
+            for frame in 0..frames {
+                for i in 0..ranges {
+                    undo.save(frame, i * 2 * len, &vec![1; len]);
+                }
+            }
+            let mut arrays = 0;
+            for shard in &undo.shards {
+                for list in shard.lock().values() {
+                    arrays += list.ranges.capacity() * size_of::<Saved>() + list.bytes.capacity();
+                }
+            }
+            let counted = undo.bytes() as usize;
+            assert_eq!(counted, arrays + frames as usize * LIST_BYTES);
+            // And little of it for nothing.
+            let held = frames as usize * (LIST_BYTES + ranges * (len + size_of::<Saved>()));
+            assert!(
+                counted <= held * 13 / 10 + frames as usize * 32,
+                "{counted} for {held}"
+            );
+        }
     }
 
     #[test]

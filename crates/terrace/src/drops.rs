@@ -103,7 +103,8 @@ impl Core {
     fn let_go(&self) -> Result<()> {
         self.passes.quiesce();
         let mut demoter = self.demoter.lock();
-        if demoter.take().is_some() {
+        if !self.options.foreground {
+            // Another one first: if no thread can be had, the old one stays.
             *demoter = Some(self.tiers.start_demoter()?);
         }
         Ok(())

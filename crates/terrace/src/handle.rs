@@ -63,7 +63,8 @@ impl Handle {
         }
         drop(core.demoter.lock().take());
         if !first {
-            return Ok(());
+            // Closed before, or dead: then this is the error that everybody gets.
+            return core.passes.cause().map_or(Ok(()), Err);
         }
         let checkpoint = core.checkpoint(Pace::Fast, true).map(|_| ());
         // Without the checkpoint the log still has everything that was acknowledged.

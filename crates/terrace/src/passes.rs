@@ -182,6 +182,11 @@ impl Passes {
         first
     }
 
+    /// Why nobody may call any more, after [`Passes::kill`].
+    pub fn cause(&self) -> Option<Error> {
+        self.cause.lock().clone()
+    }
+
     /// After a failure that leaves memory behind the log: nobody reads or writes any more. Never
     /// waits.
     pub fn kill(&self, error: &Error) {

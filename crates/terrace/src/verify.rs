@@ -126,9 +126,10 @@ impl Core {
         let _no_checkpoint = self.checkpoints.hold();
         let _no_drop = self.drops.hold();
         let mut demoter = self.demoter.lock();
-        let had_demoter = demoter.take().is_some();
+        demoter.take();
         let report = self.verify_alone();
-        if had_demoter {
+        if !self.options.foreground {
+            // If no thread can be had now, writers make room themselves until the next time.
             *demoter = Some(self.tiers.start_demoter()?);
         }
         report
