@@ -116,6 +116,27 @@ fn standard_input_and_json_lines_and_tabs_work_too() {
 }
 
 #[test]
+fn numbers_that_differ_late_are_different_keys() {
+    let dir = Folder::new();
+    let lines = "{\"id\":100000000000000000001,\"price\":1.10}\n\
+        {\"id\":100000000000000000002,\"price\":1.1}\n";
+    let load = ["load", "db", "-f", "jsonl", "-k"];
+    dir.run_with(&[&load[..], &["id", "-"]].concat(), lines.as_bytes())
+        .ok();
+    assert_eq!(
+        dir.run(&["scan", "db", "--keys-only"]).ok(),
+        "100000000000000000001\n100000000000000000002\n"
+    );
+    let prices = ["price", "--value", "id", "-s", "prices", "-"];
+    dir.run_with(&[&load[..], &prices].concat(), lines.as_bytes())
+        .ok();
+    assert_eq!(
+        dir.run(&["scan", "db", "-s", "prices"]).ok(),
+        "1.1\t100000000000000000002\n1.10\t100000000000000000001\n"
+    );
+}
+
+#[test]
 fn bad_lines_stop_the_loading_or_are_skipped_and_reported() {
     let dir = Folder::new();
     dir.file("bad.csv", b"id,v\n1,a\n2\n3,\xff\n4,d\n");

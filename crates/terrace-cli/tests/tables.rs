@@ -84,6 +84,21 @@ fn rows_are_found_by_an_index() {
 }
 
 #[test]
+fn an_index_tells_numbers_of_many_digits_apart() {
+    let dir = Folder::new();
+    let rows = "{\"id\":1,\"n\":100000000000000000001}\n{\"id\":2,\"n\":100000000000000000002}\n";
+    let load = ["load", "db", "--kind", "table", "-f", "jsonl", "-k", "id"];
+    let index = ["--index", "n=unique:json:/n", "-"];
+    dir.run_with(&[&load[..], &index].concat(), rows.as_bytes())
+        .ok();
+    assert_eq!(
+        dir.run(&["scan", "db", "--index", "n", "--keys-only"]).ok(),
+        "100000000000000000001\t1\n100000000000000000002\t2\n"
+    );
+    dir.run(&["verify", "db"]).ok();
+}
+
+#[test]
 fn an_index_refuses_rows_by_their_lines() {
     let dir = loaded();
     let more = "id,email\n5,eve@x\n6,ada@x\n7,gus@x\n";

@@ -1,7 +1,9 @@
 //! JSON Lines: one object per line, of any kind or as `terrace dump` writes them.
 
 use anyhow::{Context, Result, anyhow, bail};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
 use super::{Numbered, Source};
@@ -27,8 +29,8 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The next line, parsed; the outer error is one of reading.
-    fn next(&mut self) -> Result<Option<Numbered<Map<String, Value>>>> {
+    /// What `parse` finds in the next line; the outer error is one of reading.
+    fn next<T>(&mut self, parse: impl FnOnce(&[u8]) -> Result<T>) -> Result<Option<Numbered<T>>> {
         loop {
             self.line.clear();
             let read = self
@@ -52,7 +54,7 @@ impl<R: BufRead> Lines<R> {
                 self.line.pop();
             }
             if !self.line.is_empty() {
-                return Ok(Some((self.number, self.parse())));
+                return Ok(Some((self.number, parse(&self.line))));
             }
         }
     }
@@ -67,14 +69,6 @@ impl<R: BufRead> Lines<R> {
             if over {
                 return Ok(());
             }
-        }
-    }
-
-    fn parse(&self) -> Result<Map<String, Value>> {
-        match serde_json::from_slice(&self.line) {
-            Ok(Value::Object(object)) => Ok(object),
-            Ok(_) => bail!("the line is JSON, but no object"),
-            Err(error) => Err(error).context("the line is no JSON object"),
         }
     }
 }
@@ -95,43 +89,54 @@ impl<R: BufRead> Jsonl<R> {
             value: value.map(Into::into),
         }
     }
-
-    fn entry(&self, object: &Map<String, Value>) -> Result<Entry> {
-        let key = match object.get(&self.key) {
-            Some(Value::String(text)) if text.is_empty() => {
-                bail!("the field {:?} is empty, so there is no key", self.key)
-            }
-            Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => plain(value),
-            Some(_) => bail!(
-                "the field {:?} is neither text nor number nor truth value",
-                self.key
-            ),
-            None => bail!("there is no field {:?}", self.key),
-        };
-        let value = match &self.value {
-            None => self.lines.line.clone(),
-            Some(name) => plain(
-                object
-                    .get(name)
-                    .ok_or_else(|| anyhow!("there is no field {name:?}"))?,
-            ),
-        };
-        Ok((key, value))
-    }
 }
 
-/// Text as it is, everything else as JSON.
-fn plain(value: &Value) -> Vec<u8> {
-    match value {
-        Value::String(text) => text.clone().into_bytes(),
-        other => other.to_string().into_bytes(),
+/// What is said of a line that holds something else.
+fn no_object(error: serde_json::Error) -> anyhow::Error {
+    if error.is_data() {
+        return anyhow!("the line is JSON, but no object");
     }
+    anyhow::Error::new(error).context("the line is no JSON object")
+}
+
+/// The record that a line holds.
+fn entry(line: &[u8], key: &str, value: Option<&str>) -> Result<Entry> {
+    // Fields as the line has them: a number that was parsed would be rounded, and two keys be one.
+    let object: HashMap<String, &RawValue> = serde_json::from_slice(line).map_err(no_object)?;
+    let field = |name: &str| {
+        let field = object.get(name).copied();
+        field.ok_or_else(|| anyhow!("there is no field {name:?}"))
+    };
+    let found = field(key)?;
+    match found.get().as_bytes().first() {
+        Some(b'{' | b'[' | b'n') => {
+            bail!("the field {key:?} is neither text nor number nor truth value")
+        }
+        _ if found.get() == "\"\"" => bail!("the field {key:?} is empty, so there is no key"),
+        _ => {}
+    }
+    let value = match value {
+        None => line.to_vec(),
+        Some(name) => plain(name, field(name)?)?,
+    };
+    Ok((plain(key, found)?, value))
+}
+
+/// Text as it is, everything else as the JSON that it is.
+fn plain(name: &str, field: &RawValue) -> Result<Vec<u8>> {
+    let json = field.get();
+    if !json.starts_with('"') {
+        return Ok(json.as_bytes().to_vec());
+    }
+    let text: String =
+        serde_json::from_str(json).with_context(|| format!("the field {name:?} is no text"))?;
+    Ok(text.into_bytes())
 }
 
 impl<R: BufRead> Source for Jsonl<R> {
     fn next(&mut self) -> Result<Option<Numbered<Entry>>> {
-        let next = self.lines.next()?;
-        Ok(next.map(|(line, object)| (line, object.and_then(|object| self.entry(&object)))))
+        let (key, value) = (&self.key, self.value.as_deref());
+        self.lines.next(|line| entry(line, key, value))
     }
 }
 
@@ -151,11 +156,10 @@ impl<R: BufRead> Dump<R> {
 
 impl<R: BufRead> Source for Dump<R> {
     fn next(&mut self) -> Result<Option<Numbered<Entry>>> {
-        let entry = |object: Map<String, Value>| {
+        self.lines.next(|line| {
+            let object: Map<String, Value> = serde_json::from_slice(line).map_err(no_object)?;
             Ok((take_field(&object, "key")?, take_field(&object, "value")?))
-        };
-        let next = self.lines.next()?;
-        Ok(next.map(|(line, object)| (line, object.and_then(entry))))
+        })
     }
 }
 
@@ -201,6 +205,20 @@ mod tests {
             );
         }
         assert!(all[6].1.is_ok());
+    }
+
+    #[test]
+    fn numbers_stay_as_they_are_written() {
+        let text = b"{\"id\":100000000000000000001,\"v\":1.10}\n\
+            {\"id\":100000000000000000002,\"v\":[1E400, 0.10]}\n";
+        let field = read(Jsonl::new(&text[..], "id", Some("v")));
+        let entry = |key: &str, value: &str| Ok((key.into(), value.into()));
+        assert_eq!(field[0].1, entry("100000000000000000001", "1.10"));
+        assert_eq!(field[1].1, entry("100000000000000000002", "[1E400, 0.10]"));
+        let keys = read(Jsonl::new(&text[..23], "id", None));
+        assert!(keys[0].1.is_err());
+        let price = read(Jsonl::new(&text[..], "v", None));
+        assert_eq!(price[0].1.as_ref().unwrap().0, b"1.10");
     }
 
     #[test]

@@ -39,20 +39,51 @@ fn said(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("without saying why")
 }
 
+/// What a pointer names in a row, as the row has it: a number keeps all its digits, where a parsed
+/// one would be rounded, and two rows would have one key.
 #[cfg(feature = "json")]
 fn json_key(row: &[u8], pointer: &str) -> Result<Option<Vec<u8>>, String> {
-    use serde_json::Value;
-    let value: Value =
-        serde_json::from_slice(row).map_err(|e| format!("the row is no JSON: {e}"))?;
-    match value.pointer(pointer) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.as_bytes().to_vec())),
-        Some(value @ (Value::Number(_) | Value::Bool(_))) => {
-            Ok(Some(value.to_string().into_bytes()))
+    use serde_json::value::RawValue;
+    use std::collections::HashMap;
+    let no_json = |e: serde_json::Error| format!("the row is no JSON: {e}");
+    let mut at: &RawValue = serde_json::from_slice(row).map_err(no_json)?;
+    // A pointer that is not empty begins with a slash; every step looks only at what is below it.
+    for token in pointer.split('/').skip(1) {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        let below = match at.get().as_bytes().first() {
+            Some(b'{') => {
+                let mut fields: HashMap<String, &RawValue> =
+                    serde_json::from_str(at.get()).map_err(no_json)?;
+                fields.remove(&token)
+            }
+            Some(b'[') => {
+                let items: Vec<&RawValue> = serde_json::from_str(at.get()).map_err(no_json)?;
+                position(&token).and_then(|i| items.get(i).copied())
+            }
+            _ => None,
+        };
+        match below {
+            Some(below) => at = below,
+            None => return Ok(None),
         }
-        Some(Value::Array(_)) => Err(format!("{pointer:?} is an array, which is no key")),
-        Some(Value::Object(_)) => Err(format!("{pointer:?} is an object, which is no key")),
     }
+    match at.get().as_bytes().first() {
+        Some(b'n') => Ok(None),
+        Some(b'"') => {
+            let text: String = serde_json::from_str(at.get()).map_err(no_json)?;
+            Ok(Some(text.into_bytes()))
+        }
+        Some(b'[') => Err(format!("{pointer:?} is an array, which is no key")),
+        Some(b'{') => Err(format!("{pointer:?} is an object, which is no key")),
+        _ => Ok(Some(at.get().as_bytes().to_vec())),
+    }
+}
+
+/// The place in an array that a step of a pointer names: RFC 6901 has one text for each.
+#[cfg(feature = "json")]
+fn position(token: &str) -> Option<usize> {
+    let at: usize = token.parse().ok()?;
+    (at.to_string() == token).then_some(at)
 }
 
 #[cfg(not(feature = "json"))]
@@ -135,6 +166,34 @@ mod tests {
         assert!(of("json:/a/b/4", row).unwrap_err().contains("object"));
         assert!(of("json:/a/b", row).unwrap_err().contains("array"));
         assert!(of("json:/a", b"{").unwrap_err().contains("no JSON"));
+        assert_eq!(of("json:", br#" "all" "#), some("all"));
+        assert_eq!(
+            of("json:/a~1b/~01", br#"{"a/b":{"~1":false}}"#),
+            some("false")
+        );
+        // Of a name that comes twice the last counts, and only one text names a place.
+        assert_eq!(of("json:/a", br#"{"a":1,"a":2}"#), some("2"));
+        assert_eq!(of("json:/01", b"[1,2]"), Ok(None));
+        assert_eq!(of("json:/+1", b"[1,2]"), Ok(None));
+        assert_eq!(of("json:/2", b"[1,2]"), Ok(None));
+        assert_eq!(of("json:/a/b", br#"{"a":1}"#), Ok(None));
+    }
+
+    #[cfg(feature = "json")]
+    #[test]
+    fn a_number_keeps_its_text_as_a_key() {
+        for number in [
+            "100000000000000000001",
+            "100000000000000000002",
+            "-9223372036854775809",
+            "1.10",
+            "1E400",
+            "0.1000000000000000000000001",
+            "-0",
+        ] {
+            let row = format!("{{\"a\": [ {number} ]}}");
+            assert_eq!(of("json:/a/0", row.as_bytes()), some(number));
+        }
     }
 
     #[test]
