@@ -175,7 +175,8 @@ pub struct LoadArgs {
 
 const LOAD_HELP: &str = "\
 Records with a key that is there already replace it. Malformed lines are reported with their
-numbers; without --skip-bad the first one ends the command, and what came before it stays loaded.
+numbers; without --skip-bad the first one ends the command, and what came before it stays loaded. A
+quote that is never closed ends it always, as nobody knows where the next record begins.
 When the command has ended well, everything is on the disk.
 
 Where an index finds the key of a row:

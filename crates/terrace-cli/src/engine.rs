@@ -7,6 +7,7 @@ use std::path::Path;
 use terrace_bench::{Counters, Durations};
 
 pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy, SweepOrder};
+pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use terrace::{MapOptions, TableOptions, Tiers};
 
 use crate::args::Open;
@@ -19,8 +20,8 @@ pub fn too_long(key: &[u8], value: &[u8]) -> Option<String> {
     let problem = |what: &str, bytes: usize, most: usize| {
         (bytes > most).then(|| format!("the {what} has {bytes} bytes; {most} are the most"))
     };
-    problem("key", key.len(), terrace::MAX_KEY_BYTES)
-        .or_else(|| problem("value", value.len(), terrace::MAX_VALUE_BYTES))
+    problem("key", key.len(), MAX_KEY_BYTES)
+        .or_else(|| problem("value", value.len(), MAX_VALUE_BYTES))
 }
 
 /// Whether a write failed because of what was to be written, not because of disk or database.

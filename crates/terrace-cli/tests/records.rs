@@ -177,6 +177,19 @@ fn keys_and_values_that_are_too_long_are_malformed() {
 }
 
 #[test]
+fn a_quote_that_is_not_closed_ends_the_loading() {
+    let dir = Folder::new();
+    dir.file("open.csv", "id,v\n1,a\n2,\"abc\n3,def\n4,ghi\n");
+    let args = ["load", "db", "-f", "csv", "-k", "id", "open.csv"];
+    let words = ["open.csv", "1 records", "line 3 is not closed"];
+    dir.run(&args).fails(&words);
+    // Leaving the record out would leave out all the rest.
+    dir.run(&[&args[..], &["--skip-bad"]].concat())
+        .fails(&words);
+    assert_eq!(dir.run(&["scan", "db", "--keys-only"]).ok(), "1\n");
+}
+
+#[test]
 fn many_bad_lines_are_counted_but_not_all_shown() {
     let dir = Folder::new();
     let args = [

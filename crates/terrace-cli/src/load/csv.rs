@@ -3,14 +3,14 @@
 use anyhow::{Context, Result, anyhow, bail};
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use serde_json::{Map, Value};
-use std::io::Read;
+use std::io::{self, Chain, Read};
 
 use super::{Numbered, Source};
 use crate::engine::Entry;
 
 /// A file whose first line names the fields.
 pub struct Csv<R> {
-    reader: Reader<R>,
+    reader: Reader<Watched<R>>,
     names: Vec<String>,
     key: usize,
     /// The field of the value; none for the whole record.
@@ -18,17 +18,58 @@ pub struct Csv<R> {
     record: ByteRecord,
 }
 
+/// What the reader of records reads from. It takes an open quote at the end of the file for a closed
+/// one, and a record for as long as it is; this knows better.
+struct Watched<R> {
+    /// With a line end behind it: whoever wants to read on after that is inside of quotes.
+    inner: Chain<R, &'static [u8]>,
+    longest: u64,
+    /// How much may be read until the record being read has to end. What was read ahead with the one
+    /// before does not count, so it may be longer by a buffer.
+    left: u64,
+    is_over: bool,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            let problem = format!(
+                "it has more than {} MiB; is a quote in it not closed?",
+                self.longest >> 20
+            );
+            return Err(io::Error::other(problem));
+        }
+        let read = self.inner.read(buffer)?;
+        self.is_over = read == 0;
+        self.left = self.left.saturating_sub(read as u64);
+        Ok(read)
+    }
+}
+
 impl<R: Read> Csv<R> {
-    /// Reads the names of the fields.
-    pub fn new(reader: R, delimiter: u8, key: &str, value: Option<&str>) -> Result<Self> {
+    /// Reads the names of the fields. A record of more than about `longest` bytes is an error.
+    pub fn new(
+        reader: R,
+        delimiter: u8,
+        key: &str,
+        value: Option<&str>,
+        longest: u64,
+    ) -> Result<Self> {
+        let watched = Watched {
+            inner: reader.chain(b"\n"),
+            longest,
+            left: longest,
+            is_over: false,
+        };
         let mut reader = ReaderBuilder::new()
             .delimiter(delimiter)
             // Tab-separated files have no quotes: a quote in them is a character like others.
             .quoting(delimiter == b',')
-            .from_reader(reader);
+            .from_reader(watched);
         let header = reader
             .byte_headers()
-            .context("cannot read the first line")?;
+            .context("cannot read the first line")?
+            .clone();
         let names: Vec<String> = header
             .iter()
             .map(|name| Ok(std::str::from_utf8(name)?.to_owned()))
@@ -36,6 +77,9 @@ impl<R: Read> Csv<R> {
             .context("the first line, which names the fields, is not UTF-8")?;
         if names.is_empty() {
             bail!("the input is empty: its first line must name the fields");
+        }
+        if reader.get_ref().is_over {
+            return Err(open_quote(1));
         }
         let find = |wanted: &str| {
             names.iter().position(|name| name == wanted).ok_or_else(|| {
@@ -79,29 +123,38 @@ impl<R: Read> Csv<R> {
     }
 }
 
+/// A quote that nothing closes is no malformed line like others: where the next record begins cannot
+/// be known, so leaving out this one would leave out all that follow.
+fn open_quote(line: u64) -> anyhow::Error {
+    anyhow!(
+        "a quote of the record that begins in line {line} is not closed, so everything up to the end \
+         of the file is part of it: close it, or double a quote that is to be a character"
+    )
+}
+
 impl<R: Read> Source for Csv<R> {
     fn next(&mut self) -> Result<Option<Numbered<Entry>>> {
-        match self.reader.read_byte_record(&mut self.record) {
-            Ok(false) => Ok(None),
-            Ok(true) => {
-                let line = self.record.position().map_or(0, csv::Position::line);
-                Ok(Some((line, self.entry())))
-            }
+        let watched = self.reader.get_mut();
+        watched.left = watched.longest;
+        let read = self.reader.read_byte_record(&mut self.record);
+        let line = self.record.position().map_or(0, csv::Position::line);
+        let bad = match read {
+            Ok(false) => return Ok(None),
+            Ok(true) => None,
             Err(error) => match error.kind() {
                 ErrorKind::UnequalLengths {
-                    pos,
-                    expected_len,
-                    len,
-                } => {
-                    let line = pos.as_ref().map_or(0, csv::Position::line);
-                    Ok(Some((
-                        line,
-                        Err(anyhow!("{len} fields instead of {expected_len}")),
-                    )))
+                    expected_len, len, ..
+                } => Some(anyhow!("{len} fields instead of {expected_len}")),
+                _ => {
+                    let context = || format!("in the record that begins in line {line}");
+                    return Err(error).with_context(context);
                 }
-                _ => Err(error.into()),
             },
+        };
+        if self.reader.get_ref().is_over {
+            return Err(open_quote(line));
         }
+        Ok(Some((line, bad.map_or_else(|| self.entry(), Err))))
     }
 }
 
@@ -110,7 +163,7 @@ mod tests {
     use super::*;
 
     fn read(text: &[u8], delimiter: u8, value: Option<&str>) -> Vec<(u64, Result<Entry, String>)> {
-        let mut csv = Csv::new(text, delimiter, "id", value).unwrap();
+        let mut csv = Csv::new(text, delimiter, "id", value, 1 << 20).unwrap();
         let mut all = Vec::new();
         while let Some((line, entry)) = csv.next().unwrap() {
             all.push((line, entry.map_err(|e| e.to_string())));
@@ -161,9 +214,76 @@ mod tests {
 
     #[test]
     fn a_wrong_field_is_answered_with_the_right_ones() {
-        let error = |text: &[u8]| Csv::new(text, b',', "no", None).err().unwrap().to_string();
+        let error = |text: &[u8]| {
+            Csv::new(text, b',', "no", None, 1 << 20)
+                .err()
+                .unwrap()
+                .to_string()
+        };
         assert!(error(b"a,b\n1,2\n").contains("a, b"));
         assert!(error(b"").contains("empty"));
         assert!(error(b"\xff,b\n").contains("UTF-8"));
+    }
+
+    fn fails(text: &[u8], longest: u64) -> (usize, String) {
+        let mut csv = Csv::new(text, b',', "id", None, longest).unwrap();
+        let mut records = 0;
+        loop {
+            match csv.next() {
+                Ok(Some(_)) => records += 1,
+                Ok(None) => panic!("{records} records and no error"),
+                Err(error) => return (records, format!("{error:#}")),
+            }
+        }
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_takes_nothing_along_in_silence() {
+        for (text, records, line) in [
+            ("id,v\n1,\"abc\n2,def\n3,ghi\n", 0, 2),
+            ("id,v\n1,a\n\"2,b\n3,c", 1, 3),
+            ("id,v\n1,\"a\nb\"\n2,\"", 1, 4),
+            ("id,v\n1,\"a\"\"\n", 0, 2),
+        ] {
+            let (before, error) = fails(text.as_bytes(), 1 << 20);
+            assert_eq!(before, records, "{text}");
+            assert!(
+                error.contains(&format!("line {line} is not closed")),
+                "{error}"
+            );
+        }
+        let header = Csv::new(&b"id,\"v\n1,2\n"[..], b',', "id", None, 1 << 20);
+        assert!(header.err().unwrap().to_string().contains("line 1"));
+        for text in [
+            "1,a\"b",
+            "1,\"a\"",
+            "1,\"a\"\r\n",
+            "1,\"a\nb\"\n\n",
+            "1,\"\"\"\"",
+        ] {
+            assert_eq!(
+                read(format!("id,v\n{text}").as_bytes(), b',', None).len(),
+                1
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_has_a_longest_length() {
+        let long = "x".repeat(100_000);
+        let (records, error) = fails(format!("id,v\n1,a\n2,\"{long}").as_bytes(), 50_000);
+        assert_eq!(records, 1);
+        assert!(
+            error.contains("line 3") && error.contains("more than"),
+            "{error}"
+        );
+        // Many short ones together may be longer.
+        let many = format!("id,v\n{}", "1,a\n".repeat(100_000));
+        let mut csv = Csv::new(many.as_bytes(), b',', "id", None, 50_000).unwrap();
+        let mut records = 0;
+        while csv.next().unwrap().is_some() {
+            records += 1;
+        }
+        assert_eq!(records, 100_000);
     }
 }

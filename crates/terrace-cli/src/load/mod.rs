@@ -11,7 +11,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::{Format, LoadArgs};
-use crate::engine::{Db, Durability, Entry, Settings, Tree, TreeSettings, is_refused, too_long};
+use crate::engine::{
+    Db, Durability, Entry, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
+    is_refused, too_long,
+};
 use crate::output::print;
 use crate::progress;
 
@@ -19,6 +22,9 @@ use crate::progress;
 const BATCH_RECORDS: usize = 1000;
 /// or so many bytes.
 const BATCH_BYTES: usize = 1 << 20;
+/// A longer record has a key or a value that is too long: quotes are doubled at most, and a mebibyte is
+/// left for what stands around.
+const LONGEST: u64 = 2 * (MAX_VALUE_BYTES + MAX_KEY_BYTES) as u64 + (1 << 20);
 /// So many malformed lines are shown; the rest is only counted.
 const SHOWN: u64 = 20;
 
@@ -123,7 +129,10 @@ impl Loading<'_> {
                 Ok(next) => next,
                 Err(error) => {
                     self.flush()?;
-                    return Err(error).with_context(|| format!("cannot read {}", self.name()));
+                    let (name, loaded) = (self.name(), self.count.records);
+                    return Err(error).with_context(|| {
+                        format!("cannot read {name} ({loaded} records before it are loaded)")
+                    });
                 }
             };
             let Some((line, record)) = next else {
@@ -234,8 +243,8 @@ fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Result<Box<dyn S
     let reader = BufReader::with_capacity(256 << 10, reader);
     let (key, value) = (args.key.as_deref(), args.value.as_deref());
     Ok(match (args.format, key) {
-        (Format::Csv, Some(key)) => Box::new(csv::Csv::new(reader, b',', key, value)?),
-        (Format::Tsv, Some(key)) => Box::new(csv::Csv::new(reader, b'\t', key, value)?),
+        (Format::Csv, Some(key)) => Box::new(csv::Csv::new(reader, b',', key, value, LONGEST)?),
+        (Format::Tsv, Some(key)) => Box::new(csv::Csv::new(reader, b'\t', key, value, LONGEST)?),
         (Format::Jsonl, Some(key)) => Box::new(jsonl::Jsonl::new(reader, key, value)),
         (Format::Dump, None) if value.is_none() => Box::new(jsonl::Dump::new(reader)),
         (Format::Dump, _) => {
