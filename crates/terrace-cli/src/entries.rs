@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
 use crate::engine::{Db, Durability, Entries, KeyRange, Settings, TreeSettings};
-use crate::output::{print, stdout};
+use crate::output::{print, stdout, tell};
 use crate::text::{add_field, escape, given, hex};
 
 /// `terrace get`
@@ -26,10 +26,10 @@ pub fn get(args: &GetArgs) -> Result<ExitCode> {
         drop(tree);
         db.close()?;
         if count == 0 {
-            eprintln!(
+            tell(&format!(
                 "terrace: no row has the key {:?} in the index {index:?}",
                 args.key
-            );
+            ));
             return Ok(ExitCode::FAILURE);
         }
         return Ok(ExitCode::SUCCESS);
@@ -112,7 +112,7 @@ pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
 }
 
 fn not_there(key: &str) -> ExitCode {
-    eprintln!("terrace: there is no key {key:?}");
+    tell(&format!("terrace: there is no key {key:?}"));
     ExitCode::FAILURE
 }
 

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough of it, as `head` does: not an error.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("terrace: {}", output::told_once(&error));
+            output::tell(&format!("terrace: {}", output::told_once(&error)));
             ExitCode::FAILURE
         }
     }

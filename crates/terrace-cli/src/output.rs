@@ -1,4 +1,4 @@
-//! The standard output: fast for many lines, and quiet when its reader has gone.
+//! The standard output, fast for many lines, and the standard error. Quiet when their reader has gone.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
@@ -13,6 +13,12 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// Prints a line on the standard error. That nobody reads there must neither end the work nor change how
+/// it ends, so a failure is not told: there is nowhere to tell it, and `eprintln!` would panic.
+pub fn tell(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// An error with its causes; a cause that the line before it has told already is left out.

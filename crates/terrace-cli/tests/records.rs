@@ -308,6 +308,26 @@ fn output_that_nobody_reads_is_no_error() {
 }
 
 #[test]
+fn a_standard_error_that_nobody_reads_ends_nothing() {
+    let dir = Folder::new();
+    let load = ["load", "db", "-f", "csv", "-k", "id", "--skip-bad", "-"];
+    let ran = dir.run_unheard(&load, b"id,v\n1,a\n2\n3\n4,d\n");
+    assert!(
+        ran.ok().contains("2 malformed lines were skipped"),
+        "{}",
+        ran.ok()
+    );
+    assert_eq!(dir.run(&["scan", "db", "--keys-only"]).ok(), "1\n4\n");
+    for args in [
+        &["get", "db", "none"][..],
+        &["delete", "db", "none"],
+        &["get", "nodb", "none"],
+    ] {
+        assert_eq!(dir.run_unheard(args, b"").code, Some(1), "{args:?}");
+    }
+}
+
+#[test]
 fn a_hash_table_takes_the_same_commands() {
     let dir = Folder::new();
     let lines: String = (0..500).map(|i| format!("{i:04},{i}\n")).collect();

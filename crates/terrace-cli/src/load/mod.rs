@@ -15,7 +15,7 @@ use crate::engine::{
     Db, Durability, Entry, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
     is_refused, too_long,
 };
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::progress;
 
 /// A batch is written when it has so many records,
@@ -185,7 +185,7 @@ impl Loading<'_> {
         self.count.bad += 1;
         if self.count.bad <= SHOWN {
             self.bar
-                .suspend(|| eprintln!("{name}:{line}: {error:#}; skipped"));
+                .suspend(|| tell(&format!("{name}:{line}: {error:#}; skipped")));
         }
         Ok(())
     }

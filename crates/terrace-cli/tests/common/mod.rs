@@ -32,12 +32,26 @@ impl Folder {
 
     /// Runs the command.
     pub fn run_with(&self, args: &[&str], input: &[u8]) -> Ran {
+        self.run_into(args, input, Stdio::piped(), Stdio::piped())
+    }
+
+    /// Runs the command with a standard error that nobody reads.
+    pub fn run_unheard(&self, args: &[&str], input: &[u8]) -> Ran {
+        self.run_into(args, input, Stdio::piped(), unread())
+    }
+
+    /// Runs the command with a standard output that nobody reads.
+    pub fn run_unseen(&self, args: &[&str]) -> Ran {
+        self.run_into(args, b"", unread(), Stdio::piped())
+    }
+
+    fn run_into(&self, args: &[&str], input: &[u8], out: Stdio, error: Stdio) -> Ran {
         let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
             .args(args)
             .current_dir(&self.0)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(out)
+            .stderr(error)
             .spawn()
             .unwrap();
         // A command that does not read its input may close it.
@@ -51,6 +65,12 @@ impl Folder {
             error,
         }
     }
+}
+
+/// A pipe whose reader has gone before anything is written.
+fn unread() -> Stdio {
+    let (_, writer) = std::io::pipe().unwrap();
+    writer.into()
 }
 
 impl Drop for Folder {
