@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
 use crate::engine::{Db, Durability, Entries, KeyRange, Settings, TreeSettings};
 use crate::output::{print, stdout, tell};
-use crate::text::{add_field, escape, given, hex};
+use crate::text::{add_dumped, add_field, escape, given, hex};
 
 /// `terrace get`
 pub fn get(args: &GetArgs) -> Result<ExitCode> {
@@ -209,7 +209,10 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     let mut out = stdout();
     for entry in tree.all()? {
         let (key, value) = entry?;
-        writeln!(out, "{}", object(&key, Some(&value)))?;
+        let mut object = Map::new();
+        add_dumped(&mut object, "key", &key);
+        add_dumped(&mut object, "value", &value);
+        writeln!(out, "{}", Value::Object(object))?;
     }
     out.flush()?;
     db.close()?;

@@ -80,7 +80,27 @@ pub fn add_field(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
-/// The bytes of a field that [`add_field`] has added.
+/// The same for a dump: in hexadecimal also where that is shorter, as it is for control characters. So
+/// no field takes more than two bytes for one, which is what `load` reads.
+pub fn add_dumped(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    let in_json: usize = bytes.iter().map(|&byte| json_bytes(byte)).sum();
+    if in_json > 2 * bytes.len() {
+        object.insert(format!("{name}_hex"), hex(bytes).into());
+    } else {
+        add_field(object, name, bytes);
+    }
+}
+
+/// How many bytes JSON takes for one of a text.
+fn json_bytes(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | 8 | b'\t' | b'\n' | 12 | b'\r' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    }
+}
+
+/// The bytes of a field that [`add_field`] or [`add_dumped`] has added.
 pub fn take_field(object: &Map<String, Value>, name: &str) -> Result<Vec<u8>> {
     let in_hex = format!("{name}_hex");
     match (object.get(name), object.get(&in_hex)) {
@@ -120,6 +140,29 @@ mod tests {
             add_field(&mut object, "key", bytes);
             assert_eq!(take_field(&object, "key").unwrap(), bytes);
             assert!(take_field(&object, "value").is_err());
+        }
+    }
+
+    #[test]
+    fn a_dump_takes_two_bytes_for_one_at_most() {
+        let ascii: Vec<u8> = (0..128).collect();
+        let mut texts: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte; 40]).collect();
+        texts.extend([
+            ascii,
+            "äöü\n\u{1}".into(),
+            b"\0\0plain text".to_vec(),
+            Vec::new(),
+        ]);
+        for bytes in texts {
+            let mut object = Map::new();
+            add_dumped(&mut object, "value", &bytes);
+            let around = "{\"value_hex\":\"\"}".len();
+            assert!(Value::from(object.clone()).to_string().len() <= 2 * bytes.len() + around);
+            assert_eq!(take_field(&object, "value").unwrap(), bytes);
+        }
+        for byte in 0..128 {
+            let json = Value::from(String::from(char::from(byte))).to_string();
+            assert_eq!(json_bytes(byte), json.len() - 2, "{byte}");
         }
     }
 }

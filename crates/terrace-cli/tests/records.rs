@@ -283,6 +283,21 @@ fn a_dump_loads_again_whatever_is_in_it() {
 }
 
 #[test]
+fn a_dump_is_no_longer_than_what_load_reads() {
+    // Six bytes for one in JSON: so a value below the longest gave a line above it.
+    let dir = Folder::new();
+    let value = vec![1; 1 << 20];
+    dir.run_with(&["put", "old", "k", "-"], &value).ok();
+    let dump = dir.run(&["dump", "old"]).ok().to_owned();
+    assert!(dump.len() <= 2 * value.len() + 100, "{}", dump.len());
+    dir.run_with(&["load", "new", "--format", "dump", "-"], dump.as_bytes())
+        .ok();
+    let mut found = dir.run(&["get", "new", "k"]).out;
+    assert_eq!(found.pop(), Some(b'\n'));
+    assert!(found == value);
+}
+
+#[test]
 fn output_that_nobody_reads_is_no_error() {
     use std::process::{Command, Stdio};
     let dir = Folder::new();

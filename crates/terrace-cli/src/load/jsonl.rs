@@ -10,20 +10,20 @@ use super::{Numbered, Source};
 use crate::engine::Entry;
 use crate::text::take_field;
 
-/// A longer line is malformed: no value may be as long.
-const LONGEST: u64 = 256 << 20;
-
 /// Lines that are not empty, with their numbers.
 struct Lines<R> {
     reader: R,
+    /// A longer line is malformed: only the line being read is in memory, and no more than this of it.
+    longest: u64,
     number: u64,
     line: Vec<u8>,
 }
 
 impl<R: BufRead> Lines<R> {
-    fn new(reader: R) -> Self {
+    fn new(reader: R, longest: u64) -> Self {
         Lines {
             reader,
+            longest,
             number: 0,
             line: Vec::new(),
         }
@@ -36,15 +36,15 @@ impl<R: BufRead> Lines<R> {
             let read = self
                 .reader
                 .by_ref()
-                .take(LONGEST)
+                .take(self.longest)
                 .read_until(b'\n', &mut self.line)?;
             if read == 0 {
                 return Ok(None);
             }
             self.number += 1;
-            if read as u64 == LONGEST && self.line.last() != Some(&b'\n') {
+            if read as u64 == self.longest && self.line.last() != Some(&b'\n') {
                 self.skip_line()?;
-                let error = anyhow!("the line is longer than {} MiB", LONGEST >> 20);
+                let error = anyhow!("the line is longer than {} MiB", self.longest >> 20);
                 return Ok(Some((self.number, Err(error))));
             }
             if self.number == 1 && self.line.starts_with(b"\xef\xbb\xbf") {
@@ -82,9 +82,10 @@ pub struct Jsonl<R> {
 
 impl<R: BufRead> Jsonl<R> {
     /// The fields of key and value; without the latter the whole line is the value.
-    pub fn new(reader: R, key: &str, value: Option<&str>) -> Self {
+    /// Lines of more than `longest` bytes are malformed.
+    pub fn new(reader: R, key: &str, value: Option<&str>, longest: u64) -> Self {
         Jsonl {
-            lines: Lines::new(reader),
+            lines: Lines::new(reader, longest),
             key: key.into(),
             value: value.map(Into::into),
         }
@@ -146,10 +147,10 @@ pub struct Dump<R> {
 }
 
 impl<R: BufRead> Dump<R> {
-    /// Reads a dump.
-    pub fn new(reader: R) -> Self {
+    /// Reads a dump; lines of more than `longest` bytes are malformed.
+    pub fn new(reader: R, longest: u64) -> Self {
         Dump {
-            lines: Lines::new(reader),
+            lines: Lines::new(reader, longest),
         }
     }
 }
@@ -165,6 +166,7 @@ impl<R: BufRead> Source for Dump<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LONGEST;
     use super::*;
 
     fn read(mut source: impl Source) -> Vec<(u64, Result<Entry, String>)> {
@@ -178,13 +180,13 @@ mod tests {
     #[test]
     fn keys_may_be_numbers_and_lines_stay_as_they_are() {
         let text = b"\xef\xbb\xbf{\"id\": 7, \"v\": [1]}\r\n\n{\"id\":\"x\",\"v\":\"y\"}";
-        let whole = read(Jsonl::new(&text[..], "id", None));
+        let whole = read(Jsonl::new(&text[..], "id", None, LONGEST));
         assert_eq!(
             whole[0],
             (1, Ok((b"7".to_vec(), b"{\"id\": 7, \"v\": [1]}".to_vec())))
         );
         assert_eq!(whole[1].0, 3);
-        let field = read(Jsonl::new(&text[..], "id", Some("v")));
+        let field = read(Jsonl::new(&text[..], "id", Some("v"), LONGEST));
         assert_eq!(field[0].1, Ok((b"7".to_vec(), b"[1]".to_vec())));
         assert_eq!(field[1].1, Ok((b"x".to_vec(), b"y".to_vec())));
     }
@@ -192,7 +194,7 @@ mod tests {
     #[test]
     fn bad_lines_are_named_and_do_not_stop_the_next() {
         let text = b"{\"id\":\n[1]\n{}\n{\"id\":null}\n{\"id\":\"\"}\n\xff\xfe\n{\"id\":\"ok\"}\n";
-        let all = read(Jsonl::new(&text[..], "id", None));
+        let all = read(Jsonl::new(&text[..], "id", None, LONGEST));
         assert_eq!(all.len(), 7);
         for (at, word) in ["JSON", "no object", "no field", "neither", "empty", "JSON"]
             .iter()
@@ -211,22 +213,33 @@ mod tests {
     fn numbers_stay_as_they_are_written() {
         let text = b"{\"id\":100000000000000000001,\"v\":1.10}\n\
             {\"id\":100000000000000000002,\"v\":[1E400, 0.10]}\n";
-        let field = read(Jsonl::new(&text[..], "id", Some("v")));
+        let field = read(Jsonl::new(&text[..], "id", Some("v"), LONGEST));
         let entry = |key: &str, value: &str| Ok((key.into(), value.into()));
         assert_eq!(field[0].1, entry("100000000000000000001", "1.10"));
         assert_eq!(field[1].1, entry("100000000000000000002", "[1E400, 0.10]"));
-        let keys = read(Jsonl::new(&text[..23], "id", None));
+        let keys = read(Jsonl::new(&text[..23], "id", None, LONGEST));
         assert!(keys[0].1.is_err());
-        let price = read(Jsonl::new(&text[..], "v", None));
+        let price = read(Jsonl::new(&text[..], "v", None, LONGEST));
         assert_eq!(price[0].1.as_ref().unwrap().0, b"1.10");
     }
 
     #[test]
     fn dumps_hold_any_bytes() {
         let text = b"{\"key\":\"a\",\"value_hex\":\"ff00\"}\n{\"key\":\"a\"}\n{\"key_hex\":\"zz\",\"value\":\"\"}";
-        let all = read(Dump::new(&text[..]));
+        let all = read(Dump::new(&text[..], LONGEST));
         assert_eq!(all[0].1, Ok((b"a".to_vec(), b"\xff\0".to_vec())));
         assert!(all[1].1.as_ref().unwrap_err().contains("value_hex"));
         assert!(all[2].1.as_ref().unwrap_err().contains("hexadecimal"));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_does_not_stop_the_next() {
+        let long = "x".repeat(1 << 20);
+        let text =
+            format!("{{\"key\":\"{long}\",\"value\":\"\"}}\n{{\"key\":\"a\",\"value\":\"b\"}}\n");
+        let all = read(Dump::new(text.as_bytes(), 1 << 20));
+        assert!(all[0].1.as_ref().unwrap_err().contains("longer than 1 MiB"));
+        assert_eq!(all[1], (2, Ok((b"a".to_vec(), b"b".to_vec()))));
+        assert_eq!(all.len(), 2);
     }
 }

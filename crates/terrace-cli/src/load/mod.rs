@@ -22,8 +22,8 @@ use crate::progress;
 const BATCH_RECORDS: usize = 1000;
 /// or so many bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// A longer record has a key or a value that is too long: quotes are doubled at most, and a mebibyte is
-/// left for what stands around.
+/// A longer record or line has a key or a value that is too long: quotes are doubled at most, dumps take
+/// two bytes for one at most, and a mebibyte is left for what stands around.
 const LONGEST: u64 = 2 * (MAX_VALUE_BYTES + MAX_KEY_BYTES) as u64 + (1 << 20);
 /// So many malformed lines are shown; the rest is only counted.
 const SHOWN: u64 = 20;
@@ -245,8 +245,8 @@ fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Result<Box<dyn S
     Ok(match (args.format, key) {
         (Format::Csv, Some(key)) => Box::new(csv::Csv::new(reader, b',', key, value, LONGEST)?),
         (Format::Tsv, Some(key)) => Box::new(csv::Csv::new(reader, b'\t', key, value, LONGEST)?),
-        (Format::Jsonl, Some(key)) => Box::new(jsonl::Jsonl::new(reader, key, value)),
-        (Format::Dump, None) if value.is_none() => Box::new(jsonl::Dump::new(reader)),
+        (Format::Jsonl, Some(key)) => Box::new(jsonl::Jsonl::new(reader, key, value, LONGEST)),
+        (Format::Dump, None) if value.is_none() => Box::new(jsonl::Dump::new(reader, LONGEST)),
         (Format::Dump, _) => {
             bail!("a dump has keys and values of its own: leave --key and --value out")
         }
