@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::args::{CheckpointArgs, StatArgs, VerifyArgs};
 use crate::engine::Db;
-use crate::output::print;
+use crate::output::{print, print_found};
 use crate::progress;
 
 /// `terrace stat`
@@ -18,8 +18,9 @@ pub fn stat(args: &StatArgs) -> Result<ExitCode> {
     } else {
         db.stats_text()
     };
-    print(&format!("{}\n", text.trim_end()))?;
+    // Before anything is printed: how a command ends does not depend on who reads its output.
     db.close()?;
+    print(&format!("{}\n", text.trim_end()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -33,9 +34,9 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let verified = verified?;
     if args.json {
         let object = json!({ "ok": verified.is_clean, "report": verified.json });
-        print(&format!("{object}\n"))?;
+        print_found(&format!("{object}\n"))?;
     } else {
-        print(&verified.text)?;
+        print_found(&verified.text)?;
     }
     if !verified.is_clean {
         bail!(
@@ -53,11 +54,11 @@ pub fn checkpoint(args: &CheckpointArgs) -> Result<ExitCode> {
     let began = Instant::now();
     db.checkpoint()?;
     let seconds = began.elapsed().as_secs_f64();
+    db.close()?;
     print(&if args.json {
         format!("{}\n", json!({ "seconds": seconds }))
     } else {
         format!("checkpoint written in {seconds:.2} s\n")
     })?;
-    db.close()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
 use crate::engine::{Db, Durability, Entries, KeyRange, Settings, TreeSettings};
-use crate::output::{print, stdout, tell};
+use crate::output::{print, print_found, stdout, tell};
 use crate::text::{add_dumped, add_field, escape, given, hex};
 
 /// `terrace get`
@@ -102,7 +102,7 @@ pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
         let mut object = Map::new();
         add_field(&mut object, "key", &key);
         object.insert("was_there".into(), was_there.into());
-        print(&format!("{}\n", Value::Object(object)))?;
+        print_found(&format!("{}\n", Value::Object(object)))?;
     }
     Ok(if was_there {
         ExitCode::SUCCESS

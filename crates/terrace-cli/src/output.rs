@@ -15,6 +15,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Prints what was found by a command that says by its exit code what that is: nobody reading the text
+/// does not change it.
+pub fn print_found(text: &str) -> anyhow::Result<()> {
+    match print(text) {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        printed => printed,
+    }
+}
+
 /// Prints a line on the standard error. That nobody reads there must neither end the work nor change how
 /// it ends, so a failure is not told: there is nowhere to tell it, and `eprintln!` would panic.
 pub fn tell(line: &str) {

@@ -343,6 +343,18 @@ fn a_standard_error_that_nobody_reads_ends_nothing() {
 }
 
 #[test]
+fn a_key_that_was_not_there_is_told_by_the_exit_code_also_if_nobody_reads_the_output() {
+    let dir = Folder::new();
+    dir.run(&["put", "db", "k", "v"]).ok();
+    let delete = ["delete", "db", "none", "--json"];
+    assert_eq!(dir.run_unseen(&delete).code, Some(1));
+    assert_eq!(
+        dir.run_unseen(&["delete", "db", "k", "--json"]).code,
+        Some(0)
+    );
+}
+
+#[test]
 fn a_hash_table_takes_the_same_commands() {
     let dir = Folder::new();
     let lines: String = (0..500).map(|i| format!("{i:04},{i}\n")).collect();

@@ -25,6 +25,17 @@ fn stat_verify_and_checkpoint_answer() {
 }
 
 #[test]
+fn damage_is_damage_also_if_nobody_reads_the_report() {
+    let dir = Folder::new();
+    dir.run(&["put", "db", "k", "a value to be found"]).ok();
+    dir.damage("db", b"a value to be found");
+    for args in [&["verify", "db"][..], &["verify", "db", "--json"]] {
+        assert_eq!(dir.run(args).code, Some(1));
+        assert_eq!(dir.run_unseen(args).code, Some(1));
+    }
+}
+
+#[test]
 fn help_has_examples_and_a_version() {
     let dir = Folder::new();
     assert!(dir.run(&["--help"]).ok().contains("Examples:"));

@@ -25,6 +25,19 @@ impl Folder {
         std::fs::write(self.0.join(name), content).unwrap();
     }
 
+    /// Flips a bit wherever the data file of a database holds these bytes.
+    pub fn damage(&self, db: &str, bytes: &[u8]) {
+        let path = self.0.join(db).join("data");
+        let mut data = std::fs::read(&path).unwrap();
+        let mut from = 0;
+        while let Some(at) = data[from..].windows(bytes.len()).position(|w| w == bytes) {
+            data[from + at] ^= 1;
+            from += at + 1;
+        }
+        assert!(from > 0, "{db} does not hold {}", bytes.escape_ascii());
+        std::fs::write(&path, data).unwrap();
+    }
+
     /// Runs the command, without input.
     pub fn run(&self, args: &[&str]) -> Ran {
         self.run_with(args, b"")
