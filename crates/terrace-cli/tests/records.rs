@@ -190,6 +190,18 @@ fn a_quote_that_is_not_closed_ends_the_loading() {
 }
 
 #[test]
+fn two_fields_with_one_name_are_refused() {
+    let dir = Folder::new();
+    dir.file("two.csv", "id,v,w,v\n1,a,b,c\n");
+    dir.file("two.tsv", "id\tv\tv\n1\ta\tb\n");
+    for (format, file, places) in [("csv", "two.csv", "2 and 4"), ("tsv", "two.tsv", "2 and 3")] {
+        dir.run(&["load", "db", "-f", format, "-k", "id", file])
+            .fails(&["\"v\" twice", places]);
+    }
+    assert!(!dir.0.join("db").exists());
+}
+
+#[test]
 fn many_bad_lines_are_counted_but_not_all_shown() {
     let dir = Folder::new();
     let args = [

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::io::{self, Chain, Read};
 
 use super::{Numbered, Source};
@@ -80,6 +81,19 @@ impl<R: Read> Csv<R> {
         }
         if reader.get_ref().is_over {
             return Err(open_quote(1));
+        }
+        let mut places = HashMap::new();
+        for (place, name) in names.iter().enumerate() {
+            // Of two fields with one name a JSON object would keep one, and which is meant by --key or
+            // --value nobody knows.
+            if let Some(before) = places.insert(name, place) {
+                bail!(
+                    "the first line names the field {name:?} twice, as fields {} and {}: give each a \
+                     name of its own",
+                    before + 1,
+                    place + 1
+                );
+            }
         }
         let find = |wanted: &str| {
             names.iter().position(|name| name == wanted).ok_or_else(|| {
