@@ -40,7 +40,8 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     }
     if !verified.is_clean {
         bail!(
-            "{} is damaged: what can still be read, `terrace dump` saves",
+            "{} is damaged: restore it from a backup; without one, `terrace dump` saves what can be \
+             read of a structure from both ends up to the damage",
             args.open.db.display()
         );
     }

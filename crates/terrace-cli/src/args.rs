@@ -328,9 +328,7 @@ Examples:
   terrace scan events.db --reverse --limit 1 --json";
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Of a table the rows are printed, those of one tier in no order; `terrace load --index` makes its indexes again."
-)]
+#[command(after_help = DUMP_HELP)]
 pub struct DumpArgs {
     #[command(flatten)]
     pub open: Open,
@@ -338,6 +336,14 @@ pub struct DumpArgs {
     #[command(flatten)]
     pub structure: Structure,
 }
+
+const DUMP_HELP: &str = "\
+Of a table the rows are printed, those of one tier in no order; `terrace load --index` makes its
+indexes again.
+
+Of a damaged structure the records before the damage are printed, and then those behind it, from the
+last one on; of a table with one tier only the former. What is wrong is said on the standard error, and
+the command ends with 1: what was printed can be loaded, but is not all.";
 
 #[derive(Args, Debug)]
 pub struct StatArgs {

@@ -450,6 +450,19 @@ impl Tree {
         Ok(boxed(self.inner.iter_unordered()?))
     }
 
+    /// All records from the other end; none for a structure of which [`Tree::all`] keeps no order.
+    pub fn all_reversed(&self) -> Result<Option<Entries>> {
+        let name = self.inner.name();
+        let structures = self.inner.database().structures();
+        let is_stored = |s: &terrace::StructureInfo| {
+            s.name == name && (s.kind, s.tiers) == (Kind::Table, Tiers::One)
+        };
+        if structures.iter().any(is_stored) {
+            return Ok(None);
+        }
+        Ok(Some(either_way(self.inner.iter()?, true)))
+    }
+
     /// [`Tree::scan`] from a key on and before another.
     pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>, reverse: bool) -> Result<Entries> {
         self.scan(&KeyRange {

@@ -1,13 +1,13 @@
 //! Single records and ranges: `get`, `put`, `delete`, `scan` and `dump`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
-use crate::engine::{Db, Durability, Entries, KeyRange, Settings, TreeSettings};
-use crate::output::{print, print_found, stdout, tell};
+use crate::engine::{Db, Durability, Entries, KeyRange, Settings, Tree, TreeSettings};
+use crate::output::{is_closed_pipe, print, print_found, stdout, tell, told_once};
 use crate::text::{add_dumped, add_field, escape, given, hex};
 
 /// `terrace get`
@@ -207,16 +207,57 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     let db = Db::open_existing(&args.open)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     let mut out = stdout();
-    for entry in tree.all()? {
-        let (key, value) = entry?;
+    let (before, damage) = write_dumped(&mut out, tree.all()?)?;
+    let Some(damage) = damage else {
+        out.flush()?;
+        db.close()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    tell(&format!("terrace: {}", told_once(&damage)));
+    // What comes behind the damage can be reached from the other end.
+    let rescued = rescue(&mut out, &tree);
+    let said = match rescued {
+        Err(error) if !is_closed_pipe(&error) => return Err(error),
+        Ok(Some((behind, Some(_)))) => format!(
+            "{before} records before the damage and {behind} behind it are dumped; those between are \
+             missing"
+        ),
+        Ok(Some((_, None))) => {
+            "reading failed once, and then no more: all records are dumped, some of them twice"
+                .into()
+        }
+        _ => format!("{before} records that were read before the damage are dumped"),
+    };
+    bail!("{} could not be read whole: {said}", args.open.db.display());
+}
+
+/// Writes records until one cannot be read: how many, and why there were no more. An error is one of
+/// writing.
+fn write_dumped(out: &mut impl Write, entries: Entries) -> Result<(u64, Option<anyhow::Error>)> {
+    let mut count = 0;
+    for entry in entries {
+        let (key, value) = match entry {
+            Ok(entry) => entry,
+            Err(error) => return Ok((count, Some(error))),
+        };
         let mut object = Map::new();
         add_dumped(&mut object, "key", &key);
         add_dumped(&mut object, "value", &value);
         writeln!(out, "{}", Value::Object(object))?;
+        count += 1;
     }
+    Ok((count, None))
+}
+
+/// Writes the records from the last one to the first until one cannot be read, as [`write_dumped`] says;
+/// none if the first pass did not go in an order that has another end.
+fn rescue(out: &mut impl Write, tree: &Tree) -> Result<Option<(u64, Option<anyhow::Error>)>> {
+    let rescued = match tree.all_reversed()? {
+        Some(entries) => Some(write_dumped(out, entries)?),
+        None => None,
+    };
     out.flush()?;
-    db.close()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(rescued)
 }
 
 fn object(key: &[u8], value: Option<&[u8]>) -> Value {
