@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
-use crate::engine::{Db, Durability, Entries, KeyRange, Settings, Tree, TreeSettings};
+use crate::engine::{Db, Durability, Entries, KeyRange, Settings, Tree, TreeSettings, too_long};
 use crate::output::{is_closed_pipe, print, print_found, stdout, tell, told_once};
 use crate::text::{add_dumped, add_field, escape, given, hex};
 
@@ -66,6 +66,9 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     } else {
         given(&args.value, args.hex)?
     };
+    if let Some(problem) = too_long(&key, &value) {
+        bail!(problem);
+    }
     let settings = Settings {
         memory: args.open.memory.0,
         create: true,
@@ -76,11 +79,11 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
         kind: args.kind.kind(),
         ..TreeSettings::default()
     };
-    let tree = match &args.structure {
-        Some(name) => db.tree_or_create(name, &settings)?,
-        None if db.names().is_empty() => db.tree_or_create("main", &settings)?,
-        None => db.tree(None)?,
-    };
+    let (db, tree) = db.open_to_write(|db| match &args.structure {
+        Some(name) => db.tree_or_create(name, &settings),
+        None if db.names().is_empty() => db.tree_or_create("main", &settings),
+        None => db.tree(None),
+    })?;
     tree.put(&key, &value, Durability::Sync)?;
     db.close()?;
     if args.json {

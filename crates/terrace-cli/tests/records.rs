@@ -58,6 +58,17 @@ fn a_file_that_is_no_database_is_refused() {
     dir.file("mine/letter", "dear");
     dir.run(&["put", "mine", "k", "v"])
         .fails(&["mine holds other files"]);
+    // Many keep a folder called "data".
+    std::fs::create_dir_all(dir.0.join("project/data")).unwrap();
+    dir.run(&["put", "project", "k", "v"])
+        .fails(&["project holds other files"]);
+    dir.run(&["stat", "project"])
+        .fails(&["no database at project"]);
+    assert_eq!(dir.names("project"), ["data"]);
+    std::fs::create_dir(dir.0.join("notes")).unwrap();
+    dir.file("notes/log-2026.txt", "dear");
+    dir.run(&["put", "notes", "k", "v"])
+        .fails(&["notes holds other files"]);
     dir.run(&["put", "db", "k", "v", "--memory", "64k"])
         .fails(&["at least --memory"]);
     let json = dir.run(&["put", "db", "k", "v", "--json"]).json();
@@ -187,6 +198,36 @@ fn a_quote_that_is_not_closed_ends_the_loading() {
     dir.run(&[&args[..], &["--skip-bad"]].concat())
         .fails(&words);
     assert_eq!(dir.run(&["scan", "db", "--keys-only"]).ok(), "1\n");
+}
+
+#[test]
+fn what_cannot_be_made_leaves_nothing_behind() {
+    let dir = Folder::new();
+    dir.file("p.csv", "id,v\n1,a\n");
+    std::fs::create_dir(dir.0.join("empty")).unwrap();
+    let index = ["--index", "v=json:/v"];
+    let long = "k".repeat(2000);
+    for db in ["new", "empty"] {
+        let load = ["load", db, "-f", "csv", "-k", "id", "p.csv"];
+        dir.run(&[&load[..], &["--memory", "1MiB"]].concat())
+            .fails(&["--memory"]);
+        dir.run(&[&load[..], &["-s", " x"]].concat())
+            .fails(&["name of a structure"]);
+        dir.run(&[&load[..], &index].concat())
+            .fails(&["--kind table"]);
+        dir.run(&["put", db, "k", "v", "-s", ""])
+            .fails(&["name of a structure"]);
+        dir.run(&["put", db, &long, "v"]).fails(&["2000 bytes"]);
+    }
+    assert!(!dir.0.join("new").exists());
+    assert!(dir.names("empty").is_empty());
+    // What was there before stays.
+    dir.run(&["put", "db", "k", "v"]).ok();
+    dir.run(&["put", "db", "k", "v", "-s", " x"])
+        .fails(&["name of a structure"]);
+    dir.run(&["put", "db", "k", "v", "--memory", "1MiB"])
+        .fails(&["--memory"]);
+    assert_eq!(dir.run(&["get", "db", "k"]).ok(), "v\n");
 }
 
 #[test]

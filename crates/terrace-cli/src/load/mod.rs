@@ -79,7 +79,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
         indexes: args.indexes.clone(),
         ..TreeSettings::default()
     };
-    let tree = db.tree_or_create(&args.structure, &tree_settings)?;
+    let (db, tree) = db.open_to_write(|db| db.tree_or_create(&args.structure, &tree_settings))?;
     let began = Instant::now();
     let mut loading = Loading {
         db: &db,

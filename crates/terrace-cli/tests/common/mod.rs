@@ -25,6 +25,16 @@ impl Folder {
         std::fs::write(self.0.join(name), content).unwrap();
     }
 
+    /// What is in a folder.
+    pub fn names(&self, folder: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.join(folder)).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
     /// Flips a bit wherever the data file of a database holds these bytes.
     pub fn damage(&self, db: &str, bytes: &[u8]) {
         let path = self.0.join(db).join("data");
