@@ -162,6 +162,30 @@ fn a_killed_loader_leaves_something_to_replay() {
 }
 
 #[test]
+fn the_loader_of_a_replay_is_told_everything() {
+    let dir = Folder::new();
+    let args = ["bench", "b", "-w", "replay", "--remove", "--json"];
+    let small = ["--records", "5k", "--memory", "16MiB"];
+    for (more, label) in [
+        (
+            ["--structure", "hash", "--hashes", "own"],
+            "default, a hash function for each tier",
+        ),
+        (
+            ["--structure", "table", "--sweep", "heap"],
+            "default, swept in heap order",
+        ),
+    ] {
+        let json = dir.run(&[&args[..], &small, &more].concat()).json();
+        assert_eq!(json["load"]["policy"], label);
+        assert_eq!(json["policy"], label);
+    }
+    dir.run(&[&args[..], &["--record-cache"]].concat())
+        .fails(&["record cache", "replay"]);
+    assert!(!dir.0.join("b").exists());
+}
+
+#[test]
 fn senseless_benchmarks_are_refused_before_anything_is_made() {
     let dir = Folder::new();
     for (args, word) in [

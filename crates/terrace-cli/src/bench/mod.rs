@@ -80,10 +80,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         create: !args.skip_load,
         page_size: args.page_size.map(|size| size.0),
         log_limit: args.log_limit.map(|size| size.0),
-        sweep: match args.sweep {
-            SweepName::Index => SweepOrder::Index,
-            SweepName::Heap => SweepOrder::Heap,
-        },
+        sweep: sweep(args.sweep),
     };
     let result = measure(args, &prepared, &settings);
     if args.remove && !is_there && path.exists() {
@@ -207,15 +204,7 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
     plan.store = StoreLabels {
         structure: args.structure.name().into(),
         tiers: tiers(args),
-        policy: if args.record_cache {
-            "record cache".into()
-        } else if args.sweep == SweepName::Heap {
-            format!("{}, swept in heap order", args.policy.name())
-        } else if args.hashes == HashesName::Own {
-            format!("{}, a hash function for each tier", args.policy.name())
-        } else {
-            args.policy.name().into()
-        },
+        policy: policy_label(args),
         durability: args.log.name().into(),
     };
     Ok(plan)
@@ -230,6 +219,26 @@ fn policy(name: PolicyName) -> Policy {
     match name {
         PolicyName::Default => Policy::Default,
         PolicyName::Paper => Policy::Paper,
+    }
+}
+
+fn sweep(name: SweepName) -> SweepOrder {
+    match name {
+        SweepName::Index => SweepOrder::Index,
+        SweepName::Heap => SweepOrder::Heap,
+    }
+}
+
+/// What decides on the place of a record, in a report.
+fn policy_label(args: &BenchArgs) -> String {
+    if args.record_cache {
+        "record cache".into()
+    } else if args.sweep == SweepName::Heap {
+        format!("{}, swept in heap order", args.policy.name())
+    } else if args.hashes == HashesName::Own {
+        format!("{}, a hash function for each tier", args.policy.name())
+    } else {
+        args.policy.name().into()
     }
 }
 

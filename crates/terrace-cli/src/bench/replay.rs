@@ -8,7 +8,7 @@ use std::time::Instant;
 use terrace_bench::table::{bytes, count};
 use terrace_bench::{Prepared, Report, resident};
 
-use super::{STRUCTURE, plan};
+use super::{STRUCTURE, plan, policy_label, sweep};
 use crate::args::{BenchArgs, KeyLayoutName, LoadOrder, LogMode};
 use crate::engine::{Db, Settings};
 use crate::output::{print, stdout};
@@ -24,6 +24,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     }
     if args.skip_load {
         bail!("the workload replay loads by itself: leave --skip-load out");
+    }
+    if args.record_cache {
+        bail!(
+            "what a killed process had in its record cache is in no log: the workload replay does \
+             without --record-cache"
+        );
     }
     let path = &args.open.db;
     // A senseless plan is refused here, before anything is made.
@@ -52,6 +58,7 @@ fn measure(args: &BenchArgs) -> Result<Value> {
     let settings = Settings {
         memory: args.open.memory.0,
         log_limit: Some(log_limit(args)),
+        sweep: sweep(args.sweep),
         ..Settings::default()
     };
     let peak_is_from_open = resident::reset_peak();
@@ -88,7 +95,7 @@ fn measure(args: &BenchArgs) -> Result<Value> {
         "workload": "replay",
         "structure": args.structure.name(),
         "tiers": args.tiers,
-        "policy": args.policy.name(),
+        "policy": policy_label(args),
         "durability": args.log.name(),
         "records": args.records,
         "value_bytes": args.value_bytes,
@@ -160,6 +167,8 @@ impl Loader {
             .args(["--value-bytes", &args.value_bytes.to_string()])
             .args(["--tiers", &args.tiers.to_string()])
             .args(["--policy", args.policy.name()])
+            .args(["--sweep", args.sweep.name()])
+            .args(["--hashes", args.hashes.name()])
             .args(["--threads", &args.threads.to_string()])
             .args(["--log", args.log.name()])
             .args(["--log-limit", &log_limit(args).to_string()])
