@@ -476,6 +476,22 @@ impl Tree {
         })
     }
 
+    /// Refuses a table that only the program that made it can write to: every row would be refused.
+    pub fn check_writable(&self) -> Result<()> {
+        let indexes = self.inner.as_table().map(|table| table.indexes());
+        // Names of sources are those of the catalog; all but this one say how a key is found.
+        let unknown = |index: &&IndexInfo| index.source == "function";
+        let Some(index) = indexes.iter().flatten().find(unknown) else {
+            return Ok(());
+        };
+        bail!(
+            "the index {:?} of the table {:?} is by a function of the program that made it, which this \
+             command does not have: load with that program, or drop the index with `terrace index drop`",
+            index.name,
+            self.inner.name()
+        )
+    }
+
     /// Whether it keeps an order of keys.
     pub fn is_ordered(&self) -> bool {
         self.inner.kind() == Kind::Tree

@@ -135,6 +135,25 @@ fn an_index_refuses_rows_by_their_lines() {
 }
 
 #[test]
+fn a_table_that_only_its_program_can_write_to_is_refused_as_a_whole() {
+    let dir = Folder::new();
+    let options = terrace::Options::new().memory(32 << 20);
+    let db = terrace::Database::open(dir.0.join("db"), options).unwrap();
+    let index = terrace::Index::by("own", |row: &[u8]| Ok(Some(row.to_vec())));
+    let options = terrace::TableOptions::new().index(index);
+    db.create_table("main", options).unwrap();
+    db.close().unwrap();
+    dir.file("p.csv", PEOPLE);
+    let load = ["load", "db", "-f", "csv", "-k", "id", "--skip-bad", "p.csv"];
+    let ran = dir.run(&load);
+    let words = ["\"own\"", "\"main\"", "function", "terrace index drop"];
+    let error = ran.fails(&words);
+    assert!(!error.contains("skipped"), "{error}");
+    dir.run(&["index", "drop", "db", "main", "own"]).ok();
+    assert!(dir.run(&load).ok().starts_with("4 records"));
+}
+
+#[test]
 fn indexes_come_and_go() {
     let dir = loaded();
     let list = |dir: &Folder| dir.run(&["index", "list", "db", "people"]).ok().to_owned();

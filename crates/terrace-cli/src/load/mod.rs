@@ -80,6 +80,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
         ..TreeSettings::default()
     };
     let (db, tree) = db.open_to_write(|db| db.tree_or_create(&args.structure, &tree_settings))?;
+    tree.check_writable()?;
     let began = Instant::now();
     let mut loading = Loading {
         db: &db,
