@@ -29,6 +29,18 @@ struct Watched<R> {
     /// before does not count, so it may be longer by a buffer.
     left: u64,
     is_over: bool,
+    /// What was read last, and where in the file it ends.
+    part: Vec<u8>,
+    end: u64,
+}
+
+impl<R> Watched<R> {
+    /// The byte of the file before this place, if it was read last.
+    fn byte_before(&self, place: u64) -> Option<u8> {
+        let behind = usize::try_from(self.end.checked_sub(place)?).ok()?;
+        let at = self.part.len().checked_sub(behind + 1)?;
+        self.part.get(at).copied()
+    }
 }
 
 impl<R: Read> Read for Watched<R> {
@@ -43,6 +55,11 @@ impl<R: Read> Read for Watched<R> {
         let read = self.inner.read(buffer)?;
         self.is_over = read == 0;
         self.left = self.left.saturating_sub(read as u64);
+        if read > 0 {
+            self.part.clear();
+            self.part.extend_from_slice(&buffer[..read]);
+            self.end += read as u64;
+        }
         Ok(read)
     }
 }
@@ -61,6 +78,8 @@ impl<R: Read> Csv<R> {
             longest,
             left: longest,
             is_over: false,
+            part: Vec::new(),
+            end: 0,
         };
         let mut reader = ReaderBuilder::new()
             .delimiter(delimiter)
@@ -113,6 +132,22 @@ impl<R: Read> Csv<R> {
         })
     }
 
+    /// The line in which the record begins. Where the reader says that it does, empty lines, and of the
+    /// line end before it the second half, may come first; so it is counted from where the record ends.
+    fn line(&self) -> u64 {
+        let (end, watched) = (self.reader.position(), self.reader.get_ref());
+        let mut lines = self
+            .record
+            .as_slice()
+            .iter()
+            .filter(|&&b| b == b'\n')
+            .count() as u64;
+        if !watched.is_over && watched.byte_before(end.byte()) == Some(b'\n') {
+            lines += 1;
+        }
+        end.line().saturating_sub(lines)
+    }
+
     fn entry(&self) -> Result<Entry> {
         let key = self.record.get(self.key).unwrap_or_default();
         if key.is_empty() {
@@ -151,7 +186,6 @@ impl<R: Read> Source for Csv<R> {
         let watched = self.reader.get_mut();
         watched.left = watched.longest;
         let read = self.reader.read_byte_record(&mut self.record);
-        let line = self.record.position().map_or(0, csv::Position::line);
         let bad = match read {
             Ok(false) => return Ok(None),
             Ok(true) => None,
@@ -160,11 +194,13 @@ impl<R: Read> Source for Csv<R> {
                     expected_len, len, ..
                 } => Some(anyhow!("{len} fields instead of {expected_len}")),
                 _ => {
+                    let line = self.record.position().map_or(0, csv::Position::line);
                     let context = || format!("in the record that begins in line {line}");
                     return Err(error).with_context(context);
                 }
             },
         };
+        let line = self.line();
         if self.reader.get_ref().is_over {
             return Err(open_quote(line));
         }
@@ -218,6 +254,24 @@ mod tests {
         assert!(all[2].1.as_ref().unwrap_err().contains("empty"));
         assert!(all[3].1.as_ref().unwrap_err().contains("UTF-8"));
         assert!(all[5].1.is_ok());
+    }
+
+    #[test]
+    fn lines_are_counted_with_any_line_ends() {
+        let lines = |text: &str| -> Vec<u64> {
+            let all = read(text.as_bytes(), b',', None);
+            all.iter().map(|x| x.0).collect()
+        };
+        let text = "id,v\n1,a\n2\n\n\n3,\"b\nc\"\n4\n5,d";
+        assert_eq!(lines(text), [2, 3, 6, 8, 9]);
+        let text = text.replace('\n', "\r\n");
+        assert_eq!(lines(&text), [2, 3, 6, 8, 9]);
+        assert_eq!(lines("id,v\r\n1"), [2]);
+        // More than is read at once.
+        let many = format!("id,v\r\n{}", "1,a\r\n".repeat(20_000));
+        assert!(lines(&many).into_iter().eq(2..20_002));
+        let open = format!("{many}\r\n1,\"\r\n2,b\r\n");
+        assert!(fails(open.as_bytes(), 1 << 20).1.contains("line 20003 "));
     }
 
     #[test]
