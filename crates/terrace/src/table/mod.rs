@@ -96,9 +96,10 @@ impl Table {
     }
 
     /// Makes an index over the rows that are there. Until it is done, whoever changes the table
-    /// waits, and whoever makes or drops another index; who reads does not. So neither the index's
-    /// function nor `progress` may change the table. O(rows), in steps of bounded memory; a crash
-    /// leaves nothing of it.
+    /// waits; and whoever makes or drops an index of any table, opens a table that has some, or writes
+    /// a large batch (more than 64 changes, or one that others get in the way of) to one; who reads does
+    /// not. So neither the index's function nor `progress` may do any of that. O(rows), in steps of
+    /// bounded memory; a crash leaves nothing of it.
     ///
     /// ```
     /// use terrace::{Error, Index, KeySource};
