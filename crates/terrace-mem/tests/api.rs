@@ -98,6 +98,28 @@ fn sorted_input_goes_straight_into_the_static_stage() {
 }
 
 #[test]
+fn entries_that_are_appended_behind_deleted_ones_do_not_hide_those_before() {
+    let n = if cfg!(miri) { 320 } else { 5120 };
+    let options = Options {
+        segment_len: n as usize * 4 / 5,
+        ..Options::default()
+    };
+    // As far as the last segment is still there, and where it is gone as a whole.
+    for gone in [n / 40, n / 4] {
+        let mut map = HybridMap::<(u32, u64), u64>::with_options(options.clone()).unwrap();
+        map.extend((1..=n).map(|i| ((1, i), i)));
+        let rest = n - gone;
+        (rest + 1..=n).for_each(|i| assert_eq!(map.remove(&(1, i)), Some(i)));
+        map.extend((rest + 1..=rest + n).map(|i| ((1, i), i)));
+        for i in 1..=rest + n {
+            assert_eq!(map.get(&(1, i)), Some(&i));
+        }
+        assert!(map.keys().eq((1..=rest + n).map(|i| (1, i))));
+        assert_eq!(map.len() as u64, rest + n);
+    }
+}
+
+#[test]
 fn random_integers_take_no_more_bytes_than_promised() {
     let mut map = HybridMap::<u64, u64>::new();
     for i in 0..N {

@@ -3,7 +3,7 @@
 use super::{Core, HybridMap, check, stored};
 use crate::family::Family;
 use crate::key::IndexKey;
-use crate::stage::KeyRun;
+use crate::stage::{KeyRun, StaticStage};
 
 impl<F: Family, V> Core<F, V> {
     /// Whether `key` lies behind all entries, so that a run that starts with it can be appended.
@@ -13,8 +13,23 @@ impl<F: Family, V> Core<F, V> {
             .is_none_or(|(last, _)| F::cmp(last, key).is_lt())
     }
 
+    /// Whether all keys of segment `i`, dead ones among them, are less than `key`.
+    fn ends_before(&self, i: usize, key: F::Ref<'_>) -> bool {
+        let mut last = F::Buf::default();
+        self.segments.segs()[i].keys.last_key(&mut last);
+        F::cmp(F::load(&last), key).is_lt()
+    }
+
     /// Puts sorted entries behind all others, as one segment.
     fn append(&mut self, keys: &F::Run, vals: Vec<V>) {
+        // Dead keys may lie behind the last live one. The new bound is told from the last key of
+        // the segment before, dead or not, so that one has to be less.
+        while let Some(last) = self.segments.segs().len().checked_sub(1)
+            && self.segments.segs()[last].vals.gone() > 0
+            && !self.ends_before(last, keys.get(0))
+        {
+            self.sweep(last);
+        }
         let at = self.segments.segs().len();
         self.segments.insert(at, keys, vals, 1, &self.plan);
     }

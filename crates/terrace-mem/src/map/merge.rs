@@ -114,6 +114,12 @@ impl<F: Family, V> Core<F, V> {
         self.merge_range(i, self.limit(i), false);
     }
 
+    /// Takes the dead slots out of segment `i`, which is gone where it has no others. Moves no
+    /// entries.
+    pub(super) fn sweep(&mut self, i: usize) {
+        self.place(i, &F::Run::default(), Vec::new());
+    }
+
     /// How many entries a step moves into segment `i` at most. Behind the last segment they most
     /// often make segments of their own; elsewhere it is a share of one, or a step would take as
     /// long as three.

@@ -251,7 +251,22 @@ fn step<K: TestKey>(
             map.merge_all();
             assert_eq!(map.stage_lens(), (0, model.len()));
         }
-        248..252 => {
+        248 => {
+            // Deletes at the end, then entries behind the end, among them some just deleted.
+            let mut keys: Vec<K> = (0..70).map(|_| K::make(from)).collect();
+            for _ in 0..usize::from(from.byte() % 50) {
+                let last = map.pop_last();
+                assert_eq!(last, model.pop_last());
+                keys.extend(last.map(|entry| entry.0));
+            }
+            keys.sort();
+            if let Some((end, _)) = model.last_key_value() {
+                keys.retain(|key| key > end);
+            }
+            map.extend(keys.iter().map(|key| (key.clone(), Box::new(round))));
+            model.extend(keys.into_iter().map(|key| (key, Box::new(round))));
+        }
+        249..252 => {
             let mut keys: Vec<K> = (0..70).map(|_| K::make(from)).collect();
             keys.sort();
             if round.is_multiple_of(3) {
