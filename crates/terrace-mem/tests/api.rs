@@ -195,6 +195,28 @@ fn an_update_goes_where_the_options_say() {
 }
 
 #[test]
+fn updates_alone_leave_most_entries_in_the_static_stage() {
+    let change: [fn(&mut HybridMap<u64, u64>, u64); 3] = [
+        |map, i| assert!(map.update(&i, |val| *val += 1)),
+        |map, i| *map.get_mut(&i).unwrap() += 1,
+        |map, i| *map.entry(i).or_insert(0) += 1,
+    ];
+    for change in change {
+        let mut map: HybridMap<u64, u64> = (0..N).map(|i| (i, i)).collect();
+        map.merge_all();
+        for i in 0..N {
+            change(&mut map, mix(i) % N);
+            let (dynamic, fixed) = map.stage_lens();
+            assert!(
+                dynamic <= 1024.max(fixed / 10 + 100),
+                "{dynamic} beside {fixed}"
+            );
+        }
+        assert_eq!(map.values().sum::<u64>(), N * (N - 1) / 2 + N);
+    }
+}
+
+#[test]
 fn compressed_leaves_are_cached() {
     let options = Options {
         stage: Stage::Compressed,

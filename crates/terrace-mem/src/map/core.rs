@@ -76,6 +76,9 @@ impl<F: Family, V> Core<F, V> {
             if self.options.updates == Updates::InPlace {
                 return self.segments.get_mut(key);
             }
+            // An entry that moves to the dynamic stage fills it as a new one does, so that here
+            // too merging comes before.
+            self.maintain();
             let val = self.take_static(key)?;
             self.put(key, val, F::hash(key), None);
         }

@@ -32,8 +32,8 @@ use std::ops::RangeBounds;
 /// that holds most entries.
 ///
 /// It is used like a `BTreeMap`. The differences: keys are stored encoded, so iterators yield
-/// them as owned values; there is no `iter_mut`; a step of merging is part of some inserts and
-/// removes, and takes about as long as copying one segment of 4096 entries.
+/// them as owned values; there is no `iter_mut`; a step of merging is part of some inserts,
+/// updates and removes, and takes about as long as copying one segment of 4096 entries.
 ///
 /// Lookups are O(log n). Inserts are O(log n) and, for the merge, O(ratio) amortised.
 ///
@@ -123,7 +123,8 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     /// The value of `key`, to change. O(log n).
     ///
     /// With [`Updates::Promote`](crate::Updates::Promote) an entry of the static stage moves to
-    /// the dynamic one first, as it does when it is inserted anew.
+    /// the dynamic one first, as it does when it is inserted anew, with a step of merging where
+    /// one is due.
     pub fn get_mut<Q: Probe<K> + ?Sized>(&mut self, key: &Q) -> Option<&mut V> {
         key.probe(|key| self.core.get_mut(key))
     }
