@@ -98,6 +98,23 @@ fn sorted_input_goes_straight_into_the_static_stage() {
 }
 
 #[test]
+fn many_short_extensions_leave_no_more_bytes_than_inserts() {
+    let mut map: HybridMap<u64, u64> = (0..N).map(|i| (i, i)).collect();
+    let mut inserted: HybridMap<u64, u64> = (0..N).map(|i| (i, i)).collect();
+    for i in N..N * 2 {
+        map.extend([(i, i)]);
+        inserted.insert(i, i);
+    }
+    assert!(map.keys().eq(0..N * 2) && map.values().copied().eq(0..N * 2));
+    let bytes = |map: &HybridMap<u64, u64>| map.memory_usage().total();
+    assert!(
+        bytes(&map) <= bytes(&inserted) * 2,
+        "{:?}",
+        map.memory_usage()
+    );
+}
+
+#[test]
 fn entries_that_are_appended_behind_deleted_ones_do_not_hide_those_before() {
     let n = if cfg!(miri) { 320 } else { 5120 };
     let options = Options {

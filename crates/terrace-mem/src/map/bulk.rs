@@ -42,7 +42,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         let len = self.core.options.segment_len;
         let (mut keys, mut vals) = (<K::Family as Family>::Run::default(), Vec::new());
         let mut rest = entries.into_iter();
-        let mut stray = None;
+        let (mut stray, mut flushed) = (None, false);
         for (key, val) in rest.by_ref() {
             // Whether the entry goes on with the run; a key that comes twice replaces.
             let fits = key.encode(|key| {
@@ -63,10 +63,13 @@ impl<K: IndexKey, V> HybridMap<K, V> {
             // A full segment waits for one more entry, which may replace its last one.
             if vals.len() > len {
                 self.flush(&mut keys, &mut vals, len);
+                flushed = true;
             }
         }
+        // Few entries become a segment only behind full ones of the same call: else many calls
+        // with few entries each would leave as many short segments.
         let n = vals.len();
-        if n >= len / 2 || (n > 0 && !self.core.segments.segs().is_empty()) {
+        if n >= len / 2 || (n > 0 && flushed) {
             self.flush(&mut keys, &mut vals, n);
         }
         for (i, val) in vals.into_iter().enumerate() {
