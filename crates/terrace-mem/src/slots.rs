@@ -61,6 +61,37 @@ impl<V> Slots<V> {
             }
     }
 
+    /// The first live slot that is not before `i`; none behind the last. O(words).
+    pub fn next_live(&self, i: usize) -> Option<usize> {
+        let at = match &self.dead {
+            None => i,
+            Some(dead) => {
+                let (word, low) = (i / 64, !0 << (i % 64));
+                let first = !*dead.words.get(word)? & low;
+                let behind = dead.words[word + 1..].iter().map(|&word| !word);
+                let mut words = std::iter::once(first).chain(behind).enumerate();
+                let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
+                (word + n) * 64 + bits.trailing_zeros() as usize
+            }
+        };
+        // The bits behind the last slot are not of dead ones.
+        (at < self.vals.len()).then_some(at)
+    }
+
+    /// The last live slot before `i`, which must be at most the number of slots. O(words).
+    pub fn last_live(&self, i: usize) -> Option<usize> {
+        let Some(dead) = &self.dead else {
+            return i.checked_sub(1);
+        };
+        let last = i.checked_sub(1)?;
+        let (word, high) = (last / 64, !0 >> (63 - last % 64));
+        let first = !dead.words[word] & high;
+        let before = dead.words[..word].iter().rev().map(|&word| !word);
+        let mut words = std::iter::once(first).chain(before).enumerate();
+        let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
+        Some((word - n) * 64 + 63 - bits.leading_zeros() as usize)
+    }
+
     /// The value of slot `i`.
     #[inline]
     pub fn get(&self, i: usize) -> Option<&V> {
@@ -174,6 +205,20 @@ mod tests {
                 assert_eq!(Rc::strong_count(&token), 1 + take.len());
                 drop(taken);
                 assert_eq!(Rc::strong_count(&token), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn live_slots_are_found_over_dead_ones_in_both_directions() {
+        for n in [1, 63, 64, 65, 200] {
+            for (from, to) in [(0, 0), (0, n), (0, n / 2), (n / 3, n), (n / 3, n / 2)] {
+                let mut slots = Slots::from((0..n).collect::<Vec<_>>());
+                (from..to).for_each(|i| assert_eq!(slots.take(i), Some(i)));
+                for i in 0..=n {
+                    assert_eq!(slots.next_live(i), (i..n).find(|&i| slots.is_live(i)));
+                    assert_eq!(slots.last_live(i), (0..i).rfind(|&i| slots.is_live(i)));
+                }
             }
         }
     }

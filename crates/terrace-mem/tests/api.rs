@@ -98,6 +98,59 @@ fn sorted_input_goes_straight_into_the_static_stage() {
 }
 
 #[test]
+fn popping_from_both_ends_passes_deleted_entries_of_any_number() {
+    let n = if cfg!(miri) { 300 } else { 5000 };
+    for cut in [0, 1, 8, 9, 70, n / 2 - 20] {
+        let mut map = HybridMap::<String, u64>::with_options(manual()).unwrap();
+        map.extend((0..n).map(|i| (format!("{i:06}"), i)));
+        map.merge_all();
+        // Two live entries beside each gap.
+        for i in (2..2 + cut).chain(n - 2 - cut..n - 2) {
+            assert_eq!(map.remove(&format!("{i:06}")), Some(i));
+        }
+        for i in [0, 1, 2 + cut, 3 + cut] {
+            assert_eq!(map.pop_first().map(|entry| entry.1), Some(i));
+            assert_eq!(map.pop_last().map(|entry| entry.1), Some(n - 1 - i));
+        }
+        assert!(map.values().copied().eq(4 + cut..n - 4 - cut));
+        assert!(map.values().rev().copied().eq((4 + cut..n - 4 - cut).rev()));
+    }
+}
+
+/// Nodes that a walk over deleted entries decompresses come into the cache, so its bytes tell of it.
+#[test]
+#[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
+fn the_ends_of_a_map_are_found_without_a_walk_over_deleted_entries() {
+    let n = 4000;
+    for first in [true, false] {
+        let options = Options {
+            stage: Stage::Compressed,
+            cache_nodes: 8,
+            ..manual()
+        };
+        let mut map = HybridMap::<String, u64>::with_options(options).unwrap();
+        // Long keys where entries are deleted, short ones elsewhere.
+        let gone = if first { 0..1920 } else { n - 1920..n };
+        let key = |i: u64| match gone.contains(&i) {
+            true => format!("{i:06}{}", "x".repeat(1000)),
+            false => format!("{i:06}"),
+        };
+        map.extend((0..n).map(|i| (key(i), i)));
+        map.merge_all();
+        assert!(gone.clone().all(|i| map.remove(&key(i)) == Some(i)));
+        let live = (0..n).filter(|i| !gone.contains(i));
+        assert!(live.clone().all(|i| map.contains_key(&key(i))));
+        let before = map.memory_usage().cache;
+        let found = if first { map.first() } else { map.last() };
+        let want = if first { live.min() } else { live.max() };
+        assert_eq!(found.map(|entry| *entry.1), want);
+        let after = map.memory_usage().cache;
+        // A node or two at the border have long keys as well.
+        assert!(after < before + 3 * 64 * 1010, "{after} after {before}");
+    }
+}
+
+#[test]
 fn many_short_extensions_leave_no_more_bytes_than_inserts() {
     let mut map: HybridMap<u64, u64> = (0..N).map(|i| (i, i)).collect();
     let mut inserted: HybridMap<u64, u64> = (0..N).map(|i| (i, i)).collect();

@@ -11,6 +11,9 @@ use std::ops::{Bound, RangeBounds};
 
 type StageCursor<'a, F> = <<F as Family>::Stage as StaticStage<F>>::Cursor<'a>;
 
+/// So many dead slots are passed one by one: a cursor anywhere else has to be searched for.
+const STEPS: usize = 8;
+
 /// The live entries of the static stage between two places.
 struct StaticRange<'a, F: Family, V> {
     segs: &'a [Segment<F, V>],
@@ -68,14 +71,21 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
             if (*seg, rank) >= (self.back.0, self.back.1) {
                 return false;
             }
-            if cursor.is_none() {
-                *cursor = Some(self.segs[*seg].keys.cursor(0));
+            let Segment { keys, vals } = &self.segs[*seg];
+            let Some(live) = vals.next_live(rank) else {
+                self.front = (*seg + 1, None);
+                continue;
+            };
+            match cursor {
+                Some(cursor) if live - rank <= STEPS => (rank..live).for_each(|_| {
+                    cursor.next();
+                }),
+                _ => *cursor = Some(keys.cursor(live)),
             }
-            if self.segs[*seg].vals.is_live(rank) {
+            if live == rank {
                 self.settled = true;
                 return true;
             }
-            self.bump_front();
         }
     }
 
@@ -109,13 +119,22 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
                 *cursor = None;
                 continue;
             }
-            if cursor.is_none() {
-                *cursor = Some(self.segs[*seg].keys.cursor(*past - 1));
+            let Segment { keys, vals } = &self.segs[*seg];
+            let Some(live) = vals.last_live(*past) else {
+                *past = 0;
+                continue;
+            };
+            let gap = *past - 1 - live;
+            *past = live + 1;
+            match cursor {
+                Some(cursor) if gap <= STEPS => (0..gap).for_each(|_| {
+                    cursor.prev();
+                }),
+                _ => *cursor = Some(keys.cursor(live)),
             }
-            if self.segs[*seg].vals.is_live(*past - 1) {
+            if gap == 0 {
                 return true;
             }
-            self.bump_back();
         }
     }
 
