@@ -4,8 +4,8 @@
 //! the node share. A search goes over the heads and looks at whole keys only among equal ones.
 //! Keys lie in the buffer in the order they came in, so an insert moves none of them.
 
-use super::NodeKeys;
 use super::numbers::Numbers;
+use super::{CAP, NodeKeys};
 use crate::family::{ByteFamily, common_prefix};
 use crate::simd;
 use arrayvec::ArrayVec;
@@ -13,6 +13,10 @@ use std::cmp::Ordering;
 
 /// A node with more key bytes than this is split early, so that no insert moves many bytes.
 const MAX_BYTES: usize = 32 << 10;
+
+/// An inner node is not split early while it has no more separators than this, however long they
+/// are: with few children in each node the tree would grow too high for [`super::Pos`].
+const LEAST_FANOUT: usize = 20;
 
 /// The buffer grows by this much at a time: little slack, few reallocations.
 const GRAIN: usize = 256;
@@ -196,13 +200,13 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
     }
     #[inline]
     fn is_full(&self) -> bool {
-        self.len() == N || (self.bytes.len() > MAX_BYTES && self.heads.len() > 2)
+        let least = if N > CAP { LEAST_FANOUT } else { 2 };
+        self.len() == N || (self.bytes.len() > MAX_BYTES && self.heads.len() > least)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::CAP;
     use super::*;
 
     /// Keys that share much, that share nothing, and that are the beginning of others.

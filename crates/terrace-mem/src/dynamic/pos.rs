@@ -6,8 +6,11 @@ use crate::family::Family;
 use crate::simd;
 use arrayvec::ArrayVec;
 
-/// A node must be given more than 30 children after one split to be split again, so each level
-/// takes at least so many times the inserts of the one below: more levels cannot be.
+/// The most levels of inner nodes. A node is split when it has more than 20 separators, 64 unless
+/// its keys are long; in the middle, so that each half must be given ten children or more before it
+/// is split again, or at the end, where the new node must be given twenty and the other one two. So
+/// each level takes ten times the inserts of the one below at least, whatever was removed between
+/// them: one level more would take 10^16 inserts, which are centuries of them.
 const MAX_HEIGHT: usize = 16;
 
 /// An entry of a [`Tree`].

@@ -322,6 +322,28 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
+    fn long_keys_in_falling_order_make_no_high_tree() {
+        let mut tree = Tree::<ByteFamily, u64>::default();
+        for i in (0..3000u64).rev() {
+            let mut key = vec![b'x'; 11_000];
+            key.extend(i.to_be_bytes());
+            tree.insert(&key, i);
+        }
+        let mut out = (Census::default(), None);
+        census(
+            tree.root.as_ref().expect("it is not empty").get(),
+            0,
+            &mut out,
+        );
+        // Leaves of two keys, and ten children or more in each node above.
+        assert!(out.1 <= Some(4), "{:?} levels", out.1);
+        let mut pos = Pos::at_or_after(&tree, None).expect("it is not empty");
+        assert!((1..3000).all(|i| pos.next() && *pos.val() == i));
+        assert!(!pos.next());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn keys_in_order_fill_their_leaves() {
         let mut tree = Tree::<IntFamily, u64>::default();
         for i in 0..100_000u64 {
