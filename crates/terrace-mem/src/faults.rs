@@ -19,6 +19,8 @@ pub enum Fault {
     /// A merge takes what a byte string shares with the one before it for what it shares with
     /// a new one that comes between.
     StaleShare = 6,
+    /// A part without entries leaves the directory and is not marked retired.
+    UnmarkedLeave = 7,
 }
 
 #[cfg(feature = "planted-faults")]

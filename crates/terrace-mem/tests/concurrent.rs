@@ -138,6 +138,66 @@ fn no_entry_is_ever_missed_while_merges_run() {
     assert_eq!(map.iter().count(), map.len());
 }
 
+/// Entries of both stages, deleted ones among them.
+fn held(map: &ConcurrentHybridMap<u64, u64>) -> usize {
+    let (dynamic, fixed) = map.stage_lens();
+    dynamic + fixed
+}
+
+#[test]
+fn a_window_that_slides_leaves_nothing_behind() {
+    let (n, window) = if cfg!(miri) { (400, 50) } else { (20_000, 500) };
+    let options = Options {
+        segment_len: 64,
+        merging: Merging::Blocking,
+        ..Options::default()
+    };
+    let map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    let directory = || map.memory_usage().directory;
+    (0..window).for_each(|i| assert_eq!(map.insert(&i, i), None));
+    let (first, mut most) = (directory(), 0);
+    for i in window..n {
+        assert_eq!(map.insert(&i, i), None);
+        assert_eq!(map.remove(&(i - window)), Some(i - window));
+        most = most.max(held(&map));
+    }
+    assert!(most < window as usize * 2, "{most}");
+    assert!(directory() < first * 2, "{} after {first}", directory());
+    assert!(map.iter().eq((n - window..n).map(|i| (i, i))));
+}
+
+#[test]
+fn parts_without_entries_are_given_up() {
+    let empty = ConcurrentHybridMap::<u64, u64>::with_options(small(Merging::Manual)).unwrap();
+    for back in [false, true] {
+        let map = ConcurrentHybridMap::<u64, u64>::with_options(small(Merging::Manual)).unwrap();
+        (0..2000).for_each(|i| assert_eq!(map.insert(&i, i), None));
+        map.merge_all();
+        assert_eq!(map.stage_lens(), (0, 2000));
+        // A part, some parts, all of them; also the first and the last ones.
+        for cut in [100..120, 300..900, 0..200, 1900..2000, 0..2000] {
+            for i in cut.clone() {
+                map.remove(&i);
+            }
+            map.merge_all();
+            assert_eq!(map.stage_lens(), (0, map.len()));
+            for i in cut.clone().chain([cut.start.saturating_sub(1), cut.end]) {
+                assert_eq!(map.get(&i), map.iter().find(|e| e.0 == i).map(|e| e.1));
+            }
+            if back {
+                cut.clone()
+                    .for_each(|i| assert_eq!(map.insert(&i, i), None));
+                map.merge_all();
+                assert!(map.range(cut.clone()).eq(cut.clone().map(|i| (i, i))));
+                cut.for_each(|i| assert_eq!(map.remove(&i), Some(i)));
+                map.merge_all();
+            }
+        }
+        // As one empty part, but for some room in the list of parts.
+        assert!(map.memory_usage().total() < empty.memory_usage().total() + 64);
+    }
+}
+
 /// Its clone panics when told to.
 #[derive(Debug, PartialEq)]
 struct Fragile(u32);

@@ -61,11 +61,15 @@ fn every_planted_fault_is_caught() {
     let same: fn() = || shuttle::check_random(scenes::same_keys, 3000);
     let split: fn() = || shuttle::check_random(scenes::split, 3000);
     let fresh: fn() = || shuttle::check_random(scenes::fresh_keys, 3000);
+    let drained: fn() = || shuttle::check_random(scenes::drained, 3000);
+    let drained_first: fn() = || shuttle::check_random(scenes::drained_first, 3000);
     for (fault, check) in [
         (Fault::DroppedTombstone, same),
         (Fault::EarlyRemove, fresh),
         (Fault::BlindRemove, fresh),
         (Fault::BlindRemove, split),
+        (Fault::UnmarkedLeave, drained),
+        (Fault::UnmarkedLeave, drained_first),
         (Fault::EarlySwap, filter_is_whole as fn()),
         (Fault::ShortSearch, byte_strings_are_whole),
         (Fault::StaleShare, byte_strings_are_whole),

@@ -27,3 +27,11 @@ fn threads_on_a_part_that_is_split() {
     shuttle::check_random(scenes::split, ROUNDS);
     shuttle::check_pct(scenes::split, ROUNDS, 3);
 }
+
+#[test]
+fn threads_on_a_part_that_runs_empty() {
+    for scene in [scenes::drained as fn(), scenes::drained_first] {
+        shuttle::check_random(scene, ROUNDS);
+        shuttle::check_pct(scene, ROUNDS, 3);
+    }
+}

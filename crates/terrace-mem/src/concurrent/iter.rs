@@ -1,11 +1,12 @@
 //! Iteration over a map that changes: the entries of one part at a time, as of one moment.
 
 use super::Shared;
+use super::part::Directory;
 use crate::dynamic::Pos;
 use crate::family::Family;
 use crate::key::IndexKey;
 use crate::stage::{KeyCursor, KeyRun, StaticStage};
-use crossbeam_epoch as epoch;
+use crossbeam_epoch::{self as epoch, Guard};
 use std::marker::PhantomData;
 
 /// Entries in order, cloned. From
@@ -41,71 +42,80 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
 
     /// Clones the entries of the part that `from` is in, from there on.
     fn fill(&mut self, from: &<K::Family as Family>::Buf) {
-        let guard = epoch::pin();
+        let (guard, shared) = (epoch::pin(), self.shared);
+        while !self.fill_by(shared.directory.load(&guard), from, &guard) {}
+    }
+
+    /// [`ConcurrentIter::fill`] by a directory; false where it is out of date.
+    fn fill_by(
+        &mut self,
+        directory: &Directory<K::Family, V>,
+        from: &<K::Family as Family>::Buf,
+        guard: &Guard,
+    ) -> bool {
         let from = <K::Family as Family>::load(from);
         let to = self.to.as_ref().map(<K::Family as Family>::load);
-        let before_end = |key: <K::Family as Family>::Ref<'_>| {
-            to.is_none_or(|to| <K::Family as Family>::cmp(key, to).is_lt())
-        };
-        loop {
-            let directory = self.shared.directory.load(&guard);
-            let i = directory.index(from);
-            let part = &directory.parts[i];
-            // Under the latch the segment and the dynamic stage belong together: a merge
-            // removes nothing meanwhile, and what it publishes has what is in both.
-            let dynamic = part.read();
-            if dynamic.retired {
-                continue;
-            }
-            let fixed = part.segment.load(&guard);
-            let mut cursor = fixed.keys.as_ref().and_then(|keys| keys.seek_cursor(from));
-            let mut pos = Pos::at_or_after(&dynamic.tree, Some(from));
-            self.keys.truncate(0);
-            self.at = 0;
-            let mut vals = Vec::new();
-            loop {
-                let order = match (&pos, &cursor) {
-                    (None, None) => break,
-                    (Some(_), None) => std::cmp::Ordering::Less,
-                    (None, Some(_)) => std::cmp::Ordering::Greater,
-                    (Some(pos), Some(cursor)) => {
-                        <K::Family as Family>::cmp(pos.key(), cursor.key())
-                    }
-                };
-                if order.is_le()
-                    && let Some(at) = &mut pos
-                {
-                    if let Some(val) = &at.val().val
-                        && before_end(at.key())
-                    {
-                        self.keys.push(at.key());
-                        vals.push(val.clone());
-                    }
-                    if !at.next() {
-                        pos = None;
-                    }
-                }
-                if order.is_ge()
-                    && let Some(at) = &mut cursor
-                {
-                    if order.is_gt() && before_end(at.key()) {
-                        self.keys.push(at.key());
-                        vals.push(fixed.vals[at.rank()].clone());
-                    }
-                    if !at.next() {
-                        cursor = None;
-                    }
-                }
-            }
-            self.vals = vals.into_iter();
-            self.next = directory.parts.get(i + 1).map(|part| part.low.clone());
-            if let (Some(next), Some(to)) = (&self.next, to)
-                && <K::Family as Family>::cmp(<K::Family as Family>::load(next), to).is_ge()
-            {
-                self.next = None;
-            }
-            return;
+        let i = directory.index(from);
+        let part = &directory.parts[i];
+        // Under the latch the segment and the dynamic stage belong together: a merge
+        // removes nothing meanwhile, and what it publishes has what is in both.
+        let dynamic = part.read();
+        if dynamic.retired {
+            return false;
         }
+        // The next part may have left meanwhile and this one have got its range: the range is
+        // asked for again, so its entries are left out here.
+        let mut next = directory.parts.get(i + 1).map(|part| &part.low);
+        if let (Some(low), Some(to)) = (next, to)
+            && <K::Family as Family>::cmp(<K::Family as Family>::load(low), to).is_ge()
+        {
+            next = None;
+        }
+        let end = next.map(<K::Family as Family>::load).or(to);
+        let before_end = |key: <K::Family as Family>::Ref<'_>| {
+            end.is_none_or(|end| <K::Family as Family>::cmp(key, end).is_lt())
+        };
+        let fixed = part.segment.load(guard);
+        let mut cursor = fixed.keys.as_ref().and_then(|keys| keys.seek_cursor(from));
+        let mut pos = Pos::at_or_after(&dynamic.tree, Some(from));
+        self.keys.truncate(0);
+        self.at = 0;
+        let mut vals = Vec::new();
+        loop {
+            let order = match (&pos, &cursor) {
+                (None, None) => break,
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some(pos), Some(cursor)) => <K::Family as Family>::cmp(pos.key(), cursor.key()),
+            };
+            if order.is_le()
+                && let Some(at) = &mut pos
+            {
+                if let Some(val) = &at.val().val
+                    && before_end(at.key())
+                {
+                    self.keys.push(at.key());
+                    vals.push(val.clone());
+                }
+                if !at.next() {
+                    pos = None;
+                }
+            }
+            if order.is_ge()
+                && let Some(at) = &mut cursor
+            {
+                if order.is_gt() && before_end(at.key()) {
+                    self.keys.push(at.key());
+                    vals.push(fixed.vals[at.rank()].clone());
+                }
+                if !at.next() {
+                    cursor = None;
+                }
+            }
+        }
+        self.vals = vals.into_iter();
+        self.next = next.cloned();
+        true
     }
 }
 
@@ -120,5 +130,35 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> Iterator for ConcurrentIter<
             let from = self.next.take()?;
             self.fill(&from);
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use crate::{ConcurrentHybridMap, Merging, Options};
+    use crossbeam_epoch as epoch;
+
+    #[test]
+    fn an_entry_in_the_range_of_a_part_that_left_comes_once() {
+        let options = Options {
+            segment_len: 16,
+            merging: Merging::Manual,
+            ..Options::default()
+        };
+        let map = ConcurrentHybridMap::<u64, u32>::with_options(options).unwrap();
+        (0..26).for_each(|i| assert_eq!(map.insert(&(i * 10), 0), None));
+        map.merge_all();
+        let guard = epoch::pin();
+        let before = map.shared.directory.load(&guard);
+        assert_eq!(before.parts.len(), 2);
+        (13..26).for_each(|i| assert_eq!(map.remove(&(i * 10)), Some(0)));
+        map.merge_all();
+        map.insert(&255, 1);
+        // What an iterator does that had looked at the directory before all that.
+        let mut iter = map.iter();
+        let from = iter.next.take().unwrap();
+        assert!(iter.fill_by(before, &from, &guard));
+        let keys: Vec<u64> = iter.map(|entry| entry.0).collect();
+        assert!(keys.into_iter().eq((0..13).map(|i| i * 10).chain([255])));
     }
 }

@@ -1,7 +1,7 @@
 //! Merging in the background: build beside, publish, then remove what was merged.
 
-use super::Shared;
 use super::part::{Directory, Fixed, Part, Slot};
+use super::{Due, Shared};
 use crate::dynamic::{Pos, Tree};
 use crate::family::Family;
 use crate::faults::{Fault, planted};
@@ -31,8 +31,8 @@ impl<F: Family> Default for Signal<F> {
 }
 
 impl<F: Family> Signal<F> {
-    /// Tells of a part that is due.
-    pub fn send(&self, low: &F::Buf) {
+    /// Tells of a part that is due; false where too many others wait.
+    pub fn send(&self, low: &F::Buf) -> bool {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = queue
             .0
@@ -41,7 +41,9 @@ impl<F: Family> Signal<F> {
         if !waits && queue.0.len() < QUEUE {
             queue.0.push_back(low.clone());
             self.wake.notify_one();
+            return true;
         }
+        waits
     }
 
     /// Ends the worker.
@@ -71,10 +73,10 @@ impl<F: Family> Signal<F> {
 /// The background thread.
 pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) {
     while let Some(low) = shared.signal.next() {
-        let guard = epoch::pin();
-        let part = Arc::clone(shared.directory.load(&guard).find(F::load(&low)));
-        drop(guard);
-        shared.merge_part(&part);
+        while {
+            let part = shared.part_of(&low).0;
+            shared.merge_part(&part, true)
+        } {}
     }
 }
 
@@ -82,14 +84,29 @@ pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) 
 type Snapshot<F, V> = (<F as Family>::Run, Vec<Slot<V>>);
 
 impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
-    /// Merges the dynamic stage of one part into its segment, and splits the part if it is long.
-    pub fn merge_part(&self, part: &Arc<Part<F, V>>) {
+    /// The part that a key is in, and where the next one begins.
+    fn part_of(&self, key: &F::Buf) -> (Arc<Part<F, V>>, Option<F::Buf>) {
+        let guard = epoch::pin();
+        let directory = self.directory.load(&guard);
+        let i = directory.index(F::load(key));
+        let next = directory.parts.get(i + 1).map(|part| part.low.clone());
+        (Arc::clone(&directory.parts[i]), next)
+    }
+
+    /// Merges the dynamic stage of one part into its segment, splits the part if it is long, and
+    /// gives it up if it has no entries. Returns whether another part has its range by now.
+    pub fn merge_part(&self, part: &Arc<Part<F, V>>, only_due: bool) -> bool {
         let _one = part.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = epoch::pin();
         let seen = {
             let dynamic = part.read();
-            if dynamic.retired || dynamic.tree.len() == 0 {
-                return;
+            if dynamic.retired {
+                return true;
+            }
+            // While this merge waited for its turn another one may have done its work.
+            let idle = only_due && self.due(part, dynamic.weight(), &guard) == Due::Not;
+            if idle || dynamic.tree.len() == 0 {
+                return false;
             }
             snapshot(&dynamic.tree)
         };
@@ -97,18 +114,51 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let old = part.segment.load(&guard);
         let (run, vals) = combine(old, &seen);
         let len = self.options.segment_len;
-        if run.len() <= len + len / 2 {
-            let new = self.fix(&run, 0, run.len(), vals.into());
-            if planted(Fault::EarlyRemove) {
-                remove_merged(part, &seen);
-                part.segment.store(new, &guard);
-            } else {
-                part.segment.store(new, &guard);
-                remove_merged(part, &seen);
-            }
-        } else {
+        if run.len() > len + len / 2 {
             self.split(part, &run, vals, &seen, &guard);
+            return false;
         }
+        let new = self.fix(&run, 0, run.len(), vals.into());
+        if planted(Fault::EarlyRemove) {
+            remove_merged(part, &seen);
+            part.segment.store(new, &guard);
+        } else {
+            part.segment.store(new, &guard);
+            remove_merged(part, &seen);
+        }
+        if run.len() == 0 {
+            self.leave(part, &guard);
+        }
+        false
+    }
+
+    /// Takes a part without entries out of the directory, unless it is the only one. Its range
+    /// goes to the part before it, or to the next one if it is the first: neither has an entry in
+    /// it, so nothing else changes.
+    fn leave(&self, part: &Arc<Part<F, V>>, guard: &Guard) {
+        // From here on no writer gets in until the new directory is published, and no reader
+        // until the part is marked.
+        let mut dynamic = part.write();
+        if dynamic.tree.len() > 0 {
+            return;
+        }
+        let _turn = self.turn();
+        let directory = self.directory.load(guard);
+        if directory.parts.len() == 1 {
+            return;
+        }
+        let mut parts = directory.parts.clone();
+        parts.retain(|other| !Arc::ptr_eq(other, part));
+        self.directory.store(Directory::of(parts), guard);
+        dynamic.retired = !planted(Fault::UnmarkedLeave);
+    }
+
+    /// Merges of other parts replace the directory too: one at a time.
+    fn turn(&self) -> impl Drop {
+        self.signal
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fix(&self, run: &F::Run, from: usize, to: usize, vals: Box<[V]>) -> Fixed<F, V> {
@@ -145,12 +195,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             .into_iter()
             .zip(late)
             .map(|((low, segment), tree)| Arc::new(Part::new(low, tree, dynamic.version, segment)));
-        // Splits of other parts replace the directory too: one at a time.
-        let _turn = self
-            .signal
-            .queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn();
         let directory = self.directory.load(guard);
         let at = directory.index(F::load(&part.low));
         let mut parts = directory.parts.clone();
@@ -160,8 +205,17 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     }
 
     pub fn merge_all(&self) {
-        let parts = self.directory.load(&epoch::pin()).parts.clone();
-        parts.iter().for_each(|part| self.merge_part(part));
+        let mut from = F::Buf::default();
+        loop {
+            let (part, next) = self.part_of(&from);
+            if self.merge_part(&part, false) {
+                continue;
+            }
+            match next {
+                Some(next) => from = next,
+                None => return,
+            }
+        }
     }
 
     pub fn stage_lens(&self) -> (usize, usize) {
@@ -284,7 +338,7 @@ fn remove_merged<F: Family, V: Send + Sync + 'static>(part: &Part<F, V>, seen: &
         let key = seen.0.get(i);
         let version = dynamic.tree.get(key, false).map(|slot| slot.version);
         if version.is_some_and(|version| was_merged::<F, V>(seen, key, version)) {
-            gone.extend(dynamic.tree.remove(key));
+            gone.extend(dynamic.take(key));
         }
     }
     drop(dynamic);

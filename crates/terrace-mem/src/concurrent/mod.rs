@@ -10,8 +10,8 @@
 //! - A delete of a key that the segment may have is a tombstone in the dynamic stage; a merge
 //!   leaves both out of the new segment.
 //! - Every change of a key is made under the latch of its part and with the part in the
-//!   directory: a part that was split is marked retired under its latch, and whoever finds that
-//!   mark starts over at the directory.
+//!   directory: a part that was split, or left because it had no entries, is marked retired under
+//!   its latch, and whoever finds that mark starts over at the directory.
 //!
 //! So each operation on a key takes effect at one moment between its call and its return.
 
@@ -31,7 +31,7 @@ use crate::sync::{Arc, thread};
 use cell::EpochCell;
 use crossbeam_epoch as epoch;
 use merge::{Signal, work};
-use part::{Directory, Part};
+use part::{Directory, Part, Weight};
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Mutex as PlainMutex;
@@ -100,7 +100,7 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
     }
 
     /// An empty map with other options. [`Merging::Blocking`] means that a writer merges its
-    /// part itself; `what`, `updates` and `filter` have no effect.
+    /// part itself; `what`, `updates`, `filter` and `floor` have no effect.
     ///
     /// # Errors
     /// When the options do not go together; see [`OptionsError`].
@@ -225,7 +225,9 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
         ConcurrentIter::new(&self.shared, from, to)
     }
 
-    /// Merges every part that has entries in the dynamic stage. O(n).
+    /// Merges every part that has entries in the dynamic stage, so that what was there when it was
+    /// called lies in the static stage, without what was deleted; parts that have no entries left
+    /// are given up. O(n).
     pub fn merge_all(&self) {
         self.shared.merge_all();
     }
@@ -285,36 +287,82 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 None
             };
             match (before, after) {
-                (false, true) => self.len.fetch_add(1, Ordering::Relaxed),
-                (true, false) => self.len.fetch_sub(1, Ordering::Relaxed),
-                _ => 0,
-            };
-            let len = dynamic.tree.len();
+                (false, true) => {
+                    dynamic.live += 1;
+                    self.len.fetch_add(1, Ordering::Relaxed);
+                }
+                (true, false) => {
+                    dynamic.live -= 1;
+                    self.len.fetch_sub(1, Ordering::Relaxed);
+                }
+                _ => {}
+            }
+            let weight = dynamic.weight();
             drop(dynamic);
             // The drop of a user's value runs without the latch.
             drop(replaced);
-            self.weigh(part, len, &guard);
+            self.weigh(part, weight, &guard);
             return result;
         }
     }
 
-    /// Has a part merged whose dynamic stage has grown to `len` entries.
-    fn weigh(&self, part: &std::sync::Arc<Part<F, V>>, len: usize, guard: &epoch::Guard) {
-        let due = match self.options.trigger {
-            Trigger::Constant(n) => n,
-            Trigger::Ratio(ratio) => {
-                (part.segment.load(guard).len() / ratio).max(self.options.segment_len / 8)
-            }
-        };
-        if len < due {
-            return;
-        }
+    /// Has a part merged that is due.
+    fn weigh(&self, part: &std::sync::Arc<Part<F, V>>, weight: Weight, guard: &epoch::Guard) {
+        let due = self.due(part, weight, guard);
         match self.options.merging {
+            _ if due == Due::Not => {}
             Merging::Manual => {}
-            Merging::Incremental if len < due * 4 => self.signal.send(&part.low),
-            _ => self.merge_part(part),
+            Merging::Incremental if due != Due::Long => {
+                // A part without entries may see no other change that tells of it again.
+                if !self.signal.send(&part.low) && due == Due::Drained {
+                    self.merge_part(part, true);
+                }
+            }
+            _ => {
+                self.merge_part(part, true);
+            }
         }
     }
+
+    /// Whether a part is to be merged.
+    fn due(&self, part: &Part<F, V>, weight: Weight, guard: &epoch::Guard) -> Due {
+        let Weight { len, gone, live } = weight;
+        let fixed = part.segment.load(guard).len();
+        let most = match self.options.trigger {
+            Trigger::Constant(n) => n,
+            Trigger::Ratio(ratio) => (fixed / ratio).max(self.options.segment_len / 8),
+        };
+        if len >= most {
+            return match len >= most.saturating_mul(4) {
+                true => Due::Long,
+                false => Due::Now,
+            };
+        }
+        // A merge copies what is not deleted: four entries or fewer for each tombstone.
+        if gone >= FEW && gone * 4 > fixed + len - gone {
+            return Due::Now;
+        }
+        // The last part stays. Without entries it would be due at each delete.
+        match live == 0 && len > 0 && self.directory.load(guard).parts.len() > 1 {
+            true => Due::Drained,
+            false => Due::Not,
+        }
+    }
+}
+
+/// Fewer tombstones do not make a part due: to wake the background thread would cost more than
+/// they do.
+const FEW: usize = 16;
+
+/// Whether a part is to be merged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Not,
+    Now,
+    /// It has no entries and is to leave.
+    Drained,
+    /// So long that whoever writes to it does it.
+    Long,
 }
 
 impl<K: IndexKey, V: Clone + Send + Sync + 'static> Default for ConcurrentHybridMap<K, V> {

@@ -1,7 +1,7 @@
 //! A part of the key space: its dynamic stage under a latch, its segment, and the directory.
 
 use super::cell::EpochCell;
-use crate::dynamic::Tree;
+use crate::dynamic::{Pos, Tree};
 use crate::family::Family;
 use crate::lows::Lows;
 use crate::stage::StaticStage;
@@ -19,6 +19,10 @@ pub struct Slot<V> {
 /// The dynamic stage of a part.
 pub struct Dynamic<F: Family, V> {
     pub tree: Tree<F, Slot<V>>,
+    /// How many entries of the tree are tombstones.
+    gone: usize,
+    /// How many entries the part has, of both stages.
+    pub live: usize,
     pub version: u64,
     /// The part is no longer in the directory.
     pub retired: bool,
@@ -28,14 +32,46 @@ impl<F: Family, V> Dynamic<F, V> {
     /// Sets the value of a key, or its tombstone; returns the slot that was there.
     pub fn put(&mut self, key: F::Ref<'_>, val: Option<V>) -> Option<Slot<V>> {
         self.version += 1;
-        self.tree.insert(
-            key,
-            Slot {
-                val,
-                version: self.version,
-            },
-        )
+        self.gone += usize::from(val.is_none());
+        let slot = Slot {
+            val,
+            version: self.version,
+        };
+        let old = self.tree.insert(key, slot);
+        self.forget(&old);
+        old
     }
+
+    /// Takes the slot of a key out.
+    pub fn take(&mut self, key: F::Ref<'_>) -> Option<Slot<V>> {
+        let old = self.tree.remove(key);
+        self.forget(&old);
+        old
+    }
+
+    fn forget(&mut self, old: &Option<Slot<V>>) {
+        self.gone -= usize::from(old.as_ref().is_some_and(|slot| slot.val.is_none()));
+    }
+
+    /// What there is to merge.
+    pub fn weight(&self) -> Weight {
+        Weight {
+            len: self.tree.len(),
+            gone: self.gone,
+            live: self.live,
+        }
+    }
+}
+
+/// What says whether a part is due.
+#[derive(Clone, Copy)]
+pub struct Weight {
+    /// Entries of the dynamic stage.
+    pub len: usize,
+    /// How many of them are tombstones.
+    pub gone: usize,
+    /// Entries of the part, of both stages.
+    pub live: usize,
 }
 
 /// Immutable keys and values; no stage where there are none.
@@ -57,13 +93,31 @@ impl<F: Family, V> Fixed<F, V> {
     }
 }
 
-/// A range of keys, from `low` up to the `low` of the next part.
+/// A range of keys, from `low` up to the `low` of the next part. The first one in the directory
+/// begins at the least key, whatever its `low` is.
 pub struct Part<F: Family, V> {
     pub low: F::Buf,
     dynamic: RwLock<Dynamic<F, V>>,
     pub segment: EpochCell<Fixed<F, V>>,
     /// Held while the part is merged: one merge at a time.
     pub merging: crate::sync::Mutex<()>,
+}
+
+/// How many tombstones there are, and how many entries in both together.
+fn count<F: Family, V>(tree: &Tree<F, Slot<V>>, segment: &Fixed<F, V>) -> (usize, usize) {
+    let (mut gone, mut live) = (0, segment.len());
+    let mut at = Pos::at_or_after(tree, None);
+    while let Some(pos) = &mut at {
+        live -= usize::from(segment.get(pos.key()).is_some());
+        match pos.val().val {
+            Some(_) => live += 1,
+            None => gone += 1,
+        }
+        if !pos.next() {
+            at = None;
+        }
+    }
+    (gone, live)
 }
 
 #[cfg(not(feature = "shuttle"))]
@@ -77,10 +131,13 @@ type LatchMut<'a, T> = shuttle::sync::RwLockWriteGuard<'a, T>;
 
 impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
     pub fn new(low: F::Buf, tree: Tree<F, Slot<V>>, version: u64, segment: Fixed<F, V>) -> Self {
+        let (gone, live) = count(&tree, &segment);
         Part {
             low,
             dynamic: RwLock::new(Dynamic {
                 tree,
+                gone,
+                live,
                 version,
                 retired: false,
             }),
@@ -101,7 +158,7 @@ impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
     }
 }
 
-/// All parts in order; replaced as a whole when one is split.
+/// All parts in order; replaced as a whole when one is split or leaves.
 pub struct Directory<F: Family, V> {
     lows: F::Lows,
     pub parts: Vec<Arc<Part<F, V>>>,
@@ -120,8 +177,9 @@ impl<F: Family, V: Send + Sync + 'static> Directory<F, V> {
 
     pub fn of(parts: Vec<Arc<Part<F, V>>>) -> Self {
         let mut lows = F::Lows::default();
+        let least = F::Buf::default();
         for (i, part) in parts.iter().enumerate() {
-            lows.insert(i, F::load(&part.low));
+            lows.insert(i, F::load(if i == 0 { &least } else { &part.low }));
         }
         Directory { lows, parts }
     }

@@ -26,7 +26,7 @@ fn loaded(n: u64) -> Arc<ConcurrentHybridMap<u64, u32>> {
 
 type Scene = Vec<Vec<(u64, Op)>>;
 
-fn play(map: Arc<ConcurrentHybridMap<u64, u32>>, scene: Scene, n: u64) {
+fn play(map: Arc<ConcurrentHybridMap<u64, u32>>, scene: Scene, start: impl Fn(u64) -> Option<u32>) {
     let history = Arc::new(History::default());
     let mut threads = Vec::new();
     for ops in scene.clone() {
@@ -55,7 +55,12 @@ fn play(map: Arc<ConcurrentHybridMap<u64, u32>>, scene: Scene, n: u64) {
     for (key, val) in all {
         assert_eq!(history.run(&map, key, Op::Get), Some(val));
     }
-    history.check(|key| (key % 10 == 0 && key < n * 10).then_some(key as u32));
+    history.check(start);
+}
+
+/// What [`loaded`] has.
+fn tens(n: u64) -> impl Fn(u64) -> Option<u32> {
+    move |key| (key % 10 == 0 && key < n * 10).then_some(key as u32)
 }
 
 /// Readers, writers and removers of the same keys while a merge runs.
@@ -66,7 +71,7 @@ pub fn same_keys() {
         vec![(0, Get), (10, Get), (0, Get), (5, Get), (10, Insert(7))],
         vec![(10, Get), (5, Get), (0, Get), (5, Remove)],
     ];
-    play(loaded(3), scene, 3);
+    play(loaded(3), scene, tens(3));
 }
 
 /// What is only in the dynamic stage when the merge begins.
@@ -83,7 +88,7 @@ pub fn fresh_keys() {
         ],
         vec![(1, Get), (2, Get), (1, Get), (2, Remove), (2, Get)],
     ];
-    play(map, scene, 2);
+    play(map, scene, tens(2));
 }
 
 /// A part that is split while it is used.
@@ -98,5 +103,37 @@ pub fn split() {
         vec![(130, Insert(1)), (0, Get), (250, Remove), (130, Get)],
         vec![(130, Remove), (131, Insert(4)), (250, Get), (0, Get)],
     ];
-    play(map, scene, n);
+    play(map, scene, tens(n));
+}
+
+/// A part whose last entry goes while others come.
+pub fn drained() {
+    use Op::*;
+    // Two parts, of 0..=120 and 130..=250; of the second one entry is left.
+    let map = loaded(26);
+    (13..25).for_each(|i| assert!(map.remove(&(i * 10)).is_some()));
+    map.merge_all();
+    let scene = vec![
+        vec![(250, Remove), (255, Insert(1)), (255, Get), (0, Get)],
+        vec![(255, Get), (200, Insert(4)), (250, Get), (200, Get)],
+    ];
+    let start = |key| tens(13)(key).or((key == 250).then_some(250));
+    play(map, scene, start);
+}
+
+/// The first part runs empty as in [`drained`].
+pub fn drained_first() {
+    use Op::*;
+    let map = loaded(26);
+    (1..13).for_each(|i| assert!(map.remove(&(i * 10)).is_some()));
+    map.merge_all();
+    let scene = vec![
+        vec![(0, Remove), (5, Insert(1)), (5, Get), (250, Get)],
+        vec![(5, Get), (70, Insert(4)), (0, Get), (70, Get)],
+    ];
+    let start = |key| match key {
+        1..130 => None,
+        _ => tens(26)(key),
+    };
+    play(map, scene, start);
 }
