@@ -1,6 +1,7 @@
 //! Iteration over a map that changes: the entries of one part at a time, as of one moment.
 
 use super::Shared;
+use super::merge::PIECE;
 use super::part::Directory;
 use crate::dynamic::Pos;
 use crate::family::Family;
@@ -81,7 +82,13 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
         self.keys.truncate(0);
         self.at = 0;
         let mut vals = Vec::new();
+        let mut more = false;
         loop {
+            // Long keys come in several pieces.
+            if self.keys.key_bytes(0, vals.len()) >= PIECE {
+                more = true;
+                break;
+            }
             let order = match (&pos, &cursor) {
                 (None, None) => break,
                 (Some(_), None) => std::cmp::Ordering::Less,
@@ -114,7 +121,13 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
             }
         }
         self.vals = vals.into_iter();
-        self.next = next.cloned();
+        self.next = if more {
+            let last = self.keys.get(self.keys.len() - 1);
+            let mut behind = <K::Family as Family>::owned(last);
+            <K::Family as Family>::successor(&mut behind).then_some(behind)
+        } else {
+            next.cloned()
+        };
         true
     }
 }
@@ -135,8 +148,41 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> Iterator for ConcurrentIter<
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use super::PIECE;
     use crate::{ConcurrentHybridMap, Merging, Options};
     use crossbeam_epoch as epoch;
+
+    #[test]
+    fn merges_and_iterators_take_pieces_of_bounded_size() {
+        let options = Options {
+            segment_len: 512,
+            merging: Merging::Manual,
+            ..Options::default()
+        };
+        let map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+        let n = 2000;
+        let is_whole = || {
+            let mut iter = map.iter();
+            for i in 0..n {
+                assert_eq!(iter.next(), Some((i, i)));
+                assert!(iter.keys.len() * 8 <= PIECE);
+            }
+            assert_eq!(iter.next(), None);
+            assert!(map.range(100..600).eq((100..600).map(|i| (i, i))));
+        };
+        (0..n).for_each(|i| assert_eq!(map.insert(&i, i), None));
+        is_whole();
+        let part = map.shared.directory.load(&epoch::pin()).parts[0].clone();
+        assert!(map.shared.merge_part(&part, false));
+        assert_eq!(map.stage_lens(), (n as usize - PIECE / 8, PIECE / 8));
+        is_whole();
+        map.merge_all();
+        assert_eq!(map.stage_lens(), (0, n as usize));
+        is_whole();
+        (0..n).for_each(|i| assert_eq!(map.remove(&i), Some(i)));
+        map.merge_all();
+        assert_eq!((map.stage_lens(), map.iter().next()), ((0, 0), None));
+    }
 
     #[test]
     fn an_entry_in_the_range_of_a_part_that_left_comes_once() {

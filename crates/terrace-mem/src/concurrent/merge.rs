@@ -21,6 +21,11 @@ pub struct Signal<F: Family> {
 /// More waiting parts than this are not remembered: their next change tells of them again.
 const QUEUE: usize = 1024;
 
+/// Most key bytes that are copied at a time: a run of keys has its ends in 32 bits, and keys may be
+/// long and a dynamic stage of any length where nothing is merged by itself. The segment that they
+/// are merged with has 800 MB at most. Tests have little, to come by it.
+pub const PIECE: usize = if cfg!(test) { 1 << 10 } else { 256 << 20 };
+
 impl<F: Family> Default for Signal<F> {
     fn default() -> Self {
         Signal {
@@ -94,11 +99,12 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     }
 
     /// Merges the dynamic stage of one part into its segment, splits the part if it is long, and
-    /// gives it up if it has no entries. Returns whether another part has its range by now.
+    /// gives it up if it has no entries. Returns whether there is more to do in its range: a piece
+    /// was merged and there are others, or other parts have the range by now.
     pub fn merge_part(&self, part: &Arc<Part<F, V>>, only_due: bool) -> bool {
         let _one = part.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = epoch::pin();
-        let seen = {
+        let (seen, more) = {
             let dynamic = part.read();
             if dynamic.retired {
                 return true;
@@ -116,7 +122,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let len = self.options.segment_len;
         if run.len() > len + len / 2 {
             self.split(part, &run, vals, &seen, &guard);
-            return false;
+            return more;
         }
         let new = self.fix(&run, 0, run.len(), vals.into());
         if planted(Fault::EarlyRemove) {
@@ -129,7 +135,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         if run.len() == 0 {
             self.leave(part, &guard);
         }
-        false
+        more
     }
 
     /// Takes a part without entries out of the directory, unless it is the only one. Its range
@@ -248,17 +254,21 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     }
 }
 
-fn snapshot<F: Family, V: Clone>(tree: &Tree<F, Slot<V>>) -> Snapshot<F, V> {
-    let (mut keys, mut slots) = (F::Run::default(), Vec::with_capacity(tree.len()));
+/// The first entries of a tree, as many as make a piece, and whether there are others.
+fn snapshot<F: Family, V: Clone>(tree: &Tree<F, Slot<V>>) -> (Snapshot<F, V>, bool) {
+    let (mut keys, mut slots) = (F::Run::default(), Vec::new());
     let mut at = Pos::at_or_after(tree, None);
     while let Some(pos) = &mut at {
+        if keys.key_bytes(0, slots.len()) >= PIECE {
+            break;
+        }
         keys.push(pos.key());
         slots.push(pos.val().clone());
         if !pos.next() {
             at = None;
         }
     }
-    (keys, slots)
+    ((keys, slots), at.is_some())
 }
 
 /// What changed since the snapshot, by the new part that it belongs to.

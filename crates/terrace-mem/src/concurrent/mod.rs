@@ -53,7 +53,8 @@ pub(crate) struct Shared<F: Family, V> {
 /// outrun the background thread, they merge the part they write to themselves.
 ///
 /// Each operation on one key is linearizable. An iterator shows each part of the key space, a
-/// few thousand entries, as of one moment, but different parts as of different ones.
+/// few thousand entries (256 MiB of keys at most), as of one moment, but different parts as of
+/// different ones.
 ///
 /// If `V::clone` panics, the operation has not happened, or a merge is given up; the map stays
 /// usable.

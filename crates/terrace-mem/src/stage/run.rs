@@ -106,7 +106,8 @@ impl KeyRun<IntFamily> for Vec<u64> {
     }
 }
 
-/// Byte strings end to end, and where each ends.
+/// Byte strings end to end, and where each ends: less than 4 GiB of them, which who fills a run sees
+/// to. Keys have 64 KiB and segments 8192 at most, so that one with its neighbour has far less.
 #[derive(Default)]
 pub struct ByteRun {
     bytes: Vec<u8>,
@@ -208,6 +209,7 @@ impl KeyRun<ByteFamily> for ByteRun {
         let (a, base) = (other.start(from), self.bytes.len());
         self.bytes
             .extend_from_slice(&other.bytes[a..other.start(to)]);
+        debug_assert!(u32::try_from(self.bytes.len()).is_ok());
         self.ends.extend(
             other.ends[from..to]
                 .iter()
