@@ -22,7 +22,8 @@ pub enum Merging {
     Incremental,
     /// All at once, the paper's way: fewer, long pauses.
     Blocking,
-    /// Only when asked for.
+    /// Only when asked for. A segment that is more than half deleted is rewritten nevertheless,
+    /// but takes no entries from the dynamic stage.
     Manual,
 }
 

@@ -265,6 +265,59 @@ fn an_update_goes_where_the_options_say() {
 }
 
 #[test]
+fn deletes_move_no_entries_that_the_options_keep() {
+    let cold = Options {
+        what: What::Cold,
+        trigger: Trigger::Constant(1000),
+        ..Options::default()
+    };
+    for options in [manual(), cold] {
+        let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
+        map.extend((0..400).map(|i| (i * 2, i)));
+        map.merge_all();
+        for i in 0..50 {
+            assert_eq!(map.insert(i * 2 + 1, i), None);
+        }
+        // So many that the segment is rebuilt, and what is new is in use all along.
+        for i in 0..300 {
+            assert!((0..50).all(|i| map.get(&(i * 2 + 1)) == Some(&i)));
+            assert_eq!(map.remove(&(i * 2)), Some(i));
+        }
+        assert_eq!(map.stage_lens(), (50, 100));
+        assert_eq!(map.len(), map.iter().count());
+    }
+}
+
+#[test]
+fn the_greatest_ratio_is_always_exceeded() {
+    let options = Options {
+        trigger: Trigger::Ratio(1 << (usize::BITS - 1)),
+        floor: 2,
+        ..Options::default()
+    };
+    let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
+    (0..100).for_each(|i| assert_eq!(map.insert(i, i), None));
+    // Two entries that came are merged by the change that follows.
+    assert_eq!(map.stage_lens(), (2, 98));
+}
+
+#[test]
+fn segments_of_long_keys_are_short_also_when_they_are_loaded_in_order() {
+    let n = if cfg!(miri) { 40 } else { 1000 };
+    let options = Options {
+        segment_len: n,
+        ..Options::default()
+    };
+    let mut map = HybridMap::<String, usize>::with_options(options).unwrap();
+    let key = |i: usize| format!("{}{i:06}", "x".repeat(4000));
+    map.extend((0..n).map(|i| (key(i), i)));
+    assert_eq!(map.stage_lens(), (0, n));
+    assert!((0..n).all(|i| map.get(&key(i)) == Some(&i)));
+    // Of 16 entries each, two cache lines for the header of each.
+    assert!(map.memory_usage().directory > n / 16 * 128);
+}
+
+#[test]
 fn updates_alone_leave_most_entries_in_the_static_stage() {
     let change: [fn(&mut HybridMap<u64, u64>, u64); 3] = [
         |map, i| assert!(map.update(&i, |val| *val += 1)),

@@ -1,6 +1,7 @@
 //! The map with several values for each key, against a map of vectors.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use terrace_mem::{HybridMultiMap, Options, Trigger};
 
 fn small() -> Options {
@@ -78,4 +79,31 @@ fn a_key_with_many_values_is_stored_once() {
     assert_eq!((map.len(), map.key_count()), (200_000, 20_000));
     // 80 bytes of values, at most half as much again for room, and a few for the key.
     assert!(map.memory_usage().total() / 20_000 < 190);
+}
+
+/// Its drop panics where it is 7.
+#[derive(PartialEq)]
+struct Fragile(u32);
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(self.0 != 7 || std::thread::panicking(), "asked to panic");
+    }
+}
+
+#[test]
+fn a_drop_that_panics_leaves_the_bytes_counted() {
+    let mut map = HybridMultiMap::<u64, Fragile>::new();
+    (5..9).for_each(|val| map.insert(1, Fragile(val)));
+    let probe = Fragile(7);
+    assert!(catch_unwind(AssertUnwindSafe(|| map.remove(&1, &probe))).is_err());
+    std::mem::forget(probe);
+    let mut other = HybridMultiMap::<u64, Fragile>::new();
+    (5..9).for_each(|val| other.insert(1, Fragile(val)));
+    assert!(other.remove(&1, &Fragile(8)));
+    assert_eq!((map.len(), map.get(&1).len()), (3, 3));
+    assert_eq!(map.memory_usage(), other.memory_usage());
+    assert_eq!(map.remove_all(&1).len(), 3);
+    std::mem::forget(other.remove_all(&1));
+    assert_eq!(map.memory_usage(), other.memory_usage());
 }

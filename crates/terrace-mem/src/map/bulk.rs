@@ -20,7 +20,7 @@ impl<F: Family, V> Core<F, V> {
         F::cmp(F::load(&last), key).is_lt()
     }
 
-    /// Puts sorted entries behind all others, as one segment.
+    /// Puts sorted entries behind all others, as one segment unless their keys are long.
     fn append(&mut self, keys: &F::Run, vals: Vec<V>) {
         // Dead keys may lie behind the last live one. The new bound is told from the last key of
         // the segment before, dead or not, so that one has to be less.
@@ -31,13 +31,14 @@ impl<F: Family, V> Core<F, V> {
             self.sweep(last);
         }
         let at = self.segments.segs().len();
-        self.segments.insert(at, keys, vals, 1, &self.plan);
+        let pieces = self.pieces(keys.len(), keys.key_bytes(0, keys.len()));
+        self.segments.insert(at, keys, vals, pieces, &self.plan);
     }
 }
 
 impl<K: IndexKey, V> HybridMap<K, V> {
     /// Inserts many entries. Where they come in order and behind what is there, whole segments
-    /// are built and no entry passes the dynamic stage.
+    /// are built, and only entries that are too few for one pass the dynamic stage.
     pub(super) fn extend_from(&mut self, entries: impl IntoIterator<Item = (K, V)>) {
         let len = self.core.options.segment_len;
         let (mut keys, mut vals) = (<K::Family as Family>::Run::default(), Vec::new());

@@ -33,7 +33,7 @@ impl<F: Family, V> Core<F, V> {
             Trigger::Constant(n) => self.dynamic.len() >= n,
             Trigger::Ratio(ratio) => {
                 let n = self.dynamic.len();
-                n >= self.options.floor && n * ratio > self.segments.live()
+                n >= self.options.floor && n.saturating_mul(ratio) > self.segments.live()
             }
         }
     }
@@ -109,9 +109,15 @@ impl<F: Family, V> Core<F, V> {
         }
     }
 
-    /// Rebuilds segment `i` with the entries of its range.
+    /// Rebuilds segment `i` with those entries of its range that the options let move.
     pub(super) fn rebuild(&mut self, i: usize) {
-        self.merge_range(i, self.limit(i), false);
+        match self.options.merging {
+            Merging::Manual => self.sweep(i),
+            _ => {
+                let cold = self.options.what == What::Cold;
+                self.merge_range(i, self.limit(i), cold);
+            }
+        }
     }
 
     /// Takes the dead slots out of segment `i`, which is gone where it has no others. Moves no
@@ -249,7 +255,7 @@ impl<F: Family, V> Core<F, V> {
     }
 
     /// How many segments so many entries of so many key bytes make.
-    fn pieces(&self, n: usize, bytes: usize) -> usize {
+    pub(super) fn pieces(&self, n: usize, bytes: usize) -> usize {
         let len = self.options.segment_len;
         let by_len = if n <= len + len / 2 {
             1

@@ -77,7 +77,7 @@ fn check<F: Family>(key: F::Ref<'_>) -> Result<(), KeyTooLong> {
 }
 
 impl<K: IndexKey, V> HybridMap<K, V> {
-    /// An empty map. Allocates a filter of a few hundred bytes.
+    /// An empty map. Allocates a filter of 1024 bytes.
     pub fn new() -> Self {
         Self::with_options(Options::default()).expect("the default options go together")
     }

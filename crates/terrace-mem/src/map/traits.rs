@@ -18,7 +18,8 @@ impl<K: IndexKey + fmt::Debug, V: fmt::Debug> fmt::Debug for HybridMap<K, V> {
 }
 
 impl<K: IndexKey, V: Clone> Clone for HybridMap<K, V> {
-    /// All entries of the copy are in its static stage. O(n).
+    /// The entries of the copy are in its static stage, unless they are less than half a segment.
+    /// O(n).
     fn clone(&self) -> Self {
         let mut copy = Self::with_options(self.core.options.clone())
             .expect("the options were good for this map");

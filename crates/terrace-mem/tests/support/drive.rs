@@ -37,6 +37,8 @@ const INTS: &[Stage] = &[
     Stage::Auto,
     Stage::EliasFano,
     Stage::STree,
+    Stage::Bitmap,
+    Stage::Buckets,
     Stage::CompactBTree,
     Stage::Compressed,
 ];
