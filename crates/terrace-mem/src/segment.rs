@@ -34,21 +34,23 @@ impl<F: Family, V> Segment<F, V> {
         self.vals.get(rank)
     }
 
-    /// The live entries and new ones, whose keys are others, in order. O(n).
-    pub fn merge(self, keys: &F::Run, vals: Vec<V>) -> (F::Run, Vec<V>) {
+    /// Takes the live values out: them and new ones, whose keys are others, in order. O(n).
+    fn merge(&mut self, keys: &F::Run, vals: Vec<V>) -> (F::Run, Vec<V>) {
         let mut before = Vec::with_capacity(keys.len());
         let (live, n) = (|rank| self.vals.is_live(rank), self.vals.live());
         if let Some(run) = self.keys.merge_run(live, n, keys, &mut before) {
-            return (run, merge_vals(self.vals, vals, &before));
+            let old = std::mem::take(&mut self.vals);
+            return (run, merge_vals(old, vals, &before));
         }
         let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
         self.unpack(&mut old_keys, &mut old_vals);
         merge_runs::<F, V>(&old_keys, old_vals, keys, vals)
     }
 
-    /// The live values and their keys.
-    pub fn unpack(self, keys: &mut F::Run, vals: &mut Vec<V>) {
-        if self.vals.gone() == 0 {
+    /// Takes the live values out, and adds them and their keys.
+    pub fn unpack(&mut self, keys: &mut F::Run, vals: &mut Vec<V>) {
+        let old = std::mem::take(&mut self.vals);
+        if old.gone() == 0 {
             self.keys.decode(keys);
         } else {
             let mut all = F::Run::default();
@@ -56,19 +58,19 @@ impl<F: Family, V> Segment<F, V> {
             let mut i = 0;
             while i < all.len() {
                 let from = i;
-                while self.vals.is_live(i) {
+                while old.is_live(i) {
                     i += 1;
                 }
                 keys.append(&all, from, i);
-                while i < all.len() && !self.vals.is_live(i) {
+                while i < all.len() && !old.is_live(i) {
                     i += 1;
                 }
             }
         }
         if vals.is_empty() {
-            *vals = self.vals.into_live();
+            *vals = old.into_live();
         } else {
-            vals.extend(self.vals.into_live());
+            vals.extend(old.into_live());
         }
     }
 
@@ -203,6 +205,29 @@ impl<F: Family, V> SegmentList<F, V> {
         self.key_bytes = self.key_bytes - old_keys + new_keys;
         self.val_bytes = self.val_bytes - old_vals + new_vals;
         None
+    }
+
+    /// Takes the live entries of segment `i` out, together with new ones, whose keys are others. It
+    /// stays, without entries, until it is refilled or removed. O(n).
+    pub fn merge_out(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) -> (F::Run, Vec<V>) {
+        let seg = &mut self.segs[i];
+        self.live -= seg.vals.live();
+        self.gone -= seg.vals.gone();
+        self.val_bytes -= seg.bytes().1;
+        let merged = seg.merge(keys, vals);
+        self.val_bytes += seg.bytes().1;
+        merged
+    }
+
+    /// Puts sorted entries of the range of segment `i`, which has none, into its place; its bound
+    /// stays. O(n).
+    pub fn refill(&mut self, i: usize, run: &F::Run, vals: Vec<V>, plan: &Plan<F>) {
+        let new = Segment::build(run, 0, run.len(), vals, plan);
+        let ((old_keys, old_vals), (keys, vals)) = (self.segs[i].bytes(), new.bytes());
+        self.key_bytes = self.key_bytes - old_keys + keys;
+        self.val_bytes = self.val_bytes - old_vals + vals;
+        self.live += new.vals.live();
+        self.segs[i] = new;
     }
 
     /// Takes segments out; their ranges go to the segment before, or the one behind for the first.

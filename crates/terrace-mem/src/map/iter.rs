@@ -483,7 +483,7 @@ impl<K: IndexKey, V> Iterator for IntoIter<K, V> {
                 self.next += 1;
                 return Some((K::decode(self.keys.get(self.next - 1)), val));
             }
-            let seg = self.segs.next()?;
+            let mut seg = self.segs.next()?;
             let mut vals = Vec::new();
             self.keys.truncate(0);
             self.next = 0;

@@ -203,16 +203,21 @@ impl<F: Family, V> Core<F, V> {
         } else {
             vals
         };
-        let mut old = self.segments.remove(which.clone());
-        let (run, vals) = match old.pop() {
-            Some(seg) if old.is_empty() => seg.merge(keys, vals),
-            last => {
-                let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
-                for seg in old.into_iter().chain(last) {
-                    seg.unpack(&mut old_keys, &mut old_vals);
-                }
-                merge_runs::<F, V>(&old_keys, old_vals, keys, vals)
+        let (run, vals) = if which.len() == 1 {
+            let (run, vals) = self.segments.merge_out(i, keys, vals);
+            if self.pieces(run.len(), run.key_bytes(0, run.len())) == 1 {
+                // It stays in its place, so that the headers behind it do not move.
+                self.segments.refill(i, &run, vals, &self.plan);
+                return;
             }
+            self.segments.remove(which.clone());
+            (run, vals)
+        } else {
+            let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
+            for mut seg in self.segments.remove(which.clone()) {
+                seg.unpack(&mut old_keys, &mut old_vals);
+            }
+            merge_runs::<F, V>(&old_keys, old_vals, keys, vals)
         };
         if run.len() > 0 {
             let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
@@ -287,5 +292,52 @@ impl<F: Family, V> Core<F, V> {
                     .is_some_and(|s| s.vals.gone() == 0),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::IntFamily;
+    use crate::options::Options;
+    use crate::stage::StaticStage;
+
+    #[test]
+    fn a_segment_that_is_rebuilt_as_one_keeps_its_place_and_bound() {
+        let options = Options {
+            segment_len: 16,
+            merging: Merging::Manual,
+            ..Options::default()
+        };
+        let mut core = Core::<IntFamily, u64>::new(options).expect("good options");
+        (0..48).for_each(|i| assert_eq!(core.insert(i * 10, i), None));
+        core.merge_all();
+        let n = core.segments.segs().len();
+        let lows: Vec<u64> = (0..n).filter_map(|i| core.segments.low(i)).collect();
+        assert!(n > 2 && lows.len() == n);
+        for &low in &lows {
+            assert_eq!(core.remove(low), Some(low / 10));
+            assert_eq!(core.insert(low + 5, low), None);
+        }
+        core.merge_all();
+        assert_eq!((core.stage_lens(), core.segments.gone()), ((0, 48), 0));
+        assert!(
+            (0..n)
+                .filter_map(|i| core.segments.low(i))
+                .eq(lows.iter().copied())
+        );
+        for (key, val) in (0..48).map(|i| (i * 10, i)) {
+            let there = !lows.contains(&key);
+            assert_eq!(core.get(key).copied(), there.then_some(val));
+            assert_eq!(core.get(key + 5).is_some(), !there);
+        }
+        let (keys, vals) = core.segments.bytes();
+        let sum = |of: fn(&crate::segment::Segment<IntFamily, u64>) -> usize| {
+            core.segments.segs().iter().map(of).sum::<usize>()
+        };
+        assert_eq!(
+            (keys, vals),
+            (sum(|s| s.keys.bytes()), sum(|s| s.vals.bytes()))
+        );
     }
 }
