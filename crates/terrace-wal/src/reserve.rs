@@ -193,17 +193,7 @@ impl Log {
         let old = state.take_outdated(&self.options);
         let sealed = (state.sealed && state.spares.is_empty()).then(|| state.current.clone());
         drop(state);
-        let made = self.make_segment(number, generation, old);
-        if let (Ok(_), Some(sealed)) = (&made, sealed)
-            && !self.options.planted(Fault::NoSuccessorMark)
-        {
-            if let Err(e) = sealed.mark_successor() {
-                return Err(self.stop_preparing(e));
-            }
-            if let Err(e) = self.sync_segment(&sealed) {
-                return Err(self.stop_preparing(e));
-            }
-        }
+        let made = self.make_segment(number, generation, old, sealed);
         let reused = matches!(made, Ok((_, true)));
         let made = made.map(|(segment, _)| segment);
         state = self.state.lock();
@@ -233,15 +223,6 @@ impl Log {
         Ok((state, refused))
     }
 
-    /// Something failed of which nobody knows what is durable.
-    fn stop_preparing(&self, error: Error) -> Error {
-        let mut state = self.state.lock();
-        state.preparing = false;
-        state.poison(&error);
-        self.wake_all();
-        state.poison_error().unwrap_or(error)
-    }
-
     /// Gives back segments that were made for a reservation that could not be had after all, so that
     /// a record too long for the disk does not leave it full.
     fn release_surplus<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
@@ -258,12 +239,14 @@ impl Log {
         self.state.lock()
     }
 
-    /// The segment behind `after`, and whether it took the file of `old`.
+    /// The segment behind `after`, and whether it took the file of `old`. That one says so first, if it is
+    /// `sealed`.
     fn make_segment(
         &self,
         after: u32,
         generation: u64,
         old: Option<(u32, u64)>,
+        sealed: Option<Arc<Segment>>,
     ) -> std::result::Result<(Segment, bool), PrepareError> {
         let number = after.checked_add(1).ok_or_else(|| {
             PrepareError::Refused(Error::invalid(
@@ -275,6 +258,13 @@ impl Log {
         let segment = Segment::prepare(&*self.disk, &self.options, number, generation, file)?;
         if !self.options.planted(Fault::NoDirectorySync) {
             self.sync_directory().map_err(PrepareError::Fatal)?;
+        }
+        if let Some(sealed) = sealed
+            && !self.options.planted(Fault::NoSuccessorMark)
+        {
+            let marked = sealed.mark_successor();
+            let marked = marked.and_then(|()| self.sync_segment(&sealed));
+            marked.map_err(PrepareError::Fatal)?;
         }
         Ok((segment, reused))
     }

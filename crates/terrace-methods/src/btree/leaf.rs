@@ -100,35 +100,38 @@ pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Att
     slots::set_flags(page, Node::slot_at(i), before, flags)
 }
 
-/// Makes sure that [`erase`] of this record cannot fail.
-pub(crate) fn check_erasable(page: &Exclusive<'_>, i: usize) -> Attempt<()> {
+/// Where record `i` lies and its length, if it can be taken out.
+fn erasable(page: &Exclusive<'_>, i: usize) -> Attempt<Hole> {
     let node = node_of!(page)?;
     let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
+    let len = record.end - record.start;
     let counts = Counts::of(page)?;
-    if counts.heap.saturating_sub(counts.garbage) < record.end - record.start {
+    if counts.heap.saturating_sub(counts.garbage) < len {
         return Err(page.torn("this node counts more garbage than it has"));
     }
-    Ok(())
+    Ok(Hole {
+        at: record.start,
+        len,
+    })
+}
+
+/// Makes sure that [`erase`] of this record cannot fail.
+pub(crate) fn check_erasable(page: &Exclusive<'_>, i: usize) -> Attempt<()> {
+    erasable(page, i).map(|_| ())
 }
 
 /// Removes record `i`, and says where it was. Frees nothing that it refers to. O(records).
 pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<Hole> {
-    let node = node_of!(page)?;
-    let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
-    let bytes = record.end - record.start;
-    check_erasable(page, i)?;
+    let hole = erasable(page, i)?;
     let mut counts = Counts::of(page)?;
-    drop_slot(page, &mut counts, i, bytes)?;
+    drop_slot(page, &mut counts, i, hole.len)?;
     if !fault::planted(Fault::QuietErase) {
         counts.members = counts.members.wrapping_add(1);
     }
     counts.last = u16::MAX;
     counts.runs = (0, 0);
     counts.write(page, true)?;
-    Ok(Hole {
-        at: record.start,
-        len: bytes,
-    })
+    Ok(hole)
 }
 
 /// See [`RecordPage`].
