@@ -146,6 +146,13 @@ impl Litter {
     /// Takes it away. Whoever made it must have closed it. What cannot be deleted does no harm, and the
     /// error that led here says more.
     fn clear(&self) {
+        // Whoever holds the lock by now has made a database of it.
+        let Ok(lock) = std::fs::File::open(self.path.join("LOCK")) else {
+            return;
+        };
+        if lock.try_lock().is_err() {
+            return;
+        }
         for entry in self.path.read_dir().into_iter().flatten().flatten() {
             if is_ours(&entry.file_name().to_string_lossy()) && entry.path().is_file() {
                 let _ = std::fs::remove_file(entry.path());
