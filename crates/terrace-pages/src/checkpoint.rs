@@ -16,12 +16,13 @@ use terrace_base::disk::DiskFile;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::frame::{CUT_PENDING, NO_PAGE};
+use crate::frame::{CUT_PENDING, Class, NO_PAGE};
 use crate::map::superblock::{LEARNT_BYTES, SUPERBLOCK_BYTES, superblock_offset};
 use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, journal_bytes,
     should_fold,
 };
+use crate::pace::{Pace, pause};
 use crate::store::{DATA_FILE, PageStore};
 use crate::write::Purpose;
 
@@ -70,18 +71,8 @@ pub struct CheckpointReport {
     pub total: Duration,
 }
 
-/// A gentle checkpoint looks so often, while it leaves the device to others, whether writers have saved
-/// so much meanwhile that it must go on.
+/// A gentle checkpoint looks so often, while it leaves the device to others, whether it must go on.
 const SLICE: Duration = Duration::from_millis(2);
-
-/// How fast a checkpoint writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pace {
-    /// Leaves the device idle half of the time, for others.
-    Gentle,
-    /// As fast as it can: at close, and when somebody waits for it.
-    Fast,
-}
 
 impl PageStore {
     /// Makes a checkpoint. `at_cut` runs while the gate is closed, so it must be quick. The caller
@@ -176,20 +167,24 @@ impl PageStore {
         })
     }
 
-    /// Step 2: until no frame owes its content at the cut.
+    /// Step 2: until no frame owes its content at the cut. Cold pages go first: they are few where there
+    /// are two tiers, and the cleaner has to leave alone what was changed and is still owed.
     fn write_cut(&self, cut: u32, pace: Pace) -> Result<()> {
-        let batch = self.layout.write_batch;
+        let batch = pace.batch(self.layout.write_batch, self.page_bytes());
         let mut picks = Vec::with_capacity(batch);
+        let mut hot_too = false;
+        self.cleaning_waits.store(false, Ordering::Relaxed);
         loop {
-            let mut owed = false;
+            let mut owed = !hot_too;
             let mut index = 0;
             while index < self.pool.len() {
-                self.write_urgent(cut, &mut picks)?;
+                self.write_urgent(cut, pace, &mut picks)?;
                 picks.clear();
                 while index < self.pool.len() && picks.len() < batch {
                     let header = self.pool.frame(index as u32);
                     let dirty = header.dirty.load(Ordering::Acquire);
                     if header.page.load(Ordering::Acquire) != NO_PAGE
+                        && (hot_too || header.class() != Class::Hot)
                         && (header.has(CUT_PENDING) || (dirty != 0 && dirty <= cut))
                     {
                         picks.push(index as u32);
@@ -199,6 +194,7 @@ impl PageStore {
                 owed |= !picks.is_empty();
                 self.write_paced(&picks, pace)?;
             }
+            hot_too = true;
             owed |= self.write_freed(cut, 0)?;
             if !owed {
                 self.cut.store(0, Ordering::Release);
@@ -208,14 +204,16 @@ impl PageStore {
     }
 
     /// While writers have saved much, the pages that they saved it for go first.
-    fn write_urgent(&self, cut: u32, picks: &mut Vec<u32>) -> Result<()> {
+    fn write_urgent(&self, cut: u32, pace: Pace, picks: &mut Vec<u32>) -> Result<()> {
         let leave = self.layout.undo_bytes / 2;
         while self.undo.bytes() > leave {
             self.write_freed(cut, leave)?;
             picks.clear();
             self.undo.fullest_frames(picks, self.layout.write_batch);
-            let done = self.write_pages(picks, Purpose::Cut)?;
-            self.note_progress();
+            let mut done = 0;
+            for picks in picks.chunks(pace.batch(self.layout.write_batch, self.page_bytes())) {
+                done += self.write_and_pause(picks, pace)?;
+            }
             if done == 0 {
                 // What is left is being written by the cleaner.
                 break;
@@ -225,24 +223,29 @@ impl PageStore {
     }
 
     fn write_paced(&self, picks: &[u32], pace: Pace) -> Result<()> {
-        if picks.is_empty() {
-            return Ok(());
+        if !picks.is_empty() && self.write_and_pause(picks, pace)? == 0 {
+            // All of them are being written by the cleaner.
+            self.wait_for_progress();
         }
+        Ok(())
+    }
+
+    /// Writes these pages as they were at the cut, and leaves the device to others for as long as the
+    /// pace says.
+    fn write_and_pause(&self, picks: &[u32], pace: Pace) -> Result<usize> {
         let start = Instant::now();
         let done = self.write_pages(picks, Purpose::Cut)?;
         self.note_progress();
-        if done == 0 {
-            // All of them are being written by the cleaner.
-            self.wait_for_progress();
-        } else if pace == Pace::Gentle {
-            let mut left = start.elapsed();
-            while !left.is_zero() && self.undo.bytes() <= self.layout.undo_bytes / 2 {
-                let slice = left.min(SLICE);
-                std::thread::sleep(slice);
-                left -= slice;
+        let bytes = (done * self.page_bytes()) as u64;
+        let written = Instant::now();
+        loop {
+            let whole = pause(bytes, written - start, self.pressure(pace));
+            let left = whole.saturating_sub(written.elapsed());
+            if done == 0 || left.is_zero() {
+                return Ok(done);
             }
+            std::thread::sleep(left.min(SLICE));
         }
-        Ok(())
     }
 
     fn seal(&self) -> Result<()> {

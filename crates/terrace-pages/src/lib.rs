@@ -18,6 +18,7 @@ mod latch;
 pub mod map;
 mod open;
 mod options;
+mod pace;
 mod page;
 mod region;
 mod replace;
@@ -31,7 +32,7 @@ mod view;
 mod words;
 mod write;
 
-pub use checkpoint::{CheckpointReport, CutInfo, Pace};
+pub use checkpoint::{CheckpointReport, CutInfo};
 pub use cleaner::Cleaner;
 #[cfg(feature = "planted-faults")]
 pub use faults::{Planted, plant};
@@ -42,6 +43,7 @@ pub use interrupt::{Attempt, Interrupt};
 pub use map::superblock::LEARNT_BYTES;
 pub use open::Presence;
 pub use options::{PAGE_SIZES, StoreOptions, WHOLE_SHARE};
+pub use pace::Pace;
 pub use page::PAGE_HEADER_BYTES;
 pub use stats::StoreStats;
 pub use store::{PageStore, Space};

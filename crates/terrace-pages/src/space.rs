@@ -139,10 +139,20 @@ impl PageStore {
         if self.wants_checkpoint.swap(false, Ordering::Relaxed) {
             return true;
         }
-        let counts = self.map.lock().counts();
-        let live = self.live_pages();
+        self.image_only_parts() > 1.0
+    }
+
+    /// How much the space that the last image alone holds presses a checkpoint that is being made: 0 when
+    /// it is just due, 1 when there is twice as much.
+    pub(crate) fn pressure_of_space(&self) -> f64 {
+        self.image_only_parts() - 1.0
+    }
+
+    /// Slots that the last image alone holds, in parts of what makes a checkpoint due.
+    fn image_only_parts(&self) -> f64 {
+        let held = self.map.lock().counts().image_only;
         // The file may be 2.2 times the live pages; a checkpoint in progress needs room too.
-        counts.image_only > live / 2 + 256
+        held as f64 / (self.live_pages() / 2 + 256) as f64
     }
 
     /// Pages that exist.

@@ -121,6 +121,8 @@ pub struct PageStore {
     /// Number of the map file, and up to where space is reserved in it.
     pub(crate) map_reserved: Mutex<(u64, u64)>,
     pub(crate) wants_checkpoint: AtomicBool,
+    /// Whether all pages that could be cleaned were ones that a checkpoint owes.
+    pub(crate) cleaning_waits: AtomicBool,
     pub(crate) durable: Mutex<crate::checkpoint::Durable>,
 }
 
@@ -165,6 +167,7 @@ impl PageStore {
             growing: Mutex::default(),
             map_reserved: Mutex::default(),
             wants_checkpoint: AtomicBool::new(false),
+            cleaning_waits: AtomicBool::new(false),
             map: Mutex::new(map),
             free_pages: Mutex::new(free_pages),
             durable: Mutex::new(durable),

@@ -76,13 +76,18 @@ impl PageStore {
         let hot_too = self.hot_pages_may_leave();
         let start = self.clean_hand.load(Ordering::Relaxed);
         let mut picks = Vec::with_capacity(self.layout.write_batch);
+        let mut owed = false;
         for pass in 0..2 {
             for index in self.pool.round(start, hot_too) {
                 let header = self.pool.frame(index);
                 if header.dirty.load(Ordering::Relaxed) != 0
                     && (pass == 1 || header.used.load(Ordering::Relaxed) == 0)
-                    && !header.has(WRITING | CUT_PENDING)
+                    && !header.has(WRITING)
                 {
+                    if header.has(CUT_PENDING) {
+                        owed = true;
+                        continue;
+                    }
                     picks.push(index);
                     if picks.len() == self.layout.write_batch {
                         break;
@@ -97,6 +102,9 @@ impl PageStore {
         if let Some(last) = picks.last() {
             self.clean_hand.store(last + 1, Ordering::Relaxed);
         }
+        // Pages that a checkpoint still owes can be cleaned once it has them.
+        self.cleaning_waits
+            .store(picks.is_empty() && owed, Ordering::Relaxed);
         let cleaned = self.write_pages(&picks, Purpose::Clean)?;
         self.note_progress();
         Ok(cleaned)

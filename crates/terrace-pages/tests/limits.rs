@@ -140,3 +140,37 @@ fn a_full_disk_refuses_changes_and_a_checkpoint_makes_room() {
     world.verify().unwrap();
     world.store.check_accounts().unwrap();
 }
+
+/// Calls of the function that tells how much presses, and how long it took, of a checkpoint of 200 pages.
+fn gentle(pressure: f64) -> (u32, std::time::Duration, u64) {
+    let store =
+        PageStore::create(SimDisk::new(1).shared(), options(8 * TINY), 1, &info(0)).unwrap();
+    for _ in 0..200 {
+        let door = store.enter().unwrap();
+        set_all(
+            &mut store.allocate(&door, Class::Cold).unwrap(),
+            &[1; common::RECORDS],
+        );
+    }
+    let calls = std::cell::Cell::new(0);
+    let known = || {
+        calls.set(calls.get() + 1);
+        pressure
+    };
+    let report = store
+        .checkpoint(Pace::Gentle(&known), &mut || info(1))
+        .unwrap();
+    assert_eq!(report.pages, 200);
+    (calls.get(), report.total, store.page_bytes() as u64)
+}
+
+#[test]
+fn a_gentle_checkpoint_leaves_the_device_to_others_until_it_is_pressed() {
+    let (pressed, ..) = gentle(1.0);
+    let (calls, took, page_bytes) = gentle(0.0);
+    // It asks once for each write when it does not pause, and goes on asking while it does.
+    assert!(calls >= 2 * pressed, "{calls} {pressed}");
+    let planned =
+        std::time::Duration::from_secs_f64(200.0 * page_bytes as f64 / f64::from(16 << 20));
+    assert!(took >= planned, "{took:?} {planned:?}");
+}

@@ -193,7 +193,7 @@ impl Bank {
         let pace = if self.stamp.load(Ordering::Relaxed).is_multiple_of(2) {
             Pace::Fast
         } else {
-            Pace::Gentle
+            Pace::Gentle(&|| 0.0)
         };
         self.store
             .checkpoint(pace, &mut || {

@@ -3,6 +3,7 @@
 //! Invariants: segments of the log are given up only after the superblock whose cut lies behind
 //! them is durable. One checkpoint runs at a time.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -20,9 +21,24 @@ const ROUND: Duration = Duration::from_millis(20);
 /// device with attempts.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// A checkpoint is to be done by the time that the log has grown by one part in so many of its limit: so
+/// what is replayed after a crash is not much more than the limit.
+const GROWTH_PART: u64 = 2;
+
+/// How fast a checkpoint is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speed {
+    /// So that others hardly notice, until the log or the space it holds presses it, or somebody waits.
+    Gentle,
+    /// As fast as it can: somebody waits for it.
+    Fast,
+}
+
 /// See the module's text.
 pub struct Checkpoints {
     running: Mutex<()>,
+    /// Those who wait for the checkpoint that is being made.
+    waiting: AtomicUsize,
     state: Mutex<State>,
     stop: Mutex<bool>,
     stopped: Condvar,
@@ -51,6 +67,7 @@ impl Checkpoints {
     pub fn new(cut: Position) -> Checkpoints {
         Checkpoints {
             running: Mutex::new(()),
+            waiting: AtomicUsize::new(0),
             state: Mutex::new(State {
                 cut,
                 last: None,
@@ -70,9 +87,21 @@ impl Checkpoints {
         self.state.lock()
     }
 
-    /// No checkpoint runs while the answer is held.
+    /// No checkpoint runs while the answer is held. One that is being made hurries up.
     pub fn hold(&self) -> MutexGuard<'_, ()> {
-        self.running.lock()
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let held = self.running.lock();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        held
+    }
+
+    /// How much the checkpoint that is being made is pressed, by somebody who waits for it or by a log that
+    /// has grown by so much since its cut; see [`Pace::Gentle`].
+    fn pressure(&self, grown: u64, limit: u64) -> f64 {
+        if self.waiting.load(Ordering::Relaxed) > 0 || *self.stop.lock() {
+            return 1.0;
+        }
+        grown as f64 / (limit / GROWTH_PART).max(1) as f64
     }
 
     /// Tells the thread to end.
@@ -93,13 +122,13 @@ impl Checkpoints {
 
 impl Core {
     /// Makes a checkpoint. The caller holds nothing.
-    pub fn checkpoint(&self, pace: Pace, clean: bool) -> Result<CheckpointReport> {
-        let _running = self.checkpoints.running.lock();
-        let result = self.checkpoint_alone(pace, clean);
+    pub fn checkpoint(&self, speed: Speed, clean: bool) -> Result<CheckpointReport> {
+        let _running = self.checkpoints.hold();
+        let result = self.checkpoint_alone(speed, clean);
         // Somebody waits for it, perhaps for the space.
-        let deleted = match pace {
-            Pace::Fast => self.log.delete_outdated(),
-            Pace::Gentle => Ok(()),
+        let deleted = match speed {
+            Speed::Fast => self.log.delete_outdated(),
+            Speed::Gentle => Ok(()),
         };
         let mut state = self.checkpoints.state.lock();
         match result {
@@ -122,7 +151,7 @@ impl Core {
         }
     }
 
-    fn checkpoint_alone(&self, pace: Pace, clean: bool) -> Result<(CheckpointReport, Position)> {
+    fn checkpoint_alone(&self, speed: Speed, clean: bool) -> Result<(CheckpointReport, Position)> {
         if let Some(e) = self.log.poisoned() {
             // What the log lost must not become durable by another way.
             return Err(e);
@@ -143,6 +172,13 @@ impl Core {
         let made = || {
             cut.get()
                 .ok_or_else(|| Error::invalid("a checkpoint was made without a cut"))
+        };
+        let limit = self.options.effective_log_limit();
+        let grown = || cut.get().map_or(0, |cut| self.log.bytes_since(cut));
+        let pressure = || self.checkpoints.pressure(grown(), limit);
+        let pace = match speed {
+            Speed::Gentle => Pace::Gentle(&pressure),
+            Speed::Fast => Pace::Fast,
         };
         // The log notes the generation before slots of the older image are used again, so that it
         // never goes unnoticed when that image is opened after all.
@@ -179,7 +215,7 @@ impl Core {
                 continue;
             }
             let done = self
-                .checkpoint(Pace::Gentle, false)
+                .checkpoint(Speed::Gentle, false)
                 .and_then(|_| self.relocate().map_err(|e| self.failed(e)));
             if done.is_err() {
                 not_before = Instant::now() + RETRY;
@@ -191,5 +227,43 @@ impl Core {
     fn relocate(&self) -> Result<()> {
         let _world_goes_on = self.checkpoints.running.lock();
         self.store.relocate_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoints() -> Checkpoints {
+        Checkpoints::new(Position {
+            segment: 1,
+            offset: 0,
+            sequence: 1,
+        })
+    }
+
+    #[test]
+    fn a_growing_log_presses_a_checkpoint() {
+        let checkpoints = checkpoints();
+        let pressure = |grown| checkpoints.pressure(grown, 1000);
+        assert_eq!([0, 250, 500].map(pressure), [0.0, 0.5, 1.0]);
+        assert!(checkpoints.pressure(u64::MAX, 0) > 1.0);
+    }
+
+    #[test]
+    fn who_waits_for_a_checkpoint_presses_it() {
+        let checkpoints = checkpoints();
+        let running = checkpoints.hold();
+        assert_eq!(checkpoints.pressure(0, 1000), 0.0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(checkpoints.hold()));
+            while checkpoints.pressure(0, 1000) != 1.0 {
+                std::thread::yield_now();
+            }
+            drop(running);
+        });
+        assert_eq!(checkpoints.pressure(0, 1000), 0.0);
+        checkpoints.stop();
+        assert_eq!(checkpoints.pressure(0, 1000), 1.0);
     }
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::checkpointer::Speed;
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
 use terrace_base::{Error, Result};
-use terrace_pages::Pace;
 use terrace_wal::Durability;
 
 use crate::batch::Batch;
@@ -291,7 +291,8 @@ impl Database {
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         let core = &self.handle.core;
         let _pass = core.passes.enter()?;
-        core.checkpoint(Pace::Fast, false).map(CheckpointInfo::from)
+        core.checkpoint(Speed::Fast, false)
+            .map(CheckpointInfo::from)
     }
 
     /// Where the records live, where the memory goes, what was read and written.

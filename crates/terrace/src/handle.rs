@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::checkpointer::Speed;
 use parking_lot::Mutex;
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
-use terrace_pages::Pace;
 
 use crate::core::Core;
 use crate::options::Options;
@@ -66,7 +66,7 @@ impl Handle {
             // Closed before, or dead: then this is the error that everybody gets.
             return core.passes.cause().map_or(Ok(()), Err);
         }
-        let checkpoint = core.checkpoint(Pace::Fast, true).map(|_| ());
+        let checkpoint = core.checkpoint(Speed::Fast, true).map(|_| ());
         // Without the checkpoint the log still has everything that was acknowledged.
         let log = core.log.close().map_err(|e| core.failed(e));
         checkpoint.and(log)

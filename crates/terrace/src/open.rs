@@ -13,12 +13,13 @@ use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::map::Superblock;
-use terrace_pages::{Cleaner, CutInfo, LEARNT_BYTES, Pace, PageStore, Presence, StoreOptions};
+use terrace_pages::{Cleaner, CutInfo, LEARNT_BYTES, PageStore, Presence, StoreOptions};
 use terrace_tier::TierContext;
 use terrace_wal::{Log, LogOptions, Position, decode_segment};
 
 use crate::catalog::Catalog;
 use crate::checkpointer::Checkpoints;
+use crate::checkpointer::Speed;
 use crate::core::Core;
 use crate::drops::Drops;
 use crate::options::{Budget, Options, SweepOrder};
@@ -67,7 +68,7 @@ impl Core {
         core.opening.seconds = seconds(start.elapsed());
         let core = Arc::new(core);
         if core.opening.created {
-            core.checkpoint(Pace::Fast, false)?;
+            core.checkpoint(Speed::Fast, false)?;
         }
         core.resume_drops();
         Ok(core)

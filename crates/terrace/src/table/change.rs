@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::checkpointer::Speed;
 use terrace_base::{Error, Result};
-use terrace_pages::Pace;
 use terrace_tier::Change;
 
 use super::entry::encode;
@@ -144,7 +144,7 @@ impl Core {
         let finished = self.fill(rows, &new, progress).and_then(|()| {
             if !table.spec.logged {
                 // Its entries are not in the log, and after a crash it would be there without them.
-                self.checkpoint(Pace::Fast, false)?;
+                self.checkpoint(Speed::Fast, false)?;
             }
             let _naming = self.naming.lock();
             self.log_finish(&open)
