@@ -62,10 +62,3 @@ fn small_records_cost_little_more_than_themselves() {
     let ratio = log.bytes_since(from) as f64 / (20_000.0 * 128.0);
     assert!(ratio <= 1.2, "{ratio}");
 }
-
-#[test]
-fn memory_is_what_was_given() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = Log::create(disk(&directory), LogOptions::default(), 0).unwrap();
-    assert_eq!(log.memory_bytes(), 1 << 20);
-}
