@@ -195,7 +195,7 @@ impl PageStore {
                 self.write_paced(&picks, pace)?;
             }
             hot_too = true;
-            owed |= self.write_freed(cut, 0)?;
+            owed |= self.write_freed(cut, 0, pace)?;
             if !owed {
                 self.cut.store(0, Ordering::Release);
                 return Ok(());
@@ -207,7 +207,7 @@ impl PageStore {
     fn write_urgent(&self, cut: u32, pace: Pace, picks: &mut Vec<u32>) -> Result<()> {
         let leave = self.layout.undo_bytes / 2;
         while self.undo.bytes() > leave {
-            self.write_freed(cut, leave)?;
+            self.write_freed(cut, leave, pace)?;
             picks.clear();
             self.undo.fullest_frames(picks, self.layout.write_batch);
             let mut done = 0;
@@ -236,13 +236,23 @@ impl PageStore {
         let start = Instant::now();
         let done = self.write_pages(picks, Purpose::Cut)?;
         self.note_progress();
-        let bytes = (done * self.page_bytes()) as u64;
+        self.leave_device(done, start, pace);
+        Ok(done)
+    }
+
+    /// Leaves the device to others after so many pages, whose write began then, for as long as the pace
+    /// says.
+    pub(crate) fn leave_device(&self, pages: usize, start: Instant, pace: Pace) {
+        let bytes = (pages * self.page_bytes()) as u64;
+        if pages == 0 {
+            return;
+        }
         let written = Instant::now();
         loop {
             let whole = pause(bytes, written - start, self.pressure(pace));
             let left = whole.saturating_sub(written.elapsed());
-            if done == 0 || left.is_zero() {
-                return Ok(done);
+            if left.is_zero() {
+                return;
             }
             std::thread::sleep(left.min(SLICE));
         }
@@ -449,7 +459,8 @@ impl PageStore {
             }
             header.latch.release_shared();
         }
-        while self.undo.take_page().is_some() {
+        while let Some((_, page)) = self.undo.take_page() {
+            self.undo.page_done(page);
             self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
         }
         loop {

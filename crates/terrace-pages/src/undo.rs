@@ -71,6 +71,11 @@ impl List {
     }
 }
 
+/// What keeping this page takes.
+pub(crate) fn page_memory(page: &[u8]) -> u64 {
+    (page.len() + PAGE_BYTES) as u64
+}
+
 /// Lists by frame; ordered, so that the same run writes the same pages first.
 type Shard = Mutex<BTreeMap<u32, List>>;
 
@@ -165,17 +170,26 @@ impl Undo {
 
     /// Keeps the content at the cut of a page that is being freed.
     pub fn save_page(&self, pid: PageId, page: Box<[u8]>) {
-        self.used
-            .fetch_add((page.len() + PAGE_BYTES) as u64, Ordering::Relaxed);
-        self.pages.lock().push((pid, page));
+        self.used.fetch_add(page_memory(&page), Ordering::Relaxed);
+        self.keep_page(pid, page);
     }
 
-    /// Hands out one of the pages kept.
+    /// Hands out one of the pages kept. It counts as held until [`Undo::page_done`] or
+    /// [`Undo::keep_page`].
     pub fn take_page(&self) -> Option<(PageId, Box<[u8]>)> {
-        let taken = self.pages.lock().pop()?;
-        self.used
-            .fetch_sub((taken.1.len() + PAGE_BYTES) as u64, Ordering::Relaxed);
-        Some(taken)
+        self.pages.lock().pop()
+    }
+
+    /// A page that was handed out is not needed any more.
+    pub fn page_done(&self, page: Box<[u8]>) {
+        let bytes = page_memory(&page);
+        drop(page);
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes back a page that was handed out.
+    pub fn keep_page(&self, pid: PageId, page: Box<[u8]>) {
+        self.pages.lock().push((pid, page));
     }
 
     /// Bytes held.

@@ -4,6 +4,8 @@
 //! checksum is computed there, the batch goes to one run of free slots, and only then is each page
 //! registered, if it is still what was copied. Nobody's latch is held during the write.
 
+use std::time::Instant;
+
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
@@ -13,8 +15,10 @@ use crate::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
 use crate::latch::Version;
 use crate::map::{PageMap, Place, Registered, Words};
 use crate::options::WRITE_BUFFERS;
+use crate::pace::Pace;
 use crate::page;
 use crate::store::{DATA_FILE, DATA_START, PageStore};
+use crate::undo::page_memory;
 
 /// Buffers for batches, lent to one writer at a time.
 pub struct Buffers {
@@ -339,35 +343,65 @@ impl PageStore {
         }
     }
 
-    /// Writes the pages that were freed after the cut, until no more than `leave` bytes are saved;
-    /// tells whether there were any. On failure they are all kept.
-    pub(crate) fn write_freed(&self, epoch: u32, leave: u64) -> Result<bool> {
+    /// Writes the pages that were freed after the cut, many at a time, until no more than `leave` bytes
+    /// are saved; tells whether there were any. On failure they are all kept.
+    pub(crate) fn write_freed(&self, epoch: u32, leave: u64, pace: Pace) -> Result<bool> {
+        let most = pace.batch(self.layout.write_batch, self.page_bytes());
         let mut any = false;
-        while self.undo.bytes() > leave {
-            let Some((pid, copy)) = self.undo.take_page() else {
-                break;
-            };
-            any = true;
-            if let Err(e) = self.write_copy(pid, &copy, epoch) {
-                self.undo.save_page(pid, copy);
-                return Err(e);
+        let mut copies: Vec<(PageId, Box<[u8]>)> = Vec::new();
+        loop {
+            let mut bytes: u64 = copies.iter().map(|(_, page)| page_memory(page)).sum();
+            while copies.len() < most && self.undo.bytes() > leave + bytes {
+                let Some(copy) = self.undo.take_page() else {
+                    break;
+                };
+                bytes += page_memory(&copy.1);
+                copies.push(copy);
             }
-            self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+            if copies.is_empty() {
+                return Ok(any);
+            }
+            any = true;
+            let start = Instant::now();
+            match self.write_copies(&copies, epoch) {
+                Ok(done) => {
+                    self.counters
+                        .dirty
+                        .fetch_sub(done as u64, Ordering::Relaxed);
+                    for (_, page) in copies.drain(..done) {
+                        self.undo.page_done(page);
+                    }
+                    self.note_progress();
+                    self.leave_device(done, start, pace);
+                }
+                Err(e) => {
+                    for (pid, page) in copies {
+                        self.undo.keep_page(pid, page);
+                    }
+                    return Err(e);
+                }
+            }
         }
-        Ok(any)
     }
 
-    fn write_copy(&self, pid: PageId, copy: &[u8], epoch: u32) -> Result<()> {
-        let run = self.allocate_slots(1)?;
-        let mut buffer = self.write_buffers.take();
+    /// Writes the first of these pages, as many as there is a run of slots for; returns how many.
+    fn write_copies(&self, copies: &[(PageId, Box<[u8]>)], epoch: u32) -> Result<usize> {
+        let run = self.allocate_slots(copies.len() as u64)?;
+        let copies = &copies[..run.len as usize];
         let page_bytes = self.page_bytes();
-        let into = &mut buffer[..page_bytes];
-        into.copy_from_slice(copy);
-        let check = page::seal(into, pid, epoch);
-        self.counters.page_writes.fetch_add(1, Ordering::Relaxed);
-        self.counters
-            .checkpoint_page_writes
-            .fetch_add(1, Ordering::Relaxed);
+        let mut buffer = self.write_buffers.take();
+        let into = &mut buffer[..copies.len() * page_bytes];
+        let mut checks = Vec::with_capacity(copies.len());
+        for ((pid, copy), into) in copies.iter().zip(into.chunks_exact_mut(page_bytes)) {
+            into.copy_from_slice(copy);
+            checks.push(page::seal(into, *pid, epoch));
+        }
+        for counter in [
+            &self.counters.page_writes,
+            &self.counters.checkpoint_page_writes,
+        ] {
+            counter.fetch_add(run.len, Ordering::Relaxed);
+        }
         let written = self
             .data
             .write_at(into, DATA_START + run.first * page_bytes as u64);
@@ -376,13 +410,15 @@ impl PageStore {
             return Err(self.poison(&Error::io("writing", DATA_FILE, e)));
         }
         let mut map = self.map.lock();
-        let newest = self.place(pid);
-        match map.register(pid, newest, run.first, check, u64::from(epoch)) {
-            Registered::Newest(place) => self.store_place(pid, newest, place),
-            Registered::Late => {}
-            Registered::Refused => map.release(run.first),
+        for (slot, ((pid, _), check)) in (run.first..).zip(copies.iter().zip(checks)) {
+            let newest = self.place(*pid);
+            match map.register(*pid, newest, slot, check, u64::from(epoch)) {
+                Registered::Newest(place) => self.store_place(*pid, newest, place),
+                Registered::Late => {}
+                Registered::Refused => map.release(slot),
+            }
         }
         self.note_slots(&map);
-        Ok(())
+        Ok(copies.len())
     }
 }
