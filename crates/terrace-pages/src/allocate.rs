@@ -58,14 +58,19 @@ impl PageStore {
             refused => {
                 header.latch.release_unchanged();
                 self.free_frames.lock().push(frame);
-                Err(Interrupt::Fail(refused.err().unwrap_or_else(|| {
-                    Error::MemoryTooSmall {
-                        what: "the page table (an eighth of the memory)".into(),
-                        given: self.options.memory,
-                        needed: self.options.memory * 2,
-                    }
-                })))
+                let error = refused.err().unwrap_or_else(|| self.no_page_number());
+                Err(Interrupt::Fail(error))
             }
+        }
+    }
+
+    /// The table of pages is full.
+    #[cold]
+    pub(crate) fn no_page_number(&self) -> Error {
+        Error::MemoryTooSmall {
+            what: "the page table (an eighth of the memory)".into(),
+            given: self.options.memory,
+            needed: self.options.memory * 2,
         }
     }
 

@@ -22,7 +22,7 @@ use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, journal_bytes,
     should_fold,
 };
-use crate::pace::{Pace, pause};
+use crate::pace::{Pace, pause, rate};
 use crate::store::{DATA_FILE, PageStore};
 use crate::write::Purpose;
 
@@ -73,6 +73,10 @@ pub struct CheckpointReport {
 
 /// A gentle checkpoint looks so often, while it leaves the device to others, whether it must go on.
 const SLICE: Duration = Duration::from_millis(2);
+
+/// Of the frames of which something was saved, one part in so many is chosen at a time, those of which most
+/// was.
+const URGENT_PART: u64 = 32;
 
 impl PageStore {
     /// Makes a checkpoint. `at_cut` runs while the gate is closed, so it must be quick. The caller
@@ -133,6 +137,8 @@ impl PageStore {
                 return Err(e);
             }
         };
+        // What the log lost meanwhile, or an operation left half done, must not become durable this way.
+        self.check_poison()?;
         self.write_superblock(&superblock)?;
         let retired = (superblock.map.number != durable.superblock.map.number)
             .then(|| MapFile::name(durable.superblock.map.number));
@@ -174,10 +180,14 @@ impl PageStore {
         let mut picks = Vec::with_capacity(batch);
         let mut hot_too = false;
         self.cleaning_waits.store(false, Ordering::Relaxed);
+        let owed = self.counters.dirty.load(Ordering::Relaxed) * self.page_bytes() as u64;
+        self.note_cut_space();
+        self.cut_rate.store(rate(owed), Ordering::Relaxed);
         loop {
             let mut owed = !hot_too;
             let mut index = 0;
             while index < self.pool.len() {
+                self.check_poison()?;
                 self.write_urgent(cut, pace, &mut picks)?;
                 picks.clear();
                 while index < self.pool.len() && picks.len() < batch {
@@ -194,6 +204,8 @@ impl PageStore {
                 owed |= !picks.is_empty();
                 self.write_paced(&picks, pace)?;
             }
+            // From here on hardly any of the pages that the cleaner cleans is owed.
+            self.cleaning_waits.store(false, Ordering::Relaxed);
             hot_too = true;
             owed |= self.write_freed(cut, 0, pace)?;
             if !owed {
@@ -206,12 +218,20 @@ impl PageStore {
     /// While writers have saved much, the pages that they saved it for go first.
     fn write_urgent(&self, cut: u32, pace: Pace, picks: &mut Vec<u32>) -> Result<()> {
         let leave = self.layout.undo_bytes / 2;
+        let batch = pace.batch(self.layout.write_batch, self.page_bytes());
         while self.undo.bytes() > leave {
             self.write_freed(cut, leave, pace)?;
             picks.clear();
-            self.undo.fullest_frames(picks, self.layout.write_batch);
+            // To find them is a look at all of them, so it is done for a good part of them at once.
+            let most = (self.undo.frames() / URGENT_PART) as usize;
+            self.undo
+                .fullest_frames(picks, most.max(self.layout.write_batch));
             let mut done = 0;
-            for picks in picks.chunks(pace.batch(self.layout.write_batch, self.page_bytes())) {
+            for picks in picks.chunks(batch) {
+                if self.undo.bytes() <= leave {
+                    return Ok(());
+                }
+                self.check_poison()?;
                 done += self.write_and_pause(picks, pace)?;
             }
             if done == 0 {
@@ -247,9 +267,10 @@ impl PageStore {
         if pages == 0 {
             return;
         }
+        let rate = self.cut_rate.load(Ordering::Relaxed);
         let written = Instant::now();
         loop {
-            let whole = pause(bytes, written - start, self.pressure(pace));
+            let whole = pause(bytes, written - start, self.pressure(pace), rate);
             let left = whole.saturating_sub(written.elapsed());
             if left.is_zero() {
                 return;

@@ -92,9 +92,17 @@ pub struct Door<'a> {
     store: &'a PageStore,
     lane: usize,
     epoch: u32,
+    /// Slots that are kept for whoever came in by it.
+    promised: u64,
 }
 
 impl<'a> Door<'a> {
+    /// The same door, to which so many slots belong that were counted as promised before.
+    pub(crate) fn with_promised(mut self, slots: u64) -> Door<'a> {
+        self.promised += slots;
+        self
+    }
+
     /// The epoch that changes made inside belong to.
     pub fn epoch(&self) -> u32 {
         self.epoch
@@ -108,6 +116,11 @@ impl<'a> Door<'a> {
 
 impl Drop for Door<'_> {
     fn drop(&mut self) {
+        if self.promised > 0 {
+            self.store
+                .promised
+                .fetch_sub(self.promised, Ordering::Relaxed);
+        }
         self.store.gate.lanes[self.lane]
             .0
             .fetch_sub(1, Ordering::SeqCst);
@@ -122,6 +135,7 @@ impl PageStore {
             store: self,
             lane,
             epoch,
+            promised: 0,
         })
     }
 

@@ -4,6 +4,7 @@
 //! cut of all of them. See ARCHITECTURE.md, "The page store".
 
 mod allocate;
+mod blocks;
 mod checkpoint;
 mod cleaner;
 mod fault;

@@ -229,7 +229,7 @@ impl PageStore {
     pub fn dynamic_bytes(&self) -> u64 {
         self.table.memory_bytes() as u64
             + self.map.lock().memory_bytes() as u64
-            + self.undo.bytes()
+            + self.undo.memory_bytes()
             + self.extra.load(Ordering::Relaxed)
     }
 

@@ -34,11 +34,22 @@ impl PageStore {
 
     /// Grows the file, so that an operation that `space` entitles to it can go in.
     pub(crate) fn make_space(&self, space: Space) -> Result<()> {
-        let needed = || self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(space);
-        while self.counters.free_slots.load(Ordering::Relaxed) < needed() {
+        while self.counters.free_slots.load(Ordering::Relaxed) < self.slots_needed(space) {
             self.grow()?;
         }
         Ok(())
+    }
+
+    /// Free slots that there must be for `space`: one for each dirty page, what is promised, and slack.
+    pub(crate) fn slots_needed(&self, space: Space) -> u64 {
+        let space = if self.all_reserve.load(Ordering::Relaxed) {
+            Space::Reserve
+        } else {
+            space
+        };
+        self.counters.dirty.load(Ordering::Relaxed)
+            + self.promised.load(Ordering::Relaxed)
+            + self.layout.slack(space)
     }
 
     fn grow(&self) -> Result<()> {
@@ -46,9 +57,7 @@ impl PageStore {
         let _growing = self.growing.lock();
         let page = self.page_bytes() as u64;
         let total = self.map.lock().counts().total;
-        if self.counters.free_slots.load(Ordering::Relaxed)
-            >= self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(Space::Ordinary)
-        {
+        if self.counters.free_slots.load(Ordering::Relaxed) >= self.slots_needed(Space::Ordinary) {
             return Ok(());
         }
         let bytes = (total * page / GROWTH_PART).clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES);
@@ -86,9 +95,7 @@ impl PageStore {
         let page = self.page_bytes() as u64;
         let mut map = self.map.lock();
         let counts = map.counts();
-        let needed = self.counters.dirty.load(Ordering::Relaxed)
-            + self.layout.slack(Space::Ordinary)
-            + MIN_GROWTH_BYTES / page;
+        let needed = self.slots_needed(Space::Ordinary) + MIN_GROWTH_BYTES / page;
         let spare = counts.free.saturating_sub(needed);
         let total = map.shrinkable_to().max(counts.total.saturating_sub(spare));
         // Small gains are not worth the file system's work.
@@ -139,20 +146,31 @@ impl PageStore {
         if self.wants_checkpoint.swap(false, Ordering::Relaxed) {
             return true;
         }
-        self.image_only_parts() > 1.0
-    }
-
-    /// How much the space that the last image alone holds presses a checkpoint that is being made: 0 when
-    /// it is just due, 1 when there is twice as much.
-    pub(crate) fn pressure_of_space(&self) -> f64 {
-        self.image_only_parts() - 1.0
-    }
-
-    /// Slots that the last image alone holds, in parts of what makes a checkpoint due.
-    fn image_only_parts(&self) -> f64 {
-        let held = self.map.lock().counts().image_only;
         // The file may be 2.2 times the live pages; a checkpoint in progress needs room too.
-        held as f64 / (self.live_pages() / 2 + 256) as f64
+        self.image_only() > self.live_pages() / 2 + 256
+    }
+
+    /// How much the space that the last image alone holds presses a checkpoint that is being made: by what
+    /// came to it since the cut beside what the checkpoint writes itself, 1 when that is an eighth of the
+    /// live pages.
+    pub(crate) fn pressure_of_space(&self) -> f64 {
+        let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);
+        let at_cut = self.cut_space.load(Ordering::Relaxed);
+        let beyond = self.image_only().wrapping_sub(at_cut.wrapping_add(written)) as i64;
+        beyond.max(0) as f64 / (self.live_pages() / 8 + 256) as f64
+    }
+
+    /// Remembers, at the cut, what the last image alone holds by then.
+    pub(crate) fn note_cut_space(&self) {
+        let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);
+        // Less what had been written by then; it may wrap, and does so again when it is compared.
+        let held = self.image_only().wrapping_sub(written);
+        self.cut_space.store(held, Ordering::Relaxed);
+    }
+
+    /// Slots that the last image alone holds.
+    fn image_only(&self) -> u64 {
+        self.map.lock().counts().image_only
     }
 
     /// Pages that exist.

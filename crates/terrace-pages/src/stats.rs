@@ -87,7 +87,7 @@ impl PageStore {
             slots,
             table_bytes: self.table.memory_bytes() as u64,
             map_memory_bytes,
-            undo_bytes: self.undo.bytes(),
+            undo_bytes: self.undo.memory_bytes(),
             buffer_bytes: (self.layout.write_batch * self.page_bytes()) as u64
                 * crate::options::WRITE_BUFFERS as u64,
         }

@@ -30,6 +30,8 @@ use crate::undo::Undo;
 pub const DATA_FILE: &str = "data";
 /// Where the first slot begins in it.
 pub const DATA_START: u64 = 65536;
+/// Numbers of pages that others may take while somebody changes much behind one door.
+const NUMBERS_SLACK: u64 = 256;
 
 /// Locks over which waiters for pages being read in spread.
 pub(crate) const READ_STRIPES: usize = 64;
@@ -120,6 +122,14 @@ pub struct PageStore {
     pub(crate) growing: Mutex<()>,
     /// Number of the map file, and up to where space is reserved in it.
     pub(crate) map_reserved: Mutex<(u64, u64)>,
+    /// See [`PageStore::note_cut_space`].
+    pub(crate) cut_space: AtomicU64,
+    /// Bytes that the checkpoint that is being made writes in a second if nothing presses.
+    pub(crate) cut_rate: AtomicU64,
+    /// Whether everybody may use the reserve of space.
+    pub(crate) all_reserve: AtomicBool,
+    /// Slots that are kept for those who change much behind one door.
+    pub(crate) promised: AtomicU64,
     pub(crate) wants_checkpoint: AtomicBool,
     /// Whether all pages that could be cleaned were ones that a checkpoint owes.
     pub(crate) cleaning_waits: AtomicBool,
@@ -142,7 +152,7 @@ impl PageStore {
         let free = (0..layout.frames as u32).rev().collect();
         let store = PageStore {
             gate: Gate::new(durable.epoch.max(1)),
-            undo: Undo::new(),
+            undo: Undo::new(layout.undo_bytes),
             cut: AtomicU32::new(0),
             counters: Counters::default(),
             free_frames: Mutex::new(free),
@@ -166,6 +176,10 @@ impl PageStore {
             stop: AtomicBool::new(false),
             growing: Mutex::default(),
             map_reserved: Mutex::default(),
+            cut_space: AtomicU64::new(0),
+            cut_rate: AtomicU64::new(u64::MAX),
+            all_reserve: AtomicBool::new(false),
+            promised: AtomicU64::new(0),
             wants_checkpoint: AtomicBool::new(false),
             cleaning_waits: AtomicBool::new(false),
             map: Mutex::new(map),
@@ -351,17 +365,58 @@ impl PageStore {
         if self.undo.bytes() > self.layout.undo_bytes {
             self.wait_for_undo();
         }
-        let needed = self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(space);
-        if self.counters.free_slots.load(Ordering::Relaxed) < needed {
+        if self.counters.free_slots.load(Ordering::Relaxed) < self.slots_needed(space) {
             self.make_space(space)?;
         }
         Ok(self.pass_waiting())
     }
 
+    /// Like [`PageStore::enter_for`], for somebody who may make so many pages dirty, new ones among them,
+    /// behind this one door, and must not fail on the way for lack of space.
+    ///
+    /// # Errors
+    /// As there, and `MemoryTooSmall` when there may be too few numbers for new pages.
+    pub fn enter_for_many(&self, space: Space, pages: u64) -> Result<Door<'_>> {
+        let numbers = self.table.limit() - self.table.count() + self.free_pages.lock().count;
+        if pages > 0 && numbers < pages + NUMBERS_SLACK {
+            return Err(self.no_page_number());
+        }
+        // Promised first, so that two who come at once do not count on the same slots.
+        self.promised.fetch_add(pages, Ordering::Relaxed);
+        match self.enter_for(space) {
+            Ok(door) => Ok(door.with_promised(pages)),
+            Err(e) => {
+                self.promised.fetch_sub(pages, Ordering::Relaxed);
+                Err(e)
+            }
+        }
+    }
+
+    /// Goes in to free pages, which makes none dirty and so needs no slots: who has unlinked what he frees
+    /// must not be refused. Waits like [`PageStore::enter`].
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    pub fn enter_to_free(&self) -> Result<Door<'_>> {
+        self.check_poison()?;
+        self.wait_for_saved();
+        Ok(self.pass_waiting())
+    }
+
+    /// Whether everybody may use the reserve of space from now on: while the log is replayed, whose changes
+    /// had their space once, but perhaps in another order.
+    pub fn open_reserve(&self, open: bool) {
+        self.all_reserve.store(open, Ordering::Relaxed);
+    }
+
+    /// Asks for a checkpoint, or for haste if one is being made: somebody found no space on the disk.
+    pub fn ask_for_checkpoint(&self) {
+        self.wants_checkpoint.store(true, Ordering::Relaxed);
+    }
+
     /// Goes in if that takes no waiting at all.
     pub fn try_enter(&self) -> Option<Door<'_>> {
-        let needed =
-            self.counters.dirty.load(Ordering::Relaxed) + self.layout.slack(Space::Migration);
+        let needed = self.slots_needed(Space::Migration);
         if self.poisoned.load(Ordering::Relaxed) || self.undo.bytes() > self.layout.undo_bytes {
             return None;
         }

@@ -106,10 +106,10 @@ impl PageStore {
         if let Some(last) = picks.last() {
             self.clean_hand.store(last + 1, Ordering::Relaxed);
         }
+        let cleaned = self.write_pages(&picks, Purpose::Clean)?;
         // Pages that a checkpoint still owes can be cleaned once it has them.
         self.cleaning_waits
-            .store(picks.is_empty() && owed, Ordering::Relaxed);
-        let cleaned = self.write_pages(&picks, Purpose::Clean)?;
+            .store(owed && cleaned == 0, Ordering::Relaxed);
         self.note_progress();
         Ok(cleaned)
     }

@@ -174,3 +174,26 @@ fn a_gentle_checkpoint_leaves_the_device_to_others_until_it_is_pressed() {
         std::time::Duration::from_secs_f64(200.0 * page_bytes as f64 / f64::from(16 << 20));
     assert!(took >= planned, "{took:?} {planned:?}");
 }
+
+#[test]
+fn a_checkpoint_is_given_up_when_writing_has_stopped_meanwhile() {
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(TINY), 1, &info(0)).unwrap();
+    for _ in 0..20 {
+        let door = store.enter().unwrap();
+        set_all(
+            &mut store.allocate(&door, Class::Cold).unwrap(),
+            &[1; common::RECORDS],
+        );
+    }
+    // What another part of the database lost must not become durable by this way.
+    let stop = || {
+        store.poison(&Error::invalid("a sync of the log failed"));
+        1.0
+    };
+    let before = PageStore::read_superblock(&*disk.shared()).unwrap().newest;
+    let made = store.checkpoint(Pace::Gentle(&stop), &mut || info(1));
+    assert!(matches!(made, Err(Error::Poisoned { .. })), "{made:?}");
+    let after = PageStore::read_superblock(&*disk.shared()).unwrap().newest;
+    assert_eq!(after.generation, before.generation);
+}
