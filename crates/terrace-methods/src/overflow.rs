@@ -20,7 +20,7 @@
 use terrace_access::{Attempt, Door, Interrupt, LargeRef};
 use terrace_base::sync::yield_now;
 use terrace_base::{Error, MAX_VALUE_BYTES, PageId, Result};
-use terrace_pages::{Class, PAGE_HEADER_BYTES, PageStore, Space, View};
+use terrace_pages::{Class, PAGE_HEADER_BYTES, PageStore, View};
 
 use crate::fault::{self, Fault};
 
@@ -305,7 +305,7 @@ pub fn read(
 pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
     let mut head = large.head;
     while !head.is_none() {
-        let door = store.enter_for(Space::Reserve)?;
+        let door = store.enter_to_free()?;
         for _ in 0..PAGES_AT_ONCE {
             if head.is_none() {
                 break;

@@ -59,6 +59,11 @@ pub(crate) trait HotTier: Send + Sync {
     fn age(&self) -> Result<()>;
 }
 
+/// Whether a page cannot be read, or is not what it should be.
+pub(crate) fn is_unreadable(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Io { .. })
+}
+
 impl TierContext {
     /// A context with a lock table of about `lock_bytes`, and a sketch of twice that.
     pub fn new(store: Arc<PageStore>, lock_bytes: usize) -> Arc<TierContext> {
@@ -168,8 +173,8 @@ impl TierContext {
             match tiers[turn].evict_step(space) {
                 Ok(Some(records)) => gone += records,
                 Ok(None) => idle += 1,
-                // One structure that is damaged must not stop the writers of all others.
-                Err(e) if tiers.len() > 1 && matches!(e, Error::Corrupt { .. }) => {
+                // One page that cannot be read must not stop those who have nothing to do with it.
+                Err(e) if is_unreadable(&e) => {
                     idle += 1;
                     failed = Some(e);
                 }
@@ -222,8 +227,8 @@ impl TierContext {
         drop(self.store.enter()?);
         for tier in self.hot_tiers() {
             match tier.age() {
-                Ok(()) | Err(Error::Corrupt { .. }) => {}
-                other => other?,
+                Err(e) if is_unreadable(&e) => {}
+                aged => aged?,
             }
         }
         self.adapt_share();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use terrace_base::sync::atomic::{AtomicBool, Ordering};
 use terrace_base::{Error, Result};
 
-use crate::context::TierContext;
+use crate::context::{TierContext, is_unreadable};
 
 /// How often the thread looks by itself.
 const ROUND: Duration = Duration::from_millis(10);
@@ -65,8 +65,8 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         for tier in context.hot_tiers() {
             match tier.age() {
                 // One structure that is damaged must not keep the others from ageing.
-                Ok(()) | Err(Error::Corrupt { .. }) => {}
-                Err(_) => break,
+                Err(e) if !is_unreadable(&e) => break,
+                _ => {}
             }
         }
         context.adapt_share();

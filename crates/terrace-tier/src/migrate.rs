@@ -272,8 +272,15 @@ where
             }
         }
         reached(Point::BetweenTiers);
-        let dropped =
-            self.settle_hot(hot, door, copy, done.iter().flatten().copied(), drop_unused)?;
+        let settled = self.settle_hot(hot, door, copy, done.iter().flatten().copied(), drop_unused);
+        let dropped = settled.map_err(|e| {
+            // A chain that both records would free, one after the other, must never come to that.
+            let mut written = done.iter().flatten();
+            if written.any(|&at| copy.entry(at).large.is_some()) {
+                return self.context.store.poison(&e);
+            }
+            e
+        })?;
         self.events.demotions.add(dropped);
         self.events
             .cleaned

@@ -12,11 +12,11 @@ use terrace_access::{
     Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::Mutex;
-use terrace_base::{PageId, Result, StructureId};
+use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt, Space};
 
 use crate::Version;
-use crate::context::{HotTier, Rooted, TierContext, check_limits};
+use crate::context::{HotTier, Rooted, TierContext, check_limits, is_unreadable};
 use crate::counter::Counter;
 use crate::fault::{Fault, planted};
 use crate::locks::hash_of;
@@ -380,10 +380,18 @@ where
                 })
             },
             |interrupt| {
-                if matches!(interrupt, Interrupt::HotFull) {
+                let full = matches!(interrupt, Interrupt::HotFull);
+                if full {
                     helped.set(helped.get() + context.leaves_of_help());
                 }
-                context.settle_for(interrupt, change.space())
+                match context.settle_for(interrupt, change.space()) {
+                    // A page that this change has nothing to do with, perhaps of another structure.
+                    Err(e) if full && is_unreadable(&e) => {
+                        helped.set(HELP_ENOUGH);
+                        Ok(())
+                    }
+                    settled => settled,
+                }
             },
         )
     }
@@ -426,7 +434,13 @@ where
                 }
                 Err(Interrupt::HotFull) => {
                     helped += 1;
-                    self.evict_inside(door)?;
+                    if let Err(e) = self.evict_inside(door) {
+                        if matches!(e, Error::Poisoned { .. }) {
+                            return Err(e);
+                        }
+                        // A page that this change has nothing to do with. It is logged already.
+                        helped = HELP_ENOUGH_INSIDE;
+                    }
                 }
                 Err(interrupt) => store.settle(interrupt)?,
             }

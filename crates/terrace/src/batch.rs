@@ -8,6 +8,7 @@ mod write;
 use std::sync::Arc;
 
 use terrace_base::{Error, Result};
+use terrace_methods::overflow;
 use terrace_tier::Change;
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
@@ -61,6 +62,12 @@ struct Operation {
     /// `None` for a delete.
     value: Option<(usize, u32)>,
 }
+
+/// A value may be a chain of pages if it is longer than one part in so many of a page; all access methods
+/// keep shorter ones in their records.
+const LONG_PART: usize = 8;
+/// A batch that makes no more pages dirty than this is no different from a single change.
+const FEW_PAGES: u64 = 8;
 
 impl Batch {
     pub(crate) fn new() -> Batch {
@@ -251,6 +258,30 @@ impl Batch {
             });
             self.structures.len() - 1
         }) as u32
+    }
+
+    /// Pages that it may make dirty at most, new ones among them, in a store with pages of this size of which
+    /// so many are in use. None if it is so small that the slack at the door is enough for it. O(changes).
+    fn pages(&self, page_bytes: usize, live: u64) -> u64 {
+        // Longer values than this may be chains of pages of their own.
+        let inline = page_bytes / LONG_PART;
+        let per_page = overflow::bytes_per_page(page_bytes);
+        let (mut chains, mut rest) = (0, 0);
+        for (_, _, change) in self.changes() {
+            match change {
+                Change::Put(value) if value.len() > inline => {
+                    chains += value.len().div_ceil(per_page);
+                }
+                Change::Put(value) => rest += value.len(),
+                Change::Delete => {}
+            }
+        }
+        // Each change has a leaf, and now and then one more page, or a new one, because of a split; all of
+        // them together not more than there are and become.
+        let leaves = 2 * self.len() as u64;
+        let whole = live + (2 * (rest + self.payload.len()) / page_bytes) as u64;
+        let pages = leaves.min(whole) + chains as u64;
+        if pages > FEW_PAGES { pages } else { 0 }
     }
 
     /// Bytes to reserve in the log.

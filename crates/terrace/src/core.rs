@@ -70,6 +70,10 @@ impl Core {
             self.log.poison(cause);
             self.store.poison(&error);
         }
+        if error.is_disk_full() {
+            // It gives up log segments and slots, and one that is being made must not take its time.
+            self.store.ask_for_checkpoint();
+        }
         error
     }
 

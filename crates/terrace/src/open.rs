@@ -175,11 +175,13 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
         threads_for(options.memory)
     };
     let log_options = log_options(&options, &budget);
+    store.open_reserve(true);
     let ((log, report), operations) = replay(&registry, threads, |replay| {
         let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
         Log::recover(disk, log_options, cut, superblock.generation, &mut apply)
     })?;
     registry.settle()?;
+    store.open_reserve(false);
     // The log has agreed that this is the last checkpoint.
     store.remove_leftovers()?;
     let opening = Opening {

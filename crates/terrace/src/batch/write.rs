@@ -67,7 +67,10 @@ impl Core {
         let locks = &self.tiers.locks;
         let slot_of = |open: &Open, key: &[u8]| locks.slot(open.id(), key);
         let (slots, overruled) = batch.slots(slot_of);
-        let door = self.store.enter_for(space).map_err(|e| self.failed(e))?;
+        // Behind the append nothing may fail, so there must be space for all of it before.
+        let pages = batch.pages(self.store.page_bytes(), self.store.live_pages());
+        let door = self.store.enter_for_many(space, pages);
+        let door = door.map_err(|e| self.failed(e))?;
         let held: Vec<_> = slots.iter().map(|slot| locks.lock(*slot)).collect();
         // The version before it was locked here: the one that readers have seen.
         let version_of = |slot| {
@@ -99,10 +102,11 @@ impl Core {
                 self.store.wait_for_saved();
                 open.structure.apply_locked(&door, key, change)
             });
+        // Without log a batch that was applied in part cannot be completed either. While the door is held:
+        // no cut may have the half of it.
+        let applied = applied.map_err(|e| self.kill(e));
         drop(held);
         drop(door);
-        // Without log a batch that was applied in part cannot be completed either.
-        applied.map_err(|e| self.kill(e))?;
-        Ok(Some(appended))
+        applied.map(|()| Some(appended))
     }
 }

@@ -1,0 +1,163 @@
+//! The disk is full and what is kept for deletes is nearly used up: whatever is done then is done or
+//! refused with `DiskFull`, never half done, and the database goes on and can be opened.
+
+mod common;
+
+use common::tiny;
+use terrace::{Database, Durability, Error, Kind, Map, MapOptions, Options, Tiers};
+use terrace_sim::SimDisk;
+
+/// Leaves with records of 200 bytes; each leaf has a few.
+const LEAVES: u32 = 400;
+
+fn key(leaf: u32, record: u32) -> Vec<u8> {
+    [leaf.to_be_bytes(), record.to_be_bytes()].concat()
+}
+
+/// With room in the log, and memory for so many KiB.
+fn options(kib: u64) -> Options {
+    tiny(1)
+        .memory(kib << 10)
+        .log_segment(8 << 20)
+        .log_limit(64 << 20)
+}
+
+/// A database whose disk is full: not a page more than it has. One value in each leaf has `long` bytes.
+fn full(options: Options, kind: Kind, long: usize) -> (SimDisk, Database, Map) {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    let map = db
+        .create_map("t", kind, MapOptions::new().tiers(Tiers::One))
+        .unwrap();
+    for leaf in 0..LEAVES {
+        for record in 0..18 {
+            map.put(&key(leaf, record), &[7; 200]).unwrap();
+        }
+        if long > 0 {
+            map.put(&key(leaf, 99), &vec![8; long]).unwrap();
+        }
+    }
+    db.checkpoint().unwrap();
+    disk.set_capacity(Some(disk.used_bytes()));
+    (disk, db, map)
+}
+
+fn is_full(error: &Error) -> bool {
+    error.is_disk_full()
+}
+
+/// What is on the disk now can be opened while it is as full as it is.
+fn opens(disk: &SimDisk, options: Options) {
+    let copy = disk.copy();
+    copy.set_capacity(Some(copy.used_bytes()));
+    let db = Database::open_on(copy.shared(), options).unwrap();
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn deletes_of_large_values_are_done_or_refused() {
+    for kind in [Kind::Tree, Kind::Hash, Kind::Table] {
+        let (disk, db, map) = full(options(4096), kind, 6000);
+        let mut refused = 0;
+        for leaf in 0..LEAVES {
+            match map.delete(&key(leaf, 99)) {
+                Ok(()) => assert_eq!(map.get(&key(leaf, 99)).unwrap(), None),
+                Err(e) => {
+                    assert!(is_full(&e), "{kind}: {e}");
+                    refused += 1;
+                }
+            }
+            assert!(map.get(&key(leaf, 1)).unwrap().is_some());
+        }
+        assert!(
+            refused > 0 || kind != Kind::Tree,
+            "the disk was not full enough"
+        );
+        opens(&disk, options(4096));
+        // And there is a way out.
+        db.checkpoint().unwrap();
+        for leaf in 0..LEAVES {
+            if map.delete(&key(leaf, 99)).is_err() {
+                db.checkpoint().unwrap();
+            }
+        }
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
+
+#[test]
+fn a_batch_with_a_large_value_is_written_or_refused() {
+    for kib in [1024, 16384] {
+        let (disk, db, map) = full(options(kib), Kind::Tree, 0);
+        let mut batch = db.batch();
+        batch.put(&map, b"long", &vec![9; 3 << 20]);
+        batch.put(&map, b"short", b"1");
+        match db.write(batch, Durability::Buffered) {
+            Ok(()) => panic!("there was space"),
+            Err(e) => assert!(is_full(&e), "{e}"),
+        }
+        assert_eq!(map.get(b"short").unwrap(), None);
+        assert!(map.get(&key(5, 5)).unwrap().is_some());
+        map.delete(&key(5, 5)).unwrap();
+        db.checkpoint().unwrap();
+        opens(&disk, options(kib));
+    }
+}
+
+#[test]
+fn a_batch_of_deletes_all_over_a_tree_leaves_a_way_out() {
+    for step in [1, 4, 8] {
+        let (disk, db, map) = full(options(8192), Kind::Tree, 0);
+        let (mut done, mut refused) = (0, 0);
+        for begin in 0..step {
+            let mut batch = db.batch();
+            for leaf in (begin..LEAVES).step_by(step as usize) {
+                batch.delete(&map, &key(leaf, 3));
+            }
+            match db.write(batch, Durability::Buffered) {
+                Ok(()) => done += 1,
+                Err(e) => {
+                    assert!(is_full(&e), "{e}");
+                    refused += 1;
+                }
+            }
+            // However it ended.
+            let made = db.checkpoint();
+            made.unwrap_or_else(|e| panic!("{step} {begin}: {e}"));
+        }
+        assert!(done + refused == step);
+        opens(&disk, options(8192));
+        // A few at a time can be deleted.
+        let mut batch = db.batch();
+        (0..4).for_each(|record| {
+            batch.delete(&map, &key(9, record));
+        });
+        db.write(batch, Durability::Buffered).unwrap();
+        assert_eq!(map.get(&key(9, 0)).unwrap(), None);
+    }
+}
+
+/// Nothing is asked for but writes: a log that finds no space gets it by a checkpoint.
+#[test]
+fn a_log_without_space_gets_it_by_a_checkpoint() {
+    let disk = SimDisk::new(1);
+    let options = Options::new()
+        .memory(4 << 20)
+        .page_size(4096)
+        .log_segment(64 << 10)
+        .log_limit(64 << 20);
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    let map = db.create_map("t", Kind::Tree, MapOptions::new()).unwrap();
+    let put = |i: u32| map.put(&(i % 50).to_be_bytes(), &[1; 200]);
+    (0..2000).for_each(|i| put(i).unwrap());
+    disk.set_capacity(Some(disk.used_bytes() + (100 << 10)));
+    let refused = (0..100_000).find_map(|i| put(i).err());
+    assert!(refused.is_some_and(|e| is_full(&e)));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while let Err(e) = put(1) {
+        assert!(is_full(&e), "{e}");
+        assert!(std::time::Instant::now() < deadline, "it stayed refused");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

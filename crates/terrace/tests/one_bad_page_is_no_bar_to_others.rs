@@ -1,0 +1,107 @@
+//! A page that cannot be read fails those who need what is on it, and nobody else: not a batch that makes
+//! room in the hot tier, not a put of another structure, not an opening.
+
+mod common;
+
+use common::tiny;
+use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
+use terrace_sim::SimDisk;
+
+/// Records of the structure that is damaged.
+const RECORDS: u32 = 12_000;
+/// Records that lie on the page that is damaged, among others.
+const BAD: std::ops::Range<u32> = 700..720;
+
+fn key(i: u32) -> [u8; 4] {
+    i.to_be_bytes()
+}
+
+fn options() -> Options {
+    tiny(1).log_segment(256 << 10).log_limit(64 << 20)
+}
+
+/// A structure with two tiers of which a cold page is damaged, with changes in the hot tier that belong to
+/// that page.
+fn damaged() -> (SimDisk, Database, Map) {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let map = db
+        .create_map("a", Kind::Tree, MapOptions::new().tiers(Tiers::Two))
+        .unwrap();
+    let value = |i: u32| format!("{i:06} of the first load, {:060}", i).into_bytes();
+    for i in 0..RECORDS {
+        map.put(&key(i), &value(i)).unwrap();
+    }
+    // What is cold now goes out, and what was hot comes to be something else.
+    for round in 0..3 {
+        for i in RECORDS / 2..RECORDS {
+            map.put(&key(i), &value(round)).unwrap();
+        }
+    }
+    drop(map);
+    db.close().unwrap();
+    let mut data = disk.contents("data").unwrap();
+    let mut rotten = 0;
+    for i in BAD {
+        let wanted = value(i);
+        while let Some(at) = data.windows(wanted.len()).position(|w| w == wanted) {
+            data[at] ^= 0x55;
+            rotten += 1;
+        }
+    }
+    assert!(rotten > 0);
+    disk.place("data", data);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let map = db.map("a").unwrap();
+    let error = map.get(&key(BAD.start)).unwrap_err();
+    assert!(error.to_string().contains("page"), "{error}");
+    // A put needs no cold page.
+    for i in BAD {
+        map.put(&key(i), b"new").unwrap();
+    }
+    (disk, db, map)
+}
+
+/// Keys of the same structure that lie elsewhere.
+fn elsewhere(i: u32) -> [u8; 4] {
+    key(2000 + i.wrapping_mul(7919) % (RECORDS - 2000))
+}
+
+#[test]
+fn batches_make_room_in_spite_of_it() {
+    let (_, db, map) = damaged();
+    for i in 0..3000 {
+        let mut batch = db.batch();
+        for j in 0..10 {
+            batch.put(&map, &elsewhere(10 * i + j), &[3; 60]);
+        }
+        let written = db.write(batch, Durability::Buffered);
+        written.unwrap_or_else(|e| panic!("{i}: {e}"));
+    }
+    assert_eq!(map.get(&elsewhere(29_999)).unwrap().unwrap(), [3; 60]);
+    assert_eq!(map.get(&key(BAD.start)).unwrap().unwrap(), b"new");
+}
+
+#[test]
+fn puts_make_room_in_spite_of_it_and_so_does_replay() {
+    let (disk, db, map) = damaged();
+    for i in 0..30_000 {
+        let put = map.put(&elsewhere(i), &[4; 60]);
+        put.unwrap_or_else(|e| panic!("{i}: {e}"));
+    }
+    let other = db
+        .create_map("b", Kind::Tree, MapOptions::new().tiers(Tiers::Two))
+        .unwrap();
+    for i in 0..200 {
+        let put = other.put(&key(i), &[5; 60]);
+        put.unwrap_or_else(|e| panic!("{i} of another structure: {e}"));
+    }
+    let copy = disk.copy();
+    let again = Database::open_on(copy.shared(), options()).unwrap();
+    let map = again.map("a").unwrap();
+    assert_eq!(map.get(&elsewhere(29_999)).unwrap().unwrap(), [4; 60]);
+    assert_eq!(
+        again.map("b").unwrap().get(&key(7)).unwrap().unwrap(),
+        [5; 60]
+    );
+}
