@@ -4,16 +4,16 @@
 //! when it was marked has ended. A structure that was not finished is found again at the next
 //! opening, by its mark.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use terrace_base::{Result, StructureId};
+use terrace_base::{Error, Result, StructureId};
 
 use crate::core::Core;
 use crate::registry::Open;
 
-/// Pause after a step that failed (a full disk, say).
+/// Pause after every structure that waits has failed in a row (a full disk, say).
 const RETRY: Duration = Duration::from_secs(1);
 
 /// See the module's text.
@@ -26,8 +26,18 @@ pub struct Drops {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<StructureId>,
+    waiting: VecDeque<Waiting>,
     stop: bool,
+    /// Those that have failed and are not done since, and why the last of them did.
+    stuck: BTreeSet<StructureId>,
+    error: Option<Error>,
+}
+
+/// A structure that waits to be taken apart.
+struct Waiting {
+    id: StructureId,
+    /// Whether nobody is at work on it any more.
+    free: bool,
 }
 
 impl Drops {
@@ -43,17 +53,43 @@ impl Drops {
     }
 
     /// The next structure to take apart; `None` when it is time to end.
-    fn next(&self) -> Option<StructureId> {
+    fn next(&self) -> Option<Waiting> {
         let mut queue = self.queue.lock();
         loop {
             if queue.stop {
                 return None;
             }
-            if let Some(id) = queue.waiting.pop_front() {
-                return Some(id);
+            if let Some(next) = queue.waiting.pop_front() {
+                return Some(next);
             }
             self.changed.wait(&mut queue);
         }
+    }
+
+    /// This one failed: the others come first, because a page that cannot be read is in the way of
+    /// its own structure only. Returns how many wait.
+    fn put_back(&self, failed: Waiting, error: Error) -> usize {
+        let mut queue = self.queue.lock();
+        queue.stuck.insert(failed.id);
+        queue.error = Some(error);
+        queue.waiting.push_back(failed);
+        queue.waiting.len()
+    }
+
+    /// This one is done.
+    fn done(&self, id: StructureId) {
+        let mut queue = self.queue.lock();
+        queue.stuck.remove(&id);
+        if queue.stuck.is_empty() {
+            queue.error = None;
+        }
+    }
+
+    /// How many structures have failed and are tried again, and why the last of them did.
+    pub fn stuck(&self) -> (u64, Option<String>) {
+        let queue = self.queue.lock();
+        let error = queue.error.as_ref().map(ToString::to_string);
+        (queue.stuck.len() as u64, error)
     }
 
     /// Waits; returns whether it is time to end.
@@ -74,7 +110,11 @@ impl Core {
             while let Ok(true) = self.step(id) {}
             return;
         }
-        self.drops.queue.lock().waiting.push_back(id);
+        self.drops
+            .queue
+            .lock()
+            .waiting
+            .push_back(Waiting { id, free: false });
         self.drops.changed.notify_all();
     }
 
@@ -110,18 +150,36 @@ impl Core {
         Ok(())
     }
 
+    /// Takes a structure apart; `Ok(false)` when it is time to end before that is done.
+    fn take_all_apart(&self, waiting: &mut Waiting) -> Result<bool> {
+        if !waiting.free {
+            self.let_go()?;
+            waiting.free = true;
+        }
+        while !self.drops.wait(Duration::ZERO) {
+            if !self.step(waiting.id)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The thread that takes dropped structures apart.
     pub fn run_drops(&self) {
-        while let Some(id) = self.drops.next() {
-            while self.let_go().is_err() && !self.drops.wait(RETRY) {}
-            loop {
-                let pause = match self.step(id) {
-                    Ok(false) => break,
-                    Ok(true) => Duration::ZERO,
-                    Err(_) => RETRY,
-                };
-                if self.drops.wait(pause) {
-                    return;
+        let mut failed_in_a_row = 0;
+        while let Some(mut next) = self.drops.next() {
+            match self.take_all_apart(&mut next) {
+                Ok(true) => {
+                    failed_in_a_row = 0;
+                    self.drops.done(next.id);
+                }
+                Ok(false) => return,
+                Err(error) => {
+                    failed_in_a_row += 1;
+                    if failed_in_a_row >= self.drops.put_back(next, error) {
+                        failed_in_a_row = 0;
+                        self.drops.wait(RETRY);
+                    }
                 }
             }
         }

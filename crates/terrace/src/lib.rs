@@ -61,7 +61,9 @@ pub use open::Opening;
 pub use options::{MemoryStats, Options, SweepOrder};
 pub use range::Range;
 pub use spec::{HashOptions, Kind, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions};
-pub use stats::{CheckpointInfo, CheckpointStats, LogFigures, PageStats, Stats, StructureStats};
+pub use stats::{
+    CheckpointInfo, CheckpointStats, DropStats, LogFigures, PageStats, Stats, StructureStats,
+};
 pub use table::{
     Index, IndexHandle, IndexInfo, KeySource, Keys, MAX_INDEXES, Rows, Table, TableOptions,
 };

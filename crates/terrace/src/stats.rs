@@ -25,6 +25,8 @@ pub struct Stats {
     pub log: LogFigures,
     /// Checkpoints.
     pub checkpoints: CheckpointStats,
+    /// Dropped structures whose pages could not be given back so far.
+    pub drops: DropStats,
     /// How the opening went.
     pub opening: Opening,
 }
@@ -183,6 +185,17 @@ pub struct CheckpointStats {
     pub total: Summary,
 }
 
+/// Dropped structures whose pages could not be given back so far. They are tried again, also after
+/// the next opening; `verify` says which these are.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct DropStats {
+    /// How many there are.
+    pub stuck: u64,
+    /// Why the last one that was tried failed.
+    pub last_error: Option<String>,
+}
+
 /// A share, unless there was nothing.
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
@@ -266,6 +279,7 @@ impl Core {
             bytes_since_checkpoint: self.log.bytes_since(cut),
             limit: self.options.effective_log_limit(),
         };
+        let (stuck, last_error) = self.drops.stuck();
         let hot_rewrite_factor = ratio(s.checkpoint_hot_writes * s.page_bytes, l.log_bytes);
         let locks = self.tiers.locks.memory_bytes() as u64;
         let sketch = self.tiers.sketch_bytes() as u64;
@@ -279,6 +293,7 @@ impl Core {
                 hot_rewrite_factor,
                 ..checkpoints
             },
+            drops: DropStats { stuck, last_error },
             opening: self.opening,
         }
     }

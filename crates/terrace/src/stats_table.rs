@@ -162,6 +162,11 @@ impl Display for Stats {
         if let Some(error) = &c.last_error {
             writeln!(f, "  the last attempt failed: {error}")?;
         }
+        let d = &self.drops;
+        if let Some(error) = &d.last_error {
+            writeln!(f, "drops")?;
+            writeln!(f, "  {} not done so far: {error}", d.stuck)?;
+        }
         let o = &self.opening;
         writeln!(
             f,

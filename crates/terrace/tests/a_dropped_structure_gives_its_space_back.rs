@@ -107,6 +107,55 @@ fn a_dropped_structure_gives_its_pages_back() {
 }
 
 #[test]
+fn a_page_that_cannot_be_read_is_in_the_way_of_no_other_drop() {
+    let disk = SimDisk::new(1);
+    let one_tier = TreeOptions::new().tiers(terrace::Tiers::One);
+    let empty = {
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        let empty = db.stats().pages.live;
+        for (name, value) in [("first", b'a'), ("second", b'b')] {
+            let tree = db.create_tree(name, one_tier).unwrap();
+            for i in 0..2000u32 {
+                tree.put(i.to_be_bytes(), [value; 200]).unwrap();
+            }
+        }
+        db.close().unwrap();
+        empty
+    };
+    let mut bytes = disk.contents("data").unwrap();
+    let inside = |run: &[u8]| run.iter().all(|&b| b == b'a');
+    let at = bytes.windows(64).rposition(inside).unwrap();
+    bytes[at] ^= 1;
+    disk.place("data", bytes);
+    // The second time the drop of the first is found unfinished at opening.
+    for name in ["second", "third"] {
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        if name == "second" {
+            db.drop_structure("first").unwrap();
+        } else {
+            let third = db.create_tree(name, one_tier).unwrap();
+            fill(&third, 2000);
+        }
+        wait_until("meeting the page", || db.stats().drops.stuck == 1);
+        let full = db.stats().pages.live;
+        db.drop_structure(name).unwrap();
+        wait_until("giving the pages of the other back", || {
+            db.stats().pages.live <= full - 90
+        });
+        wait_until("the end of the other drop", || {
+            let report = db.verify().unwrap();
+            report.structures.iter().filter(|s| s.dropping).count() == 1
+        });
+        let drops = db.stats().drops;
+        assert_eq!(drops.stuck, 1);
+        assert!(drops.last_error.is_some_and(|e| e.contains("data")));
+        assert!(db.stats().to_string().contains("not done"));
+        assert!(db.stats().pages.live > empty);
+        db.close().unwrap();
+    }
+}
+
+#[test]
 fn work_on_a_structure_that_is_dropped_ends_with_an_error() {
     let disk = SimDisk::new(2);
     let db = Database::open_on(disk.shared(), options()).unwrap();
