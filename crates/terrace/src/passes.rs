@@ -4,9 +4,12 @@
 //! line per thread. This is what lets a drop wait until nobody uses the structure any more, lets a
 //! verification stop the world, and lets closing wait for the last call.
 //!
+//! Passes are counted by the phase in which they were given out, and who waits for those that are
+//! out begins another phase first: newcomers do not keep it waiting, however many there are.
+//!
 //! Invariants: after [`Passes::quiesce`] returned, every pass that was given out before it began
-//! has been given back; while the state is not `Open` no pass is given out. Nobody asks for a pass
-//! while holding one.
+//! has been given back; while the state is not `Open` no pass is given out; no pass of the phase
+//! before is out when the next one begins. Nobody asks for a pass while holding one.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -20,16 +23,31 @@ const LANES: usize = 64;
 const OPEN: u8 = 0;
 const PAUSED: u8 = 1;
 const CLOSED: u8 = 2;
+/// The state that is all its bits: it comes from every other one.
 const DEAD: u8 = 3;
+/// The bits of the state, and that which says whether the phase is odd. In one word, so that who
+/// comes in looks at both at once.
+const STATE: u8 = 3;
+const ODD: u8 = 4;
 
+/// Passes that are out, by whether their phase is odd.
 #[derive(Default)]
 #[repr(align(64))]
-struct Lane(AtomicU64);
+struct Lane([AtomicU64; 2]);
+
+impl Lane {
+    fn of(&self, word: u8) -> &AtomicU64 {
+        &self.0[usize::from(word & ODD != 0)]
+    }
+}
 
 /// See the module's text.
 pub struct Passes {
     lanes: Box<[Lane]>,
-    state: AtomicU8,
+    /// State and phase.
+    word: AtomicU8,
+    /// Held while passes of an earlier phase are waited for: there are counters for two only.
+    phase: Mutex<()>,
     /// Why the state is `DEAD`. The condition variable signals every change of state.
     cause: Mutex<Option<Error>>,
     changed: Condvar,
@@ -56,10 +74,7 @@ impl Drop for Pause<'_> {
     fn drop(&mut self) {
         let _held = self.passes.cause.lock();
         // It may have been closed or have failed meanwhile.
-        let _ =
-            self.passes
-                .state
-                .compare_exchange(PAUSED, OPEN, Ordering::SeqCst, Ordering::SeqCst);
+        self.passes.change(PAUSED, OPEN);
         self.passes.changed.notify_all();
     }
 }
@@ -84,10 +99,23 @@ impl Passes {
     pub fn new() -> Passes {
         Passes {
             lanes: (0..LANES).map(|_| Lane::default()).collect(),
-            state: AtomicU8::new(OPEN),
+            word: AtomicU8::new(OPEN),
+            phase: Mutex::new(()),
             cause: Mutex::new(None),
             changed: Condvar::new(),
         }
+    }
+
+    fn state(&self) -> u8 {
+        self.word.load(Ordering::SeqCst) & STATE
+    }
+
+    /// Changes the state if it is this one; returns whether it was.
+    fn change(&self, from: u8, to: u8) -> bool {
+        let changed = |word: u8| (word & STATE == from).then_some(word & !STATE | to);
+        self.word
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed)
+            .is_ok()
     }
 
     /// A pass; waits while there is a pause.
@@ -97,10 +125,13 @@ impl Passes {
     #[inline]
     pub fn enter(&self) -> Result<Pass<'_>> {
         loop {
-            let lane = &self.lanes[lane()].0;
-            // Together with the load below ordered against the store and the loads of `quiesce`.
+            let word = self.word.load(Ordering::SeqCst);
+            let lane = self.lanes[lane()].of(word);
+            // Together with the load below ordered against the change of the word by `quiesce`, and its
+            // loads: if the phase is still the same, the next one waits for this pass.
             lane.fetch_add(1, Ordering::SeqCst);
-            if self.state.load(Ordering::SeqCst) == OPEN {
+            let now = self.word.load(Ordering::SeqCst);
+            if now == word && now & STATE == OPEN {
                 return Ok(Pass { lane });
             }
             lane.fetch_sub(1, Ordering::SeqCst);
@@ -112,7 +143,7 @@ impl Passes {
     fn wait_to_enter(&self) -> Result<()> {
         let mut cause = self.cause.lock();
         loop {
-            match self.state.load(Ordering::SeqCst) {
+            match self.state() {
                 OPEN => return Ok(()),
                 PAUSED => self.changed.wait(&mut cause),
                 CLOSED => {
@@ -132,9 +163,11 @@ impl Passes {
 
     /// Waits until every pass given out so far was given back. The caller has none.
     pub fn quiesce(&self) {
+        let _phase = self.phase.lock();
+        let before = self.word.fetch_xor(ODD, Ordering::SeqCst);
         for lane in &self.lanes {
             let mut spins = 0u32;
-            while lane.0.load(Ordering::SeqCst) != 0 {
+            while lane.of(before).load(Ordering::SeqCst) != 0 {
                 spins += 1;
                 // Whoever has a pass may be waiting for a disk.
                 if spins < 100 {
@@ -153,11 +186,7 @@ impl Passes {
     pub fn pause(&self) -> Result<Pause<'_>> {
         loop {
             self.wait_to_enter()?;
-            if self
-                .state
-                .compare_exchange(OPEN, PAUSED, Ordering::SeqCst, Ordering::SeqCst)
-                .is_ok()
-            {
+            if self.change(OPEN, PAUSED) {
                 self.quiesce();
                 return Ok(Pause { passes: self });
             }
@@ -169,14 +198,15 @@ impl Passes {
     pub fn close(&self) -> bool {
         let first = {
             let mut cause = self.cause.lock();
-            while self.state.load(Ordering::SeqCst) == PAUSED {
+            loop {
+                if self.change(OPEN, CLOSED) {
+                    break true;
+                }
+                if self.state() != PAUSED {
+                    break false;
+                }
                 self.changed.wait(&mut cause);
             }
-            let first = self.state.load(Ordering::SeqCst) == OPEN;
-            if first {
-                self.state.store(CLOSED, Ordering::SeqCst);
-            }
-            first
         };
         self.quiesce();
         first
@@ -192,7 +222,7 @@ impl Passes {
     pub fn kill(&self, error: &Error) {
         let mut cause = self.cause.lock();
         cause.get_or_insert_with(|| error.clone());
-        self.state.store(DEAD, Ordering::SeqCst);
+        self.word.fetch_or(DEAD, Ordering::SeqCst);
         self.changed.notify_all();
     }
 }
@@ -201,6 +231,7 @@ impl Passes {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_pause_begins_when_the_last_pass_is_back() {
@@ -221,6 +252,98 @@ mod tests {
                 std::thread::yield_now();
                 inside.store(false, Ordering::SeqCst);
                 drop(pause);
+            }
+        });
+    }
+
+    #[test]
+    fn who_waits_for_those_at_work_waits_for_no_newcomers() {
+        let passes = Passes::new();
+        let (entered, returned) = (AtomicBool::new(false), AtomicBool::new(false));
+        // Only so that a failure ends; how long it takes does not matter.
+        let end = Instant::now() + Duration::from_secs(20);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                // As threads of one lane do that come and go: one of them always has a pass.
+                let mut held = passes.enter().unwrap();
+                entered.store(true, Ordering::SeqCst);
+                while !returned.load(Ordering::SeqCst) {
+                    assert!(Instant::now() < end, "it waits for newcomers");
+                    let next = passes.enter().unwrap();
+                    drop(std::mem::replace(&mut held, next));
+                }
+            });
+            while !entered.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            for _ in 0..5 {
+                passes.quiesce();
+            }
+            returned.store(true, Ordering::SeqCst);
+        });
+    }
+
+    #[test]
+    fn those_at_work_are_waited_for_while_newcomers_come_and_go() {
+        let passes = Passes::new();
+        let word = || passes.word.load(Ordering::SeqCst);
+        for _ in 0..4 {
+            let done = AtomicBool::new(false);
+            let before = word();
+            let old = passes.enter().unwrap();
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    passes.quiesce();
+                    done.store(true, Ordering::SeqCst);
+                });
+                while word() == before {
+                    std::thread::yield_now();
+                }
+                let new = passes.enter().unwrap();
+                for _ in 0..50 {
+                    drop(passes.enter().unwrap());
+                    std::thread::yield_now();
+                    assert!(!done.load(Ordering::SeqCst));
+                }
+                drop(old);
+                while !done.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                drop(new);
+            });
+        }
+    }
+
+    #[test]
+    fn what_two_take_away_at_once_nobody_uses_after_they_have_waited() {
+        let passes = Passes::new();
+        // What has been taken away, and what is gone since, of each of the two.
+        let taken = [const { AtomicU64::new(0) }; 2];
+        let gone = [const { AtomicU64::new(0) }; 2];
+        let done = AtomicU64::new(0);
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    while done.load(Ordering::SeqCst) < 2 {
+                        let _pass = passes.enter().unwrap();
+                        let used = [0, 1].map(|i: usize| taken[i].load(Ordering::SeqCst));
+                        std::thread::yield_now();
+                        for i in 0..2 {
+                            assert!(gone[i].load(Ordering::SeqCst) <= used[i]);
+                        }
+                    }
+                });
+            }
+            for i in 0..2 {
+                let (passes, taken, gone, done) = (&passes, &taken, &gone, &done);
+                s.spawn(move || {
+                    for _ in 0..500 {
+                        let now = taken[i].fetch_add(1, Ordering::SeqCst) + 1;
+                        passes.quiesce();
+                        gone[i].store(now, Ordering::SeqCst);
+                    }
+                    done.fetch_add(1, Ordering::SeqCst);
+                });
             }
         });
     }
