@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::segment::file_name;
-use crate::state::{Asked, State};
+use crate::state::{Asked, Older, State};
 
 /// Pause after a segment of the usual 64 MiB was deleted, less after smaller ones. File systems may tell
 /// the device of the space that became free (they are mounted so in many clouds), and devices have been
@@ -224,16 +224,19 @@ impl Log {
         Vec::new()
     }
 
-    /// The file of the segment `old`, which ends at `end` and which nobody needs any more, as that of
-    /// segment `number`; `None` if that cannot be had. Then it is deleted, because somebody may need the
+    /// The file of the segment `old`, which nobody needs any more, as that of segment `number`; `None` if that cannot be had. Then it is deleted, because somebody may need the
     /// space.
-    pub(crate) fn reuse(&self, (old, end): (u32, u64), number: u32) -> Option<Arc<dyn DiskFile>> {
+    pub(crate) fn reuse(
+        &self,
+        (old, known): (u32, Older),
+        number: u32,
+    ) -> Option<Arc<dyn DiskFile>> {
         let bytes = self.options.segment_bytes;
         let [from, to] = [old, number].map(|n| file_name(&self.options.prefix, n));
         let reused = self.disk.reuse_buffered(&from, &to, bytes);
         if reused.is_err() && self.delete_segment(old).is_err() {
             // It only takes space; the next checkpoint tries again.
-            self.state.lock().older.insert(old, end);
+            self.state.lock().older.insert(old, known);
         }
         reused.ok()
     }

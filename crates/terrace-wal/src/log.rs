@@ -196,13 +196,13 @@ impl Log {
             .older
             .range(position.segment.min(u32::MAX as u64) as u32..);
         let before: u64 = older
-            .map(|(&number, &end)| {
+            .map(|(&number, older)| {
                 let from = if number as u64 == position.segment {
                     position.offset
                 } else {
                     HEADER_BYTES
                 };
-                end.saturating_sub(from)
+                older.end.saturating_sub(from)
             })
             .sum();
         before + (tail.offset() as u64).saturating_sub(HEADER_BYTES)
@@ -211,7 +211,9 @@ impl Log {
     /// Bytes of the segment files that are there.
     pub fn disk_bytes(&self) -> u64 {
         let state = self.state.lock();
-        (state.older.len() + state.spares.len() + 1) as u64 * self.options.segment_bytes
+        let older = state.older.values().map(|older| older.bytes);
+        let spares = state.spares.iter().map(|spare| spare.bytes);
+        older.sum::<u64>() + state.current.bytes + spares.sum::<u64>()
     }
 
     /// Memory that the log keeps for itself.

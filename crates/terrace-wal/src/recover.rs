@@ -18,7 +18,7 @@ use crate::options::LogOptions;
 use crate::replay::{End, Replay, bad_header, missing};
 use crate::seal::{delete, make_durable, seal};
 use crate::segment::{self, Segment};
-use crate::state::State;
+use crate::state::{Older, State};
 
 /// What a recovery found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,23 +91,22 @@ impl Log {
 
         let mut state = State::new(&options, last, true, end.tail, end.sequence);
         state.generation = generation;
-        state.older = replay_ends(&chain, &end);
+        state.older = older(&chain, &end);
         Ok((Log::with_state(disk, options, state), report))
     }
 }
 
-/// End offsets of all segments of the chain but the last.
-fn replay_ends(chain: &[Arc<Segment>], end: &End) -> BTreeMap<u32, u64> {
+/// All segments of the chain but the last.
+fn older(chain: &[Arc<Segment>], end: &End) -> BTreeMap<u32, Older> {
     let older = &chain[..chain.len().saturating_sub(1)];
-    older
-        .iter()
-        .map(|s| {
-            (
-                s.number,
-                end.ends.get(&s.number).copied().unwrap_or(s.bytes),
-            )
-        })
-        .collect()
+    let known = older.iter().map(|s| {
+        let older = Older {
+            end: end.ends.get(&s.number).copied().unwrap_or(s.bytes),
+            bytes: s.bytes,
+        };
+        (s.number, older)
+    });
+    known.collect()
 }
 
 /// Opens the segments from `first` on; those without a valid header are left out.

@@ -12,7 +12,7 @@ use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::{LogOptions, MAX_RECORD_BYTES};
 use crate::segment::{PrepareError, Segment};
-use crate::state::State;
+use crate::state::{Older, State};
 
 /// Space for records, held until it is used up or dropped.
 #[must_use = "space is held only as long as the reservation lives"]
@@ -245,7 +245,7 @@ impl Log {
         &self,
         after: u32,
         generation: u64,
-        old: Option<(u32, u64)>,
+        old: Option<(u32, Older)>,
         sealed: Option<Arc<Segment>>,
     ) -> std::result::Result<(Segment, bool), PrepareError> {
         let number = after.checked_add(1).ok_or_else(|| {

@@ -61,13 +61,22 @@ pub(crate) struct State {
     pub(crate) sync_waiters: u64,
     /// Segments with blocks that may not be synced, in order.
     pub(crate) dirty: Vec<Arc<Segment>>,
-    /// Segments before the current one that are still there, each with its end offset.
-    pub(crate) older: BTreeMap<u32, u64>,
+    /// Segments before the current one that are still there.
+    pub(crate) older: BTreeMap<u32, Older>,
     /// Newest durable checkpoint generation.
     pub(crate) generation: u64,
     pub(crate) poisoned: Option<String>,
     pub(crate) closed: bool,
     pub(crate) stats: LogStats,
+}
+
+/// A segment before the current one.
+#[derive(Clone, Copy)]
+pub(crate) struct Older {
+    /// Where its records end.
+    pub(crate) end: u64,
+    /// Length of its file: those of an earlier opening may have another one than those made now.
+    pub(crate) bytes: u64,
 }
 
 /// What the thread in [`crate::Log::attend`] is asked to do.
@@ -144,8 +153,8 @@ impl State {
 
     /// A segment that nobody needs any more, whose file another one may take. All that was ever to be
     /// written there is: who writes with the old handle later would write into the new segment.
-    /// Its number and where it ends.
-    pub(crate) fn take_outdated(&mut self, options: &LogOptions) -> Option<(u32, u64)> {
+    /// Its number, and what is known of it.
+    pub(crate) fn take_outdated(&mut self, options: &LogOptions) -> Option<(u32, Older)> {
         let &number = self.asked.delete.front()?;
         let written = self.marks.written_to().segment() > number;
         if !written && !options.planted(Fault::ReusedUnwritten) {
@@ -205,8 +214,11 @@ impl State {
                     "a record was appended without space reserved for it in the log",
                 ));
             };
-            self.older
-                .insert(self.current.number, self.tail.offset() as u64);
+            let older = Older {
+                end: self.tail.offset() as u64,
+                bytes: self.current.bytes,
+            };
+            self.older.insert(self.current.number, older);
             self.tail = Lsn::new(next.number, HEADER_BYTES as u32);
             self.current = next;
             self.sealed = false;

@@ -288,3 +288,34 @@ fn a_closed_log_takes_nothing_more() {
         "closing makes everything durable"
     );
 }
+
+#[test]
+fn files_are_counted_with_the_length_that_they_have() {
+    let disk = SimDisk::new(1);
+    let on_disk = || -> u64 {
+        let names = disk.names().into_iter();
+        names
+            .map(|name| disk.contents(&name).unwrap().len() as u64)
+            .sum()
+    };
+    let log = Log::create(disk.shared(), small(1), 0).unwrap();
+    let from = log.position();
+    for _ in 0..50 {
+        put(&log, &[1; 2000], Durability::Buffered).unwrap();
+    }
+    assert_eq!(log.disk_bytes(), on_disk());
+    drop(log);
+    let larger = LogOptions {
+        segment_bytes: 64 << 10,
+        ..small(2)
+    };
+    let (log, ..) = recover_with(&disk, larger, from, 0).unwrap();
+    assert_eq!(log.disk_bytes(), on_disk());
+    for _ in 0..50 {
+        put(&log, &[2; 2000], Durability::Buffered).unwrap();
+    }
+    assert_eq!(log.disk_bytes(), on_disk());
+    let cut = log.position();
+    log.checkpointed(cut, 1).unwrap();
+    assert_eq!(log.disk_bytes(), on_disk());
+}
