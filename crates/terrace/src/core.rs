@@ -66,6 +66,7 @@ impl Core {
 
     /// Passes an error on; if it says that nothing may be written any more, every part hears it.
     pub fn failed(&self, error: Error) -> Error {
+        let error = self.budget.explain(error);
         if let Error::Poisoned { cause } = &error {
             self.log.poison(cause);
             self.store.poison(&error);

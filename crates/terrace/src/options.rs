@@ -261,10 +261,15 @@ impl Budget {
         }
     }
 
-    /// Translates what the page store says of its part into what the user has to set.
+    /// Translates what the page store says of its part into what the user has to set; what is
+    /// translated stays as it is.
     pub fn explain(&self, error: Error) -> Error {
         match error {
-            Error::MemoryTooSmall { what, needed, .. } => Error::MemoryTooSmall {
+            Error::MemoryTooSmall {
+                what,
+                given,
+                needed,
+            } if given != self.limit => Error::MemoryTooSmall {
                 what,
                 given: self.limit,
                 needed: Budget::least_for(needed),
@@ -368,6 +373,24 @@ mod tests {
             assert!(least <= limit && Budget::of(least).store >= b.store);
             assert!(Budget::of(least - 1).store < b.store);
         }
+    }
+
+    #[test]
+    fn an_error_of_the_page_store_is_translated_once() {
+        let budget = Budget::of(3 << 20);
+        let error = Error::MemoryTooSmall {
+            what: "the page table".into(),
+            given: budget.store,
+            needed: 2 * budget.store,
+        };
+        let told = |error: &Error| match error {
+            Error::MemoryTooSmall { given, needed, .. } => (*given, *needed),
+            other => panic!("{other}"),
+        };
+        let once = budget.explain(error);
+        assert_eq!(told(&once), (3 << 20, Budget::least_for(2 * budget.store)));
+        let expected = told(&once);
+        assert_eq!(told(&budget.explain(once)), expected);
     }
 
     #[test]

@@ -267,6 +267,28 @@ fn wrong_options_are_errors_that_say_what_would_do() {
 }
 
 #[test]
+fn a_database_that_outgrows_its_memory_says_which_limit_would_do() {
+    let disk = SimDisk::new(1);
+    let limit = 1 << 20;
+    let db = Database::open_on(disk.shared(), tiny(1).memory(limit)).unwrap();
+    let options = TreeOptions::new().tiers(terrace::Tiers::One).logged(false);
+    let tree = db.create_tree("t", options).unwrap();
+    let value = vec![7; 200_000];
+    let error = (0..1000u32)
+        .find_map(|i| tree.put(i.to_be_bytes(), &value).err())
+        .expect("the page table has no end");
+    let Error::MemoryTooSmall { given, needed, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(given, limit);
+    assert!(needed > limit && needed < 8 * limit, "{needed}");
+    drop(tree);
+    db.close().unwrap();
+    let db = Database::open_on(disk.shared(), tiny(2).memory(needed)).unwrap();
+    db.tree("t").unwrap().put("x", &value).unwrap();
+}
+
+#[test]
 fn a_directory_in_use_or_missing_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
