@@ -431,7 +431,8 @@ pub enum KeyLayoutName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyName {
-    /// Two-bit use counts, admission of every cold read, replacement inside leaves
+    /// Three-bit use counts; a record that was read comes into a full hot tier only if it displaces one
+    /// that is used less
     Default,
     /// That of the paper, as the baseline: sampled admission, one reference bit, a clock
     Paper,

@@ -41,7 +41,8 @@ pub enum Tiers {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Policy {
-    /// Two-bit use counts, admission of every cold read, replacement inside leaves.
+    /// Three-bit use counts; a record that was read comes into a full hot tier only if it displaces one
+    /// that is used less.
     #[default]
     Default,
     /// That of the paper, as the baseline: sampled admission, one reference bit, a clock.
