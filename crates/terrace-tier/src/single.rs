@@ -12,7 +12,7 @@ use terrace_pages::{Class, Interrupt};
 
 use crate::Version;
 use crate::context::{Rooted, TierContext, check_limits};
-use crate::counter::Counter;
+use crate::counter::{Count, Sets};
 use crate::one_record::{self, Changed};
 use crate::structure::{Change, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
@@ -22,8 +22,14 @@ pub struct Single<M> {
     context: Arc<TierContext>,
     id: StructureId,
     method: M,
-    hits: Counter,
-    misses: Counter,
+    events: Sets<Events>,
+}
+
+/// Reads since the structure was opened.
+#[derive(Default)]
+struct Events {
+    hits: Count,
+    misses: Count,
 }
 
 impl<M: Ordered + Rooted> Single<M> {
@@ -48,8 +54,7 @@ impl<M: Ordered + Rooted> Single<M> {
             context,
             id,
             method,
-            hits: Counter::default(),
-            misses: Counter::default(),
+            events: Sets::default(),
         }
     }
 
@@ -69,9 +74,9 @@ impl<M: Ordered + Rooted> Single<M> {
 
     fn counted(&self, found: bool) -> bool {
         if found {
-            self.hits.add(1)
+            self.events.hits.add(1)
         } else {
-            self.misses.add(1)
+            self.events.misses.add(1)
         }
         found
     }
@@ -238,8 +243,8 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
 
     fn stats(&self) -> TierStats {
         TierStats {
-            cold_hits: self.hits.get(),
-            misses: self.misses.get(),
+            cold_hits: self.events.sum(|e| &e.hits),
+            misses: self.events.sum(|e| &e.misses),
             ..TierStats::default()
         }
     }

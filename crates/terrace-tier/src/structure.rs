@@ -136,6 +136,11 @@ pub trait Structure: Send + Sync {
     /// Figures since opening.
     fn stats(&self) -> TierStats;
 
+    /// Bytes of memory that it keeps for itself as long as it is open, pages not among them.
+    fn memory_bytes(&self) -> usize {
+        size_of_val(self)
+    }
+
     /// Walks both tiers and checks every invariant, calling `page` for every page that belongs to
     /// the structure and `each` for every live record. Nobody may write meanwhile.
     #[allow(clippy::type_complexity)]

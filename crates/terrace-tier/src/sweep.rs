@@ -179,9 +179,11 @@ where
         }
         let store = &self.context.store;
         let e = &self.events;
-        let accesses = e.hot_hits.get() + e.cold_hits.get() + e.misses.get() + e.writes.get();
+        let cold_hits = e.sum(|e| &e.cold_hits);
+        let reads = e.sum(|e| &e.hot_hits) + cold_hits + e.sum(|e| &e.misses);
+        let accesses = reads + e.sum(|e| &e.writes);
         // Lookups that find nothing are none: no hot record would have spared them.
-        let misses = e.cold_hits.get() + e.newcomers.get() / NEWCOMERS_PER_MISS;
+        let misses = cold_hits + e.sum(|e| &e.newcomers) / NEWCOMERS_PER_MISS;
         let hot_pages = store.hot_frames().max(1) as f64;
         let cold_pages = store.live_pages().saturating_sub(store.hot_frames()).max(1) as f64;
         let (looks, ages, known, halves) = {

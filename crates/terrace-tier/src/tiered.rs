@@ -17,7 +17,7 @@ use terrace_pages::{Class, Interrupt, Space};
 
 use crate::Version;
 use crate::context::{HotTier, Rooted, TierContext, check_limits, is_unreadable};
-use crate::counter::Counter;
+use crate::counter::{Count, Sets};
 use crate::fault::{Fault, planted};
 use crate::locks::hash_of;
 use crate::one_record::{self, Changed};
@@ -58,22 +58,23 @@ impl Default for TierOptions {
     }
 }
 
-/// Events since the structure was opened.
+/// Events since the structure was opened. What reads and writes count is in front, in one cache line.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Events {
-    pub hot_hits: Counter,
-    pub cold_hits: Counter,
-    pub misses: Counter,
-    pub promotions: Counter,
-    pub demotions: Counter,
-    pub replacements: Counter,
-    pub cleaned: Counter,
-    pub swept: Counter,
-    pub packed: Counter,
-    pub fill: Counter,
-    pub writes: Counter,
+    pub hot_hits: Count,
+    pub cold_hits: Count,
+    pub misses: Count,
+    pub writes: Count,
     /// Writes of keys that the hot tier did not have.
-    pub newcomers: Counter,
+    pub newcomers: Count,
+    pub promotions: Count,
+    pub replacements: Count,
+    pub demotions: Count,
+    pub cleaned: Count,
+    pub swept: Count,
+    pub packed: Count,
+    pub fill: Count,
 }
 
 /// A record that was found, and whether in the hot tier.
@@ -87,7 +88,7 @@ pub struct Tiered<H, C> {
     hot: OnceLock<H>,
     making: Mutex<()>,
     pub(crate) options: TierOptions,
-    pub(crate) events: Events,
+    pub(crate) events: Sets<Events>,
     pub(crate) hand: Mutex<crate::sweep::Hand>,
     pub(crate) stale: crate::sweep::Stale,
     pub(crate) levels: crate::levels::Levels,
@@ -140,7 +141,7 @@ where
             hot,
             making: Mutex::new(()),
             options,
-            events: Events::default(),
+            events: Sets::default(),
             hand: Mutex::default(),
             stale: Default::default(),
             levels: Default::default(),
@@ -484,16 +485,16 @@ where
     fn stats(&self) -> TierStats {
         let e = &self.events;
         TierStats {
-            hot_hits: e.hot_hits.get(),
-            cold_hits: e.cold_hits.get(),
-            misses: e.misses.get(),
-            promotions: e.promotions.get(),
-            demotions: e.demotions.get(),
-            replacements: e.replacements.get(),
-            cleaned: e.cleaned.get(),
-            swept_leaves: e.swept.get(),
-            packed_leaves: e.packed.get(),
-            swept_fill_thousandths: e.fill.get(),
+            hot_hits: e.sum(|e| &e.hot_hits),
+            cold_hits: e.sum(|e| &e.cold_hits),
+            misses: e.sum(|e| &e.misses),
+            promotions: e.sum(|e| &e.promotions),
+            demotions: e.sum(|e| &e.demotions),
+            replacements: e.sum(|e| &e.replacements),
+            cleaned: e.sum(|e| &e.cleaned),
+            swept_leaves: e.sum(|e| &e.swept),
+            packed_leaves: e.sum(|e| &e.packed),
+            swept_fill_thousandths: e.sum(|e| &e.fill),
         }
     }
 
