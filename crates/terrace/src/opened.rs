@@ -25,6 +25,10 @@ pub struct Open {
     pub meta: Arc<Meta>,
 }
 
+/// Bytes that its places in the maps by name and by number take, one in two of which is free, and those
+/// among the hot tiers.
+const PLACES_BYTES: usize = 160;
+
 /// What a new structure is to be.
 #[derive(Clone, Copy)]
 pub struct NewStructure<'a> {
@@ -69,6 +73,12 @@ impl Open {
             index,
             meta,
         }
+    }
+
+    /// Bytes of memory that it takes as long as it is there, but for its name, which is short.
+    pub fn memory_bytes(&self) -> u64 {
+        let all = self.structure.memory_bytes() + size_of::<Open>() + size_of::<Meta>();
+        (all + PLACES_BYTES) as u64
     }
 
     /// Whether its making was begun and is not done.

@@ -306,6 +306,8 @@ pub struct MemoryStats {
     pub sketch: u64,
     /// Buffers of the log.
     pub log_buffers: u64,
+    /// What is kept for each structure.
+    pub structures: u64,
     /// Not in use now: for iterators and sweeps, and for what above may still grow.
     pub unused: u64,
 }
@@ -320,6 +322,7 @@ impl MemoryStats {
         locks: u64,
         sketch: u64,
         log_buffers: u64,
+        structures: u64,
     ) -> Self {
         let s = store.stats();
         let cold = s
@@ -338,6 +341,7 @@ impl MemoryStats {
             locks,
             sketch,
             log_buffers,
+            structures,
             unused: 0,
         };
         stats.unused = budget.limit.saturating_sub(stats.used());
@@ -357,6 +361,7 @@ impl MemoryStats {
             + self.locks
             + self.sketch
             + self.log_buffers
+            + self.structures
     }
 }
 

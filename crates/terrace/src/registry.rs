@@ -126,7 +126,17 @@ impl Registry {
         if open.is_named() {
             names.by_name.insert(open.name(), open.clone());
         }
-        names.by_id.insert(open.id(), open);
+        let bytes = open.memory_bytes();
+        if names.by_id.insert(open.id(), open).is_none() {
+            // Frames make room for it: there may be thousands.
+            self.store.take_extra_bytes(bytes);
+        }
+    }
+
+    /// Bytes of memory that the structures take, those that are being dropped included.
+    pub fn memory_bytes(&self) -> u64 {
+        let names = self.names.read();
+        names.by_id.values().map(|open| open.memory_bytes()).sum()
     }
 
     /// What keeps the catalog's entry in step when the hot tier is made.
@@ -369,7 +379,9 @@ impl Registry {
                 self.catalog.remove(door, id)
             })
         })?;
-        self.names.write().by_id.remove(&id);
+        if let Some(open) = self.names.write().by_id.remove(&id) {
+            self.store.give_extra_bytes(open.memory_bytes());
+        }
         Ok(false)
     }
 }

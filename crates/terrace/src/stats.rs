@@ -286,7 +286,14 @@ impl Core {
         let log_buffers = self.log.memory_bytes() as u64;
         Stats {
             structures,
-            memory: MemoryStats::of(&self.budget, &self.store, locks, sketch, log_buffers),
+            memory: MemoryStats::of(
+                &self.budget,
+                &self.store,
+                locks,
+                sketch,
+                log_buffers,
+                self.registry.memory_bytes(),
+            ),
             pages,
             log,
             checkpoints: CheckpointStats {

@@ -100,6 +100,7 @@ impl Display for Stats {
             ("record locks", m.locks),
             ("access counters", m.sketch),
             ("log buffers", m.log_buffers),
+            ("structures", m.structures),
             ("unused", m.unused),
             ("limit", m.limit),
         ] {

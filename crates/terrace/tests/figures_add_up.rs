@@ -7,6 +7,49 @@ use terrace::{Database, Options, Tiers, TreeOptions};
 use terrace_sim::SimDisk;
 
 #[test]
+fn the_memory_of_many_structures_is_counted_and_frames_make_room_for_it() {
+    let disk = SimDisk::new(2);
+    let limit = 4 << 20;
+    let options = || Options::new().memory(limit).page_size(4096);
+    let many = 400u64;
+    let wait_until = |what: &str, done: &dyn Fn() -> bool| {
+        // Only so that a failure ends; how long it takes does not matter.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !done() {
+            assert!(std::time::Instant::now() < end, "{what}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    let check = |db: &Database| {
+        let each = db.stats().memory.structures / many;
+        assert!((1000..2500).contains(&each), "{each} bytes for each");
+        let used = || db.stats().memory.used();
+        wait_until("frames make no room", &|| used() <= limit);
+    };
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    for i in 0..many {
+        let tree = db.tree(&format!("t{i}")).unwrap();
+        for k in 0..30u32 {
+            tree.put(k.to_be_bytes(), [1; 100]).unwrap();
+        }
+    }
+    check(&db);
+    db.close().unwrap();
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    for i in 0..many {
+        let tree = db.tree(&format!("t{i}")).unwrap();
+        assert_eq!(tree.iter().unwrap().count(), 30);
+    }
+    check(&db);
+    for i in 0..many {
+        db.drop_structure(&format!("t{i}")).unwrap();
+    }
+    wait_until("what is dropped is still counted", &|| {
+        db.stats().memory.structures == 0
+    });
+}
+
+#[test]
 fn figures_add_up() {
     let disk = SimDisk::new(1);
     let options = Options::new()
