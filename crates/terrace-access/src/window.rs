@@ -145,6 +145,17 @@ impl Window {
         }
     }
 
+    /// Whether who goes on at the end of this window, which was wanted at `edge`, gets any further. If
+    /// not, it is a copy of something damaged.
+    pub fn advances(&self, edge: Edge<'_>) -> bool {
+        match edge {
+            Edge::From(from) => self.high.as_deref().is_none_or(|high| from < high),
+            // Nothing lies below the empty position.
+            Edge::Below(below) => self.low.as_slice() < below || below.is_empty(),
+            Edge::End => self.high.is_none(),
+        }
+    }
+
     /// Brings the records in order.
     pub fn sort(&mut self) {
         let Window { bytes, entries, .. } = self;

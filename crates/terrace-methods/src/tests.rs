@@ -5,6 +5,7 @@ mod bulk;
 mod bytes;
 mod faults;
 mod fixture;
+mod links;
 mod rising;
 mod rows;
 mod scans;

@@ -10,7 +10,7 @@ use terrace_base::PageId;
 use terrace_pages::Exclusive;
 
 use super::BTree;
-use super::descend::{node_of, sound};
+use super::descend::{BAD_LEVEL, node_of, sound};
 use super::image::{build, install};
 use super::layout::{Extra, Shape, Stored};
 use super::leaf::{Counts, erase};
@@ -34,28 +34,25 @@ impl BTree {
 
     /// Does one thing towards emptiness; returns whether there was any to do.
     fn fold(&self, door: &Door<'_>, budget: &mut usize) -> Attempt<bool> {
-        let (mut at, mut above) = (self.root, None);
+        let mut page = self.store.exclusive(self.root, door)?;
         loop {
-            let page = self.store.exclusive(at, door)?;
-            let node = node_of!(page)?;
-            if above.is_some_and(|above| node.level + 1 != above) {
-                return Err(page.torn("this node is not on the level that its parent says"));
-            }
-            above = Some(node.level);
+            let (at, node) = (page.pid(), node_of!(page)?);
             if node.is_leaf() {
                 return self.empty_leaf(door, page, budget);
             }
             let first = sound!(page, node.child(0))?;
             if node.count == 0 {
-                if at == self.root && first != at {
+                if at == self.root {
                     // In memory, or else it could not be taken back.
-                    drop((self.store.shared(first)?, page));
+                    drop(self.child_of(&page, first, || self.store.shared(first))?);
                     // One child is left: its content becomes the root's.
-                    self.tidy_from(door, &[], self.try_height()? as u8 - 1);
+                    if !self.lower_root(door, page)? {
+                        return Err(Interrupt::Conflict);
+                    }
                     *budget = budget.saturating_sub(1);
                     return Ok(true);
                 }
-                at = first;
+                page = self.step_down(door, page, first)?;
                 continue;
             }
             let (level, second) = (node.level - 1, sound!(page, node.child(1))?);
@@ -64,46 +61,84 @@ impl BTree {
             if first == second || first == at || second == at {
                 return Err(page.torn("this node names itself or one child twice"));
             }
-            if !self.is_bare(first, at)? {
-                at = first;
+            if !self.is_bare(&page, first)? {
+                page = self.step_down(door, page, first)?;
                 continue;
             }
-            if !self.is_bare(second, at)? {
-                at = second;
+            if !self.is_bare(&page, second)? {
+                page = self.step_down(door, page, second)?;
                 continue;
             }
-            let left = self.store.exclusive(first, door)?;
-            let right = self.store.exclusive(second, door)?;
+            let left = self.child_of(&page, first, || self.store.exclusive(first, door))?;
+            let right = self.child_of(&page, second, || self.store.exclusive(second, door))?;
             let pair = Neighbours {
                 parent: page,
                 entry: 0,
                 left,
                 right,
             };
-            if self.join(pair, level)?.is_some() {
-                return Err(Interrupt::Conflict);
+            if let Some(pair) = self.join(pair, level)? {
+                // Somebody may have put a record there before they were latched.
+                return Err(
+                    match node_of!(pair.left)?.count + node_of!(pair.right)?.count {
+                        0 => pair.left.torn("two empty nodes do not fit into one page"),
+                        _ => Interrupt::Conflict,
+                    },
+                );
             }
             *budget = budget.saturating_sub(1);
             return Ok(true);
         }
     }
 
-    /// Whether there is nothing below this page: an empty leaf, or a chain of single children that
-    /// ends in one.
-    fn is_bare(&self, mut pid: PageId, held: PageId) -> Attempt<bool> {
-        let mut level = None;
+    /// Gets a child of a latched node.
+    fn child_of<T>(
+        &self,
+        parent: &Exclusive<'_>,
+        child: PageId,
+        get: impl Fn() -> Attempt<T>,
+    ) -> Attempt<T> {
+        self.look(parent.pid(), child, get, |why| parent.torn(why))
+    }
+
+    /// Goes on to a child, which must be a node of the level below.
+    fn step_down<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        page: Exclusive<'d>,
+        child: PageId,
+    ) -> Attempt<Exclusive<'d>> {
+        let below = self.child_of(&page, child, || self.store.exclusive(child, door))?;
+        match node_of!(below)?.level + 1 == node_of!(page)?.level {
+            true => Ok(below),
+            false => Err(below.torn(BAD_LEVEL)),
+        }
+    }
+
+    /// Whether there is nothing below this child of a latched node: an empty leaf, or a chain of single
+    /// children that ends in one.
+    fn is_bare(&self, parent: &Exclusive<'_>, child: PageId) -> Attempt<bool> {
+        let mut page = self.child_of(parent, child, || self.store.shared(child))?;
+        let mut above = node_of!(parent)?.level;
         loop {
-            let page = self.store.shared(pid)?;
             let node = node_of!(page)?;
-            let below = level.is_none_or(|level| node.level < level);
-            level = Some(node.level);
+            if node.level + 1 != above {
+                return Err(page.torn(BAD_LEVEL));
+            }
+            above = node.level;
             if node.count > 0 || node.is_leaf() {
                 return Ok(node.count == 0);
             }
-            pid = sound!(page, node.child(0))?;
-            if !below || pid == held {
+            let pid = sound!(page, node.child(0))?;
+            if pid == parent.pid() {
                 return Err(page.torn("this node has an ancestor as its child"));
             }
+            page = self.look(
+                page.pid(),
+                pid,
+                || self.store.shared(pid),
+                |why| page.torn(why),
+            )?;
         }
     }
 

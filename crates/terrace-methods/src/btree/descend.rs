@@ -17,7 +17,9 @@ pub(crate) const PATIENCE: u32 = 8;
 
 pub(crate) const NO_NODE: &str = "this is not a node of a tree, or its header contradicts itself";
 pub(crate) const BAD_RECORD: &str = "a slot or record of this node reaches past the page";
-const BAD_LEVEL: &str = "this node is not on the level that its parent says";
+pub(crate) const OUTSIDE: &str =
+    "the fences of this leaf, or the order of its keys, are not what the way to it says";
+pub(crate) const BAD_LEVEL: &str = "this node is not on the level that its parent says";
 const NO_CHILD: &str = "a child that this node names does not exist";
 
 /// A node reached optimistically, and its parent as it was on the way.
@@ -181,7 +183,7 @@ impl BTree {
             }
             root
         } else {
-            loop {
+            let first = loop {
                 let seen = node_of!(above)?;
                 let at = seen.level;
                 let (_, pid) = sound!(above, seen.step(edge))?;
@@ -203,7 +205,10 @@ impl BTree {
                     return Err(next.torn(BAD_LEVEL));
                 }
                 above = next;
-            }
+            };
+            // A page that names this one as its child would be waited for while it is held.
+            drop(above);
+            first
         };
         let seen = node_of!(first)?;
         if seen.level == level {

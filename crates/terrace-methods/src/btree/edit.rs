@@ -9,7 +9,7 @@ use terrace_base::{Error, MAX_KEY_BYTES};
 use terrace_pages::{Class, Exclusive};
 
 use super::BTree;
-use super::descend::{PATIENCE, node_of, sound};
+use super::descend::{OUTSIDE, PATIENCE, node_of, sound};
 use super::image::value_in;
 use super::insert::{How, Put};
 use super::leaf::{LeafPage, check_erasable, erase, set_flags};
@@ -89,6 +89,10 @@ impl BTree {
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Outcome<'v>> {
         let mut hole = None;
+        // A record that is written where its key does not belong would be found under another one.
+        if !sound!(page, node_of!(page)?.covers(key))? {
+            return Err(page.torn(OUTSIDE));
+        }
         for round in 0.. {
             let node = node_of!(page)?;
             let place = sound!(page, node.find(key))?;

@@ -504,6 +504,19 @@ impl<'a> Node<'a> {
             .append_to(self.view.len() - self.low_len, self.low_len, out)
     }
 
+    /// Whether this key lies between the fences. O(1) comparisons, no copies.
+    pub fn covers(&self, key: &[u8]) -> Seen<bool> {
+        let low = self.view.len() - self.low_len;
+        if self.view.compare(low, self.low_len, key)?.is_gt() {
+            return Ok(false);
+        }
+        Ok(self.unbounded
+            || self
+                .view
+                .compare(low - self.high_len, self.high_len, key)?
+                .is_gt())
+    }
+
     /// The low fence.
     pub fn low(&self) -> Seen<Vec<u8>> {
         let mut out = Vec::with_capacity(self.low_len);

@@ -212,6 +212,9 @@ impl BTree {
     #[cold]
     fn get_latched(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
         let leaf = self.descend_shared(Edge::From(key))?;
+        if !sound!(leaf, node_of!(leaf)?.covers(key))? {
+            return Err(leaf.torn(descend::OUTSIDE));
+        }
         let (found, slot) = sound!(leaf, read(leaf.view(), key, value))?;
         if touch == Touch::Raise && found.is_some() {
             leaf.hint(Node::slot_at(slot) + 2, raise);
@@ -306,7 +309,7 @@ impl Ordered for BTree {
         select: &mut dyn FnMut(Flags) -> bool,
         window: &mut Window,
     ) -> Attempt<()> {
-        scan::copy_if(&self.leaf_shared(edge)?, select, window)
+        scan::copy_if(&self.leaf_shared(edge)?, edge, select, window)
     }
 
     fn try_window_within(

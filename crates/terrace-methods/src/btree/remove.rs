@@ -203,7 +203,7 @@ impl BTree {
     }
 
     /// Gives the root the content of its only child. Returns whether it did.
-    fn lower_root(&self, door: &Door<'_>, mut root: Exclusive<'_>) -> Attempt<bool> {
+    pub(crate) fn lower_root(&self, door: &Door<'_>, mut root: Exclusive<'_>) -> Attempt<bool> {
         let mut lowered = false;
         for _ in 0..MAX_LEVEL {
             let node = node_of!(root)?;

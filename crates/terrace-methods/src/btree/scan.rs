@@ -6,18 +6,19 @@ use terrace_access::{Attempt, Edge, Flags, Window};
 use terrace_pages::Shared;
 
 use super::BTree;
-use super::descend::{node_of, sound};
+use super::descend::{OUTSIDE, node_of, sound};
 use super::layout::{HEADER, MEMBERS, Node, Seen, Stored, TAG};
 use crate::fault::{self, Fault};
 
 /// Copies of a leaf the fences, and those records whose flags are wanted. O(records).
 pub(crate) fn copy_if(
     leaf: &Shared<'_>,
+    edge: Edge<'_>,
     select: &mut dyn FnMut(Flags) -> bool,
     window: &mut Window,
 ) -> Attempt<()> {
     let node = node_of!(leaf)?;
-    begin(leaf, &node, window)?;
+    begin(leaf, &node, edge, window)?;
     sound!(leaf, fill(&node, 0..node.count, window, select))
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn copy_within(
     window: &mut Window,
 ) -> Attempt<()> {
     let node = node_of!(leaf)?;
-    begin(leaf, &node, window)?;
+    begin(leaf, &node, Edge::From(low), window)?;
     let (Ok(first) | Err(first)) = sound!(leaf, node.find(low))?;
     let end = match high {
         Some(high) if window.high.as_deref().is_none_or(|h| high < h) => {
@@ -52,7 +53,7 @@ pub(crate) fn copy_span(
     window: &mut Window,
 ) -> Attempt<()> {
     let node = node_of!(leaf)?;
-    begin(leaf, &node, window)?;
+    begin(leaf, &node, Edge::From(position), window)?;
     let Some(around) = around else {
         return Ok(());
     };
@@ -67,6 +68,9 @@ pub(crate) fn copy_span(
         window.low.clear();
         sound!(leaf, node.append_key(place - around, &mut window.low))?;
     }
+    if !window.advances(Edge::From(position)) {
+        return Err(leaf.torn(OUTSIDE));
+    }
     Ok(())
 }
 
@@ -74,7 +78,7 @@ pub(crate) fn copy_span(
 /// range of those. O(records copied).
 pub(crate) fn copy(leaf: &Shared<'_>, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
     let node = node_of!(leaf)?;
-    begin(leaf, &node, window)?;
+    begin(leaf, &node, edge, window)?;
     let limit = window.limit();
     let all = 0..node.count;
     if node.count <= limit {
@@ -108,13 +112,27 @@ pub(crate) fn copy(leaf: &Shared<'_>, edge: Edge<'_>, window: &mut Window) -> At
         window.low.clear();
         sound!(leaf, node.append_key(some.start, &mut window.low))?;
     }
+    // The keys that bound it now may be in no order.
+    if !window.advances(edge) {
+        return Err(leaf.torn(OUTSIDE));
+    }
     sound!(leaf, fill(&node, some, window, &mut |_| true))
 }
 
-fn begin(leaf: &Shared<'_>, node: &Node<'_>, window: &mut Window) -> Attempt<()> {
+/// The range of the leaf, which must be around the edge where it was looked for: who goes from window to
+/// window would otherwise go in a circle, or pass records over.
+fn begin(leaf: &Shared<'_>, node: &Node<'_>, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
     window.clear();
     sound!(leaf, node.append_low(&mut window.low))?;
     window.high = sound!(leaf, node.high())?;
+    let reaches = match edge {
+        Edge::From(from) => window.low.as_slice() <= from,
+        Edge::Below(below) => window.high.as_deref().is_none_or(|high| below <= high),
+        Edge::End => true,
+    };
+    if !reaches || !window.advances(edge) {
+        return Err(leaf.torn(OUTSIDE));
+    }
     window.membership = sound!(leaf, node.members())?;
     window.ticket = Some(leaf.ticket());
     window.page = Some(leaf.pid());
@@ -164,7 +182,7 @@ impl BTree {
         inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
     ) -> Attempt<()> {
         let leaf = self.leaf_shared(edge)?;
-        copy_if(&leaf, select, window)?;
+        copy_if(&leaf, edge, select, window)?;
         inside(window)
     }
 

@@ -5,14 +5,14 @@
 //! content moves to two new pages.
 
 use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value};
-use terrace_base::{Error, PageId};
+use terrace_base::{Error, MAX_KEY_BYTES, PageId};
 use terrace_pages::{Class, Exclusive};
 
 use super::BTree;
 use super::descend::{Pair, node_of, sound};
 use super::image::{Item, Parts, Sizes, build, capacity, install, parts};
 use super::insert::{How, InnerRoom, Put, inner_room, insert_inner};
-use super::layout::{Extra, MAX_LEVEL, Shape};
+use super::layout::{CHILD_BYTES, Extra, MAX_LEVEL, SLOT_BYTES, Shape, key_bytes};
 use super::leaf::Counts;
 use crate::fault::{self, Fault};
 
@@ -107,7 +107,16 @@ impl BTree {
             Some(cut) => cut,
             // Since the inner node was found full, others have split it or merged its children, and
             // so few are left that there is nothing to split: it has room now.
-            None if level > 0 => return Ok(Step::Done),
+            None if level > 0 => {
+                let most = SLOT_BYTES + CHILD_BYTES + key_bytes(MAX_KEY_BYTES);
+                // Or else what needs the room would be back here at once, without end.
+                return match now.items.is_empty() && now.node.reclaimable() >= most {
+                    true => Ok(Step::Done),
+                    false => Err(pair
+                        .node
+                        .torn("this node has no separator, and room for none")),
+                };
+            }
             None => {
                 let what = format!(
                     "this leaf is full and cannot be split: {} records, {} bytes free, {} to be had, \

@@ -5,7 +5,7 @@ use terrace_base::sync::spin_loop;
 use terrace_pages::Exclusive;
 
 use super::BTree;
-use super::descend::{PATIENCE, node_of, sound};
+use super::descend::{OUTSIDE, PATIENCE, node_of, sound};
 use super::image::{Sizes, build, capacity, install, parts};
 use super::layout::{Extra, Shape};
 use super::leaf::{Counts, LeafPage};
@@ -74,7 +74,11 @@ impl BTree {
     fn close_up_leaf(&self, door: &Door<'_>, at: &[u8], patient: bool) -> Attempt<Option<Vec<u8>>> {
         self.pack_worth(door, at, FULL, WORTH_CLOSING_UP, patient)?;
         let page = self.latch(door, Edge::From(at), 0, false, patient)?.node;
-        Ok(sound!(page, node_of!(page)?.high())?)
+        let high = sound!(page, node_of!(page)?.high())?;
+        match high.as_deref().is_none_or(|high| at < high) {
+            true => Ok(high),
+            false => Err(page.torn(OUTSIDE)),
+        }
     }
 
     /// Packs, if it frees the leaf or moves one part in `worth` of a page.

@@ -6,7 +6,7 @@ use terrace_base::sync::spin_loop;
 use terrace_pages::View;
 
 use super::BTree;
-use super::descend::{BAD_RECORD, PATIENCE, sound};
+use super::descend::{BAD_RECORD, OUTSIDE, PATIENCE, sound};
 use super::layout::{Node, Seen, Stored};
 use super::{raise, record_of};
 use crate::fault::{self, Fault};
@@ -75,6 +75,12 @@ impl BTree {
         follow: &mut impl FnMut(T, bool) -> Attempt<()>,
     ) -> Attempt<Option<Found>> {
         let leaf = self.descend_shared(Edge::From(key))?;
+        if !sound!(
+            leaf,
+            Node::open(leaf.view()).and_then(|node| node.covers(key))
+        )? {
+            return Err(leaf.torn(OUTSIDE));
+        }
         let Some((found, i, stored)) = sound!(leaf, record_of(leaf.view(), key))? else {
             return Ok(None);
         };

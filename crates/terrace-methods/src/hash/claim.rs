@@ -12,6 +12,9 @@ use super::directory::{Entries, Grains, Root, entry_bits, set_buckets, set_entry
 use super::find::{Held, root_of, sound};
 use super::layout::Span;
 
+const CUT_GRAIN: &str = "this bucket does not begin and end where grains do";
+pub(crate) const MANY_BUCKETS: &str = "this root of a hash table counts more buckets than grains";
+
 /// The root, and those pages of the directory that have the entries of some grains, latched.
 pub(crate) struct Claim<'d> {
     pub root: Exclusive<'d>,
@@ -26,11 +29,17 @@ impl HashTable {
     pub(crate) fn size(&self) -> Attempt<(Grains, u64)> {
         let page = self.store.shared(self.root)?;
         let root = root_of!(page)?;
-        Ok((root.grains, sound!(page, root.buckets())?))
+        let buckets = sound!(page, root.buckets())?;
+        // The grains that buckets call for are reckoned from this.
+        if buckets > root.grains.count() {
+            return Err(page.torn(MANY_BUCKETS));
+        }
+        Ok((root.grains, buckets))
     }
 
     /// Latches what is needed to give all grains of `span` away, while these buckets are held.
-    /// `Conflict` when it does not begin and end with grains (any more).
+    /// `Conflict` when it does not begin and end with grains any more: those inside of a bucket may be
+    /// united at any time, but where a bucket that is held begins or ends a grain does.
     pub(crate) fn claim<'d>(
         &'d self,
         door: &'d Door<'_>,
@@ -40,8 +49,18 @@ impl HashTable {
         let root = self.store.exclusive(self.root, door)?;
         let seen = root_of!(root)?;
         let (grains, height) = (seen.grains, seen.height);
-        if !grains.begins_at(span.low) || grains.span(span.last).last != span.last {
-            return Err(Interrupt::Conflict);
+        let (begins, ends) = (
+            grains.begins_at(span.low),
+            grains.span(span.last).last == span.last,
+        );
+        if !begins || !ends {
+            let cut = held.iter().find(|bucket| {
+                !begins && bucket.span.low == span.low || !ends && bucket.span.last == span.last
+            });
+            return Err(match cut {
+                Some(bucket) => bucket.pages[0].torn(CUT_GRAIN),
+                None => Interrupt::Conflict,
+            });
         }
         let bits = entry_bits(self.store.page_bytes());
         let mut numbers = Vec::new();
@@ -57,7 +76,7 @@ impl HashTable {
         }
         let mut pages = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let pid = self.page_above(&root, number << bits, held)?;
+            let pid = self.page_above(&root, number << bits, held, &pages)?;
             for bucket in held {
                 self.not_held(root.pid(), pid, &bucket.pages)?;
             }
@@ -77,8 +96,14 @@ impl HashTable {
     }
 
     /// The page at the bottom of the directory that has this entry, below a latched root of some
-    /// height.
-    fn page_above(&self, root: &Exclusive<'_>, index: u64, held: &[&Held<'_>]) -> Attempt<PageId> {
+    /// height, while these buckets and pages of the directory are held.
+    fn page_above(
+        &self,
+        root: &Exclusive<'_>,
+        index: u64,
+        held: &[&Held<'_>],
+        pages: &[(u64, Exclusive<'_>)],
+    ) -> Attempt<PageId> {
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;
         let seen = root_of!(root)?;
@@ -92,6 +117,7 @@ impl HashTable {
             for bucket in held {
                 self.not_held(root.pid(), next, &bucket.pages)?;
             }
+            self.not_held(root.pid(), next, pages.iter().map(|page| &page.1))?;
             let page = self.below(root.pid(), next, || self.store.shared(next))?;
             let entry = Entries::open(page.view(), height)
                 .and_then(|entries| entries.get((index >> (bits * height)) as usize & mask));
@@ -100,15 +126,24 @@ impl HashTable {
         Ok(next)
     }
 
-    /// One entry of the directory below a latched root, nothing of which is latched.
-    pub(crate) fn entry_below(&self, root: &Exclusive<'_>, index: u64) -> Attempt<PageId> {
+    /// One entry of the directory below a latched root, nothing of which is latched, while these
+    /// buckets are.
+    pub(crate) fn entry_below(
+        &self,
+        root: &Exclusive<'_>,
+        index: u64,
+        held: &[&Held<'_>],
+    ) -> Attempt<PageId> {
         let mask = (1 << entry_bits(self.store.page_bytes())) - 1;
         let seen: Root<'_> = root_of!(root)?;
         let at = index as usize & mask;
         if seen.height == 0 {
             return sound!(root, seen.entries.get(at));
         }
-        let pid = self.page_above(root, index, &[])?;
+        let pid = self.page_above(root, index, held, &[])?;
+        for bucket in held {
+            self.not_held(root.pid(), pid, &bucket.pages)?;
+        }
         let page = self.below(root.pid(), pid, || self.store.shared(pid))?;
         let entry = Entries::open(page.view(), 0).and_then(|entries| entries.get(at));
         sound!(page, entry)

@@ -39,11 +39,12 @@ impl HashTable {
             return Ok(true);
         }
         let Some(next) = first.span.last.checked_add(1) else {
-            drop(first);
-            if self.unite_some(door)? {
+            // Held, so that no other bucket can come meanwhile.
+            if self.unite_some(door, &first)? {
                 *budget = budget.saturating_sub(1);
                 return Ok(true);
             }
+            drop(first);
             return self.drop_last(door, budget);
         };
         // In memory, or else it could not be had. (Reached while nothing is held.)

@@ -3,13 +3,13 @@
 //! All of it is tidying: it is done when the latches can be had at once and the pages are in memory,
 //! and skipped otherwise, for no record depends on it.
 
-use terrace_access::{Attempt, Door, Interrupt};
+use terrace_access::{Attempt, Door};
 use terrace_base::PageId;
 use terrace_pages::Exclusive;
 
 use super::HashTable;
 use super::directory::{Entries, copy_entries, entry_bits, set_entry, set_grains, set_height};
-use super::find::{root_of, sound};
+use super::find::{Held, root_of, sound};
 use super::layout::Span;
 use super::split::{Pair, copies};
 
@@ -23,6 +23,8 @@ const STEPS: usize = 64;
 /// Buckets that one call moves records between for that: what is done inside one entry of the gate
 /// must not make more pages dirty than there is space kept free for.
 const JOINS: usize = 4;
+
+const NOT_ALONE: &str = "this bucket holds all hashes, and the directory names others";
 
 /// What came of uniting two grains.
 pub(crate) enum United {
@@ -94,7 +96,7 @@ impl HashTable {
         }
         let mut joins = 0;
         for _ in 0..STEPS {
-            match self.unite(door)? {
+            match self.unite(door, &[])? {
                 None => return Ok(()),
                 Some(United::Done) => {}
                 Some(United::Apart(both, upper)) => {
@@ -108,21 +110,22 @@ impl HashTable {
         Ok(())
     }
 
-    /// Unites all grains of a table that has one bucket at most, a bounded number in one call.
+    /// Unites all grains of a table that has one bucket, which is held, a bounded number in one call.
     /// Returns whether more are left to be united.
-    pub(crate) fn unite_some(&self, door: &Door<'_>) -> Attempt<bool> {
+    pub(crate) fn unite_some(&self, door: &Door<'_>, only: &Held<'_>) -> Attempt<bool> {
         for _ in 0..STEPS * 8 {
-            match self.unite(door)? {
+            match self.unite(door, &[only])? {
                 None => return Ok(false),
                 Some(United::Done) => {}
-                Some(United::Apart(..)) => return Err(Interrupt::Conflict),
+                Some(United::Apart(..)) => return Err(only.pages[0].torn(NOT_ALONE)),
             }
         }
         Ok(true)
     }
 
-    /// Takes back the grain that was divided last; `None` when there is but one. O(height).
-    pub(crate) fn unite(&self, door: &Door<'_>) -> Attempt<Option<United>> {
+    /// Takes back the grain that was divided last, while these buckets are held; `None` when there is
+    /// but one. O(height).
+    pub(crate) fn unite(&self, door: &Door<'_>, held: &[&Held<'_>]) -> Attempt<Option<United>> {
         let root = self.store.exclusive(self.root, door)?;
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;
@@ -134,7 +137,7 @@ impl HashTable {
         let grains = seen.grains.shrunk();
         let (lower, upper) = grains.next();
         let last = grains.count();
-        if self.entry_below(&root, lower)? != self.entry_below(&root, last)? {
+        if self.entry_below(&root, lower, held)? != self.entry_below(&root, last, held)? {
             return Ok(Some(United::Apart(grains.span(upper), upper)));
         }
         let mut path = vec![root];
@@ -147,12 +150,13 @@ impl HashTable {
                 Entries::open(above.view(), height).and_then(|entries| entries.get(at))
             };
             let next = sound!(above, entry)?;
-            self.not_held(above.pid(), next, &path)?;
+            let buckets = held.iter().flat_map(|bucket| &bucket.pages);
+            self.not_held(above.pid(), next, path.iter().chain(buckets))?;
             let page = self.below(above.pid(), next, || self.store.exclusive(next, door))?;
             height -= 1;
             path.push(page);
         }
-        let lowered = self.lowered(door, &path, last)?;
+        let lowered = self.lowered(door, &path, last, held)?;
         // From here on nothing can fail.
         let mut index = last;
         while let Some(mut page) = path.pop() {
@@ -188,6 +192,7 @@ impl HashTable {
         door: &'d Door<'_>,
         path: &[Exclusive<'d>],
         count: u64,
+        held: &[&Held<'_>],
     ) -> Attempt<Option<Exclusive<'d>>> {
         let bits = entry_bits(self.store.page_bytes());
         let root = &path[0];
@@ -197,7 +202,8 @@ impl HashTable {
             return Ok(None);
         }
         let first = sound!(root, seen.entries.get(0))?;
-        self.not_held(root.pid(), first, path)?;
+        let buckets = held.iter().flat_map(|bucket| &bucket.pages);
+        self.not_held(root.pid(), first, path.iter().chain(buckets))?;
         self.below(root.pid(), first, || self.store.exclusive(first, door))
             .map(Some)
     }

@@ -135,7 +135,8 @@ impl HashTable {
         }
         if next.is_none() {
             above.validate()?;
-            return if above.pid() == self.root {
+            // With more grains than one there is a bucket for each.
+            return if above.pid() == self.root && root.grains.count() == 1 {
                 Ok(Way::Empty(above))
             } else {
                 Err(above.torn(NO_ENTRY))
@@ -151,25 +152,40 @@ impl HashTable {
         }
     }
 
-    /// What the directory says of a hash, by shared latches from page to page.
-    fn entry(&self, hash: u64) -> Attempt<PageId> {
+    /// What the directory says of a hash, by shared latches from page to page, all of which are held to
+    /// the end: so an entry that names a page on the way to itself is damage, and is not waited for.
+    /// `held` is latched by the caller, who took it for a bucket.
+    fn entry(&self, hash: u64, held: Option<PageId>) -> Attempt<PageId> {
         let mut above = self.store.shared(self.root)?;
         let root = root_of!(above)?;
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;
         let index = root.grains.index(hash);
+        let is_empty = root.height == 0 && root.grains.count() == 1;
         let mut height = root.height;
         let mut next = sound!(
             above,
             root.entries.get((index >> (bits * height)) as usize & mask)
         )?;
+        let mut way = Vec::new();
         while height > 0 {
             height -= 1;
+            if held == Some(next) {
+                // It has become a page of the directory before the caller had it.
+                return Err(Interrupt::Conflict);
+            }
+            if way.iter().any(|page: &Shared<'_>| page.pid() == next) {
+                return Err(above.torn(NO_ENTRY));
+            }
             let page = self.below(above.pid(), next, || self.store.shared(next))?;
             let seen = Entries::open(page.view(), height)
                 .and_then(|entries| entries.get((index >> (bits * height)) as usize & mask));
             next = seen.map_err(|_| page.torn(NO_DIRECTORY))?;
-            above = page;
+            way.push(std::mem::replace(&mut above, page));
+        }
+        let circular = above.pid() == next || way.iter().any(|page| page.pid() == next);
+        if circular || next.is_none() && !is_empty {
+            return Err(above.torn(NO_ENTRY));
         }
         Ok(next)
     }
@@ -226,38 +242,40 @@ impl HashTable {
                 None => Ok((self.store.shared(self.root)?, false)),
             })
             .and_then(|(page, is_bucket)| {
-                let right = if is_bucket {
-                    page_of!(page)?.span.covers(hash)
-                } else {
-                    self.is_empty(&page)?
-                };
-                if right {
-                    Ok((page, is_bucket))
-                } else {
-                    Err(Interrupt::Conflict)
+                if is_bucket {
+                    let seen = page_of!(page)?;
+                    // What the directory says of it does not change while it is latched.
+                    return match !seen.overflow && seen.span.covers(hash) {
+                        true => Ok((page, true)),
+                        false => Err(page.torn(OTHER_SPAN)),
+                    };
+                }
+                // Somebody may have made the first bucket since.
+                match self.is_empty(&page)? {
+                    true => Ok((page, false)),
+                    false => Err(Interrupt::Conflict),
                 }
             })
     }
 
     fn is_empty(&self, root: &Shared<'_>) -> Attempt<bool> {
-        Ok(sound!(root, root_of!(root)?.entries.get(0))?.is_none())
+        let seen = root_of!(root)?;
+        let first = sound!(root, seen.entries.get(0))?;
+        Ok(seen.grains.count() == 1 && first.is_none())
     }
 
     /// Waits for the latch of the bucket that holds `hash`, until it is the right one.
     fn waited<T>(&self, hash: u64, latch: impl Fn(PageId) -> Attempt<T>) -> Attempt<Option<T>> {
         for _ in 0..ROUNDS {
-            let pid = self.entry(hash)?;
+            let pid = self.entry(hash, None)?;
             if pid.is_none() {
                 return Ok(None);
-            }
-            if pid == self.root {
-                return Err(self.damaged(pid, NO_ENTRY));
             }
             let page = match latch(pid) {
                 Err(Interrupt::Conflict) => {
                     // An entry changes before its bucket is freed.
                     if !self.store.exists(pid)
-                        && self.entry(hash)? == pid
+                        && self.entry(hash, None)? == pid
                         && !self.store.exists(pid)
                     {
                         return Err(self.damaged(pid, NO_ENTRY));
@@ -267,7 +285,7 @@ impl HashTable {
                 }
                 other => other?,
             };
-            if self.entry(hash)? == pid {
+            if self.entry(hash, Some(pid))? == pid {
                 return Ok(Some(page));
             }
         }

@@ -121,7 +121,7 @@ impl HashTable {
             entries.push(match divided.checked_sub(first) {
                 // One of those that are just being added.
                 Some(i) => entries[i as usize],
-                None => self.entry_below(&root, divided)?,
+                None => self.entry_below(&root, divided, &[])?,
             });
             grains = grains.grown();
         }

@@ -152,9 +152,8 @@ impl HashTable {
     /// # Errors
     /// `Miss` when the root is not in memory.
     pub fn try_size(&self) -> Attempt<(u64, u64)> {
-        let page = self.store.shared(self.root)?;
-        let root = root_of!(page)?;
-        Ok((sound!(page, root.buckets())?, root.grains.count()))
+        let (grains, buckets) = self.size()?;
+        Ok((buckets, grains.count()))
     }
 
     /// Gives the root page back; the table must be empty ([`AccessMethod::try_clear_step`] returned

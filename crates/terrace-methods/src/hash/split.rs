@@ -29,6 +29,8 @@ const AHEAD: u64 = 16;
 /// Most overflow pages of one bucket; see `find`.
 const MOST_OVERFLOW: usize = 1 << 16;
 
+const NO_NEIGHBOUR: &str = "this bucket does not hold all hashes, and there is no other";
+
 /// Two neighbouring buckets, latched.
 pub(crate) struct Pair<'d> {
     pub left: Held<'d>,
@@ -109,6 +111,8 @@ impl HashTable {
         };
         let other = match self.latch_beside(door, other, false, &held.pages) {
             Ok(Some(other)) => other,
+            // There are more grains than those of this bucket.
+            Ok(None) => return Err(held.pages[0].torn(NO_NEIGHBOUR)),
             Err(Interrupt::Fail(e)) => return Err(Interrupt::Fail(e)),
             _ => return Ok(Err(held)),
         };

@@ -6,7 +6,7 @@ use terrace_access::{Attempt, Edge, Flags, Window};
 use terrace_pages::Shared;
 
 use super::directory::{ROOT_MEMBERS, ROOT_TAG};
-use super::find::{page_of, root_of, sound};
+use super::find::{BAD_RECORD, page_of, root_of, sound};
 use super::layout::{HEADER, MEMBERS, Page, Seen, Stored, TAG};
 use super::{HASH_BYTES, HashTable, Secret, hash_at};
 use crate::fault::{self, Fault};
@@ -27,7 +27,12 @@ impl HashTable {
             let page = page_of!(first)?;
             if page.count > window.limit() && page.next.is_none() {
                 begin(first, &page, window)?;
-                return sound!(first, fill_some(&page, &secret, edge, window));
+                sound!(first, fill_some(&page, &secret, edge, window))?;
+                // Records in no order bound it so that who goes on there would go in a circle.
+                return match window.advances(edge) {
+                    true => Ok(()),
+                    false => Err(first.torn(BAD_RECORD)),
+                };
             }
         }
         self.copy(first, is_bucket, &mut |_| true, window)

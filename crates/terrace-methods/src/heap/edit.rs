@@ -316,7 +316,11 @@ impl Room for Above<'_, '_, '_, '_> {
             return Ok(false);
         }
         let mut records = Records::new(self.heap, self.door, page, None);
-        self.room.make(&mut records, needed, keep)
+        let made = self.room.make(&mut records, needed, keep);
+        if let Err(Interrupt::Conflict) = made {
+            self.doing.borrow_mut().blocked = records.blocked();
+        }
+        made
     }
 }
 
@@ -399,18 +403,24 @@ impl Heap {
         if let Some(pid) = self.find_room(len, not, side)? {
             return Ok(pid);
         }
-        let mut left = None;
-        self.index()?.try_visit(door, key, &mut |leaf| {
+        let (mut left, mut blocked) = (None, None);
+        let visited = self.index()?.try_visit(door, key, &mut |leaf| {
             let mut records = Records::new(self, door, leaf, Some((len, not)));
             for _ in 0..ROW_VICTIM_ROUNDS {
-                let made = room.make(&mut records, len, key)?;
+                let made = room.make(&mut records, len, key);
+                blocked = records.blocked();
+                let made = made?;
                 left = records.left();
                 if left.is_some() || !made {
                     break;
                 }
             }
             Ok(())
-        })?;
+        });
+        match (visited, blocked) {
+            (Err(Interrupt::Conflict), Some(pid)) => return Err(self.why_blocked(key, pid)),
+            (visited, _) => visited?,
+        }
         if let Some(pid) = left {
             return Ok(pid);
         }

@@ -49,6 +49,8 @@ use space::Space;
 /// a hot tier puts neighbours into the cold one together, a hundred of 120 bytes to a page.
 const NEAR_ROWS: usize = 64;
 
+const NO_INDEX: &str = "this root of a heap names no index";
+
 /// A heap with its index in a page store. See the module's text.
 pub struct Heap {
     store: Arc<PageStore>,
@@ -172,6 +174,9 @@ impl Heap {
         if seen.used > 0 || !seen.next.is_none() {
             return Err(terrace_base::Error::invalid("only an empty heap can be freed").into());
         }
+        if seen.link == self.root || !self.store.exists(seen.link) {
+            return Err(root.torn(NO_INDEX));
+        }
         self.index_at(seen.link).try_free_root(door)?;
         root.free();
         Ok(())
@@ -206,7 +211,7 @@ impl Heap {
         let seen = self.directory_in(root.view(), self.root);
         let link = seen.ok_or_else(|| root.torn(NO_DIRECTORY))?.link;
         if link == self.root || !self.store.exists(link) {
-            return Err(root.torn("this root of a heap names no index"));
+            return Err(root.torn(NO_INDEX));
         }
         Ok(self.index_at(link))
     }

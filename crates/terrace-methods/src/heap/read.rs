@@ -264,6 +264,11 @@ impl Heap {
         if !up || both && middle > 0 {
             window.sort();
         }
+        // Keys of a leaf that are in no order bound it so that who goes on there would go in a circle.
+        if (above.is_some() || below.is_some()) && !window.advances(edge) {
+            let what = "the keys of a leaf of the index of this heap are in no order";
+            return Err(Error::corrupt("data", 0, format!("{}: {what}", self.root)).into());
+        }
         Ok(())
     }
 
@@ -336,9 +341,16 @@ impl Heap {
         let index = self.index()?;
         index.try_reach(edge)?;
         if let Edge::From(key) = edge {
-            let follow = &mut |at: Option<Location>, _: bool| match at {
-                Some(at) => self.store.optimistic(at.page).map(|_| ()),
-                None => Ok(()),
+            let follow = &mut |at: Option<Location>, held: bool| {
+                let Some(at) = at else {
+                    return Ok(());
+                };
+                match self.store.optimistic(at.page) {
+                    Err(Interrupt::Conflict) if held && !self.store.exists(at.page) => {
+                        Err(self.bad_location(key))
+                    }
+                    other => other.map(|_| ()),
+                }
             };
             let take = |view: terrace_pages::View<'_>, stored| match stored {
                 Stored::Inline { at, len } => Location::read(view, at, len),

@@ -1,6 +1,8 @@
 //! The records of an index leaf with their rows, as the tiering logic sees them: what a leaf is in a
 //! tree. Flags, keys and the choice of victims touch no heap page.
 
+use std::cell::Cell;
+
 use terrace_access::{Attempt, Door, Flags, Interrupt, LargeRef, RecordPage, Sweep};
 use terrace_base::PageId;
 
@@ -18,7 +20,8 @@ pub(crate) struct Records<'r> {
     wanted: Option<(usize, PageId)>,
     /// A page in which there is room for it now.
     left: Option<PageId>,
-    blocked: Option<PageId>,
+    /// A page that a location names and that could not be had.
+    blocked: Cell<Option<PageId>>,
     key: Vec<u8>,
     location: Vec<u8>,
 }
@@ -36,7 +39,7 @@ impl<'r> Records<'r> {
             leaf,
             wanted,
             left: None,
-            blocked: None,
+            blocked: Cell::new(None),
             key: Vec::new(),
             location: Vec::new(),
         }
@@ -45,6 +48,21 @@ impl<'r> Records<'r> {
     /// The page in which victims have left the room that was wanted.
     pub fn left(&self) -> Option<PageId> {
         self.left
+    }
+
+    /// The page that stood in the way of what was done last, if it ended in a conflict.
+    pub fn blocked(&self) -> Option<PageId> {
+        self.blocked.get()
+    }
+
+    /// What it means that the page of a row could not be had, whose index leaf is held: it is in use,
+    /// or it is not there, which is damage; or it is the leaf itself, which the caller finds out.
+    fn not_had(&self, page: PageId, key: &[u8]) -> Interrupt {
+        if !self.heap.store.exists(page) {
+            return self.heap.bad_location(key);
+        }
+        self.blocked.set(Some(page));
+        Interrupt::Conflict
     }
 }
 
@@ -74,7 +92,10 @@ impl RecordPage for Records<'_> {
         let at = Location::of(value).map_err(|_| self.heap.bad_location(&key))?;
         value.clear();
         if let Some(at) = at {
-            self.heap.read_row(at, &key, value, true)?;
+            match self.heap.read_row(at, &key, value, true) {
+                Err(Interrupt::Conflict) => return Err(self.not_had(at.page, &key)),
+                other => other?,
+            }
         }
         Ok(None)
     }
@@ -93,10 +114,7 @@ impl RecordPage for Records<'_> {
             return self.leaf.erase(i);
         };
         let mut page = match self.heap.grab(self.door, at.page) {
-            Err(Interrupt::Conflict) => {
-                self.blocked = Some(at.page);
-                return Err(Interrupt::Conflict);
-            }
+            Err(Interrupt::Conflict) => return Err(self.not_had(at.page, &self.key)),
             other => other?,
         };
         let slot = usize::from(at.slot);
@@ -141,7 +159,7 @@ impl Heap {
         let visited = self.index()?.try_visit(door, position, &mut |leaf| {
             let mut records = Records::new(self, door, leaf, None);
             let done = edit(&mut records);
-            blocked = records.blocked;
+            blocked = records.blocked();
             done
         });
         match (visited, blocked) {

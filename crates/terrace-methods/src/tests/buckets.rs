@@ -237,7 +237,7 @@ fn grains_may_be_united_while_two_buckets_are_divided_in_three() {
             // Grains 62 and 63, and 60 and 61.
             for _ in 0..2 {
                 let door = inside.store.enter().unwrap();
-                assert!(inside.method.unite(&door).unwrap().is_some());
+                assert!(inside.method.unite(&door, &[]).unwrap().is_some());
             }
         }
     })));
