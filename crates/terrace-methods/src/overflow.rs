@@ -297,20 +297,20 @@ pub fn read(
 /// Frees a chain that no record refers to any more. Blocking; the caller holds nothing but
 /// [`PageStore::large_guard`], since before it unlinked the chain. O(pages), reads them.
 ///
-/// Behind a page that cannot be read the chain stays: space that nobody owns, which `verify` reports.
+/// Behind a page that cannot be read, or is none of this chain, the rest stays: space that nobody owns, which `verify` reports.
 /// An error would be worse: the record is gone already, and the log says so again at every opening.
 ///
 /// # Errors
 /// Those of the store otherwise; the rest of the chain is then not freed.
 pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
-    let mut head = large.head;
+    let (mut head, mut after) = (large.head, None);
     while !head.is_none() {
         let door = store.enter_to_free()?;
         for _ in 0..PAGES_AT_ONCE {
             if head.is_none() {
                 break;
             }
-            match free_first(store, &door, head) {
+            match free_first(store, &door, head, &mut after) {
                 Ok(next) => head = next,
                 Err(interrupt) => {
                     drop(door);
@@ -331,9 +331,9 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
 /// # Errors
 /// As [`free`].
 pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Result<()> {
-    let mut head = large.head;
+    let (mut head, mut after) = (large.head, None);
     while !head.is_none() {
-        match free_first(store, door, head) {
+        match free_first(store, door, head, &mut after) {
             Ok(next) => head = next,
             Err(interrupt) => match store.settle(interrupt) {
                 Err(e) if is_unreadable(&e) => return Ok(()),
@@ -349,11 +349,20 @@ fn is_unreadable(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::Io { .. })
 }
 
-/// Frees the first page of a chain and returns the next one (or none). O(1).
+/// The stamp and the number that the next page of a chain must have, once one of it was seen.
+pub type After = Option<(u64, u32)>;
+
+/// Frees the first page of what is left of a chain and returns the next one (or none). `after` goes on
+/// from page to page: another value's page must stay, whatever names it. O(1).
 ///
 /// # Errors
-/// `Miss` when the page is not in memory; damage when it is not one of a chain.
-pub fn free_first(store: &PageStore, door: &Door<'_>, head: PageId) -> Attempt<PageId> {
+/// `Miss` when the page is not in memory; damage when it is not the one of a chain.
+pub fn free_first(
+    store: &PageStore,
+    door: &Door<'_>,
+    head: PageId,
+    after: &mut After,
+) -> Attempt<PageId> {
     let page = match store.exclusive(head, door) {
         // Only the owner frees it, so it cannot have become free.
         Err(Interrupt::Conflict) if !store.exists(head) => {
@@ -364,6 +373,10 @@ pub fn free_first(store: &PageStore, door: &Door<'_>, head: PageId) -> Attempt<P
     let Some(link) = link_of(page.view()) else {
         return Err(page.torn("this is not a page of a large value"));
     };
+    if after.is_some_and(|after| after != (link.stamp, link.number)) {
+        return Err(page.torn("this is a page of another large value than the one that names it"));
+    }
+    *after = Some((link.stamp, link.number.wrapping_add(1)));
     page.free();
     Ok(link.next)
 }

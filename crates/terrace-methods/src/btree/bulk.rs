@@ -41,13 +41,37 @@ impl BTree {
         flags: Flags,
         fill: f64,
     ) -> Result<u64> {
+        let mut waiting = Vec::new();
+        // From the first page of a large value until the leaf that refers to it is linked.
+        let mut guard = None;
+        let take = || self.store.large_guard();
+        let loaded = self.load(records, flags, fill, &mut waiting, &mut guard, take);
+        // In a damaged tree a leaf may have them although it is not linked.
+        if matches!(&loaded, Err(e) if !matches!(e, Error::Corrupt { .. })) {
+            for large in waiting.into_iter().filter_map(|record| record.large) {
+                // Nothing refers to it. The first error is the one to tell.
+                let _ = overflow::free(&self.store, large);
+            }
+        }
+        drop(guard);
+        loaded
+    }
+
+    /// See [`BTree::bulk_load`]. `waiting`: what is not linked, to begin with and in the end. `guard` is
+    /// what `take` returns, as long as there are large values among it.
+    fn load<K: AsRef<[u8]>, V: AsRef<[u8]>, G>(
+        &self,
+        records: impl IntoIterator<Item = Result<(K, V)>>,
+        flags: Flags,
+        fill: f64,
+        waiting: &mut Vec<Waiting>,
+        guard: &mut Option<G>,
+        take: impl Fn() -> G,
+    ) -> Result<u64> {
         let page_bytes = self.store.page_bytes();
         let most = (capacity(page_bytes) as f64 * fill.clamp(0.5, 1.0)) as usize;
         let inline = super::max_inline(page_bytes);
-        let (mut waiting, mut low) = (Vec::<Waiting>::new(), Vec::new());
-        let (mut bytes, mut loaded) = (0, 0);
-        // From the first page of a large value until the leaf that refers to it is linked.
-        let mut guard = None;
+        let (mut low, mut bytes, mut loaded) = (Vec::new(), 0, 0);
         for record in records {
             let (key, value) = record?;
             let (key, value) = (key.as_ref(), value.as_ref());
@@ -65,16 +89,16 @@ impl BTree {
             let prefix = common_prefix(&low, key);
             let estimate = bytes - waiting.len() * prefix + low.len() + key.len();
             if waiting.len() > 1 && estimate > most {
-                let linked = self.link_full(&waiting, &low, flags, most)?;
+                let linked = self.link_full(waiting, &low, flags, most)?;
                 waiting.drain(..linked.0);
                 low = linked.1;
-                bytes = Sizes::of(&items(&waiting, flags)).records(0, waiting.len(), 0);
+                bytes = Sizes::of(&items(waiting, flags)).records(0, waiting.len(), 0);
                 if waiting.iter().all(|w| w.large.is_none()) {
-                    guard = None;
+                    *guard = None;
                 }
             }
             let large = if value.len() > inline {
-                guard.get_or_insert_with(|| self.store.large_guard());
+                guard.get_or_insert_with(&take);
                 Some(overflow::write(&self.store, value)?)
             } else {
                 None
@@ -94,16 +118,16 @@ impl BTree {
             loaded += 1;
         }
         while !waiting.is_empty() {
-            let all = items(&waiting, flags);
+            let all = items(waiting, flags);
             if Sizes::of(&all).node(0, all.len(), &low, None) <= capacity(page_bytes) {
-                self.finish(&waiting, flags)?;
+                self.finish(waiting, flags)?;
                 break;
             }
-            let linked = self.link_full(&waiting, &low, flags, capacity(page_bytes))?;
+            let linked = self.link_full(waiting, &low, flags, capacity(page_bytes))?;
             waiting.drain(..linked.0);
             low = linked.1;
         }
-        drop(guard);
+        waiting.clear();
         Ok(loaded)
     }
 

@@ -165,6 +165,7 @@ impl BTree {
             }
             // The record keeps what is left of its chain, so that nothing is lost if this ends
             // half-way; as a value it is of no use to anybody any more.
+            let mut after = None;
             while !large.head.is_none() {
                 if *budget == 0 {
                     return Ok(true);
@@ -172,7 +173,7 @@ impl BTree {
                 if large.head == page.pid() {
                     return Err(page.torn("a large value of this leaf begins in the leaf itself"));
                 }
-                large.head = overflow::free_first(&self.store, door, large.head)?;
+                large.head = overflow::free_first(&self.store, door, large.head, &mut after)?;
                 page.change(at, 8)?
                     .copy_from_slice(&large.head.0.to_le_bytes());
                 *budget -= 1;

@@ -116,6 +116,7 @@ impl HashTable {
                 }
                 // The record keeps what is left of its chain, so that nothing is lost if this ends
                 // half-way; as a value it is of no use to anybody any more.
+                let mut after = None;
                 while !large.head.is_none() {
                     if *budget == 0 {
                         return Ok(true);
@@ -125,7 +126,7 @@ impl HashTable {
                         let why = "a large value of this bucket begins in a bucket";
                         return Err(held.pages[number].torn(why));
                     }
-                    large.head = overflow::free_first(&self.store, door, large.head)?;
+                    large.head = overflow::free_first(&self.store, door, large.head, &mut after)?;
                     held.pages[number]
                         .change(at, 8)?
                         .copy_from_slice(&large.head.0.to_le_bytes());

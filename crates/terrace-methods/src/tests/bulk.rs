@@ -2,8 +2,8 @@
 
 use terrace_access::conformance::{Fixture, KeyKind, Random, settled};
 use terrace_access::{AccessMethod, Flags, Interrupt, LargeRef, NoRoom, Plan, Touch, Value};
-use terrace_base::Error;
-use terrace_pages::Class;
+use terrace_base::{Error, PageId};
+use terrace_pages::{Class, PageStore};
 
 use super::fixture::trees;
 use crate::{BTree, overflow};
@@ -120,6 +120,42 @@ fn large_values_are_loaded_as_chains() {
 }
 
 #[test]
+fn a_load_that_fails_leaves_no_large_values_behind() {
+    for count in [1, 3, 40] {
+        let subject = trees(Class::Cold).create(4096, 400).unwrap();
+        let tree = &subject.method;
+        let records = records(KeyKind::Sorted, count, 40_000);
+        let bad = (0..3).map(|bad| match bad {
+            0 => Err(Error::invalid("the input ends")),
+            1 => Ok((vec![0xFF; 1025], vec![])),
+            _ => Ok((vec![], vec![])),
+        });
+        for bad in bad {
+            let input = records.iter().cloned().map(Ok).chain([bad]);
+            assert!(tree.bulk_load(input, Flags::NONE, 1.0).is_err());
+            let (mut linked, mut pages) = (0, 0);
+            let checked = tree.verify(
+                &mut |_, _, _| {
+                    linked += 1;
+                    Ok(())
+                },
+                &mut |_| {
+                    pages += 1;
+                    Ok(())
+                },
+            );
+            checked.unwrap();
+            assert_eq!(subject.store.live_pages(), pages, "{linked} of {count}");
+            while settled(&subject.store, || {
+                tree.try_clear_step(&subject.store.enter()?)
+            })
+            .unwrap()
+            {}
+        }
+    }
+}
+
+#[test]
 fn a_load_refuses_what_is_not_sorted_and_a_tree_that_is_not_empty() {
     let subject = trees(Class::Cold).create(4096, 300).unwrap();
     let tree = &subject.method;
@@ -143,6 +179,75 @@ fn a_load_refuses_what_is_not_sorted_and_a_tree_that_is_not_empty() {
     load(tree, &some, 1.0).unwrap();
     assert!(matches!(load(tree, &some, 1.0), Err(Error::Invalid { .. })));
     check(tree, &some);
+}
+
+/// Writes the number of a page over the link of another, of a large value.
+fn cross(store: &PageStore, page: PageId, next: PageId) {
+    settled(store, || {
+        let door = store.enter()?;
+        let mut page = store.exclusive(page, &door)?;
+        page.change(24, 8)?.copy_from_slice(&next.0.to_le_bytes());
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_chain_that_leads_into_another_is_freed_up_to_there() {
+    let len = 20_000;
+    let next = |store: &PageStore, page: PageId| {
+        let page = settled(store, || store.shared(page)).unwrap();
+        PageId(page.view().u64(24).unwrap())
+    };
+    for inside in [false, true] {
+        let subject = trees(Class::Cold).create(4096, 400).unwrap();
+        let store = &subject.store;
+        let _guard = store.large_guard();
+        let [a, b] = [1, 2].map(|n| overflow::write(store, &vec![n; len]).unwrap());
+        // The second page of one value is named by the first one of both.
+        cross(store, a.head, next(store, b.head));
+        match inside {
+            false => overflow::free(store, a).unwrap(),
+            true => overflow::free_inside(store, &store.enter().unwrap(), a).unwrap(),
+        }
+        assert!(!store.exists(a.head));
+        let mut value = Vec::new();
+        settled(store, || {
+            overflow::read(store, b, &mut value, &mut || Ok(true), &mut || Ok(true))
+        })
+        .unwrap();
+        assert_eq!(value, vec![2; len]);
+    }
+}
+
+#[test]
+fn a_cleared_record_does_not_take_pages_of_another_value() {
+    let subject = trees(Class::Cold).create(4096, 400).unwrap();
+    let (tree, store) = (&subject.method, &subject.store);
+    let records = vec![(vec![1], vec![1; 20_000])];
+    load(tree, &records, 1.0).unwrap();
+    let _guard = store.large_guard();
+    let other = overflow::write(store, &[2; 20_000]).unwrap();
+    let mut found = None;
+    let checked = tree.verify(
+        &mut |_, _, value| {
+            if let Value::Large(large) = value {
+                found = Some(large.head);
+            }
+            Ok(())
+        },
+        &mut |_| Ok(()),
+    );
+    checked.unwrap();
+    cross(store, found.unwrap(), other.head);
+    let cleared = settled(store, || tree.try_clear_step(&store.enter()?));
+    assert!(matches!(cleared, Err(Error::Corrupt { .. })), "{cleared:?}");
+    let mut value = Vec::new();
+    settled(store, || {
+        overflow::read(store, other, &mut value, &mut || Ok(true), &mut || Ok(true))
+    })
+    .unwrap();
+    assert_eq!(value, [2; 20_000]);
 }
 
 #[test]

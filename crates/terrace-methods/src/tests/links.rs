@@ -316,7 +316,7 @@ const BUCKETS: usize = 40;
 const ENTRIES: usize = 64;
 /// Where a page of the directory has its first entry.
 const PAGE_ENTRIES: usize = 32;
-const NONE: [u8; 7] = [0xFF; 7];
+const NONE: [u8; 8] = PageId::NONE.0.to_le_bytes();
 
 fn random(i: usize) -> Vec<u8> {
     KeyKind::Random.key(i, 0)
@@ -334,7 +334,7 @@ fn no_bucket_where_there_are_grains_is_damage() {
         let table = table(60, 90);
         let (buckets, grains) = settled(&table.store, || table.method.try_size()).unwrap();
         assert!(buckets > 1 && grains > 1);
-        let entries = NONE.repeat(PAGE / 8);
+        let entries = NONE[..7].repeat(PAGE / 8);
         overwrite(&table, table.method.root(), ENTRIES, &entries);
         table
     };
