@@ -17,6 +17,7 @@ use super::directory::{self, Directory, NO_DIRECTORY};
 use super::layout::{CLASS, CLASSES, Rows};
 use super::page::{NO_ROWS, begin};
 use super::scans::{SIDES, Side};
+use crate::slots::SLOT_BYTES;
 
 /// Pages with room that are remembered, at most.
 const REMEMBERED: usize = 1024;
@@ -30,6 +31,9 @@ const HOT_ROOM: usize = 24;
 const COLD_CLASS: u8 = CLASSES as u8 / 16;
 /// Free class for which a page is read from disk.
 const READ_CLASS: u8 = CLASSES as u8 / 2;
+/// Times that a page is found to have no room for a newcomer, since it had some for another, until
+/// newcomers go elsewhere. One row may find it so twice.
+const MOST_KEPT: u8 = 2;
 /// Times that a latch is tried.
 const TRIES: usize = 200;
 /// More pages than a directory has: a chain that is longer goes round in circles.
@@ -54,6 +58,20 @@ struct Spare {
     unseen: Option<PageId>,
     /// Where packing goes on.
     packing: (PageId, usize),
+    /// For each side the page that newcomers go to, the bytes of room that it had when that was not
+    /// enough for one of them, and how often it was so.
+    kept: [(PageId, usize, u8); SIDES],
+}
+
+/// What becomes of the page that newcomers go to when one of them finds no room there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Full {
+    /// Smaller ones still come to it.
+    Kept,
+    /// There is so much room, for whoever looks for that.
+    Left(PageId, usize),
+    /// It is forgotten.
+    Done,
 }
 
 impl Space {
@@ -65,6 +83,7 @@ impl Space {
                 listing: (root, 0),
                 unseen: Some(root),
                 packing: (root, 0),
+                kept: [(PageId::NONE, 0, 0); SIDES],
             }),
             growing: Mutex::new(()),
         }
@@ -129,6 +148,59 @@ impl Space {
         spare.pages.push_back((pid, class, room));
     }
 
+    /// Takes a page out that had room for a row of `len` bytes, other than `not`. The others stay, for
+    /// shorter rows.
+    fn take(&self, len: usize, not: PageId) -> Option<(PageId, u8, usize)> {
+        let mut spare = self.spare.lock();
+        let fits = |page: &(PageId, u8, usize)| page.2 >= len && page.0 != not;
+        let at = spare.pages.iter().position(fits)?;
+        spare.pages.remove(at)
+    }
+
+    /// Puts a page back that was taken out, to be the first to be taken again.
+    fn give_back(&self, page: (PageId, u8, usize)) {
+        self.spare.lock().pages.push_front(page);
+    }
+
+    /// Newcomers go elsewhere than to this page. It must not displace pages with more room.
+    fn leave(&self, full: Full, page_bytes: usize) {
+        if let Full::Left(pid, room) = full
+            && self.spare.lock().pages.len() < REMEMBERED / 2
+        {
+            self.remember(pid, class_of(room, page_bytes), room);
+        }
+    }
+
+    /// What becomes of the page that newcomers go to, which has so much room, and for one of them too
+    /// little. Where long rows come among short ones it is kept for the short ones: the room that a long
+    /// one leaves would be lost else.
+    fn full(&self, side: Side, pid: PageId, room: usize, page_bytes: usize) -> Full {
+        if class_of(room, page_bytes) < COLD_CLASS {
+            return Full::Done;
+        }
+        let mut spare = self.spare.lock();
+        let kept = &mut spare.kept[usize::from(side) % SIDES];
+        let times = match (kept.0, kept.1) == (pid, room) {
+            true => kept.2.saturating_add(1),
+            false => 0,
+        };
+        *kept = (pid, room, times);
+        match times < MOST_KEPT {
+            true => Full::Kept,
+            false => Full::Left(pid, room),
+        }
+    }
+
+    /// The same, of a row for which that was asked before.
+    fn full_since(&self, side: Side, pid: PageId, room: usize, page_bytes: usize) -> Full {
+        let kept = self.spare.lock().kept[usize::from(side) % SIDES];
+        match (kept.0, kept.1) == (pid, room) {
+            true if kept.2 < MOST_KEPT => Full::Kept,
+            true => Full::Left(pid, room),
+            false => self.full(side, pid, room, page_bytes),
+        }
+    }
+
     /// Bytes of room in the pages that are remembered, but for this one. Pages may be remembered
     /// several times, with what they had then; the most of it counts. O(n log n) of those.
     pub fn scattered(&self, but: PageId) -> usize {
@@ -156,6 +228,11 @@ impl Space {
     pub fn set_packing(&self, at: (PageId, usize)) {
         self.spare.lock().packing = at;
     }
+}
+
+/// The free class of a page with so many bytes of room.
+fn class_of(room: usize, page_bytes: usize) -> u8 {
+    (room * CLASSES / page_bytes).min(CLASSES - 1) as u8
 }
 
 impl Heap {
@@ -202,50 +279,93 @@ impl Heap {
         Err(Interrupt::Conflict)
     }
 
-    /// A page that there is with room for a row of `len` bytes, other than `not`, on this side. It is
-    /// the one that its newcomers go to from now on. Holds nothing. O(1) pages looked at.
+    /// A page that there is with room for a row of `len` bytes, other than `not`, on this side: the one
+    /// that newcomers go to, or one that they go to from now on, or one for this row alone. Holds
+    /// nothing. O(1) pages looked at.
     pub(crate) fn find_room(&self, len: usize, not: PageId, side: Side) -> Attempt<Option<PageId>> {
+        let page_bytes = self.store.page_bytes();
+        let mut asked = None;
         for _ in 0..LOOKS {
             let seen = self.space.current(side);
+            let mut full = Full::Done;
             if let Some(pid) = seen {
                 match self.room_of(pid)? {
                     Some(room) if !self.is_on_side(pid, side) => {
                         // A scan has begun, or has passed it; it is not full for that.
                         if self.space.replace(side, seen, PageId::NONE) {
-                            let class = room * CLASSES / self.store.page_bytes();
-                            self.space.remember(pid, class as u8, room);
+                            self.space.remember(pid, class_of(room, page_bytes), room);
                         }
                         continue;
                     }
                     Some(room) if room >= len && pid != not => return Ok(Some(pid)),
-                    Some(_) => {}
+                    Some(room) => {
+                        full = match asked {
+                            Some((asked, full)) if asked == pid => full,
+                            _ => self.space.full(side, pid, room, page_bytes),
+                        };
+                        asked = Some((pid, full));
+                    }
                     None => {
                         self.space.replace(side, seen, PageId::NONE);
                         continue;
                     }
                 }
             }
-            let next = self.space.spare.lock().pages.pop_front();
-            let Some((pid, class, room)) = next else {
+            let Some(next) = self.space.take(len, not) else {
                 if self.look_through()? {
                     continue;
                 }
                 return Ok(None);
             };
+            let (pid, class, room) = next;
             if !self.is_on_side(pid, side) {
                 self.space.remember(pid, class, room);
                 continue;
             }
             // Not worth a read, unless there is much to be had.
-            let worth =
-                self.store.is_resident(pid) || class >= READ_CLASS && self.store.exists(pid);
-            // It may have been freed since, and be another's by now.
-            let worth = worth && self.room_of(pid)?.is_some();
-            if worth && !self.space.replace(side, seen, pid) {
-                self.space.spare.lock().pages.push_front((pid, class, room));
+            if !self.store.is_resident(pid) && (class < READ_CLASS || !self.store.exists(pid)) {
+                continue;
+            }
+            let room = match self.room_of(pid) {
+                Err(miss @ Interrupt::Miss(_)) => {
+                    self.space.give_back(next);
+                    return Err(miss);
+                }
+                other => other?,
+            };
+            match room {
+                Some(room) if room >= len && full == Full::Kept => {
+                    self.use_once(pid, room, len);
+                    return Ok(Some(pid));
+                }
+                Some(room) if room >= len => match self.space.replace(side, seen, pid) {
+                    true => self.space.leave(full, page_bytes),
+                    false => self.space.give_back(next),
+                },
+                // Others have come since it was remembered.
+                Some(room) => self.space.leave(self.rest(pid, room), page_bytes),
+                // It may have been freed since, and be another's by now.
+                None => {}
             }
         }
         Ok(None)
+    }
+
+    /// A row of `len` bytes goes to a page that has so much room and that other newcomers do not go to:
+    /// the next one finds it first.
+    fn use_once(&self, pid: PageId, room: usize, len: usize) {
+        if let Full::Left(pid, room) = self.rest(pid, room.saturating_sub(len + SLOT_BYTES)) {
+            let class = class_of(room, self.store.page_bytes());
+            self.space.give_back((pid, class, room));
+        }
+    }
+
+    /// A page with so much room, if that is worth remembering.
+    fn rest(&self, pid: PageId, room: usize) -> Full {
+        match class_of(room, self.store.page_bytes()) >= COLD_CLASS {
+            true => Full::Left(pid, room),
+            false => Full::Done,
+        }
     }
 
     /// Looks through one more page of the directory for heap pages with room. Returns whether there
@@ -269,7 +389,10 @@ impl Heap {
             let Ok((heap, class)) = seen.entry(i) else {
                 break;
             };
-            if !heap.is_none() && class >= COLD_CLASS && spare.pages.len() < REMEMBERED {
+            if !heap.is_none() && class >= COLD_CLASS {
+                if spare.pages.len() >= REMEMBERED {
+                    spare.pages.pop_front();
+                }
                 let room = usize::from(class) * self.store.page_bytes() / CLASSES;
                 spare.pages.push_back((heap, class, room));
             }
@@ -304,13 +427,21 @@ impl Heap {
         side: Side,
     ) -> Attempt<PageId> {
         let _growing = self.space.growing.lock();
+        let mut full = Full::Done;
         if let Some(pid) = self.space.current(side)
-            && pid != not
             && self.is_on_side(pid, side)
-            && self.room_of(pid)?.is_some_and(|room| room >= len)
         {
-            return Ok(pid);
+            match self.room_of(pid)? {
+                Some(room) if room >= len && pid != not => return Ok(pid),
+                Some(room) => {
+                    full = self
+                        .space
+                        .full_since(side, pid, room, self.store.page_bytes())
+                }
+                None => {}
+            }
         }
+        let as_it_was = (len, full, side);
         let (mut at, mut from) = self.space.spare.lock().listing;
         for _ in 0..LONGEST_CHAIN {
             let mut list = match self.store.exclusive(at, door) {
@@ -326,7 +457,7 @@ impl Heap {
             };
             let free = seen.free_entry(from);
             match free.map_err(|_| list.torn(NO_DIRECTORY))? {
-                Some(i) => return self.list_new(door, &mut list, i, side),
+                Some(i) => return self.list_new(door, &mut list, i, as_it_was),
                 None if !seen.next.is_none() && seen.next != at => (at, from) = (seen.next, 0),
                 None => {
                     let class = self.class_of_directory();
@@ -336,7 +467,7 @@ impl Heap {
                     directory::set_next(&mut list, next.pid())?;
                     drop(list);
                     // Should there be no heap page to be had now, it is there for the next one.
-                    return self.list_new(door, &mut next, 0, side);
+                    return self.list_new(door, &mut next, 0, as_it_was);
                 }
             }
         }
@@ -349,7 +480,7 @@ impl Heap {
         door: &Door<'_>,
         list: &mut Exclusive<'_>,
         i: usize,
-        side: Side,
+        (len, full, side): (usize, Full, Side),
     ) -> Attempt<PageId> {
         let mut page = self.store.allocate(door, self.tier)?;
         let pid = page.pid();
@@ -358,7 +489,13 @@ impl Heap {
         self.scans.made(pid, side);
         directory::set_entry(list, i, PageId::NONE, pid, 0)?;
         self.space.spare.lock().listing = (list.pid(), i + 1);
-        self.space.set_current(side, pid);
+        if full == Full::Kept {
+            let room = Rows::open(page.view()).map_or(0, |rows| rows.room());
+            self.use_once(pid, room, len);
+        } else {
+            self.space.set_current(side, pid);
+            self.space.leave(full, self.store.page_bytes());
+        }
         Ok(pid)
     }
 

@@ -99,6 +99,30 @@ fn a_load_fills_pages_of_rows_whatever_the_order_of_keys() {
     }
 }
 
+/// What a long row leaves of a page is room for short ones.
+#[test]
+fn long_and_short_rows_fill_pages_together() {
+    for (page, lens, least) in [
+        (16384, [3900, 200], 0.9),
+        (16384, [200, 3900], 0.9),
+        (16384, [3900, 2500], 0.85),
+        (4096, [900, 60], 0.9),
+        (4096, [500, 500], 0.85),
+    ] {
+        let count = 10_000;
+        let heap = heaps(Class::Cold).create(page, 3000).unwrap();
+        let mut bytes = 0;
+        for i in 0..count {
+            let len = lens[i % 2];
+            put(&heap, &key(i), &vec![7; len]);
+            bytes += row_bytes(len);
+        }
+        let fill = bytes as f64 / (row_pages(&heap) as usize * page) as f64;
+        assert!(fill > least, "pages of {page}, rows of {lens:?}: {fill}");
+        assert_eq!(census(&heap), count);
+    }
+}
+
 /// Nobody makes a page while another is not full.
 #[test]
 fn threads_that_load_fill_pages_together() {
