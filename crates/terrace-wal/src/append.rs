@@ -80,7 +80,7 @@ impl Log {
     /// Writes what is staged without letting go of the mutex.
     fn write_holding(&self, state: &mut State) -> Result<()> {
         let stamp = state.marks.stamp();
-        if let Some(mut batch) = state.take(&self.options, false) {
+        if let Some(mut batch) = state.take(false) {
             let end = state.tail;
             let result = batch.write(&self.options, stamp);
             batch.clear();

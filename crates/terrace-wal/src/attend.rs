@@ -16,6 +16,7 @@ use terrace_base::{Error, Result};
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::lsn::Lsn;
+use crate::reserve::shortest_ordinary;
 use crate::segment::file_name;
 use crate::state::{Asked, Older, State};
 
@@ -91,7 +92,7 @@ impl Log {
     }
 
     fn prepare_asked<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        match self.prepare(state) {
+        match self.prepare(state, shortest_ordinary(&self.options)) {
             Ok((mut state, made)) => {
                 // If there is no space now, who needs the segment tries again and says so.
                 state.refused = made.is_err();

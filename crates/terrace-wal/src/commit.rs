@@ -79,7 +79,7 @@ impl Log {
         } else {
             state.marks.stamp()
         };
-        let Some(mut batch) = state.take(&self.options, before_sync) else {
+        let Some(mut batch) = state.take(before_sync) else {
             return state;
         };
         let end = state.tail;

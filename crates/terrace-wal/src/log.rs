@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::layout::HEADER_BYTES;
 use crate::lsn::{Lsn, Position};
 use crate::options::LogOptions;
+use crate::reserve::shortest_ordinary;
 use crate::segment::{self, PrepareError, Segment, file_name};
 use crate::state::State;
 use crate::stats::LogStats;
@@ -56,11 +57,11 @@ impl Log {
             disk.delete(&name)
                 .map_err(|e| Error::io("deleting", &name, e))?;
         }
-        let first = Segment::prepare(&*disk, &options, FIRST_SEGMENT, generation, None).map_err(
-            |e| match e {
+        let least = shortest_ordinary(&options);
+        let first = Segment::prepare(&*disk, &options, FIRST_SEGMENT, generation, None, least)
+            .map_err(|e| match e {
                 PrepareError::Refused(e) | PrepareError::Fatal(e) => e,
-            },
-        )?;
+            })?;
         disk.sync_directory()
             .map_err(|e| Error::io("syncing", "the directory", e))?;
         let tail = Lsn::new(first.number, HEADER_BYTES as u32);

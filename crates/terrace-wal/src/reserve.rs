@@ -90,6 +90,15 @@ fn margin(options: &LogOptions) -> u64 {
     options.usable() / 4
 }
 
+/// A segment may be so short when the disk has no space for a whole one, and serve writes of all kinds: the
+/// margin is half of it.
+pub(crate) fn shortest_ordinary(options: &LogOptions) -> u64 {
+    options.segment_bytes / 2
+}
+
+/// And beside twice the space that is wanted so short, to serve what frees space.
+const SHORTEST_URGENT: u64 = 16 << 10;
+
 impl Log {
     /// Space for records of `bytes` bytes together; for more than one record add
     /// [`crate::RECORD_OVERHEAD_BYTES`] for each further one.
@@ -129,7 +138,7 @@ impl Log {
             if state.closed {
                 return Err(Error::invalid("the log is closed"));
             }
-            let room = state.room(&self.options);
+            let room = state.room();
             let wanted = state.reserved + space + margin;
             if room < wanted && state.preparing {
                 self.prepared.wait(&mut state);
@@ -141,7 +150,13 @@ impl Log {
             let early = early && !self.ask_for_segment(&mut state, room >= wanted);
             if room < wanted || early {
                 let made;
-                (state, made) = self.prepare(state)?;
+                // Who frees space takes what there is.
+                let least = if margin > 0 {
+                    shortest_ordinary(&self.options)
+                } else {
+                    2 * wanted + SHORTEST_URGENT
+                };
+                (state, made) = self.prepare(state, least)?;
                 match made {
                     Ok(()) => state.refused = false,
                     Err(_) if early && room >= wanted => state.refused = true,
@@ -177,10 +192,11 @@ impl Log {
         }
     }
 
-    /// Makes one more segment. The inner error is that it could not be had; nothing has changed then.
+    /// Makes one more segment, of `least` bytes at least if the disk has no space for a whole one. The inner error is that it could not be had; nothing has changed then.
     pub(crate) fn prepare<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
+        least: u64,
     ) -> Result<(MutexGuard<'a, State>, Result<()>)> {
         state.preparing = true;
         state.asked.segment = false;
@@ -193,7 +209,7 @@ impl Log {
         let old = state.take_outdated(&self.options);
         let sealed = (state.sealed && state.spares.is_empty()).then(|| state.current.clone());
         drop(state);
-        let made = self.make_segment(number, generation, old, sealed);
+        let made = self.make_segment(number, generation, old, sealed, least);
         let reused = matches!(made, Ok((_, true)));
         let made = made.map(|(segment, _)| segment);
         state = self.state.lock();
@@ -228,7 +244,7 @@ impl Log {
     fn release_surplus<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let mut surplus = Vec::new();
         let kept = self.options.usable() + margin(&self.options);
-        while state.spares.len() > 1 && state.room(&self.options) >= state.reserved + kept {
+        while state.spares.len() > 1 && state.room() >= state.reserved + kept {
             surplus.extend(state.spares.pop_back());
         }
         drop(state);
@@ -247,6 +263,7 @@ impl Log {
         generation: u64,
         old: Option<(u32, Older)>,
         sealed: Option<Arc<Segment>>,
+        least: u64,
     ) -> std::result::Result<(Segment, bool), PrepareError> {
         let number = after.checked_add(1).ok_or_else(|| {
             PrepareError::Refused(Error::invalid(
@@ -255,7 +272,8 @@ impl Log {
         })?;
         let file = old.and_then(|old| self.reuse(old, number));
         let reused = file.is_some();
-        let segment = Segment::prepare(&*self.disk, &self.options, number, generation, file)?;
+        let segment =
+            Segment::prepare(&*self.disk, &self.options, number, generation, file, least)?;
         if !self.options.planted(Fault::NoDirectorySync) {
             self.sync_directory().map_err(PrepareError::Fatal)?;
         }

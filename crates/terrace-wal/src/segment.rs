@@ -14,7 +14,7 @@ use crate::layout::{
     HEADER_BYTES, NOTE_SLOTS, SUCCESSOR_COPIES, SegmentHeader, encode_note, encode_successor,
     names_successor, newest_note,
 };
-use crate::options::{LogOptions, MAX_SEGMENT_BYTES};
+use crate::options::{LogOptions, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
 use crate::reader::BlockReader;
 
 /// An open segment file.
@@ -48,6 +48,11 @@ pub(crate) const KEPT_BACK_BYTES: u64 = 128 << 10;
 /// notes are, stays out.
 pub(crate) const PART_BYTES: u64 = 64 << 10;
 
+/// Whether it says that the disk has too little space.
+fn is_full(error: &std::io::Error) -> bool {
+    Error::io("", "", error.kind().into()).is_disk_full()
+}
+
 /// Why a segment could not be made.
 pub(crate) enum PrepareError {
     /// Nothing was changed that matters; may be tried again.
@@ -61,13 +66,15 @@ impl Segment {
     /// be synced; only then may a block go there, so that a header that is missing later is damage
     /// and not a crash.
     ///
-    /// It takes the file `reused`, which is as [`Disk::reuse_buffered`] returns it, or makes one.
+    /// It takes the file `reused`, which is as [`Disk::reuse_buffered`] returns it, or makes one. If the
+    /// disk has too little space for that, it may be shorter, `least` bytes at least.
     pub(crate) fn prepare(
         disk: &dyn Disk,
         options: &LogOptions,
         number: u32,
         generation: u64,
         reused: Option<Arc<dyn DiskFile>>,
+        least: u64,
     ) -> std::result::Result<Segment, PrepareError> {
         let name = file_name(&options.prefix, number);
         let refused = |op, e| {
@@ -75,14 +82,23 @@ impl Segment {
             let _ = disk.delete(&name);
             PrepareError::Refused(Error::io(op, &name, e))
         };
+        let mut bytes = options.segment_bytes;
         let file = match reused {
             Some(file) => file,
             None => {
                 let file = disk
                     .create_buffered(&name)
                     .map_err(|e| refused("creating", e))?;
-                file.allocate(0, options.segment_bytes)
-                    .map_err(|e| refused("reserving space for", e))?;
+                while let Err(e) = file.allocate(0, bytes) {
+                    let shorter = bytes / 2 / 4096 * 4096;
+                    if shorter < least.max(MIN_SEGMENT_BYTES) || !is_full(&e) {
+                        return Err(refused("reserving space for", e));
+                    }
+                    bytes = shorter;
+                    // A part of it may have been had.
+                    file.set_len(0)
+                        .map_err(|e| refused("reserving space for", e))?;
+                }
                 file
             }
         };
@@ -90,7 +106,7 @@ impl Segment {
             number,
             incarnation: incarnation(options, number),
             generation,
-            segment_bytes: options.segment_bytes,
+            segment_bytes: bytes,
         };
         file.write_at(&header.page(), 0)
             .map_err(|e| match Error::io("writing", &name, e) {
@@ -108,7 +124,7 @@ impl Segment {
             file,
             incarnation: header.incarnation,
             generation,
-            bytes: options.segment_bytes,
+            bytes,
             complete: true,
             has_successor: false,
             next_note: AtomicUsize::new(0),

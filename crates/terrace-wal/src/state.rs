@@ -11,7 +11,7 @@ use crate::layout::{
 };
 use crate::layout::{length_bytes, put_length};
 use crate::lsn::{Lsn, Position};
-use crate::options::{LogOptions, RECORD_OVERHEAD_BYTES, data_limit};
+use crate::options::{LogOptions, RECORD_OVERHEAD_BYTES, data_limit, usable};
 use crate::segment::Segment;
 use crate::staging::Staging;
 use crate::stats::LogStats;
@@ -135,7 +135,7 @@ impl State {
     }
 
     /// Bytes that can still be appended to the segments there are.
-    pub(crate) fn room(&self, options: &LogOptions) -> u64 {
+    pub(crate) fn room(&self) -> u64 {
         let current = if self.sealed {
             0
         } else {
@@ -143,7 +143,8 @@ impl State {
                 .saturating_sub(self.tail.offset() as u64)
                 .saturating_sub(RECORD_OVERHEAD_BYTES as u64)
         };
-        current + self.spares.len() as u64 * options.usable()
+        let spares = self.spares.iter().map(|spare| usable(spare.bytes));
+        current + spares.sum::<u64>()
     }
 
     /// Whether there are segments that only wait to be deleted.
@@ -294,10 +295,10 @@ impl State {
 
     /// Takes what is staged for writing. Before a sync, the next block is moved to a sector of its
     /// own, so that no later write touches a sector with synced records.
-    pub(crate) fn take(&mut self, options: &LogOptions, before_sync: bool) -> Option<Staging> {
+    pub(crate) fn take(&mut self, before_sync: bool) -> Option<Staging> {
         self.staging.close(0);
         if before_sync && !self.sealed {
-            self.pad(options);
+            self.pad();
         }
         if self.staging.is_empty() {
             return None;
@@ -307,7 +308,7 @@ impl State {
         Some(std::mem::replace(&mut self.staging, other))
     }
 
-    fn pad(&mut self, options: &LogOptions) {
+    fn pad(&mut self) {
         let own_block = self.staging.is_empty() || self.pinned;
         if self.staging.is_empty() && self.marks.written_to() == self.marks.synced_to() {
             return;
@@ -315,7 +316,7 @@ impl State {
         let header = if own_block { BLOCK_HEADER as u64 } else { 0 };
         let end = self.tail.offset() as u64 + header;
         let grown = end.next_multiple_of(SECTOR) - self.tail.offset() as u64;
-        if self.room(options) < self.reserved + grown {
+        if self.room() < self.reserved + grown {
             // Only when a full disk has kept further segments from being made. The sector is then
             // written again with the same bytes in front, which the loss of whole sectors cannot
             // damage.

@@ -31,10 +31,10 @@ fn full(options: Options, kind: Kind, long: usize) -> (SimDisk, Database, Map) {
         .unwrap();
     for leaf in 0..LEAVES {
         for record in 0..18 {
-            map.put(&key(leaf, record), &[7; 200]).unwrap();
+            map.put(key(leaf, record), [7; 200]).unwrap();
         }
         if long > 0 {
-            map.put(&key(leaf, 99), &vec![8; long]).unwrap();
+            map.put(key(leaf, 99), vec![8; long]).unwrap();
         }
     }
     db.checkpoint().unwrap();
@@ -61,14 +61,14 @@ fn deletes_of_large_values_are_done_or_refused() {
         let (disk, db, map) = full(options(4096), kind, 6000);
         let mut refused = 0;
         for leaf in 0..LEAVES {
-            match map.delete(&key(leaf, 99)) {
-                Ok(()) => assert_eq!(map.get(&key(leaf, 99)).unwrap(), None),
+            match map.delete(key(leaf, 99)) {
+                Ok(()) => assert_eq!(map.get(key(leaf, 99)).unwrap(), None),
                 Err(e) => {
                     assert!(is_full(&e), "{kind}: {e}");
                     refused += 1;
                 }
             }
-            assert!(map.get(&key(leaf, 1)).unwrap().is_some());
+            assert!(map.get(key(leaf, 1)).unwrap().is_some());
         }
         assert!(
             refused > 0 || kind != Kind::Tree,
@@ -78,7 +78,7 @@ fn deletes_of_large_values_are_done_or_refused() {
         // And there is a way out.
         db.checkpoint().unwrap();
         for leaf in 0..LEAVES {
-            if map.delete(&key(leaf, 99)).is_err() {
+            if map.delete(key(leaf, 99)).is_err() {
                 db.checkpoint().unwrap();
             }
         }
@@ -91,15 +91,15 @@ fn a_batch_with_a_large_value_is_written_or_refused() {
     for kib in [1024, 16384] {
         let (disk, db, map) = full(options(kib), Kind::Tree, 0);
         let mut batch = db.batch();
-        batch.put(&map, b"long", &vec![9; 3 << 20]);
+        batch.put(&map, b"long", vec![9; 3 << 20]);
         batch.put(&map, b"short", b"1");
         match db.write(batch, Durability::Buffered) {
             Ok(()) => panic!("there was space"),
             Err(e) => assert!(is_full(&e), "{e}"),
         }
         assert_eq!(map.get(b"short").unwrap(), None);
-        assert!(map.get(&key(5, 5)).unwrap().is_some());
-        map.delete(&key(5, 5)).unwrap();
+        assert!(map.get(key(5, 5)).unwrap().is_some());
+        map.delete(key(5, 5)).unwrap();
         db.checkpoint().unwrap();
         opens(&disk, options(kib));
     }
@@ -113,7 +113,7 @@ fn a_batch_of_deletes_all_over_a_tree_leaves_a_way_out() {
         for begin in 0..step {
             let mut batch = db.batch();
             for leaf in (begin..LEAVES).step_by(step as usize) {
-                batch.delete(&map, &key(leaf, 3));
+                batch.delete(&map, key(leaf, 3));
             }
             match db.write(batch, Durability::Buffered) {
                 Ok(()) => done += 1,
@@ -131,10 +131,10 @@ fn a_batch_of_deletes_all_over_a_tree_leaves_a_way_out() {
         // A few at a time can be deleted.
         let mut batch = db.batch();
         (0..4).for_each(|record| {
-            batch.delete(&map, &key(9, record));
+            batch.delete(&map, key(9, record));
         });
         db.write(batch, Durability::Buffered).unwrap();
-        assert_eq!(map.get(&key(9, 0)).unwrap(), None);
+        assert_eq!(map.get(key(9, 0)).unwrap(), None);
     }
 }
 
@@ -149,7 +149,7 @@ fn a_log_without_space_gets_it_by_a_checkpoint() {
         .log_limit(64 << 20);
     let db = Database::open_on(disk.shared(), options).unwrap();
     let map = db.create_map("t", Kind::Tree, MapOptions::new()).unwrap();
-    let put = |i: u32| map.put(&(i % 50).to_be_bytes(), &[1; 200]);
+    let put = |i: u32| map.put((i % 50).to_be_bytes(), [1; 200]);
     (0..2000).for_each(|i| put(i).unwrap());
     disk.set_capacity(Some(disk.used_bytes() + (100 << 10)));
     let refused = (0..100_000).find_map(|i| put(i).err());
@@ -160,4 +160,40 @@ fn a_log_without_space_gets_it_by_a_checkpoint() {
         assert!(std::time::Instant::now() < deadline, "it stayed refused");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
+}
+
+/// Closed when the disk was full, opened again: the log needs a new segment for whatever is written.
+#[test]
+fn deletes_go_on_when_a_full_disk_is_opened_again() {
+    let long = || {
+        Options::new()
+            .memory(4 << 20)
+            .page_size(4096)
+            .log_segment(4 << 20)
+            .log_limit(64 << 20)
+    };
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), long()).unwrap();
+    let map = db.create_map("t", Kind::Tree, MapOptions::new()).unwrap();
+    for leaf in 0..LEAVES {
+        for record in 0..18 {
+            map.put(key(leaf, record), [7; 200]).unwrap();
+        }
+    }
+    drop(map);
+    db.close().unwrap();
+    // Less than a segment by far.
+    disk.set_capacity(Some(disk.used_bytes() + (400 << 10)));
+    let db = Database::open_on(disk.shared(), long()).unwrap();
+    let map = db.map("t").unwrap();
+    let refused = map.put(key(1, 1), [9; 200]);
+    assert!(refused.is_err_and(|e| is_full(&e)));
+    for record in 0..18 {
+        map.delete(key(3, record)).unwrap();
+    }
+    db.checkpoint().unwrap();
+    assert_eq!(map.get(key(3, 3)).unwrap(), None);
+    drop(map);
+    db.close().unwrap();
+    opens(&disk, long());
 }

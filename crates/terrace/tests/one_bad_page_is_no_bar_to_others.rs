@@ -30,12 +30,12 @@ fn damaged() -> (SimDisk, Database, Map) {
         .unwrap();
     let value = |i: u32| format!("{i:06} of the first load, {:060}", i).into_bytes();
     for i in 0..RECORDS {
-        map.put(&key(i), &value(i)).unwrap();
+        map.put(key(i), value(i)).unwrap();
     }
     // What is cold now goes out, and what was hot comes to be something else.
     for round in 0..3 {
         for i in RECORDS / 2..RECORDS {
-            map.put(&key(i), &value(round)).unwrap();
+            map.put(key(i), value(round)).unwrap();
         }
     }
     drop(map);
@@ -53,11 +53,11 @@ fn damaged() -> (SimDisk, Database, Map) {
     disk.place("data", data);
     let db = Database::open_on(disk.shared(), options()).unwrap();
     let map = db.map("a").unwrap();
-    let error = map.get(&key(BAD.start)).unwrap_err();
+    let error = map.get(key(BAD.start)).unwrap_err();
     assert!(error.to_string().contains("page"), "{error}");
     // A put needs no cold page.
     for i in BAD {
-        map.put(&key(i), b"new").unwrap();
+        map.put(key(i), b"new").unwrap();
     }
     (disk, db, map)
 }
@@ -73,35 +73,35 @@ fn batches_make_room_in_spite_of_it() {
     for i in 0..3000 {
         let mut batch = db.batch();
         for j in 0..10 {
-            batch.put(&map, &elsewhere(10 * i + j), &[3; 60]);
+            batch.put(&map, elsewhere(10 * i + j), [3; 60]);
         }
         let written = db.write(batch, Durability::Buffered);
         written.unwrap_or_else(|e| panic!("{i}: {e}"));
     }
-    assert_eq!(map.get(&elsewhere(29_999)).unwrap().unwrap(), [3; 60]);
-    assert_eq!(map.get(&key(BAD.start)).unwrap().unwrap(), b"new");
+    assert_eq!(map.get(elsewhere(29_999)).unwrap().unwrap(), [3; 60]);
+    assert_eq!(map.get(key(BAD.start)).unwrap().unwrap(), b"new");
 }
 
 #[test]
 fn puts_make_room_in_spite_of_it_and_so_does_replay() {
     let (disk, db, map) = damaged();
     for i in 0..30_000 {
-        let put = map.put(&elsewhere(i), &[4; 60]);
+        let put = map.put(elsewhere(i), [4; 60]);
         put.unwrap_or_else(|e| panic!("{i}: {e}"));
     }
     let other = db
         .create_map("b", Kind::Tree, MapOptions::new().tiers(Tiers::Two))
         .unwrap();
     for i in 0..200 {
-        let put = other.put(&key(i), &[5; 60]);
+        let put = other.put(key(i), [5; 60]);
         put.unwrap_or_else(|e| panic!("{i} of another structure: {e}"));
     }
     let copy = disk.copy();
     let again = Database::open_on(copy.shared(), options()).unwrap();
     let map = again.map("a").unwrap();
-    assert_eq!(map.get(&elsewhere(29_999)).unwrap().unwrap(), [4; 60]);
+    assert_eq!(map.get(elsewhere(29_999)).unwrap().unwrap(), [4; 60]);
     assert_eq!(
-        again.map("b").unwrap().get(&key(7)).unwrap().unwrap(),
+        again.map("b").unwrap().get(key(7)).unwrap().unwrap(),
         [5; 60]
     );
 }

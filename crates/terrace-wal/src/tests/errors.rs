@@ -7,7 +7,7 @@ use super::basics::{put, recover_with, small};
 use super::crash::calls_of;
 use super::harness::{Failure, Run};
 use crate::fault::Fault;
-use crate::{Durability, Log};
+use crate::{Durability, Log, LogOptions};
 
 /// A run whose n-th call fails, which goes on as a program would: on a full disk it tries again, on
 /// a poisoned log it opens anew. Then the process dies or the power is cut.
@@ -225,5 +225,49 @@ fn a_record_too_long_for_the_disk_gives_the_space_back() {
     for seed in 0..10 {
         let (_, _, records) = recover_with(&disk.copy().crash(seed), small(2), from, 0).unwrap();
         assert_eq!(records.len(), 2);
+    }
+}
+
+/// With segments of 1 MiB and space for a part of one: what frees space goes on after an opening, other
+/// writes only if half a segment can be had.
+#[test]
+fn a_nearly_full_disk_gets_shorter_segments() {
+    let disk = SimDisk::new(1);
+    let options = |seed| LogOptions {
+        segment_bytes: 1 << 20,
+        ..small(seed)
+    };
+    let log = Log::create(disk.shared(), options(1), 0).unwrap();
+    let from = log.position();
+    put(&log, b"before", Durability::Sync).unwrap();
+    drop(log);
+    let urgent = |log: &Log| {
+        let mut reservation = log.reserve_urgent(1000)?;
+        let appended = log.append(&mut reservation, &[&[2; 1000]]);
+        log.commit(appended, Durability::Sync)
+    };
+    for (space, ordinary) in [(100 << 10, false), (300 << 10, false), (700 << 10, true)] {
+        let copy = disk.copy();
+        copy.set_capacity(Some(copy.used_bytes() + space));
+        let (log, _, before) = recover_with(&copy, options(2), from, 0).unwrap();
+        let put = put(&log, b"ordinary", Durability::Sync);
+        assert_eq!(put.is_ok(), ordinary, "{space}: {put:?}");
+        assert!(put.is_ok() || put.is_err_and(|e| e.is_disk_full()));
+        let done = (0..2000).take_while(|_| urgent(&log).is_ok()).count();
+        assert!(done >= 50, "{space}: {done}");
+        assert!(log.poisoned().is_none());
+        assert!(log.disk_bytes() <= (1 << 20) + space);
+        drop(log);
+        for seed in 0..5 {
+            let (_, _, records) =
+                recover_with(&copy.copy().crash(seed), options(3), from, 0).unwrap();
+            assert_eq!(records.len(), before.len() + usize::from(ordinary) + done);
+        }
+        // Once there is space again, segments are as long as they were.
+        copy.set_capacity(None);
+        let (log, ..) = recover_with(&copy, options(4), from, 0).unwrap();
+        let files = log.disk_bytes();
+        self::put(&log, &[3; 100], Durability::Sync).unwrap();
+        assert!(log.disk_bytes() >= files + (1 << 20), "{space}");
     }
 }
