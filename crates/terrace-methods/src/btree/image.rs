@@ -146,6 +146,11 @@ pub(crate) fn parts(page: &[u8]) -> Seen<Parts<'_>> {
         node.high_len,
     )?;
     let head = slice(page, node.prefix_at(), node.prefix_len)?;
+    // Or the keys would become others where they are built into a node with other fences.
+    let prefix_len = prefix_of_fences(low, (!node.unbounded).then_some(high));
+    if !node.is_loose() && node.prefix_len != prefix_len {
+        return Err(Torn);
+    }
     let mut items = Vec::with_capacity(node.count);
     for i in 0..node.count {
         let slot = node.slot(i)?;
@@ -208,7 +213,8 @@ impl<'i> Sizes<'i> {
     /// Bytes of the records `from..to` with a prefix of this length; may be a few too many when
     /// the prefix makes long keys short.
     pub fn records(&self, from: usize, to: usize, prefix_len: usize) -> usize {
-        self.sums[to] - self.sums[from] - (to - from) * prefix_len
+        // Keys of a damaged node may lack the prefix that its fences have.
+        (self.sums[to] - self.sums[from]).saturating_sub((to - from) * prefix_len)
     }
 
     /// Bytes of records and fences in a node of these records.

@@ -23,6 +23,8 @@ const MERGED_FILL: f64 = 0.85;
 /// Fill of an inner node below which it is merged.
 const THIN_INNER: f64 = 0.3;
 
+const APART: &str = "this node does not begin where the one before it ends";
+
 /// Two neighbouring nodes and their parent, all latched.
 pub(crate) struct Neighbours<'d> {
     pub parent: Exclusive<'d>,
@@ -73,18 +75,22 @@ impl BTree {
                 child,
                 node,
             }),
-            Some(page) if on_the_left => Ok(Neighbours {
-                parent,
-                entry: child - 1,
-                left: page,
-                right: node,
-            }),
-            Some(page) => Ok(Neighbours {
-                parent,
-                entry: child,
-                left: node,
-                right: page,
-            }),
+            Some(page) => {
+                let (left, right, entry) = match on_the_left {
+                    true => (page, node, child - 1),
+                    false => (node, page, child),
+                };
+                let low = sound!(right, node_of!(right)?.low())?;
+                if sound!(left, node_of!(left)?.high())? != Some(low) {
+                    return Err(right.torn(APART));
+                }
+                Ok(Neighbours {
+                    parent,
+                    entry,
+                    left,
+                    right,
+                })
+            }
         })
     }
 

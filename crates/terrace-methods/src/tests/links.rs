@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use terrace_access::conformance::{Fixture, KeyKind, Subject, settled};
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, NoRoom, Ordered, Plan, RecordPage, Room, Touch,
-    Value, Window,
+    AccessMethod, Attempt, Door, Edge, Flags, NoRoom, Ordered, Plan, RecordPage, Room, Sweep,
+    Touch, Value, Window,
 };
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, View};
@@ -306,6 +306,19 @@ fn a_child_that_is_an_ancestor_is_not_waited_for() {
     told("a latch", tree, |tree, door| {
         let pair = tree.latch(door, Edge::From(b""), 0, true, true);
         pair.map(|_| false)
+    });
+}
+
+/// Or what is moved from one to the other would become other keys.
+#[test]
+fn neighbours_whose_fences_do_not_meet_are_damage() {
+    let tree = tree();
+    let leaf = children(&tree, tree.method.root())[3].0;
+    let key = low(&tree, leaf);
+    // The first byte of the low fence becomes lower, so that the leaf still covers the key.
+    overwrite(&tree, leaf, PAGE - key.len(), b"!");
+    told("packing", tree, move |tree, door| {
+        tree.try_pack(door, &key, 0.95)
     });
 }
 
