@@ -322,6 +322,23 @@ fn neighbours_whose_fences_do_not_meet_are_damage() {
     });
 }
 
+#[test]
+fn closing_up_leaves_that_end_where_they_begin_comes_to_an_end() {
+    let tree = tree();
+    let leaves = children(&tree, tree.method.root());
+    // The first leaf has no low fence, and the high one is what the next one begins with.
+    let high = low(&tree, leaves[1].0).len();
+    overwrite(&tree, leaves[0].0, PAGE - high, b"!");
+    let mut from = ordered(5);
+    told("closing up", tree, move |tree, door| {
+        let next = tree.try_close_up(door, &from, None)?;
+        next.map_or(Ok(false), |next| {
+            from = next;
+            Ok(true)
+        })
+    });
+}
+
 // ---------------------------------------------------------------- hash tables
 
 /// Where a root has its number of buckets, and its first entry.
