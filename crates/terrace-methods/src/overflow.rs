@@ -332,7 +332,13 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
 /// As [`free`].
 pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Result<()> {
     let (mut head, mut after) = (large.head, None);
+    let mut freed = 0;
     while !head.is_none() {
+        // A checkpoint that still owes these pages is handed whole copies of them.
+        if freed % PAGES_AT_ONCE == 0 {
+            store.wait_for_saved();
+        }
+        freed += 1;
         match free_first(store, door, head, &mut after) {
             Ok(next) => head = next,
             Err(interrupt) => match store.settle(interrupt) {

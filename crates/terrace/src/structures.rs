@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_access::{Attempt, Door, Sweep};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_methods::{BTree, HashTable, Heap};
-use terrace_pages::{Class, PageStore, Space};
+use terrace_pages::{Class, Exclusive, PageStore, Space};
 use terrace_tier::{
     Apart, OnHotRoot, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
 };
@@ -146,8 +146,11 @@ pub fn free_roots(
         Kind::Table => pages_when_empty::<Heap>(store, roots),
     }?;
     // All of them are held before anything is forgotten, so that nothing is left that could fail.
-    let mut held = Vec::with_capacity(pages.len());
+    let mut held: Vec<Exclusive<'_>> = Vec::with_capacity(pages.len());
     for page in pages {
+        if let Some(twice) = held.iter().find(|held| held.pid() == page) {
+            return Err(twice.torn("two structures, or two tiers of one, say that it is theirs"));
+        }
         held.push(store.exclusive(page, door)?);
     }
     forget()?;
