@@ -322,8 +322,11 @@ fn other_records_that_become_hot_come_in_because_counts_age() {
         let aged = misses_of_the_next::<M>(LeafLocal);
         let kept = misses_of_the_next::<M>(Without::Ageing);
         assert!(aged < u64::from(HOT) / 50, "{aged} of {HOT} still miss");
-        // 58 and more, as the hashes fall.
-        assert!(kept > u64::from(HOT) / 30, "{kept} without ageing, too");
+        // With the memory that it has here a heap finds room for both.
+        assert!(
+            M::SHARES_ROOM || kept > u64::from(HOT) / 20,
+            "{kept} without ageing, too"
+        );
     }
     of::<BTree>();
     of::<HashTable>();
