@@ -10,6 +10,7 @@ use std::cell::Cell;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use terrace_base::sync::{Mutex, yield_now};
 
+use crate::space::Promise;
 use crate::store::PageStore;
 
 /// Counters over which threads spread: more than the threads that usually write at once.
@@ -92,14 +93,14 @@ pub struct Door<'a> {
     store: &'a PageStore,
     lane: usize,
     epoch: u32,
-    /// Slots that are kept for whoever came in by it.
-    promised: u64,
+    /// What was promised to whoever came in by it.
+    promised: Promise,
 }
 
 impl<'a> Door<'a> {
-    /// The same door, to which so many slots belong that were counted as promised before.
-    pub(crate) fn with_promised(mut self, slots: u64) -> Door<'a> {
-        self.promised += slots;
+    /// The same door, to which belongs what was counted as promised before.
+    pub(crate) fn with_promised(mut self, promise: Promise) -> Door<'a> {
+        self.promised = promise;
         self
     }
 
@@ -116,11 +117,7 @@ impl<'a> Door<'a> {
 
 impl Drop for Door<'_> {
     fn drop(&mut self) {
-        if self.promised > 0 {
-            self.store
-                .promised
-                .fetch_sub(self.promised, Ordering::Relaxed);
-        }
+        self.store.take_back(self.promised);
         self.store.gate.lanes[self.lane]
             .0
             .fetch_sub(1, Ordering::SeqCst);
@@ -135,7 +132,7 @@ impl PageStore {
             store: self,
             lane,
             epoch,
-            promised: 0,
+            promised: Promise::default(),
         })
     }
 

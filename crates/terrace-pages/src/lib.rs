@@ -46,6 +46,7 @@ pub use open::Presence;
 pub use options::{PAGE_SIZES, StoreOptions, WHOLE_SHARE};
 pub use pace::Pace;
 pub use page::PAGE_HEADER_BYTES;
+pub use space::Promise;
 pub use stats::StoreStats;
 pub use store::{PageStore, Space};
 pub use view::{Torn, View};

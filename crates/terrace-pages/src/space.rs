@@ -16,7 +16,34 @@ const GROWTH_PART: u64 = 16;
 /// Pages that one checkpoint moves away from the end of the file.
 const RELOCATE_PAGES: u64 = 256;
 
+/// How much somebody may change behind one door without failing on the way for lack of space.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Promise {
+    /// Pages that are there and may become dirty.
+    pub dirty: u64,
+    /// Pages that may be made.
+    pub new: u64,
+}
+
 impl PageStore {
+    /// Counts what was promised.
+    pub(crate) fn promise(&self, promise: Promise) {
+        for (sum, more) in self.promised.iter().zip([promise.dirty, promise.new]) {
+            if more > 0 {
+                sum.fetch_add(more, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The end of a promise.
+    pub(crate) fn take_back(&self, promise: Promise) {
+        for (sum, less) in self.promised.iter().zip([promise.dirty, promise.new]) {
+            if less > 0 {
+                sum.fetch_sub(less, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Free slots for writes that were reserved at the door; grows the file if that was not
     /// enough.
     pub(crate) fn allocate_slots(&self, want: u64) -> Result<Run> {
@@ -47,9 +74,14 @@ impl PageStore {
         } else {
             space
         };
-        self.counters.dirty.load(Ordering::Relaxed)
-            + self.promised.load(Ordering::Relaxed)
-            + self.layout.slack(space)
+        let slack = self.layout.slack(space);
+        let [promised, new] = [0, 1].map(|i| self.promised[i].load(Ordering::Relaxed));
+        let dirty = self.counters.dirty.load(Ordering::Relaxed);
+        if promised == 0 {
+            return dirty + new + slack;
+        }
+        // However much is promised, there are no more pages than that to become dirty.
+        dirty.max((dirty + promised).min(self.live_pages())) + new + slack
     }
 
     fn grow(&self) -> Result<()> {

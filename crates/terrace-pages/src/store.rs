@@ -23,6 +23,7 @@ use crate::guard::{Exclusive, Optimistic, Shared, Ticket};
 use crate::interrupt::{Attempt, Interrupt};
 use crate::map::PageMap;
 use crate::options::{Layout, StoreOptions, WHOLE_SHARE};
+use crate::space::Promise;
 use crate::table::{Table, Word};
 use crate::undo::Undo;
 
@@ -128,8 +129,8 @@ pub struct PageStore {
     pub(crate) cut_rate: AtomicU64,
     /// Whether everybody may use the reserve of space.
     pub(crate) all_reserve: AtomicBool,
-    /// Slots that are kept for those who change much behind one door.
-    pub(crate) promised: AtomicU64,
+    /// Sums of what was promised to those who change much behind one door: pages to become dirty, new ones.
+    pub(crate) promised: [AtomicU64; 2],
     pub(crate) wants_checkpoint: AtomicBool,
     /// Whether all pages that could be cleaned were ones that a checkpoint owes.
     pub(crate) cleaning_waits: AtomicBool,
@@ -179,7 +180,7 @@ impl PageStore {
             cut_space: AtomicU64::new(0),
             cut_rate: AtomicU64::new(u64::MAX),
             all_reserve: AtomicBool::new(false),
-            promised: AtomicU64::new(0),
+            promised: [AtomicU64::new(0), AtomicU64::new(0)],
             wants_checkpoint: AtomicBool::new(false),
             cleaning_waits: AtomicBool::new(false),
             map: Mutex::new(map),
@@ -371,22 +372,22 @@ impl PageStore {
         Ok(self.pass_waiting())
     }
 
-    /// Like [`PageStore::enter_for`], for somebody who may make so many pages dirty, new ones among them,
-    /// behind this one door, and must not fail on the way for lack of space.
+    /// Like [`PageStore::enter_for`], for somebody who may change so much behind this one door, and must not
+    /// fail on the way for lack of space.
     ///
     /// # Errors
     /// As there, and `MemoryTooSmall` when there may be too few numbers for new pages.
-    pub fn enter_for_many(&self, space: Space, pages: u64) -> Result<Door<'_>> {
+    pub fn enter_for_many(&self, space: Space, promise: Promise) -> Result<Door<'_>> {
         let numbers = self.table.limit() - self.table.count() + self.free_pages.lock().count;
-        if pages > 0 && numbers < pages + NUMBERS_SLACK {
+        if promise.new > 0 && numbers < promise.new + NUMBERS_SLACK {
             return Err(self.no_page_number());
         }
         // Promised first, so that two who come at once do not count on the same slots.
-        self.promised.fetch_add(pages, Ordering::Relaxed);
+        self.promise(promise);
         match self.enter_for(space) {
-            Ok(door) => Ok(door.with_promised(pages)),
+            Ok(door) => Ok(door.with_promised(promise)),
             Err(e) => {
-                self.promised.fetch_sub(pages, Ordering::Relaxed);
+                self.take_back(promise);
                 Err(e)
             }
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use terrace_base::{Error, Result};
 use terrace_methods::overflow;
+use terrace_pages::Promise;
 use terrace_tier::Change;
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
@@ -66,8 +67,8 @@ struct Operation {
 /// A value may be a chain of pages if it is longer than one part in so many of a page; all access methods
 /// keep shorter ones in their records.
 const LONG_PART: usize = 8;
-/// A batch that makes no more pages dirty than this is no different from a single change.
-const FEW_PAGES: u64 = 8;
+/// A batch of no more changes and pages than this is no different from a few single changes.
+const FEW_CHANGES: u64 = 8;
 
 impl Batch {
     pub(crate) fn new() -> Batch {
@@ -260,28 +261,38 @@ impl Batch {
         }) as u32
     }
 
-    /// Pages that it may make dirty at most, new ones among them, in a store with pages of this size of which
-    /// so many are in use. None if it is so small that the slack at the door is enough for it. O(changes).
-    fn pages(&self, page_bytes: usize, live: u64) -> u64 {
+    /// What it may change at most, in a store with pages of this size of which so many are in use. Nothing
+    /// if it is so small that the slack at the door is enough for it. O(changes).
+    fn promise(&self, page_bytes: usize, live: u64) -> Promise {
         // Longer values than this may be chains of pages of their own.
         let inline = page_bytes / LONG_PART;
         let per_page = overflow::bytes_per_page(page_bytes);
         let (mut chains, mut rest) = (0, 0);
-        for (_, _, change) in self.changes() {
+        for (_, key, change) in self.changes() {
             match change {
                 Change::Put(value) if value.len() > inline => {
                     chains += value.len().div_ceil(per_page);
                 }
-                Change::Put(value) => rest += value.len(),
+                Change::Put(value) => rest += key.len() + value.len(),
                 Change::Delete => {}
             }
         }
-        // Each change has a leaf, and now and then one more page, or a new one, because of a split; all of
-        // them together not more than there are and become.
-        let leaves = 2 * self.len() as u64;
-        let whole = live + (2 * (rest + self.payload.len()) / page_bytes) as u64;
-        let pages = leaves.min(whole) + chains as u64;
-        if pages > FEW_PAGES { pages } else { 0 }
+        let changes = self.len() as u64;
+        if changes + chains as u64 <= FEW_CHANGES {
+            return Promise::default();
+        }
+        // Each change has a leaf, and now and then a page above it or beside it. It may split the leaf if
+        // that is full, but no leaf that was there more than once, and others only as what is put fills
+        // them.
+        let splits = if self.deletes == self.len() {
+            0
+        } else {
+            changes.min(live + (4 * rest / page_bytes) as u64)
+        };
+        Promise {
+            dirty: 2 * changes,
+            new: splits + chains as u64,
+        }
     }
 
     /// Bytes to reserve in the log.

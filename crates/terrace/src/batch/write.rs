@@ -68,8 +68,8 @@ impl Core {
         let slot_of = |open: &Open, key: &[u8]| locks.slot(open.id(), key);
         let (slots, overruled) = batch.slots(slot_of);
         // Behind the append nothing may fail, so there must be space for all of it before.
-        let pages = batch.pages(self.store.page_bytes(), self.store.live_pages());
-        let door = self.store.enter_for_many(space, pages);
+        let promise = batch.promise(self.store.page_bytes(), self.store.live_pages());
+        let door = self.store.enter_for_many(space, promise);
         let door = door.map_err(|e| self.failed(e))?;
         let held: Vec<_> = slots.iter().map(|slot| locks.lock(*slot)).collect();
         // The version before it was locked here: the one that readers have seen.
