@@ -159,4 +159,10 @@ impl Error {
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Error::DiskFull { .. })
     }
+
+    /// Whether something could not be read, or is not what it should be: it fails those who need it, and
+    /// nobody else.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Error::Corrupt { .. } | Error::Io { .. })
+    }
 }

@@ -315,7 +315,7 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
                 Err(interrupt) => {
                     drop(door);
                     match store.settle(interrupt) {
-                        Err(e) if is_unreadable(&e) => return Ok(()),
+                        Err(e) if e.is_unreadable() => return Ok(()),
                         other => other?,
                     }
                     break;
@@ -342,17 +342,12 @@ pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Resul
         match free_first(store, door, head, &mut after) {
             Ok(next) => head = next,
             Err(interrupt) => match store.settle(interrupt) {
-                Err(e) if is_unreadable(&e) => return Ok(()),
+                Err(e) if e.is_unreadable() => return Ok(()),
                 other => other?,
             },
         }
     }
     Ok(())
-}
-
-/// Whether a page cannot be read, or is not what it should be.
-fn is_unreadable(error: &Error) -> bool {
-    matches!(error, Error::Corrupt { .. } | Error::Io { .. })
 }
 
 /// The stamp and the number that the next page of a chain must have, once one of it was seen.

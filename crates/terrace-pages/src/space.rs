@@ -80,8 +80,8 @@ impl PageStore {
         if promised == 0 {
             return dirty + new + slack;
         }
-        // However much is promised, there are no more pages than that to become dirty.
-        dirty.max((dirty + promised).min(self.live_pages())) + new + slack
+        // Between two cuts each page counts once more at most, however much is promised.
+        dirty + promised.min(self.live_pages()) + new + slack
     }
 
     fn grow(&self) -> Result<()> {

@@ -59,11 +59,6 @@ pub(crate) trait HotTier: Send + Sync {
     fn age(&self) -> Result<()>;
 }
 
-/// Whether a page cannot be read, or is not what it should be.
-pub(crate) fn is_unreadable(error: &Error) -> bool {
-    matches!(error, Error::Corrupt { .. } | Error::Io { .. })
-}
-
 impl TierContext {
     /// A context with a lock table of about `lock_bytes`, and a sketch of twice that.
     pub fn new(store: Arc<PageStore>, lock_bytes: usize) -> Arc<TierContext> {
@@ -174,7 +169,7 @@ impl TierContext {
                 Ok(Some(records)) => gone += records,
                 Ok(None) => idle += 1,
                 // One page that cannot be read must not stop those who have nothing to do with it.
-                Err(e) if is_unreadable(&e) => {
+                Err(e) if e.is_unreadable() => {
                     idle += 1;
                     failed = Some(e);
                 }
@@ -227,7 +222,7 @@ impl TierContext {
         drop(self.store.enter()?);
         for tier in self.hot_tiers() {
             match tier.age() {
-                Err(e) if is_unreadable(&e) => {}
+                Err(e) if e.is_unreadable() => {}
                 aged => aged?,
             }
         }

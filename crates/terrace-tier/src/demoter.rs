@@ -7,7 +7,7 @@ use std::time::Duration;
 use terrace_base::sync::atomic::{AtomicBool, Ordering};
 use terrace_base::{Error, Result};
 
-use crate::context::{TierContext, is_unreadable};
+use crate::context::TierContext;
 
 /// How often the thread looks by itself.
 const ROUND: Duration = Duration::from_millis(10);
@@ -65,7 +65,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         for tier in context.hot_tiers() {
             match tier.age() {
                 // One structure that is damaged must not keep the others from ageing.
-                Err(e) if !is_unreadable(&e) => break,
+                Err(e) if !e.is_unreadable() => break,
                 _ => {}
             }
         }

@@ -16,7 +16,7 @@ use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt, Space};
 
 use crate::Version;
-use crate::context::{HotTier, Rooted, TierContext, check_limits, is_unreadable};
+use crate::context::{HotTier, Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::fault::{Fault, planted};
 use crate::locks::hash_of;
@@ -387,7 +387,7 @@ where
                 }
                 match context.settle_for(interrupt, change.space()) {
                     // A page that this change has nothing to do with, perhaps of another structure.
-                    Err(e) if full && is_unreadable(&e) => {
+                    Err(e) if full && e.is_unreadable() => {
                         helped.set(HELP_ENOUGH);
                         Ok(())
                     }

@@ -225,8 +225,8 @@ impl Log {
         Vec::new()
     }
 
-    /// The file of the segment `old`, which nobody needs any more, as that of segment `number`; `None` if that cannot be had. Then it is deleted, because somebody may need the
-    /// space.
+    /// The file of the segment `old`, which nobody needs any more, as that of segment `number`; `None` if
+    /// that cannot be had. Then it is deleted, because somebody may need the space.
     pub(crate) fn reuse(
         &self,
         (old, known): (u32, Older),

@@ -192,7 +192,8 @@ impl Log {
         }
     }
 
-    /// Makes one more segment, of `least` bytes at least if the disk has no space for a whole one. The inner error is that it could not be had; nothing has changed then.
+    /// Makes one more segment, of `least` bytes at least if the disk has no space for a whole one. The
+    /// inner error is that it could not be had; nothing has changed then.
     pub(crate) fn prepare<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,

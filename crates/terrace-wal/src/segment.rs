@@ -48,11 +48,6 @@ pub(crate) const KEPT_BACK_BYTES: u64 = 128 << 10;
 /// notes are, stays out.
 pub(crate) const PART_BYTES: u64 = 64 << 10;
 
-/// Whether it says that the disk has too little space.
-fn is_full(error: &std::io::Error) -> bool {
-    Error::io("", "", error.kind().into()).is_disk_full()
-}
-
 /// Why a segment could not be made.
 pub(crate) enum PrepareError {
     /// Nothing was changed that matters; may be tried again.
@@ -77,10 +72,10 @@ impl Segment {
         least: u64,
     ) -> std::result::Result<Segment, PrepareError> {
         let name = file_name(&options.prefix, number);
-        let refused = |op, e| {
+        let refused = |error| {
             // What was begun only takes space.
             let _ = disk.delete(&name);
-            PrepareError::Refused(Error::io(op, &name, e))
+            PrepareError::Refused(error)
         };
         let mut bytes = options.segment_bytes;
         let file = match reused {
@@ -88,16 +83,17 @@ impl Segment {
             None => {
                 let file = disk
                     .create_buffered(&name)
-                    .map_err(|e| refused("creating", e))?;
+                    .map_err(|e| refused(Error::io("creating", &name, e)))?;
                 while let Err(e) = file.allocate(0, bytes) {
+                    let error = Error::io("reserving space for", &name, e);
                     let shorter = bytes / 2 / 4096 * 4096;
-                    if shorter < least.max(MIN_SEGMENT_BYTES) || !is_full(&e) {
-                        return Err(refused("reserving space for", e));
+                    if shorter < least.max(MIN_SEGMENT_BYTES) || !error.is_disk_full() {
+                        return Err(refused(error));
                     }
                     bytes = shorter;
                     // A part of it may have been had.
                     file.set_len(0)
-                        .map_err(|e| refused("reserving space for", e))?;
+                        .map_err(|e| refused(Error::io("cutting", &name, e)))?;
                 }
                 file
             }
@@ -110,10 +106,7 @@ impl Segment {
         };
         file.write_at(&header.page(), 0)
             .map_err(|e| match Error::io("writing", &name, e) {
-                full if full.is_disk_full() => {
-                    let _ = disk.delete(&name);
-                    PrepareError::Refused(full)
-                }
+                full if full.is_disk_full() => refused(full),
                 other => PrepareError::Fatal(other),
             })?;
         file.sync()

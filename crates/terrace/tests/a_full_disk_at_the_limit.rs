@@ -4,7 +4,7 @@
 mod common;
 
 use common::tiny;
-use terrace::{Database, Durability, Error, Kind, Map, MapOptions, Options, Tiers};
+use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
 use terrace_sim::SimDisk;
 
 /// Leaves with records of 200 bytes; each leaf has a few.
@@ -42,10 +42,6 @@ fn full(options: Options, kind: Kind, long: usize) -> (SimDisk, Database, Map) {
     (disk, db, map)
 }
 
-fn is_full(error: &Error) -> bool {
-    error.is_disk_full()
-}
-
 /// What is on the disk now can be opened while it is as full as it is.
 fn opens(disk: &SimDisk, options: Options) {
     let copy = disk.copy();
@@ -64,7 +60,7 @@ fn deletes_of_large_values_are_done_or_refused() {
             match map.delete(key(leaf, 99)) {
                 Ok(()) => assert_eq!(map.get(key(leaf, 99)).unwrap(), None),
                 Err(e) => {
-                    assert!(is_full(&e), "{kind}: {e}");
+                    assert!(e.is_disk_full(), "{kind}: {e}");
                     refused += 1;
                 }
             }
@@ -95,7 +91,7 @@ fn a_batch_with_a_large_value_is_written_or_refused() {
         batch.put(&map, b"short", b"1");
         match db.write(batch, Durability::Buffered) {
             Ok(()) => panic!("there was space"),
-            Err(e) => assert!(is_full(&e), "{e}"),
+            Err(e) => assert!(e.is_disk_full(), "{e}"),
         }
         assert_eq!(map.get(b"short").unwrap(), None);
         assert!(map.get(key(5, 5)).unwrap().is_some());
@@ -107,10 +103,10 @@ fn a_batch_with_a_large_value_is_written_or_refused() {
 
 #[test]
 fn a_batch_of_deletes_all_over_a_tree_leaves_a_way_out() {
-    for step in [1, 4, 8] {
+    for step in [1, 4, 40] {
         let (disk, db, map) = full(options(8192), Kind::Tree, 0);
         let (mut done, mut refused) = (0, 0);
-        for begin in 0..step {
+        for begin in 0..step.min(8) {
             let mut batch = db.batch();
             for leaf in (begin..LEAVES).step_by(step as usize) {
                 batch.delete(&map, key(leaf, 3));
@@ -118,7 +114,7 @@ fn a_batch_of_deletes_all_over_a_tree_leaves_a_way_out() {
             match db.write(batch, Durability::Buffered) {
                 Ok(()) => done += 1,
                 Err(e) => {
-                    assert!(is_full(&e), "{e}");
+                    assert!(e.is_disk_full(), "{e}");
                     refused += 1;
                 }
             }
@@ -126,7 +122,10 @@ fn a_batch_of_deletes_all_over_a_tree_leaves_a_way_out() {
             let made = db.checkpoint();
             made.unwrap_or_else(|e| panic!("{step} {begin}: {e}"));
         }
-        assert!(done + refused == step);
+        assert!(
+            if step < 40 { refused > 0 } else { done > 0 },
+            "{step} {done}"
+        );
         opens(&disk, options(8192));
         // A few at a time can be deleted.
         let mut batch = db.batch();
@@ -153,10 +152,10 @@ fn a_log_without_space_gets_it_by_a_checkpoint() {
     (0..2000).for_each(|i| put(i).unwrap());
     disk.set_capacity(Some(disk.used_bytes() + (100 << 10)));
     let refused = (0..100_000).find_map(|i| put(i).err());
-    assert!(refused.is_some_and(|e| is_full(&e)));
+    assert!(refused.is_some_and(|e| e.is_disk_full()));
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while let Err(e) = put(1) {
-        assert!(is_full(&e), "{e}");
+        assert!(e.is_disk_full(), "{e}");
         assert!(std::time::Instant::now() < deadline, "it stayed refused");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -187,7 +186,7 @@ fn deletes_go_on_when_a_full_disk_is_opened_again() {
     let db = Database::open_on(disk.shared(), long()).unwrap();
     let map = db.map("t").unwrap();
     let refused = map.put(key(1, 1), [9; 200]);
-    assert!(refused.is_err_and(|e| is_full(&e)));
+    assert!(refused.is_err_and(|e| e.is_disk_full()));
     for record in 0..18 {
         map.delete(key(3, record)).unwrap();
     }
