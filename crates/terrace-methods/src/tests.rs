@@ -10,4 +10,5 @@ mod rising;
 mod rows;
 mod scans;
 mod search;
+mod spilling;
 mod suite;

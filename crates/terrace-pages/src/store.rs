@@ -31,6 +31,8 @@ use crate::undo::Undo;
 pub const DATA_FILE: &str = "data";
 /// Where the first slot begins in it.
 pub const DATA_START: u64 = 65536;
+/// The part of the frames for hot pages that is left when they are said to run out.
+const LAST_FRAMES: u64 = 10;
 /// Numbers of pages that others may take while somebody changes much behind one door.
 const NUMBERS_SLACK: u64 = 256;
 
@@ -500,6 +502,14 @@ impl PageStore {
         let inner = self.inner_kept().unwrap_or_else(|| self.inner_frames());
         let taken = self.lent.load(Ordering::Relaxed) + inner;
         self.layout.hot_cap(taken, share)
+    }
+
+    /// Whether hot pages have nearly all the frames that they may have. Before that there is no need
+    /// to put records closer together.
+    #[inline]
+    pub fn hot_pages_run_out(&self) -> bool {
+        let cap = self.hot_cap();
+        self.hot_frames() > cap - cap / LAST_FRAMES
     }
 
     /// Most frames that hot pages could have with the whole share. When they have more (after opening

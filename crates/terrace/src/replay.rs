@@ -21,6 +21,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const QUEUE: usize = 2;
 /// More threads than this wait for each other and for the reader of the log.
 const MOST_THREADS: usize = 4;
+/// Threads for each processor: some wait for pages that others divide.
+const THREADS_EACH: usize = 2;
 /// Memory from which on there is room for the buffers of threads.
 const MEMORY_FOR_THREADS: u64 = 32 << 20;
 
@@ -29,7 +31,10 @@ pub fn threads_for(memory: u64) -> usize {
     if memory < MEMORY_FOR_THREADS {
         return 1;
     }
-    std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST_THREADS))
+    match std::thread::available_parallelism() {
+        Ok(n) if n.get() > 1 => (n.get() * THREADS_EACH).min(MOST_THREADS),
+        _ => 1,
+    }
 }
 
 /// Calls `read`, which hands all records to the [`Replay`] it is given, and returns its answer with

@@ -174,7 +174,11 @@ impl BTree {
 
     /// Makes room for a record in the leaf that covers `key`, by changing the structure.
     fn widen(&self, door: &Door<'_>, key: &[u8], value: Value<'_>, patient: bool) -> Attempt<()> {
-        if self.tier == Class::Hot && self.spill(door, key, value)? {
+        // Full leaves in fewer pages are worth the work only once pages run out.
+        if self.tier == Class::Hot
+            && self.store.hot_pages_run_out()
+            && self.spill(door, key, value)?
+        {
             return Ok(());
         }
         self.split(door, key, value, patient)
