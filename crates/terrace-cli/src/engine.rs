@@ -499,30 +499,42 @@ impl Tree {
         )
     }
 
-    /// Whether it keeps an order of keys.
+    /// Whether its records are in the order of their keys.
     pub fn is_ordered(&self) -> bool {
-        self.inner.kind() == Kind::Tree
+        self.inner.kind() != Kind::Hash
     }
 
-    /// The same as a tree, which is the only kind with an order of keys.
-    fn ordered(&self) -> Result<terrace::Tree> {
-        self.inner.as_tree().ok_or_else(|| {
-            anyhow!(
-                "{:?} is a {}, which keeps no order of keys: a range or a prefix cannot be found in \
-                 it",
-                self.inner.name(),
-                self.inner.kind()
-            )
-        })
+    fn unordered(&self) -> anyhow::Error {
+        anyhow!(
+            "{:?} is a {}, which keeps no order of keys: a range or a prefix cannot be found in it",
+            self.inner.name(),
+            self.inner.kind()
+        )
+    }
+
+    fn range_of(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<terrace::Range> {
+        if let Some(table) = self.inner.as_table() {
+            return Ok(table.range(range)?);
+        }
+        let tree = self.inner.as_tree().ok_or_else(|| self.unordered())?;
+        Ok(tree.range(range)?)
+    }
+
+    fn prefix_of(&self, prefix: &[u8]) -> Result<terrace::Range> {
+        if let Some(table) = self.inner.as_table() {
+            return Ok(table.prefix(prefix)?);
+        }
+        let tree = self.inner.as_tree().ok_or_else(|| self.unordered())?;
+        Ok(tree.prefix(prefix)?)
     }
 
     /// The records with keys in a range or with a prefix, in order. Without either all records, in
     /// the order of the structure.
     pub fn scan(&self, keys: &KeyRange) -> Result<Entries> {
         let range = match (&keys.prefix, keys.bounds()?) {
-            (Some(prefix), _) => self.ordered()?.prefix(prefix)?,
+            (Some(prefix), _) => self.prefix_of(prefix)?,
             (None, (Bound::Unbounded, Bound::Unbounded)) => self.inner.iter()?,
-            (None, range) => self.ordered()?.range::<Vec<u8>>(range)?,
+            (None, range) => self.range_of(range)?,
         };
         Ok(either_way(range, keys.reverse))
     }

@@ -77,6 +77,13 @@ fn rows_are_found_by_an_index() {
     assert_eq!(json.json()["index_key"], "Lima");
     dir.run(&["scan", "db", "--index", "city", "--from", "b", "--to", "a"])
         .fails(&["swap"]);
+    let by_primary = |more: &[&str]| {
+        dir.run(&[&["scan", "db", "--keys-only"], more].concat())
+            .ok()
+            .to_owned()
+    };
+    assert_eq!(by_primary(&["--from", "2", "--to", "4"]), "2\n3\n");
+    assert_eq!(by_primary(&["--prefix", "4", "-r"]), "4\n");
     assert_eq!(dir.run(&["dump", "db"]).ok().lines().count(), 4);
     dir.run(&["put", "tree", "k", "v"]).ok();
     dir.run(&["scan", "tree", "--index", "city"])

@@ -37,6 +37,7 @@ mod naming;
 mod open;
 mod opened;
 mod options;
+mod ordered;
 mod passes;
 mod range;
 mod registry;

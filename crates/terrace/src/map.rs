@@ -155,7 +155,8 @@ impl Map {
 
     // ---------------------------------------------------------------- writing what was looked at
 
-    /// Stores a value if the key is not there; returns whether it was stored.
+    /// Stores a value **if the key is not there**, and returns whether it did: what is there stays.
+    /// To store it in any case use [`Map::put`].
     ///
     /// # Errors
     /// As [`Map::put`].
@@ -319,8 +320,8 @@ impl Map {
 
     // ---------------------------------------------------------------- everything
 
-    /// All records, in the order of the structure: that of the keys in a tree, in a hash table one
-    /// that means nothing but stays the same. Each record that is there all the while comes out
+    /// All records, in the order of the structure: that of the keys in a tree and in a table, in a hash
+    /// table one that means nothing but stays the same. Each record that is there all the while comes out
     /// once; what changes meanwhile may or may not be seen.
     ///
     /// # Errors
@@ -347,12 +348,20 @@ impl Map {
         Unordered::new(self)
     }
 
+    /// Whether there are no records. Reads a page or two, and more behind many deletes.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.iter()?.next().transpose()?.is_none())
+    }
+
     /// About how many records there are, from a sample: there is no exact number, because blind
     /// writes do not look whether a key was there. Usually within a tenth; exact while everything
     /// lies on a page. Reads a few dozen pages.
     ///
     /// # Errors
-    /// As [`Tree::get`].
+    /// As [`Map::get`].
     pub fn estimated_len(&self) -> Result<u64> {
         let core = &self.db.handle.core;
         let _pass = core.enter(&self.open)?;

@@ -9,7 +9,8 @@ use terrace_base::Result;
 
 use crate::map::Map;
 
-/// Records in order; see [`crate::Tree::range`] and [`Map::iter`]. It keeps the database open.
+/// Records in order; see [`crate::Tree::range`], [`crate::Table::range`] and [`Map::iter`]. It keeps the database open.
+#[must_use = "it reads only when it is asked for records"]
 pub struct Range {
     map: Map,
     /// Bytes of a position that come before the key.
@@ -68,7 +69,7 @@ pub fn past_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A key and its value.
-type Record = (Vec<u8>, Vec<u8>);
+pub type Record = (Vec<u8>, Vec<u8>);
 
 impl Range {
     pub(crate) fn new(map: Map, low: Vec<u8>, high: Option<Vec<u8>>) -> Range {

@@ -1,11 +1,12 @@
 //! A tree: an ordered map of byte strings.
 
-use std::ops::{Bound, Deref, RangeBounds};
+use std::ops::{Deref, RangeBounds};
 
 use terrace_base::Result;
 
 use crate::map::Map;
-use crate::range::{Range, above, past_prefix};
+use crate::ordered;
+use crate::range::Range;
 
 /// A handle of an ordered structure: a [`Map`] whose records are in the order of their keys, which
 /// compare as byte strings; [`crate::encode`] has numbers whose bytes compare as they do.
@@ -28,24 +29,26 @@ impl Tree {
     }
 
     /// The records with keys in a range, in order, from either end. Each key that is there all the
-    /// while comes out once; what changes meanwhile may or may not be seen. For everything use
-    /// [`Map::iter`].
+    /// while comes out once; what changes meanwhile may or may not be seen. A range whose start is
+    /// behind its end is empty. For everything use [`Map::iter`].
+    ///
+    /// Bounds are of one type, so arrays of different lengths have to be slices:
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let tree = db.tree("words")?;
+    /// tree.put("apple", "1")?;
+    /// tree.put("banana", "2")?;
+    /// assert_eq!(tree.range("b".."c")?.count(), 1);
+    /// assert_eq!(tree.range(&b"a"[..]..=b"banana")?.rev().count(), 2);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     ///
     /// # Errors
     /// When the tree was dropped.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
-        let low = match range.start_bound() {
-            Bound::Unbounded => Vec::new(),
-            Bound::Included(key) => key.as_ref().to_vec(),
-            Bound::Excluded(key) => above(key.as_ref()),
-        };
-        let high = match range.end_bound() {
-            Bound::Unbounded => None,
-            Bound::Included(key) => Some(above(key.as_ref())),
-            Bound::Excluded(key) => Some(key.as_ref().to_vec()),
-        };
-        self.map.open.check()?;
-        Ok(Range::new(self.map.clone(), low, high))
+        ordered::range(&self.map, range)
     }
 
     /// The records whose keys begin with `prefix`.
@@ -53,10 +56,7 @@ impl Tree {
     /// # Errors
     /// As [`Tree::range`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
-        let low = prefix.as_ref().to_vec();
-        let high = past_prefix(&low);
-        self.map.open.check()?;
-        Ok(Range::new(self.map.clone(), low, high))
+        ordered::prefix(&self.map, prefix.as_ref())
     }
 
     /// The record with the lowest key.
@@ -64,7 +64,7 @@ impl Tree {
     /// # Errors
     /// As [`Map::get`].
     pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.iter()?.next().transpose()
+        ordered::first(&self.map)
     }
 
     /// The record with the highest key.
@@ -72,6 +72,6 @@ impl Tree {
     /// # Errors
     /// As [`Map::get`].
     pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.iter()?.next_back().transpose()
+        ordered::last(&self.map)
     }
 }

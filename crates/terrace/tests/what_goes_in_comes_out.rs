@@ -333,6 +333,19 @@ fn all_structures_mirror_a_map() {
             let mut up: Vec<_> = map.iter().unwrap().map(Result::unwrap).collect();
             up.reverse();
             assert!(down.eq(up), "round {round}, {}: downwards", map.name());
+            assert_eq!(map.is_empty().unwrap(), model.is_empty());
+            let Some(table) = map.as_table() else {
+                continue;
+            };
+            let key = (rng.below(2500) as u16).to_be_bytes();
+            let owned = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
+            let all = table.range(key..).unwrap().map(Result::unwrap);
+            assert!(all.eq(model.range(key.to_vec()..).map(owned)), "{key:?}");
+            let all = table.prefix(&key[..1]).unwrap().rev().map(Result::unwrap);
+            let of_prefix = model.iter().rev().filter(|(k, _)| k[0] == key[0]);
+            assert!(all.eq(of_prefix.map(owned)), "prefix {key:?}");
+            assert_eq!(table.first().unwrap(), model.first_key_value().map(owned));
+            assert_eq!(table.last().unwrap(), model.last_key_value().map(owned));
         }
         for _ in 0..3000 {
             let key = (rng.below(2500) as u16).to_be_bytes().to_vec();

@@ -65,9 +65,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if scans && args.record_cache {
         bail!("a record cache keeps no order of keys: workloads e and scan do without it");
     }
-    if scans && args.structure != KindName::Tree {
+    if scans && args.structure == KindName::Hash {
         let kind = args.structure.kind();
-        bail!("a {kind} keeps no order of keys: workloads e and scan need --structure tree");
+        bail!("a {kind} keeps no order of keys: workloads e and scan need a tree or a table");
     }
     // Everything that needs memory of its own is done before the database is opened.
     let prepared = Prepared::new(plan(args)?)?;

@@ -13,11 +13,13 @@ mod rows;
 mod state;
 mod verify;
 
-use std::ops::Deref;
+use std::ops::{Deref, RangeBounds};
 
 use terrace_base::Result;
 
 use crate::map::Map;
+use crate::ordered;
+use crate::range::Range;
 
 pub use index::{Index, IndexEntry, IndexInfo, KeySource, Stored};
 pub use options::{MAX_INDEXES, TableOptions};
@@ -69,6 +71,50 @@ impl Deref for Table {
 impl Table {
     pub(crate) fn new(map: Map) -> Table {
         Table { map }
+    }
+
+    /// The rows with primary keys in a range, in order, from either end. With one tier each row that
+    /// is not on the page of its neighbour is a read of its own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let parts = db.table("parts")?;
+    /// parts.put("bolt", "120")?;
+    /// parts.put("nut", "80")?;
+    /// let (key, row) = parts.range("c"..)?.next().unwrap()?;
+    /// assert_eq!((&key[..], &row[..]), (&b"nut"[..], &b"80"[..]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the table was dropped.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
+        ordered::range(&self.map, range)
+    }
+
+    /// The rows whose primary keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Table::range`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
+        ordered::prefix(&self.map, prefix.as_ref())
+    }
+
+    /// The row with the lowest primary key.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        ordered::first(&self.map)
+    }
+
+    /// The row with the highest primary key.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        ordered::last(&self.map)
     }
 
     /// Its indexes, in the order in which they were made.
