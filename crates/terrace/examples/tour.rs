@@ -21,7 +21,7 @@ fn main() -> terrace::Result<()> {
     // a tree, and has no order.
     let visits = db.hash("visits")?;
     visits.update("alice", |old| {
-        let count = old.map_or(0, encode::to_u64);
+        let count = old.and_then(encode::to_u64).unwrap_or(0);
         Some(encode::u64(count + 1).to_vec())
     })?;
 

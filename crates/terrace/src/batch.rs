@@ -31,6 +31,7 @@ pub const MAX_BATCH_OPERATIONS: usize = 1 << 24;
 /// Later changes of a key win over earlier ones. Mistakes (a key that is too long, a structure of
 /// another database) are told when the batch is written.
 #[derive(Default)]
+#[must_use = "its changes are made by `Database::write`"]
 pub struct Batch {
     /// The effects, encoded.
     payload: Vec<u8>,

@@ -56,6 +56,7 @@ fn bound(bucket: usize) -> u64 {
 
 /// Figures of a histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// How many durations.
     pub count: u64,

@@ -240,7 +240,7 @@ impl Map {
     /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
     /// # let counts = db.tree("counts")?;
     /// counts.update("word", |old| {
-    ///     let count = old.map_or(0, terrace::encode::to_u64);
+    ///     let count = old.and_then(terrace::encode::to_u64).unwrap_or(0);
     ///     Some(terrace::encode::u64(count + 1).to_vec())
     /// })?;
     /// # Ok::<(), terrace::Error>(())

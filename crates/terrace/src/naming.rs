@@ -14,6 +14,7 @@ use crate::table::{IndexInfo, TableState};
 
 /// What a structure is.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct StructureInfo {
     /// Its name.
     pub name: String,

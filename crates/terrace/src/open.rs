@@ -29,6 +29,7 @@ use crate::replay::{replay, threads_for};
 
 /// How an opening went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Opening {
     /// Whether the database was made by it.
     pub created: bool,

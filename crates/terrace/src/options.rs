@@ -36,6 +36,7 @@ pub enum SweepOrder {
 /// let options = Options::new().memory(64 << 20).durability(Durability::Sync);
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "options do nothing until something is opened or made with them"]
 pub struct Options {
     pub(crate) memory: u64,
     pub(crate) page_bytes: Option<usize>,
@@ -281,6 +282,7 @@ impl Budget {
 
 /// Where the limit went, as of now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct MemoryStats {
     /// The limit: what follows adds up to it.
     pub limit: u64,

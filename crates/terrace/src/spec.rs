@@ -143,6 +143,7 @@ pub type HashOptions = MapOptions;
 /// How a structure is to be made, or what an existing one is expected to be. What is not said is not
 /// checked, and takes its default in a new structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "options do nothing until something is opened or made with them"]
 pub struct MapOptions {
     tiers: Option<Tiers>,
     policy: Option<Policy>,

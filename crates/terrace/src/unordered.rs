@@ -11,6 +11,7 @@ use crate::range::Range;
 
 /// All records in no order; see [`Map::iter_unordered`]. It keeps the database open.
 #[derive(Debug)]
+#[must_use = "it reads only when it is asked for records"]
 pub struct Unordered(Source);
 
 #[derive(Debug)]

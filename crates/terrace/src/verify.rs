@@ -8,6 +8,8 @@ use crate::table::check_indexes;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, serde::Serialize)]
+#[must_use = "what is wrong is in it: see `is_clean` and `into_result`"]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// The structures, those that are being dropped included.
     pub structures: Vec<VerifiedStructure>,
@@ -21,6 +23,7 @@ pub struct VerifyReport {
 
 /// What a verification found of one structure.
 #[derive(Clone, Debug, serde::Serialize)]
+#[non_exhaustive]
 pub struct VerifiedStructure {
     /// Its name.
     pub name: String,
@@ -42,6 +45,22 @@ impl VerifyReport {
     /// Whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
+    }
+
+    /// Nothing if nothing is wrong, so that `db.verify()?.into_result()?` fails where something is.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the first problem and the number of all.
+    pub fn into_result(self) -> Result<()> {
+        let Some(first) = self.problems.first() else {
+            return Ok(());
+        };
+        let all = self.problems.len();
+        Err(Error::corrupt(
+            "data",
+            0,
+            format!("{first} ({all} problems in all)"),
+        ))
     }
 }
 
@@ -224,5 +243,24 @@ fn verify_structure(open: &Open, owned: &mut Owned) -> VerifiedStructure {
         name,
         index_of: None,
         note: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_with_problems_is_an_error_that_names_the_first() {
+        assert!(VerifyReport::default().into_result().is_ok());
+        let report = VerifyReport {
+            problems: vec!["page 3 has no owner".into(), "page 4 has two".into()],
+            ..VerifyReport::default()
+        };
+        let told = report.into_result().unwrap_err().to_string();
+        assert!(
+            told.contains("page 3 has no owner (2 problems in all)"),
+            "{told}"
+        );
     }
 }

@@ -59,7 +59,7 @@ fn child(directory: &Path) {
             let (db, trees) = (&db, &trees);
             scope.spawn(move || {
                 let last = trees[0].get([thread as u8]).unwrap();
-                let mut number = last.map_or(0, |last| encode::to_u64(&last));
+                let mut number = last.map_or(0, |last| encode::to_u64(&last).unwrap());
                 loop {
                     number += 1;
                     // One batch: all structures, and the number itself.
@@ -143,7 +143,7 @@ fn check(directory: &Path, acknowledged: &mut [u64], round: u64) {
         let last = trees[0]
             .get([thread as u8])
             .unwrap()
-            .map_or(0, |last| encode::to_u64(&last));
+            .map_or(0, |last| encode::to_u64(&last).unwrap());
         let least = acknowledged[thread as usize];
         assert!(
             last >= least,

@@ -58,7 +58,7 @@ fn write(db: &Database, trees: &[Map], thread: usize, number: u64, seen: &[u64])
 }
 
 fn numbers(marker: &[u8]) -> Vec<u64> {
-    marker.chunks(8).map(encode::to_u64).collect()
+    marker.chunks(8).filter_map(encode::to_u64).collect()
 }
 
 #[test]

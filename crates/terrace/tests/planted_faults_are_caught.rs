@@ -147,14 +147,17 @@ fn counting() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..3000 {
-                    let count = |old: Option<&[u8]>| old.map_or(0, encode::to_u64) + 1;
+                    let count = |old: Option<&[u8]>| old.and_then(encode::to_u64).unwrap_or(0) + 1;
                     tree.update("k", |old| Some(encode::u64(count(old)).to_vec()))
                         .unwrap();
                 }
             });
         }
     });
-    assert_eq!(encode::to_u64(&tree.get("k").unwrap().unwrap()), 12_000);
+    assert_eq!(
+        encode::to_u64(&tree.get("k").unwrap().unwrap()),
+        Some(12_000)
+    );
 }
 
 /// Batches overrule a change of their own, which nobody may see.

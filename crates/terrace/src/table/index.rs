@@ -181,6 +181,7 @@ pub struct IndexEntry {
 
 /// An index, as it is to be or is expected to be.
 #[derive(Clone)]
+#[must_use = "it is an index only once a table has it"]
 pub struct Index {
     pub(crate) name: String,
     pub(crate) unique: bool,

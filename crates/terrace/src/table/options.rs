@@ -14,6 +14,7 @@ pub const MAX_INDEXES: usize = 64;
 /// A table that is there opens without naming its indexes if the catalog knows where the keys of all
 /// of them come from. If any is named, all have to be, and as they are.
 #[derive(Clone, Debug, Default)]
+#[must_use = "options do nothing until something is opened or made with them"]
 pub struct TableOptions {
     pub(crate) map: MapOptions,
     pub(crate) indexes: Vec<Index>,

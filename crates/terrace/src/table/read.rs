@@ -188,6 +188,7 @@ impl std::fmt::Debug for IndexHandle {
 
 /// Rows by an index, each with its primary key; see [`IndexHandle::range`].
 #[derive(Debug)]
+#[must_use = "it reads only when it is asked for records"]
 pub struct Rows {
     index: IndexHandle,
     entries: Entries,
@@ -241,6 +242,7 @@ impl std::iter::FusedIterator for Rows {}
 
 /// Keys of an index, each with a primary key; see [`IndexHandle::keys`].
 #[derive(Debug)]
+#[must_use = "it reads only when it is asked for records"]
 pub struct Keys {
     entries: Range,
     unique: bool,
