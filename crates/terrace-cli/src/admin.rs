@@ -16,7 +16,7 @@ pub fn stat(args: &StatArgs) -> Result<ExitCode> {
     let text = if args.json {
         db.stats_json()?.to_string()
     } else {
-        db.stats_text()
+        db.stats_text()?
     };
     // Before anything is printed: how a command ends does not depend on who reads its output.
     db.close()?;

@@ -341,13 +341,13 @@ impl Db {
     }
 
     /// Statistics for people.
-    pub fn stats_text(&self) -> String {
-        self.inner.stats().to_string()
+    pub fn stats_text(&self) -> Result<String> {
+        Ok(self.inner.survey()?.to_string())
     }
 
     /// Statistics for programs.
     pub fn stats_json(&self) -> Result<Value> {
-        Ok(serde_json::to_value(self.inner.stats())?)
+        Ok(serde_json::to_value(self.inner.survey()?)?)
     }
 
     /// What a benchmark looks at. Cheap enough for once a second while others work.

@@ -8,8 +8,16 @@ use common::Folder;
 fn stat_verify_and_checkpoint_answer() {
     let dir = Folder::new();
     dir.run(&["put", "db", "k", "v"]).ok();
-    assert!(!dir.run(&["stat", "db"]).ok().trim().is_empty());
-    assert!(dir.run(&["stat", "db", "--json"]).json().is_object());
+    dir.run(&["put", "db", "k", "v", "-s", "rows", "--kind", "table"])
+        .ok();
+    dir.run(&["put", "db", "l", "v", "-s", "main"]).ok();
+    let stat = dir.run(&["stat", "db"]).ok().to_owned();
+    let main = stat.lines().find(|line| line.contains("main")).unwrap();
+    let main: Vec<_> = main.split_whitespace().collect();
+    assert_eq!(main[..4], ["main", "tree", "2", "2"], "{stat}");
+    let json = dir.run(&["stat", "db", "--json"]).json();
+    assert_eq!(json["structures"][0]["records"], 2, "{json}");
+    assert_eq!(json["structures"][1]["records"], 1, "{json}");
     assert!(
         dir.run(&["verify", "db"])
             .ok()

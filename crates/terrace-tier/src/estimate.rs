@@ -1,4 +1,4 @@
-//! How many records a structure has, about: from leaves taken at random.
+//! How many records a structure has and in which tier, about: from leaves taken at random.
 //!
 //! In two tiers a key may be in both. What the hot tier adds to the cold one's number is learnt
 //! from a sample too: a dirty record counts if the cold tier lacks the key, a tombstone counts
@@ -16,45 +16,71 @@ const LEAVES: u32 = 48;
 /// page.
 const LOOKUPS: usize = 3;
 
+/// About how many records a structure has, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Records that a reader finds.
+    pub records: u64,
+    /// Records of the hot tier, whether the cold one has them as well or not.
+    pub hot: u64,
+    /// Records of the cold tier, or of the only one.
+    pub cold: u64,
+}
+
 /// Estimates the number of records of a structure with these tiers.
-pub(crate) fn estimated_len<C: Ordered + Rooted, H: Ordered>(
+pub(crate) fn estimate<C: Ordered + Rooted, H: Ordered>(
     context: &TierContext,
     cold: &C,
     hot: Option<&H>,
-) -> Result<u64> {
+) -> Result<Estimate> {
     let mut random = Random(cold.root().0);
-    let count = |window: &Window, _: bool| Ok(window.len() as f64);
-    let mut records = sampled(context, cold, &mut random, count)?;
-    if let Some(hot) = hot {
-        let beyond = |window: &Window, all: bool| beyond(context, cold, window, all);
-        records += sampled(context, hot, &mut random, beyond)?;
-    }
-    Ok(records.max(0.0).round() as u64)
+    let count = |window: &Window, _: bool| Ok([window.len() as f64, 0.0]);
+    let [below, _] = sampled(context, cold, &mut random, count)?;
+    let [above, more] = match hot {
+        None => [0.0; 2],
+        Some(hot) => {
+            let count = |window: &Window, all: bool| {
+                let there = |&i: &usize| !window.entry(i).flags.is_deleted();
+                let there = (0..window.len()).filter(there).count();
+                Ok([there as f64, beyond(context, cold, window, all)?])
+            };
+            sampled(context, hot, &mut random, count)?
+        }
+    };
+    let whole = |number: f64| number.max(0.0).round() as u64;
+    Ok(Estimate {
+        records: whole(below + more),
+        hot: whole(above),
+        cold: whole(below),
+    })
 }
 
-/// The sum over all leaves of what `value` says of one, estimated. `value` is told whether there is
+/// The sums over all leaves of what `values` says of one, estimated. `values` is told whether there is
 /// only one.
 fn sampled<M: Ordered>(
     context: &TierContext,
     method: &M,
     random: &mut Random,
-    mut value: impl FnMut(&Window, bool) -> Result<f64>,
-) -> Result<f64> {
+    mut values: impl FnMut(&Window, bool) -> Result<[f64; 2]>,
+) -> Result<[f64; 2]> {
     let mut window = Window::new();
     window.set_keys_only(true);
-    let mut sum = 0.0;
+    let mut sums = [0.0; 2];
     for _ in 0..LEAVES {
         let (leaves, position) = settled(context, || method.try_random(&mut || random.next()))?;
         settled(context, || {
             method.try_window(Edge::From(&position), &mut window)
         })?;
         let only = leaves <= 1.0;
-        sum += leaves * value(&window, only)?;
+        let values = values(&window, only)?;
         if only {
-            return Ok(sum);
+            return Ok(values);
+        }
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum += leaves * value;
         }
     }
-    Ok(sum / f64::from(LEAVES))
+    Ok(sums.map(|sum| sum / f64::from(LEAVES)))
 }
 
 /// What a hot leaf's records add to the number of cold ones; `all` of them are looked up, or a few.

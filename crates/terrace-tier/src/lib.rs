@@ -40,6 +40,7 @@ pub use apart::Apart;
 pub use context::{Rooted, TierContext};
 pub use counter::Counter;
 pub use demoter::Demoter;
+pub use estimate::Estimate;
 pub use locks::{LockTable, RecordLock, Version};
 pub use single::Single;
 pub use structure::{Change, Roots, Structure, TierStats};

@@ -13,6 +13,7 @@ use terrace_pages::{Class, Interrupt};
 use crate::Version;
 use crate::context::{Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
+use crate::estimate::Estimate;
 use crate::one_record::{self, Changed};
 use crate::structure::{Change, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
@@ -230,8 +231,8 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         M::POSITION_PREFIX
     }
 
-    fn estimated_len(&self) -> Result<u64> {
-        crate::estimate::estimated_len(&self.context, &self.method, None::<&M>)
+    fn estimate(&self) -> Result<Estimate> {
+        crate::estimate::estimate(&self.context, &self.method, None::<&M>)
     }
 
     fn roots(&self) -> Roots {

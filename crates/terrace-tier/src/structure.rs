@@ -5,6 +5,7 @@ use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
 use crate::Version;
+use crate::estimate::Estimate;
 
 /// One write, as an effect: no checks are left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +101,9 @@ pub trait Structure: Send + Sync {
     /// Bytes of a position that come before the key.
     fn position_prefix(&self) -> usize;
 
-    /// About how many live records there are, from leaves taken at random. Reads a few dozen pages.
-    fn estimated_len(&self) -> Result<u64>;
+    /// About how many live records there are, and where, from leaves taken at random. Reads a few
+    /// dozen pages.
+    fn estimate(&self) -> Result<Estimate>;
 
     /// Fills `window` with the live records from `from` on: those with `from <= position <
     /// window.high`, where `window.high` is `None` at the end. May be empty although more follow.

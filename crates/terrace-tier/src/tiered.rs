@@ -18,6 +18,7 @@ use terrace_pages::{Class, Interrupt, Space};
 use crate::Version;
 use crate::context::{HotTier, Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
+use crate::estimate::Estimate;
 use crate::fault::{Fault, planted};
 use crate::locks::hash_of;
 use crate::one_record::{self, Changed};
@@ -464,15 +465,16 @@ where
         C::POSITION_PREFIX
     }
 
-    fn estimated_len(&self) -> Result<u64> {
+    fn estimate(&self) -> Result<Estimate> {
+        let mut estimate = crate::estimate::estimate(&self.context, &self.cold, self.hot())?;
         // While one leaf above and one below are all, a scan sees every record once; who looks at one
         // after the other misses what moves down in between.
         let mut window = Window::new();
         self.scan_up(b"", &mut window)?;
         if window.high.is_none() {
-            return Ok(window.len() as u64);
+            estimate.records = window.len() as u64;
         }
-        crate::estimate::estimated_len(&self.context, &self.cold, self.hot())
+        Ok(estimate)
     }
 
     fn roots(&self) -> Roots {

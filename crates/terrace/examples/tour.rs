@@ -47,6 +47,6 @@ fn main() -> terrace::Result<()> {
     db.write(batch, Durability::Sync)?;
 
     // Where the records live, and where the memory goes.
-    println!("{}", db.stats());
+    println!("{}", db.survey()?);
     db.close()
 }

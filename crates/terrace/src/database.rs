@@ -295,7 +295,17 @@ impl Database {
             .map(CheckpointInfo::from)
     }
 
-    /// Where the records live, where the memory goes, what was read and written.
+    /// Where the records live: [`Database::stats`] with about how many records each structure has, and
+    /// how many of them in which tier, from a sample. Reads a few dozen pages of each structure.
+    ///
+    /// # Errors
+    /// When the database is closed, or has to be opened again after a failure. A structure that
+    /// cannot be read has no numbers.
+    pub fn survey(&self) -> Result<Stats> {
+        self.handle.core.survey()
+    }
+
+    /// Where the memory goes, what was read and written, what the tiers did, since the opening.
     pub fn stats(&self) -> Stats {
         self.handle.core.stats()
     }

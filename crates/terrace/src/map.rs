@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_base::Result;
-use terrace_tier::Change;
+use terrace_tier::{Change, Estimate};
 use terrace_wal::Durability;
 
 use crate::database::Database;
@@ -363,9 +363,19 @@ impl Map {
     /// # Errors
     /// As [`Map::get`].
     pub fn estimated_len(&self) -> Result<u64> {
+        self.estimate().map(|estimate| estimate.records)
+    }
+
+    /// About how many records there are and in which tier, as [`Map::estimated_len`] finds out. A
+    /// record may be in both tiers: a hot one whose change has not been written below yet, or one of
+    /// a structure that is [`inclusive`](crate::MapOptions::inclusive).
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn estimate(&self) -> Result<Estimate> {
         let core = &self.db.handle.core;
         let _pass = core.enter(&self.open)?;
-        let estimate = self.open.structure.estimated_len();
+        let estimate = self.open.structure.estimate();
         estimate.map_err(|e| self.failed(e))
     }
 }

@@ -1,5 +1,6 @@
 //! Figures of a database: where the records live, where the memory goes, what was read and written.
 
+use terrace_base::Result;
 use terrace_pages::CheckpointReport;
 use terrace_tier::TierStats;
 
@@ -38,6 +39,16 @@ pub struct StructureStats {
     /// What it is.
     #[serde(flatten)]
     pub info: StructureInfo,
+    /// About how many records it has; only in what [`crate::Database::survey`] gives, and none where
+    /// pages could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<u64>,
+    /// About how many of them the hot tier holds; as `records`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hot_records: Option<u64>,
+    /// About how many the cold tier (or the only one) holds; as `records`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cold_records: Option<u64>,
     /// Reads answered by the hot tier.
     pub hot_hits: u64,
     /// Reads answered by the cold (or only) tier.
@@ -202,15 +213,20 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 impl StructureStats {
-    fn of(open: &Open) -> StructureStats {
+    fn of(open: &Open, survey: bool) -> StructureStats {
         let s: TierStats = open.structure.stats();
         let indexes = open.table.as_ref().map(|table| table.snapshot());
+        // A damaged structure is no reason to say nothing of the others.
+        let found = survey.then(|| open.structure.estimate().ok()).flatten();
         StructureStats {
             info: StructureInfo::of(open),
             by_index: indexes.map_or_else(Vec::new, |indexes| {
-                let stats = |index: &IndexState| StructureStats::of(&index.open);
+                let stats = |index: &IndexState| StructureStats::of(&index.open, survey);
                 indexes.iter().map(stats).collect()
             }),
+            records: found.map(|found| found.records),
+            hot_records: found.map(|found| found.hot),
+            cold_records: found.map(|found| found.cold),
             hot_hits: s.hot_hits,
             cold_hits: s.cold_hits,
             misses: s.misses,
@@ -230,9 +246,19 @@ impl StructureStats {
 impl Core {
     /// A snapshot. Cheap enough for once a second while others work.
     pub fn stats(&self) -> Stats {
+        self.snapshot(false)
+    }
+
+    /// A snapshot with what there is in each structure, which has to be read.
+    pub fn survey(&self) -> Result<Stats> {
+        let _pass = self.passes.enter()?;
+        Ok(self.snapshot(true))
+    }
+
+    fn snapshot(&self, survey: bool) -> Stats {
         let all = self.registry.all();
         let live = all.iter().filter(|open| open.is_named());
-        let structures = live.map(|open| StructureStats::of(open)).collect();
+        let structures = live.map(|open| StructureStats::of(open, survey)).collect();
         let s = self.store.stats();
         let pages = PageStats {
             page_bytes: s.page_bytes,

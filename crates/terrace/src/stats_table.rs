@@ -32,7 +32,12 @@ fn nanos(nanos: u64) -> String {
     format!("{:?}", Duration::from_nanos(nanos - nanos % 1000))
 }
 
-fn structure(f: &mut Formatter<'_>, s: &StructureStats) -> Result {
+/// A line for a structure and one for each of its indexes.
+fn with_indexes(
+    f: &mut Formatter<'_>,
+    s: &StructureStats,
+    line: fn(&mut Formatter<'_>, &StructureStats, &str, Option<&str>) -> Result,
+) -> Result {
     line(f, s, &s.info.name, None)?;
     s.by_index.iter().try_for_each(|index| {
         line(
@@ -44,17 +49,40 @@ fn structure(f: &mut Formatter<'_>, s: &StructureStats) -> Result {
     })
 }
 
-fn line(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&str>) -> Result {
-    let kind_of = match s.info.kind {
+/// Where the records of a structure live.
+fn place(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&str>) -> Result {
+    let number = |number: Option<u64>| number.map_or("?".into(), |number| number.to_string());
+    let hot = match s.info.tiers {
+        Tiers::One => "-".into(),
+        Tiers::Two => number(s.hot_records),
+    };
+    writeln!(
+        f,
+        "  {name:<24} {:>5} {:>5} {:>14} {hot:>14} {:>14}",
+        kind.unwrap_or(kind_of(s)),
+        tiers_of(s),
+        number(s.records),
+        number(s.cold_records),
+    )
+}
+
+fn kind_of(s: &StructureStats) -> &'static str {
+    match s.info.kind {
         Kind::Tree => "tree",
         Kind::Hash => "hash",
         Kind::Table => "table",
-    };
-    let kind = kind.unwrap_or(kind_of);
-    let tiers = match s.info.tiers {
+    }
+}
+
+fn tiers_of(s: &StructureStats) -> &'static str {
+    match s.info.tiers {
         Tiers::One => "1",
         Tiers::Two => "2",
-    };
+    }
+}
+
+fn line(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&str>) -> Result {
+    let (kind, tiers) = (kind.unwrap_or(kind_of(s)), tiers_of(s));
     writeln!(
         f,
         "  {name:<24} {kind:>5} {tiers:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
@@ -70,7 +98,17 @@ fn line(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&str
 
 impl Display for Stats {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        writeln!(f, "structures")?;
+        if self.structures.iter().any(|s| s.records.is_some()) {
+            writeln!(f, "records, about")?;
+            writeln!(
+                f,
+                "  {:<24} {:>5} {:>5} {:>14} {:>14} {:>14}",
+                "name", "kind", "tiers", "in all", "in hot tier", "in cold tier"
+            )?;
+            let places = |s| with_indexes(f, s, place);
+            self.structures.iter().try_for_each(places)?;
+        }
+        writeln!(f, "reads since the opening")?;
         writeln!(
             f,
             "  {:<24} {:>5} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",
@@ -85,7 +123,9 @@ impl Display for Stats {
             "demoted",
             "fill"
         )?;
-        self.structures.iter().try_for_each(|s| structure(f, s))?;
+        self.structures
+            .iter()
+            .try_for_each(|s| with_indexes(f, s, line))?;
         let m = &self.memory;
         writeln!(f, "memory")?;
         for (what, bytes) in [

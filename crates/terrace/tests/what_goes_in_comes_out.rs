@@ -308,11 +308,30 @@ fn the_number_of_records_is_estimated() {
             tree.put(key.to_be_bytes(), vec![7; (key % 150) as usize])
                 .unwrap();
         }
-        let estimate = tree.estimated_len().unwrap();
+        let estimate = tree.estimate().unwrap();
         assert!(
-            estimate.abs_diff(records) < records / 4,
-            "{estimate} of {records}"
+            estimate.records.abs_diff(records) < records / 4,
+            "{estimate:?} of {records}"
         );
+        let survey = db.survey().unwrap();
+        let found = survey
+            .structures
+            .iter()
+            .find(|s| s.info.name == tree.name());
+        let found = found.unwrap();
+        let surveyed = found.records.unwrap();
+        assert!(surveyed.abs_diff(records) < records / 4, "{surveyed}");
+        // What is hot and clean is in both tiers; dirty records are in one.
+        match found.info.tiers {
+            terrace::Tiers::One => assert_eq!(estimate.hot, 0),
+            terrace::Tiers::Two => assert!(estimate.hot > 0),
+        }
+        let (all, most) = (estimate.hot + estimate.cold, estimate.records);
+        assert!(
+            estimate.hot.max(estimate.cold) <= most + most / 4,
+            "{estimate:?}"
+        );
+        assert!(all + all / 4 >= most, "{estimate:?}");
     }
 }
 
