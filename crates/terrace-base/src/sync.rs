@@ -107,6 +107,11 @@ mod imp {
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok().map(|g| MutexGuard(Some(g), &self.0))
         }
+
+        /// What was in it.
+        pub fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(|e| e.into_inner())
+        }
     }
 
     /// shuttle's reader-writer lock with parking_lot's manners.

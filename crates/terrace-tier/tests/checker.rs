@@ -1,0 +1,247 @@
+//! Two tiers under the concurrency checker: writes, promotion, demotion and scans in random order. Whoever
+//! alone writes a key finds what it wrote, in whichever tier it is by then; everybody else finds what was
+//! written when they began, or something newer; and a scan shows every key that stays, once.
+
+#![cfg(feature = "shuttle")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::*;
+use shuttle::scheduler::RandomScheduler;
+use terrace_access::Window;
+use terrace_base::sync::thread;
+use terrace_sim::SimDisk;
+use terrace_tier::policy::Sampled;
+use terrace_tier::{Change, LockTable, Structure, TierOptions};
+
+const MEMORY: u64 = 1 << 20;
+/// Keys that are there all the while; each writer has some of its own besides, which come and go.
+const KEYS: u64 = 4;
+const WRITERS: u64 = 2;
+
+/// What was last written of each key that stays.
+type Written = [AtomicU64; KEYS as usize];
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key-{n}").into_bytes()
+}
+
+fn put<M: Method>(tree: &Two<M>, key: &[u8], number: u64) {
+    let value = number.to_be_bytes();
+    assert!(
+        tree.write(key, Change::Put(&value), None, &mut || ())
+            .unwrap()
+    );
+}
+
+fn number(value: &[u8]) -> u64 {
+    u64::from_be_bytes(value.try_into().unwrap())
+}
+
+fn get<M: Method>(tree: &Two<M>, key: &[u8]) -> Option<u64> {
+    let mut value = Vec::new();
+    tree.get(key, &mut value).unwrap().then(|| number(&value))
+}
+
+/// Changes a key that stays, and makes, finds and deletes one that nobody else knows.
+fn write<M: Method>(tree: &Two<M>, written: &Written, writer: u64) {
+    let own = format!("own-{writer}").into_bytes();
+    for round in 1..5 {
+        let n = (writer + round * WRITERS) % KEYS;
+        let n = n - n % WRITERS + writer;
+        put(tree, &key(n), round);
+        written[n as usize].store(round, Ordering::SeqCst);
+        put(tree, &own, round);
+        assert_eq!(get(tree, &own), Some(round));
+        if round % 2 == 0 {
+            let deleted = tree.write(&own, Change::Delete, None, &mut || ());
+            assert!(deleted.unwrap());
+            assert_eq!(get(tree, &own), None);
+        }
+    }
+}
+
+fn read<M: Method>(tree: &Two<M>, written: &Written) {
+    for n in 0..KEYS {
+        let least = written[n as usize].load(Ordering::SeqCst);
+        let found = get(tree, &key(n)).expect("a key that stays");
+        assert!(found >= least, "{found} where {least} was written");
+    }
+}
+
+fn scan<M: Method>(tree: &Two<M>, written: &Written) {
+    let least: Vec<u64> = written.iter().map(|n| n.load(Ordering::SeqCst)).collect();
+    let (mut window, mut from, mut seen) = (Window::new(), Vec::new(), Vec::new());
+    loop {
+        tree.scan_up(&from, &mut window).unwrap();
+        for i in 0..window.len() {
+            let found = M::key_at(window.key(i)).to_vec();
+            if found.starts_with(b"key-") {
+                seen.push((found, number(window.value(i))));
+            }
+        }
+        match window.high.take() {
+            Some(high) => from = high,
+            None => break,
+        }
+    }
+    seen.sort();
+    assert_eq!(seen.len() as u64, KEYS, "{seen:?}");
+    for (n, (found, number)) in seen.iter().enumerate() {
+        assert_eq!(found, &key(n as u64));
+        assert!(
+            *number >= least[n],
+            "{number} where {} was written",
+            least[n]
+        );
+    }
+}
+
+fn run<M: Method>(inclusive: bool) {
+    let disk = SimDisk::new(1);
+    let context = new_context(&disk, MEMORY, 4096);
+    let options = TierOptions {
+        policy: Arc::new(Sampled {
+            admit_per_mille: 1000,
+        }),
+        inclusive,
+        ..TierOptions::default()
+    };
+    let tree = two_tiers::<M>(&context, &options);
+    let written = Arc::new(Written::default());
+    (0..KEYS).for_each(|n| put(&tree, &key(n), 0));
+    // Everything is cold at first.
+    (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
+    let mut threads = Vec::new();
+    for writer in 0..WRITERS {
+        let (tree, written) = (tree.clone(), written.clone());
+        threads.push(thread::spawn(move || write(&tree, &written, writer)));
+    }
+    let (of, known) = (tree.clone(), written.clone());
+    threads.push(thread::spawn(move || {
+        (0..4).for_each(|_| read(&of, &known))
+    }));
+    let (of, known) = (tree.clone(), written.clone());
+    threads.push(thread::spawn(move || {
+        (0..3).for_each(|_| scan(&of, &known))
+    }));
+    let of = tree.clone();
+    threads.push(thread::spawn(move || {
+        (0..12).for_each(|_| assert!(of.sweep_once().unwrap()));
+    }));
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
+    let own = (0..WRITERS).map(|writer| format!("own-{writer}"));
+    own.for_each(|own| assert_eq!(get(&tree, own.as_bytes()), None));
+    read(&tree, &written);
+    scan(&tree, &written);
+    tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
+}
+
+/// Tries so many orders of steps.
+fn check(orders: usize, run: impl Fn() + Send + Sync + 'static) {
+    let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
+    let rounds = orders * number("TERRACE_TEST_FACTOR").unwrap_or(1) as usize;
+    let seed = number("TERRACE_TEST_SEED").unwrap_or(1);
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 20;
+    config.max_steps = shuttle::MaxSteps::FailAfter(20_000_000);
+    shuttle::Runner::new(RandomScheduler::new_from_seed(seed, rounds), config).run(run);
+}
+
+#[test]
+fn trees_answer_rightly_while_records_move() {
+    check(150, || run::<BTree>(true));
+    check(150, || run::<BTree>(false));
+}
+
+#[test]
+fn hash_tables_answer_rightly_while_records_move() {
+    check(150, || run::<HashTable>(true));
+    check(150, || run::<HashTable>(false));
+}
+
+#[test]
+fn heaps_answer_rightly_while_records_move() {
+    check(150, || run::<Heap>(true));
+    check(150, || run::<Heap>(false));
+}
+
+/// Who holds a lock is alone, and who validates has read nothing of a holder.
+#[test]
+fn record_locks_exclude_and_readers_validate_what_belongs_together() {
+    check(150, || {
+        let table = Arc::new(LockTable::new(512));
+        let pair = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let mut threads = Vec::new();
+        for _ in 0..2 {
+            let (table, pair) = (table.clone(), pair.clone());
+            threads.push(thread::spawn(move || {
+                for _ in 0..3 {
+                    let held = table.lock(7);
+                    let n = pair[0].load(Ordering::SeqCst);
+                    assert_eq!(n, pair[1].load(Ordering::SeqCst));
+                    pair[0].store(n + 1, Ordering::SeqCst);
+                    thread::yield_now();
+                    pair[1].store(n + 1, Ordering::SeqCst);
+                    held.release_changed();
+                    if let Some(held) = table.try_lock(7) {
+                        held.release_unchanged();
+                    }
+                }
+            }));
+        }
+        let (of, both) = (table.clone(), pair.clone());
+        threads.push(thread::spawn(move || {
+            for _ in 0..4 {
+                let version = of.read_waiting(7);
+                let left = both[0].load(Ordering::SeqCst);
+                thread::yield_now();
+                let right = both[1].load(Ordering::SeqCst);
+                if of.validate(7, version) {
+                    assert_eq!(left, right);
+                }
+            }
+        }));
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        assert_eq!(pair[0].load(Ordering::SeqCst), 6);
+    });
+}
+
+/// Each of these does harm only in some orders of the threads' steps, or at all.
+#[cfg(feature = "planted-faults")]
+#[test]
+fn a_broken_rule_is_found() {
+    use terrace_tier::fault::{Fault, plant};
+    for fault in [
+        Fault::HotAskedLast,
+        Fault::CopyBeforeLock,
+        Fault::DirtyForgotten,
+        Fault::TombstoneForgotten,
+        Fault::DemotionInserts,
+        Fault::EraseBeforeCopy,
+        Fault::DropBeforeWrite,
+        Fault::ScanUnvalidated,
+        Fault::SweepDropsDirty,
+    ] {
+        let found = [true, false].into_iter().any(|inclusive| {
+            let checked = std::panic::catch_unwind(|| {
+                check(3000, move || {
+                    plant(Some(fault));
+                    run::<BTree>(inclusive);
+                    plant(None);
+                });
+            });
+            plant(None);
+            checked.is_err()
+        });
+        assert!(found, "{fault:?} was not found");
+    }
+}
