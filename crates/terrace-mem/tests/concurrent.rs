@@ -198,6 +198,41 @@ fn parts_without_entries_are_given_up() {
     }
 }
 
+#[test]
+fn a_split_of_a_first_part_whose_bound_lies_among_its_keys_takes_out_that_part() {
+    let options = Options {
+        segment_len: 16,
+        merging: Merging::Manual,
+        ..Options::default()
+    };
+    let map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    let thousands = || (0..32).map(|i| (i * 1000, i));
+    let fill = || {
+        for (key, val) in thousands() {
+            assert_eq!(map.insert(&key, val), None);
+        }
+        map.merge_all();
+    };
+    // Two parts, of which the first one leaves: its range goes to the second one.
+    fill();
+    for (key, val) in thousands() {
+        assert_eq!(map.remove(&key), Some(val));
+    }
+    map.merge_all();
+    // That one is split, and its first piece again.
+    fill();
+    for i in 1..=16 {
+        assert_eq!(map.insert(&i, i), None);
+    }
+    map.merge_all();
+    // First what would be gone: a key of the part that was split would be looked for for ever.
+    for (key, val) in thousands().rev() {
+        assert_eq!(map.get(&key), Some(val), "{key}");
+    }
+    let all = [(0, 0)].into_iter().chain((1..=16).map(|i| (i, i)));
+    assert!(map.iter().eq(all.chain(thousands().skip(1))));
+}
+
 /// Its clone panics when told to.
 #[derive(Debug, PartialEq)]
 struct Fragile(u32);

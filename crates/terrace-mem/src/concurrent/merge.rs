@@ -197,15 +197,23 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         // From here on no writer gets in until the new directory is published.
         let mut dynamic = part.write();
         let late = what_is_late(&dynamic.tree, &fixed, seen);
-        let new = fixed
+        let mut new: Vec<_> = fixed
             .into_iter()
             .zip(late)
-            .map(|((low, segment), tree)| Arc::new(Part::new(low, tree, dynamic.version, segment)));
+            .map(|((low, segment), tree)| Part::new(low, tree, dynamic.version, segment))
+            .collect();
         let _turn = self.turn();
         let directory = self.directory.load(guard);
-        let at = directory.index(F::load(&part.low));
+        // By itself, not by its bound: the first part may have got the range of one before it that
+        // left, so that its bound lies among its keys.
+        let at = directory.parts.iter().position(|p| Arc::ptr_eq(p, part));
+        let at = at.expect("only a merge of the part takes it out of the directory");
+        if at == 0 {
+            // The piece that is first now may lie before that bound as a whole.
+            new[0].low = F::Buf::default();
+        }
         let mut parts = directory.parts.clone();
-        parts.splice(at..at + 1, new);
+        parts.splice(at..at + 1, new.into_iter().map(Arc::new));
         self.directory.store(Directory::of(parts), guard);
         dynamic.retired = true;
     }

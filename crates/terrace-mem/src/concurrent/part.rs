@@ -96,6 +96,7 @@ impl<F: Family, V> Fixed<F, V> {
 /// A range of keys, from `low` up to the `low` of the next part. The first one in the directory
 /// begins at the least key, whatever its `low` is.
 pub struct Part<F: Family, V> {
+    /// Always a key of its range: the bounds of all parts are in order.
     pub low: F::Buf,
     dynamic: RwLock<Dynamic<F, V>>,
     pub segment: EpochCell<Fixed<F, V>>,
@@ -176,6 +177,10 @@ impl<F: Family, V: Send + Sync + 'static> Directory<F, V> {
     }
 
     pub fn of(parts: Vec<Arc<Part<F, V>>>) -> Self {
+        debug_assert!(
+            parts.is_sorted_by(|a, b| F::cmp(F::load(&a.low), F::load(&b.low)).is_lt()),
+            "the bounds of the parts are out of order"
+        );
         let mut lows = F::Lows::default();
         let least = F::Buf::default();
         for (i, part) in parts.iter().enumerate() {
