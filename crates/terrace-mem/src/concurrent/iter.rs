@@ -30,9 +30,15 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
         from: Option<<K::Family as Family>::Buf>,
         to: Option<<K::Family as Family>::Buf>,
     ) -> Self {
+        let from = from.unwrap_or_default();
+        // Nothing lies in a range that ends before it begins.
+        let load = <K::Family as Family>::load;
+        let some = to
+            .as_ref()
+            .is_none_or(|to| <K::Family as Family>::cmp(load(&from), load(to)).is_lt());
         ConcurrentIter {
             shared,
-            next: Some(from.unwrap_or_default()),
+            next: some.then_some(from),
             to,
             keys: Default::default(),
             at: 0,
@@ -76,9 +82,13 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
         let before_end = |key: <K::Family as Family>::Ref<'_>| {
             end.is_none_or(|end| <K::Family as Family>::cmp(key, end).is_lt())
         };
+        // A stage whose next key is behind the end is done: the latch is not held for a walk over
+        // the rest of the part.
         let fixed = part.segment.load(guard);
         let mut cursor = fixed.keys.as_ref().and_then(|keys| keys.seek_cursor(from));
+        cursor = cursor.filter(|at| before_end(at.key()));
         let mut pos = Pos::at_or_after(&dynamic.tree, Some(from));
+        pos = pos.filter(|at| before_end(at.key()));
         self.keys.truncate(0);
         self.at = 0;
         let mut vals = Vec::new();
@@ -98,24 +108,22 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
             if order.is_le()
                 && let Some(at) = &mut pos
             {
-                if let Some(val) = &at.val().val
-                    && before_end(at.key())
-                {
+                if let Some(val) = &at.val().val {
                     self.keys.push(at.key());
                     vals.push(val.clone());
                 }
-                if !at.next() {
+                if !at.next() || !before_end(at.key()) {
                     pos = None;
                 }
             }
             if order.is_ge()
                 && let Some(at) = &mut cursor
             {
-                if order.is_gt() && before_end(at.key()) {
+                if order.is_gt() {
                     self.keys.push(at.key());
                     vals.push(fixed.vals[at.rank()].clone());
                 }
-                if !at.next() {
+                if !at.next() || !before_end(at.key()) {
                     cursor = None;
                 }
             }
@@ -149,7 +157,7 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> Iterator for ConcurrentIter<
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::PIECE;
-    use crate::{ConcurrentHybridMap, Merging, Options};
+    use crate::{ConcurrentHybridMap, Merging, Options, Stage};
     use crossbeam_epoch as epoch;
 
     #[test]
@@ -182,6 +190,38 @@ mod tests {
         (0..n).for_each(|i| assert_eq!(map.remove(&i), Some(i)));
         map.merge_all();
         assert_eq!((map.stage_lens(), map.iter().next()), ((0, 0), None));
+    }
+
+    /// Nodes that a range walks over come into the cache, so its bytes tell of them.
+    #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
+    fn a_range_does_not_walk_to_the_end_of_the_part_it_ends_in() {
+        let options = Options {
+            merging: Merging::Manual,
+            stage: Stage::Compressed,
+            ..Options::default()
+        };
+        let map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+        (0..4000).for_each(|i| assert_eq!(map.insert(&(i * 2), i), None));
+        map.merge_all();
+        assert_eq!(map.shared.directory.load(&epoch::pin()).parts.len(), 1);
+        let none = map.memory_usage().cache;
+        for (from, to) in [(3000, 3000), (3000, 1000), (0, 0)] {
+            assert_eq!(map.range(from..to).next(), None);
+            assert_eq!(
+                map.memory_usage().cache,
+                none,
+                "{from}..{to} looked at a node"
+            );
+        }
+        // Entries of the dynamic stage are met on the way, and behind the end.
+        (1500..1520).for_each(|i| assert_eq!(map.insert(&(i * 2 + 1), i), None));
+        assert!(map.range(3001..3005).map(|entry| entry.0).eq(3001..3005));
+        // All that was looked at lies in one node; there are 63.
+        let one = map.memory_usage().cache;
+        assert!(one < none + 3 * 64 * 8, "{one} after {none}");
+        assert_eq!(map.iter().count(), 4020);
+        assert!(map.memory_usage().cache > none + 60 * 64 * 8);
     }
 
     #[test]
