@@ -74,6 +74,11 @@ impl<F: Family, V> Segment<F, V> {
         }
     }
 
+    /// About how many bytes the keys of live entries have. O(blocks).
+    pub fn live_key_bytes(&self) -> usize {
+        self.keys.key_bytes() * self.vals.live() / self.keys.len().max(1)
+    }
+
     fn bytes(&self) -> (usize, usize) {
         (self.keys.bytes(), self.vals.bytes())
     }

@@ -9,7 +9,7 @@ use super::Core;
 use crate::dynamic::Pos;
 use crate::family::Family;
 use crate::options::{Merging, Trigger, What};
-use crate::segment::merge_runs;
+use crate::segment::{Segment, merge_runs};
 use crate::stage::KeyRun;
 use std::ops::Range;
 
@@ -245,14 +245,21 @@ impl<F: Family, V> Core<F, V> {
     fn span(&self, i: usize, added: &F::Run) -> Range<usize> {
         let segs = self.segments.segs();
         let mut end = (i + 1).min(segs.len());
-        let mut n = added.len();
-        // Where keys are long, segments have fewer entries: by those at hand, for want of others.
-        let long = added.key_bytes(0, n).div_ceil(n.max(1)).max(1);
-        let half = self.options.segment_len.min(SEGMENT_BYTES / long) / 2;
-        n += segs.get(i).map_or(0, |seg| seg.vals.live());
+        let half = self.options.segment_len / 2;
+        let mut n = added.len() + segs.get(i).map_or(0, |seg| seg.vals.live());
+        let mut bytes = None;
         while let Some(seg) = segs.get(end)
             && n + seg.vals.live() <= half
         {
+            // Where keys are long, segments with few entries are not short. Most have many, so it
+            // is asked only now.
+            let sum = bytes.unwrap_or_else(|| {
+                added.key_bytes(0, added.len()) + segs.get(i).map_or(0, Segment::live_key_bytes)
+            }) + seg.live_key_bytes();
+            if sum > SEGMENT_BYTES / 2 {
+                break;
+            }
+            bytes = Some(sum);
             n += seg.vals.live();
             end += 1;
         }
@@ -298,9 +305,43 @@ impl<F: Family, V> Core<F, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::IntFamily;
+    use crate::family::{ByteFamily, IntFamily};
     use crate::options::Options;
-    use crate::stage::StaticStage;
+    use crate::stage::{ByteRun, Stage, StaticStage};
+
+    fn manual() -> Options {
+        Options {
+            merging: Merging::Manual,
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn segments_with_few_long_keys_are_not_taken_for_short_ones() {
+        for stage in [Stage::FrontCoded, Stage::CompactBTree, Stage::Compressed] {
+            let options = Options { stage, ..manual() };
+            let mut core = Core::<ByteFamily, u64>::new(options).expect("good options");
+            let key = |i: u64| format!("{i:03}{}", "x".repeat(4000)).into_bytes();
+            (0..400).for_each(|i| assert_eq!(core.insert(&key(i), i), None));
+            core.merge_all();
+            let n = core.segments.segs().len();
+            assert!(n > 20, "{n} segments");
+            // Neither a delete nor a short key that comes has others rebuilt.
+            let (none, mut short) = (ByteRun::default(), ByteRun::default());
+            short.push(b"1");
+            assert!((0..n).all(|i| core.span(i, &none) == (i..i + 1)));
+            assert!((0..n).all(|i| core.span(i, &short) == (i..i + 1)));
+            // But where most is deleted they become fewer.
+            (0..400)
+                .rev()
+                .filter(|i| i % 20 > 0)
+                .for_each(|i| assert_eq!(core.remove(&key(i)), Some(i)));
+            core.merge_all();
+            let few = core.segments.segs().len();
+            assert!(few * 2 < n, "{few} segments of {n}");
+            assert!((0..400).all(|i| core.get(&key(i)).is_some() == (i % 20 == 0)));
+        }
+    }
 
     #[test]
     fn a_segment_that_is_rebuilt_as_one_keeps_its_place_and_bound() {

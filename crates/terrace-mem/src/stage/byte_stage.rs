@@ -133,6 +133,14 @@ impl StaticStage<ByteFamily> for ByteStage {
         }
     }
 
+    fn key_bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Front(s) => s.key_bytes(),
+            Kind::Compact(s) => s.keys().key_bytes(0, s.keys().len()),
+            Kind::Packed(s) => s.key_bytes(),
+        }
+    }
+
     fn bytes(&self) -> usize {
         match &self.0 {
             Kind::Front(s) => s.bytes(),

@@ -16,6 +16,7 @@ pub struct Compressed<F: Family> {
     ends: Box<[u32]>,
     blob: Box<[u8]>,
     n: u32,
+    key_bytes: usize,
     id: u64,
     cache: Arc<NodeCache<F>>,
 }
@@ -45,6 +46,7 @@ impl<F: Family> Compressed<F> {
             ends: ends.into(),
             blob: blob.into(),
             n: (to - from) as u32,
+            key_bytes: run.key_bytes(from, to),
             id: cache.next_id(),
             cache,
         }
@@ -52,6 +54,11 @@ impl<F: Family> Compressed<F> {
 
     pub fn len(&self) -> usize {
         self.n as usize
+    }
+
+    /// Bytes of all keys before they were compressed.
+    pub fn key_bytes(&self) -> usize {
+        self.key_bytes
     }
 
     pub fn bytes(&self) -> usize {

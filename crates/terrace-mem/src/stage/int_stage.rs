@@ -150,6 +150,10 @@ impl StaticStage<IntFamily> for IntStage {
         })
     }
 
+    fn key_bytes(&self) -> usize {
+        self.len() * size_of::<u64>()
+    }
+
     fn bytes(&self) -> usize {
         match &self.0 {
             Kind::Bits(s) => s.bytes(),

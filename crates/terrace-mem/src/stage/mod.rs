@@ -125,6 +125,9 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
         F::store(self.cursor(self.len() - 1).key(), into);
     }
 
+    /// Bytes of all keys as they are, of which less may be stored. O(blocks) or less.
+    fn key_bytes(&self) -> usize;
+
     /// Bytes on the heap.
     fn bytes(&self) -> usize;
 

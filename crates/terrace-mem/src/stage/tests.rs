@@ -25,6 +25,7 @@ fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
     let mut decoded = F::Run::default();
     built.decode(&mut decoded);
     assert_eq!(decoded.len(), sorted.len());
+    assert_eq!(built.key_bytes(), decoded.key_bytes(0, decoded.len()));
     for (i, key) in sorted.iter().enumerate() {
         assert!(F::cmp(decoded.get(i), F::load(key)).is_eq());
     }
