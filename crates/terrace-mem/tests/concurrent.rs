@@ -7,8 +7,9 @@ mod linear;
 use linear::{History, Op};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 use terrace_mem::{ConcurrentHybridMap, Merging, Options, Trigger};
 
 fn small(merging: Merging) -> Options {
@@ -265,4 +266,39 @@ fn a_clone_that_panics_leaves_the_map_usable() {
     map.merge_all();
     assert_eq!(map.remove(&5), Some(Fragile(5)));
     assert_eq!(map.len(), 99);
+}
+
+/// Waits for what the background thread does, with a limit far above what it takes.
+fn comes(true_of: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !true_of() && Instant::now() < end {
+        thread::yield_now();
+    }
+    true_of()
+}
+
+/// Its clone panics while the number is not 0, and counts down.
+struct Brittle(&'static AtomicUsize);
+
+impl Clone for Brittle {
+    fn clone(&self) -> Self {
+        let left = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        assert!(left.is_err(), "asked to break");
+        Brittle(self.0)
+    }
+}
+
+#[test]
+fn a_clone_that_panics_in_the_background_does_not_end_merging() {
+    static BREAKS: AtomicUsize = AtomicUsize::new(1);
+    let map = ConcurrentHybridMap::with_options(small(Merging::Incremental)).unwrap();
+    // The sixth entry makes the part due; the merge is given up.
+    (0..6u64).for_each(|i| assert!(map.insert(&i, Brittle(&BREAKS)).is_none()));
+    assert!(comes(|| BREAKS.load(Ordering::SeqCst) == 0));
+    assert_eq!(map.stage_lens(), (6, 0));
+    // The next change tells of the part again.
+    assert!(map.insert(&6, Brittle(&BREAKS)).is_none());
+    assert!(comes(|| map.stage_lens() == (0, 7)), "nothing is merged");
 }

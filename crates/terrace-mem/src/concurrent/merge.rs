@@ -10,6 +10,7 @@ use crate::sync::{Condvar, Mutex};
 use crate::usage::MemoryUsage;
 use crossbeam_epoch::{self as epoch, Guard};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 /// Parts that wait to be merged, by a key of each, and whether the worker is to stop.
@@ -78,10 +79,15 @@ impl<F: Family> Signal<F> {
 /// The background thread.
 pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) {
     while let Some(low) = shared.signal.next() {
-        while {
-            let part = shared.part_of(&low).0;
-            shared.merge_part(&part, true)
-        } {}
+        // A `clone` or `drop` of a user's value that panics ends one merge, which leaves the part
+        // whole, and not all merging; the next change of the part tells of it again. The panic
+        // was reported by its hook.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            while {
+                let part = shared.part_of(&low).0;
+                shared.merge_part(&part, true)
+            } {}
+        }));
     }
 }
 

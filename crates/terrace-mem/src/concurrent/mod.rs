@@ -380,7 +380,7 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> Drop for ConcurrentHybridMap
             .get_mut()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(worker) = worker.take() {
-            // A panic of the worker came from `V::clone` and was reported by its thread.
+            // It catches the panics of users' values.
             let _ = worker.join();
         }
     }
