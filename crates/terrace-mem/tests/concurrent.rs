@@ -5,8 +5,10 @@
 mod linear;
 
 use linear::{History, Op};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -301,4 +303,43 @@ fn a_clone_that_panics_in_the_background_does_not_end_merging() {
     // The next change tells of the part again.
     assert!(map.insert(&6, Brittle(&BREAKS)).is_none());
     assert!(comes(|| map.stage_lens() == (0, 7)), "nothing is merged");
+}
+
+static NOSY: OnceLock<ConcurrentHybridMap<u64, Nosy>> = OnceLock::new();
+
+thread_local! {
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Its drop uses the map that it was in.
+#[derive(Clone)]
+struct Nosy;
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        // What is dropped meanwhile does nothing more.
+        if let Some(map) = NOSY.get()
+            && !BUSY.replace(true)
+        {
+            assert!(!map.contains_key(&u64::MAX));
+            map.merge_all();
+            BUSY.set(false);
+        }
+    }
+}
+
+#[test]
+fn a_drop_that_uses_the_map_does_not_wait_for_itself() {
+    let map = NOSY.get_or_init(|| {
+        ConcurrentHybridMap::with_options(small(Merging::Blocking)).expect("good options")
+    });
+    let all = thread::spawn(|| {
+        for round in 0..4 {
+            (0..60).for_each(|i| assert_eq!(map.insert(&i, Nosy).is_some(), round > 0));
+        }
+        (0..60).for_each(|i| assert!(map.remove(&i).is_some()));
+    });
+    assert!(comes(|| all.is_finished()), "it waits");
+    all.join().unwrap();
+    assert!(map.is_empty());
 }

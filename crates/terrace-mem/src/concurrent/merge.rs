@@ -108,8 +108,10 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     /// gives it up if it has no entries. Returns whether there is more to do in its range: a piece
     /// was merged and there are others, or other parts have the range by now.
     pub fn merge_part(&self, part: &Arc<Part<F, V>>, only_due: bool) -> bool {
-        let _one = part.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        // To pin may free what other threads replaced, and with it users' values. They are dropped
+        // where no lock is held: what they do then may use the map.
         let guard = epoch::pin();
+        let one = part.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let (seen, more) = {
             let dynamic = part.read();
             if dynamic.retired {
@@ -122,26 +124,41 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             }
             snapshot(&dynamic.tree)
         };
+        let gone = self.merge_seen(part, &seen, &guard);
+        drop(one);
+        // Users' values.
+        drop((seen, gone));
+        more
+    }
+
+    /// Merges a snapshot of the dynamic stage; returns what it took out of that.
+    fn merge_seen(
+        &self,
+        part: &Arc<Part<F, V>>,
+        seen: &Snapshot<F, V>,
+        guard: &Guard,
+    ) -> Vec<Slot<V>> {
         // Only merges replace the segment, and this is the only merge of the part.
-        let old = part.segment.load(&guard);
-        let (run, vals) = combine(old, &seen);
+        let old = part.segment.load(guard);
+        let (run, vals) = combine(old, seen);
         let len = self.options.segment_len;
         if run.len() > len + len / 2 {
-            self.split(part, &run, vals, &seen, &guard);
-            return more;
+            self.split(part, &run, vals, seen, guard);
+            return Vec::new();
         }
         let new = self.fix(&run, 0, run.len(), vals.into());
-        if planted(Fault::EarlyRemove) {
-            remove_merged(part, &seen);
-            part.segment.store(new, &guard);
+        let gone = if planted(Fault::EarlyRemove) {
+            let gone = remove_merged(part, seen);
+            part.segment.store(new, guard);
+            gone
         } else {
-            part.segment.store(new, &guard);
-            remove_merged(part, &seen);
-        }
+            part.segment.store(new, guard);
+            remove_merged(part, seen)
+        };
         if run.len() == 0 {
-            self.leave(part, &guard);
+            self.leave(part, guard);
         }
-        more
+        gone
     }
 
     /// Takes a part without entries out of the directory, unless it is the only one. Its range
@@ -354,8 +371,12 @@ fn was_merged<F: Family, V>(seen: &Snapshot<F, V>, key: F::Ref<'_>, version: u64
         && (seen.1[i].version == version || planted(Fault::BlindRemove))
 }
 
-/// Removes what was merged and has not changed since from the dynamic stage.
-fn remove_merged<F: Family, V: Send + Sync + 'static>(part: &Part<F, V>, seen: &Snapshot<F, V>) {
+/// Removes what was merged and has not changed since from the dynamic stage, and returns it: the
+/// drops of users' values run without a lock.
+fn remove_merged<F: Family, V: Send + Sync + 'static>(
+    part: &Part<F, V>,
+    seen: &Snapshot<F, V>,
+) -> Vec<Slot<V>> {
     let mut gone = Vec::with_capacity(seen.1.len());
     let mut dynamic = part.write();
     for i in 0..seen.1.len() {
@@ -365,7 +386,5 @@ fn remove_merged<F: Family, V: Send + Sync + 'static>(part: &Part<F, V>, seen: &
             gone.extend(dynamic.take(key));
         }
     }
-    drop(dynamic);
-    // The drops of users' values run without the latch.
-    drop(gone);
+    gone
 }

@@ -57,7 +57,7 @@ pub(crate) struct Shared<F: Family, V> {
 /// different ones.
 ///
 /// If `V::clone` panics, the operation has not happened, or a merge is given up; the map stays
-/// usable.
+/// usable. `V::clone` runs under locks and must not use the map; `V::drop` may.
 ///
 /// # Panics
 /// Methods that store a key panic when its encoded form is longer than [`MAX_KEY_LEN`];
