@@ -8,8 +8,8 @@ use linear::{History, Op};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 use terrace_mem::{ConcurrentHybridMap, Merging, Options, Trigger};
@@ -342,4 +342,23 @@ fn a_drop_that_uses_the_map_does_not_wait_for_itself() {
     assert!(comes(|| all.is_finished()), "it waits");
     all.join().unwrap();
     assert!(map.is_empty());
+}
+
+#[test]
+fn values_that_were_replaced_are_freed_while_the_map_is_at_rest() {
+    for merging in WAYS {
+        let map = ConcurrentHybridMap::<u64, Arc<()>>::with_options(small(merging)).unwrap();
+        let (old, new) = (Arc::new(()), Arc::new(()));
+        // Other tests may look into their maps at that moment: later looks into any map let the
+        // rest go.
+        let other = ConcurrentHybridMap::<u64, ()>::with_options(small(Merging::Manual)).unwrap();
+        let freed = |val| comes(|| !other.contains_key(&0) && Arc::strong_count(val) == 1);
+        (0..40).for_each(|i| assert!(map.insert(&i, Arc::clone(&old)).is_none()));
+        map.merge_all();
+        (0..40).for_each(|i| assert!(map.insert(&i, Arc::clone(&new)).is_some()));
+        map.merge_all();
+        assert!(freed(&old), "{merging:?}: of what was replaced");
+        drop(map);
+        assert!(freed(&new), "{merging:?}: of what was in the map");
+    }
 }

@@ -5,8 +5,19 @@
 //! before its destruction is deferred, and destroyed once.
 
 use crate::sync::between;
-use crossbeam_epoch::{Atomic, Guard, Owned};
+use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned};
 use std::sync::atomic::Ordering;
+
+/// Frees what was replaced and no reader can see any more. Otherwise it would wait until this
+/// thread has replaced some dozens of values, and some thread has looked into maps a hundred times.
+/// Drops users' values, so no lock may be held.
+pub fn free() {
+    // Each round lets an epoch pass where no reader is left behind; what was replaced in one is
+    // freed two epochs later.
+    for _ in 0..3 {
+        epoch::pin().flush();
+    }
+}
 
 /// A value that many read and few replace.
 pub struct EpochCell<T>(Atomic<T>);

@@ -1,7 +1,7 @@
 //! Merging in the background: build beside, publish, then remove what was merged.
 
 use super::part::{Directory, Fixed, Part, Slot};
-use super::{Due, Shared};
+use super::{Due, Shared, cell};
 use crate::dynamic::{Pos, Tree};
 use crate::family::Family;
 use crate::faults::{Fault, planted};
@@ -58,9 +58,15 @@ impl<F: Family> Signal<F> {
         self.wake.notify_one();
     }
 
-    /// A part that is due; none when the worker is to stop.
-    fn next(&self) -> Option<F::Buf> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A part that is due; none when the worker is to stop. Calls `idle` before it waits for one.
+    fn next(&self, idle: impl FnOnce()) -> Option<F::Buf> {
+        let lock = || self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock();
+        if queue.0.is_empty() && !queue.1 {
+            drop(queue);
+            idle();
+            queue = lock();
+        }
         loop {
             if queue.1 {
                 return None;
@@ -78,16 +84,17 @@ impl<F: Family> Signal<F> {
 
 /// The background thread.
 pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) {
-    while let Some(low) = shared.signal.next() {
-        // A `clone` or `drop` of a user's value that panics ends one merge, which leaves the part
-        // whole, and not all merging; the next change of the part tells of it again. The panic
-        // was reported by its hook.
-        let _ = catch_unwind(AssertUnwindSafe(|| {
+    // A `clone` or `drop` of a user's value that panics ends one merge, which leaves the part
+    // whole, and not all merging; the next change of the part tells of it again. The panic was
+    // reported by its hook.
+    let caught = |act: &dyn Fn()| drop(catch_unwind(AssertUnwindSafe(act)));
+    while let Some(low) = shared.signal.next(|| caught(&cell::free)) {
+        caught(&|| {
             while {
                 let part = shared.part_of(&low).0;
                 shared.merge_part(&part, true)
             } {}
-        }));
+        });
     }
 }
 
@@ -126,8 +133,10 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         };
         let gone = self.merge_seen(part, &seen, &guard);
         drop(one);
-        // Users' values.
+        // Users' values. What was replaced goes to where any thread can free it: this one may not
+        // come back for long.
         drop((seen, gone));
+        guard.flush();
         more
     }
 
@@ -250,9 +259,10 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             }
             match next {
                 Some(next) => from = next,
-                None => return,
+                None => break,
             }
         }
+        cell::free();
     }
 
     pub fn stage_lens(&self) -> (usize, usize) {

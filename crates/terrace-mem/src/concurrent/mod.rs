@@ -383,5 +383,7 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> Drop for ConcurrentHybridMap
             // It catches the panics of users' values.
             let _ = worker.join();
         }
+        // Replaced directories, which other threads may have left, have the parts as well.
+        cell::free();
     }
 }
