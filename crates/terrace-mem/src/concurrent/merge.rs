@@ -6,81 +6,15 @@ use crate::dynamic::{Pos, Tree};
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::stage::{KeyRun, StaticStage};
-use crate::sync::{Condvar, Mutex};
 use crate::usage::MemoryUsage;
 use crossbeam_epoch::{self as epoch, Guard};
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
-
-/// Parts that wait to be merged, by a key of each, and whether the worker is to stop.
-pub struct Signal<F: Family> {
-    queue: Mutex<(VecDeque<F::Buf>, bool)>,
-    wake: Condvar,
-}
-
-/// More waiting parts than this are not remembered: their next change tells of them again.
-const QUEUE: usize = 1024;
 
 /// Most key bytes that are copied at a time: a run of keys has its ends in 32 bits, and keys may be
 /// long and a dynamic stage of any length where nothing is merged by itself. The segment that they
 /// are merged with has 800 MB at most. Tests have little, to come by it.
 pub const PIECE: usize = if cfg!(test) { 1 << 10 } else { 256 << 20 };
-
-impl<F: Family> Default for Signal<F> {
-    fn default() -> Self {
-        Signal {
-            queue: Mutex::new((VecDeque::new(), false)),
-            wake: Condvar::new(),
-        }
-    }
-}
-
-impl<F: Family> Signal<F> {
-    /// Tells of a part that is due; false where too many others wait.
-    pub fn send(&self, low: &F::Buf) -> bool {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let waits = queue
-            .0
-            .iter()
-            .any(|b| F::cmp(F::load(b), F::load(low)).is_eq());
-        if !waits && queue.0.len() < QUEUE {
-            queue.0.push_back(low.clone());
-            self.wake.notify_one();
-            return true;
-        }
-        waits
-    }
-
-    /// Ends the worker.
-    pub fn stop(&self) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
-        self.wake.notify_one();
-    }
-
-    /// A part that is due; none when the worker is to stop. Calls `idle` before it waits for one.
-    fn next(&self, idle: impl FnOnce()) -> Option<F::Buf> {
-        let lock = || self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut queue = lock();
-        if queue.0.is_empty() && !queue.1 {
-            drop(queue);
-            idle();
-            queue = lock();
-        }
-        loop {
-            if queue.1 {
-                return None;
-            }
-            if let Some(low) = queue.0.pop_front() {
-                return Some(low);
-            }
-            queue = self
-                .wake
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
 
 /// The background thread.
 pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) {
@@ -88,12 +22,12 @@ pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) 
     // whole, and not all merging; the next change of the part tells of it again. The panic was
     // reported by its hook.
     let caught = |act: &dyn Fn()| drop(catch_unwind(AssertUnwindSafe(act)));
-    while let Some(low) = shared.signal.next(|| caught(&cell::free)) {
+    while let Some(part) = shared.signal.next(|| caught(&cell::free)) {
         caught(&|| {
-            while {
-                let part = shared.part_of(&low).0;
-                shared.merge_part(&part, true)
-            } {}
+            let mut part = Arc::clone(&part);
+            while shared.merge_part(&part, true) {
+                part = shared.part_of(&part.low).0;
+            }
         });
     }
 }
@@ -192,11 +126,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     }
 
     /// Merges of other parts replace the directory too: one at a time.
-    fn turn(&self) -> impl Drop {
-        self.signal
-            .queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn turn(&self) -> impl Drop {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fix(&self, run: &F::Run, from: usize, to: usize, vals: Box<[V]>) -> Fixed<F, V> {

@@ -19,6 +19,7 @@ mod cell;
 mod iter;
 mod merge;
 mod part;
+mod signal;
 
 pub use iter::ConcurrentIter;
 
@@ -27,11 +28,12 @@ use crate::family::Family;
 use crate::key::{IndexKey, MAX_KEY_LEN, Probe};
 use crate::options::{Merging, Options, Trigger};
 use crate::stage::Plan;
-use crate::sync::{Arc, thread};
+use crate::sync::{Arc, Mutex, thread};
 use cell::EpochCell;
 use crossbeam_epoch as epoch;
-use merge::{Signal, work};
+use merge::work;
 use part::{Directory, Part, Weight};
+use signal::Signal;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Mutex as PlainMutex;
@@ -43,7 +45,9 @@ pub(crate) struct Shared<F: Family, V> {
     len: AtomicUsize,
     plan: Plan<F>,
     options: Options,
-    signal: Signal<F>,
+    signal: Signal<F, V>,
+    /// Held while the directory is replaced.
+    turn: Mutex<()>,
 }
 
 /// An ordered map in two stages for many threads: all methods take `&self`.
@@ -113,6 +117,7 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
             plan: options.plan()?,
             options,
             signal: Signal::default(),
+            turn: Mutex::new(()),
         });
         let worker = background.then(|| {
             let shared = Arc::clone(&shared);
@@ -315,7 +320,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             Merging::Manual => {}
             Merging::Incremental if due != Due::Long => {
                 // A part without entries may see no other change that tells of it again.
-                if !self.signal.send(&part.low) && due == Due::Drained {
+                if !self.signal.send(part) && due == Due::Drained {
                     self.merge_part(part, true);
                 }
             }

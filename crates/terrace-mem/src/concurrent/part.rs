@@ -6,6 +6,7 @@ use crate::family::Family;
 use crate::lows::Lows;
 use crate::stage::StaticStage;
 use crate::sync::RwLock;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 
 /// An entry of the dynamic stage: no value is a tombstone.
@@ -100,6 +101,8 @@ pub struct Part<F: Family, V> {
     pub low: F::Buf,
     dynamic: RwLock<Dynamic<F, V>>,
     pub segment: EpochCell<Fixed<F, V>>,
+    /// Whether the part waits for the background thread; set under the lock of its queue.
+    pub waits: AtomicBool,
     /// Held while the part is merged: one merge at a time.
     pub merging: crate::sync::Mutex<()>,
 }
@@ -143,6 +146,7 @@ impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
                 retired: false,
             }),
             segment: EpochCell::new(segment),
+            waits: AtomicBool::new(false),
             merging: crate::sync::Mutex::new(()),
         }
     }
