@@ -202,6 +202,25 @@ fn parts_without_entries_are_given_up() {
 }
 
 #[test]
+fn parts_of_long_keys_have_few_of_them() {
+    let directory = |len: usize| {
+        let map = ConcurrentHybridMap::<String, u64>::with_options(Options {
+            merging: Merging::Manual,
+            ..Options::default()
+        })
+        .unwrap();
+        let key = |i: u64| format!("{i:03}{}", "x".repeat(len));
+        (0..300).for_each(|i| assert_eq!(map.insert(&key(i), i), None));
+        map.merge_all();
+        assert!(map.iter().eq((0..300).map(|i| (key(i), i))));
+        map.memory_usage().directory
+    };
+    // Five megabytes of keys are four parts at least, of more than 200 bytes each.
+    let (long, short) = (directory(16_000), directory(0));
+    assert!(long > short + 3 * 200, "{long} and {short}");
+}
+
+#[test]
 fn a_split_of_a_first_part_whose_bound_lies_among_its_keys_takes_out_that_part() {
     let options = Options {
         segment_len: 16,

@@ -16,6 +16,10 @@ use std::sync::{Arc, PoisonError};
 /// are merged with has 800 MB at most. Tests have little, to come by it.
 pub const PIECE: usize = if cfg!(test) { 1 << 10 } else { 256 << 20 };
 
+/// Most key bytes of a part, and half as many: one merge copies all of them. Far more than the keys
+/// of most parts have, since with many parts each new directory takes longer.
+const PART_BYTES: usize = 1 << 20;
+
 /// The background thread.
 pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) {
     // A `clone` or `drop` of a user's value that panics ends one merge, which leaves the part
@@ -84,9 +88,9 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         // Only merges replace the segment, and this is the only merge of the part.
         let old = part.segment.load(guard);
         let (run, vals) = combine(old, seen);
-        let len = self.options.segment_len;
-        if run.len() > len + len / 2 {
-            self.split(part, &run, vals, seen, guard);
+        let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
+        if pieces > 1 {
+            self.split(part, (&run, pieces), vals, seen, guard);
             return Vec::new();
         }
         let new = self.fix(&run, 0, run.len(), vals.into());
@@ -135,16 +139,26 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         Fixed { keys, vals }
     }
 
+    /// How many parts so many entries of so many key bytes make.
+    fn pieces(&self, n: usize, bytes: usize) -> usize {
+        let len = self.options.segment_len;
+        let of = |n: usize, most: usize| match n > most + most / 2 {
+            true => n.div_ceil(most),
+            false => 1,
+        };
+        of(n, len).max(of(bytes, PART_BYTES)).min(n)
+    }
+
     /// Replaces a part by several. What changed since the snapshot moves along.
     fn split(
         &self,
         part: &Arc<Part<F, V>>,
-        run: &F::Run,
+        (run, pieces): (&F::Run, usize),
         vals: Vec<V>,
         seen: &Snapshot<F, V>,
         guard: &Guard,
     ) {
-        let (n, pieces) = (run.len(), run.len().div_ceil(self.options.segment_len));
+        let n = run.len();
         let mut rest = vals.into_iter();
         let mut fixed = Vec::with_capacity(pieces);
         for p in 0..pieces {
