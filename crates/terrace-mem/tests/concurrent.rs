@@ -324,6 +324,23 @@ fn a_clone_that_panics_in_the_background_does_not_end_merging() {
     assert!(comes(|| map.stage_lens() == (0, 7)), "nothing is merged");
 }
 
+#[test]
+fn an_iterator_goes_on_where_a_clone_panicked() {
+    static BREAKS: AtomicUsize = AtomicUsize::new(0);
+    let map = ConcurrentHybridMap::with_options(small(Merging::Manual)).unwrap();
+    (0..100u64).for_each(|i| assert!(map.insert(&i, Brittle(&BREAKS)).is_none()));
+    map.merge_all();
+    let mut iter = map.iter();
+    let mut keys = Vec::new();
+    for _ in 0..4 {
+        BREAKS.store(1, Ordering::SeqCst);
+        let mut all = || keys.extend(iter.by_ref().map(|entry| entry.0));
+        assert!(catch_unwind(AssertUnwindSafe(&mut all)).is_err());
+    }
+    keys.extend(iter.map(|entry| entry.0));
+    assert!(keys.into_iter().eq(0..100));
+}
+
 static NOSY: OnceLock<ConcurrentHybridMap<u64, Nosy>> = OnceLock::new();
 
 thread_local! {

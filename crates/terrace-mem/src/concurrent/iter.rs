@@ -148,7 +148,8 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> Iterator for ConcurrentIter<
                 self.at += 1;
                 return Some((K::decode(self.keys.get(self.at - 1)), val));
             }
-            let from = self.next.take()?;
+            // It stays until the part is there: a `clone` that panics has nothing left out.
+            let from = self.next.clone()?;
             self.fill(&from);
         }
     }
