@@ -34,6 +34,8 @@ pub enum OptionsError {
     SegmentLen(usize),
     /// The ratio or the constant of the trigger is zero.
     ZeroTrigger,
+    /// The concurrent map has nothing that this field of the options would change.
+    NoEffect(&'static str),
 }
 
 impl fmt::Display for OptionsError {
@@ -49,6 +51,12 @@ impl fmt::Display for OptionsError {
                 write!(f, "segments of {n} entries cannot be: choose 16 to 8192")
             }
             OptionsError::ZeroTrigger => f.write_str("a merge trigger must be at least 1"),
+            OptionsError::NoEffect(field) => {
+                write!(
+                    f,
+                    "the concurrent map does not have the option `{field}`: leave it at its default"
+                )
+            }
         }
     }
 }

@@ -63,15 +63,15 @@ pub struct Options {
     pub trigger: Trigger,
     /// How to merge.
     pub merging: Merging,
-    /// What to merge.
+    /// What to merge. Not for a concurrent map.
     pub what: What,
-    /// What an update of an entry of the static stage does.
+    /// What an update of an entry of the static stage does. Not for a concurrent map.
     pub updates: Updates,
     /// Entries of a segment, 16 to 8192: bounds the pause of a merge step.
     pub segment_len: usize,
-    /// Entries that the dynamic stage keeps before a ratio counts.
+    /// Entries that the dynamic stage keeps before a ratio counts. Not for a concurrent map.
     pub floor: usize,
-    /// Whether a Bloom filter stands before the dynamic stage.
+    /// Whether a Bloom filter stands before the dynamic stage. Not for a concurrent map.
     pub filter: bool,
     /// Decompressed nodes that [`Stage::Compressed`] keeps.
     pub cache_nodes: usize,
@@ -94,6 +94,21 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Fails where a field is set that the concurrent map has no use for.
+    pub(crate) fn check_concurrent(&self) -> Result<(), OptionsError> {
+        let usual = Options::default();
+        let set = [
+            ("what", self.what != usual.what),
+            ("updates", self.updates != usual.updates),
+            ("floor", self.floor != usual.floor),
+            ("filter", self.filter != usual.filter),
+        ];
+        match set.into_iter().find(|field| field.1) {
+            Some((field, _)) => Err(OptionsError::NoEffect(field)),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn plan<F: Family>(&self) -> Result<Plan<F>, OptionsError> {
         let ints = TypeId::of::<F>() == TypeId::of::<crate::IntFamily>();
         let wrong = match self.stage {

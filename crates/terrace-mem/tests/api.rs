@@ -83,6 +83,39 @@ fn options_that_do_not_go_together_are_refused() {
 }
 
 #[test]
+fn options_that_a_concurrent_map_does_not_have_are_refused() {
+    let usual = Options::default;
+    let field = |options| match ConcurrentHybridMap::<u64, u8>::with_options(options).err() {
+        Some(OptionsError::NoEffect(field)) => field,
+        other => panic!("{other:?}"),
+    };
+    let cold = What::Cold;
+    assert_eq!(
+        field(Options {
+            what: cold,
+            ..usual()
+        }),
+        "what"
+    );
+    let updates = Updates::InPlace;
+    assert_eq!(field(Options { updates, ..usual() }), "updates");
+    assert_eq!(
+        field(Options {
+            floor: 9,
+            ..usual()
+        }),
+        "floor"
+    );
+    let filter = false;
+    assert_eq!(field(Options { filter, ..usual() }), "filter");
+    assert!(
+        OptionsError::NoEffect("what")
+            .to_string()
+            .contains("`what`")
+    );
+}
+
+#[test]
 fn sorted_input_goes_straight_into_the_static_stage() {
     let mut map: HybridMap<u64, u64> = (0..N).map(|i| (i, i)).collect();
     assert_eq!(map.stage_lens(), (0, N as usize));

@@ -105,11 +105,13 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
     }
 
     /// An empty map with other options. [`Merging::Blocking`] means that a writer merges its
-    /// part itself; `what`, `updates`, `filter` and `floor` have no effect.
+    /// part itself; `what`, `updates`, `filter` and `floor` are left at their defaults.
     ///
     /// # Errors
-    /// When the options do not go together; see [`OptionsError`].
+    /// When the options do not go together, or one is set that this map does not have; see
+    /// [`OptionsError`].
     pub fn with_options(options: Options) -> Result<Self, OptionsError> {
+        options.check_concurrent()?;
         let background = options.merging == Merging::Incremental;
         let shared = Arc::new(Shared {
             directory: EpochCell::new(Directory::new()),
