@@ -32,7 +32,8 @@ pub enum Merging {
 pub enum What {
     /// All of them: the dynamic stage is a write buffer.
     All,
-    /// Those not used since the last merge passed them: it is a write-back cache.
+    /// Those not used since the last merge passed them: it is a write-back cache. `merge_all`
+    /// moves all of them nevertheless.
     Cold,
 }
 

@@ -282,6 +282,29 @@ fn merge_cold_keeps_what_was_used() {
 }
 
 #[test]
+fn a_blocking_merge_keeps_what_was_used() {
+    let options = Options {
+        what: What::Cold,
+        merging: Merging::Blocking,
+        trigger: Trigger::Constant(200),
+        segment_len: 16,
+        ..Options::default()
+    };
+    let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
+    // More entries are hot than a range is asked for at a time.
+    (0..200).for_each(|i| assert_eq!(map.insert(i, i), None));
+    assert!((20..120).all(|i| map.get(&i) == Some(&i)));
+    // The change that merges stays as well.
+    assert_eq!(map.insert(200, 200), None);
+    assert_eq!(map.stage_lens(), (101, 100));
+    // What was not used again since is cold.
+    (201..300).for_each(|i| assert_eq!(map.insert(i, i), None));
+    assert_eq!(map.stage_lens(), (200, 100));
+    assert_eq!(map.remove(&7), Some(7));
+    assert_eq!(map.stage_lens(), (0, 299));
+}
+
+#[test]
 fn an_update_goes_where_the_options_say() {
     for (updates, lens) in [(Updates::Promote, (1, 99)), (Updates::InPlace, (0, 100))] {
         let options = Options {

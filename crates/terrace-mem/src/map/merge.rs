@@ -46,7 +46,7 @@ impl<F: Family, V> Core<F, V> {
                 Merging::Incremental => {
                     self.merge_step();
                 }
-                Merging::Blocking => self.merge_all(),
+                Merging::Blocking => self.merge_pass(),
                 Merging::Manual => {}
             }
         } else if self.segments.gone() * 8 > self.segments.live() {
@@ -86,7 +86,7 @@ impl<F: Family, V> Core<F, V> {
                 self.pass(i + 1);
                 continue;
             }
-            if self.merge_range(i, self.limit(i), cold) > 0 {
+            if self.merge_range(i, self.limit(i), cold, true) > 0 {
                 return true;
             }
         }
@@ -95,9 +95,15 @@ impl<F: Family, V> Core<F, V> {
     }
 
     /// The segment of the first entry of the dynamic stage from the hand on, or of the first.
-    fn next_range(&self) -> Option<usize> {
-        let at = Pos::at_or_after(&self.dynamic, Some(F::load(&self.hand)))
-            .or_else(|| Pos::at_or_after(&self.dynamic, None))?;
+    fn next_range(&mut self) -> Option<usize> {
+        self.range_behind_hand().or_else(|| {
+            self.hand = F::Buf::default();
+            self.range_behind_hand()
+        })
+    }
+
+    fn range_behind_hand(&self) -> Option<usize> {
+        let at = Pos::at_or_after(&self.dynamic, Some(F::load(&self.hand)))?;
         Some(self.segments.locate(at.key()))
     }
 
@@ -115,7 +121,7 @@ impl<F: Family, V> Core<F, V> {
             Merging::Manual => self.sweep(i),
             _ => {
                 let cold = self.options.what == What::Cold;
-                self.merge_range(i, self.limit(i), cold);
+                self.merge_range(i, self.limit(i), cold, false);
             }
         }
     }
@@ -138,9 +144,15 @@ impl<F: Family, V> Core<F, V> {
         }
     }
 
-    /// Moves up to `limit` entries of the range of segment `i`; returns how many.
-    fn merge_range(&mut self, i: usize, limit: usize, keep_hot: bool) -> usize {
-        let (low, high) = (self.segments.low(i), self.segments.low(i + 1));
+    /// Moves up to `limit` entries of the range of segment `i`, from the hand on where that is to
+    /// be; returns how many. Leaves the hand behind the last that was met, or at the least key.
+    fn merge_range(&mut self, i: usize, limit: usize, keep_hot: bool, from_hand: bool) -> usize {
+        let hand = std::mem::take(&mut self.hand);
+        let (mut low, high) = (self.segments.low(i), self.segments.low(i + 1));
+        // What is hot is passed once: it would be cold when it is met again.
+        if from_hand && low.is_none_or(|low| F::cmp(low, F::load(&hand)).is_lt()) {
+            low = Some(F::load(&hand));
+        }
         let n = self.dynamic.count(low, high, limit);
         let (mut keys, mut vals) = (F::Run::default(), Vec::with_capacity(n));
         keys.reserve(n, 0);
@@ -167,7 +179,11 @@ impl<F: Family, V> Core<F, V> {
                     last = Some(F::owned(end));
                 }
             }
-            self.hand = last.unwrap_or_default();
+            if let Some(mut last) = last
+                && F::successor(&mut last)
+            {
+                self.hand = last;
+            }
         } else {
             self.pass(i + 1);
         }
@@ -279,18 +295,35 @@ impl<F: Family, V> Core<F, V> {
 
     /// Moves everything; the dynamic stage is empty afterwards. O(n).
     pub fn merge_all(&mut self) {
-        while self.dynamic.len() > 0 {
-            let i = match Pos::at_or_after(&self.dynamic, None) {
-                Some(first) => self.segments.locate(first.key()),
-                None => return,
-            };
-            self.merge_range(i, self.options.segment_len, false);
+        while let Some(i) = self.next_range() {
+            self.merge_range(i, self.options.segment_len, false, true);
         }
-        // What is left of dead slots goes as well.
+        self.sweep_all();
+    }
+
+    /// Moves what the options let move, in one pass over all ranges. O(n).
+    fn merge_pass(&mut self) {
+        if self.options.what == What::All {
+            return self.merge_all();
+        }
+        self.hand = F::Buf::default();
+        while let Some(i) = self.range_behind_hand() {
+            self.merge_range(i, self.options.segment_len, true, true);
+            // It is at the least key again.
+            let least = F::Buf::default();
+            if F::cmp(F::load(&self.hand), F::load(&least)).is_eq() {
+                break;
+            }
+        }
+        self.sweep_all();
+    }
+
+    /// Takes all dead slots out.
+    fn sweep_all(&mut self) {
         let mut i = 0;
         while i < self.segments.segs().len() {
             if self.segments.segs()[i].vals.gone() > 0 {
-                self.rebuild(i);
+                self.sweep(i);
             }
             i += usize::from(
                 self.segments
