@@ -265,6 +265,23 @@ fn a_step_moves_a_segment_at_most() {
 }
 
 #[test]
+fn a_step_moves_few_long_keys() {
+    let mut map = HybridMap::<String, u64>::with_options(manual()).unwrap();
+    let n = if cfg!(miri) { 60 } else { 500 };
+    let key = |i: u64| format!("{:020}{}", mix(i), "x".repeat(16_000));
+    (0..n).for_each(|i| assert_eq!(map.insert(key(i), i), None));
+    let mut before = map.stage_lens().0;
+    while map.merge_step() {
+        let now = map.stage_lens().0;
+        // Of 256 KiB, and the one that makes them full.
+        assert!(before - now <= 17, "{} at once", before - now);
+        before = now;
+    }
+    assert_eq!(map.stage_lens(), (0, n as usize));
+    assert!((0..n).all(|i| map.get(&key(i)) == Some(&i)));
+}
+
+#[test]
 fn merge_cold_keeps_what_was_used() {
     let options = Options {
         what: What::Cold,

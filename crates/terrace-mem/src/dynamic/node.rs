@@ -149,6 +149,8 @@ pub struct Cut<'a, F: Family> {
     pub from: Option<F::Ref<'a>>,
     pub to: Option<F::Ref<'a>>,
     pub limit: usize,
+    /// Key bytes: the entry that reaches so many is the last one.
+    pub bytes: usize,
     /// Leaves entries with their reference bit set, and clears the bit.
     pub keep_hot: bool,
 }
@@ -315,7 +317,7 @@ impl<F: Family, V> NodeMut<'_, F, V> {
                     .to
                     .map_or(inner.kids.len(), |to| inner.keys.lower_bound(to) + 1);
                 let mut left = past - i;
-                while left > 0 && cut.limit > 0 {
+                while left > 0 && cut.limit > 0 && cut.bytes > 0 {
                     if inner.kids.get_mut(i).drain(cut, census, sink, kept) {
                         inner.remove_kid(i, census);
                     } else {
@@ -449,9 +451,16 @@ fn drain_leaf<F: Family, V>(
     let b = cut
         .to
         .map_or(leaf.vals.len(), |to| leaf.keys.lower_bound(to));
-    let b = b.min(a.saturating_add(cut.limit));
+    let mut b = b.min(a.saturating_add(cut.limit));
     if a >= b {
         return;
+    }
+    for i in a..b {
+        cut.bytes = cut.bytes.saturating_sub(F::size(leaf.keys.get(i)));
+        if cut.bytes == 0 {
+            b = i + 1;
+            break;
+        }
     }
     cut.limit -= b - a;
     let mask = low_bits(b) & !low_bits(a);

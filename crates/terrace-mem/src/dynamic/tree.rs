@@ -116,27 +116,31 @@ impl<F: Family, V> Tree<F, V> {
         val
     }
 
-    /// Takes out at most `limit` entries of `from..to` in order and gives them to `sink`. With
-    /// `keep_hot`, used ones stay, count against the limit, are given to `kept`, and are no
-    /// longer marked. Returns how many entries were met. O(log n + met).
+    /// Takes out at most `limit` entries of `from..to` in order, no more behind the one with which
+    /// their keys have `bytes` bytes, and gives them to `sink`. With `keep_hot`, used ones stay,
+    /// count against both limits, are given to `kept`, and are no longer marked. Returns how many
+    /// entries were met, and whether a limit was. O(log n + met).
     pub fn drain<'k>(
         &mut self,
         range: (Option<F::Ref<'k>>, Option<F::Ref<'k>>),
-        limit: usize,
+        (limit, bytes): (usize, usize),
         keep_hot: bool,
         mut sink: impl FnMut(F::Ref<'_>, V),
         mut kept: impl FnMut(F::Ref<'_>),
-    ) -> usize {
-        let Some(root) = &mut self.root else { return 0 };
+    ) -> (usize, bool) {
+        let Some(root) = &mut self.root else {
+            return (0, false);
+        };
         if let (Some(from), Some(to)) = range
             && F::cmp(from, to).is_ge()
         {
-            return 0;
+            return (0, false);
         }
         let mut cut = Cut {
             from: range.0,
             to: range.1,
             limit,
+            bytes,
             keep_hot,
         };
         let mut taken = 0;
@@ -148,9 +152,8 @@ impl<F: Family, V> Tree<F, V> {
             .get_mut()
             .drain(&mut cut, &mut self.census, &mut sink, &mut kept);
         self.len -= taken;
-        let met = limit - cut.limit;
         self.settle(empty);
-        met
+        (limit - cut.limit, cut.limit == 0 || cut.bytes == 0)
     }
 
     /// How many entries lie in `from..to`, counted no further than `limit`. O(log n + limit).
@@ -271,18 +274,30 @@ mod tests {
                 }
                 _ => {
                     let limit = (x >> 20) as usize % 100;
-                    let span = model.range(order.clone()..).take(limit).count();
-                    assert_eq!(tree.count(Some(key), None, limit), span);
+                    let bytes = (x >> 30) as usize % 3000 + 1;
+                    assert_eq!(
+                        tree.count(Some(key), None, limit),
+                        model.range(order.clone()..).take(limit).count()
+                    );
+                    let (mut span, mut sum) = (0, 0);
+                    for (key, _) in model.range(order.clone()..).take(limit).map(|e| e.1) {
+                        span += 1;
+                        sum += F::size(F::load(key));
+                        if sum >= bytes {
+                            break;
+                        }
+                    }
                     let (mut out, mut hot) = (Vec::new(), 0);
                     let keep = x >> 40 & 1 == 1;
-                    let met = tree.drain(
+                    let (met, full) = tree.drain(
                         (Some(key), None),
-                        limit,
+                        (limit, bytes),
                         keep,
                         |k, v| out.push((F::owned(k), v)),
                         |_| hot += 1,
                     );
                     assert_eq!((met, met), (span, out.len() + hot));
+                    assert_eq!(full, met == limit || sum >= bytes);
                     assert!(keep || hot == 0);
                     for (k, v) in out {
                         let at = model
@@ -298,7 +313,8 @@ mod tests {
             }
         }
         check(&tree, &model);
-        let met = tree.drain((None, None), usize::MAX, false, |_, _| {}, |_| {});
+        let all = (usize::MAX, usize::MAX);
+        let (met, _) = tree.drain((None, None), all, false, |_, _| {}, |_| {});
         assert_eq!((met, tree.len(), tree.bytes()), (model.len(), 0, 0));
     }
 

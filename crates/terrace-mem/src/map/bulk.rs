@@ -1,5 +1,6 @@
 //! Sorted input goes straight into segments.
 
+use super::merge::STEP_BYTES;
 use super::{Core, HybridMap, check, stored};
 use crate::family::Family;
 use crate::key::IndexKey;
@@ -61,9 +62,11 @@ impl<K: IndexKey, V> HybridMap<K, V> {
             }
             key.encode(|key| keys.push(key));
             vals.push(val);
-            // A full segment waits for one more entry, which may replace its last one.
-            if vals.len() > len {
-                self.flush(&mut keys, &mut vals, len);
+            // A full segment waits for one more entry, which may replace its last one; of long keys
+            // several make as much as is kept.
+            let n = vals.len() - 1;
+            if n == len || keys.key_bytes(0, n) >= STEP_BYTES {
+                self.flush(&mut keys, &mut vals, n);
                 flushed = true;
             }
         }

@@ -25,6 +25,10 @@ const STEP: usize = 4;
 /// Most key bytes of a segment; longer ones are cut as if they had too many entries.
 const SEGMENT_BYTES: usize = 64 << 10;
 
+/// Key bytes that a step moves at most, and a key more: four segments of long keys. Those of most
+/// keys are less than that.
+pub(super) const STEP_BYTES: usize = 4 * SEGMENT_BYTES;
+
 impl<F: Family, V> Core<F, V> {
     /// Whether the dynamic stage is due.
     #[inline]
@@ -157,9 +161,9 @@ impl<F: Family, V> Core<F, V> {
         let (mut keys, mut vals) = (F::Run::default(), Vec::with_capacity(n));
         keys.reserve(n, 0);
         let mut last = None;
-        let met = self.dynamic.drain(
+        let (_, more) = self.dynamic.drain(
             (low, high),
-            limit,
+            (limit, STEP_BYTES),
             keep_hot,
             |key, val| {
                 keys.push(key);
@@ -168,7 +172,7 @@ impl<F: Family, V> Core<F, V> {
             |key| last = Some(F::owned(key)),
         );
         let moved = vals.len();
-        if met == limit {
+        if more {
             // There may be more in the range: go on behind the last that was met.
             if moved > 0 {
                 let end = keys.get(moved - 1);
@@ -246,13 +250,14 @@ impl<F: Family, V> Core<F, V> {
     fn appends(&self, i: usize, keys: &F::Run) -> bool {
         let segs = self.segments.segs();
         let half = self.options.segment_len / 2;
-        if i + 1 < segs.len() || keys.len() < half {
+        let enough = |n, bytes: &dyn Fn() -> usize| n >= half || bytes() >= SEGMENT_BYTES / 2;
+        if i + 1 < segs.len() || !enough(keys.len(), &|| keys.key_bytes(0, keys.len())) {
             return false;
         }
         let Some(seg) = segs.get(i) else { return true };
         let mut last = F::Buf::default();
         crate::stage::StaticStage::last_key(&seg.keys, &mut last);
-        seg.vals.live() >= half
+        enough(seg.vals.live(), &|| seg.live_key_bytes())
             && seg.vals.gone() == 0
             && F::cmp(F::load(&last), keys.get(0)).is_lt()
     }
