@@ -131,6 +131,28 @@ fn sorted_input_goes_straight_into_the_static_stage() {
 }
 
 #[test]
+fn what_came_before_a_panic_of_extend_is_in_the_map() {
+    let key = |i: usize| format!("{i:06}").into_bytes();
+    let long = |i| match i {
+        5000 => vec![7; MAX_KEY_LEN + 1],
+        i => key(i),
+    };
+    let panics = |i| match i {
+        5000 => panic!("asked to panic"),
+        i => key(i),
+    };
+    for key_of in [&long as &dyn Fn(usize) -> Vec<u8>, &panics] {
+        for from in [0, 4000, 4999] {
+            let mut map = HybridMap::<Vec<u8>, usize>::new();
+            let all = (from..6000).map(|i| (key_of(i), i));
+            assert!(catch_unwind(AssertUnwindSafe(|| map.extend(all))).is_err());
+            assert!(map.iter().map(|(_, val)| *val).eq(from..5000));
+            assert!((from..5000).all(|i| map.get(&key(i)) == Some(&i)));
+        }
+    }
+}
+
+#[test]
 fn popping_from_both_ends_passes_deleted_entries_of_any_number() {
     let n = if cfg!(miri) { 300 } else { 5000 };
     for cut in [0, 1, 8, 9, 70, n / 2 - 20] {

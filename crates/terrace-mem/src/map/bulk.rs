@@ -37,60 +37,87 @@ impl<F: Family, V> Core<F, V> {
     }
 }
 
-impl<K: IndexKey, V> HybridMap<K, V> {
-    /// Inserts many entries. Where they come in order and behind what is there, whole segments
-    /// are built, and only entries that are too few for one pass the dynamic stage.
-    pub(super) fn extend_from(&mut self, entries: impl IntoIterator<Item = (K, V)>) {
-        let len = self.core.options.segment_len;
-        let (mut keys, mut vals) = (<K::Family as Family>::Run::default(), Vec::new());
-        let mut rest = entries.into_iter();
-        let (mut stray, mut flushed) = (None, false);
-        for (key, val) in rest.by_ref() {
-            // Whether the entry goes on with the run; a key that comes twice replaces.
-            let fits = key.encode(|key| {
-                stored(check::<K::Family>(key));
-                let n = keys.len();
-                if n == 0 {
-                    self.core.is_behind_all(key)
-                } else {
-                    <K::Family as Family>::cmp(keys.get(n - 1), key).is_lt()
-                }
-            });
-            if !fits {
-                stray = Some((key, val));
-                break;
+/// Sorted entries behind all others that are on their way into segments. Where it is dropped, also
+/// by a panic of who gives the entries or by a key that is too long, all of them are in the map.
+struct Load<'a, K: IndexKey, V> {
+    map: &'a mut HybridMap<K, V>,
+    keys: <K::Family as Family>::Run,
+    vals: Vec<V>,
+    flushed: bool,
+}
+
+impl<K: IndexKey, V> Load<'_, K, V> {
+    /// Whether an entry goes on with the run; a key that comes twice replaces.
+    fn fits(&self, key: &K) -> bool {
+        key.encode(|key| {
+            stored(check::<K::Family>(key));
+            match self.keys.len() {
+                0 => self.map.core.is_behind_all(key),
+                n => <K::Family as Family>::cmp(self.keys.get(n - 1), key).is_lt(),
             }
-            key.encode(|key| keys.push(key));
-            vals.push(val);
-            // A full segment waits for one more entry, which may replace its last one; of long keys
-            // several make as much as is kept.
-            let n = vals.len() - 1;
-            if n == len || keys.key_bytes(0, n) >= STEP_BYTES {
-                self.flush(&mut keys, &mut vals, n);
-                flushed = true;
-            }
-        }
-        // Few entries become a segment only behind full ones of the same call: else many calls
-        // with few entries each would leave as many short segments.
-        let n = vals.len();
-        if n >= len / 2 || (n > 0 && flushed) {
-            self.flush(&mut keys, &mut vals, n);
-        }
-        for (i, val) in vals.into_iter().enumerate() {
-            self.core.insert(keys.get(i), val);
-        }
-        for (key, val) in stray.into_iter().chain(rest) {
-            self.insert(key, val);
+        })
+    }
+
+    fn push(&mut self, key: K, val: V) {
+        key.encode(|key| self.keys.push(key));
+        self.vals.push(val);
+        // A full segment waits for one more entry, which may replace its last one; of long keys
+        // several make as much as is kept.
+        let n = self.vals.len() - 1;
+        if n == self.map.core.options.segment_len || self.keys.key_bytes(0, n) >= STEP_BYTES {
+            self.flush(n);
+            self.flushed = true;
         }
     }
 
     /// Appends the first `n` entries as a segment and leaves the others.
-    fn flush(&mut self, keys: &mut <K::Family as Family>::Run, vals: &mut Vec<V>, n: usize) {
+    fn flush(&mut self, n: usize) {
         let mut others = <K::Family as Family>::Run::default();
-        others.append(keys, n, keys.len());
-        let late = vals.split_off(n);
-        keys.truncate(n);
-        self.core.append(keys, std::mem::replace(vals, late));
-        *keys = others;
+        others.append(&self.keys, n, self.keys.len());
+        let late = self.vals.split_off(n);
+        self.keys.truncate(n);
+        let vals = std::mem::replace(&mut self.vals, late);
+        self.map.core.append(&self.keys, vals);
+        self.keys = others;
+    }
+}
+
+impl<K: IndexKey, V> Drop for Load<'_, K, V> {
+    fn drop(&mut self) {
+        // Few entries become a segment only behind full ones of the same call: else many calls
+        // with few entries each would leave as many short segments.
+        let n = self.vals.len();
+        if n >= self.map.core.options.segment_len / 2 || (n > 0 && self.flushed) {
+            self.flush(n);
+        }
+        for (i, val) in self.vals.drain(..).enumerate() {
+            self.map.core.insert(self.keys.get(i), val);
+        }
+    }
+}
+
+impl<K: IndexKey, V> HybridMap<K, V> {
+    /// Inserts many entries. Where they come in order and behind what is there, whole segments
+    /// are built, and only entries that are too few for one pass the dynamic stage.
+    pub(super) fn extend_from(&mut self, entries: impl IntoIterator<Item = (K, V)>) {
+        let mut rest = entries.into_iter();
+        let mut load = Load {
+            map: &mut *self,
+            keys: Default::default(),
+            vals: Vec::new(),
+            flushed: false,
+        };
+        let mut stray = None;
+        for (key, val) in rest.by_ref() {
+            if !load.fits(&key) {
+                stray = Some((key, val));
+                break;
+            }
+            load.push(key, val);
+        }
+        drop(load);
+        for (key, val) in stray.into_iter().chain(rest) {
+            self.insert(key, val);
+        }
     }
 }
