@@ -91,7 +91,7 @@ pub fn rank_less(keys: &[u64], probe: u64) -> usize {
 
 /// [`count_less`] with a chosen level, which must be one of [`available`].
 #[inline]
-pub fn count_less_at(level: Level, keys: &[u64], probe: u64) -> usize {
+fn count_less_at(level: Level, keys: &[u64], probe: u64) -> usize {
     match level {
         // SAFETY: `level` is Avx512 only where `available` saw avx512f and popcnt.
         #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
@@ -116,7 +116,7 @@ pub fn select_zero(words: &[u64], pos: usize, r: usize) -> Option<usize> {
 
 /// [`select_zero`] with a chosen level, which must be one of [`available`].
 #[inline]
-pub fn select_zero_at(level: Level, words: &[u64], pos: usize, r: usize) -> Option<usize> {
+fn select_zero_at(level: Level, words: &[u64], pos: usize, r: usize) -> Option<usize> {
     match level {
         // SAFETY: both levels imply that `available` saw bmi1, bmi2 and popcnt.
         #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
@@ -228,31 +228,30 @@ fn select_scalar(mut word: u64, r: u32) -> u32 {
 /// Asks for the cache line of `slice[i]`; does nothing where there is no such element.
 #[inline]
 pub fn prefetch<T>(slice: &[T], i: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(item) = slice.get(i) {
-        // SAFETY: the address is that of a live element, and a prefetch reads nothing.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(item).cast());
-        }
+        prefetch_at(std::ptr::from_ref(item).cast());
+    }
+}
+
+#[inline]
+fn prefetch_at(at: *const u8) {
+    // SAFETY: a prefetch reads nothing, and no address makes it fail.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (slice, i);
+    let _ = at;
 }
 
 /// Asks for the cache lines of `item`, the first 1024 bytes of it.
 #[inline]
 pub fn prefetch_whole<T>(item: &T) {
-    // SAFETY: any initialised or uninitialised byte may be looked at as `MaybeUninit<u8>`, and
-    // the slice covers just the item.
-    let bytes = unsafe {
-        std::slice::from_raw_parts(
-            std::ptr::from_ref(item).cast::<std::mem::MaybeUninit<u8>>(),
-            size_of::<T>(),
-        )
-    };
+    // No reference to its bytes: another thread may change some of them meanwhile.
+    let start = std::ptr::from_ref(item).cast::<u8>();
     for at in (0..size_of::<T>().min(1024)).step_by(64) {
-        prefetch(bytes, at);
+        prefetch_at(start.wrapping_add(at));
     }
 }
 

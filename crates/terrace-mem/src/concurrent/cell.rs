@@ -28,12 +28,13 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
         EpochCell(Atomic::new(val))
     }
 
-    /// The value as of now; it stays for as long as the guard does.
+    /// The value as of now; it stays for as long as the guard and the cell do.
     #[inline]
-    pub fn load<'g>(&self, guard: &'g Guard) -> &'g T {
+    pub fn load<'g>(&'g self, guard: &'g Guard) -> &'g T {
         between();
         let now = self.0.load(Ordering::Acquire, guard);
-        // SAFETY: never null, and what a pinned guard sees is not freed before it is unpinned.
+        // SAFETY: never null, and what a pinned guard sees is not freed before it is unpinned; the
+        // drop of the cell, which frees it at once, comes after the borrow.
         unsafe { now.deref() }
     }
 
