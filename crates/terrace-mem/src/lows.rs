@@ -140,7 +140,14 @@ fn heads(key: &[u8]) -> (u64, u64) {
 #[inline]
 fn equal(sorted: &[u64], h: u64) -> Range<usize> {
     let lo = simd::rank_less(sorted, h);
-    let more = sorted[lo..].iter().take_while(|&&x| x == h).count();
+    let more = match sorted.get(lo) {
+        // All of them may be, where the bounds begin with the same bytes.
+        Some(&x) if x == h => match h.checked_add(1) {
+            Some(next) => simd::rank_less(&sorted[lo..], next),
+            None => sorted.len() - lo,
+        },
+        _ => 0,
+    };
     lo..lo + more
 }
 
@@ -262,6 +269,20 @@ fn one(key: &[u8]) -> ByteKeys<FANOUT> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn equal_numbers_are_found_however_many_they_are() {
+        for n in [0, 1, 2, 7, 8, 9, 100] {
+            for (below, above) in [(0, 0), (3, 0), (0, 4), (20, 30)] {
+                for h in [1, 1 << 40, u64::MAX] {
+                    let above = if h == u64::MAX { 0 } else { above };
+                    let sorted: Vec<u64> =
+                        [vec![h - 1; below], vec![h; n], vec![h | 3 << 60; above]].concat();
+                    assert_eq!(equal(&sorted, h), below..below + n);
+                }
+            }
+        }
+    }
+
     /// Bounds that come in any order, in order behind the others, and that go again; evenly
     /// spread and crowded ones.
     fn drive<F: Family>(seed: u64, shift: u32, make: impl Fn(u64) -> F::Buf) {
@@ -321,6 +342,9 @@ mod tests {
             drive::<ByteFamily>(seed, shift, |x| x.to_be_bytes().to_vec());
             let long = |x: u64| format!("a beginning of many keys {x:020}").into_bytes();
             drive::<ByteFamily>(seed, shift, long);
+            // Heads that are the greatest number.
+            let last = |x: u64| [&[0xFF; 16][..], &x.to_be_bytes()].concat();
+            drive::<ByteFamily>(seed, shift, last);
         }
     }
 }
