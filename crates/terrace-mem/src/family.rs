@@ -110,6 +110,17 @@ impl Family for IntFamily {
     }
 }
 
+impl ByteFamily {
+    /// Digits of pi, as good as any. The hash is the same in each program, so keys can be chosen
+    /// that have one hash, and are looked for in many blocks of their segment.
+    const WORDS: [u64; 4] = [
+        0x243F_6A88_85A3_08D3,
+        0x1319_8A2E_0370_7344,
+        0xA409_3822_299F_31D0,
+        0x082E_FA98_EC4E_6C89,
+    ];
+}
+
 impl Family for ByteFamily {
     type Ref<'a> = &'a [u8];
     type Buf = Vec<u8>;
@@ -125,17 +136,14 @@ impl Family for ByteFamily {
     }
     #[inline]
     fn hash(key: &[u8]) -> u64 {
-        /// Digits of pi, as good as any.
-        const K: [u64; 4] = [
-            0x243F_6A88_85A3_08D3,
-            0x1319_8A2E_0370_7344,
-            0xA409_3822_299F_31D0,
-            0x082E_FA98_EC4E_6C89,
-        ];
+        const K: [u64; 4] = ByteFamily::WORDS;
+        /// Both are in the result beside their product, or nothing but 0 would be left of one of
+        /// them where the other one is 0. The last words of a key may be folded twice: one of them
+        /// is turned, or it would cancel itself out.
         #[inline]
         fn fold(a: u64, b: u64) -> u64 {
             let wide = u128::from(a) * u128::from(b);
-            (wide as u64) ^ ((wide >> 64) as u64)
+            (wide as u64 ^ a) ^ ((wide >> 64) as u64 ^ b.rotate_left(23))
         }
         let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
         let (mut state, n) = (K[3] ^ key.len() as u64, key.len());
@@ -239,6 +247,27 @@ mod tests {
                     assert_eq!(common_prefix(&a, &b), naive, "{n} {m} {at}");
                     assert_eq!(common_prefix(&b, &a), naive, "{n} {m} {at}");
                 }
+            }
+        }
+    }
+
+    /// Words that make a factor 0, wherever they stand, beside bytes that differ.
+    #[test]
+    fn no_word_of_a_key_hides_the_others_from_its_hash() {
+        for word in ByteFamily::WORDS {
+            for (before, behind) in [(0, 8), (8, 0), (8, 8), (16, 16), (8, 24)] {
+                let mut hashes: Vec<u64> = (0..500u64)
+                    .map(|i| {
+                        let mut key = vec![0; before + 8 + behind];
+                        key[before..before + 8].copy_from_slice(&word.to_le_bytes());
+                        let at = if before > 0 { 0 } else { 8 };
+                        key[at..at + 8].copy_from_slice(&i.to_be_bytes());
+                        ByteFamily::hash(&key)
+                    })
+                    .collect();
+                hashes.sort_unstable();
+                hashes.dedup();
+                assert_eq!(hashes.len(), 500, "{word:x} behind {before} bytes");
             }
         }
     }
