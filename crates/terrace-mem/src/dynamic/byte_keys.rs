@@ -118,7 +118,7 @@ impl<const N: usize> ByteKeys<N> {
 
     /// Bytes of the keys that are there.
     fn live(&self) -> usize {
-        self.lens.iter().map(|&len| usize::from(len)).sum()
+        self.bytes(0, self.lens.len())
     }
 }
 
@@ -194,6 +194,12 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
         self.pack(&bytes);
         right.pack(&bytes);
         right
+    }
+    fn bytes(&self, from: usize, to: usize) -> usize {
+        self.lens[from..to]
+            .iter()
+            .map(|&len| usize::from(len))
+            .sum()
     }
     fn heap(&self) -> usize {
         self.bytes.capacity()

@@ -57,6 +57,9 @@ impl<const N: usize> NodeKeys<IntFamily> for IntKeys<N> {
             keys: self.keys.drain(at..).collect(),
         }
     }
+    fn bytes(&self, from: usize, to: usize) -> usize {
+        (to - from) * size_of::<u64>()
+    }
     fn heap(&self) -> usize {
         0
     }

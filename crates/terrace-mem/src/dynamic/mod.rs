@@ -40,6 +40,8 @@ pub trait NodeKeys<F: Family>: Default + Send + Sync {
     fn remove(&mut self, from: usize, to: usize);
     /// Moves the keys from `at` on into a node of their own.
     fn split_off(&mut self, at: usize) -> Self;
+    /// Bytes of the keys `from..to`.
+    fn bytes(&self, from: usize, to: usize) -> usize;
     /// Bytes on the heap beside the node itself.
     fn heap(&self) -> usize;
     /// Whether the node must be split before it takes one more key.

@@ -455,13 +455,13 @@ fn drain_leaf<F: Family, V>(
     if a >= b {
         return;
     }
-    for i in a..b {
-        cut.bytes = cut.bytes.saturating_sub(F::size(leaf.keys.get(i)));
-        if cut.bytes == 0 {
-            b = i + 1;
-            break;
-        }
+    if leaf.keys.bytes(a, b) >= cut.bytes {
+        // The one that reaches the limit is one of these.
+        b = (a..b)
+            .find(|&i| leaf.keys.bytes(a, i + 1) >= cut.bytes)
+            .map_or(b, |i| i + 1);
     }
+    cut.bytes = cut.bytes.saturating_sub(leaf.keys.bytes(a, b));
     cut.limit -= b - a;
     let mask = low_bits(b) & !low_bits(a);
     let hot = *leaf.hot.get_mut() & mask;
