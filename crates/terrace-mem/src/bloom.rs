@@ -174,7 +174,10 @@ impl<F: Family> Filter<F> {
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
         let filling = self.filling.as_ref().map_or(0, |f| f.0.words.len());
-        (self.serving.words.len() + filling) * 8
+        let hand = self.filling.as_ref().map(|f| &f.1);
+        let keys = [Some(&self.greatest), self.tail.as_ref(), hand];
+        let keys: usize = keys.into_iter().flatten().map(F::heap).sum();
+        (self.serving.words.len() + filling) * 8 + keys
     }
 }
 

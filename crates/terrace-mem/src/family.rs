@@ -52,6 +52,10 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn successor(key: &mut Self::Buf) -> bool;
 
+    /// Bytes of a buffer on the heap.
+    #[doc(hidden)]
+    fn heap(buf: &Self::Buf) -> usize;
+
     #[doc(hidden)]
     fn owned(key: Self::Ref<'_>) -> Self::Buf {
         let mut buf = Self::Buf::default();
@@ -107,6 +111,9 @@ impl Family for IntFamily {
             }
             None => false,
         }
+    }
+    fn heap(_: &u64) -> usize {
+        0
     }
 }
 
@@ -193,6 +200,9 @@ impl Family for ByteFamily {
     fn successor(key: &mut Vec<u8>) -> bool {
         key.push(0);
         true
+    }
+    fn heap(buf: &Vec<u8>) -> usize {
+        buf.capacity()
     }
 }
 

@@ -491,6 +491,21 @@ fn a_drop_that_panics_leaves_the_map_usable() {
 }
 
 #[test]
+fn keys_that_are_kept_aside_are_counted() {
+    let key = |i: u32| format!("{}{i:02}", "x".repeat(50_000));
+    let mut map = HybridMap::<String, u32>::with_options(manual()).unwrap();
+    assert_eq!(map.insert(key(1), 1), None);
+    // The greatest key that the filter has met.
+    assert!(map.memory_usage().filter > 50_000);
+    map.merge_all();
+    let map = ConcurrentHybridMap::<String, u32>::with_options(manual()).unwrap();
+    (0..60).for_each(|i| assert_eq!(map.insert(&key(i), i), None));
+    map.merge_all();
+    // The bounds of two parts at least: once to find them, once with each of them.
+    assert!(map.memory_usage().directory > 2 * 2 * 50_000);
+}
+
+#[test]
 fn maps_go_between_threads() {
     fn check<T: Send + Sync>() {}
     check::<HybridMap<u64, String>>();

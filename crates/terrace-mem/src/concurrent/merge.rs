@@ -234,7 +234,9 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             usage.static_keys += fixed.keys.as_ref().map_or(0, |keys| keys.bytes());
             usage.static_values += size_of_val(&*fixed.vals);
             usage.directory += size_of::<Part<F, V>>() + size_of::<Fixed<F, V>>();
+            usage.directory += F::heap(&part.low);
         }
+        usage.directory += self.signal.heap();
         usage.cache = self.plan.cache.as_ref().map_or(0, |cache| cache.bytes());
         usage
     }

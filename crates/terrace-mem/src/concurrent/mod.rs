@@ -61,7 +61,9 @@ pub(crate) struct Shared<F: Family, V> {
 /// different ones.
 ///
 /// If `V::clone` panics, the operation has not happened, or a merge is given up; the map stays
-/// usable. `V::clone` runs under locks and must not use the map; `V::drop` may.
+/// usable. Where a writer merges, such a panic comes out of an operation that has happened.
+/// `V::clone` runs under locks and must not use the map; `V::drop` may. Values of many kilobytes
+/// belong into a `Box` or `Arc`, as with [`HybridMap`](crate::HybridMap).
 ///
 /// # Panics
 /// Methods that store a key panic when its encoded form is longer than [`MAX_KEY_LEN`];

@@ -52,6 +52,12 @@ impl<F: Family, V> Signal<F, V> {
         room
     }
 
+    /// Bytes on the heap.
+    pub fn heap(&self) -> usize {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.parts.capacity() * size_of::<Arc<Part<F, V>>>()
+    }
+
     /// Ends the worker.
     pub fn stop(&self) {
         self.queue

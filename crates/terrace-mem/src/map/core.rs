@@ -174,7 +174,7 @@ impl<F: Family, V> Core<F, V> {
             dynamic: self.dynamic.bytes(),
             static_keys,
             static_values,
-            directory: self.segments.directory_bytes(),
+            directory: self.segments.directory_bytes() + F::heap(&self.hand),
             filter: self.filter.bytes(),
             cache: self.plan.cache.as_ref().map_or(0, |cache| cache.bytes()),
         }

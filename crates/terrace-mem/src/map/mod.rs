@@ -35,7 +35,12 @@ use std::ops::RangeBounds;
 /// them as owned values; there is no `iter_mut`; a step of merging is part of some inserts,
 /// updates and removes, and takes about as long as copying one segment of 4096 entries.
 ///
-/// Lookups are O(log n). Inserts are O(log n) and, for the merge, O(ratio) amortised.
+/// Lookups are O(log n). Inserts are O(log n) and, for the merge, O(ratio) amortised. Byte strings
+/// are hashed in the same way in each program: keys that someone chose for it can make lookups
+/// among them O(segment).
+///
+/// Values lie in place, 32 of them in a node of the dynamic stage, which passes the stack when it is
+/// made: values of many kilobytes belong into a `Box`.
 ///
 /// # Panics
 /// Methods that store a key panic when its encoded form is longer than [`MAX_KEY_LEN`];
@@ -276,7 +281,8 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         self.core.merge_step()
     }
 
-    /// Where the bytes are. O(1), but O(nodes) of the cache where leaves are compressed.
+    /// Where the bytes are. O(1) among integers, O(segments / 64) among byte strings, and O(nodes)
+    /// of the cache where leaves are compressed.
     pub fn memory_usage(&self) -> MemoryUsage {
         self.core.usage()
     }
