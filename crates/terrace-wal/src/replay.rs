@@ -120,6 +120,9 @@ impl<'a> Replay<'a> {
                     header
                 }
                 _ => match self.seal_behind(at)? {
+                    None if self.reader.segment().has_successor => {
+                        return Err(self.no_seal(at));
+                    }
                     None => return Ok(self.end(at, false)),
                     Some(tail) => {
                         self.partial = None;
@@ -195,6 +198,19 @@ impl<'a> Replay<'a> {
             ));
         }
         Ok(Some(Lsn::new(at.segment(), place as u32)))
+    }
+
+    /// The segment says that it was sealed and that the log goes on behind it: what ends here without
+    /// the seal is no tail, whatever the next segment still holds.
+    fn no_seal(&self, at: Lsn) -> Error {
+        Error::corrupt(
+            &self.reader.segment().name,
+            at.offset() as u64,
+            format!(
+                "there is neither a valid block here nor the seal of the log behind it, though the log goes on in {}",
+                file_name(&self.options.prefix, at.segment().saturating_add(1))
+            ),
+        )
     }
 
     fn end(&mut self, at: Lsn, sealed: bool) -> End {

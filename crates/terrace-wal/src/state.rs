@@ -95,7 +95,8 @@ pub(crate) struct Asked {
 }
 
 impl State {
-    /// A log that ends durably at `tail` in `current`.
+    /// A log that ends durably at `tail` in `current`. If `current` is sealed, the seal stands there and
+    /// is durable too: the blocks of the next segment say so, and prove it should it rot.
     pub(crate) fn new(
         options: &LogOptions,
         current: Arc<Segment>,
@@ -103,6 +104,10 @@ impl State {
         tail: Lsn,
         sequence: u64,
     ) -> State {
+        let durable = match sealed {
+            true => Lsn::new(tail.segment(), tail.offset() + SECTOR as u32),
+            false => tail,
+        };
         State {
             staging: Staging::with_capacity(options.half()),
             other: Some(Staging::with_capacity(options.half())),
@@ -112,7 +117,7 @@ impl State {
             sealed,
             spares: VecDeque::new(),
             sequence,
-            marks: Watermarks::new(tail),
+            marks: Watermarks::new(durable),
             reserved: 0,
             reserved_buffer: 0,
             writing: false,

@@ -224,3 +224,42 @@ fn rot_of_the_first_segment_after_an_opening_is_damage() {
         assert_eq!(found(Fault::NoSuccessorMark, damage).unwrap(), 1);
     }
 }
+
+#[test]
+fn rot_of_the_seal_with_a_segment_behind_it_is_damage() {
+    let found = |fault, before: &[u8], after: Option<&[u8]>| {
+        let with = |seed| {
+            let mut options = small(seed);
+            options.fault = fault;
+            options
+        };
+        let disk = SimDisk::new(7);
+        let log = Log::create(disk.shared(), with(1), 0).unwrap();
+        let from = log.position();
+        put(&log, before, Durability::Sync).unwrap();
+        drop(log);
+        // Opened, which seals the first segment, and written to.
+        let (log, report, _) = recover_with(&disk, with(2), from, 0).unwrap();
+        let seal = report.end.offset.next_multiple_of(512) as usize;
+        if let Some(after) = after {
+            put(&log, after, Durability::Sync).unwrap();
+        }
+        drop(log);
+        let mut bytes = disk.contents("log-00000001").unwrap();
+        bytes[seal + 9] ^= 1;
+        disk.place("log-00000001", bytes);
+        recover_with(&disk, with(3), from, 0).map(|(_, _, records)| records.len())
+    };
+    // The mark of a successor says so, and without it the stamps of the blocks behind do; whether
+    // the end is at the end of a sector, as after a sync, or not.
+    for before in [&b"before"[..], &[7; 512 - 16 - 2]] {
+        for fault in [Fault::None, Fault::NoSuccessorMark] {
+            let error = found(fault, before, Some(b"after"))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("log-00000001 is damaged at byte"), "{error}");
+        }
+        // With nothing behind it, it is only made again.
+        assert_eq!(found(Fault::None, before, None).unwrap(), 1);
+    }
+}
