@@ -38,7 +38,8 @@ impl Seal {
 ///
 /// A process that died may have left blocks with the operating system that were never synced; or,
 /// if a sync had failed, blocks that the cache still shows but takes for clean, so that no sync
-/// will ever write them. What no block says is durable is therefore written again, as it is.
+/// will ever write them. What no block says is durable is therefore written again, as it is; a seal with
+/// nothing behind it, too, for the same may have happened to it.
 pub(crate) fn make_durable(
     options: &LogOptions,
     chain: &[Arc<Segment>],
@@ -55,11 +56,12 @@ pub(crate) fn make_durable(
         } else {
             HEADER_BYTES
         };
+        let seal = if end.sealed { SECTOR } else { 0 };
         let last = end
             .ends
             .get(&segment.number)
             .copied()
-            .unwrap_or(end.tail.offset() as u64);
+            .unwrap_or(end.tail.offset() as u64 + seal);
         if !options.planted(Fault::NoRewrite) {
             rewrite(
                 segment,

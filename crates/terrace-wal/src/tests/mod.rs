@@ -11,6 +11,8 @@ mod bytes;
 #[cfg(not(feature = "shuttle"))]
 mod crash;
 #[cfg(not(feature = "shuttle"))]
+mod ends;
+#[cfg(not(feature = "shuttle"))]
 mod errors;
 #[cfg(not(feature = "shuttle"))]
 mod files;
