@@ -1,6 +1,7 @@
 //! Replay: follows the chain of blocks from the cut, puts records together, finds the end.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use terrace_base::codec::Reader;
@@ -127,7 +128,8 @@ impl<'a> Replay<'a> {
                     Some(tail) => {
                         self.partial = None;
                         let goes_on = self.reader.segment().has_successor;
-                        if !goes_on && !self.segments.contains_key(&(at.segment() + 1)) {
+                        let next = at.segment().checked_add(1);
+                        if !goes_on && !next.is_some_and(|n| self.segments.contains_key(&n)) {
                             // Sealed, and nothing was begun since.
                             self.scan.chain(tail, tail);
                             return Ok(self.end(tail, true));
@@ -147,7 +149,13 @@ impl<'a> Replay<'a> {
     }
 
     fn next_segment(&mut self, synced: Lsn, end: Lsn) -> Result<()> {
-        let number = end.segment().saturating_add(1);
+        let Some(number) = end.segment().checked_add(1) else {
+            return Err(Error::corrupt(
+                &self.reader.segment().name,
+                end.offset() as u64,
+                "the log goes on behind the segment with the largest number there is",
+            ));
+        };
         // A segment is durable before a block goes there, and the mark that the log goes on there
         // is such a block's neighbour.
         let Some(segment) = self.segments.get(&number) else {
@@ -237,7 +245,8 @@ impl<'a> Replay<'a> {
         if !end.sealed {
             self.reader.search(end.at.offset() as u64, &mut found)?;
         }
-        for (_, segment) in self.segments.range(end.at.segment().saturating_add(1)..) {
+        let behind = (Bound::Excluded(end.at.segment()), Bound::Unbounded);
+        for (_, segment) in self.segments.range(behind) {
             self.reader.turn_to(segment.clone(), self.options);
             self.reader.search(HEADER_BYTES, &mut found)?;
         }

@@ -1,9 +1,51 @@
 //! What recovery makes of odd ends: the last number there is, files that are gone, disks that forget.
 
+use terrace_base::Error;
 use terrace_sim::{Fault as DiskFault, Injection, Op, SimDisk};
 
 use super::basics::{put, recover_with, small};
-use crate::{Durability, Log};
+use crate::layout::{BLOCK_HEADER, LAST, SEAL, SegmentHeader, seal_block};
+use crate::lsn::Lsn;
+use crate::{Durability, Log, Position};
+
+/// Segment `u32::MAX` with one block that has these flags, and the cut at its first block.
+fn last_segment(flags: u32) -> (SimDisk, Position) {
+    let header = SegmentHeader {
+        number: u32::MAX,
+        incarnation: 5,
+        generation: 0,
+        segment_bytes: 16 << 10,
+    };
+    let at = Lsn::new(u32::MAX, 4096);
+    let mut bytes = header.page();
+    bytes.resize(16 << 10, 0);
+    let mut block = [0; BLOCK_HEADER + 16];
+    block[BLOCK_HEADER..BLOCK_HEADER + 8].copy_from_slice(&at.raw().to_le_bytes());
+    block[BLOCK_HEADER + 8..].copy_from_slice(&1u64.to_le_bytes());
+    let len = if flags == SEAL {
+        block.len()
+    } else {
+        BLOCK_HEADER
+    };
+    seal_block(&mut block[..len], 5, at, at, flags);
+    bytes[4096..4096 + len].copy_from_slice(&block[..len]);
+    let disk = SimDisk::new(1);
+    disk.place("log-ffffffff", bytes);
+    (disk, Position::new(at, 1))
+}
+
+#[test]
+fn behind_the_last_number_there_is_no_segment() {
+    let (disk, from) = last_segment(SEAL);
+    let (log, report, _) = recover_with(&disk, small(1), from, 0).unwrap();
+    assert_eq!(report.records, 0);
+    let error = put(&log, b"one more", Durability::Sync).unwrap_err();
+    assert!(matches!(error, Error::Invalid { .. }), "{error}");
+    // And none to go on in, where a block says that there is.
+    let (disk, from) = last_segment(LAST);
+    let error = recover_with(&disk, small(1), from, 0).err().unwrap();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
 
 #[test]
 fn a_seal_whose_sync_failed_is_written_again() {
