@@ -61,7 +61,7 @@ impl Log {
             ))
         })?;
         let segments = open_segments(&*disk, &options, &numbers, at.segment(), generation)?;
-        let mut replay = Replay::new(&options, &segments, from, at, apply)?;
+        let mut replay = Replay::new(&options, &numbers, &segments, from, at, apply)?;
         let mut end = replay.run()?;
         replay.judge(&mut end)?;
         let chain = std::mem::take(&mut replay.chain);

@@ -29,7 +29,7 @@ pub(crate) fn bad_header(options: &LogOptions, number: u32) -> Error {
     Error::corrupt(
         file_name(&options.prefix, number),
         0,
-        "neither copy of the header of this log segment is valid",
+        "neither copy of the header of this log segment is valid, or the file is shorter than it says and holds no block",
     )
 }
 
@@ -51,6 +51,8 @@ pub(crate) struct End {
 /// The state of a replay.
 pub(crate) struct Replay<'a> {
     options: &'a LogOptions,
+    /// Of all files of segments, readable or not.
+    numbers: &'a [u32],
     segments: &'a BTreeMap<u32, Arc<Segment>>,
     from: Lsn,
     pub(crate) chain: Vec<Arc<Segment>>,
@@ -68,6 +70,7 @@ pub(crate) struct Replay<'a> {
 impl<'a> Replay<'a> {
     pub(crate) fn new(
         options: &'a LogOptions,
+        numbers: &'a [u32],
         segments: &'a BTreeMap<u32, Arc<Segment>>,
         from: Position,
         mut at: Lsn,
@@ -88,6 +91,7 @@ impl<'a> Replay<'a> {
         }
         Ok(Replay {
             options,
+            numbers,
             segments,
             from: at,
             chain: vec![first.clone()],
@@ -159,7 +163,9 @@ impl<'a> Replay<'a> {
         // A segment is durable before a block goes there, and the mark that the log goes on there
         // is such a block's neighbour.
         let Some(segment) = self.segments.get(&number) else {
-            return Err(bad_header(self.options, number));
+            let there = self.numbers.contains(&number);
+            let why = if there { bad_header } else { missing };
+            return Err(why(self.options, number));
         };
         self.ends.insert(end.segment(), end.offset() as u64);
         self.chain.push(segment.clone());

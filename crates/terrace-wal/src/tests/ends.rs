@@ -48,6 +48,27 @@ fn behind_the_last_number_there_is_no_segment() {
 }
 
 #[test]
+fn a_segment_that_is_gone_is_not_one_that_cannot_be_read() {
+    let told = |damage: fn(&SimDisk)| {
+        let disk = SimDisk::new(1);
+        let log = Log::create(disk.shared(), small(1), 0).unwrap();
+        let from = log.position();
+        while log.position().segment < 3 {
+            put(&log, &[7; 500], Durability::Sync).unwrap();
+        }
+        drop(log);
+        damage(&disk);
+        let error = recover_with(&disk, small(2), from, 0).err().unwrap();
+        error.to_string()
+    };
+    let gone = told(|disk| terrace_base::disk::Disk::delete(disk, "log-00000002").unwrap());
+    assert!(gone.contains("log-00000002"), "{gone}");
+    assert!(gone.contains("the file is missing"), "{gone}");
+    let rotten = told(|disk| disk.place("log-00000002", vec![7; 16 << 10]));
+    assert!(rotten.contains("neither copy of the header"), "{rotten}");
+}
+
+#[test]
 fn a_seal_whose_sync_failed_is_written_again() {
     let mut failed = 0;
     for seed in 0..60 {
