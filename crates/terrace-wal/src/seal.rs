@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::layout::{BLOCK_HEADER, HEADER_BYTES, SEAL, SECTOR, seal_block};
 use crate::lsn::Lsn;
 use crate::options::LogOptions;
+use crate::reader::BlockReader;
 use crate::replay::End;
 use crate::segment::{Segment, file_name};
 
@@ -74,7 +75,56 @@ pub(crate) fn make_durable(
             .sync()
             .map_err(|e| Error::io("syncing", &segment.name, e))?;
     }
-    Ok(())
+    if options.planted(Fault::NoRewrite) || leads_to(options, chain, start, end)? {
+        return Ok(());
+    }
+    // A sync does not always end where a block does: then the whole chain tells.
+    if leads_to(options, chain, from, end)? {
+        return Ok(());
+    }
+    Err(Error::corrupt(
+        file_name(&options.prefix, end.at.segment()),
+        end.at.offset() as u64,
+        "what was read up to here while the log was replayed could not be read again; the disk or the operating system has lost writes that it had shown before",
+    ))
+}
+
+/// Whether the blocks from `start` on still lead to the end. What was written again was read again
+/// before, and a cache that takes for clean what it could not write may have let it go in between: what
+/// the disk has instead must not be sealed as if it were what was replayed.
+fn leads_to(options: &LogOptions, chain: &[Arc<Segment>], start: Lsn, end: &End) -> Result<bool> {
+    for segment in chain.iter().filter(|s| s.number >= start.segment()) {
+        let stop = match end.ends.get(&segment.number) {
+            Some(&stop) => stop,
+            None => end.at.offset() as u64,
+        };
+        let first = match segment.number == start.segment() {
+            true => start.offset() as u64,
+            false => HEADER_BYTES,
+        };
+        let mut offset = first;
+        let mut reader = BlockReader::new(segment.clone(), options);
+        while offset < stop {
+            match reader.block(offset)? {
+                Some((header, _)) if !header.is(SEAL) => offset = header.next_offset(offset),
+                // The blocks of a sealed segment end where its seal says.
+                _ => match reader.block(stop)?.filter(|(header, _)| header.is(SEAL)) {
+                    Some((_, payload))
+                        if Seal::decode(payload)
+                            .is_some_and(|seal| seal.cut.offset() as u64 == offset) =>
+                    {
+                        break;
+                    }
+                    _ => return Ok(false),
+                },
+            }
+        }
+        // What is known to be durable may end behind the seal, where there is nothing to follow.
+        if offset > stop && first < stop {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn rewrite(segment: &Segment, mut offset: u64, end: u64) -> Result<()> {

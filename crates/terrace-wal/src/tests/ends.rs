@@ -1,7 +1,10 @@
 //! What recovery makes of odd ends: the last number there is, files that are gone, disks that forget.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use terrace_base::Error;
-use terrace_sim::{Fault as DiskFault, Injection, Op, SimDisk};
+use terrace_sim::{Call, Fault as DiskFault, HookedDisk, Injection, Op, SimDisk};
 
 use super::basics::{put, recover_with, small};
 use crate::layout::{BLOCK_HEADER, LAST, SEAL, SegmentHeader, seal_block};
@@ -66,6 +69,38 @@ fn a_segment_that_is_gone_is_not_one_that_cannot_be_read() {
     assert!(gone.contains("the file is missing"), "{gone}");
     let rotten = told(|disk| disk.place("log-00000002", vec![7; 16 << 10]));
     assert!(rotten.contains("neither copy of the header"), "{rotten}");
+}
+
+#[test]
+fn what_was_replayed_is_what_is_sealed() {
+    let disk = SimDisk::new(1);
+    let log = Log::create(disk.shared(), small(1), 0).unwrap();
+    let from = log.position();
+    put(&log, b"one", Durability::Sync).unwrap();
+    let one = disk.contents("log-00000001").unwrap();
+    put(&log, b"two", Durability::Buffered).unwrap();
+    drop(log);
+    // The write of the second record has failed, and the cache, which had it clean, lets it go while
+    // the log is opened: after the header and the blocks were read, and before they are again.
+    let reads = Arc::new(AtomicU64::new(0));
+    let (below, count) = (disk.clone(), reads.clone());
+    let hooked = HookedDisk::new(disk.shared(), move |call| {
+        if matches!(call, Call::Read(_)) && count.fetch_add(1, Ordering::Relaxed) == 2 {
+            below.place("log-00000001", one.clone());
+        }
+    });
+    let mut replayed = 0;
+    let opened = Log::recover(Arc::new(hooked), small(2), from, 0, &mut |_, _| {
+        replayed += 1;
+        Ok(())
+    });
+    assert_eq!(replayed, 2);
+    assert!(reads.load(Ordering::Relaxed) > 2);
+    let error = opened.err().unwrap();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    // Nothing was sealed: the next opening takes what there is.
+    let (_, _, records) = recover_with(&disk, small(3), from, 0).unwrap();
+    assert_eq!(records.len(), 1);
 }
 
 #[test]
