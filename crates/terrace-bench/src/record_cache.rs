@@ -91,14 +91,18 @@ impl<T: Target> RecordCache<T> {
         if let Some(old) = shard.records.put(key, record) {
             shard.bytes -= bytes_of(&old.value);
         }
-        while shard.bytes > self.shard_bytes
-            && let Some((key, old)) = shard.records.pop_lru()
-        {
+        // Not the one just put in, however large it is: it was asked for.
+        while shard.bytes > self.shard_bytes && shard.records.len() > 1 {
+            let Some((key, old)) = shard.records.peek_lru() else {
+                break;
+            };
+            if old.dirty {
+                // Before it goes: the store may refuse it, and the cache has the only copy.
+                self.store.put(key, &old.value)?;
+            }
             shard.bytes -= bytes_of(&old.value);
             shard.figures.evictions += 1;
-            if old.dirty {
-                self.store.put(&key, &old.value)?;
-            }
+            shard.records.pop_lru();
         }
         Ok(())
     }
