@@ -189,6 +189,21 @@ fn a_loaded_store_can_be_used_again() {
 }
 
 #[test]
+fn records_inserted_by_an_earlier_run_are_no_fault_of_the_store() {
+    let store = Memory::new(Fault::None);
+    let mut inserting = plan(Workload::D);
+    inserting.records = 100_000;
+    let inserted = run(inserting, &store).unwrap();
+    let there = inserted.audit.unwrap().records;
+    assert!(there > 100_000);
+    let mut again = plan(Workload::C);
+    again.records = 100_000;
+    again.load = Load::Skip;
+    let report = run(again, &store).unwrap();
+    assert_eq!(report.audit.unwrap().records, there);
+}
+
+#[test]
 fn wrong_answers_are_noticed() {
     for (fault, workload, word) in [
         (Fault::LosesPuts, Workload::C, "missing"),
