@@ -396,7 +396,9 @@ impl<'a> Scan<'a> {
                  between them is missing"
             )));
         }
-        self.versions += check(number, self.shared.plan.value_bytes, value)?;
+        let version = check(number, self.shared.plan.value_bytes, value)?;
+        // What a store gives may be anything.
+        self.versions = self.versions.wrapping_add(version);
         self.before = Some(number);
         self.first.get_or_insert(number);
         self.count += 1;
@@ -430,13 +432,13 @@ pub struct Audit {
 /// read.
 pub(crate) fn audit(shared: &Shared, mut progress: impl FnMut(u64)) -> Result<Audit, Error> {
     const STEP: usize = 1000;
-    let (mut records, mut changes) = (0, 0);
+    let (mut records, mut changes) = (0, 0u64);
     let mut from = 0u64;
     let (mut keys, mut wrong) = (std::collections::HashSet::new(), None);
     let mut each = |key: &[u8], value: &[u8]| {
         let number = key.try_into().map_or(u64::MAX, u64::from_be_bytes);
         match check(number, shared.plan.value_bytes, value) {
-            Ok(versions) => changes += versions,
+            Ok(version) => changes = changes.wrapping_add(version),
             Err(error) => wrong = wrong.take().or(Some(error)),
         }
         if !keys.insert(number) {
@@ -463,7 +465,7 @@ pub(crate) fn audit(shared: &Shared, mut progress: impl FnMut(u64)) -> Result<Au
             })
             .map_err(Error::target("scan everything"))?;
         let last = scan.before.filter(|_| scan.count > 0);
-        changes += scan.versions;
+        changes = changes.wrapping_add(scan.versions);
         let count = scan.finish(None)?;
         records += count;
         progress(records);

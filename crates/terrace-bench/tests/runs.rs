@@ -4,6 +4,7 @@ mod common;
 
 use common::{Fault, Memory};
 use std::time::Duration;
+use terrace_bench::records::{KeySpace, fill_value};
 use terrace_bench::{
     Distribution, Error, KeyLayout, Load, Part, Plan, Prepared, RecordCache, Report, Target,
     Warmup, Workload,
@@ -201,6 +202,26 @@ fn records_inserted_by_an_earlier_run_are_no_fault_of_the_store() {
     again.load = Load::Skip;
     let report = run(again, &store).unwrap();
     assert_eq!(report.audit.unwrap().records, there);
+}
+
+#[test]
+fn the_sum_of_all_versions_may_be_larger_than_any_number() {
+    let store = Memory::new(Fault::None);
+    let plan = plan(Workload::Load);
+    run(plan.clone(), &store).unwrap();
+    let keys = KeySpace::new(plan.records, plan.layout, plan.seed);
+    for record in 0..2 {
+        let (key, mut value) = (keys.number(record), Vec::new());
+        fill_value(key, u64::MAX, plan.value_bytes, &mut value);
+        store.put(&key.to_be_bytes(), &value).unwrap();
+    }
+    for workload in [Workload::Scan, Workload::C] {
+        let mut again = plan.clone();
+        again.workload = workload;
+        again.load = Load::Skip;
+        again.duration = Duration::from_millis(100);
+        assert_eq!(run(again, &store).unwrap().audit.unwrap().changes, 0);
+    }
 }
 
 #[test]
