@@ -62,7 +62,9 @@ pub enum Error {
         needed: u64,
     },
     /// The key is longer than [`crate::MAX_KEY_BYTES`] (or than the page size allows).
-    #[error("a key of {len} bytes is longer than the limit of {limit} bytes")]
+    #[error(
+        "a key of {len} bytes is longer than the limit of {limit} bytes; use a shorter one, a hash of it for example, and keep the long one in the value"
+    )]
     KeyTooLong {
         /// Its length.
         len: usize,
@@ -70,7 +72,9 @@ pub enum Error {
         limit: usize,
     },
     /// The value is longer than [`crate::MAX_VALUE_BYTES`].
-    #[error("a value of {len} bytes is longer than the limit of {limit} bytes")]
+    #[error(
+        "a value of {len} bytes is longer than the limit of {limit} bytes; divide it over several records"
+    )]
     ValueTooLong {
         /// Its length.
         len: usize,
@@ -86,13 +90,17 @@ pub enum Error {
         path: String,
     },
     /// There is no structure of this name.
-    #[error("there is no structure named \"{name}\"")]
+    #[error(
+        "there is no structure named \"{name}\"; look at the names that there are (Database::structures), or create it"
+    )]
     NoSuchStructure {
         /// The name asked for.
         name: String,
     },
     /// There is a structure of this name already.
-    #[error("a structure named \"{name}\" exists already")]
+    #[error(
+        "a structure named \"{name}\" exists already; choose another name, or open, rename or drop the one that is there"
+    )]
     StructureExists {
         /// The name asked for.
         name: String,
@@ -146,7 +154,7 @@ impl Error {
             file: file.into(),
             offset,
             what: what.into(),
-            way_out: "restore the directory from a backup, or run `terrace verify` to see the extent of the damage",
+            way_out: "restore the directory from a backup; without one, what can still be read of it can be saved with `terrace dump`, if the database opens",
         }
     }
 
@@ -164,5 +172,32 @@ impl Error {
     /// nobody else.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Error::Corrupt { .. } | Error::Io { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_that_a_caller_can_mend_says_how() {
+        let name = || "x".to_owned();
+        let (len, limit) = (2, 1);
+        for (error, way_out) in [
+            (Error::NoSuchStructure { name: name() }, "create it"),
+            (Error::StructureExists { name: name() }, "another name"),
+            (Error::KeyTooLong { len, limit }, "shorter"),
+            (Error::ValueTooLong { len, limit }, "divide"),
+        ] {
+            let text = error.to_string();
+            assert!(text.contains(way_out), "{text}");
+        }
+    }
+
+    #[test]
+    fn damage_does_not_send_to_a_command_that_needs_an_open_database_first() {
+        let text = Error::corrupt("data", 0, "it is rotten").to_string();
+        assert!(text.contains("backup"), "{text}");
+        assert!(!text.contains("terrace verify"), "{text}");
     }
 }
