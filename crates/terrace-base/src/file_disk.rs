@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -57,13 +57,21 @@ impl FileDisk {
                 "{shown} is not a directory; name the directory that holds the database"
             )));
         }
-        let (lock, takes_direct) = open_lock(&path.join(LOCK_FILE), direct != DirectIo::Off)
-            .map_err(|e| Error::io("opening", LOCK_FILE, e))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: shown }),
-            Err(TryLockError::Error(e)) => return Err(Error::io("locking", LOCK_FILE, e)),
-        }
+        let (lock, takes_direct) = loop {
+            let lock_path = path.join(LOCK_FILE);
+            let (lock, takes_direct) = open_lock(&lock_path, direct != DirectIo::Off)
+                .map_err(|e| Error::io("opening", LOCK_FILE, e))?;
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: shown }),
+                Err(TryLockError::Error(e)) => return Err(Error::io("locking", LOCK_FILE, e)),
+            }
+            // Whoever had it before may have deleted the file in between, and the next one to come
+            // would make and lock another.
+            if is_at(&lock, &lock_path).map_err(|e| Error::io("examining", LOCK_FILE, e))? {
+                break (lock, takes_direct);
+            }
+        };
         if direct == DirectIo::Required && !takes_direct {
             return Err(Error::invalid(format!(
                 "the file system of {shown} refuses direct I/O; allow buffered I/O (DirectIo::Preferred) or move the database"
@@ -160,6 +168,17 @@ fn made_above(path: &Path) -> Vec<PathBuf> {
     above
         .filter_map(|path| path.parent().map(Path::to_owned))
         .collect()
+}
+
+/// Whether this file is the one of that name.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let there = match std::fs::metadata(path) {
+        Ok(there) => there,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    let file = file.metadata()?;
+    Ok((file.dev(), file.ino()) == (there.dev(), there.ino()))
 }
 
 /// Opens the lock file, with the direct flag if `try_direct`, because opening a file is how one
@@ -426,6 +445,33 @@ mod tests {
         ));
         drop(first);
         FileDisk::open(dir.path(), DirectIo::Off).unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_was_deleted_by_its_owner_is_nobodys() {
+        use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+        let dir = directory();
+        let lock = dir.path().join(LOCK_FILE);
+        let (owned, owners, twice) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let Ok(disk) = FileDisk::open(dir.path(), DirectIo::Off) else {
+                            continue;
+                        };
+                        owners.fetch_add(1, SeqCst);
+                        twice.fetch_add(u64::from(owned.swap(true, SeqCst)), SeqCst);
+                        // As who takes back what it has made, while it still has the lock.
+                        owned.store(false, SeqCst);
+                        std::fs::remove_file(&lock).unwrap();
+                        drop(disk);
+                    }
+                });
+            }
+        });
+        assert!(owners.into_inner() > 0);
+        assert_eq!(twice.into_inner(), 0);
     }
 
     #[test]
