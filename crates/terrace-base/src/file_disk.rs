@@ -92,16 +92,22 @@ impl FileDisk {
         let shown = path.display().to_string();
         let absolute = std::path::absolute(path).map_err(|e| Error::io("finding", &shown, e))?;
         let made = made_above(&absolute);
-        if !path.exists() {
+        let was_there = path.exists();
+        if !was_there {
             std::fs::create_dir_all(path).map_err(|e| Error::io("creating", &shown, e))?;
         }
         // The name of each new directory lies in the one above; without these syncs a power cut could
         // take the whole database away. Of one that was there before, too, as long as it is empty: who
         // made it may have died before the sync.
         for parent in made {
-            File::open(&parent)
-                .and_then(|d| d.sync_all())
-                .map_err(|e| Error::io("syncing", parent.display().to_string(), e))?;
+            match File::open(&parent).and_then(|d| d.sync_all()) {
+                // Whose directory is there already, and who may not read the one above, has made nothing
+                // in that one.
+                Err(e) if was_there && e.kind() == io::ErrorKind::PermissionDenied => {}
+                synced => {
+                    synced.map_err(|e| Error::io("syncing", parent.display().to_string(), e))?
+                }
+            }
         }
         FileDisk::open(path, direct)
     }
