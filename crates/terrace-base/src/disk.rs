@@ -49,6 +49,12 @@ pub trait Disk: Send + Sync {
 
     /// Bytes that are free on the device, as far as can be told.
     fn free_bytes(&self) -> io::Result<u64>;
+
+    /// Whether files of [`Disk::open`] and [`Disk::create`] go around the cache of the operating system,
+    /// which is outside every budget; `None` where there is no such cache.
+    fn goes_around_cache(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// An open file. Every offset, length and buffer address given is a multiple of

@@ -281,6 +281,10 @@ impl Disk for FileDisk {
         synced
     }
 
+    fn goes_around_cache(&self) -> Option<bool> {
+        Some(self.direct)
+    }
+
     fn free_bytes(&self) -> io::Result<u64> {
         free_bytes(&self.directory)
     }

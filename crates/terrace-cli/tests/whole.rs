@@ -66,6 +66,15 @@ fn help_has_examples_and_a_version() {
     assert_eq!(dir.run(&[]).code, Some(2));
 }
 
+#[test]
+fn stat_tells_whether_pages_go_around_the_cache_of_the_system() {
+    let dir = Folder::new();
+    dir.run(&["put", "db", "k", "v"]).ok();
+    let direct = dir.run(&["stat", "db", "--json"]).json()["opening"]["direct_io"].as_bool();
+    let said = dir.run(&["stat", "db"]).ok().contains("through the cache");
+    assert_eq!(said, !direct.unwrap());
+}
+
 const SMALL: [&str; 10] = [
     "--records",
     "20k",

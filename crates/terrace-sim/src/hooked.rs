@@ -87,6 +87,9 @@ impl Disk for HookedDisk {
     fn free_bytes(&self) -> io::Result<u64> {
         self.disk.free_bytes()
     }
+    fn goes_around_cache(&self) -> Option<bool> {
+        self.disk.goes_around_cache()
+    }
 }
 
 impl DiskFile for HookedFile {

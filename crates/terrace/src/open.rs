@@ -33,6 +33,10 @@ use crate::replay::{replay, threads_for};
 pub struct Opening {
     /// Whether the database was made by it.
     pub created: bool,
+    /// Whether pages are read and written around the cache of the operating system; `false` where it was
+    /// not to be or the file system refuses it, and then that cache takes memory beyond the limit.
+    /// `None` on a disk without such a cache.
+    pub direct_io: Option<bool>,
     /// Log records replayed.
     pub replayed_records: u64,
     /// Changes that were in them.
@@ -58,6 +62,7 @@ impl Core {
         let start = Instant::now();
         options.check()?;
         let budget = Budget::of(options.memory);
+        let direct_io = disk.goes_around_cache();
         let mut core = match PageStore::presence(&*disk)? {
             Presence::Present => recover(disk, options, budget),
             Presence::Absent if options.create => create(disk, options, budget),
@@ -67,6 +72,7 @@ impl Core {
         }
         .map_err(|e| budget.explain(e))?;
         core.opening.seconds = seconds(start.elapsed());
+        core.opening.direct_io = direct_io;
         let core = Arc::new(core);
         if core.opening.created {
             core.checkpoint(Speed::Fast, false)?;
@@ -187,6 +193,7 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     store.remove_leftovers()?;
     let opening = Opening {
         created: false,
+        direct_io: None,
         replayed_records: report.records,
         replayed_operations: operations,
         replayed_bytes: report.record_bytes,

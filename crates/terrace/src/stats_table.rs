@@ -162,6 +162,12 @@ impl Display for Stats {
             p.dirty,
             Bytes(p.data_file_bytes)
         )?;
+        if self.opening.direct_io == Some(false) {
+            writeln!(
+                f,
+                "  through the cache of the operating system, which takes memory beyond the limit"
+            )?;
+        }
         let l = &self.log;
         writeln!(f, "log")?;
         writeln!(
