@@ -75,6 +75,15 @@ fn stat_tells_whether_pages_go_around_the_cache_of_the_system() {
     assert_eq!(said, !direct.unwrap());
 }
 
+#[test]
+fn a_plot_is_written_also_if_nobody_reads_the_result() {
+    let dir = Folder::new();
+    let bench = ["bench", "b", "--plot", "plot.svg"];
+    assert_eq!(dir.run_unseen(&[&bench[..], &SMALL].concat()).code, Some(0));
+    let svg = std::fs::read_to_string(dir.0.join("plot.svg")).unwrap();
+    assert!(svg.starts_with("<svg"), "{svg}");
+}
+
 const SMALL: [&str; 10] = [
     "--records",
     "20k",
