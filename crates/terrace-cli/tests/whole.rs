@@ -84,6 +84,14 @@ fn a_plot_is_written_also_if_nobody_reads_the_result() {
     assert!(svg.starts_with("<svg"), "{svg}");
 }
 
+#[test]
+fn more_seconds_than_anybody_waits_are_refused() {
+    let dir = Folder::new();
+    let ran = dir.run(&["demo", "--seconds", "7000000000000000000"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.error.contains("31536000"), "{}", ran.error);
+}
+
 const SMALL: [&str; 10] = [
     "--records",
     "20k",

@@ -18,7 +18,9 @@ pub struct DemoArgs {
     pub dir: PathBuf,
 
     /// About how long all of it may take
-    #[arg(long, value_name = "N", default_value_t = 120)]
+    // A year is more than anybody wants to wait; it also keeps arithmetic on moments safe.
+    #[arg(long, value_name = "N", default_value_t = 120,
+          value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     pub seconds: u64,
 
     /// At most so much text
