@@ -65,6 +65,8 @@ impl Database {
         } else {
             DirectIo::Off
         };
+        // Before anything is made on the disk.
+        options.check()?;
         let path = path.as_ref();
         let disk = if options.create {
             FileDisk::open_or_create(path, direct)?
