@@ -1,9 +1,9 @@
-//! All calls into the store: the rest of the command knows only this file.
+//! All calls into the store: the rest of the command knows only this file, and `place` for its folder.
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use terrace_bench::{Counters, Durations};
 
 pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy, SweepOrder};
@@ -11,6 +11,7 @@ pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use terrace::{MapOptions, TableOptions, Tiers};
 
 use crate::args::Open;
+use crate::place::Place;
 
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -96,90 +97,15 @@ impl TreeSettings {
     }
 }
 
-/// Whether a file of this name in a folder is one of a database.
-fn is_ours(name: &str) -> bool {
-    let segment = |digits: &str| digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    let number = |digits: &str| digits.parse::<u64>().is_ok();
-    matches!(name, "data" | "LOCK")
-        || name.strip_prefix("log-").is_some_and(segment)
-        || name.strip_prefix("map-").is_some_and(number)
-}
-
-/// Refuses a path that is clearly a slip, before anything is made there. Whether nothing at all is there.
-fn look_at(path: &Path, create: bool) -> Result<bool> {
-    let shown = path.display();
-    if path.exists() && !path.is_dir() {
-        bail!("{shown} is a file; a database is a folder: give the folder that holds it");
-    }
-    let (mut ours, mut others) = (0, 0);
-    // What cannot be read here, opening will tell better.
-    for entry in path.read_dir().into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // A folder of such a name belongs to somebody else: many keep one called "data".
-        match name.as_str() {
-            name if !is_ours(name) || !entry.path().is_file() => others += 1,
-            "data" => return Ok(false),
-            _ => ours += 1,
-        }
-    }
-    if !create {
-        bail!(
-            "there is no database at {shown}: check the path, or create one with `terrace load` \
-             or `terrace put`"
-        );
-    }
-    if others > 0 {
-        bail!("{shown} holds other files and no database: give a new or an empty folder");
-    }
-    Ok(ours == 0)
-}
-
-/// What to take away again if a new database does not become what it was to be.
-#[derive(Debug)]
-struct Litter {
-    path: PathBuf,
-    /// Whether the folder was there, empty.
-    folder_was_there: bool,
-}
-
-impl Litter {
-    /// Takes it away. Whoever made it must have closed it. What cannot be deleted does no harm, and the
-    /// error that led here says more.
-    fn clear(&self) {
-        // Whoever holds the lock by now has made a database of it.
-        let Ok(lock) = std::fs::File::open(self.path.join("LOCK")) else {
-            return;
-        };
-        if lock.try_lock().is_err() {
-            return;
-        }
-        for entry in self.path.read_dir().into_iter().flatten().flatten() {
-            if is_ours(&entry.file_name().to_string_lossy()) && entry.path().is_file() {
-                let _ = std::fs::remove_file(entry.path());
-            }
-        }
-        if !self.folder_was_there {
-            let _ = std::fs::remove_dir(&self.path);
-        }
-    }
-}
-
 /// An open database.
 pub struct Db {
     inner: terrace::Database,
-    /// What this opening has made.
-    litter: Option<Litter>,
+    place: Place,
 }
 
 impl Db {
-    /// Opens, and creates only if told to.
+    /// Opens, and creates only if told to. If that fails, nothing is there that was not there before.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
-        let folder_was_there = path.is_dir();
-        let is_empty = look_at(path, settings.create)?;
-        let litter = is_empty.then(|| Litter {
-            path: path.to_path_buf(),
-            folder_was_there,
-        });
         let mut options = terrace::Options::new()
             .memory(settings.memory)
             .create(settings.create)
@@ -190,22 +116,23 @@ impl Db {
         if let Some(bytes) = settings.log_limit {
             options = options.log_limit(bytes);
         }
-        let inner = terrace::Database::open(path, options).map_err(|error| match error {
-            terrace::Error::MemoryTooSmall { given, needed, .. } => {
-                // What is there was made under our lock, and holds no record.
-                litter.iter().for_each(Litter::clear);
-                anyhow!(
-                    "{given} bytes of memory are too few for the database {}: give it at least \
-                     --memory {}KiB",
-                    path.display(),
-                    needed.div_ceil(1024)
-                )
+        let place = Place::open(path, settings.create)?;
+        match terrace::Database::open_on(place.disk(), options) {
+            Ok(inner) => Ok(Db { inner, place }),
+            Err(error) => {
+                place.clear();
+                Err(match error {
+                    terrace::Error::MemoryTooSmall { given, needed, .. } => anyhow!(
+                        "{given} bytes of memory are too few for the database {}: give it at least \
+                         --memory {}KiB",
+                        path.display(),
+                        needed.div_ceil(1024)
+                    ),
+                    error => anyhow::Error::new(error)
+                        .context(format!("cannot open the database {}", path.display())),
+                })
             }
-            error => anyhow::Error::new(error)
-                .context(format!("cannot open the database {}", path.display())),
-        })?;
-        let litter = litter.filter(|_| inner.stats().opening.created);
-        Ok(Db { inner, litter })
+        }
     }
 
     /// The structure to write to, created if it is not there. If it cannot be, a database that was made
@@ -214,9 +141,12 @@ impl Db {
         match find(&self) {
             Ok(tree) => Ok((self, tree)),
             Err(error) => {
-                let Db { inner, litter } = self;
+                let Db { inner, place } = self;
+                let created = inner.stats().opening.created;
                 drop(inner);
-                litter.iter().for_each(Litter::clear);
+                if created {
+                    place.clear();
+                }
                 Err(error)
             }
         }

@@ -73,6 +73,7 @@ pub use unordered::Unordered;
 pub use verify::{VerifiedStructure, VerifyReport};
 
 pub use terrace_base::disk::{Disk, DiskFile};
+pub use terrace_base::file_disk::{DirectIo, FileDisk};
 pub use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 pub use terrace_tier::Estimate;
 pub use terrace_wal::Durability;
