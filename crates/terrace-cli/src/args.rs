@@ -2,6 +2,7 @@
 
 mod demo;
 mod index;
+mod structures;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use crate::engine::{Index, Kind};
 pub use demo::DemoArgs;
 use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
+pub use structures::{DropArgs, ListArgs, RenameArgs};
 
 use crate::size::{Size, parse_count, parse_size};
 
@@ -50,6 +52,12 @@ pub enum Command {
     /// Make, drop and list the indexes of a table
     #[command(subcommand)]
     Index(IndexCommand),
+    /// Print the structures: name, kind and tiers
+    List(ListArgs),
+    /// Drop a structure with all its records
+    Drop(DropArgs),
+    /// Give a structure another name
+    Rename(RenameArgs),
     /// Show where the records live and where the memory goes
     Stat(StatArgs),
     /// Read every page and check every invariant

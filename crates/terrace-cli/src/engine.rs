@@ -6,9 +6,10 @@ use std::ops::Bound;
 use std::path::Path;
 use terrace_bench::{Counters, Durations};
 
+pub use terrace::Tiers;
 pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy, SweepOrder};
 pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use terrace::{MapOptions, TableOptions, Tiers};
+use terrace::{MapOptions, StructureInfo, TableOptions};
 
 use crate::args::Open;
 use crate::place::Place;
@@ -170,6 +171,23 @@ impl Db {
             .into_iter()
             .map(|structure| structure.name)
             .collect()
+    }
+
+    /// What the structures are.
+    pub fn structures(&self) -> Vec<StructureInfo> {
+        self.inner.structures()
+    }
+
+    /// Drops a structure with all its records.
+    pub fn drop_structure(&self, name: &str) -> Result<()> {
+        self.tree(Some(name))?;
+        Ok(self.inner.drop_structure(name)?)
+    }
+
+    /// Gives a structure another name.
+    pub fn rename_structure(&self, from: &str, to: &str) -> Result<()> {
+        self.tree(Some(from))?;
+        Ok(self.inner.rename_structure(from, to)?)
     }
 
     /// A structure that must be there; the only one, if no name is given.

@@ -13,6 +13,7 @@ mod output;
 mod place;
 mod progress;
 mod size;
+mod structures;
 mod text;
 
 use clap::Parser;
@@ -42,6 +43,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Scan(args) => entries::scan(args),
         Command::Dump(args) => entries::dump(args),
         Command::Index(command) => index::run(command),
+        Command::List(args) => structures::list(args),
+        Command::Drop(args) => structures::drop_structure(args),
+        Command::Rename(args) => structures::rename(args),
         Command::Stat(args) => admin::stat(args),
         Command::Verify(args) => admin::verify(args),
         Command::Checkpoint(args) => admin::checkpoint(args),

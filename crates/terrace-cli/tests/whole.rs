@@ -52,7 +52,7 @@ fn help_has_examples_and_a_version() {
             .ok()
             .contains("Examples:")
     );
-    for command in ["load", "scan", "bench", "demo"] {
+    for command in ["load", "scan", "drop", "bench", "demo"] {
         assert!(
             dir.run(&[command, "--help"]).ok().contains("Examples:"),
             "{command}"
