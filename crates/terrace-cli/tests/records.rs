@@ -472,3 +472,21 @@ fn a_hash_table_takes_the_same_commands() {
     assert!(dir.run(&["stat", "db"]).ok().contains("hash"));
     dir.run(&["verify", "db"]).ok();
 }
+
+#[test]
+fn a_key_that_a_line_gives_twice_is_no_key() {
+    let dir = Folder::new();
+    let lines = b"{\"id\":1,\"v\":\"a\",\"id\":2}\n{\"id\":3,\"v\":1,\"v\":2}\n{\"id\":4,\"w\":1,\"w\":2,\"v\":1}\n";
+    let load = ["load", "db", "-f", "jsonl", "-k", "id", "--value", "v", "-"];
+    dir.run_with(&load, lines)
+        .fails(&["input:1", "two fields \"id\""]);
+    let loaded = dir.run_with(&[&load[..], &["--skip-bad"]].concat(), lines);
+    loaded.ok();
+    assert!(
+        loaded.error.contains("two fields \"v\""),
+        "{}",
+        loaded.error
+    );
+    // What is not asked for may be there as often as it likes.
+    assert_eq!(dir.run(&["scan", "db", "--keys-only"]).ok(), "4\n");
+}

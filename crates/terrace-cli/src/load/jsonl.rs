@@ -1,9 +1,10 @@
 //! JSON Lines: one object per line, of any kind or as `terrace dump` writes them.
 
 use anyhow::{Context, Result, anyhow, bail};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::fmt;
 use std::io::{BufRead, Read};
 
 use super::{Numbered, Source};
@@ -100,12 +101,39 @@ fn no_object(error: serde_json::Error) -> anyhow::Error {
     anyhow::Error::new(error).context("the line is no JSON object")
 }
 
+/// The fields of an object as they stand there, also those with the same name.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(Object)
+    }
+}
+
 /// The record that a line holds.
 fn entry(line: &[u8], key: &str, value: Option<&str>) -> Result<Entry> {
     // Fields as the line has them: a number that was parsed would be rounded, and two keys be one.
-    let object: HashMap<String, &RawValue> = serde_json::from_slice(line).map_err(no_object)?;
+    let Fields(object) = serde_json::from_slice(line).map_err(no_object)?;
     let field = |name: &str| {
-        let field = object.get(name).copied();
+        let mut named = object.iter().filter(|(field, _)| field == name);
+        let field = named.next().map(|(_, field)| *field);
+        if named.next().is_some() {
+            bail!("there are two fields {name:?}, and nobody knows which is meant");
+        }
         field.ok_or_else(|| anyhow!("there is no field {name:?}"))
     };
     let found = field(key)?;
