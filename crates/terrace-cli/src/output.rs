@@ -34,7 +34,18 @@ pub fn tell(line: &str) {
 pub fn told_once(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        let cause = cause.to_string();
+        let cause = match cause.downcast_ref::<crate::engine::Error>() {
+            // The store says how a program gives it more.
+            Some(crate::engine::Error::MemoryTooSmall {
+                what,
+                given,
+                needed,
+            }) => format!(
+                "{given} bytes of memory are too few: {what} needs at least {needed} bytes; give it \
+                 more with --memory"
+            ),
+            _ => cause.to_string(),
+        };
         if text.is_empty() {
             text = cause;
         } else if !text.ends_with(&cause) {
@@ -56,6 +67,19 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
     use anyhow::anyhow;
+
+    #[test]
+    fn too_little_memory_is_told_in_the_words_of_the_command() {
+        let error = anyhow::Error::new(crate::engine::Error::MemoryTooSmall {
+            what: "a page".into(),
+            given: 1,
+            needed: 2,
+        });
+        let told = told_once(&error.context("line 7"));
+        assert!(told.starts_with("line 7: 1 bytes of memory"), "{told}");
+        assert!(told.contains("--memory"), "{told}");
+        assert!(!told.contains("Options::"), "{told}");
+    }
 
     #[test]
     fn an_error_is_told_once() {
