@@ -18,9 +18,11 @@ pub fn stat(args: &StatArgs) -> Result<ExitCode> {
     } else {
         db.stats_text()?
     };
-    // Before anything is printed: how a command ends does not depend on who reads its output.
+    // Printed first: a right answer is one also if the closing fails. And closed whether or not anybody
+    // reads it: how a command ends does not depend on that.
+    let printed = print(&format!("{}\n", text.trim_end()));
     db.close()?;
-    print(&format!("{}\n", text.trim_end()))?;
+    printed?;
     Ok(ExitCode::SUCCESS)
 }
 

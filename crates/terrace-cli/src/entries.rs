@@ -36,22 +36,34 @@ pub fn get(args: &GetArgs) -> Result<ExitCode> {
     }
     let value = tree.get(&key)?;
     drop(tree);
-    db.close()?;
-    let Some(value) = value else {
-        return Ok(not_there(&args.key));
+    // Printed first: a right answer is one also if the closing fails.
+    let printed = match &value {
+        Some(value) => print_value(args, &key, value),
+        None => Ok(()),
     };
+    let code = match value {
+        Some(_) => ExitCode::SUCCESS,
+        None => not_there(&args.key),
+    };
+    db.close()?;
+    printed?;
+    Ok(code)
+}
+
+/// Prints what `terrace get` has found.
+fn print_value(args: &GetArgs, key: &[u8], value: &[u8]) -> Result<()> {
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{}", object(&key, Some(&value)))?;
+        writeln!(out, "{}", object(key, Some(value)))?;
     } else if args.hex {
-        writeln!(out, "{}", hex(&value))?;
+        writeln!(out, "{}", hex(value))?;
     } else {
         // The bytes as they are, for whoever takes them up.
-        out.write_all(&value)?;
+        out.write_all(value)?;
         writeln!(out)?;
     }
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// `terrace put`

@@ -65,7 +65,9 @@ fn list(args: &IndexListArgs) -> Result<ExitCode> {
             format!("{}={unique}{}\n", index.name, index.source)
         };
     }
+    // A right answer is printed also if the closing fails.
+    let printed = print(&text);
     db.close()?;
-    print(&text)?;
+    printed?;
     Ok(ExitCode::SUCCESS)
 }
