@@ -220,7 +220,8 @@ pub struct GetArgs {
     #[arg(long, value_name = "INDEX")]
     pub index: Option<String>,
 
-    /// The key is given in hexadecimal, and the value is printed so
+    /// The key is given in hexadecimal, and the value is printed so; without, the bytes of the value are
+    /// printed as they are, and a line end behind them
     #[arg(long)]
     pub hex: bool,
 
@@ -237,7 +238,7 @@ pub struct PutArgs {
     /// The key
     pub key: String,
 
-    /// The value, or - to read it from the standard input
+    /// The value, or - to read it from the standard input, all of it, with its line end if it has one
     pub value: String,
 
     /// The structure; created if it is not there
@@ -248,7 +249,7 @@ pub struct PutArgs {
     #[arg(long, value_enum, default_value = "tree")]
     pub kind: KindName,
 
-    /// Key and value are given in hexadecimal
+    /// Key and value are given in hexadecimal, also the value from the standard input
     #[arg(long)]
     pub hex: bool,
 

@@ -6,7 +6,9 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
-use crate::engine::{Db, Durability, Entries, KeyRange, Settings, Tree, TreeSettings, too_long};
+use crate::engine::{
+    Db, Durability, Entries, KeyRange, MAX_VALUE_BYTES, Settings, Tree, TreeSettings, too_long,
+};
 use crate::output::{is_closed_pipe, print, print_found, stdout, tell, told_once};
 use crate::text::{add_dumped, add_field, escape, given, hex};
 
@@ -70,11 +72,7 @@ fn print_value(args: &GetArgs, key: &[u8], value: &[u8]) -> Result<()> {
 pub fn put(args: &PutArgs) -> Result<ExitCode> {
     let key = given(&args.key, args.hex)?;
     let value = if args.value == "-" {
-        let mut value = Vec::new();
-        io::stdin()
-            .read_to_end(&mut value)
-            .context("cannot read the value")?;
-        value
+        value_from(io::stdin().lock(), args.hex)?
     } else {
         given(&args.value, args.hex)?
     };
@@ -105,6 +103,25 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
         print(&format!("{}\n", Value::Object(object)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The value that the standard input holds; no more of it than a value may have, and a little.
+fn value_from(input: impl Read, in_hex: bool) -> Result<Vec<u8>> {
+    // Two digits for a byte, and the end of the line.
+    let most = MAX_VALUE_BYTES as u64 * if in_hex { 2 } else { 1 };
+    let mut value = Vec::new();
+    input
+        .take(most + 4)
+        .read_to_end(&mut value)
+        .context("cannot read the value")?;
+    if value.len() as u64 > most + 3 {
+        bail!("the value has more than {MAX_VALUE_BYTES} bytes, which are the most");
+    }
+    if !in_hex {
+        return Ok(value);
+    }
+    let text = String::from_utf8_lossy(&value);
+    given(text.trim_ascii_end(), true)
 }
 
 /// `terrace delete`

@@ -474,6 +474,19 @@ fn a_hash_table_takes_the_same_commands() {
 }
 
 #[test]
+fn a_value_in_hexadecimal_may_come_from_the_standard_input() {
+    let dir = Folder::new();
+    dir.run_with(&["put", "db", "6b", "-", "--hex"], b"00fF\n")
+        .ok();
+    assert_eq!(dir.run(&["get", "db", "6b", "--hex"]).ok(), "00ff\n");
+    dir.run_with(&["put", "db", "6b", "-", "--hex"], b"xyz")
+        .fails(&["hexadecimal"]);
+    dir.run_with(&["put", "db", "k", "-"], b"a\n").ok();
+    assert_eq!(dir.run(&["get", "db", "k"]).ok(), "a\n\n");
+    assert!(dir.run(&["get", "--help"]).ok().contains("line end"));
+}
+
+#[test]
 fn a_key_that_a_line_gives_twice_is_no_key() {
     let dir = Folder::new();
     let lines = b"{\"id\":1,\"v\":\"a\",\"id\":2}\n{\"id\":3,\"v\":1,\"v\":2}\n{\"id\":4,\"w\":1,\"w\":2,\"v\":1}\n";
