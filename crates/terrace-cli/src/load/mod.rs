@@ -22,8 +22,11 @@ use crate::progress;
 const BATCH_RECORDS: usize = 1000;
 /// or so many bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// A longer record or line has a key or a value that is too long: quotes are doubled at most, dumps take
-/// two bytes for one at most, and a mebibyte is left for what stands around.
+/// A longer record or line is refused, so that what is in memory of it has a bound. Whatever a CSV or TSV
+/// file or a dump has for a key and a value of the right lengths is shorter: quotes are doubled at most,
+/// dumps take two bytes for one at most, and a mebibyte is left for what stands around. Only JSON from
+/// elsewhere may be longer: escapes like \u0001 take six bytes for one, and fields that are not wanted any
+/// number.
 const LONGEST: u64 = 2 * (MAX_VALUE_BYTES + MAX_KEY_BYTES) as u64 + (1 << 20);
 /// So many malformed lines are shown; the rest is only counted.
 const SHOWN: u64 = 20;
