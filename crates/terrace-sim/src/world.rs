@@ -134,8 +134,10 @@ impl World {
     }
 
     pub(crate) fn sync_directory(&mut self) {
-        self.durable_names.clone_from(&self.names);
-        self.pending_names.clear();
+        // What is pending, and only that: a change that a failed sync dropped stays lost.
+        for (name, id) in std::mem::take(&mut self.pending_names) {
+            link(&mut self.durable_names, &name, id);
+        }
     }
 
     /// A directory sync that failed, with the same arbitrariness as that of a file.

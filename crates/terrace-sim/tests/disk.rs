@@ -235,3 +235,26 @@ fn the_same_seed_gives_the_same_trace_and_the_same_survivor() {
     }
     assert_ne!(run(1).0, run(2).0);
 }
+
+#[test]
+fn a_failed_sync_of_the_directory_is_not_repaired_by_a_later_one() {
+    let (mut lost, mut undeleted) = (0, 0);
+    for seed in 0..100 {
+        let disk = SimDisk::new(seed);
+        disk.create_buffered("old").unwrap();
+        disk.sync_directory().unwrap();
+        disk.delete("old").unwrap();
+        disk.create_buffered("new").unwrap();
+        disk.inject(Injection::at(Op::SyncDirectory, 1, Fault::Eio));
+        assert!(disk.sync_directory().is_err());
+        // It still shows what the disk may have lost.
+        assert_eq!(disk.names(), ["new"]);
+        disk.create_buffered("newer").unwrap();
+        disk.sync_directory().unwrap();
+        let after = disk.crash_keeping(Survival::All).names();
+        assert!(after.contains(&"newer".to_owned()));
+        lost += u64::from(!after.contains(&"new".to_owned()));
+        undeleted += u64::from(after.contains(&"old".to_owned()));
+    }
+    assert!(lost > 10 && undeleted > 10, "{lost} {undeleted}");
+}
