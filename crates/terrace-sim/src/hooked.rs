@@ -100,6 +100,9 @@ impl DiskFile for HookedFile {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_at(buf, offset)
     }
+    fn write_now(&self, buf: &[u8], offset: u64) -> bool {
+        self.file.write_now(buf, offset)
+    }
     fn write_back(&self, offset: u64, len: u64) {
         (self.hook)(Call::WriteBack(&self.name, offset, offset + len));
         self.file.write_back(offset, len);
