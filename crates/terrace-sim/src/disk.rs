@@ -8,7 +8,7 @@ use terrace_base::checksum;
 use terrace_base::disk::{Disk, DiskFile};
 
 use crate::fault::{Fault, Injection, Op};
-use crate::file::Keep;
+use crate::file::{Keep, SECTOR};
 use crate::world::{Verdict, World, error_of, no_space};
 
 /// Which unsynced changes a power cut leaves on the disk.
@@ -345,9 +345,19 @@ impl SimFile {
             Verdict::Fail(fault) => fault,
         };
         if fits {
-            // Any part from the front may have been written before it failed.
-            let done = world.rng.below(buf.len() as u64 + 1) as usize;
-            world.file(self.id).write(&buf[..done], offset);
+            if self.any_offset {
+                // The cache is filled from the front, up to where it failed.
+                let done = world.rng.below(buf.len() as u64 + 1) as usize;
+                world.file(self.id).write(&buf[..done], offset);
+            } else {
+                // A device writes the sectors of one call in any order.
+                for (i, sector) in buf.chunks(SECTOR as usize).enumerate() {
+                    if world.rng.below(2) == 0 {
+                        let at = offset + i as u64 * SECTOR;
+                        world.file(self.id).write(sector, at);
+                    }
+                }
+            }
         }
         Err(error_of(fault))
     }

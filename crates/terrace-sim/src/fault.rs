@@ -68,7 +68,8 @@ impl Op {
 /// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The call fails with EIO. A write may have been done in part; after a sync the durable
+    /// The call fails with EIO. A write may have been done in part: from the front if it was buffered,
+    /// else any of its sectors; after a sync the durable
     /// state of all pending writes is arbitrary.
     Eio,
     /// The call fails with ENOSPC. A write may have been done in part.

@@ -258,3 +258,23 @@ fn a_failed_sync_of_the_directory_is_not_repaired_by_a_later_one() {
     }
     assert!(lost > 10 && undeleted > 10, "{lost} {undeleted}");
 }
+
+#[test]
+fn a_direct_write_that_fails_leaves_any_of_its_sectors() {
+    let mut block = AlignedBuf::zeroed(4096);
+    block.fill(1);
+    let outcomes: BTreeSet<Vec<u8>> = (0..400)
+        .map(|seed| {
+            let disk = SimDisk::new(seed);
+            let file = disk.create("f").unwrap();
+            file.allocate(0, 4096).unwrap();
+            disk.inject(Injection::at(Op::Write, 1, Fault::Eio));
+            assert!(file.write_at(&block, 0).is_err());
+            let bytes = disk.contents("f").unwrap();
+            bytes.chunks(512).map(|sector| sector[0]).collect()
+        })
+        .collect();
+    let behind_a_gap = |sectors: &Vec<u8>| sectors[0] == 0 && sectors[7] == 1;
+    assert!(outcomes.iter().any(behind_a_gap));
+    assert!(outcomes.len() > 100, "{}", outcomes.len());
+}
