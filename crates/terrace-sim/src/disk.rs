@@ -100,6 +100,13 @@ impl SimDisk {
         self.world().capacity = bytes;
     }
 
+    /// Whether the cache may let go of what a failed sync left in it and took for clean: then a later read
+    /// gives what is durable, and may give something else than the one before. Else it shows what was
+    /// written until it is written again. Files of direct access have no cache to forget.
+    pub fn set_forgetful(&self, forgetful: bool) {
+        self.world().forgetful = forgetful;
+    }
+
     /// Bytes of all files together.
     pub fn used_bytes(&self) -> u64 {
         self.world().used()
@@ -370,6 +377,11 @@ impl DiskFile for SimFile {
         self.check_alignment(buf, offset)?;
         if let Verdict::Fail(fault) = verdict {
             return Err(error_of(fault));
+        }
+        if world.forgetful && self.any_offset {
+            let mut rng = world.rng.clone();
+            world.file(self.id).forget(&mut rng);
+            world.rng = rng;
         }
         match world.file(self.id).read(offset, buf.len()) {
             Some(bytes) => {

@@ -1,5 +1,7 @@
 //! One simulated file: what programs see, what is durable, and what lies between.
 
+use std::collections::BTreeSet;
+
 use crate::Rng;
 
 /// The unit that survives or is lost as a whole, in bytes: the smallest sector of any disk.
@@ -19,12 +21,27 @@ enum Pending {
     Len(u64),
 }
 
+impl Pending {
+    /// Numbers of the sectors that it writes.
+    fn sectors(&self) -> std::ops::Range<u64> {
+        match self {
+            Pending::Write {
+                offset, sectors, ..
+            } => offset / SECTOR..(offset + sectors.len() as u64).div_ceil(SECTOR),
+            Pending::Len(_) => 0..0,
+        }
+    }
+}
+
 /// Contents of one file.
 #[derive(Clone, Default)]
 pub(crate) struct FileState {
     current: Vec<u8>,
     durable: Vec<u8>,
     pending: Vec<Pending>,
+    /// Sectors that a failed sync dropped and nobody has written since: the cache shows them, takes them
+    /// for clean, and may let them go.
+    lost: BTreeSet<u64>,
 }
 
 impl FileState {
@@ -54,6 +71,9 @@ impl FileState {
         let first = offset / SECTOR * SECTOR;
         let last = end.next_multiple_of(SECTOR).min(self.len());
         let sectors = self.current[first as usize..last as usize].to_vec();
+        for sector in first / SECTOR..last.div_ceil(SECTOR) {
+            self.lost.remove(&sector);
+        }
         self.pending.push(Pending::Write {
             offset: first,
             sectors,
@@ -83,7 +103,26 @@ impl FileState {
             match rng.below(3) {
                 0 => apply(&mut self.durable, &change, Keep::All, rng),
                 1 => self.pending.push(change),
-                _ => {}
+                _ => self.lost.extend(change.sectors()),
+            }
+        }
+        // What is still to be written stays in the cache.
+        for sector in self.pending.iter().flat_map(Pending::sectors) {
+            self.lost.remove(&sector);
+        }
+    }
+
+    /// Lets the cache go of some of what it takes for clean: what is read from now on is what is durable.
+    pub(crate) fn forget(&mut self, rng: &mut Rng) {
+        for sector in std::mem::take(&mut self.lost) {
+            if rng.below(4) > 0 {
+                self.lost.insert(sector);
+                continue;
+            }
+            let from = (sector * SECTOR) as usize;
+            let to = (from + SECTOR as usize).min(self.current.len());
+            for at in from..to {
+                self.current[at] = self.durable.get(at).copied().unwrap_or(0);
             }
         }
     }
@@ -102,7 +141,7 @@ impl FileState {
         FileState {
             current: durable.clone(),
             durable,
-            pending: Vec::new(),
+            ..FileState::default()
         }
     }
 
@@ -111,7 +150,7 @@ impl FileState {
         FileState {
             current: bytes.clone(),
             durable: bytes,
-            pending: Vec::new(),
+            ..FileState::default()
         }
     }
 }

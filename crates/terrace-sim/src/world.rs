@@ -19,6 +19,8 @@ pub(crate) struct World {
     pending_names: Vec<(String, Option<u64>)>,
     next_file: u64,
     pub(crate) injections: Vec<Injection>,
+    /// Whether the cache lets go of what a failed sync left in it.
+    pub(crate) forgetful: bool,
     /// Bytes that all files together may have.
     pub(crate) capacity: Option<u64>,
     pub(crate) powered: bool,
@@ -46,6 +48,7 @@ impl World {
             pending_names: Vec::new(),
             next_file: 0,
             injections: Vec::new(),
+            forgetful: false,
             capacity: None,
             powered: true,
             calls: 0,
@@ -173,6 +176,7 @@ impl World {
         }
         let mut world = World::new(rng.next_u64());
         world.capacity = self.capacity;
+        world.forgetful = self.forgetful;
         for (name, id) in names {
             let file = self.files[&id].survivor(keep, &mut rng);
             let new = world.next_file;

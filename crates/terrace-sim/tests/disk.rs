@@ -278,3 +278,41 @@ fn a_direct_write_that_fails_leaves_any_of_its_sectors() {
     assert!(outcomes.iter().any(behind_a_gap));
     assert!(outcomes.len() > 100, "{}", outcomes.len());
 }
+
+#[test]
+fn a_forgetful_cache_lets_go_of_what_a_failed_sync_dropped() {
+    let reads = |forgetful: bool, direct: bool| {
+        let mut changed = 0;
+        for seed in 0..100 {
+            let disk = SimDisk::new(seed);
+            disk.set_forgetful(forgetful);
+            let file = match direct {
+                true => disk.create("f").unwrap(),
+                false => disk.create_buffered("f").unwrap(),
+            };
+            file.allocate(0, 4096).unwrap();
+            file.sync().unwrap();
+            let mut block = AlignedBuf::zeroed(4096);
+            block.fill(1);
+            file.write_at(&block, 0).unwrap();
+            disk.inject(Injection::at(Op::Sync, 1, Fault::Eio));
+            assert!(file.sync().is_err());
+            let lost = disk.pending("f") == Some(0);
+            let mut back = AlignedBuf::zeroed(4096);
+            for _ in 0..50 {
+                file.read_at(&mut back, 0).unwrap();
+            }
+            let now = back.iter().all(|&b| b == 0);
+            assert!(now || back.iter().all(|&b| b == 1), "seed {seed}");
+            assert!(lost || !now, "seed {seed}: what is to be written is gone");
+            // What is written again is there again.
+            file.write_at(&block, 0).unwrap();
+            file.read_at(&mut back, 0).unwrap();
+            assert!(back.iter().all(|&b| b == 1));
+            changed += u64::from(now);
+        }
+        changed
+    };
+    assert!(reads(true, false) > 10);
+    assert_eq!(reads(true, true) + reads(false, false), 0);
+}
