@@ -14,7 +14,7 @@ use crate::options::{LogOptions, MAX_RECORD_BYTES};
 use crate::reader::BlockReader;
 use crate::recover::RecoveryReport;
 use crate::seal::Seal;
-use crate::segment::{Segment, file_name};
+use crate::segment::{Segment, file_name, has_blocks};
 use crate::tail::{GapRule, TailScan, Verdict};
 
 pub(crate) fn missing(options: &LogOptions, number: u32) -> Error {
@@ -131,9 +131,7 @@ impl<'a> Replay<'a> {
                     None => return Ok(self.end(at, false)),
                     Some(tail) => {
                         self.partial = None;
-                        let goes_on = self.reader.segment().has_successor;
-                        let next = at.segment().checked_add(1);
-                        if !goes_on && !next.is_some_and(|n| self.segments.contains_key(&n)) {
+                        if !self.goes_on()? {
                             // Sealed, and nothing was begun since.
                             self.scan.chain(tail, tail);
                             return Ok(self.end(tail, true));
@@ -149,6 +147,21 @@ impl<'a> Replay<'a> {
             } else {
                 self.scan.chain(header.synced, next);
             }
+        }
+    }
+
+    /// Whether the log goes on behind the seal of this segment. A next one without a block, and without
+    /// the mark that it is durably there, may have been made by a process that failed to make it so: it
+    /// is deleted like all that lies behind an end, and made anew when it is needed.
+    fn goes_on(&self) -> Result<bool> {
+        let segment = self.reader.segment();
+        if segment.has_successor {
+            return Ok(true);
+        }
+        let next = segment.number.checked_add(1);
+        match next.and_then(|next| self.segments.get(&next)) {
+            Some(next) => has_blocks(next, self.options),
+            None => Ok(false),
         }
     }
 

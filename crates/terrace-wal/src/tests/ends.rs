@@ -129,3 +129,27 @@ fn a_seal_whose_sync_failed_is_written_again() {
     }
     assert_eq!(failed, 60);
 }
+
+#[test]
+fn a_segment_that_could_not_be_made_durable_is_made_anew() {
+    for seed in 0..60 {
+        for op in [Op::Sync, Op::SyncDirectory] {
+            let disk = SimDisk::new(seed);
+            let log = Log::create(disk.shared(), small(1), 0).unwrap();
+            let from = log.position();
+            put(&log, b"one", Durability::Sync).unwrap();
+            drop(log);
+            let (log, ..) = recover_with(&disk, small(2), from, 0).unwrap();
+            // Behind the seal a segment is needed. What is visible of it may never become durable.
+            disk.inject(Injection::at(op, 1, DiskFault::Eio));
+            put(&log, b"refused", Durability::Sync).unwrap_err();
+            drop(log);
+            let (log, ..) = recover_with(&disk, small(3), from, 0).unwrap();
+            put(&log, b"two", Durability::Sync).unwrap();
+            drop(log);
+            let (_, _, records) = recover_with(&disk.crash(seed), small(4), from, 0).unwrap();
+            assert_eq!(records.len(), 2, "seed {seed}, {op:?}");
+            assert_eq!(records[1].1, b"two");
+        }
+    }
+}
