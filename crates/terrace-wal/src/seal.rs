@@ -7,7 +7,7 @@ use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
 use crate::fault::Fault;
-use crate::layout::{BLOCK_HEADER, HEADER_BYTES, SEAL, SECTOR, seal_block};
+use crate::layout::{BLOCK_HEADER, BlockHeader, HEADER_BYTES, SEAL, SECTOR, seal_block};
 use crate::lsn::Lsn;
 use crate::options::LogOptions;
 use crate::reader::BlockReader;
@@ -118,6 +118,12 @@ fn leads_to(options: &LogOptions, chain: &[Arc<Segment>], start: Lsn, end: &End)
                     _ => return Ok(false),
                 },
             }
+        }
+        // The seal that was found has been read and written again like the rest.
+        let is_seal = |block: Option<(BlockHeader, &[u8])>| block.is_some_and(|b| b.0.is(SEAL));
+        let has_seal = end.sealed && segment.number == end.tail.segment();
+        if has_seal && !is_seal(reader.block(end.tail.offset() as u64)?) {
+            return Ok(false);
         }
         // What is known to be durable may end behind the seal, where there is nothing to follow.
         if offset > stop && first < stop {

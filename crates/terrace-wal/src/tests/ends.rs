@@ -7,6 +7,8 @@ use terrace_base::Error;
 use terrace_sim::{Call, Fault as DiskFault, HookedDisk, Injection, Op, SimDisk};
 
 use super::basics::{put, recover_with, small};
+use super::harness::Run;
+use crate::fault::Fault;
 use crate::layout::{BLOCK_HEADER, LAST, SEAL, SegmentHeader, seal_block};
 use crate::lsn::Lsn;
 use crate::{Durability, Log, Position};
@@ -150,6 +152,41 @@ fn a_segment_that_could_not_be_made_durable_is_made_anew() {
             let (_, _, records) = recover_with(&disk.crash(seed), small(4), from, 0).unwrap();
             assert_eq!(records.len(), 2, "seed {seed}, {op:?}");
             assert_eq!(records[1].1, b"two");
+        }
+    }
+}
+
+#[test]
+fn what_a_cache_forgets_after_a_failed_sync_was_never_promised() {
+    for seed in 0..300 {
+        let mut run = Run::new(seed, Fault::None);
+        run.forgetful = true;
+        run.disk.set_forgetful(true);
+        if run.create().is_err() {
+            continue;
+        }
+        for life in 0..4 {
+            run.disk.inject(Injection::at(
+                Op::Sync,
+                1 + (seed + life) % 9,
+                DiskFault::Eio,
+            ));
+            let _ = run.work(15);
+            run.kill();
+            if life == 2 {
+                run.cut_power(seed);
+            }
+            let mut tries = 0;
+            loop {
+                match run.recover() {
+                    Ok(Ok(())) => break,
+                    Ok(Err(error)) => {
+                        tries += 1;
+                        assert!(tries < 40, "seed {seed}, life {life}: {error}");
+                    }
+                    Err(failure) => panic!("seed {seed}, life {life}: {failure}"),
+                }
+            }
         }
     }
 }

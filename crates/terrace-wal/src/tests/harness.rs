@@ -26,6 +26,8 @@ pub(crate) struct Run {
     /// The one before it, which must never be opened again once this one has been in use.
     outdated: Option<(Position, u64)>,
     pub(crate) disk_full: u64,
+    /// Whether the disk forgets what a sync could not write: then only what was synced is promised.
+    pub(crate) forgetful: bool,
 }
 
 /// How a check ended badly.
@@ -46,6 +48,7 @@ impl Run {
             superblock: None,
             outdated: None,
             disk_full: 0,
+            forgetful: false,
         }
     }
 
@@ -163,6 +166,10 @@ impl Run {
         let options = self.options();
         let (log, report, records) = match recover_with(&self.disk, options, from, generation) {
             Ok(found) => found,
+            // Said before anything was sealed: the next opening takes what there is.
+            Err(e) if self.forgetful && e.to_string().contains("could not be read again") => {
+                return Ok(Err(e));
+            }
             Err(e @ Error::Corrupt { .. }) => return Err(format!("an honest log is refused: {e}")),
             Err(e) => return Ok(Err(e)),
         };
@@ -192,7 +199,10 @@ impl Run {
             }
         }
         let end = from.sequence - 1 + records.len() as u64;
-        let promised = self.synced.max(self.written);
+        let promised = match self.forgetful {
+            true => self.synced,
+            false => self.synced.max(self.written),
+        };
         if end < promised {
             return Err(format!(
                 "records up to {promised} were acknowledged, found were those up to {end}"
