@@ -158,7 +158,7 @@ fn a_segment_that_could_not_be_made_durable_is_made_anew() {
 
 #[test]
 fn what_a_cache_forgets_after_a_failed_sync_was_never_promised() {
-    for seed in 0..300 {
+    for seed in 0..600 {
         let mut run = Run::new(seed, Fault::None);
         run.forgetful = true;
         run.disk.set_forgetful(true);
@@ -167,13 +167,13 @@ fn what_a_cache_forgets_after_a_failed_sync_was_never_promised() {
         }
         for life in 0..4 {
             run.disk.inject(Injection::at(
-                Op::Sync,
+                [Op::Sync, Op::SyncDirectory, Op::Write][(seed / 7 % 3) as usize],
                 1 + (seed + life) % 9,
                 DiskFault::Eio,
             ));
             let _ = run.work(15);
             run.kill();
-            if life == 2 {
+            if life % 2 == 1 {
                 run.cut_power(seed);
             }
             let mut tries = 0;
