@@ -2,14 +2,16 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
 use crate::engine::{
-    Db, Durability, Entries, KeyRange, MAX_VALUE_BYTES, Settings, Tree, TreeSettings, too_long,
+    Db, Durability, Entries, Entry, KeyRange, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
+    too_long,
 };
 use crate::output::{is_closed_pipe, print, print_found, stdout, tell, told_once};
+use crate::progress;
 use crate::text::{add_dumped, add_field, escape, given, hex};
 
 /// `terrace get`
@@ -174,10 +176,13 @@ pub fn scan(args: &ScanArgs) -> Result<ExitCode> {
         .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
     if args.count {
         let mut count = 0u64;
+        let spinner = progress::spinner(args.json);
         for entry in entries.take(limit) {
             entry?;
             count += 1;
+            progress::counted(&spinner, count, "records counted");
         }
+        spinner.finish_and_clear();
         print(&if args.json {
             format!("{{\"count\":{count}}}\n")
         } else {
@@ -239,7 +244,16 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     let db = Db::open_existing(&args.open)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     let mut out = stdout();
-    let (before, damage) = write_dumped(&mut out, tree.all()?)?;
+    // Not between the records, if they are on a terminal, too.
+    let spinner = progress::spinner(io::stdout().is_terminal());
+    let mut count = 0;
+    let counted = tree.all()?.inspect(|_| {
+        count += 1;
+        progress::counted(&spinner, count, "records dumped");
+    });
+    let dumped = write_dumped(&mut out, counted);
+    spinner.finish_and_clear();
+    let (before, damage) = dumped?;
     let Some(damage) = damage else {
         out.flush()?;
         db.close()?;
@@ -265,7 +279,10 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
 
 /// Writes records until one cannot be read: how many, and why there were no more. An error is one of
 /// writing.
-fn write_dumped(out: &mut impl Write, entries: Entries) -> Result<(u64, Option<anyhow::Error>)> {
+fn write_dumped(
+    out: &mut impl Write,
+    entries: impl Iterator<Item = Result<Entry>>,
+) -> Result<(u64, Option<anyhow::Error>)> {
     let mut count = 0;
     for entry in entries {
         let (key, value) = match entry {

@@ -30,6 +30,13 @@ pub fn spinner(quiet: bool) -> ProgressBar {
     bar
 }
 
+/// Says how many things there have been, seldom enough that it costs nothing.
+pub fn counted(bar: &ProgressBar, count: u64, what: &str) {
+    if count.is_multiple_of(10_000) {
+        bar.set_message(format!("{count} {what}"));
+    }
+}
+
 fn styled(total: u64, quiet: bool, template: &str) -> ProgressBar {
     // A bar is drawn only on a terminal; elsewhere nothing is.
     let target = if quiet {
