@@ -82,10 +82,13 @@ pub(crate) fn make_durable(
     if leads_to(options, chain, from, end)? {
         return Ok(());
     }
-    Err(Error::corrupt(
+    // No damage: nothing that was synced is gone, and what is there now can be opened.
+    Err(Error::io(
+        "reading again",
         file_name(&options.prefix, end.at.segment()),
-        end.at.offset() as u64,
-        "what was read up to here while the log was replayed could not be read again; the disk or the operating system has lost writes that it had shown before",
+        std::io::Error::other(
+            "the operating system has let go of what it could not write to the disk, and showed before; open the database again: everything that was synced is there",
+        ),
     ))
 }
 

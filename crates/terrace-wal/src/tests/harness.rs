@@ -166,10 +166,6 @@ impl Run {
         let options = self.options();
         let (log, report, records) = match recover_with(&self.disk, options, from, generation) {
             Ok(found) => found,
-            // Said before anything was sealed: the next opening takes what there is.
-            Err(e) if self.forgetful && e.to_string().contains("could not be read again") => {
-                return Ok(Err(e));
-            }
             Err(e @ Error::Corrupt { .. }) => return Err(format!("an honest log is refused: {e}")),
             Err(e) => return Ok(Err(e)),
         };
