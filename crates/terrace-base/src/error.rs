@@ -12,12 +12,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A file holds something that Terrace did not write, or not in this place.
-    #[error("{file} is damaged at byte {offset}: {what}. Way out: {way_out}")]
+    #[error("{file} is damaged{}: {what}. Way out: {way_out}", at_byte(.offset))]
     Corrupt {
         /// Name of the file inside the database directory.
         file: String,
-        /// Byte offset of the damage.
-        offset: u64,
+        /// Byte offset of the damage; none where it is a page that names others wrongly, or was not on
+        /// the disk yet: then `what` names the page.
+        offset: Option<u64>,
         /// What was found and what was expected.
         what: String,
         /// What the user can do.
@@ -149,10 +150,14 @@ impl Error {
     }
 
     /// A damaged file.
-    pub fn corrupt(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Error {
+    pub fn corrupt(
+        file: impl Into<String>,
+        offset: impl Into<Option<u64>>,
+        what: impl Into<String>,
+    ) -> Error {
         Error::Corrupt {
             file: file.into(),
-            offset,
+            offset: offset.into(),
             what: what.into(),
             way_out: "restore the directory from a backup; without one, what can still be read of it can be saved with `terrace dump`, if the database opens",
         }
@@ -173,6 +178,10 @@ impl Error {
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Error::Corrupt { .. } | Error::Io { .. })
     }
+}
+
+fn at_byte(offset: &Option<u64>) -> String {
+    offset.map_or_else(String::new, |offset| format!(" at byte {offset}"))
 }
 
 #[cfg(test)]
@@ -196,7 +205,7 @@ mod tests {
 
     #[test]
     fn damage_does_not_send_to_a_command_that_needs_an_open_database_first() {
-        let text = Error::corrupt("data", 0, "it is rotten").to_string();
+        let text = Error::corrupt("data", None, "it is rotten").to_string();
         assert!(text.contains("backup"), "{text}");
         assert!(!text.contains("terrace verify"), "{text}");
     }

@@ -63,7 +63,7 @@ fn link_of(view: View<'_>) -> Option<Link> {
 }
 
 fn broken(pid: PageId, what: &str) -> Error {
-    Error::corrupt("data", 0, format!("{pid}, of a large value: {what}"))
+    Error::corrupt("data", None, format!("{pid}, of a large value: {what}"))
 }
 
 /// Writes a value as a chain. Blocking: waits for frames between entries of the gate, so the caller

@@ -8,11 +8,13 @@ use std::marker::PhantomData;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId};
 
-use crate::frame::{CUT_PENDING, Class, Frame, NO_PAGE};
+use crate::frame::{CUT_PENDING, Class, Frame, MOVING, NO_PAGE};
 use crate::gate::Door;
 use crate::interrupt::{Attempt, Interrupt};
 use crate::latch::Version;
-use crate::store::PageStore;
+use crate::map::Place;
+use crate::store::{DATA_FILE, DATA_START, PageStore};
+use crate::table::Word;
 use crate::view::View;
 
 /// A page that is being read without any latch. What is read must be validated before it is
@@ -358,9 +360,19 @@ impl Drop for Exclusive<'_> {
 }
 
 impl PageStore {
-    /// A damaged page as an error.
+    /// A damaged page as an error, which says where the page was written last.
     #[cold]
     pub(crate) fn damaged(&self, pid: PageId, what: &str) -> Error {
-        Error::corrupt(crate::store::DATA_FILE, 0, format!("{pid}: {what}"))
+        let place = match self.table.load(pid) {
+            Word::Resident(frame) => match self.pool.frame(frame).place.load(Ordering::Relaxed) {
+                MOVING => Place::FREE,
+                place => Place::from_bits(place),
+            },
+            Word::Loading(place) | Word::Out(place) => place,
+        };
+        let offset = place
+            .slot()
+            .map(|slot| DATA_START + slot * self.page_bytes() as u64);
+        Error::corrupt(DATA_FILE, offset, format!("{pid}: {what}"))
     }
 }

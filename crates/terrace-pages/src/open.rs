@@ -48,7 +48,7 @@ impl PageStore {
             return if !is_zero(disk, len)? {
                 Err(Error::corrupt(
                     DATA_FILE,
-                    0,
+                    None,
                     "this is not a data file of Terrace",
                 ))
             } else {
@@ -167,7 +167,7 @@ impl PageStore {
         let map_file = disk.open(&name).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => Error::corrupt(
                 &name,
-                0,
+                None,
                 "the file that says where every page lies is missing",
             ),
             _ => Error::io("opening", &name, e),
@@ -204,7 +204,7 @@ impl PageStore {
             false => e,
         })?;
         let epoch = u32::try_from(superblock.epoch + 1)
-            .map_err(|_| Error::corrupt(DATA_FILE, 0, "the epoch is out of range"))?;
+            .map_err(|_| Error::corrupt(DATA_FILE, None, "the epoch is out of range"))?;
         let durable = Durable {
             superblock,
             epoch,

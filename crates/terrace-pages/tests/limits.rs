@@ -7,7 +7,7 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{State, TINY, World, info, options, read, set_all};
+use common::{PAGE, State, TINY, World, info, options, read, set_all};
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, Interrupt, Pace, PageStore};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
@@ -196,4 +196,39 @@ fn a_checkpoint_is_given_up_when_writing_has_stopped_meanwhile() {
     assert!(matches!(made, Err(Error::Poisoned { .. })), "{made:?}");
     let after = PageStore::read_superblock(&*disk.shared()).unwrap().newest;
     assert_eq!(after.generation, before.generation);
+}
+
+/// What a page says that cannot be names the page, and the byte in the file where it begins once it is
+/// there.
+#[test]
+fn a_page_that_contradicts_itself_is_named_with_its_place_in_the_file() {
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(1 << 20), 1, &info(0)).unwrap();
+    let door = store.enter().unwrap();
+    let Ok(page) = store.allocate(&door, Class::Cold) else {
+        panic!("there is room");
+    };
+    let pid = page.pid();
+    let told = |interrupt: Interrupt| match interrupt {
+        Interrupt::Fail(error) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let new = told(page.torn("it is odd"));
+    assert!(
+        new.starts_with(&format!("data is damaged: {pid}: it is odd")),
+        "{new}"
+    );
+    drop(page);
+    drop(door);
+    store.checkpoint(Pace::Fast, &mut || info(1)).unwrap();
+    let Ok(page) = store.shared(pid) else {
+        panic!("it is in memory");
+    };
+    let written = told(page.torn("it is odd"));
+    let place = written.strip_prefix("data is damaged at byte ").unwrap();
+    let place: u64 = place.split(':').next().unwrap().parse().unwrap();
+    assert!(
+        place >= 65536 && (place - 65536).is_multiple_of(PAGE as u64),
+        "{written}"
+    );
 }

@@ -22,7 +22,7 @@ where
     let damaged = |key: &[u8], what: &str| {
         Error::corrupt(
             "data",
-            0,
+            None,
             format!("{}, key {key:02x?}: {what}", tiered.id()),
         )
     };
@@ -40,7 +40,7 @@ where
                 "{}: its tiers have their records in different orders",
                 tiered.id()
             );
-            return Err(Error::corrupt("data", 0, what));
+            return Err(Error::corrupt("data", None, what));
         }
         let mut check = |key: &[u8], flags: Flags, value: Value<'_>| {
             if flags.is_deleted() && !flags.is_dirty() {

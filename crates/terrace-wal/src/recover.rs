@@ -128,7 +128,7 @@ fn open_segments(
         if segment.generation > generation {
             return Err(Error::corrupt(
                 &segment.name,
-                0,
+                None,
                 format!(
                     "it says that checkpoint {} was durable, but the newest superblock found is of checkpoint {generation}; opening that one would lose what the newer one holds",
                     segment.generation

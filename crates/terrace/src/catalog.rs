@@ -220,7 +220,7 @@ impl Catalog {
 fn damaged(key: &[u8]) -> Error {
     Error::corrupt(
         "data",
-        0,
+        None,
         format!("the catalog's entry {key:02x?} makes no sense"),
     )
 }

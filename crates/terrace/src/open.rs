@@ -158,7 +158,7 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     let superblock = PageStore::read_superblock(&*disk)?.newest;
     check_page_size(&options, &superblock)?;
     let cut = Position::decode(&superblock.log_position)
-        .ok_or_else(|| Error::corrupt("data", 0, "the superblock names no place in the log"))?;
+        .ok_or_else(|| Error::corrupt("data", None, "the superblock names no place in the log"))?;
     let store = PageStore::open(disk.clone(), store_options(&options, &budget))?;
     let (store, cleaner) = start(store, &options)?;
     let tiers = tier_context(&store, &options, &budget);
@@ -280,7 +280,7 @@ fn remove_leftovers(disk: &dyn Disk, prefix: &str) -> Result<()> {
         {
             return Err(Error::corrupt(
                 "data",
-                0,
+                None,
                 format!("the file is missing or empty, but {name} holds the log of a database"),
             ));
         }

@@ -58,7 +58,7 @@ impl Registry {
             if entry.id.0 >= next_id {
                 return Err(Error::corrupt(
                     "data",
-                    0,
+                    None,
                     format!(
                         "the catalog has {}, but only {next_id} numbers were given out",
                         entry.id
@@ -69,7 +69,7 @@ impl Registry {
                 if !registry.store.exists(root) {
                     return Err(Error::corrupt(
                         "data",
-                        0,
+                        None,
                         format!(
                             "the catalog says that \"{}\" begins at {root}, which does not exist",
                             entry.name
@@ -314,7 +314,7 @@ impl Registry {
                 Some(table) if table.table.is_none() => {
                     return Err(Error::corrupt(
                         "data",
-                        0,
+                        None,
                         format!(
                             "\"{}\" is an index of \"{}\", which is no table",
                             open.name(),

@@ -306,5 +306,5 @@ impl Applier<'_> {
 }
 
 fn damaged(what: &str) -> Error {
-    Error::corrupt("log", 0, format!("it cannot be replayed: {what}"))
+    Error::corrupt("log", None, format!("it cannot be replayed: {what}"))
 }

@@ -58,7 +58,7 @@ impl VerifyReport {
         let all = self.problems.len();
         Err(Error::corrupt(
             "data",
-            0,
+            None,
             format!("{first} ({all} problems in all)"),
         ))
     }

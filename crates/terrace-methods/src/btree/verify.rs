@@ -24,7 +24,7 @@ type Page<'e> = &'e mut dyn FnMut(PageId) -> Result<()>;
 
 /// A page that contradicts what it should be.
 pub(crate) fn wrong(pid: PageId, what: impl std::fmt::Display) -> Error {
-    Error::corrupt("data", 0, format!("{pid}, of a B+tree: {what}"))
+    Error::corrupt("data", None, format!("{pid}, of a B+tree: {what}"))
 }
 
 /// A key for a message: printable, and its front alone when it is long.

@@ -18,7 +18,7 @@ type EachPage<'e> = &'e mut dyn FnMut(PageId) -> Result<()>;
 
 /// A page that contradicts what it should be.
 pub(crate) fn wrong(pid: PageId, what: impl std::fmt::Display) -> Error {
-    Error::corrupt("data", 0, format!("{pid}, of a hash table: {what}"))
+    Error::corrupt("data", None, format!("{pid}, of a hash table: {what}"))
 }
 
 impl HashTable {

@@ -181,7 +181,7 @@ impl Heap {
             "{}, of a heap: the row of key {shown} is nowhere",
             self.root
         );
-        Interrupt::Fail(Error::corrupt("data", 0, what))
+        Interrupt::Fail(Error::corrupt("data", None, what))
     }
 
     /// Why the latch of the page that the index names for this position could not be had: somebody
@@ -267,7 +267,7 @@ impl Heap {
         // Keys of a leaf that are in no order bound it so that who goes on there would go in a circle.
         if (above.is_some() || below.is_some()) && !window.advances(edge) {
             let what = "the keys of a leaf of the index of this heap are in no order";
-            return Err(Error::corrupt("data", 0, format!("{}: {what}", self.root)).into());
+            return Err(Error::corrupt("data", None, format!("{}: {what}", self.root)).into());
         }
         Ok(())
     }

@@ -286,7 +286,7 @@ impl Heap {
                 let what = format!(
                     "{at} was to list the pages of a heap, and there is none: all rows were removed meanwhile, or it is damaged"
                 );
-                return Err(Error::corrupt("data", 0, what).into());
+                return Err(Error::corrupt("data", None, what).into());
             }
             other => other?,
         };
@@ -342,7 +342,9 @@ impl Heap {
                 let next = records.high.clone();
                 if next.as_ref().is_some_and(|next| next.as_slice() <= from) {
                     let what = "a leaf of the index of this heap ends where it begins";
-                    return Err(Error::corrupt("data", 0, format!("{}: {what}", self.root)).into());
+                    return Err(
+                        Error::corrupt("data", None, format!("{}: {what}", self.root)).into(),
+                    );
                 }
                 self.scans.with(scan, |scan| scan.large = next)
             })
@@ -356,7 +358,7 @@ impl Heap {
                 // Who frees a page says so before.
                 return match to_come()? {
                     false => Ok(()),
-                    true => Err(Error::corrupt("data", 0, format!("{pid}: {NOT_THERE}")).into()),
+                    true => Err(Error::corrupt("data", None, format!("{pid}: {NOT_THERE}")).into()),
                 };
             }
             other => other?,

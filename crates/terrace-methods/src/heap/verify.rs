@@ -16,7 +16,7 @@ use crate::btree::verify::copy_of;
 
 /// A page that contradicts what it should be.
 fn wrong(pid: PageId, what: impl std::fmt::Display) -> Error {
-    Error::corrupt("data", 0, format!("{pid}, of a heap: {what}"))
+    Error::corrupt("data", None, format!("{pid}, of a heap: {what}"))
 }
 
 /// Checks the bytes of a heap page on their own. Returns the number of rows.

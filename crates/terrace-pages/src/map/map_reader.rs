@@ -35,7 +35,7 @@ impl MapReader {
             ..
         } = *superblock;
         if let Some(what) = file.implausible(pages) {
-            return Err(Error::corrupt(MapFile::name(file.number), 0, what));
+            return Err(Error::corrupt(MapFile::name(file.number), None, what));
         }
         Ok(MapReader {
             file,

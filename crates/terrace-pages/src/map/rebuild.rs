@@ -81,6 +81,6 @@ impl<'a, T: PlaceTable> Rebuild<'a, T> {
     }
 
     fn damaged(&self, what: String) -> Error {
-        Error::corrupt(self.file.clone(), 0, what)
+        Error::corrupt(self.file.clone(), None, what)
     }
 }

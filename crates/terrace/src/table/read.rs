@@ -173,7 +173,7 @@ fn damaged(index: &Open, table: &Open) -> Error {
         index.name(),
         table.name()
     );
-    Error::corrupt("data", 0, what)
+    Error::corrupt("data", None, what)
 }
 
 impl std::fmt::Debug for IndexHandle {
@@ -252,7 +252,7 @@ impl Keys {
     fn decoded(&self, entry: Result<(Vec<u8>, Vec<u8>)>) -> Result<(Vec<u8>, Vec<u8>)> {
         let (entry, value) = entry?;
         let decoded = decode(self.unique, &entry, &value);
-        decoded.ok_or_else(|| Error::corrupt("data", 0, "an entry of an index makes no sense"))
+        decoded.ok_or_else(|| Error::corrupt("data", None, "an entry of an index makes no sense"))
     }
 }
 

@@ -110,7 +110,10 @@ fn a_foreign_file_is_told_from_a_damaged_one() {
     damaged[100] ^= 1;
     assert!(matches!(
         Superblocks::read([&zeros, &damaged], None),
-        Err(Error::Corrupt { offset: 32768, .. })
+        Err(Error::Corrupt {
+            offset: Some(32768),
+            ..
+        })
     ));
 }
 
