@@ -67,6 +67,7 @@ impl Prepared {
         let first = counters(target)?;
         let timeline = Timeline::new(&first);
         let mut run = Run {
+            first: first.clone(),
             shared: &shared,
             plan,
             timeline,
@@ -125,6 +126,8 @@ fn counters(target: &dyn Target) -> Result<Counters, Error> {
 }
 
 struct Run<'a, 'o> {
+    /// How the store stood before anything was done.
+    first: Counters,
     shared: &'a Shared<'a>,
     plan: &'a Plan,
     timeline: Timeline,
@@ -241,12 +244,15 @@ impl Run<'_, '_> {
             ops: ops_limit,
             time,
         });
-        let first = counters(shared.target)?;
+        // A load begins with its threads: what they did before this line is part of it.
+        let first = match part {
+            Part::Load => self.first.clone(),
+            _ => counters(shared.target)?,
+        };
         let began = Instant::now();
         let (ops_before, bytes_before) =
             (shared.total(|t| &t.ops), shared.total(|t| &t.user_bytes));
         let scanned_before = shared.total(|t| &t.scanned);
-        // A load begins with its threads: what they did before this line is part of it.
         let ops_before = if part == Part::Load { 0 } else { ops_before };
         let bytes_before = if part == Part::Load { 0 } else { bytes_before };
         self.timeline.begin_part(began, ops_before, &first);
