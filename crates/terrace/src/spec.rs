@@ -184,7 +184,9 @@ impl MapOptions {
     }
 
     /// Whether changes go to the log (the default). Without it the structure is faster to load, and
-    /// after a crash stands at the last checkpoint.
+    /// after a crash stands at the last checkpoint. Checkpoints come as the log or the data file grows,
+    /// so in a database with little in its log that may be long ago: see
+    /// [`crate::Database::checkpoint`].
     pub fn logged(self, logged: bool) -> MapOptions {
         MapOptions {
             logged: Some(logged),
