@@ -7,6 +7,8 @@ use crate::store::Space;
 /// Page sizes that a database can be created with.
 pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
 
+/// Most frames: they are numbered with 32 bits in the page table.
+const MAX_FRAMES: u64 = 1 << 31;
 /// Fewest frames that a store can work with: a few operations at work at once, each with a path
 /// from root to leaf and a split, and the cleaner's batch.
 pub const MIN_FRAMES: u64 = 64;
@@ -92,6 +94,11 @@ impl Layout {
         let buffers = (batch * page + 4096) * WRITE_BUFFERS as u64;
         let aside = (pages * 8).next_multiple_of(4096) + pages / 2;
         let frames = memory.saturating_sub(buffers + aside) / (page + FRAME_BYTES);
+        if frames > MAX_FRAMES {
+            return Err(Error::invalid(format!(
+                "a memory of {memory} bytes would be {frames} pages of {page} bytes, and {MAX_FRAMES} are the most: take larger pages or less memory"
+            )));
+        }
         if frames < MIN_FRAMES {
             return Err(Error::MemoryTooSmall {
                 what: format!("a page store with pages of {page} bytes"),

@@ -232,3 +232,11 @@ fn a_page_that_contradicts_itself_is_named_with_its_place_in_the_file() {
         "{written}"
     );
 }
+
+#[test]
+fn more_frames_than_can_be_numbered_are_refused_before_anything_is_made() {
+    let disk = SimDisk::new(1);
+    let made = PageStore::create(disk.shared(), options(1 << 60), 1, &info(0));
+    let told = made.err().unwrap().to_string();
+    assert!(told.contains("larger pages or less memory"), "{told}");
+}
