@@ -1,5 +1,6 @@
 //! What the documentation promises beyond the behaviour of a `BTreeMap`.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use terrace_mem::{
@@ -150,6 +151,26 @@ fn what_came_before_a_panic_of_extend_is_in_the_map() {
             assert!((from..5000).all(|i| map.get(&key(i)) == Some(&i)));
         }
     }
+}
+
+#[test]
+fn a_panic_of_retain_takes_one_entry_with_it() {
+    let mut map: HybridMap<u64, u64> = (0..N).map(|i| (mix(i) >> 20, i)).collect();
+    let mut model: BTreeMap<u64, u64> = (0..N).map(|i| (mix(i) >> 20, i)).collect();
+    let keep = |_: &u64, val: &mut u64| {
+        *val += 1;
+        val.is_multiple_of(3)
+    };
+    map.retain(keep);
+    model.retain(keep);
+    assert!(map.iter().eq(model.iter().map(|(key, val)| (*key, val))));
+    let victim = *model.keys().nth(model.len() / 2).unwrap();
+    let act = || map.retain(|key, _| *key != victim || panic!("asked to panic"));
+    assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
+    model.remove(&victim);
+    assert!(map.iter().eq(model.iter().map(|(key, val)| (*key, val))));
+    map.retain(|_, _| false);
+    assert!(map.is_empty() && map.iter().next().is_none());
 }
 
 #[test]

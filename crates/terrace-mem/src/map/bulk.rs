@@ -5,6 +5,7 @@ use super::{Core, HybridMap, check, stored};
 use crate::family::Family;
 use crate::key::IndexKey;
 use crate::stage::{KeyRun, StaticStage};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 impl<F: Family, V> Core<F, V> {
     /// Whether `key` lies behind all entries, so that a run that starts with it can be appended.
@@ -119,5 +120,23 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         for (key, val) in stray.into_iter().chain(rest) {
             self.insert(key, val);
         }
+    }
+}
+
+/// See [`HybridMap::retain`].
+pub(super) fn retain<K: IndexKey, V>(
+    map: &mut HybridMap<K, V>,
+    mut keep: impl FnMut(&K, &mut V) -> bool,
+) {
+    let mut all = map.take();
+    let kept = catch_unwind(AssertUnwindSafe(|| {
+        map.extend_from(all.by_ref().filter_map(|(key, mut val)| {
+            let stays = keep(&key, &mut val);
+            stays.then_some((key, val))
+        }));
+    }));
+    if let Err(panic) = kept {
+        map.extend_from(all);
+        resume_unwind(panic);
     }
 }

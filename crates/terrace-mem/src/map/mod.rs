@@ -218,6 +218,46 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         Some((key, val))
     }
 
+    /// Keeps the entries for which `keep` is true, in order; it may change their values. O(n), also
+    /// where most stay: all segments are built anew. Where `keep` panics, the entry that it had is
+    /// gone and all behind that one stay.
+    ///
+    /// ```
+    /// let mut map: terrace_mem::HybridMap<u64, u64> = (0..10_000).map(|i| (i, i)).collect();
+    /// map.retain(|key, val| {
+    ///     *val += 1;
+    ///     key % 1000 == 0
+    /// });
+    /// assert_eq!((map.len(), map.get(&3000)), (10, Some(&3001)));
+    /// ```
+    pub fn retain(&mut self, keep: impl FnMut(&K, &mut V) -> bool) {
+        bulk::retain(self, keep);
+    }
+
+    /// Moves all entries of `other`, which is empty then, into this map; where both have a key, the
+    /// value of `other` stays. O(entries of `other`) where these lie behind all others, O(log n)
+    /// for each of them elsewhere.
+    ///
+    /// ```
+    /// use terrace_mem::HybridMap;
+    ///
+    /// let mut map = HybridMap::from([(1, "old"), (2, "two")]);
+    /// let mut other = HybridMap::from([(1, "new"), (3, "three")]);
+    /// map.append(&mut other);
+    /// assert!(other.is_empty());
+    /// assert_eq!(map, HybridMap::from([(1, "new"), (2, "two"), (3, "three")]));
+    /// ```
+    pub fn append(&mut self, other: &mut Self) {
+        self.extend_from(other.take());
+    }
+
+    /// All entries, out of the map; the options stay.
+    fn take(&mut self) -> IntoIter<K, V> {
+        let empty = Self::with_options(self.core.options.clone())
+            .expect("the options were good for this map");
+        std::mem::replace(self, empty).into_iter()
+    }
+
     /// All entries in order of their keys. O(log n) to begin, O(1) amortised for each.
     pub fn iter(&self) -> Iter<'_, K, V> {
         Iter::new(self.core.range(None, None))

@@ -278,6 +278,22 @@ fn step<K: TestKey>(
             model.extend(keys.into_iter().map(|key| (key, Box::new(round))));
         }
         252..254 => compare(map, model),
+        254 if round % 8 == 1 => {
+            let keep = |_: &K, val: &mut Val| {
+                **val += 1;
+                !val.is_multiple_of(5)
+            };
+            map.retain(keep);
+            model.retain(keep);
+        }
+        254 if round % 8 == 3 => {
+            let some = (0..20).map(|_| (K::make(from), Box::new(round)));
+            let mut more: BTreeMap<K, Val> = some.collect();
+            let mut other: HybridMap<K, Val> = more.clone().into_iter().collect();
+            map.append(&mut other);
+            model.append(&mut more);
+            assert!(other.is_empty());
+        }
         _ => {
             if round.is_multiple_of(4) {
                 map.clear();
