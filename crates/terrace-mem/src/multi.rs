@@ -9,6 +9,8 @@ use crate::key::{IndexKey, Probe};
 use crate::map::{HybridMap, Iter};
 use crate::options::{Options, Updates};
 use crate::usage::MemoryUsage;
+use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::RangeBounds;
 
 /// The values of a key: one in place, more in an array that grows by half.
@@ -16,6 +18,7 @@ use std::ops::RangeBounds;
     clippy::box_collection,
     reason = "a thin pointer keeps entries with one value small"
 )]
+#[derive(Clone)]
 enum List<V> {
     One(V),
     Many(Box<Vec<V>>),
@@ -235,6 +238,29 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
             .flat_map(|(key, vals)| vals.iter().map(move |val| (key.clone(), val)))
     }
 
+    /// Removes all values; the options stay.
+    pub fn clear(&mut self) {
+        (self.len, self.heap) = (0, 0);
+        self.map.clear();
+    }
+
+    /// The least key with its values. O(log n).
+    ///
+    /// ```
+    /// let map: terrace_mem::HybridMultiMap<u64, char> =
+    ///     [(2, 'b'), (1, 'a'), (2, 'c')].into_iter().collect();
+    /// assert_eq!(map.first(), Some((1, &['a'][..])));
+    /// assert_eq!(map.last(), Some((2, &['b', 'c'][..])));
+    /// ```
+    pub fn first(&self) -> Option<(K, &[V])> {
+        self.lists().next()
+    }
+
+    /// The greatest key with its values. O(log n).
+    pub fn last(&self) -> Option<(K, &[V])> {
+        self.lists().next_back()
+    }
+
     /// Moves all keys of the dynamic stage into the static one. O(keys), in one pause.
     pub fn merge_all(&mut self) {
         self.map.merge_all();
@@ -251,6 +277,26 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
 impl<K: IndexKey, V> Default for HybridMultiMap<K, V> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<K: IndexKey, V: Clone> Clone for HybridMultiMap<K, V> {
+    /// O(n).
+    fn clone(&self) -> Self {
+        let map = self.map.clone();
+        let lists = map.values().flatten();
+        HybridMultiMap {
+            len: self.len,
+            // Copied lists have no room to grow.
+            heap: lists.map(List::heap).sum(),
+            map,
+        }
+    }
+}
+
+impl<K: IndexKey + fmt::Debug, V: fmt::Debug> fmt::Debug for HybridMultiMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.lists()).finish()
     }
 }
 
@@ -271,6 +317,7 @@ impl<K: IndexKey, V> FromIterator<(K, V)> for HybridMultiMap<K, V> {
 }
 
 /// Keys with their values, in order of the keys.
+#[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct Lists<'a, K: IndexKey, V>(Iter<'a, K, Option<List<V>>>);
 
 impl<'a, K: IndexKey, V> Iterator for Lists<'a, K, V> {
@@ -287,5 +334,13 @@ impl<K: IndexKey, V> DoubleEndedIterator for Lists<'_, K, V> {
         self.0
             .next_back()
             .map(|(key, list)| (key, list.as_ref().map_or(&[][..], List::as_slice)))
+    }
+}
+
+impl<K: IndexKey, V> FusedIterator for Lists<'_, K, V> {}
+
+impl<K: IndexKey, V> fmt::Debug for Lists<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lists").finish_non_exhaustive()
     }
 }

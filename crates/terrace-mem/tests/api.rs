@@ -527,6 +527,22 @@ fn keys_that_are_kept_aside_are_counted() {
 }
 
 #[test]
+fn maps_and_entries_can_be_shown() {
+    let mut map = HybridMap::from([(1u64, 'a'), (2, 'b')]);
+    let of_std = BTreeMap::from([(1u64, 'a'), (2, 'b')]);
+    assert_eq!(format!("{map:?}"), format!("{of_std:?}"));
+    let entry = format!("{:?}", map.entry(1));
+    assert_eq!(entry, "Entry(OccupiedEntry { key: 1, value: 'a' })");
+    assert_eq!(format!("{:?}", map.entry(3)), "Entry(VacantEntry(3))");
+    assert_eq!(format!("{:?}", map.keys()), "Keys { .. }");
+    assert_eq!(format!("{:?}", map.into_iter()), "IntoIter { .. }");
+    let multi: HybridMultiMap<u64, char> = [(1, 'a'), (1, 'b')].into_iter().collect();
+    assert_eq!(format!("{multi:?}"), "{1: ['a', 'b']}");
+    let shared: ConcurrentHybridMap<u64, char> = of_std.clone().into_iter().collect();
+    assert_eq!(format!("{shared:?}"), format!("{of_std:?}"));
+}
+
+#[test]
 fn maps_go_between_threads() {
     fn check<T: Send + Sync>() {}
     check::<HybridMap<u64, String>>();

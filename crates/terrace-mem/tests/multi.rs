@@ -65,11 +65,30 @@ fn behaves_like_a_map_of_vectors() {
             assert!(map.range(from..).eq(tail));
         }
     }
+    let copy = map.clone();
     map.merge_all();
+    assert!(copy.lists().eq(map.lists()) && copy.len() == map.len());
+    let shown = (map.first(), map.last());
+    let list = |(k, v): (&String, &Vec<u32>)| (k.clone(), v.clone());
+    let own = |(k, v): (String, &[u32])| (k, v.to_vec());
+    assert_eq!(shown.0.map(own), model.first_key_value().map(list));
+    assert_eq!(shown.1.map(own), model.last_key_value().map(list));
+    drop(copy);
     let flat = model
         .iter()
         .flat_map(|(k, vals)| vals.iter().map(|v| (k.clone(), v)));
     assert!(map.iter().eq(flat));
+    let mut copy = map.clone();
+    copy.clear();
+    assert_eq!((copy.len(), copy.key_count(), copy.first()), (0, 0, None));
+    assert_eq!(copy.memory_usage().static_values, 0);
+    // What is counted of a copy is what it has.
+    let mut copy = map.clone();
+    let keys: Vec<String> = copy.lists().map(|list| list.0).collect();
+    keys.iter()
+        .for_each(|key| assert_eq!(copy.remove_all(key), map.get(key)));
+    copy.merge_all();
+    assert_eq!((copy.len(), copy.memory_usage().static_values), (0, 0));
 }
 
 #[test]

@@ -8,11 +8,14 @@ use crate::family::Family;
 use crate::key::IndexKey;
 use crate::stage::{KeyCursor, KeyRun, StaticStage};
 use crossbeam_epoch::{self as epoch, Guard};
+use std::fmt;
+use std::iter::FusedIterator;
 use std::marker::PhantomData;
 
 /// Entries in order, cloned. From
 /// [`ConcurrentHybridMap::iter`](crate::ConcurrentHybridMap::iter) and
 /// [`ConcurrentHybridMap::range`](crate::ConcurrentHybridMap::range).
+#[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct ConcurrentIter<'a, K: IndexKey, V> {
     shared: &'a Shared<K::Family, V>,
     /// Where the next part begins; none behind the last.
@@ -152,6 +155,14 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> Iterator for ConcurrentIter<
             let from = self.next.clone()?;
             self.fill(&from);
         }
+    }
+}
+
+impl<K: IndexKey, V: Clone + Send + Sync + 'static> FusedIterator for ConcurrentIter<'_, K, V> {}
+
+impl<K: IndexKey, V> fmt::Debug for ConcurrentIter<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConcurrentIter").finish_non_exhaustive()
     }
 }
 

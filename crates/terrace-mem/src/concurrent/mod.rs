@@ -34,6 +34,7 @@ use crossbeam_epoch as epoch;
 use merge::work;
 use part::{Directory, Part, Weight};
 use signal::Signal;
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Mutex as PlainMutex;
@@ -378,6 +379,35 @@ enum Due {
 impl<K: IndexKey, V: Clone + Send + Sync + 'static> Default for ConcurrentHybridMap<K, V> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<K, V> fmt::Debug for ConcurrentHybridMap<K, V>
+where
+    K: IndexKey + fmt::Debug,
+    V: fmt::Debug + Clone + Send + Sync + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: IndexKey, V: Clone + Send + Sync + 'static> Extend<(K, V)> for ConcurrentHybridMap<K, V> {
+    /// Inserts one entry after the other.
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, val) in entries {
+            self.insert(&key, val);
+        }
+    }
+}
+
+impl<K: IndexKey, V: Clone + Send + Sync + 'static> FromIterator<(K, V)>
+    for ConcurrentHybridMap<K, V>
+{
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::new();
+        map.extend(entries);
+        map
     }
 }
 

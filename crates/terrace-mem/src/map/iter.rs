@@ -361,6 +361,7 @@ where
 }
 
 /// Lends the entries of a range, keys encoded; see [`HybridMap::cursor`](crate::HybridMap::cursor).
+#[must_use = "a cursor does nothing until it is asked for entries"]
 pub struct Cursor<'a, K: IndexKey, V> {
     merged: Merged<'a, K::Family, V>,
     key: PhantomData<fn() -> K>,
@@ -392,6 +393,7 @@ impl<'a, K: IndexKey, V> Cursor<'a, K, V> {
 
 /// Entries in order, keys owned. From [`HybridMap::iter`](crate::HybridMap::iter) and
 /// [`HybridMap::range`](crate::HybridMap::range).
+#[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct Iter<'a, K: IndexKey, V> {
     merged: Merged<'a, K::Family, V>,
     key: PhantomData<fn() -> K>,
@@ -423,6 +425,7 @@ impl<K: IndexKey, V> DoubleEndedIterator for Iter<'_, K, V> {
 }
 
 /// Keys in order.
+#[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct Keys<'a, K: IndexKey, V>(pub(super) Iter<'a, K, V>);
 
 impl<K: IndexKey, V> Iterator for Keys<'_, K, V> {
@@ -439,6 +442,7 @@ impl<K: IndexKey, V> DoubleEndedIterator for Keys<'_, K, V> {
 }
 
 /// Values in the order of their keys.
+#[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct Values<'a, K: IndexKey, V>(pub(super) Iter<'a, K, V>);
 
 impl<'a, K: IndexKey, V> Iterator for Values<'a, K, V> {
@@ -455,6 +459,7 @@ impl<K: IndexKey, V> DoubleEndedIterator for Values<'_, K, V> {
 }
 
 /// Entries in order, owned. Unpacks one segment at a time.
+#[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct IntoIter<K: IndexKey, V> {
     segs: std::vec::IntoIter<Segment<K::Family, V>>,
     keys: <K::Family as Family>::Run,

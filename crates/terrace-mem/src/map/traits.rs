@@ -1,8 +1,9 @@
 //! The traits of `std` that a map has.
 
-use super::{HybridMap, IntoIter, Iter};
+use super::{Cursor, Entry, HybridMap, IntoIter, Iter, Keys, OccupiedEntry, VacantEntry, Values};
 use crate::key::{IndexKey, Probe};
 use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::Index;
 
 impl<K: IndexKey, V> Default for HybridMap<K, V> {
@@ -79,5 +80,47 @@ impl<K: IndexKey, V, Q: Probe<K> + ?Sized> Index<&Q> for HybridMap<K, V> {
     /// When the key is not there.
     fn index(&self, key: &Q) -> &V {
         self.get(key).expect("no entry found for key")
+    }
+}
+
+impl<K: IndexKey, V> FusedIterator for Iter<'_, K, V> {}
+impl<K: IndexKey, V> FusedIterator for Keys<'_, K, V> {}
+impl<K: IndexKey, V> FusedIterator for Values<'_, K, V> {}
+impl<K: IndexKey, V> FusedIterator for IntoIter<K, V> {}
+
+/// An iterator cannot look ahead without moving, so that only its name is shown.
+macro_rules! opaque {
+    ($($name:ident $(<$life:lifetime>)?),*) => {$(
+        impl<K: IndexKey, V> fmt::Debug for $name<$($life,)? K, V> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+opaque!(Iter<'_>, Keys<'_>, Values<'_>, Cursor<'_>, IntoIter);
+
+impl<K: IndexKey + fmt::Debug, V: fmt::Debug> fmt::Debug for Entry<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Entry::Occupied(entry) => f.debug_tuple("Entry").field(entry).finish(),
+            Entry::Vacant(entry) => f.debug_tuple("Entry").field(entry).finish(),
+        }
+    }
+}
+
+impl<K: IndexKey + fmt::Debug, V: fmt::Debug> fmt::Debug for OccupiedEntry<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OccupiedEntry")
+            .field("key", self.key())
+            .field("value", self.get())
+            .finish()
+    }
+}
+
+impl<K: IndexKey + fmt::Debug, V> fmt::Debug for VacantEntry<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VacantEntry").field(self.key()).finish()
     }
 }
