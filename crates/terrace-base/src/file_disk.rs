@@ -14,6 +14,8 @@ use crate::small_writes::SmallWrites;
 use crate::sync::Mutex;
 use crate::{Error, Result};
 
+/// Times that a lock may turn out to be that of a file which was deleted in between.
+const LOCK_ROUNDS: u32 = 100;
 /// Name of the file whose lock says that the directory is in use; never listed.
 pub const LOCK_FILE: &str = "LOCK";
 
@@ -47,17 +49,15 @@ impl FileDisk {
     pub fn open(path: impl AsRef<Path>, direct: DirectIo) -> Result<FileDisk> {
         let path = path.as_ref();
         let shown = path.display().to_string();
-        let directory = File::open(path).map_err(|e| Error::io("opening", &shown, e))?;
-        if !directory
-            .metadata()
-            .map_err(|e| Error::io("examining", &shown, e))?
-            .is_dir()
-        {
-            return Err(Error::invalid(format!(
-                "{shown} is not a directory; name the directory that holds the database"
-            )));
-        }
-        let (lock, takes_direct) = loop {
+        let mut rounds = 0;
+        let (directory, lock, takes_direct) = loop {
+            let directory = File::open(path).map_err(|e| Error::io("opening", &shown, e))?;
+            let examined = |e| Error::io("examining", &shown, e);
+            if !directory.metadata().map_err(examined)?.is_dir() {
+                return Err(Error::invalid(format!(
+                    "{shown} is not a directory; name the directory that holds the database"
+                )));
+            }
             let lock_path = path.join(LOCK_FILE);
             let (lock, takes_direct) = open_lock(&lock_path, direct != DirectIo::Off)
                 .map_err(|e| Error::io("opening", LOCK_FILE, e))?;
@@ -66,10 +66,18 @@ impl FileDisk {
                 Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: shown }),
                 Err(TryLockError::Error(e)) => return Err(Error::io("locking", LOCK_FILE, e)),
             }
-            // Whoever had it before may have deleted the file in between, and the next one to come
-            // would make and lock another.
-            if is_at(&lock, &lock_path).map_err(|e| Error::io("examining", LOCK_FILE, e))? {
-                break (lock, takes_direct);
+            // Whoever had it before may have deleted the file in between, or the directory, and the
+            // next one to come would make and lock another.
+            let file =
+                is_at(&lock, &lock_path).map_err(|e| Error::io("examining", LOCK_FILE, e))?;
+            if file && is_at(&directory, path).map_err(examined)? {
+                break (directory, lock, takes_direct);
+            }
+            rounds += 1;
+            if rounds == LOCK_ROUNDS {
+                return Err(Error::invalid(format!(
+                    "{shown} cannot be locked: whenever its file {LOCK_FILE} is locked, the file system says that another one is there; use a local file system"
+                )));
             }
         };
         if direct == DirectIo::Required && !takes_direct {

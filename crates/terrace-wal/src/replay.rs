@@ -20,7 +20,7 @@ use crate::tail::{GapRule, TailScan, Verdict};
 pub(crate) fn missing(options: &LogOptions, number: u32) -> Error {
     Error::corrupt(
         file_name(&options.prefix, number),
-        0,
+        None,
         "the file is missing, though the log must be read from there",
     )
 }

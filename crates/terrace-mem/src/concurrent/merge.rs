@@ -1,6 +1,7 @@
 //! Merging in the background: build beside, publish, then remove what was merged.
 
 use super::part::{Directory, Fixed, Part, Slot};
+use super::signal::Signal;
 use super::{Due, Shared, cell};
 use crate::dynamic::{Pos, Tree};
 use crate::family::Family;
@@ -25,10 +26,15 @@ pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) 
     // A `clone` or `drop` of a user's value that panics ends one merge, which leaves the part
     // whole, and not all merging; the next change of the part tells of it again. The panic was
     // reported by its hook.
-    let caught = |act: &dyn Fn()| drop(catch_unwind(AssertUnwindSafe(act)));
-    while let Some(part) = shared.signal.next(|| caught(&cell::free)) {
-        caught(&|| {
-            let mut part = Arc::clone(&part);
+    fn caught(act: impl FnOnce()) {
+        drop(catch_unwind(AssertUnwindSafe(act)));
+    }
+    while let Some(part) = shared.signal.next(|| caught(cell::free)) {
+        // In here also for its drop: it may have left the directory, and be the last of its kind.
+        caught(|| {
+            let Some(mut part) = Signal::begin(&part) else {
+                return;
+            };
             while shared.merge_part(&part, true) {
                 part = shared.part_of(&part.low).0;
             }

@@ -63,7 +63,8 @@ pub(crate) struct Shared<F: Family, V> {
 ///
 /// If `V::clone` panics, the operation has not happened, or a merge is given up; the map stays
 /// usable. Where a writer merges, such a panic comes out of an operation that has happened.
-/// `V::clone` runs under locks and must not use the map; `V::drop` may. Values of many kilobytes
+/// `V::clone` and the closures of `update` run under locks and must not use this map or another one
+/// of its kind; `V::drop` may. Values of many kilobytes
 /// belong into a `Box` or `Arc`, as with [`HybridMap`](crate::HybridMap).
 ///
 /// # Panics

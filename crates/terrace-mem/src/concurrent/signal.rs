@@ -5,7 +5,7 @@ use crate::family::Family;
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 /// Parts that wait to be merged, and whether the worker is to stop.
 pub struct Signal<F: Family, V> {
@@ -14,7 +14,8 @@ pub struct Signal<F: Family, V> {
 }
 
 struct Queue<F: Family, V> {
-    parts: VecDeque<Arc<Part<F, V>>>,
+    /// Weak, for a part that has left the directory meanwhile is of no use, and full of entries.
+    parts: VecDeque<Weak<Part<F, V>>>,
     stop: bool,
 }
 
@@ -46,7 +47,7 @@ impl<F: Family, V> Signal<F, V> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let room = queue.parts.len() < QUEUE;
         if room && !waits.swap(true, Ordering::AcqRel) {
-            queue.parts.push_back(Arc::clone(part));
+            queue.parts.push_back(Arc::downgrade(part));
             self.wake.notify_one();
         }
         room
@@ -55,7 +56,7 @@ impl<F: Family, V> Signal<F, V> {
     /// Bytes on the heap.
     pub fn heap(&self) -> usize {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.parts.capacity() * size_of::<Arc<Part<F, V>>>()
+        queue.parts.capacity() * size_of::<Weak<Part<F, V>>>()
     }
 
     /// Ends the worker.
@@ -67,8 +68,16 @@ impl<F: Family, V> Signal<F, V> {
         self.wake.notify_one();
     }
 
-    /// A part that is due; none when the worker is to stop. Calls `idle` before it waits for one.
-    pub fn next(&self, idle: impl FnOnce()) -> Option<Arc<Part<F, V>>> {
+    /// Takes the mark of a waiting part away, before anybody looks at the part; none where it is no more.
+    pub fn begin(part: &Weak<Part<F, V>>) -> Option<Arc<Part<F, V>>> {
+        let part = part.upgrade()?;
+        part.waits.swap(false, Ordering::AcqRel);
+        Some(part)
+    }
+
+    /// A part that is due, to be taken up by [`Signal::begin`]; none when the worker is to stop. Calls
+    /// `idle` before it waits for one.
+    pub fn next(&self, idle: impl FnOnce()) -> Option<Weak<Part<F, V>>> {
         let lock = || self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut queue = lock();
         if queue.parts.is_empty() && !queue.stop {
@@ -81,7 +90,6 @@ impl<F: Family, V> Signal<F, V> {
                 return None;
             }
             if let Some(part) = queue.parts.pop_front() {
-                part.waits.swap(false, Ordering::AcqRel);
                 return Some(part);
             }
             queue = self
@@ -94,6 +102,7 @@ impl<F: Family, V> Signal<F, V> {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use super::Signal;
     use crate::{ConcurrentHybridMap, Options, Trigger};
     use crossbeam_epoch as epoch;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,7 +144,8 @@ mod tests {
         for _ in 0..3 {
             assert!(signal.send(&part) && signal.send(&part));
             assert_eq!(signal.queue.lock().unwrap().parts.len(), 1);
-            assert!(signal.next(|| panic!("one waits")).is_some());
+            let next = signal.next(|| panic!("one waits")).unwrap();
+            assert!(Signal::begin(&next).is_some());
         }
     }
 }

@@ -76,10 +76,11 @@ impl<K: IndexKey, V> Load<'_, K, V> {
         let mut others = <K::Family as Family>::Run::default();
         others.append(&self.keys, n, self.keys.len());
         let late = self.vals.split_off(n);
-        self.keys.truncate(n);
         let vals = std::mem::replace(&mut self.vals, late);
-        self.map.core.append(&self.keys, vals);
-        self.keys = others;
+        // Keys and values are together again before anything can panic.
+        let mut keys = std::mem::replace(&mut self.keys, others);
+        keys.truncate(n);
+        self.map.core.append(&keys, vals);
     }
 }
 
