@@ -33,6 +33,26 @@ fn stat_verify_and_checkpoint_answer() {
 }
 
 #[test]
+fn what_was_found_is_printed_also_if_the_closing_fails() {
+    let dir = Folder::new();
+    dir.run(&["put", "db", "k", "v"]).ok();
+    for (args, found) in [
+        (&["get", "db", "k"][..], "v\n"),
+        (&["stat", "db"], "records, about"),
+    ] {
+        // The superblocks are written in turn.
+        let failed = (0..2).map(|_| {
+            let ran = dir.run_without_space(args);
+            let out = String::from_utf8_lossy(&ran.out);
+            assert!(out.contains(found), "{args:?}: {out}{}", ran.error);
+            ran.code == Some(1) && ran.error.contains("closing the database failed")
+        });
+        assert!(failed.fold(false, |any, failed| any | failed), "{args:?}");
+    }
+    assert_eq!(dir.run(&["get", "db", "k"]).ok(), "v\n");
+}
+
+#[test]
 fn damage_is_damage_also_if_nobody_reads_the_report() {
     let dir = Folder::new();
     dir.run(&["put", "db", "k", "a value to be found"]).ok();

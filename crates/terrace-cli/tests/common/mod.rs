@@ -68,8 +68,29 @@ impl Folder {
         self.run_into(args, b"", unread(), Stdio::piped())
     }
 
+    /// Runs the command where no file can be written to behind its first 8 KiB: a small log can, and of
+    /// the two superblocks the first.
+    pub fn run_without_space(&self, args: &[&str]) -> Ran {
+        let mut shell = Command::new("sh");
+        let limited = "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\"";
+        shell.args(["-c", limited, env!("CARGO_BIN_EXE_terrace")]);
+        self.run_as(shell, args, b"", Stdio::piped(), Stdio::piped())
+    }
+
     fn run_into(&self, args: &[&str], input: &[u8], out: Stdio, error: Stdio) -> Ran {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        let command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+        self.run_as(command, args, input, out, error)
+    }
+
+    fn run_as(
+        &self,
+        mut command: Command,
+        args: &[&str],
+        input: &[u8],
+        out: Stdio,
+        error: Stdio,
+    ) -> Ran {
+        let mut child = command
             .args(args)
             .current_dir(&self.0)
             .stdin(Stdio::piped())

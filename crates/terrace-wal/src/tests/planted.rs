@@ -7,7 +7,7 @@ use super::crash::run_with_cuts;
 use super::errors::run_with_error;
 use super::harness::Run;
 use crate::fault::Fault;
-use crate::{Durability, Log};
+use crate::{Durability, Log, LogOptions, Position, RecoveryReport};
 
 /// Random power cuts, as in the test that holds without a fault.
 fn cuts(fault: Fault) -> Option<String> {
@@ -118,23 +118,18 @@ fn rot_below_what_was_synced_is_damage_and_its_absence_of_proof_is_planted() {
 fn a_forgotten_generation_note_lets_an_old_superblock_in() {
     let refused = |fault| {
         let disk = SimDisk::new(7);
-        let with = |seed| {
-            let mut options = small(seed);
-            options.fault = fault;
-            options
-        };
-        let log = Log::create(disk.shared(), with(1), 0).unwrap();
+        let log = Log::create(disk.shared(), with(fault, 1), 0).unwrap();
         let first = log.position();
         put(&log, b"a", Durability::Sync).unwrap();
         let second = log.position();
         log.checkpointed(second, 1).unwrap();
         drop(log);
-        let noted = recover_with(&disk, with(2), first, 0).is_err();
+        let noted = recover_with(&disk, with(fault, 2), first, 0).is_err();
         // The superblock of generation 2 is durable, but the crash comes before its note.
         let copy = disk.crash(1);
-        let (log, ..) = recover_with(&copy, with(3), second, 2).unwrap();
+        let (log, ..) = recover_with(&copy, with(fault, 3), second, 2).unwrap();
         drop(log);
-        let noted_at_recovery = recover_with(&copy.crash(1), with(4), second, 1).is_err();
+        let noted_at_recovery = recover_with(&copy.crash(1), with(fault, 4), second, 1).is_err();
         [noted, noted_at_recovery]
     };
     assert_eq!(refused(Fault::None), [true, true]);
@@ -147,18 +142,13 @@ fn blocks_of_an_earlier_life_of_the_file_do_not_come_back() {
     // Some file systems show what lay on the device before where a new file was reserved and not
     // written: here, the blocks of the segment that had the same number before the crash.
     let resurrected = |fault| {
-        let with = |seed| {
-            let mut options = small(seed);
-            options.fault = fault;
-            options
-        };
         let fill = |log: &Log, byte: u8| {
             while log.position().segment < 3 {
                 put(log, &[byte; 100], Durability::Sync).unwrap();
             }
         };
         let disk = SimDisk::new(7);
-        let log = Log::create(disk.shared(), with(1), 0).unwrap();
+        let log = Log::create(disk.shared(), with(fault, 1), 0).unwrap();
         let from = log.position();
         put(&log, b"kept", Durability::Sync).unwrap();
         fill(&log, 1);
@@ -171,17 +161,34 @@ fn blocks_of_an_earlier_life_of_the_file_do_not_come_back() {
             "log-00000001",
             [first, vec![0; (16 << 10) - 4096 - 512]].concat(),
         );
-        let (log, _, records) = recover_with(&disk, with(2), from, 0).unwrap();
+        let (log, _, records) = recover_with(&disk, with(fault, 2), from, 0).unwrap();
         assert_eq!(records.len(), 1);
         put(&log, &[1; 100], Durability::Sync).unwrap();
         drop(log);
         let mut bytes = disk.contents("log-00000002").unwrap();
         bytes[4096 + 512..].copy_from_slice(&old[4096 + 512..]);
         disk.place("log-00000002", bytes);
-        recover_with(&disk, with(3), from, 0).map(|(_, _, records)| records.len())
+        recover_with(&disk, with(fault, 3), from, 0).map(|(_, _, records)| records.len())
     };
     assert_eq!(resurrected(Fault::None).unwrap(), 2);
     assert!(!matches!(resurrected(Fault::NoSalt), Ok(2)));
+}
+
+fn with(fault: Fault, seed: u64) -> LogOptions {
+    let mut options = small(seed);
+    options.fault = fault;
+    options
+}
+
+/// A log with one record, opened again, which seals its first segment; where it begins, and what the
+/// opening found.
+fn opened_again(disk: &SimDisk, fault: Fault, before: &[u8]) -> (Position, Log, RecoveryReport) {
+    let log = Log::create(disk.shared(), with(fault, 1), 0).unwrap();
+    let from = log.position();
+    put(&log, before, Durability::Sync).unwrap();
+    drop(log);
+    let (log, report, _) = recover_with(disk, with(fault, 2), from, 0).unwrap();
+    (from, log, report)
 }
 
 #[test]
@@ -193,18 +200,8 @@ fn rot_of_the_first_segment_after_an_opening_is_damage() {
         |bytes| bytes.truncate(40),
     ];
     let found = |fault, damage: Option<fn(&mut Vec<u8>)>| {
-        let with = |seed| {
-            let mut options = small(seed);
-            options.fault = fault;
-            options
-        };
         let disk = SimDisk::new(7);
-        let log = Log::create(disk.shared(), with(1), 0).unwrap();
-        let from = log.position();
-        put(&log, b"before", Durability::Sync).unwrap();
-        drop(log);
-        // Opened, which seals the first segment, and written to.
-        let (log, ..) = recover_with(&disk, with(2), from, 0).unwrap();
+        let (from, log, _) = opened_again(&disk, fault, b"before");
         put(&log, b"after", Durability::Sync).unwrap();
         drop(log);
         match damage {
@@ -215,7 +212,7 @@ fn rot_of_the_first_segment_after_an_opening_is_damage() {
             }
             None => terrace_base::disk::Disk::delete(&disk, "log-00000002").unwrap(),
         }
-        recover_with(&disk, with(3), from, 0).map(|(_, _, records)| records.len())
+        recover_with(&disk, with(fault, 3), from, 0).map(|(_, _, records)| records.len())
     };
     for damage in damages.map(Some).into_iter().chain([None]) {
         let error = found(Fault::None, damage).unwrap_err().to_string();
@@ -228,18 +225,8 @@ fn rot_of_the_first_segment_after_an_opening_is_damage() {
 #[test]
 fn rot_of_the_seal_with_a_segment_behind_it_is_damage() {
     let found = |fault, before: &[u8], after: Option<&[u8]>| {
-        let with = |seed| {
-            let mut options = small(seed);
-            options.fault = fault;
-            options
-        };
         let disk = SimDisk::new(7);
-        let log = Log::create(disk.shared(), with(1), 0).unwrap();
-        let from = log.position();
-        put(&log, before, Durability::Sync).unwrap();
-        drop(log);
-        // Opened, which seals the first segment, and written to.
-        let (log, report, _) = recover_with(&disk, with(2), from, 0).unwrap();
+        let (from, log, report) = opened_again(&disk, fault, before);
         let seal = report.end.offset.next_multiple_of(512) as usize;
         if let Some(after) = after {
             put(&log, after, Durability::Sync).unwrap();
@@ -248,7 +235,7 @@ fn rot_of_the_seal_with_a_segment_behind_it_is_damage() {
         let mut bytes = disk.contents("log-00000001").unwrap();
         bytes[seal + 9] ^= 1;
         disk.place("log-00000001", bytes);
-        recover_with(&disk, with(3), from, 0).map(|(_, _, records)| records.len())
+        recover_with(&disk, with(fault, 3), from, 0).map(|(_, _, records)| records.len())
     };
     // The mark of a successor says so, and without it the stamps of the blocks behind do; whether
     // the end is at the end of a sector, as after a sync, or not.
