@@ -14,6 +14,7 @@ use super::Heap;
 use super::directory::NO_DIRECTORY;
 use super::layout::{CLASSES, Location, Rows};
 use super::page::{self, NO_ROWS, Put};
+use super::space::class_of;
 
 /// Free class from which a page is thin.
 const THIN: u8 = CLASSES as u8 / 4;
@@ -94,6 +95,10 @@ impl Heap {
     /// Moves the rows of a page to others, as far as there is room, and frees it then. Does nothing if
     /// it is no page of this structure's rows (any more).
     pub(crate) fn empty_page(&self, door: &Door<'_>, thin: PageId) -> Attempt<()> {
+        // Newcomers would fill the holes that its rows leave, and it would never be empty.
+        let Some(emptying) = self.space.begin_emptying(thin) else {
+            return Ok(());
+        };
         let Some(keys) = self.keys_of(thin)? else {
             return Ok(());
         };
@@ -101,12 +106,22 @@ impl Heap {
             // It waited for rows that went elsewhere.
             self.free_if_empty(door, thin)?;
         }
+        let mut moved = Ok(true);
         for key in keys.iter().take(STEP_ROWS) {
-            if !self.move_row(door, key, thin)? {
+            moved = self.move_row(door, key, thin);
+            if !matches!(moved, Ok(true)) {
                 break;
             }
         }
-        Ok(())
+        drop(emptying);
+        // Something was in the way: what room there is now is for newcomers.
+        if !matches!(moved, Ok(true))
+            && let Ok(Some(room)) = self.room_of(thin)
+        {
+            self.space
+                .remember(thin, class_of(room, self.store.page_bytes()), room);
+        }
+        moved.map(|_| ())
     }
 
     /// A thin page, from where the last step ended.
@@ -192,7 +207,7 @@ impl Heap {
     }
 
     /// Moves the row of `key` out of a page, if it is still there. Returns false when no other page
-    /// has room for it; then this one is remembered as one with room.
+    /// has room for it.
     fn move_row(&self, door: &Door<'_>, key: &[u8], from: PageId) -> Attempt<bool> {
         let target = RefCell::new(None);
         for _ in 0..2 {
@@ -261,10 +276,7 @@ impl Heap {
             };
             match self.find_room(len, from, self.scans.side_of(from))? {
                 Some(to) => *target.borrow_mut() = Some(to),
-                None => {
-                    self.space.remember(from, THIN, len);
-                    return Ok(false);
-                }
+                None => return Ok(false),
             }
         }
         Ok(true)

@@ -52,6 +52,8 @@ pub(crate) struct Space {
 struct Spare {
     /// Pages that had room when they were last seen; their free class, and the bytes of room, then.
     pages: VecDeque<(PageId, u8, usize)>,
+    /// Pages that are being emptied: nobody is to fill them meanwhile.
+    emptying: Vec<PageId>,
     /// Where in the directory the next page is listed, if there is a free entry.
     listing: (PageId, usize),
     /// The page of the directory to look through next, if that is worth while.
@@ -61,6 +63,19 @@ struct Spare {
     /// For each side the page that newcomers go to, the bytes of room that it had when that was not
     /// enough for one of them, and how often it was so.
     kept: [(PageId, usize, u8); SIDES],
+}
+
+/// A page is being emptied.
+pub(crate) struct Emptying<'s> {
+    space: &'s Space,
+    pid: PageId,
+}
+
+impl Drop for Emptying<'_> {
+    fn drop(&mut self) {
+        let mut spare = self.space.spare.lock();
+        spare.emptying.retain(|pid| *pid != self.pid);
+    }
 }
 
 /// What becomes of the page that newcomers go to when one of them finds no room there.
@@ -80,6 +95,7 @@ impl Space {
             current: std::array::from_fn(|_| AtomicU64::new(PageId::NONE.0)),
             spare: Mutex::new(Spare {
                 pages: VecDeque::new(),
+                emptying: Vec::new(),
                 listing: (root, 0),
                 unseen: Some(root),
                 packing: (root, 0),
@@ -139,6 +155,9 @@ impl Space {
     /// Remembers a page with room.
     pub fn remember(&self, pid: PageId, class: u8, room: usize) {
         let mut spare = self.spare.lock();
+        if spare.emptying.contains(&pid) {
+            return;
+        }
         if spare.pages.back().is_some_and(|last| last.0 == pid) {
             spare.pages.pop_back();
         }
@@ -159,7 +178,22 @@ impl Space {
 
     /// Puts a page back that was taken out, to be the first to be taken again.
     fn give_back(&self, page: (PageId, u8, usize)) {
-        self.spare.lock().pages.push_front(page);
+        let mut spare = self.spare.lock();
+        if !spare.emptying.contains(&page.0) {
+            spare.pages.push_front(page);
+        }
+    }
+
+    /// Nobody finds room in this page as long as the answer is there. `None` when somebody else is
+    /// emptying it. O(pages remembered).
+    pub fn begin_emptying(&self, pid: PageId) -> Option<Emptying<'_>> {
+        let mut spare = self.spare.lock();
+        if spare.emptying.contains(&pid) {
+            return None;
+        }
+        spare.pages.retain(|page| page.0 != pid);
+        spare.emptying.push(pid);
+        Some(Emptying { space: self, pid })
     }
 
     /// Newcomers go elsewhere than to this page. It must not displace pages with more room.
@@ -231,7 +265,7 @@ impl Space {
 }
 
 /// The free class of a page with so many bytes of room.
-fn class_of(room: usize, page_bytes: usize) -> u8 {
+pub(crate) fn class_of(room: usize, page_bytes: usize) -> u8 {
     (room * CLASSES / page_bytes).min(CLASSES - 1) as u8
 }
 
@@ -240,6 +274,22 @@ impl Heap {
     #[cfg(test)]
     pub(crate) fn misdirect(&self, pid: PageId) {
         self.space.set_current(0, pid);
+    }
+
+    /// As if the page were being emptied as long as the answer is there.
+    #[cfg(test)]
+    pub(crate) fn pretend_emptying(&self, pid: PageId) -> Option<Emptying<'_>> {
+        self.space.begin_emptying(pid)
+    }
+
+    /// Where the row of a key lies.
+    #[cfg(test)]
+    pub(crate) fn page_of(&self, key: &[u8]) -> Attempt<Option<PageId>> {
+        use terrace_access::{AccessMethod, Touch};
+        let mut at = Vec::new();
+        self.index()?.try_get(key, Touch::No, &mut at)?;
+        let at = super::layout::Location::of(&at).map_err(|_| self.bad_location(key))?;
+        Ok(at.map(|at| at.page))
     }
 
     /// The exclusive latch of a page, tried for a while: whoever holds one of this structure's pages
@@ -258,7 +308,7 @@ impl Heap {
     /// Bytes of the longest row for which a page has room; `None` when it is no page of rows of this
     /// structure (any more). `Miss` when it is not in memory, but only where pages come and go: a hot
     /// tier's would be.
-    fn room_of(&self, pid: PageId) -> Attempt<Option<usize>> {
+    pub(crate) fn room_of(&self, pid: PageId) -> Attempt<Option<usize>> {
         for _ in 0..TRIES {
             let page = match self.store.optimistic(pid) {
                 Ok(page) => page,

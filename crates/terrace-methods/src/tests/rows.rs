@@ -293,6 +293,32 @@ fn holes_are_gathered_into_whole_pages_as_long_as_they_would_hold_the_rows() {
 }
 
 #[test]
+fn newcomers_leave_a_page_alone_that_is_being_emptied() {
+    let heap = heaps(Class::Hot).create(4096, 600).unwrap();
+    (0..60).for_each(|i| put(&heap, &key(i), &[5; 120]));
+    let method = &heap.method;
+    let page_of = |i: usize| {
+        let page = settled(&heap.store, || method.page_of(&key(i))).unwrap();
+        page.expect("a row")
+    };
+    let first = page_of(0);
+    let rows = (0..60).filter(|i| page_of(*i) == first).count();
+    assert!(rows > 10 && rows < 60, "{rows} rows on the first page");
+    let emptying = method.pretend_emptying(first);
+    assert!(emptying.is_some() && method.pretend_emptying(first).is_none());
+    // What is moved out of it, and what leaves it otherwise, leaves no room for others.
+    (0..rows / 2).for_each(|i| {
+        edit(&heap, &key(i), Plan::Erase, &mut NoRoom).unwrap();
+    });
+    (60..90).for_each(|i| put(&heap, &key(i), &[5; 120]));
+    assert!((60..90).all(|i| page_of(i) != first));
+    drop(emptying);
+    edit(&heap, &key(rows / 2), Plan::Erase, &mut NoRoom).unwrap();
+    (90..150).for_each(|i| put(&heap, &key(i), &[5; 120]));
+    assert!((90..150).any(|i| page_of(i) == first));
+}
+
+#[test]
 fn packing_leaves_pages_alone_that_have_become_another_structures() {
     let heap = heaps(Class::Hot).create(4096, 600).unwrap();
     (0..100).for_each(|i| put(&heap, &key(i), &[5; 120]));
