@@ -57,6 +57,9 @@ pub(crate) trait HotTier: Send + Sync {
     fn evict_step(&self, space: Space) -> Result<Option<u64>>;
     /// Does the ageing that is due. Bounded.
     fn age(&self) -> Result<()>;
+    /// Goes on with the round that writes tombstones, or begins it if it is due: whether one is under way.
+    /// Bounded.
+    fn bury(&self) -> Result<bool>;
 }
 
 impl TierContext {
@@ -213,17 +216,18 @@ impl TierContext {
     }
 
     /// One round of what the threads in the background do, for those who do without them: free space
-    /// on disk for promotions, which do not wait for it, ageing, dividing the memory, and room if it is
-    /// short. Bounded; the caller holds nothing.
+    /// on disk for promotions, which do not wait for it, ageing, tombstones, dividing the memory, and
+    /// room if it is short. Bounded; the caller holds nothing.
     ///
     /// # Errors
     /// Those of the store.
     pub fn tend(&self) -> Result<()> {
         drop(self.store.enter()?);
         for tier in self.hot_tiers() {
-            match tier.age() {
+            match tier.age().and_then(|()| tier.bury()) {
+                Ok(_) => {}
                 Err(e) if e.is_unreadable() => {}
-                aged => aged?,
+                Err(e) => return Err(e),
             }
         }
         self.adapt_share();

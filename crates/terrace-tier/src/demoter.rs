@@ -63,7 +63,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         }
         // An error has poisoned the store, or the disk is full: who needs the room meets it.
         for tier in context.hot_tiers() {
-            match tier.age() {
+            match tier.age().and_then(|()| tier.bury()) {
                 // One structure that is damaged must not keep the others from ageing.
                 Err(e) if !e.is_unreadable() => break,
                 _ => {}

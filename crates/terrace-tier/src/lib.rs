@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod apart;
+mod bury;
 mod context;
 mod counter;
 mod demoter;

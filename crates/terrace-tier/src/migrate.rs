@@ -31,6 +31,22 @@ const STEP_RECORDS: usize = 256;
 /// The same for writing along, for which a reader waits: a leaf of a heap's index leads to hundreds.
 const ALONG_RECORDS: usize = 64;
 
+/// Which hot records are written to the cold tier.
+#[derive(Clone, Copy)]
+pub(crate) enum Selected {
+    /// All that it does not have.
+    Dirty,
+    /// Tombstones alone.
+    Deleted,
+}
+
+impl Selected {
+    /// Whether one with these flags is.
+    pub fn wants(self, flags: Flags) -> bool {
+        flags.is_dirty() && (matches!(self, Selected::Dirty) || flags.is_deleted())
+    }
+}
+
 /// How migration gets through the gate.
 #[derive(Clone, Copy)]
 pub(crate) enum Entry<'d> {
@@ -101,11 +117,23 @@ where
         drop_unused: bool,
         entry: Entry<'_>,
     ) -> Result<usize> {
-        let written = self.write_range(low, high, drop_unused, entry, usize::MAX)?;
+        let written =
+            self.write_range((low, high), Selected::Dirty, drop_unused, entry, usize::MAX)?;
         if written > 0 {
             self.close_up(low, high, entry)?;
         }
         Ok(written)
+    }
+
+    /// Writes the tombstones of one cold leaf's range, which leave the hot tier.
+    pub(crate) fn write_tombstones(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        entry: Entry<'_>,
+    ) -> Result<()> {
+        self.write_range((low, high), Selected::Deleted, false, entry, usize::MAX)
+            .map(|_| ())
     }
 
     /// Closes up what the cold tier has in this range. Whatever is in the way stays as it is.
@@ -124,8 +152,8 @@ where
     /// As [`Tiered::write_back`], without closing up; of about `most` records only.
     fn write_range(
         &self,
-        low: &[u8],
-        high: Option<&[u8]>,
+        (low, high): (&[u8], Option<&[u8]>),
+        selected: Selected,
         drop_unused: bool,
         entry: Entry<'_>,
         most: usize,
@@ -138,8 +166,8 @@ where
             found.set_keys_only(true);
             copy.set_limit(COPIED);
             loop {
-                let mut dirty = |flags: Flags| flags.is_dirty();
-                if let Err(i) = hot.try_window_within(&cursor, high, &mut dirty, found) {
+                let mut select = |flags: Flags| selected.wants(flags);
+                if let Err(i) = hot.try_window_within(&cursor, high, &mut select, found) {
                     self.pause(i)?;
                     continue;
                 }
@@ -158,8 +186,8 @@ where
                             freed: &mut chains,
                             may_unlink: &may_unlink,
                         };
-                        let run =
-                            self.run(hot, door, found, from..to, copy, &mut chains, drop_unused);
+                        let which = (selected, drop_unused);
+                        let run = self.run(hot, door, found, from..to, copy, &mut chains, which);
                         let chains = chains.freed;
                         if let Entry::Inside(door) = entry {
                             for chain in chains.drain(..) {
@@ -209,14 +237,14 @@ where
         range: Range<usize>,
         copy: &mut Window,
         chains: &mut Chains<'_>,
-        drop_unused: bool,
+        (selected, drop_unused): (Selected, bool),
     ) -> Result<RunDone> {
         let (from, to) = (range.start, range.end);
         let first = found.key(from);
         let behind = [found.key(to - 1), &[0]].concat();
-        let mut dirty = |flags: Flags| flags.is_dirty();
+        let mut select = |flags: Flags| selected.wants(flags);
         let mut copy_run =
-            |copy: &mut Window| hot.try_window_within(first, Some(&behind), &mut dirty, copy);
+            |copy: &mut Window| hot.try_window_within(first, Some(&behind), &mut select, copy);
         let copied_early = planted(Fault::CopyBeforeLock) && copy_run(copy).is_ok();
         if copied_early {
             reached(Point::Demoting);
@@ -419,7 +447,13 @@ where
             return Ok(());
         }
         let (low, high) = (&span.low, span.high.as_deref());
-        self.write_range(low, high, false, Entry::Try, ALONG_RECORDS)?;
+        self.write_range(
+            (low, high),
+            Selected::Dirty,
+            false,
+            Entry::Try,
+            ALONG_RECORDS,
+        )?;
         Ok(())
     }
 }

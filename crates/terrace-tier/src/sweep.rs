@@ -415,15 +415,19 @@ where
                 // The leaves that lead to cold records are in memory, as many as there is room for.
                 self.close_up(&unused.low, unused.high.as_deref(), entry)?;
             }
-            if policy.pack_fill() > 0.0 {
-                let packed = self.inside(entry, |door| {
-                    hot.try_pack(door, &position, policy.pack_fill())
-                })?;
-                if let Some(Ok(true)) = packed {
-                    self.events.packed.add(1);
-                }
-            }
+            self.pack_leaf(hot, &position, entry)?;
             Ok(Some(gone))
         })
+    }
+
+    /// Packs a hot leaf into the one before it, if it can be had and the policy packs.
+    pub(crate) fn pack_leaf(&self, hot: &H, position: &[u8], entry: Entry<'_>) -> Result<()> {
+        let fill = self.options.policy.pack_fill();
+        if fill > 0.0
+            && let Some(Ok(true)) = self.inside(entry, |door| hot.try_pack(door, position, fill))?
+        {
+            self.events.packed.add(1);
+        }
+        Ok(())
     }
 }

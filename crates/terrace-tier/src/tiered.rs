@@ -76,6 +76,8 @@ pub(crate) struct Events {
     pub swept: Count,
     pub packed: Count,
     pub fill: Count,
+    /// Writes that left a tombstone.
+    pub deletes: Count,
 }
 
 /// A record that was found, and whether in the hot tier.
@@ -91,6 +93,7 @@ pub struct Tiered<H, C> {
     pub(crate) options: TierOptions,
     pub(crate) events: Sets<Events>,
     pub(crate) hand: Mutex<crate::sweep::Hand>,
+    pub(crate) burying: Mutex<crate::bury::Burying>,
     pub(crate) stale: crate::sweep::Stale,
     pub(crate) levels: crate::levels::Levels,
     /// See [`Structure::retire`].
@@ -144,6 +147,7 @@ where
             options,
             events: Sets::default(),
             hand: Mutex::default(),
+            burying: Mutex::default(),
             stale: Default::default(),
             levels: Default::default(),
             retired: AtomicBool::new(false),
@@ -287,6 +291,9 @@ where
         let done = hot.try_edit(door, key, &mut plan, &mut room, &mut commit)?;
         if done.before.is_none() {
             self.events.newcomers.add(1);
+        }
+        if value.is_none() {
+            self.events.deletes.add(1);
         }
         // Only a dirty hot record owns its chain; that of a clean one belongs to the cold record.
         Ok(done
@@ -543,5 +550,12 @@ where
             return Ok(());
         }
         self.age_due()
+    }
+
+    fn bury(&self) -> Result<bool> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        self.bury_due()
     }
 }

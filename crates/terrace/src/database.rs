@@ -293,6 +293,10 @@ impl Database {
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         let core = &self.handle.core;
         let _pass = core.passes.enter()?;
+        if core.options.foreground {
+            // There is no thread that would do it. What does not work now is left to the next time.
+            while let Ok(true) = core.tiers.bury() {}
+        }
         core.checkpoint(Speed::Fast, false)
             .map(CheckpointInfo::from)
     }
