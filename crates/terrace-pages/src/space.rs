@@ -69,12 +69,13 @@ impl PageStore {
 
     /// Free slots that there must be for `space`: one for each dirty page, what is promised, and slack.
     pub(crate) fn slots_needed(&self, space: Space) -> u64 {
-        let space = if self.all_reserve.load(Ordering::Relaxed) {
-            Space::Reserve
+        // What is replayed was let in once, perhaps as the last that found the slack untouched; so the
+        // slack is there for it.
+        let slack = if self.all_reserve.load(Ordering::Relaxed) {
+            0
         } else {
-            space
+            self.layout.slack(space)
         };
-        let slack = self.layout.slack(space);
         let [promised, new] = [0, 1].map(|i| self.promised[i].load(Ordering::Relaxed));
         let dirty = self.counters.dirty.load(Ordering::Relaxed);
         if promised == 0 {

@@ -406,8 +406,8 @@ impl PageStore {
         Ok(self.pass_waiting())
     }
 
-    /// Whether everybody may use the reserve of space from now on: while the log is replayed, whose changes
-    /// had their space once, but perhaps in another order.
+    /// Whether everybody may use the reserve of space from now on, to the last slot: while the log is
+    /// replayed, whose changes had their space once, but perhaps in another order.
     pub fn open_reserve(&self, open: bool) {
         self.all_reserve.store(open, Ordering::Relaxed);
     }

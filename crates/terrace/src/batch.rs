@@ -68,7 +68,8 @@ struct Operation {
 /// A value may be a chain of pages if it is longer than one part in so many of a page; all access methods
 /// keep shorter ones in their records.
 const LONG_PART: usize = 8;
-/// A batch of no more changes and pages than this is no different from a few single changes.
+/// A batch of no more changes and pages than this has numbers for new pages, as single changes have, in
+/// what is left for all.
 const FEW_CHANGES: u64 = 8;
 
 impl Batch {
@@ -262,8 +263,8 @@ impl Batch {
         }) as u32
     }
 
-    /// What it may change at most, in a store with pages of this size of which so many are in use. Nothing
-    /// if it is so small that the slack at the door is enough for it. O(changes).
+    /// What it may change at most, in a store with pages of this size of which so many are in use.
+    /// O(changes).
     fn promise(&self, page_bytes: usize, live: u64) -> Promise {
         // Longer values than this may be chains of pages of their own.
         let inline = page_bytes / LONG_PART;
@@ -280,7 +281,10 @@ impl Batch {
         }
         let changes = self.len() as u64;
         if changes + chains as u64 <= FEW_CHANGES {
-            return Promise::default();
+            return Promise {
+                dirty: 2 * changes + chains as u64,
+                new: 0,
+            };
         }
         // Each change has a leaf, and now and then a page above it or beside it. It may split the leaf if
         // that is full, but no leaf that was there more than once, and others only as what is put fills

@@ -137,6 +137,31 @@ fn a_batch_of_deletes_all_over_a_tree_leaves_a_way_out() {
     }
 }
 
+/// Deletes use up what is kept for them and the power is cut: what was accepted can be replayed.
+#[test]
+fn small_batches_of_deletes_up_to_the_limit_can_be_replayed() {
+    // Of a different size at first, so that the last one is accepted with one slot more or less each time.
+    for first in 1..=8 {
+        let (disk, db, map) = full(options(8192), Kind::Tree, 0);
+        let mut leaves = 0..LEAVES;
+        let mut deletes = first;
+        let refused = loop {
+            let mut batch = db.batch();
+            for leaf in leaves.by_ref().take(deletes) {
+                batch.delete(&map, key(leaf, 3));
+            }
+            assert!(!batch.is_empty(), "the disk was not full enough");
+            if let Err(e) = db.write(batch, Durability::Buffered) {
+                break e;
+            }
+            deletes = 8;
+        };
+        assert!(refused.is_disk_full(), "{refused}");
+        opens(&disk, options(8192));
+        db.checkpoint().unwrap();
+    }
+}
+
 /// Nothing is asked for but writes: a log that finds no space gets it by a checkpoint.
 #[test]
 fn a_log_without_space_gets_it_by_a_checkpoint() {
