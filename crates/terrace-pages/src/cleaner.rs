@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use terrace_base::sync::atomic::Ordering;
 
-use crate::store::{PageStore, Space};
+use crate::store::PageStore;
 
 /// How often the thread looks by itself.
 const ROUND: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ fn run(store: &PageStore) {
         };
         store.rebalance();
         // Who goes in without waiting (promotion) never grows the file; it is done here for them.
-        let _ = store.make_space(Space::Ordinary);
+        let _ = store.make_space_ahead();
         if asked {
             // A failure has poisoned the store or is a full disk; whoever needs the frame meets it.
             let _ = store.clean_some();

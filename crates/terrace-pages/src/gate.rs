@@ -14,7 +14,7 @@ use crate::space::Promise;
 use crate::store::PageStore;
 
 /// Counters over which threads spread: more than the threads that usually write at once.
-const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
 
 #[derive(Default)]
 #[repr(align(64))]
@@ -38,7 +38,7 @@ static NEXT_LANE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsiz
 fn lane() -> usize {
     LANE.with(|l| {
         if l.get() == usize::MAX {
-            l.set(NEXT_LANE.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % LANES);
+            l.set(NEXT_LANE.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % LANES);
         }
         l.get()
     })
@@ -64,6 +64,14 @@ impl Gate {
             return None;
         }
         Some((lane, self.epoch.load(Ordering::SeqCst)))
+    }
+
+    /// How often the gate was passed by those who are inside now. O(threads).
+    pub fn inside(&self) -> u64 {
+        let lanes = NEXT_LANE.load(std::sync::atomic::Ordering::SeqCst);
+        let lanes = &self.lanes[..lanes.min(LANES)];
+        let count = |lane: &Lane| u64::from(lane.0.load(Ordering::SeqCst));
+        lanes.iter().map(count).sum()
     }
 
     /// Closes the gate, waits until nobody is inside, runs `f` with the current epoch, raises the

@@ -38,9 +38,12 @@ const ORDINARY_SLACK: u64 = 96;
 /// Free slots that records on the move between tiers must leave, so that what goes on in the
 /// background does not use up what deletes need.
 const MIGRATION_SLACK: u64 = 64;
-/// Free slots beyond the dirty pages that even deletes must leave: what threads inside the gate
-/// may still make dirty.
+/// Free slots beyond the dirty pages that even deletes must leave: what one of them may make dirty, a few
+/// times over.
 const RESERVE_SLACK: u64 = 32;
+/// Pages that somebody inside the gate may still make dirty: a leaf, what it is split into or joined with,
+/// and the same above it.
+pub(crate) const DIRTY_EACH: u64 = 8;
 
 /// What a store is opened with.
 #[derive(Clone, Debug)]

@@ -3,8 +3,10 @@
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
+use crate::gate::LANES;
 use crate::interrupt::Interrupt;
 use crate::map::{Run, Words};
+use crate::options::DIRTY_EACH;
 use crate::store::{DATA_FILE, DATA_START, PageStore, Space};
 
 /// The file grows by at least this much, so that growing is rare.
@@ -15,6 +17,12 @@ const MAX_GROWTH_BYTES: u64 = 64 << 20;
 const GROWTH_PART: u64 = 16;
 /// Pages that one checkpoint moves away from the end of the file.
 const RELOCATE_PAGES: u64 = 256;
+
+/// With so many slots to spare whoever comes in need not look who else is inside: enough for as many as
+/// there are lanes.
+const PLENTY: u64 = LANES as u64 * DIRTY_EACH;
+/// Promised pages of which it does not matter whether there are as many: a few small batches.
+const LITTLE: u64 = 128;
 
 /// How much somebody may change behind one door without failing on the way for lack of space.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -55,16 +63,54 @@ impl PageStore {
                     return Ok(run);
                 }
             }
-            self.grow()?;
+            self.grow(self.slots_needed(Space::Ordinary))?;
         }
     }
 
-    /// Grows the file, so that an operation that `space` entitles to it can go in.
-    pub(crate) fn make_space(&self, space: Space) -> Result<()> {
-        while self.counters.free_slots.load(Ordering::Relaxed) < self.slots_needed(space) {
-            self.grow()?;
+    /// Whether there is space for somebody who is inside already and has changed nothing yet, beside the
+    /// others who are; if not, the slots that these may still need. Those who come later see that it is
+    /// there, so no two count on the same slots. O(1) unless space is short.
+    pub(crate) fn may_stay(&self, space: Space) -> std::result::Result<(), u64> {
+        // In this order nothing is overlooked: who leaves has counted what it made dirty, and what is
+        // written takes its slot before it is clean.
+        let needed = self.slots_needed(space);
+        let free = self.counters.free_slots.load(Ordering::Relaxed);
+        if free >= needed + PLENTY {
+            return Ok(());
         }
-        Ok(())
+        let others = self.slots_of_others();
+        let needed = self.slots_needed(space);
+        let free = self.counters.free_slots.load(Ordering::Relaxed);
+        if free >= needed + others {
+            return Ok(());
+        }
+        Err(others)
+    }
+
+    /// Slots that those inside may still need, one of them aside.
+    fn slots_of_others(&self) -> u64 {
+        if self.all_reserve.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.gate.inside().saturating_sub(1) * DIRTY_EACH
+    }
+
+    /// Grows the file, so that an operation that `space` entitles to it can go in beside others that need
+    /// so many slots.
+    pub(crate) fn make_space(&self, space: Space, others: u64) -> Result<()> {
+        loop {
+            let needed = self.slots_needed(space) + others;
+            if self.counters.free_slots.load(Ordering::Relaxed) >= needed {
+                return Ok(());
+            }
+            self.grow(needed)?;
+        }
+    }
+
+    /// The same before anybody needs it, for those who do not wait: as much as was missing for one of them.
+    pub(crate) fn make_space_ahead(&self) -> Result<()> {
+        let others = self.missing.swap(0, Ordering::Relaxed);
+        self.make_space(Space::Ordinary, others)
     }
 
     /// Free slots that there must be for `space`: one for each dirty page, what is promised, and slack.
@@ -78,19 +124,20 @@ impl PageStore {
         };
         let [promised, new] = [0, 1].map(|i| self.promised[i].load(Ordering::Relaxed));
         let dirty = self.counters.dirty.load(Ordering::Relaxed);
-        if promised == 0 {
-            return dirty + new + slack;
+        if promised <= LITTLE {
+            return dirty + promised + new + slack;
         }
         // Between two cuts each page counts once more at most, however much is promised.
         dirty + promised.min(self.live_pages()) + new + slack
     }
 
-    fn grow(&self) -> Result<()> {
+    /// Grows the file if fewer slots than these are free.
+    fn grow(&self, wanted: u64) -> Result<()> {
         // One thread grows; the others find the slots when they come in.
         let _growing = self.growing.lock();
         let page = self.page_bytes() as u64;
         let total = self.map.lock().counts().total;
-        if self.counters.free_slots.load(Ordering::Relaxed) >= self.slots_needed(Space::Ordinary) {
+        if self.counters.free_slots.load(Ordering::Relaxed) >= wanted {
             return Ok(());
         }
         let bytes = (total * page / GROWTH_PART).clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES);

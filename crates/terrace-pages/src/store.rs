@@ -36,6 +36,10 @@ const LAST_FRAMES: u64 = 10;
 /// Numbers of pages that others may take while somebody changes much behind one door.
 const NUMBERS_SLACK: u64 = 256;
 
+/// How often somebody lets others go on who may use up the last space, before it is told that the disk is
+/// full.
+const PATIENCE: u32 = 64;
+
 /// Locks over which waiters for pages being read in spread.
 pub(crate) const READ_STRIPES: usize = 64;
 /// How long a thread sleeps when it waits for the cleaner or the checkpointer; they wake it, this
@@ -133,6 +137,8 @@ pub struct PageStore {
     pub(crate) all_reserve: AtomicBool,
     /// Sums of what was promised to those who change much behind one door: pages to become dirty, new ones.
     pub(crate) promised: [AtomicU64; 2],
+    /// Slots for others that were missing when somebody who does not wait was sent away.
+    pub(crate) missing: AtomicU64,
     pub(crate) wants_checkpoint: AtomicBool,
     /// Whether all pages that could be cleaned were ones that a checkpoint owes.
     pub(crate) cleaning_waits: AtomicBool,
@@ -183,6 +189,7 @@ impl PageStore {
             cut_rate: AtomicU64::new(u64::MAX),
             all_reserve: AtomicBool::new(false),
             promised: [AtomicU64::new(0), AtomicU64::new(0)],
+            missing: AtomicU64::new(0),
             wants_checkpoint: AtomicBool::new(false),
             cleaning_waits: AtomicBool::new(false),
             map: Mutex::new(map),
@@ -368,10 +375,22 @@ impl PageStore {
         if self.undo.bytes() > self.layout.undo_bytes {
             self.wait_for_undo();
         }
-        if self.counters.free_slots.load(Ordering::Relaxed) < self.slots_needed(space) {
-            self.make_space(space)?;
+        let mut patience = PATIENCE;
+        loop {
+            let door = self.pass_waiting();
+            let Err(others) = self.may_stay(space) else {
+                return Ok(door);
+            };
+            drop(door);
+            match self.make_space(space, others) {
+                // Those inside wait for nothing, and what they leave unused is there again.
+                Err(e) if e.is_disk_full() && others > 0 && patience > 0 => {
+                    patience -= 1;
+                    yield_now();
+                }
+                made => made?,
+            }
         }
-        Ok(self.pass_waiting())
     }
 
     /// Like [`PageStore::enter_for`], for somebody who may change so much behind this one door, and must not
@@ -380,9 +399,11 @@ impl PageStore {
     /// # Errors
     /// As there, and `MemoryTooSmall` when there may be too few numbers for new pages.
     pub fn enter_for_many(&self, space: Space, promise: Promise) -> Result<Door<'_>> {
-        let numbers = self.table.limit() - self.table.count() + self.free_pages.lock().count;
-        if promise.new > 0 && numbers < promise.new + NUMBERS_SLACK {
-            return Err(self.no_page_number());
+        if promise.new > 0 {
+            let numbers = self.table.limit() - self.table.count() + self.free_pages.lock().count;
+            if numbers < promise.new + NUMBERS_SLACK {
+                return Err(self.no_page_number());
+            }
         }
         // Promised first, so that two who come at once do not count on the same slots.
         self.promise(promise);
@@ -419,16 +440,18 @@ impl PageStore {
 
     /// Goes in if that takes no waiting at all.
     pub fn try_enter(&self) -> Option<Door<'_>> {
-        let needed = self.slots_needed(Space::Migration);
         if self.poisoned.load(Ordering::Relaxed) || self.undo.bytes() > self.layout.undo_bytes {
             return None;
         }
-        if self.counters.free_slots.load(Ordering::Relaxed) < needed {
+        let door = self.pass()?;
+        if let Err(others) = self.may_stay(Space::Migration) {
+            drop(door);
+            self.missing.fetch_max(others, Ordering::Relaxed);
             // The cleaner grows the file for those who do not wait.
             self.want_cleaning();
             return None;
         }
-        self.pass()
+        Some(door)
     }
 
     /// For who changes a lot behind one door: waits, as the door does, while the checkpointer must first

@@ -1,0 +1,70 @@
+//! The disk is full to the last slot: whoever is let in can be written out by a checkpoint.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod common;
+
+use common::{RECORDS, TINY, info, options, set_all, set_record};
+use terrace_base::PageId;
+use terrace_pages::{Class, Door, Pace, PageStore, Space};
+use terrace_sim::SimDisk;
+
+/// A store whose disk is full, with so many pages in memory, all of them clean.
+fn full(pages: u64) -> PageStore {
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(16 * TINY), 1, &info(0)).unwrap();
+    assert!(store.stats().frames > pages);
+    (0..pages).for_each(|_| add(&store, &store.enter().unwrap()));
+    checkpoint(&store);
+    disk.set_capacity(Some(disk.used_bytes()));
+    store
+}
+
+fn add(store: &PageStore, door: &Door<'_>) {
+    set_all(
+        &mut store.allocate(door, Class::Cold).unwrap(),
+        &[1; RECORDS],
+    );
+}
+
+fn change(store: &PageStore, door: &Door<'_>, pid: u64) {
+    let Ok(mut page) = store.exclusive(PageId(pid), door) else {
+        panic!("it is in memory");
+    };
+    set_record(&mut page, 0, pid);
+}
+
+fn checkpoint(store: &PageStore) {
+    store.checkpoint(Pace::Fast, &mut || info(1)).unwrap();
+}
+
+/// Slots that are left once all that is dirty is written.
+fn left(store: &PageStore) -> u64 {
+    let stats = store.stats();
+    stats.slots.free - stats.dirty_frames
+}
+
+#[test]
+fn many_who_are_inside_at_once_leave_a_checkpoint_its_space() {
+    for spare in 32..42 {
+        let store = full(700);
+        let mut pids = 0..700;
+        let mut next = || pids.next().unwrap();
+        while left(&store) > spare {
+            change(&store, &store.enter_for(Space::Reserve).unwrap(), next());
+        }
+        // All of them come in before one has changed anything.
+        let doors: Vec<_> = (0..8)
+            .map_while(|_| store.enter_for(Space::Reserve).ok())
+            .collect();
+        assert!(!doors.is_empty(), "one alone may use the reserve");
+        for door in &doors {
+            (0..8).for_each(|_| change(&store, door, next()));
+        }
+        drop(doors);
+        checkpoint(&store);
+        // And a single one is let in again.
+        drop(store.enter_for(Space::Reserve).unwrap());
+        store.check_accounts().unwrap();
+    }
+}
