@@ -157,7 +157,11 @@ impl PageStore {
                     // A nearly full disk may have room for less.
                     slots /= 4;
                     if slots == 0 || !e.is_disk_full() {
-                        self.wants_checkpoint.store(true, Ordering::Relaxed);
+                        // Without an end to it the cleaner comes here on a full disk, and each checkpoint
+                        // writes a superblock at least.
+                        if self.checkpoint_frees_slots() {
+                            self.ask_for_checkpoint();
+                        }
                         return Err(e);
                     }
                 }
@@ -221,7 +225,7 @@ impl PageStore {
     }
 
     /// Whether space would be gained by a checkpoint: much of the file is held by the last image
-    /// alone, or the disk is full.
+    /// alone, or somebody who found the disk full asked for it.
     pub fn wants_checkpoint(&self) -> bool {
         if self.wants_checkpoint.swap(false, Ordering::Relaxed) {
             return true;
@@ -246,6 +250,12 @@ impl PageStore {
         // Less what had been written by then; it may wrap, and does so again when it is compared.
         let held = self.image_only().wrapping_sub(written);
         self.cut_space.store(held, Ordering::Relaxed);
+    }
+
+    /// Whether a checkpoint would free slots: those that the last image alone holds, and those that dirty
+    /// pages have in it.
+    fn checkpoint_frees_slots(&self) -> bool {
+        self.counters.dirty.load(Ordering::Relaxed) > 0 || self.image_only() > 0
     }
 
     /// Slots that the last image alone holds.

@@ -1,4 +1,5 @@
-//! The disk is full to the last slot: whoever is let in can be written out by a checkpoint.
+//! The disk is full to the last slot: whoever is let in can be written out by a checkpoint, and nobody
+//! asks for one that would free nothing.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -67,4 +68,23 @@ fn many_who_are_inside_at_once_leave_a_checkpoint_its_space() {
         drop(store.enter_for(Space::Reserve).unwrap());
         store.check_accounts().unwrap();
     }
+}
+
+#[test]
+fn a_full_disk_asks_for_a_checkpoint_only_if_that_frees_something() {
+    let store = full(300);
+    // All of them new, so a checkpoint leaves as little as there is.
+    while let Ok(door) = store.enter() {
+        add(&store, &door);
+    }
+    checkpoint(&store);
+    let _ = store.wants_checkpoint();
+    for _ in 0..3 {
+        assert!(store.enter().is_err_and(|e| e.is_disk_full()));
+        assert!(!store.wants_checkpoint(), "nothing has changed since");
+    }
+    // The place that a page has in the last image can be had.
+    change(&store, &store.enter_for(Space::Reserve).unwrap(), 1);
+    assert!(store.enter().is_err_and(|e| e.is_disk_full()));
+    assert!(store.wants_checkpoint());
 }
