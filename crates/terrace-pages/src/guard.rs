@@ -376,3 +376,41 @@ impl PageStore {
         Error::corrupt(DATA_FILE, offset, format!("{pid}: {what}"))
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::checkpoint::CutInfo;
+    use crate::map::superblock::LEARNT_BYTES;
+    use crate::options::StoreOptions;
+    use terrace_sim::SimDisk;
+
+    /// Somebody has looked up where a page is, and before it gets the latch another page is there, which
+    /// somebody else holds: waiting for that one could last for ever, since its holder may wait for a page
+    /// of the first.
+    #[test]
+    fn nobody_waits_for_another_page_than_it_meant() {
+        let info = CutInfo {
+            log_position: [0; 24],
+            learnt: [0; LEARNT_BYTES],
+            next_structure: 1,
+            next_sequence: 1,
+            catalog_root: PageId::NONE,
+            clean: false,
+        };
+        let options = StoreOptions {
+            page_bytes: 4096,
+            ..StoreOptions::new(1 << 20)
+        };
+        let store = PageStore::create(SimDisk::new(1).shared(), options, 1, &info).unwrap();
+        let door = store.enter().unwrap();
+        let other = store.allocate(&door, Class::Cold).unwrap();
+        let frame = store.resident(other.pid()).unwrap();
+        let meant = PageId(other.pid().0 + 1);
+        let answer = store.exclusive_in(frame, meant, &door).err();
+        assert!(matches!(answer, Some(Interrupt::Conflict)));
+        let answer = store.shared_in(frame, meant).err();
+        assert!(matches!(answer, Some(Interrupt::Conflict)));
+        drop(other);
+    }
+}

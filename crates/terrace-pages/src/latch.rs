@@ -109,25 +109,47 @@ impl Latch {
 
     /// Takes the latch exclusively, waiting for its holders.
     pub fn exclusive(&self) {
-        self.acquire(Latch::try_exclusive, EXCLUSIVE | SHARED_MASK);
+        self.exclusive_while(|| true);
     }
 
     /// Takes the latch shared, waiting for an exclusive holder.
     pub fn shared(&self) {
-        self.acquire(Latch::try_shared, EXCLUSIVE);
+        self.shared_while(|| true);
     }
 
-    /// Tries until it succeeds; parks while any bit of `against` is set.
-    fn acquire(&self, attempt: fn(&Latch) -> bool, against: u64) {
+    /// As [`Latch::exclusive`], but waits only while `wanted`, which may be about anything that changes
+    /// under the exclusive latch only; tells whether it has the latch.
+    #[inline]
+    pub fn exclusive_while(&self, wanted: impl Fn() -> bool) -> bool {
+        self.try_exclusive() || self.acquire(Latch::try_exclusive, EXCLUSIVE | SHARED_MASK, &wanted)
+    }
+
+    /// As [`Latch::shared`], on the same terms.
+    #[inline]
+    pub fn shared_while(&self, wanted: impl Fn() -> bool) -> bool {
+        self.try_shared() || self.acquire(Latch::try_shared, EXCLUSIVE, &wanted)
+    }
+
+    /// Tries until it succeeds or is not wanted any more; parks while any bit of `against` is set.
+    #[cold]
+    fn acquire(
+        &self,
+        attempt: fn(&Latch) -> bool,
+        against: u64,
+        wanted: &impl Fn() -> bool,
+    ) -> bool {
         let mut spins = 0;
         while !attempt(self) {
             spins += 1;
             if spins < SPINS {
                 spin_loop();
+            } else if wanted() {
+                self.park(against, wanted);
             } else {
-                self.park(against);
+                return false;
             }
         }
+        true
     }
 
     /// Ends an exclusive hold; everything that optimistic readers saw meanwhile becomes invalid.
@@ -161,7 +183,7 @@ impl Latch {
     }
 
     #[cfg(feature = "shuttle")]
-    fn park(&self, _against: u64) {
+    fn park(&self, _against: u64, _wanted: &impl Fn() -> bool) {
         yield_now();
     }
 
@@ -171,7 +193,7 @@ impl Latch {
     }
 
     #[cfg(not(feature = "shuttle"))]
-    fn park(&self, against: u64) {
+    fn park(&self, against: u64, wanted: &impl Fn() -> bool) {
         let w = self.word.load(Ordering::Relaxed);
         if w & against == 0 {
             return;
@@ -185,14 +207,17 @@ impl Latch {
             yield_now();
             return;
         }
+        // What is wanted is asked again once nobody can be woken unseen: it changes under the exclusive
+        // latch, and the end of that hold wakes whoever parks here before.
         // SAFETY: the key is this latch's own address, which no other parking uses; the callbacks
-        // neither panic nor park; the latch outlives the call because `self` is borrowed.
+        // neither panic nor park, being loads of atomics; the latch outlives the call because `self` is
+        // borrowed.
         unsafe {
             parking_lot_core::park(
                 std::ptr::from_ref(self).addr(),
                 || {
                     let w = self.word.load(Ordering::Relaxed);
-                    w & WAITERS != 0 && w & against != 0
+                    w & WAITERS != 0 && w & against != 0 && wanted()
                 },
                 || {},
                 |_, _| {},
@@ -234,6 +259,19 @@ mod tests {
         assert!(l.try_exclusive());
         l.release_unchanged();
         assert!(l.validate(v));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_not_wanted_any_more() {
+        let l = Latch::new();
+        assert!(l.try_exclusive());
+        assert!(!l.exclusive_while(|| false) && !l.shared_while(|| false));
+        // Found out only when about to park.
+        let asked = std::cell::Cell::new(0);
+        let twice = || asked.replace(asked.get() + 1) < 1;
+        assert!(!l.exclusive_while(twice) && asked.get() >= 2);
+        l.release_exclusive();
+        assert!(l.exclusive_while(|| false), "it was free");
     }
 
     #[test]

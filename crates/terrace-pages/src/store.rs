@@ -256,8 +256,17 @@ impl PageStore {
 
     /// The page under its shared latch, if it is in memory; waits for an exclusive holder.
     pub fn shared(&self, pid: PageId) -> Attempt<Shared<'_>> {
-        let frame = self.resident(pid)?;
-        self.pool.frame(frame).latch.shared();
+        self.shared_in(self.resident(pid)?, pid)
+    }
+
+    /// The same in the frame in which it was a moment ago.
+    pub(crate) fn shared_in(&self, frame: u32, pid: PageId) -> Attempt<Shared<'_>> {
+        let header = self.pool.frame(frame);
+        // Who has latches and waits for the latch of another page than it meant may wait for itself.
+        let stays = || header.page.load(Ordering::Acquire) == pid.0;
+        if !header.latch.shared_while(stays) {
+            return Err(Interrupt::Conflict);
+        }
         let guard = Shared {
             store: self,
             frame,
@@ -277,8 +286,21 @@ impl PageStore {
         pid: PageId,
         door: &'d Door<'a>,
     ) -> Attempt<Exclusive<'d>> {
-        let frame = self.resident(pid)?;
-        self.pool.frame(frame).latch.exclusive();
+        self.exclusive_in(self.resident(pid)?, pid, door)
+    }
+
+    /// The same in the frame in which it was a moment ago.
+    pub(crate) fn exclusive_in<'d, 'a: 'd>(
+        &'a self,
+        frame: u32,
+        pid: PageId,
+        door: &'d Door<'a>,
+    ) -> Attempt<Exclusive<'d>> {
+        let header = self.pool.frame(frame);
+        let stays = || header.page.load(Ordering::Acquire) == pid.0;
+        if !header.latch.exclusive_while(stays) {
+            return Err(Interrupt::Conflict);
+        }
         let guard = Exclusive::held(self, frame, pid, door);
         if self.pool.frame(frame).page.load(Ordering::Acquire) == pid.0 {
             self.pool.frame(frame).touch();
@@ -306,7 +328,7 @@ impl PageStore {
         }
     }
 
-    fn resident(&self, pid: PageId) -> Attempt<u32> {
+    pub(crate) fn resident(&self, pid: PageId) -> Attempt<u32> {
         match self.table.load(pid) {
             Word::Resident(frame) => Ok(frame),
             Word::Out(place) if place.is_free() => Err(Interrupt::Conflict),
