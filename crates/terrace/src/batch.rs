@@ -19,6 +19,7 @@ use crate::effects::{delete_prefix, put_prefixes};
 use crate::fault::{Fault, planted};
 use crate::map::Map;
 use crate::registry::Open;
+use crate::spec::Tiers;
 use crate::write::check_lengths;
 
 /// Most changes in a batch: their locks and places take memory beyond the limit while the batch is
@@ -68,9 +69,6 @@ struct Operation {
 /// A value may be a chain of pages if it is longer than one part in so many of a page; all access methods
 /// keep shorter ones in their records.
 const LONG_PART: usize = 8;
-/// A batch of no more changes and pages than this has numbers for new pages, as single changes have, in
-/// what is left for all.
-const FEW_CHANGES: u64 = 8;
 
 impl Batch {
     pub(crate) fn new() -> Batch {
@@ -269,30 +267,33 @@ impl Batch {
         // Longer values than this may be chains of pages of their own.
         let inline = page_bytes / LONG_PART;
         let per_page = overflow::bytes_per_page(page_bytes);
-        let (mut chains, mut rest) = (0, 0);
-        for (_, key, change) in self.changes() {
+        let (mut chains, mut rest, mut stores) = (0, 0, false);
+        for (open, key, change) in self.changes() {
             match change {
                 Change::Put(value) if value.len() > inline => {
                     chains += value.len().div_ceil(per_page);
+                    stores = true;
                 }
-                Change::Put(value) => rest += key.len() + value.len(),
+                Change::Put(value) => {
+                    rest += key.len() + value.len();
+                    stores = true;
+                }
+                // With two tiers the key comes to the hot one, to say that there is no such record.
+                Change::Delete if open.spec.tiers == Tiers::Two => {
+                    rest += key.len();
+                    stores = true;
+                }
                 Change::Delete => {}
             }
         }
         let changes = self.len() as u64;
-        if changes + chains as u64 <= FEW_CHANGES {
-            return Promise {
-                dirty: 2 * changes + chains as u64,
-                new: 0,
-            };
-        }
         // Each change has a leaf, and now and then a page above it or beside it. It may split the leaf if
-        // that is full, but no leaf that was there more than once, and others only as what is put fills
+        // that is full, but no leaf that was there more than once, and others only as what is stored fills
         // them.
-        let splits = if self.deletes == self.len() {
-            0
-        } else {
+        let splits = if stores {
             changes.min(live + (4 * rest / page_bytes) as u64)
+        } else {
+            0
         };
         Promise {
             dirty: 2 * changes,
