@@ -1,7 +1,7 @@
 //! Which page leaves memory: the clock over cold frames.
 //!
 //! Only cold and inner pages are replaced; hot pages never leave page by page (their records do, by
-//! demotion). A dirty page is passed over and the cleaner is told; who finds nothing clean and holds
+//! demotion), unless there are too many of them or writing has stopped. A dirty page is passed over and the cleaner is told; who finds nothing clean and holds
 //! nothing cleans a batch itself.
 //!
 //! Inner pages lead to records of many other pages, so one of them is worth more than a page of
@@ -10,6 +10,7 @@
 
 use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::Ordering;
+use terrace_base::sync::yield_now;
 use terrace_base::{PageId, Result};
 
 use crate::frame::{CUT_PENDING, Class, MOVING, NO_PAGE, WRITING};
@@ -26,6 +27,9 @@ const DIRTY_SEEN: usize = 12;
 /// Dirty pages after which the search for a clean one is given up: it may be inside the gate, with
 /// latches, and where nearly all are dirty five turns would be millions of headers.
 const MOST_PASSED_OVER: usize = 1024;
+
+/// How often a reader looks again for a clean page once writing has stopped.
+const PATIENCE_WHEN_STOPPED: u32 = 64;
 
 /// The hand passes by an inner page so often for each use that it counts down, while there are few of
 /// them. Beside hot pages the clock has a fiftieth of the frames for pages of records, and it turns
@@ -46,14 +50,19 @@ enum InnerPages {
 
 impl PageStore {
     /// A frame of its own for the caller, who holds nothing; waits for the cleaner if need be.
+    ///
+    /// # Errors
+    /// `Poisoned` when writing has stopped and every page in memory is dirty.
     pub(crate) fn take_frame(&self) -> Result<u32> {
+        let mut patience = PATIENCE_WHEN_STOPPED;
         loop {
             let free = self.free_frames.lock().pop();
             if let Some(frame) = free {
                 return Ok(frame);
             }
-            let (found, dirty) = self.evict_counting();
-            if dirty > DIRTY_SEEN && !self.poisoned.load(Ordering::Relaxed) {
+            let stopped = self.poisoned.load(Ordering::Relaxed);
+            let (found, dirty) = self.evict_counting(stopped);
+            if dirty > DIRTY_SEEN && !stopped {
                 // If clean frames are this rare, the pages of one path from root to leaf could keep
                 // throwing each other out.
                 let cleaned = self.clean_some();
@@ -63,6 +72,12 @@ impl PageStore {
                 cleaned?;
             } else if let Some(frame) = found {
                 return Ok(frame);
+            }
+            if stopped && patience > 0 {
+                // The last clean ones may be in the hands of others, who give them back.
+                patience -= 1;
+                yield_now();
+                continue;
             }
             self.make_frames()?;
         }
@@ -78,13 +93,18 @@ impl PageStore {
 
     /// Takes a clean cold page out of memory and returns its frame.
     pub(crate) fn evict(&self) -> Option<u32> {
-        self.evict_counting().0
+        self.evict_counting(false).0
     }
 
-    /// As [`PageStore::evict`], and how many dirty pages were passed over.
-    fn evict_counting(&self) -> (Option<u32>, usize) {
-        let hot_too = self.hot_pages_may_leave();
-        let inner = self.inner_pages();
+    /// As [`PageStore::evict`], and how many dirty pages were passed over. If `any`, because writing has
+    /// stopped and reading is to go on, whatever is clean may go, however far away it is.
+    fn evict_counting(&self, any: bool) -> (Option<u32>, usize) {
+        let hot_too = any || self.hot_pages_may_leave();
+        let inner = if any {
+            InnerPages::Enough
+        } else {
+            self.inner_pages()
+        };
         let start = self.hand.load(Ordering::Relaxed);
         let mut dirty = 0;
         for index in (0..TURNS).flat_map(|_| self.pool.round(start, hot_too)) {
@@ -111,7 +131,7 @@ impl PageStore {
                 if dirty == 4 {
                     self.want_cleaning();
                 }
-                if dirty == MOST_PASSED_OVER {
+                if dirty == MOST_PASSED_OVER && !any {
                     break;
                 }
                 continue;

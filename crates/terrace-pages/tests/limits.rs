@@ -88,6 +88,37 @@ fn a_failed_page_write_stops_writing_and_not_reading() {
     .unwrap();
 }
 
+/// However many pages are dirty then, and whichever are clean.
+#[test]
+fn what_is_clean_makes_way_for_readers_when_writing_has_stopped() {
+    const PAGES: u64 = 1700;
+    const CLEAN: u64 = 20;
+    for class in [Class::Cold, Class::Inner, Class::Hot] {
+        let disk = SimDisk::new(1);
+        let world = World::start(disk.shared(), 6 << 20, State::new(1)).unwrap();
+        for i in 0..PAGES {
+            let class = if i < CLEAN { class } else { Class::Cold };
+            world.allocate(class, false).unwrap();
+        }
+        world.checkpoint(0).unwrap();
+        let store = &world.store;
+        for pid in 0..CLEAN {
+            read(store, PageId(pid)).unwrap();
+        }
+        let mut dirty = 0;
+        for pid in (CLEAN..PAGES).map(PageId) {
+            if store.is_resident(pid) {
+                world.change_record(pid, 1, false).unwrap();
+                dirty += 1;
+            }
+        }
+        // More than anybody passes over who is in a hurry, and hardly any others.
+        assert!(dirty > 1024 && store.stats().frames < dirty + 2 * CLEAN);
+        store.poison(&Error::invalid("a page could not be written"));
+        world.verify().unwrap();
+    }
+}
+
 #[test]
 fn an_operation_that_failed_halfway_is_in_no_cut() {
     let disk = SimDisk::new(1);
