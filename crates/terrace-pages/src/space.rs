@@ -209,7 +209,11 @@ impl PageStore {
             if self.place(pid).slot().is_none_or(|slot| slot < bound) {
                 continue;
             }
-            self.fault_in(pid)?;
+            match self.fault_in(pid) {
+                // It stays where it is; the file can still be cut behind it.
+                Err(e) if e.is_unreadable() => continue,
+                read => read?,
+            }
             let door = self.enter_for(Space::Reserve)?;
             let page = self.try_exclusive(pid, &door);
             match page.and_then(|mut page| page.fill(0, 0).map(|_| ())) {
