@@ -89,3 +89,39 @@ fn pages_leave_the_end_of_the_file_though_one_there_cannot_be_read() {
     ));
     store.check_accounts().unwrap();
 }
+
+#[test]
+fn an_older_version_of_a_page_in_its_place_is_an_error() {
+    let disk = SimDisk::new(1);
+    let store = made(&disk, 20);
+    let before = disk.contents("data").unwrap();
+    let (_, old) = slots_of(&before, 7).pop().unwrap();
+    with(&store, 7, |mut page| set_all(&mut page, &[99; RECORDS]));
+    checkpoint(&store);
+    drop(store);
+    let data = disk.contents("data").unwrap();
+    let mut found = 0;
+    for (slot, now) in slots_of(&data, 7) {
+        if now == old {
+            continue;
+        }
+        found += 1;
+        let mut data = data.clone();
+        data[START + slot * PAGE..][..PAGE].copy_from_slice(&old);
+        let lost = SimDisk::new(2);
+        for name in disk.names() {
+            lost.place(&name, disk.contents(&name).unwrap());
+        }
+        lost.place("data", data);
+        let store = PageStore::open(lost.shared(), options(2 * TINY)).unwrap();
+        let told = store.settle(Interrupt::Miss(PageId(7))).unwrap_err();
+        let at = START + slot * PAGE;
+        assert!(
+            told.to_string()
+                .starts_with(&format!("data is damaged at byte {at}: an old version")),
+            "{told}"
+        );
+        assert!(store.settle(Interrupt::Miss(PageId(8))).is_ok());
+    }
+    assert_eq!(found, 1);
+}
