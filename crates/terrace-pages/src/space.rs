@@ -269,6 +269,8 @@ impl PageStore {
 
     /// Pages that exist.
     pub fn live_pages(&self) -> u64 {
-        self.table.count() - self.free_pages.lock().count
+        // Both are of one moment only under this lock.
+        let free = self.free_pages.lock();
+        self.table.count().saturating_sub(free.count)
     }
 }

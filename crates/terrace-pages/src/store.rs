@@ -422,7 +422,7 @@ impl PageStore {
     /// As there, and `MemoryTooSmall` when there may be too few numbers for new pages.
     pub fn enter_for_many(&self, space: Space, promise: Promise) -> Result<Door<'_>> {
         if promise.new > 0 {
-            let numbers = self.table.limit() - self.table.count() + self.free_pages.lock().count;
+            let numbers = self.table.limit().saturating_sub(self.live_pages());
             if numbers < promise.new + NUMBERS_SLACK {
                 return Err(self.no_page_number());
             }

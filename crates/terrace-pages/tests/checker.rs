@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{RECORDS, TINY, at, info, options, records, set_all, set_record};
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::RandomScheduler;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use terrace_base::PageId;
 use terrace_base::sync::thread;
 use terrace_pages::{Attempt, Class, Door, Interrupt, Pace, PageStore};
@@ -151,14 +151,43 @@ fn run() {
     store.check_accounts().unwrap();
 }
 
-#[test]
-fn every_order_of_changes_faults_evictions_and_checkpoints_adds_up() {
-    let rounds = std::env::var("TERRACE_SEEDS")
+fn rounds(usual: usize) -> usize {
+    std::env::var("TERRACE_SEEDS")
         .ok()
         .and_then(|s| s.parse().ok())
-        .unwrap_or(150);
+        .unwrap_or(usual)
+}
+
+fn config() -> shuttle::Config {
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 20;
     config.max_steps = shuttle::MaxSteps::FailAfter(20_000_000);
-    shuttle::Runner::new(RandomScheduler::new(rounds), config).run(run);
+    config
+}
+
+#[test]
+fn every_order_of_changes_faults_evictions_and_checkpoints_adds_up() {
+    shuttle::Runner::new(RandomScheduler::new(rounds(150)), config()).run(run);
+}
+
+/// Pages are made and freed, and somebody asks how many there are.
+#[test]
+fn the_number_of_pages_is_one_that_there_was() {
+    // One of them stands still for long, between any two of its steps.
+    let scheduler = PctScheduler::new(2, rounds(300));
+    shuttle::Runner::new(scheduler, config()).run(|| {
+        let store = PageStore::create(SimDisk::new(1).shared(), options(TINY), 1, &info(0));
+        let store = Arc::new(store.unwrap());
+        let of = store.clone();
+        let makes = thread::spawn(move || {
+            let door = of.enter().unwrap();
+            of.allocate(&door, Class::Cold).unwrap().free();
+        });
+        for _ in 0..8 {
+            let live = store.live_pages();
+            assert!(live <= 1, "{live}");
+        }
+        makes.join().unwrap();
+        assert_eq!(store.live_pages(), 0);
+    });
 }
