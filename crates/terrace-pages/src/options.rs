@@ -23,8 +23,9 @@ const HOT_PER_MILLE: u64 = 985;
 const LEAST_HOT_PART: u64 = 16;
 /// The share at which hot pages have all of their cap, in per mille.
 pub const WHOLE_SHARE: u32 = 1000;
-/// Bytes of a frame beside its page: header and ghost.
-const FRAME_BYTES: u64 = 32 + 1;
+/// Bytes of a frame beside its page: header, ghost, its place in the list of free frames, and a byte for
+/// its bit and for what of it is in the list of lent ones.
+const FRAME_BYTES: u64 = 32 + 1 + 4 + 1;
 /// Share of the memory that the page table may take: one part in this many.
 const TABLE_PART: u64 = 8;
 /// Share of the memory that copies for the cut may take: one part in this many.
@@ -148,6 +149,29 @@ impl Layout {
             Space::Ordinary => ORDINARY_SLACK,
             Space::Migration => MIGRATION_SLACK,
             Space::Reserve => RESERVE_SLACK,
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::frame::Frame;
+
+    #[test]
+    fn frames_and_what_is_kept_of_each_fit_into_the_memory() {
+        for (page_bytes, memory) in [(4096, 1 << 20), (4096, 256 << 20), (16384, 1 << 30)] {
+            let options = StoreOptions { page_bytes, memory };
+            let layout = Layout::new(&options, 0).unwrap();
+            let frames = layout.frames;
+            // The list of free ones has them all at first; a word has the bits of 64; one byte is for a
+            // page that has left.
+            let each = page_bytes + size_of::<Frame>() + size_of::<u32>() + 1;
+            let lists = frames.div_ceil(64) * 8;
+            let buffers = WRITE_BUFFERS * (layout.write_batch * page_bytes + 4096);
+            let sum = (frames * each + lists + buffers) as u64 + layout.aside;
+            assert!(sum <= memory, "{sum} of {memory}");
+            assert!(sum > memory - memory / 100, "{sum} of {memory}");
         }
     }
 }
