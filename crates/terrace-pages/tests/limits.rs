@@ -5,9 +5,10 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{PAGE, State, TINY, World, info, options, read, set_all};
+use common::{HookDisk, PAGE, State, TINY, World, info, options, read, set_all};
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, Interrupt, Pace, PageStore};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
@@ -227,6 +228,57 @@ fn a_checkpoint_is_given_up_when_writing_has_stopped_meanwhile() {
     assert!(matches!(made, Err(Error::Poisoned { .. })), "{made:?}");
     let after = PageStore::read_superblock(&*disk.shared()).unwrap().newest;
     assert_eq!(after.generation, before.generation);
+}
+
+/// Somebody rewrites all pages while a checkpoint still has to write nearly all of them.
+#[test]
+fn who_changes_pages_waits_while_too_much_is_saved_for_the_cut() {
+    const PAGES: u64 = 600;
+    const MEMORY: u64 = 16 * TINY;
+    let disk = HookDisk::new(SimDisk::new(1).shared());
+    let store = PageStore::create(Arc::new(disk.clone()), options(MEMORY), 1, &info(0)).unwrap();
+    let store = Arc::new(store);
+    for _ in 0..PAGES {
+        let door = store.enter().unwrap();
+        set_all(
+            &mut store.allocate(&door, Class::Cold).unwrap(),
+            &[1; common::RECORDS],
+        );
+    }
+    let [begin, done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let of = (store.clone(), begin.clone(), done.clone());
+    // The first write of the checkpoint goes on when the other waits, or is through.
+    disk.on_call(Some(Arc::new(move |_, _| {
+        let (store, begin, done) = &of;
+        if !begin.swap(true, Ordering::SeqCst) {
+            while store.stats().waits_for_undo == 0 && !done.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }
+    })));
+    let most = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            while !begin.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            let mut most = 0;
+            for pid in 0..PAGES {
+                let door = store.enter().unwrap();
+                let mut page = store.exclusive(PageId(pid), &door).unwrap();
+                set_all(&mut page, &[2; common::RECORDS]);
+                most = most.max(store.stats().undo_bytes);
+            }
+            done.store(true, Ordering::SeqCst);
+            most
+        });
+        store.checkpoint(Pace::Fast, &mut || info(1)).unwrap();
+        writer.join().unwrap()
+    });
+    disk.on_call(None);
+    assert!(store.stats().waits_for_undo > 0, "nobody waited");
+    // A thirty-second of the memory, and what the last who came in saved.
+    assert!(most > MEMORY / 64 && most < MEMORY / 16, "{most}");
+    store.check_accounts().unwrap();
 }
 
 /// What a page says that cannot be names the page, and the byte in the file where it begins once it is
