@@ -1,6 +1,6 @@
 //! Page writes: out of place, many at a time, from private copies.
 //!
-//! A page is copied under its shared latch into a batch buffer, its hints are cleared and its
+//! A page is copied under its shared latch into a batch buffer, its hints as they happen to be, its
 //! checksum is computed there, the batch goes to one run of free slots, and only then is each page
 //! registered, if it is still what was copied. Nobody's latch is held during the write.
 
