@@ -213,12 +213,8 @@ impl Superblocks {
             Superblock::decode(blocks[1], 1),
         ) {
             // A program that knows only the older version must not go back behind the newer.
-            (Block::Version(version), _) | (_, Block::Version(version)) => {
-                return Err(Error::invalid(format!(
-                    "the database has format version {version}, and this program reads version {FORMAT_VERSION}; \
-                     open it with the program that wrote it"
-                )));
-            }
+            (Block::Version(version), _) => return Err(other_version(version, 0)),
+            (_, Block::Version(version)) => return Err(other_version(version, 1)),
             (Block::Valid(a), Block::Valid(b)) => {
                 if a.database != b.database || a.page_bytes != b.page_bytes {
                     let what = "the two superblocks are of different databases";
@@ -261,8 +257,8 @@ impl Superblocks {
         let found = read.newest.page_bytes;
         match page_bytes {
             Some(wanted) if wanted != found => Err(Error::invalid(format!(
-                "the database has pages of {found} bytes, and {wanted} were asked for; \
-                 the page size is fixed when a database is made"
+                "the file \"{DATA_FILE}\" has pages of {found} bytes, and {wanted} were asked for; \
+                 the page size is fixed when a database is made, so leave it out"
             ))),
             _ => Ok(read),
         }
@@ -281,6 +277,15 @@ impl Superblocks {
         );
         Err(Error::corrupt(DATA_FILE, superblock_offset(durable), what))
     }
+}
+
+/// A block of another format.
+fn other_version(version: u32, index: usize) -> Error {
+    let at = SUPERBLOCK_OFFSETS[index];
+    Error::invalid(format!(
+        "the superblock at byte {at} of the file \"{DATA_FILE}\" has format version {version}, and this program reads version {FORMAT_VERSION}; \
+         open the database with the program that wrote it"
+    ))
 }
 
 /// Checksum of a block, bound to the place where it belongs.

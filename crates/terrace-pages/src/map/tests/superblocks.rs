@@ -135,6 +135,9 @@ fn a_newer_format_is_refused_even_beside_a_superblock_of_this_one() {
         .expect_err("newer")
         .to_string();
     assert!(refused.contains("format version 2"), "{refused}");
+    for told in ["byte 32768", "\"data\"", "open the database with"] {
+        assert!(refused.contains(told), "{refused}");
+    }
 }
 
 #[test]
@@ -147,6 +150,9 @@ fn another_page_size_or_another_database_is_refused() {
         refused.contains("16384") && refused.contains("4096"),
         "{refused}"
     );
+    for told in ["\"data\"", "leave it out"] {
+        assert!(refused.contains(told), "{refused}");
+    }
     let other = block(&Superblock {
         database: 1,
         ..make(5)
