@@ -5,6 +5,7 @@ mod bulk;
 mod bytes;
 mod faults;
 mod fixture;
+mod heights;
 mod links;
 mod rising;
 mod rows;

@@ -4,8 +4,10 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{all_shapes, named};
-use terrace::{Database, Durability, Error, HashOptions, Kind, Options, Tiers, TreeOptions};
+use common::{all_shapes, create, named};
+use terrace::{
+    Database, Durability, Error, HashOptions, Kind, MapOptions, Options, Tiers, TreeOptions,
+};
 
 fn options() -> Options {
     Options::new().memory(8 << 20)
@@ -221,6 +223,46 @@ fn a_batch_changes_several_structures_in_order() {
     assert_eq!(two.get("gone").unwrap(), None);
     assert_eq!(hash.get("k").unwrap().unwrap(), b"4");
     db.write(db.batch(), Durability::Sync).unwrap();
+}
+
+/// Where an inner node has room for two keys a tree grew by a level with each leaf, until a batch in the
+/// log could be carried out neither then nor by any opening.
+#[test]
+fn the_longest_keys_may_come_falling() {
+    let disk = terrace_sim::SimDisk::new(1);
+    let options = || Options::new().memory(8 << 20).page_size(4096);
+    let key = |i: u32| {
+        let mut key = vec![b'p'; terrace::MAX_KEY_BYTES - 4];
+        key.extend(i.to_be_bytes());
+        key
+    };
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    // A heap has its keys in a tree.
+    let shapes = [
+        (Kind::Tree, Tiers::One),
+        (Kind::Tree, Tiers::Two),
+        (Kind::Table, Tiers::One),
+    ];
+    let maps = shapes.map(|shape| create(&db, &named(shape), shape, MapOptions::new()).unwrap());
+    for first in (0..3000).step_by(10) {
+        let mut batch = db.batch();
+        for i in first..first + 10 {
+            for map in &maps {
+                batch.put(map, key(3000 - i), [1; 100]);
+            }
+        }
+        db.write(batch, Durability::Buffered).unwrap();
+    }
+    // As a process that dies leaves it.
+    let disk = disk.copy();
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    assert!(db.stats().opening.replayed_operations > 0);
+    for shape in shapes {
+        let map = db.map(&named(shape)).unwrap();
+        assert_eq!(map.iter().unwrap().count(), 3000, "{}", map.name());
+    }
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{report}");
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub(crate) const HEADER: usize = PAGE_HEADER_BYTES;
 pub(crate) const HEADER_BYTES: usize = 24;
 /// Start of the slots.
 pub(crate) const SLOTS: usize = HEADER + HEADER_BYTES;
-/// Deepest tree. Nodes that hold two children each reach this with more leaves than a database has
-/// page numbers.
+/// Deepest tree. A split leaves room where the next separator comes (`inner_cut`), so nodes hold about
+/// two children each at least, and reach this with more leaves than a database has page numbers.
 pub(crate) const MAX_LEVEL: u8 = 63;
 
 /// Offset of the membership counter (leaf) in a page.

@@ -23,8 +23,16 @@ const RUN: u8 = 3;
 const END_PART: usize = 4;
 /// Separators are compared over this part of the records around the middle.
 const NEAR_MIDDLE: usize = 8;
-/// Fewest records for splitting an inner node at its end.
+/// Fewest records for splitting an inner node at its end. Of fewer, a separator that is much shorter
+/// counts for more than halves that are alike.
 const MANY: usize = 8;
+
+/// Length by which a separator counts as longer than another where there are few: between two fences of
+/// the longest key a page of 4 KiB has room for one more of these, and each level above it would get
+/// every one that comes. Where keys begin to be others there is a short one, which makes room for both.
+fn long_separator(page_bytes: usize) -> usize {
+    page_bytes / 16
+}
 
 /// What came of one split.
 pub(crate) enum Step {
@@ -324,11 +332,18 @@ fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Op
         }
     }
     let middle = sizes.middle();
-    let near = count / NEAR_MIDDLE / 2;
-    let window = middle.saturating_sub(near).max(1)..(middle + near + 1).min(count);
-    let shortest = window
-        .filter(|&b| fits(b, true))
-        .min_by_key(|&b| (all[b - 1].separator_len(&all[b]), b.abs_diff(middle)));
+    let len = |b: usize| all[b - 1].separator_len(&all[b]);
+    let shortest = if count < MANY {
+        let long = long_separator(now.node.view.len());
+        (1..count)
+            .filter(|&b| fits(b, true))
+            .min_by_key(|&b| (len(b) / long, b.abs_diff(middle)))
+    } else {
+        let near = count / NEAR_MIDDLE / 2;
+        (middle.saturating_sub(near).max(1)..(middle + near + 1).min(count))
+            .filter(|&b| fits(b, true))
+            .min_by_key(|&b| (len(b), b.abs_diff(middle)))
+    };
     if let Some(b) = shortest {
         return Some(cut(b, none));
     }
@@ -345,12 +360,23 @@ fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Op
 fn inner_cut(now: &Parts<'_>, key: &[u8]) -> Option<Cut> {
     let count = now.items.len();
     let place = now.node.child_for(key).ok()?;
-    let up = if count >= MANY && place == count {
-        count - 1
-    } else if count >= MANY && place == 0 {
+    let last = count.checked_sub(1)?;
+    let up = if count < MANY {
+        // So that there is as much room as can be where the next one comes: a node of two or three long
+        // separators would be full again at once, and the one above it with the next split.
+        let middle = if place * 2 < count {
+            last / 2
+        } else {
+            count / 2
+        };
+        let long = long_separator(now.node.view.len());
+        (0..count).min_by_key(|&i| (now.items[i].key_len() / long, i.abs_diff(middle)))?
+    } else if place == count {
+        last
+    } else if place == 0 {
         0
     } else {
-        let middle = Sizes::of(&now.items).middle().min(count.checked_sub(1)?);
+        let middle = Sizes::of(&now.items).middle().min(last);
         let near = count / NEAR_MIDDLE / 2;
         (middle.saturating_sub(near)..(middle + near + 1).min(count))
             .min_by_key(|&i| (now.items[i].key_len(), i.abs_diff(middle)))?
