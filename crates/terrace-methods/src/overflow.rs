@@ -208,17 +208,27 @@ impl Writing<'_> {
     }
 }
 
+/// Where a chain may begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    First,
+    /// Pages may have been freed in front: a structure that is being cleared gives up a long value over
+    /// several steps.
+    Any,
+}
+
 /// Calls `each` with the number and bytes of every page of a chain, in order; `begun` is asked while
 /// the first page cannot change. `Conflict` when that says no, or when the pages are not those of one
-/// complete chain of this length.
+/// complete chain of this length, or of what is left of it.
 fn walk(
     store: &PageStore,
     large: LargeRef,
+    from: From,
     begun: &mut dyn FnMut() -> Attempt<bool>,
     each: &mut dyn FnMut(PageId, View<'_>, usize) -> Attempt<()>,
 ) -> Attempt<()> {
     let (mut pid, mut left) = (large.head, large.len as usize);
-    let mut stamp = None;
+    let (mut stamp, mut freed) = (None, 0);
     // An empty value has a page, too. The numbers in the pages rise, so this ends.
     for number in 0.. {
         let page = loop {
@@ -230,8 +240,16 @@ fn walk(
                 Err(other) => return Err(other),
             }
         };
-        let link = link_of(page.view()).filter(|link| {
-            link.number == number
+        let link = link_of(page.view());
+        if let Some(link) = link
+            && number == 0
+            && from == From::Any
+            && let Some(rest) = left_behind(link.number, left, page.view().len())
+        {
+            (freed, left) = (link.number, rest);
+        }
+        let link = link.filter(|link| {
+            link.number == freed + number
                 && link.total == large.len
                 && link.used <= left
                 && (link.used == left) == link.next.is_none()
@@ -252,6 +270,12 @@ fn walk(
         pid = link.next;
     }
     Err(Interrupt::Conflict)
+}
+
+/// Bytes of a value of so many that lie in the page of this number and behind it, if it has that page.
+fn left_behind(number: u32, bytes: usize, page_bytes: usize) -> Option<usize> {
+    let before = bytes_per_page(page_bytes).checked_mul(number as usize)?;
+    (number == 0 || before < bytes).then_some(bytes.saturating_sub(before))
 }
 
 /// Reads a value into `out`, replacing what is there. Blocking (it reads pages from disk); the
@@ -281,10 +305,16 @@ pub fn read(
         refused |= !right;
         Ok(right)
     };
-    let done = walk(store, large, &mut begun, &mut |_, view, used| {
-        view.append_to(DATA, used, out)?;
-        Ok(())
-    });
+    let done = walk(
+        store,
+        large,
+        From::First,
+        &mut begun,
+        &mut |_, view, used| {
+            view.append_to(DATA, used, out)?;
+            Ok(())
+        },
+    );
     match done {
         Err(Interrupt::Conflict) if !refused && still()? => Err(Interrupt::Fail(broken(
             large.head,
@@ -382,7 +412,9 @@ pub fn free_first(
     Ok(link.next)
 }
 
-/// Checks a chain and calls `page` with every page of it. Blocking.
+/// Checks a chain and calls `page` with every page of it. Blocking. Its first pages may have gone, as they
+/// have where clearing has only begun with it: should they be there after all, nobody owns them, and who
+/// counts pages finds out.
 ///
 /// # Errors
 /// Damage, with the page where the chain begins; what `page` returns.
@@ -391,9 +423,8 @@ pub fn verify(
     large: LargeRef,
     page: &mut dyn FnMut(PageId) -> Result<()>,
 ) -> Result<()> {
-    match walk(store, large, &mut || Ok(true), &mut |pid, _, _| {
-        Ok(page(pid)?)
-    }) {
+    let mut each = |pid, _: View<'_>, _| Ok(page(pid)?);
+    match walk(store, large, From::Any, &mut || Ok(true), &mut each) {
         Ok(()) => Ok(()),
         Err(Interrupt::Fail(e)) => Err(e),
         Err(_) => Err(broken(

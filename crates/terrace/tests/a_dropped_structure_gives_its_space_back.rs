@@ -106,6 +106,30 @@ fn a_dropped_structure_gives_its_pages_back() {
     }
 }
 
+/// A long value goes over many steps, and verification may come between any two.
+#[test]
+fn a_drop_that_ended_within_a_long_value_is_no_damage() {
+    for shape in SHAPES {
+        for n in [40, 100, 300] {
+            let disk = SimDisk::new(1);
+            let options = || options().foreground(true);
+            let db = Database::open_on(disk.shared(), options()).unwrap();
+            let tree = create(&db, "t", shape, MapOptions::new()).unwrap();
+            tree.put("a", vec![7; 4 << 20]).unwrap();
+            // Others, for which it leaves memory.
+            fill(&tree, 6000);
+            let before = db.stats().pages.live;
+            disk.inject(Injection::at(Op::Read, n, Fault::Eio));
+            db.drop_structure("t").unwrap();
+            assert!(!assert_clean(&db).structures.is_empty());
+            assert!(db.stats().pages.live < before);
+            db.close().unwrap();
+            let db = Database::open_on(disk.shared(), options()).unwrap();
+            assert!(assert_clean(&db).structures.is_empty());
+        }
+    }
+}
+
 #[test]
 fn a_page_that_cannot_be_read_is_in_the_way_of_no_other_drop() {
     let disk = SimDisk::new(1);

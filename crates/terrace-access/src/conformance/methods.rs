@@ -394,10 +394,23 @@ pub fn large_values_are_kept<F: Fixture>(fixture: &F, page_bytes: usize) -> Chec
         fewer < pages,
         "{pages} pages became {fewer} when two large values went"
     );
+    // Longer than what one step frees, so that clearing ends in the middle of it.
+    let guard = store.large_guard();
+    let large = fixture.write_large(store, &random.bytes(page_bytes * 40))?;
+    let plan = Plan::Put(Value::Large(large), Flags::NONE);
+    hand.edit(&[5, 5], plan, &mut NoRoom)?;
+    drop(guard);
+    let others = store.live_pages() - self::pages(method)? as u64;
     while settled(store, || {
         let door = store.enter()?;
         method.try_clear_step(&door)
-    })? {}
+    })? {
+        let (live, owned) = (store.live_pages() - others, self::pages(method)?);
+        ensure!(
+            live == owned as u64,
+            "{live} pages are there while it is cleared, and {owned} are its own"
+        );
+    }
     let left = self::pages(method)?;
     ensure!(
         left == made,
