@@ -99,6 +99,13 @@ pub trait AccessMethod: Send + Sync {
     /// whether more is left to do.
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool>;
 
+    /// A page that an attempt missed cannot be read. Whether the next one will do without: it was wanted
+    /// only for the room that there might be. By default every page is needed.
+    fn do_without(&self, page: PageId) -> bool {
+        let _ = page;
+        false
+    }
+
     /// Walks everything and checks every invariant of the structure; calls `each` with every record
     /// and `page` with the number of every page that belongs to it (overflow chains included).
     /// The caller lets nobody else change the structure meanwhile. Blocking.

@@ -275,6 +275,24 @@ impl TierContext {
         }
     }
 
+    /// Settles an interrupt by `settle`. Where that fails because the page that was missed cannot be read,
+    /// and `without` says that the next attempt does without it, there is no error: a page that might have
+    /// had room is no bar to a record that goes elsewhere.
+    pub(crate) fn settle_or(
+        interrupt: Interrupt,
+        settle: impl FnOnce(Interrupt) -> Result<()>,
+        without: impl FnOnce(PageId) -> bool,
+    ) -> Result<()> {
+        let missed = match interrupt {
+            Interrupt::Miss(page) => Some(page),
+            _ => None,
+        };
+        match settle(interrupt) {
+            Err(e) if e.is_unreadable() && missed.is_some_and(without) => Ok(()),
+            settled => settled,
+        }
+    }
+
     /// Two windows without limit, with values, to work with; their buffers are kept for the next one.
     pub(crate) fn with_windows<T>(&self, f: impl FnOnce(&mut Window, &mut Window) -> T) -> T {
         let (mut a, mut b) = self.scratch.lock().pop().unwrap_or_default();

@@ -15,7 +15,7 @@ use terrace_base::Result;
 use terrace_base::sync::yield_now;
 use terrace_pages::{Interrupt, Space};
 
-use crate::context::Rooted;
+use crate::context::{Rooted, TierContext};
 use crate::fault::{Fault, Point, planted, reached};
 use crate::locks::{RecordLock, hash_of};
 use crate::tiered::Tiered;
@@ -83,7 +83,8 @@ where
     /// come up, because only the cold tier is inserted into.
     fn pause(&self, interrupt: Interrupt) -> Result<()> {
         self.context.share.note_for_records(&interrupt);
-        self.context.store.settle(interrupt)
+        let settle = |interrupt| self.context.store.settle(interrupt);
+        TierContext::settle_or(interrupt, settle, |page| self.does_without(page))
     }
 
     /// Runs `f` inside the gate; `None` when the gate could not be had without waiting.

@@ -82,6 +82,12 @@ impl<M: Ordered + Rooted> Single<M> {
         found
     }
 
+    /// Settles an interrupt of a change.
+    fn settle(&self, interrupt: Interrupt) -> Result<()> {
+        let settle = |interrupt| self.context.settle_for_pages(interrupt);
+        TierContext::settle_or(interrupt, settle, |page| self.method.do_without(page))
+    }
+
     fn apply(
         &self,
         door: &Door<'_>,
@@ -156,7 +162,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
             (change, max_inline),
             expect,
             |door, value, may_unlink| self.apply(door, key, value, may_unlink, log),
-            |interrupt| context.settle_for_pages(interrupt),
+            |interrupt| self.settle(interrupt),
         )
     }
 
@@ -182,7 +188,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
                 Ok(Changed {
                     chains: [old, _], ..
                 }) => return free_inside(store, door, old),
-                Err(interrupt) => self.context.settle_for_pages(interrupt)?,
+                Err(interrupt) => self.settle(interrupt)?,
             }
         }
     }

@@ -303,6 +303,17 @@ where
     }
 }
 
+impl<H, C> Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
+{
+    /// A page cannot be read that an attempt at a change has missed. Whether the next one does without.
+    pub(crate) fn does_without(&self, page: PageId) -> bool {
+        self.cold.do_without(page) || self.hot().is_some_and(|hot| hot.do_without(page))
+    }
+}
+
 impl<H, C> Structure for Tiered<H, C>
 where
     H: Sweep + Rooted + 'static,
@@ -393,7 +404,8 @@ where
                 if full {
                     helped.set(helped.get() + context.leaves_of_help());
                 }
-                match context.settle_for(interrupt, change.space()) {
+                let settle = |interrupt| context.settle_for(interrupt, change.space());
+                match TierContext::settle_or(interrupt, settle, |page| self.does_without(page)) {
                     // A page that this change has nothing to do with, perhaps of another structure.
                     Err(e) if full && e.is_unreadable() => {
                         helped.set(HELP_ENOUGH);
@@ -451,7 +463,10 @@ where
                         helped = HELP_ENOUGH_INSIDE;
                     }
                 }
-                Err(interrupt) => store.settle(interrupt)?,
+                Err(interrupt) => {
+                    let settle = |interrupt| store.settle(interrupt);
+                    TierContext::settle_or(interrupt, settle, |page| self.does_without(page))?;
+                }
             }
         }
     }

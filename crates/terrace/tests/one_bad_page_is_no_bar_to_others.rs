@@ -1,5 +1,6 @@
 //! A page that cannot be read fails those who need what is on it, and nobody else: not a batch that makes
-//! room in the hot tier, not a put of another structure, not an opening.
+//! room in the hot tier, not a put of another structure, not a row that would find room there, not an
+//! opening.
 
 mod common;
 
@@ -104,4 +105,109 @@ fn puts_make_room_in_spite_of_it_and_so_does_replay() {
         again.map("b").unwrap().get(key(7)).unwrap().unwrap(),
         [5; 60]
     );
+}
+
+/// Rows of a table in their first pages, of which all but a few go. That leaves room there.
+const LEFT: std::ops::Range<u32> = 900..905;
+
+/// Pages of the file that `rots` chooses, with one byte changed.
+fn rot(disk: &SimDisk, rots: impl Fn(&[u8]) -> bool) {
+    let mut data = disk.contents("data").unwrap();
+    let mut rotten = 0;
+    for page in data.chunks_mut(4096).filter(|page| rots(page)) {
+        page[2000] ^= 0x55;
+        rotten += 1;
+    }
+    assert!(rotten > 0);
+    disk.place("data", data);
+}
+
+fn row(i: u32) -> Vec<u8> {
+    format!("{i:06} of the first load, {:060}", i).into_bytes()
+}
+
+/// A table that was closed with so many rows and few in the pages with [`LEFT`], in which pages rot then.
+fn damaged_table(
+    tiers: Tiers,
+    rows: u32,
+    rots: impl Fn(&[u8]) -> bool,
+) -> (SimDisk, Database, Map) {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let map = db
+        .create_map("a", Kind::Table, MapOptions::new().tiers(tiers))
+        .unwrap();
+    for i in 0..rows {
+        map.put(key(i), row(i)).unwrap();
+    }
+    for i in (500..1500).filter(|i| !LEFT.contains(i)) {
+        map.delete(key(i)).unwrap();
+    }
+    // So that two tiers have written all of that to the lower one.
+    for i in 0..10_000 * u32::from(tiers == Tiers::Two) {
+        map.put(key(1500 + i % 3000), row(i)).unwrap();
+    }
+    drop(map);
+    db.close().unwrap();
+    rot(&disk, rots);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let map = db.map("a").unwrap();
+    (disk, db, map)
+}
+
+/// New rows come in all the same, one by one or many in a batch, and the next opening is one.
+fn takes_new_rows(tiers: Tiers, in_batches: bool, rows: u32, rots: impl Fn(&[u8]) -> bool) {
+    let (disk, db, map) = damaged_table(tiers, rows, rots);
+    let new = |i: u32| key(1_000_000 + i);
+    for i in 0..3000 {
+        if in_batches {
+            let mut batch = db.batch();
+            batch
+                .put(&map, new(2 * i), [3; 60])
+                .put(&map, new(2 * i + 1), [3; 60]);
+            let written = db.write(batch, Durability::Buffered);
+            written.unwrap_or_else(|e| panic!("batch {i}: {e}"));
+        } else {
+            let put = map.put(new(i), [3; 60]);
+            put.unwrap_or_else(|e| panic!("{i}: {e}"));
+        }
+    }
+    let disk = disk.copy();
+    let again = Database::open_on(disk.shared(), options()).unwrap();
+    assert!(again.stats().opening.replayed_operations > 0);
+    assert_eq!(
+        again.map("a").unwrap().get(new(2999)).unwrap().unwrap(),
+        [3; 60]
+    );
+}
+
+#[test]
+fn rows_find_room_elsewhere_than_on_it() {
+    let bad = |page: &[u8]| {
+        let wanted = row(LEFT.start);
+        page.windows(wanted.len()).any(|w| w == wanted)
+    };
+    for tiers in [Tiers::One, Tiers::Two] {
+        for in_batches in [false, true] {
+            takes_new_rows(tiers, in_batches, 12_000, bad);
+        }
+    }
+    let (_, _, map) = damaged_table(Tiers::One, 12_000, bad);
+    for i in 0..100 {
+        map.put(key(1_000_000 + i), row(i)).unwrap();
+    }
+    let error = map.get(key(LEFT.start)).unwrap_err();
+    assert!(error.to_string().contains("page"), "{error}");
+    // Who needs it has an error, and not only at first.
+    assert!(map.put(key(LEFT.start), "new").is_err());
+    assert!(map.put(key(LEFT.start), "new").is_err());
+}
+
+/// A heap lists its pages in a chain of others, whose tag is 0xB8.
+#[test]
+fn rows_come_to_new_pages_although_a_list_of_pages_is_rotten() {
+    let list = |page: &[u8]| page[16] == 0xB8;
+    for in_batches in [false, true] {
+        takes_new_rows(Tiers::One, in_batches, 45_000, list);
+    }
 }

@@ -233,6 +233,10 @@ impl AccessMethod for Heap {
         self.edit(door, key, plan, room, commit)
     }
 
+    fn do_without(&self, page: PageId) -> bool {
+        self.space.do_without(page, self.root)
+    }
+
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
         self.clear_step(door)
     }

@@ -34,6 +34,11 @@ const READ_CLASS: u8 = CLASSES as u8 / 2;
 /// Times that a page is found to have no room for a newcomer, since it had some for another, until
 /// newcomers go elsewhere. One row may find it so twice.
 const MOST_KEPT: u8 = 2;
+/// Pages that cannot be read of which that is remembered, at most.
+const UNREADABLE: usize = 16;
+/// Calls that may have asked for such a page before it was known that it cannot be read: more than there
+/// are threads. Who needs it, and not for room, tries so often in vain, once.
+const EXCUSED: u8 = 32;
 /// Times that a latch is tried.
 const TRIES: usize = 200;
 /// More pages than a directory has: a chain that is longer goes round in circles.
@@ -58,6 +63,10 @@ struct Spare {
     listing: (PageId, usize),
     /// The page of the directory to look through next, if that is worth while.
     unseen: Option<PageId>,
+    /// The page of the directory that was missed when a new page was to be listed.
+    missed: PageId,
+    /// Pages to do without, and how many calls may still come back from asking for them.
+    unreadable: VecDeque<(PageId, u8)>,
     /// Where packing goes on.
     packing: (PageId, usize),
     /// For each side the page that newcomers go to, the bytes of room that it had when that was not
@@ -98,6 +107,8 @@ impl Space {
                 emptying: Vec::new(),
                 listing: (root, 0),
                 unseen: Some(root),
+                missed: PageId::NONE,
+                unreadable: VecDeque::new(),
                 packing: (root, 0),
                 kept: [(PageId::NONE, 0, 0); SIDES],
             }),
@@ -150,6 +161,51 @@ impl Space {
             self.set_current(side as Side, PageId::NONE);
         }
         *self.spare.lock() = new.spare.into_inner();
+    }
+
+    /// A page cannot be read. Forgets it, if it was one that might have room, or one of the directory in
+    /// which a new one might be listed; whether it was, so that it will not be asked for again. Hints that
+    /// only such a page has are lost with it.
+    pub fn do_without(&self, pid: PageId, root: PageId) -> bool {
+        let mut hint = false;
+        for current in &self.current {
+            let none = PageId::NONE.0;
+            let tried = current.compare_exchange(pid.0, none, Ordering::Relaxed, Ordering::Relaxed);
+            hint |= tried.is_ok();
+        }
+        let mut spare = self.spare.lock();
+        let spare = &mut *spare;
+        let pages = spare.pages.len();
+        spare.pages.retain(|page| page.0 != pid);
+        hint |= spare.pages.len() < pages;
+        if spare.unseen == Some(pid) {
+            (spare.unseen, hint) = (None, true);
+        }
+        // Without the root there is nothing.
+        if spare.missed == pid && pid != root {
+            (spare.missed, spare.listing, hint) = (PageId::NONE, (root, 0), true);
+        }
+        let known = spare.unreadable.iter_mut().find(|page| page.0 == pid);
+        match (known, hint) {
+            (Some(_), true) => true,
+            (Some((_, excused)), false) => {
+                *excused = excused.saturating_sub(1);
+                *excused > 0
+            }
+            (None, true) => {
+                if spare.unreadable.len() >= UNREADABLE {
+                    spare.unreadable.pop_front();
+                }
+                spare.unreadable.push_back((pid, EXCUSED));
+                true
+            }
+            (None, false) => false,
+        }
+    }
+
+    fn is_unreadable(&self, pid: PageId) -> bool {
+        let spare = self.spare.lock();
+        spare.unreadable.iter().any(|page| page.0 == pid)
     }
 
     /// Remembers a page with room.
@@ -500,20 +556,30 @@ impl Heap {
                     (at, from) = (self.root, 0);
                     continue;
                 }
+                Err(miss @ Interrupt::Miss(_)) => {
+                    self.space.spare.lock().missed = at;
+                    return Err(miss);
+                }
                 other => other?,
             };
             let Some(seen) = self.directory_in(list.view(), at) else {
                 return Err(list.torn(NO_DIRECTORY));
             };
+            // What lies behind a page that cannot be read stays behind the one that is put before it.
+            let goes_on = !seen.next.is_none() && seen.next != at;
+            let (goes_on, behind) = (goes_on && !self.space.is_unreadable(seen.next), seen.next);
             let free = seen.free_entry(from);
             match free.map_err(|_| list.torn(NO_DIRECTORY))? {
                 Some(i) => return self.list_new(door, &mut list, i, as_it_was),
-                None if !seen.next.is_none() && seen.next != at => (at, from) = (seen.next, 0),
+                None if goes_on => (at, from) = (behind, 0),
                 None => {
                     let class = self.class_of_directory();
                     let mut next = self.store.allocate(door, class)?;
                     let bytes = self.store.page_bytes();
                     directory::begin(&mut next, directory::CHAIN_TAG, self.root, bytes)?;
+                    if behind != at {
+                        directory::set_next(&mut next, behind)?;
+                    }
                     directory::set_next(&mut list, next.pid())?;
                     drop(list);
                     // Should there be no heap page to be had now, it is there for the next one.
