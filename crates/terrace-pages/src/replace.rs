@@ -88,16 +88,21 @@ impl PageStore {
         if let Some(frame) = self.free_frames.lock().pop() {
             return Some(frame);
         }
-        self.evict()
+        let (found, dirty) = self.evict_counting(false);
+        if dirty as u64 >= self.pool.len() as u64 / 2
+            && let Some(frame) = found
+        {
+            // Where nearly all frames are dirty, who makes a page would throw out what he has just read to
+            // be able to make it, again and again. So something is written first.
+            self.free_frames.lock().push(frame);
+            return None;
+        }
+        found
     }
 
-    /// Takes a clean cold page out of memory and returns its frame.
-    pub(crate) fn evict(&self) -> Option<u32> {
-        self.evict_counting(false).0
-    }
-
-    /// As [`PageStore::evict`], and how many dirty pages were passed over. If `any`, because writing has
-    /// stopped and reading is to go on, whatever is clean may go, however far away it is.
+    /// Takes a clean cold page out of memory and returns its frame, and how many dirty pages were passed
+    /// over. If `any`, because writing has stopped and reading is to go on, whatever is clean may go, however
+    /// far away it is.
     fn evict_counting(&self, any: bool) -> (Option<u32>, usize) {
         let hot_too = any || self.hot_pages_may_leave();
         let inner = if any {
