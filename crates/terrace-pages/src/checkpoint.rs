@@ -19,8 +19,8 @@ use terrace_base::{AlignedBuf, Error, PageId, Result};
 use crate::frame::{CUT_PENDING, Class, NO_PAGE};
 use crate::map::superblock::{LEARNT_BYTES, SUPERBLOCK_BYTES, superblock_offset};
 use crate::map::{
-    DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, journal_bytes,
-    should_fold,
+    DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, base_bytes,
+    journal_bytes, should_fold,
 };
 use crate::pace::{Pace, pause, rate};
 use crate::store::{DATA_FILE, PageStore};
@@ -293,16 +293,17 @@ impl PageStore {
         epoch: u32,
         pages: u64,
     ) -> Result<(Superblock, Arc<dyn DiskFile>)> {
-        if !should_fold(&durable.superblock.map) {
+        let map = &durable.superblock.map;
+        if !should_fold(map) && !self.lacks_journal(map) {
             return self.write_map(durable, info, epoch, pages, false);
         }
         let folded = self.write_map(durable, info, epoch, pages, true);
         match folded {
             Err(e) if !self.poisoned.load(Ordering::Relaxed) => {
                 // A new map file that was not finished would only take up space.
-                let _ = self
-                    .disk
-                    .delete(&MapFile::name(durable.superblock.map.number + 1));
+                let name = MapFile::name(map.number + 1);
+                self.map_reserved.lock().next = None;
+                let _ = self.disk.delete(&name);
                 if !e.is_disk_full() {
                     return Err(e);
                 }
@@ -312,26 +313,82 @@ impl PageStore {
         }
     }
 
-    /// Reserves space in the map file for the journal of a checkpoint after which every page lies
-    /// elsewhere, when there are `slots` slots; so a checkpoint can be made on a full disk.
+    /// Reserves space, when there are `slots` slots, in the map file for the journal of a checkpoint after
+    /// which every page lies elsewhere, and for the next map file with such a journal. So one checkpoint
+    /// after the other can be made on a disk that stays full: when there is no space for more of the
+    /// journal the next map file is begun, and the one before it gives back what the one after it needs.
     ///
     /// # Errors
     /// `DiskFull`.
     pub(crate) fn reserve_map(&self, durable: &Durable, slots: u64) -> Result<()> {
         let map = &durable.superblock.map;
         let slots = slots.max(self.map.lock().counts().total);
+        let mut reserved = self.map_reserved.lock();
+        if reserved.may_begin_next {
+            self.reserve_next_map(&mut reserved, map.number + 1, slots)?;
+        }
         let from = map.base_bytes + map.journal_bytes;
         let to = from + journal_bytes(slots);
-        let mut reserved = self.map_reserved.lock();
-        if *reserved >= (map.number, to) {
+        if reserved.journal >= (map.number, to) {
             return Ok(());
         }
         durable
             .map_file
             .allocate(from, to - from)
             .map_err(|e| Error::io("reserving", MapFile::name(map.number), e))?;
-        *reserved = (map.number, to);
+        reserved.journal = (map.number, to);
         Ok(())
+    }
+
+    /// It is known that no map file behind that of the last checkpoint is of any use: space for the next
+    /// one is reserved from now on, if there is any.
+    pub(crate) fn reserve_next_maps(&self) {
+        self.map_reserved.lock().may_begin_next = true;
+        let _ = self.reserve_map(&self.durable.lock(), 0);
+    }
+
+    /// Whether the map file of this number is the one kept for the next.
+    pub(crate) fn is_next_map(&self, number: u64) -> bool {
+        let reserved = self.map_reserved.lock();
+        reserved
+            .next
+            .as_ref()
+            .is_some_and(|next| next.number == number)
+    }
+
+    fn reserve_next_map(&self, reserved: &mut Reserved, number: u64, slots: u64) -> Result<()> {
+        let name = MapFile::name(number);
+        // Numbers of pages are used again, so there are not many more than there were slots at a time.
+        let to = base_bytes(slots.max(self.table.count())) + journal_bytes(slots);
+        let (file, from) = match &reserved.next {
+            Some(next) if next.number == number && next.bytes >= to => return Ok(()),
+            Some(next) if next.number == number => (next.file.clone(), next.bytes),
+            _ => {
+                let made = self.disk.create(&name);
+                (made.map_err(|e| Error::io("creating", &name, e))?, 0)
+            }
+        };
+        if let Err(e) = file.allocate(from, to - from) {
+            if from == 0 {
+                // One that cannot be relied on would only take up space.
+                reserved.next = None;
+                let _ = self.disk.delete(&name);
+            }
+            return Err(Error::io("reserving", &name, e));
+        }
+        reserved.next = Some(NextMap {
+            number,
+            file,
+            bytes: to,
+        });
+        Ok(())
+    }
+
+    /// Whether what [`PageStore::reserve_map`] is to reserve of the journal is not there.
+    fn lacks_journal(&self, map: &MapFile) -> bool {
+        let slots = self.map.lock().counts().total;
+        let to = map.base_bytes + map.journal_bytes + journal_bytes(slots);
+        self.map_reserved.lock().journal < (map.number, to)
     }
 
     fn write_map(
@@ -351,9 +408,17 @@ impl PageStore {
         };
         let name = MapFile::name(number);
         let file = if fold {
-            self.disk
-                .create(&name)
-                .map_err(|e| Error::io("creating", &name, e))?
+            let mut reserved = self.map_reserved.lock();
+            match reserved.next.take().filter(|next| next.number == number) {
+                Some(next) => {
+                    reserved.journal = (number, next.bytes);
+                    next.file
+                }
+                None => self
+                    .disk
+                    .create(&name)
+                    .map_err(|e| Error::io("creating", &name, e))?,
+            }
         } else {
             durable.map_file.clone()
         };
@@ -495,6 +560,24 @@ impl PageStore {
         self.note_progress();
         Ok(())
     }
+}
+
+/// Space that is reserved for the map of the checkpoints to come.
+#[derive(Default)]
+pub(crate) struct Reserved {
+    /// In the map file of this number: up to this byte.
+    journal: (u64, u64),
+    /// Whether there may be one behind it: not before it is known that what lies there is nothing.
+    may_begin_next: bool,
+    /// It.
+    next: Option<NextMap>,
+}
+
+/// A map file in which there is nothing yet.
+struct NextMap {
+    number: u64,
+    file: Arc<dyn DiskFile>,
+    bytes: u64,
 }
 
 /// Writes and syncs a superblock into the slot of its generation.

@@ -120,7 +120,7 @@ impl PageStore {
             map_file,
         };
         let map = PageMap::new(0);
-        PageStore::assemble(
+        let store = PageStore::assemble(
             options,
             layout,
             disk,
@@ -129,7 +129,9 @@ impl PageStore {
             map,
             FreePages::default(),
             durable,
-        )
+        )?;
+        store.reserve_next_maps();
+        Ok(store)
     }
 
     /// Reads the superblock that an opening would use.
@@ -226,12 +228,14 @@ impl PageStore {
             .list()
             .map_err(|e| Error::io("listing", "the directory", e))?;
         for name in names {
-            if MapFile::number_of(&name).is_some_and(|n| n != number) {
+            let is_left = |n| n != number && !self.is_next_map(n);
+            if MapFile::number_of(&name).is_some_and(is_left) {
                 self.disk
                     .delete(&name)
                     .map_err(|e| Error::io("deleting", &name, e))?;
             }
         }
+        self.reserve_next_maps();
         Ok(())
     }
 

@@ -127,8 +127,7 @@ pub struct PageStore {
     pub(crate) poisoned: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) growing: Mutex<()>,
-    /// Number of the map file, and up to where space is reserved in it.
-    pub(crate) map_reserved: Mutex<(u64, u64)>,
+    pub(crate) map_reserved: Mutex<crate::checkpoint::Reserved>,
     /// See [`PageStore::note_cut_space`].
     pub(crate) cut_space: AtomicU64,
     /// Bytes that the checkpoint that is being made writes in a second if nothing presses.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{HookDisk, PAGE, State, TINY, World, info, options, read, set_all};
 use terrace_base::{Error, PageId};
-use terrace_pages::{Class, Interrupt, Pace, PageStore};
+use terrace_pages::{Class, Interrupt, Pace, PageStore, Space};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
 
 #[test]
@@ -171,6 +171,38 @@ fn a_full_disk_refuses_changes_and_a_checkpoint_makes_room() {
     drop(world.store.enter().unwrap());
     world.verify().unwrap();
     world.store.check_accounts().unwrap();
+}
+
+#[test]
+fn checkpoints_follow_one_another_on_a_disk_that_stays_full() {
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(8 * TINY), 1, &info(0)).unwrap();
+    let pages: Vec<PageId> = (0..150)
+        .map(|_| {
+            let door = store.enter().unwrap();
+            let mut page = store.allocate(&door, Class::Cold).unwrap();
+            set_all(&mut page, &[1; common::RECORDS]);
+            page.pid()
+        })
+        .collect();
+    let checkpoint = || store.checkpoint(Pace::Fast, &mut || info(0)).map(|_| ());
+    checkpoint().unwrap();
+    checkpoint().unwrap();
+    disk.set_capacity(Some(disk.used_bytes()));
+    // Each needs more of the journal, or the next map file, and no byte is free but what others left.
+    for round in 0..100 {
+        for pid in pages.iter().skip(round % 10).step_by(10) {
+            let door = store.enter_for(Space::Reserve).unwrap();
+            let mut page = store.exclusive(*pid, &door).unwrap();
+            set_all(&mut page, &[round as u64; common::RECORDS]);
+        }
+        let made = checkpoint();
+        made.unwrap_or_else(|e| panic!("checkpoint {round}: {e}"));
+    }
+    store.check_accounts().unwrap();
+    let names: Vec<String> = disk.shared().list().unwrap();
+    let maps = names.iter().filter(|name| name.starts_with("map-"));
+    assert_eq!(maps.count(), 2, "{names:?}");
 }
 
 /// Calls of the function that tells how much presses, and how long it took, of a checkpoint of 200 pages.

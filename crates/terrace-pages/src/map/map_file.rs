@@ -87,7 +87,7 @@ impl MapFile {
 }
 
 /// Bytes of header and base table for a number of pages (at most [`PageId::MAX`] of them).
-pub(super) fn base_bytes(pages: u64) -> u64 {
+pub fn base_bytes(pages: u64) -> u64 {
     let rest = (pages % BASE_ENTRIES) as usize;
     let last = if rest == 0 {
         0

@@ -17,7 +17,7 @@ pub mod superblock;
 mod tests;
 
 pub use checkpoint::{DeltaCursor, FoldCursor};
-pub use map_file::{MapFile, MapWriter, journal_bytes, should_fold};
+pub use map_file::{MapFile, MapWriter, base_bytes, journal_bytes, should_fold};
 pub use map_reader::MapReader;
 pub use page_map::{PageMap, Phase, Registered, STEP, SlotCounts};
 pub use place::{Place, SLOT_LIMIT, Tag, Words};
