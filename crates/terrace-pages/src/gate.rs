@@ -14,7 +14,7 @@ use crate::space::Promise;
 use crate::store::PageStore;
 
 /// Counters over which threads spread: more than the threads that usually write at once.
-pub(crate) const LANES: usize = 64;
+const LANES: usize = 64;
 
 #[derive(Default)]
 #[repr(align(64))]
@@ -66,12 +66,18 @@ impl Gate {
         Some((lane, self.epoch.load(Ordering::SeqCst)))
     }
 
-    /// How often the gate was passed by those who are inside now. O(threads).
+    /// Lanes that threads have taken: more than these are hardly ever inside at once. O(1).
+    #[inline]
+    pub fn lanes(&self) -> usize {
+        NEXT_LANE
+            .load(std::sync::atomic::Ordering::SeqCst)
+            .min(LANES)
+    }
+
+    /// How often the gate was passed by those who are inside now. O(lanes).
     pub fn inside(&self) -> u64 {
-        let lanes = NEXT_LANE.load(std::sync::atomic::Ordering::SeqCst);
-        let lanes = &self.lanes[..lanes.min(LANES)];
         let count = |lane: &Lane| u64::from(lane.0.load(Ordering::SeqCst));
-        lanes.iter().map(count).sum()
+        self.lanes[..self.lanes()].iter().map(count).sum()
     }
 
     /// Closes the gate, waits until nobody is inside, runs `f` with the current epoch, raises the

@@ -3,7 +3,6 @@
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
-use crate::gate::LANES;
 use crate::interrupt::Interrupt;
 use crate::map::{Run, Words};
 use crate::options::DIRTY_EACH;
@@ -18,9 +17,6 @@ const GROWTH_PART: u64 = 16;
 /// Pages that one checkpoint moves away from the end of the file.
 const RELOCATE_PAGES: u64 = 256;
 
-/// With so many slots to spare whoever comes in need not look who else is inside: enough for as many as
-/// there are lanes.
-const PLENTY: u64 = LANES as u64 * DIRTY_EACH;
 /// Promised pages of which it does not matter whether there are as many: a few small batches.
 const LITTLE: u64 = 128;
 
@@ -75,7 +71,8 @@ impl PageStore {
         // written takes its slot before it is clean.
         let needed = self.slots_needed(space);
         let free = self.counters.free_slots.load(Ordering::Relaxed);
-        if free >= needed + PLENTY {
+        // Enough for all who could be inside: to look who is would take the lines of their lanes from them.
+        if free >= needed + self.gate.lanes() as u64 * DIRTY_EACH {
             return Ok(());
         }
         let others = self.slots_of_others();
@@ -157,7 +154,7 @@ impl PageStore {
                     // A nearly full disk may have room for less.
                     slots /= 4;
                     if slots == 0 || !e.is_disk_full() {
-                        // Without an end to it the cleaner comes here on a full disk, and each checkpoint
+                        // On a full disk the cleaner comes here again and again, and each checkpoint
                         // writes a superblock at least.
                         if self.checkpoint_frees_slots() {
                             self.ask_for_checkpoint();

@@ -5,6 +5,8 @@
 
 mod common;
 
+use std::sync::Barrier;
+
 use common::{RECORDS, TINY, info, options, set_all, set_record};
 use terrace_base::PageId;
 use terrace_pages::{Class, Door, Pace, PageStore, Space};
@@ -55,15 +57,25 @@ fn many_who_are_inside_at_once_leave_a_checkpoint_its_space() {
             change(&store, &store.enter_for(Space::Reserve).unwrap(), next());
         }
         // All of them come in before one has changed anything.
-        let doors: Vec<_> = (0..8)
-            .map_while(|_| store.enter_for(Space::Reserve).ok())
-            .collect();
-        assert!(!doors.is_empty(), "one alone may use the reserve");
-        for door in &doors {
-            (0..8).for_each(|_| change(&store, door, next()));
-        }
-        drop(doors);
-        checkpoint(&store);
+        let (all, store, first) = (&Barrier::new(8), &store, next());
+        let inside: u64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|i| {
+                    scope.spawn(move || {
+                        let door = store.enter_for(Space::Reserve);
+                        all.wait();
+                        let pids = first + 8 * i..first + 8 * i + 8;
+                        door.map_or(0, |door| {
+                            pids.for_each(|pid| change(store, &door, pid));
+                            1
+                        })
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|t| t.join().unwrap()).sum()
+        });
+        assert!(inside > 0, "one alone may use the reserve");
+        checkpoint(store);
         // And a single one is let in again.
         drop(store.enter_for(Space::Reserve).unwrap());
         store.check_accounts().unwrap();
