@@ -110,6 +110,12 @@ impl PageStore {
         self.make_space(Space::Ordinary, others)
     }
 
+    /// Whether somebody who is inside already may change more pages than he was promised: there are as many
+    /// free slots as for migration, and what everybody else was promised. O(1).
+    pub fn has_slack(&self) -> bool {
+        self.counters.free_slots.load(Ordering::Relaxed) >= self.slots_needed(Space::Migration)
+    }
+
     /// Free slots that there must be for `space`: one for each dirty page, what is promised, and slack.
     pub(crate) fn slots_needed(&self, space: Space) -> u64 {
         // What is replayed was let in once, perhaps as the last that found the slack untouched; so the

@@ -65,7 +65,12 @@ where
         if found.is_some()
             && let Some(hot) = self.hot()
         {
-            self.erase_hot(hot, door, key)?;
+            // The cold tier has the change, and the log: to give it up now would free a value that is linked.
+            let erased = self.erase_hot(hot, door, key);
+            erased.map_err(|interrupt| match interrupt {
+                Interrupt::Fail(e) => Interrupt::Fail(self.context.store.poison(&e)),
+                other => other,
+            })?;
         }
         Ok([done.before.and_then(|(_, large)| large), hot_chain])
     }

@@ -399,6 +399,10 @@ where
             if evict {
                 let mut next = 0;
                 while next < unused.len() {
+                    // What a batch was promised is for its own changes.
+                    if matches!(entry, Entry::Inside(_)) && !self.context.store.has_slack() {
+                        break;
+                    }
                     self.cold_span(unused.key(next), span)?;
                     // What is below this leaf was written when the hand came by there.
                     let low = span.low.as_slice().max(&unused.low);

@@ -5,7 +5,7 @@ mod common;
 
 use common::tiny;
 use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
-use terrace_sim::SimDisk;
+use terrace_sim::{Rng, SimDisk};
 
 /// Leaves with records of 200 bytes; each leaf has a few.
 const LEAVES: u32 = 400;
@@ -134,6 +134,51 @@ fn a_batch_of_deletes_all_over_a_tree_leaves_a_way_out() {
         });
         db.write(batch, Durability::Buffered).unwrap();
         assert_eq!(map.get(key(9, 0)).unwrap(), None);
+    }
+}
+
+/// What a batch lets go of the hot tier on its way, inside the gate, takes no space that others were promised.
+#[test]
+fn batches_on_two_tiers_whose_memory_is_full_leave_a_way_out() {
+    for (seed, deletes) in [(1, false), (2, true), (3, false), (4, true)] {
+        let disk = SimDisk::new(seed);
+        let db = Database::open_on(disk.shared(), options(1024)).unwrap();
+        let two = MapOptions::new().tiers(Tiers::Two);
+        let map = db.create_map("t", Kind::Tree, two).unwrap();
+        let mut rng = Rng::new(seed);
+        for _ in 0..6000 {
+            let key = key(rng.below(400) as u32, rng.below(18) as u32);
+            map.put(key, [7; 200]).unwrap();
+        }
+        db.checkpoint().unwrap();
+        disk.set_capacity(Some(disk.used_bytes() + (256 << 10)));
+        let (mut done, mut refused) = (0, 0);
+        for round in 0..24 {
+            let mut batch = db.batch();
+            for _ in 0..60 {
+                let key = key(rng.below(400) as u32, rng.below(36) as u32);
+                match deletes {
+                    true => _ = batch.delete(&map, key),
+                    false => _ = batch.put(&map, key, vec![8; 200]),
+                }
+            }
+            match db.write(batch, Durability::Buffered) {
+                Ok(()) => done += 1,
+                Err(e) => {
+                    assert!(e.is_disk_full(), "{seed} {round}: {e}");
+                    refused += 1;
+                    let made = db.checkpoint();
+                    made.unwrap_or_else(|e| panic!("{seed} {round}: {e}"));
+                }
+            }
+            if round % 4 == 0 {
+                opens(&disk, options(1024));
+            }
+        }
+        assert!(done > 0, "{seed}: {done} {refused}");
+        assert!(deletes || refused > 0, "{seed}: {done} {refused}");
+        db.checkpoint().unwrap();
+        assert!(db.verify().unwrap().is_clean());
     }
 }
 
