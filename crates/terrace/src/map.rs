@@ -322,7 +322,8 @@ impl Map {
 
     /// All records, in the order of the structure: that of the keys in a tree and in a table, in a hash
     /// table one that means nothing but stays the same. Each record that is there all the while comes out
-    /// once; what changes meanwhile may or may not be seen.
+    /// once, as it was at some instant between this call and the one that returns it: many are read at
+    /// once. What changes meanwhile may or may not be seen.
     ///
     /// # Errors
     /// When the structure was dropped.

@@ -29,7 +29,8 @@ impl Tree {
     }
 
     /// The records with keys in a range, in order, from either end. Each key that is there all the
-    /// while comes out once; what changes meanwhile may or may not be seen. A range whose start is
+    /// while comes out once, as it was at some instant between this call and the one that returns it:
+    /// many are read at once. What changes meanwhile may or may not be seen. A range whose start is
     /// behind its end is empty. For everything use [`Map::iter`].
     ///
     /// Bounds are of one type, so arrays of different lengths have to be slices:

@@ -180,6 +180,49 @@ fn ranges_run_from_both_ends_and_meet() {
     }
 }
 
+/// Records are read many at once, so one that is returned may be older than the call that returns it; but
+/// never than the range, and never something else.
+#[test]
+fn a_record_of_a_range_is_as_it_was_since_the_range_was_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), options()).unwrap();
+    for map in all_shapes(&db).unwrap() {
+        let key = |i: u32| i.to_be_bytes();
+        let all = 5000;
+        (0..all).for_each(|i| map.put(key(i), "before it was made").unwrap());
+        (0..all).for_each(|i| map.put(key(i), "old").unwrap());
+        let mut range = map.iter().unwrap();
+        let first = range.next().unwrap().unwrap();
+        assert_eq!(first.1, b"old");
+        // Some change, some go, some come back.
+        for i in 0..all {
+            match i % 3 {
+                0 => map.put(key(i), "new").unwrap(),
+                1 => map.delete(key(i)).unwrap(),
+                _ => {}
+            }
+        }
+        let (mut seen, mut stayed, mut new) = (Vec::new(), 0, 0);
+        for record in std::iter::once(Ok(first)).chain(range) {
+            let (key, value) = record.unwrap();
+            let i = u32::from_be_bytes(key.as_slice().try_into().unwrap());
+            match i % 3 {
+                0 => assert!(value == b"old" || value == b"new", "{value:?}"),
+                _ => assert_eq!(value, b"old"),
+            }
+            stayed += u32::from(i % 3 != 1);
+            new += u32::from(value == b"new");
+            seen.push(i);
+        }
+        assert_eq!(stayed, (0..all).filter(|i| i % 3 != 1).count() as u32);
+        assert!(new > 0, "{}: everything was read at once", map.name());
+        let out = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), out, "{}: a key came twice", map.name());
+    }
+}
+
 #[test]
 fn what_looks_also_answers() {
     let dir = tempfile::tempdir().unwrap();
