@@ -153,6 +153,11 @@ pub trait Ordered: AccessMethod {
     /// `Miss` when a page is not in memory.
     fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)>;
 
+    /// Copies the page of records at a position of [`Ordered::try_random`] into `window`.
+    fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.try_window(Edge::From(position), window)
+    }
+
     /// Copies the leaf at `edge` under its shared latch into `window`, of its records at most as many
     /// as the window's limit allows: those next to the edge. (A method may copy all of it nevertheless.)
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()>;

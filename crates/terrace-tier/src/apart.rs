@@ -78,8 +78,13 @@ impl Ordered for Apart {
         Ok(place)
     }
 
-    fn try_random(&self, _: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
-        no_order()
+    /// A bucket of this tier, and a position of its own order: how many records there are needs no other.
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.0.try_random(random)
+    }
+
+    fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.0.try_chosen(position, window)
     }
 
     fn try_window(&self, _: Edge<'_>, _: &mut Window) -> Attempt<()> {

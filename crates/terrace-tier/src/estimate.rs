@@ -4,7 +4,7 @@
 //! from a sample too: a dirty record counts if the cold tier lacks the key, a tombstone counts
 //! against it if the cold tier has the key.
 
-use terrace_access::{Attempt, Edge, Ordered, Touch, Window};
+use terrace_access::{Attempt, Ordered, Touch, Window};
 use terrace_base::Result;
 use terrace_base::checksum::mix;
 
@@ -68,9 +68,7 @@ fn sampled<M: Ordered>(
     let mut sums = [0.0; 2];
     for _ in 0..LEAVES {
         let (leaves, position) = settled(context, || method.try_random(&mut || random.next()))?;
-        settled(context, || {
-            method.try_window(Edge::From(&position), &mut window)
-        })?;
+        settled(context, || method.try_chosen(&position, &mut window))?;
         let only = leaves <= 1.0;
         let values = values(&window, only)?;
         if only {

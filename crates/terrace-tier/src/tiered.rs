@@ -491,10 +491,12 @@ where
         let mut estimate = crate::estimate::estimate(&self.context, &self.cold, self.hot())?;
         // While one leaf above and one below are all, a scan sees every record once; who looks at one
         // after the other misses what moves down in between.
-        let mut window = Window::new();
-        self.scan_up(b"", &mut window)?;
-        if window.high.is_none() {
-            estimate.records = window.len() as u64;
+        if C::SCANS {
+            let mut window = Window::new();
+            self.scan_up(b"", &mut window)?;
+            if window.high.is_none() {
+                estimate.records = window.len() as u64;
+            }
         }
         Ok(estimate)
     }
