@@ -52,6 +52,32 @@ fn what_was_found_is_printed_also_if_the_closing_fails() {
     assert_eq!(dir.run(&["get", "db", "k"]).ok(), "v\n");
 }
 
+/// This process has it open, and each command is another.
+#[test]
+fn a_database_that_another_process_has_open_is_left_alone() {
+    let dir = Folder::new();
+    dir.run(&["put", "db", "k", "v"]).ok();
+    let options = terrace::Options::new().memory(16 << 20);
+    let db = terrace::Database::open(dir.0.join("db"), options).unwrap();
+    let map = db.map("main").unwrap();
+    map.put("k", "w").unwrap();
+    let before = dir.names("db");
+    for args in [
+        &["get", "db", "k"][..],
+        &["put", "db", "k", "x"],
+        &["stat", "db"],
+        &["verify", "db"],
+        &["dump", "db"],
+    ] {
+        dir.run(args)
+            .fails(&["is open elsewhere", "close it there first"]);
+    }
+    assert_eq!(dir.names("db"), before);
+    assert_eq!(map.get("k").unwrap().unwrap(), b"w");
+    drop((map, db));
+    assert_eq!(dir.run(&["get", "db", "k"]).ok(), "w\n");
+}
+
 #[test]
 fn damage_is_damage_also_if_nobody_reads_the_report() {
     let dir = Folder::new();
