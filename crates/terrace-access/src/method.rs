@@ -100,7 +100,7 @@ pub trait AccessMethod: Send + Sync {
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool>;
 
     /// A page that an attempt missed cannot be read. Whether the next one will do without: it was wanted
-    /// only for the room that there might be. By default every page is needed.
+    /// only for the room that there might be, or made. By default every page is needed.
     fn do_without(&self, page: PageId) -> bool {
         let _ = page;
         false

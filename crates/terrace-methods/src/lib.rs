@@ -15,6 +15,7 @@ pub mod hash;
 pub mod heap;
 pub mod overflow;
 mod slots;
+mod unreadable;
 
 /// Load of a page of records that will hardly grow: the rest is for values that become longer.
 const FULL: f64 = 0.95;

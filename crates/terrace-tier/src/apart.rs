@@ -54,6 +54,10 @@ impl AccessMethod for Apart {
         self.0.try_edit(door, key, plan, &mut NoRoom, commit)
     }
 
+    fn do_without(&self, page: PageId) -> bool {
+        self.0.do_without(page)
+    }
+
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
         self.0.try_clear_step(door)
     }

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::tiny;
 use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
 use terrace_sim::SimDisk;
@@ -209,5 +211,55 @@ fn rows_come_to_new_pages_although_a_list_of_pages_is_rotten() {
     let list = |page: &[u8]| page[16] == 0xB8;
     for in_batches in [false, true] {
         takes_new_rows(Tiers::One, in_batches, 45_000, list);
+    }
+}
+
+/// A hash table finds its buckets by pages with the tag 0xB5. The more records there are, the more parts
+/// the hashes are divided in, one after the other, those too whose page is rotten.
+#[test]
+fn a_hash_table_grows_although_a_page_of_its_directory_is_rotten() {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let map = db
+        .create_map("a", Kind::Hash, MapOptions::new().tiers(Tiers::One))
+        .unwrap();
+    for i in 0..24_000 {
+        map.put(key(i), row(i)).unwrap();
+    }
+    drop(map);
+    db.close().unwrap();
+    // All versions of one of them: the number of a page is in front.
+    let is_one = |page: &[u8]| page[16] == 0xB5 && page[17] == 0;
+    let data = disk.contents("data").unwrap();
+    let pages = data.chunks(4096).filter(|page| is_one(page));
+    let numbers: BTreeSet<&[u8]> = pages.map(|page| &page[8..13]).collect();
+    assert!(numbers.len() > 2, "{} pages of a directory", numbers.len());
+    let number = numbers.first().unwrap();
+    rot(&disk, |page| is_one(page) && page[8..13] == **number);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let map = db.map("a").unwrap();
+    let mut put = Vec::new();
+    for i in 24_000..48_000 {
+        // Whose bucket the rotten page names is lost.
+        if map.get(key(i)).is_err() {
+            continue;
+        }
+        let written = if i % 2 == 0 {
+            map.put(key(i), row(i))
+        } else {
+            let mut batch = db.batch();
+            batch.put(&map, key(i), row(i));
+            db.write(batch, Durability::Buffered)
+        };
+        written.unwrap_or_else(|e| panic!("{i}: {e}"));
+        put.push(i);
+    }
+    assert!((5000..23_500).contains(&put.len()), "{} records", put.len());
+    let again = Database::open_on(disk.copy().shared(), options()).unwrap();
+    assert!(again.stats().opening.replayed_operations > 0);
+    for map in [map, again.map("a").unwrap()] {
+        for &i in &put {
+            assert_eq!(map.get(key(i)).unwrap().unwrap(), row(i), "{i}");
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! hashes: a run of neighbouring grains, of which the directory has one entry each (see `directory`).
 //! A full bucket gives a part of its grains to a new one, whichever bucket it is: the table grows one
 //! bucket at a time, where the records come, and the directory one grain at a time, at its end. Only
-//! a bucket of a single grain gets an overflow page.
+//! a bucket of a single grain gets an overflow page, and one that cannot be split because a page of the
+//! directory cannot be read.
 //!
 //! Invariants:
 //! * The root keeps its page number. It says how the hash and the grains are, and holds the
@@ -41,7 +42,7 @@ use terrace_access::{
     AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, RecordPage,
     Room, Sweep, Touch, Value, Window,
 };
-use terrace_base::sync::spin_loop;
+use terrace_base::sync::{Mutex, spin_loop};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, PageStore};
 
@@ -50,6 +51,7 @@ pub use secret::Secret;
 pub use verify::verify_page;
 
 use crate::fault::{self, Fault, Point};
+use crate::unreadable::Unreadable;
 use find::{PATIENCE, Way, root_of, sound};
 use layout::{Page, Slot, Stored};
 
@@ -69,6 +71,8 @@ pub struct HashTable {
     births: AtomicU32,
     /// See [`HashTable::as_upper_tier`].
     copies: bool,
+    /// Pages to do without when a bucket is to be split.
+    spared: Mutex<Unreadable>,
 }
 
 impl HashTable {
@@ -106,6 +110,7 @@ impl HashTable {
             secret: OnceLock::new(),
             births: AtomicU32::new(STRIDE.wrapping_mul(root.0 as u32 | 1)),
             copies: false,
+            spared: Mutex::default(),
         }
     }
 
@@ -364,6 +369,10 @@ impl AccessMethod for HashTable {
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Applied> {
         self.edit(door, key, plan, room, commit)
+    }
+
+    fn do_without(&self, page: PageId) -> bool {
+        self.spared.lock().note(page, false)
     }
 
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {

@@ -31,6 +31,17 @@ const MOST_OVERFLOW: usize = 1 << 16;
 
 const NO_NEIGHBOUR: &str = "this bucket does not hold all hashes, and there is no other";
 
+/// What is tried for a full bucket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Try {
+    /// To divide grains, where there are too few, and the bucket between two.
+    Grains,
+    /// To divide the bucket between those grains that there are.
+    Split,
+    /// To put an overflow page behind it.
+    Overflow,
+}
+
 /// Two neighbouring buckets, latched.
 pub(crate) struct Pair<'d> {
     pub left: Held<'d>,
@@ -140,6 +151,40 @@ impl HashTable {
         patient: bool,
         rises: bool,
     ) -> Attempt<bool> {
+        for tried in [Try::Grains, Try::Split] {
+            let done = self.split_by(door, (hash, key, value), patient, rises, tried);
+            if let Some(done) = self.unless_unreadable(done)? {
+                return Ok(done);
+            }
+        }
+        // It is read with the bucket, no directory has to change for it.
+        self.split_by(door, (hash, key, value), patient, rises, Try::Overflow)
+    }
+
+    /// What came of a split; nothing if it needs a page that is known to be unreadable. That is one of the
+    /// directory, of other records than the one that comes.
+    fn unless_unreadable<T>(&self, done: Attempt<T>) -> Attempt<Option<T>> {
+        if let Err(Interrupt::Miss(pid)) = done {
+            let mut spared = self.spared.lock();
+            if spared.has(pid) {
+                return Ok(None);
+            }
+            // Without the root there is nothing.
+            if pid != self.root {
+                spared.miss(pid);
+            }
+        }
+        done.map(Some)
+    }
+
+    fn split_by(
+        &self,
+        door: &Door<'_>,
+        (hash, key, value): (u64, &[u8], Value<'_>),
+        patient: bool,
+        rises: bool,
+        tried: Try,
+    ) -> Attempt<bool> {
         let secret = self.try_secret()?;
         let Some(held) = self.latch(door, hash, patient)? else {
             return Ok(false);
@@ -157,8 +202,13 @@ impl HashTable {
         if !matches!(put.plan(&held)?, How::NoRoom(_)) {
             return Ok(false);
         }
+        if tried == Try::Overflow {
+            self.add_overflow(door, held)?;
+            return Ok(false);
+        }
         let (grains, buckets) = self.size()?;
-        if grains.count() < self.grains_for(buckets + 1) {
+        let grows = tried == Try::Grains;
+        if grows && grains.count() < self.grains_for(buckets + 1) {
             drop(held);
             self.grow(door, self.grains_for(buckets + 1 + buckets / AHEAD))?;
             return Ok(true);
@@ -179,7 +229,7 @@ impl HashTable {
         let off = |boundary| bytes_below(&sizes, boundary).abs_diff(wanted);
         // A table that is filled in the order of hashes, as a cold tier is by the sweep, has all its
         // records in few grains at first.
-        if boundary.is_none_or(|boundary| off(boundary) > near) {
+        if grows && boundary.is_none_or(|boundary| off(boundary) > near) {
             let parts = if rises { EXACT } else { UNEVEN / 2 };
             if let Some(finer) = finer(&grains, &sizes, parts, self.most_grains(buckets)) {
                 drop(held);

@@ -18,6 +18,7 @@ use super::layout::{CLASS, CLASSES, Rows};
 use super::page::{NO_ROWS, begin};
 use super::scans::{SIDES, Side};
 use crate::slots::SLOT_BYTES;
+use crate::unreadable::Unreadable;
 
 /// Pages with room that are remembered, at most.
 const REMEMBERED: usize = 1024;
@@ -34,11 +35,6 @@ const READ_CLASS: u8 = CLASSES as u8 / 2;
 /// Times that a page is found to have no room for a newcomer, since it had some for another, until
 /// newcomers go elsewhere. One row may find it so twice.
 const MOST_KEPT: u8 = 2;
-/// Pages that cannot be read of which that is remembered, at most.
-const UNREADABLE: usize = 16;
-/// Calls that may have asked for such a page before it was known that it cannot be read: more than there
-/// are threads. Who needs it, and not for room, tries so often in vain, once.
-const EXCUSED: u8 = 32;
 /// Times that a latch is tried.
 const TRIES: usize = 200;
 /// More pages than a directory has: a chain that is longer goes round in circles.
@@ -63,10 +59,8 @@ struct Spare {
     listing: (PageId, usize),
     /// The page of the directory to look through next, if that is worth while.
     unseen: Option<PageId>,
-    /// The page of the directory that was missed when a new page was to be listed.
-    missed: PageId,
-    /// Pages to do without, and how many calls may still come back from asking for them.
-    unreadable: VecDeque<(PageId, u8)>,
+    /// Pages to do without, and those of the directory that were missed when a new page was to be listed.
+    unreadable: Unreadable,
     /// Where packing goes on.
     packing: (PageId, usize),
     /// For each side the page that newcomers go to, the bytes of room that it had when that was not
@@ -107,8 +101,7 @@ impl Space {
                 emptying: Vec::new(),
                 listing: (root, 0),
                 unseen: Some(root),
-                missed: PageId::NONE,
-                unreadable: VecDeque::new(),
+                unreadable: Unreadable::default(),
                 packing: (root, 0),
                 kept: [(PageId::NONE, 0, 0); SIDES],
             }),
@@ -181,31 +174,14 @@ impl Space {
         if spare.unseen == Some(pid) {
             (spare.unseen, hint) = (None, true);
         }
-        // Without the root there is nothing.
-        if spare.missed == pid && pid != root {
-            (spare.missed, spare.listing, hint) = (PageId::NONE, (root, 0), true);
+        if spare.listing.0 == pid {
+            spare.listing = (root, 0);
         }
-        let known = spare.unreadable.iter_mut().find(|page| page.0 == pid);
-        match (known, hint) {
-            (Some(_), true) => true,
-            (Some((_, excused)), false) => {
-                *excused = excused.saturating_sub(1);
-                *excused > 0
-            }
-            (None, true) => {
-                if spare.unreadable.len() >= UNREADABLE {
-                    spare.unreadable.pop_front();
-                }
-                spare.unreadable.push_back((pid, EXCUSED));
-                true
-            }
-            (None, false) => false,
-        }
+        spare.unreadable.note(pid, hint)
     }
 
     fn is_unreadable(&self, pid: PageId) -> bool {
-        let spare = self.spare.lock();
-        spare.unreadable.iter().any(|page| page.0 == pid)
+        self.spare.lock().unreadable.has(pid)
     }
 
     /// Remembers a page with room.
@@ -557,7 +533,10 @@ impl Heap {
                     continue;
                 }
                 Err(miss @ Interrupt::Miss(_)) => {
-                    self.space.spare.lock().missed = at;
+                    // Without the root there is nothing.
+                    if at != self.root {
+                        self.space.spare.lock().unreadable.miss(at);
+                    }
                     return Err(miss);
                 }
                 other => other?,
