@@ -20,6 +20,9 @@ const DELETES_PER_LEAF: u64 = 4;
 const LEAST_DELETES: u64 = 64;
 /// Hot leaves that one call goes through, at most.
 const STEP_LEAVES: usize = 64;
+/// Tombstones after which a call goes no further: each may take a page read, and the thread that does this
+/// has more to do.
+const STEP_TOMBSTONES: u64 = 128;
 
 /// Where a round stands. A hint: lost at a crash, with the count of deletes, and what is left of
 /// tombstones then waits for the deletes to come.
@@ -55,8 +58,12 @@ where
         if !self.is_burying() {
             return Ok(false);
         }
+        let mut written = 0;
         for _ in 0..STEP_LEAVES {
-            match self.bury_leaf() {
+            if written >= STEP_TOMBSTONES {
+                break;
+            }
+            match self.bury_leaf(&mut written) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 // A cold page: those that belong there stay above. Who needs it meets the error himself.
@@ -68,15 +75,16 @@ where
     }
 
     fn is_burying(&self) -> bool {
-        let deletes = self.events.sum(|e| &e.deletes);
         let mut burying = self.burying.lock();
-        if burying.under_way {
-            return true;
+        let deletes = self.events.sum(|e| &e.deletes);
+        let since = deletes.saturating_sub(burying.deletes);
+        if burying.under_way || since < LEAST_DELETES {
+            return burying.under_way;
         }
         let store = &self.context.store;
         let cold_pages = store.live_pages().saturating_sub(store.hot_frames());
-        let enough = LEAST_DELETES.max(DELETES_PER_LEAF * burying.leaves_before) + cold_pages;
-        if deletes - burying.deletes < enough {
+        let enough = DELETES_PER_LEAF * burying.leaves_before + cold_pages;
+        if since < enough {
             return false;
         }
         burying.under_way = true;
@@ -86,8 +94,8 @@ where
         true
     }
 
-    /// The next leaf. Returns whether there is one behind it.
-    fn bury_leaf(&self) -> Result<bool> {
+    /// The next leaf; adds what was written. Returns whether there is one behind it.
+    fn bury_leaf(&self, written: &mut u64) -> Result<bool> {
         let Some(hot) = self.hot() else {
             return Ok(false);
         };
@@ -124,7 +132,8 @@ where
                 self.cold_span(dead.key(next), span)?;
                 let low = span.low.as_slice().max(&dead.low);
                 let highs = [&span.high, &dead.high].into_iter().flatten();
-                self.write_tombstones(low, highs.min().map(Vec::as_slice), entry)?;
+                let high = highs.min().map(Vec::as_slice);
+                *written += self.write_tombstones(low, high, entry)? as u64;
                 next = match &span.high {
                     Some(high) => dead.lower_bound(high).max(next + 1),
                     None => dead.len(),

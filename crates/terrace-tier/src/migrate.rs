@@ -126,15 +126,15 @@ where
         Ok(written)
     }
 
-    /// Writes the tombstones of one cold leaf's range, which leave the hot tier.
+    /// Writes the tombstones of one cold leaf's range, which leave the hot tier. Returns how many there
+    /// were.
     pub(crate) fn write_tombstones(
         &self,
         low: &[u8],
         high: Option<&[u8]>,
         entry: Entry<'_>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         self.write_range((low, high), Selected::Deleted, false, entry, usize::MAX)
-            .map(|_| ())
     }
 
     /// Closes up what the cold tier has in this range. Whatever is in the way stays as it is.
