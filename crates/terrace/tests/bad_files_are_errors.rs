@@ -180,6 +180,12 @@ fn truncated_and_missing_files_are_errors() {
         }
         let gone = disk.copy();
         terrace::Disk::delete(&gone, &name).unwrap();
+        if bytes.iter().all(|b| *b == 0) {
+            // Space for the next map file, and nothing in it.
+            assert!(name.starts_with("map-"), "{name}");
+            use_it(&gone, &model).unwrap();
+            continue;
+        }
         let e = use_it(&gone, &model).expect_err(&format!("{name} gone"));
         if name == "data" {
             says_there_is_none(&e);
@@ -199,7 +205,7 @@ fn an_opening_that_the_log_refuses_deletes_nothing() {
         .rsplit(['-', '.'])
         .find_map(|n| n.parse().ok())
         .unwrap();
-    let other = last.replace(&number.to_string(), &(number + 1).to_string());
+    let other = last.replace(&number.to_string(), &(number + 2).to_string());
     disk.place(&other, disk.contents(&last).unwrap());
     let good = disk.copy();
     use_it(&good, &model).unwrap();
@@ -217,6 +223,10 @@ fn an_opening_that_the_log_refuses_deletes_nothing() {
         if use_it(&damaged, &model).is_err() {
             refused += 1;
             assert_eq!(damaged.names(), disk.names(), "something was deleted");
+            for name in disk.names().iter().filter(|name| map(name)) {
+                let same = damaged.contents(name) == disk.contents(name);
+                assert!(same, "{name} was changed");
+            }
         }
         data[at..at + 4096].copy_from_slice(&whole);
     }
