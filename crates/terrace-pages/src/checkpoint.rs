@@ -150,14 +150,18 @@ impl PageStore {
         durable_now(durable.superblock.generation)
             .and_then(|()| self.complete())
             .map_err(|e| self.poison(&e))?;
-        if let Some(name) = retired {
-            // A file that stays behind does no harm: it is deleted at the next opening.
-            let _ = self.disk.delete(&name);
-        }
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
-        self.truncate();
-        // If there is no space for it now, the next growth or checkpoint tries again.
-        let _ = self.reserve_map(&durable, 0);
+        {
+            // What is given back here is for the next map file first, not for the growth of `data`.
+            let growing = self.growing.lock();
+            if let Some(name) = retired {
+                // A file that stays behind does no harm: it is deleted at the next opening.
+                let _ = self.disk.delete(&name);
+            }
+            self.truncate(&growing);
+            // If there is no space for it now, the next growth or checkpoint tries again.
+            let _ = self.reserve_map(&durable, 0);
+        }
         self.note_progress();
         let [pages, hot_pages] = [
             self.counters.checkpoint_page_writes.load(Ordering::Relaxed) - before[0],
@@ -294,7 +298,9 @@ impl PageStore {
         pages: u64,
     ) -> Result<(Superblock, Arc<dyn DiskFile>)> {
         let map = &durable.superblock.map;
-        if !should_fold(map) && !self.lacks_journal(map) {
+        // The file may have grown while a checkpoint was made, which reserves nothing then.
+        let has_journal = || !self.lacks_journal(map) || self.reserve_map(durable, 0).is_ok();
+        if !should_fold(map) && has_journal() {
             return self.write_map(durable, info, epoch, pages, false);
         }
         let folded = self.write_map(durable, info, epoch, pages, true);
@@ -321,22 +327,24 @@ impl PageStore {
     /// # Errors
     /// `DiskFull`.
     pub(crate) fn reserve_map(&self, durable: &Durable, slots: u64) -> Result<()> {
+        // A superblock whose sync failed may be on the disk, and name the file that seems to be the next.
+        // Who holds `durable` knows: a checkpoint that fails so poisons before it lets go of it.
+        self.check_poison()?;
         let map = &durable.superblock.map;
         let slots = slots.max(self.map.lock().counts().total);
         let mut reserved = self.map_reserved.lock();
+        let from = map.base_bytes + map.journal_bytes;
+        let to = from + journal_bytes(slots);
+        if !reserved.has_journal(map.number, to) {
+            durable
+                .map_file
+                .allocate(from, to - from)
+                .map_err(|e| Error::io("reserving", MapFile::name(map.number), e))?;
+            reserved.journal = (map.number, to);
+        }
         if reserved.may_begin_next {
             self.reserve_next_map(&mut reserved, map.number + 1, slots)?;
         }
-        let from = map.base_bytes + map.journal_bytes;
-        let to = from + journal_bytes(slots);
-        if reserved.journal >= (map.number, to) {
-            return Ok(());
-        }
-        durable
-            .map_file
-            .allocate(from, to - from)
-            .map_err(|e| Error::io("reserving", MapFile::name(map.number), e))?;
-        reserved.journal = (map.number, to);
         Ok(())
     }
 
@@ -388,7 +396,7 @@ impl PageStore {
     fn lacks_journal(&self, map: &MapFile) -> bool {
         let slots = self.map.lock().counts().total;
         let to = map.base_bytes + map.journal_bytes + journal_bytes(slots);
-        self.map_reserved.lock().journal < (map.number, to)
+        !self.map_reserved.lock().has_journal(map.number, to)
     }
 
     fn write_map(
@@ -571,6 +579,12 @@ pub(crate) struct Reserved {
     may_begin_next: bool,
     /// It.
     next: Option<NextMap>,
+}
+
+impl Reserved {
+    fn has_journal(&self, number: u64, to: u64) -> bool {
+        self.journal.0 == number && self.journal.1 >= to
+    }
 }
 
 /// A map file in which there is nothing yet.

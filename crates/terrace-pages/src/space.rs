@@ -1,5 +1,6 @@
 //! Space in the data file: grown before it is needed, given back after it is not.
 
+use terrace_base::sync::MutexGuard;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
@@ -177,8 +178,7 @@ impl PageStore {
     }
 
     /// After a checkpoint: cuts the file behind the last slot that either superblock names.
-    pub(crate) fn truncate(&self) {
-        let _growing = self.growing.lock();
+    pub(crate) fn truncate(&self, _growing: &MutexGuard<'_, ()>) {
         let page = self.page_bytes() as u64;
         let mut map = self.map.lock();
         let counts = map.counts();

@@ -6,7 +6,7 @@
 //! the hot leaves writes tombstones, and nothing else, whenever there are about enough of them that
 //! neither the looking nor the cold pages are work for nothing.
 
-use terrace_access::{Edge, Flags, Ordered, Sweep};
+use terrace_access::{AccessMethod, Flags, Ordered, Sweep};
 use terrace_base::Result;
 use terrace_pages::Space;
 
@@ -14,15 +14,16 @@ use crate::context::{Rooted, TierContext};
 use crate::migrate::{Entry, Selected};
 use crate::tiered::Tiered;
 
-/// Deletes since the last round, for each hot leaf that it went through, that make the next worth while.
-const DELETES_PER_LEAF: u64 = 4;
-/// The same for a structure with hardly a leaf.
+/// Deletes since the last round, for each hot leaf, that make the next worth while; beside one for each
+/// cold leaf. A look at a leaf takes less than a delete.
+const DELETES_PER_LEAF: f64 = 0.25;
+/// Deletes before which there is none.
 const LEAST_DELETES: u64 = 64;
 /// Hot leaves that one call goes through, at most.
 const STEP_LEAVES: usize = 64;
-/// Tombstones after which a call goes no further: each may take a page read, and the thread that does this
+/// Cold leaves after which it goes no further: each may have to be read, and the thread that does this
 /// has more to do.
-const STEP_TOMBSTONES: u64 = 128;
+const STEP_COLD_LEAVES: usize = 64;
 
 /// Where a round stands. A hint: lost at a crash, with the count of deletes, and what is left of
 /// tombstones then waits for the deletes to come.
@@ -32,15 +33,14 @@ pub(crate) struct Burying {
     under_way: bool,
     /// Deletes before this round, or the last one.
     deletes: u64,
-    /// Leaves of this round so far, and of the last one.
-    leaves: u64,
-    leaves_before: u64,
 }
 
 impl Burying {
-    fn end(&mut self) {
-        self.under_way = false;
-        self.leaves_before = self.leaves;
+    /// Goes on here.
+    fn resume(&mut self, at: &[u8]) {
+        self.at.clear();
+        self.at.extend_from_slice(at);
+        self.under_way = true;
     }
 }
 
@@ -53,49 +53,60 @@ where
     /// way. Blocking; the caller holds nothing.
     ///
     /// # Errors
-    /// Those of the store. What could not be done is left to a later round.
+    /// Those of the store, but for pages that cannot be read: what belongs there stays above.
     pub(crate) fn bury_due(&self) -> Result<bool> {
-        if !self.is_burying() {
+        let mut cold_leaves = 0;
+        if !self.is_burying()? {
             return Ok(false);
         }
-        let mut written = 0;
         for _ in 0..STEP_LEAVES {
-            if written >= STEP_TOMBSTONES {
-                break;
+            if cold_leaves >= STEP_COLD_LEAVES {
+                return Ok(true);
             }
-            match self.bury_leaf(&mut written) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                // A cold page: those that belong there stay above. Who needs it meets the error himself.
-                Err(e) if e.is_unreadable() => {}
-                Err(e) => return Err(e),
+            if !self.bury_leaf(&mut cold_leaves)? {
+                return Ok(false);
             }
         }
-        Ok(self.burying.lock().under_way)
+        Ok(true)
     }
 
-    fn is_burying(&self) -> bool {
+    fn is_burying(&self) -> Result<bool> {
+        {
+            let burying = self.burying.lock();
+            if burying.under_way || self.deletes_since(&burying) < LEAST_DELETES {
+                return Ok(burying.under_way);
+            }
+        }
+        let Some(hot) = self.hot() else {
+            return Ok(false);
+        };
+        let enough = DELETES_PER_LEAF * self.leaves(hot)? + self.leaves(&self.cold)?;
         let mut burying = self.burying.lock();
-        let deletes = self.events.sum(|e| &e.deletes);
-        let since = deletes.saturating_sub(burying.deletes);
-        if burying.under_way || since < LEAST_DELETES {
-            return burying.under_way;
+        if !burying.under_way && self.deletes_since(&burying) as f64 >= enough {
+            burying.deletes = self.events.sum(|e| &e.deletes);
+            burying.resume(b"");
         }
-        let store = &self.context.store;
-        let cold_pages = store.live_pages().saturating_sub(store.hot_frames());
-        let enough = DELETES_PER_LEAF * burying.leaves_before + cold_pages;
-        if since < enough {
-            return false;
-        }
-        burying.under_way = true;
-        burying.deletes = deletes;
-        burying.leaves = 0;
-        burying.at.clear();
-        true
+        Ok(burying.under_way)
     }
 
-    /// The next leaf; adds what was written. Returns whether there is one behind it.
-    fn bury_leaf(&self, written: &mut u64) -> Result<bool> {
+    fn deletes_since(&self, burying: &Burying) -> u64 {
+        let deletes = self.events.sum(|e| &e.deletes);
+        deletes.saturating_sub(burying.deletes)
+    }
+
+    /// About how many leaves a tier has: the estimate of one leaf.
+    fn leaves<M: AccessMethod + Ordered>(&self, tier: &M) -> Result<f64> {
+        loop {
+            match tier.try_random(&mut crate::random::next) {
+                Ok((leaves, _)) => return Ok(leaves),
+                Err(interrupt) => self.context.store.settle(interrupt)?,
+            }
+        }
+    }
+
+    /// The next leaf, or a part of it; counts the cold leaves that it has to do with. Returns whether the
+    /// round goes on.
+    fn bury_leaf(&self, cold_leaves: &mut usize) -> Result<bool> {
         let Some(hot) = self.hot() else {
             return Ok(false);
         };
@@ -106,14 +117,16 @@ where
             let position = loop {
                 // The leaf is this call's alone: the hand moves on at once.
                 let mut burying = self.burying.lock();
+                if !burying.under_way {
+                    return Ok(false);
+                }
                 let mut select = |flags: Flags| Selected::Deleted.wants(flags);
                 let at = burying.at.clone();
-                match hot.try_window_if(Edge::From(&at), &mut select, dead) {
+                match hot.try_window_within(&at, None, &mut select, dead) {
                     Ok(()) => {
-                        burying.leaves += 1;
                         match &dead.high {
                             Some(high) => burying.at.clone_from(high),
-                            None => burying.end(),
+                            None => burying.under_way = false,
                         }
                         break at;
                     }
@@ -121,19 +134,30 @@ where
                         drop(burying);
                         if let Err(e) = self.context.store.settle(interrupt) {
                             // The hand cannot get past this leaf.
-                            self.burying.lock().end();
-                            return Err(e);
+                            self.burying.lock().under_way = false;
+                            return unless_unreadable(e).map(|()| false);
                         }
                     }
                 }
             };
             let mut next = 0;
             while next < dead.len() {
-                self.cold_span(dead.key(next), span)?;
+                if *cold_leaves >= STEP_COLD_LEAVES {
+                    self.burying.lock().resume(dead.key(next));
+                    return Ok(true);
+                }
+                *cold_leaves += 1;
+                let key = dead.key(next);
+                if let Err(e) = self.cold_span(key, span) {
+                    self.resume_unless_unreadable(key, e)?;
+                    next += 1;
+                    continue;
+                }
                 let low = span.low.as_slice().max(&dead.low);
                 let highs = [&span.high, &dead.high].into_iter().flatten();
-                let high = highs.min().map(Vec::as_slice);
-                *written += self.write_tombstones(low, high, entry)? as u64;
+                if let Err(e) = self.write_tombstones(low, highs.min().map(Vec::as_slice), entry) {
+                    self.resume_unless_unreadable(key, e)?;
+                }
                 next = match &span.high {
                     Some(high) => dead.lower_bound(high).max(next + 1),
                     None => dead.len(),
@@ -145,6 +169,24 @@ where
             Ok(dead.high.is_some())
         })
     }
+
+    /// What stands in the way of the tombstone at this position: a page that cannot be read is passed by;
+    /// anything else, a full disk say, passes, and the round goes on here then.
+    fn resume_unless_unreadable(&self, position: &[u8], error: terrace_base::Error) -> Result<()> {
+        let passed = unless_unreadable(error);
+        if passed.is_err() {
+            self.burying.lock().resume(position);
+        }
+        passed
+    }
+}
+
+/// Who needs what cannot be read meets the error himself.
+fn unless_unreadable(error: terrace_base::Error) -> Result<()> {
+    if error.is_unreadable() {
+        return Ok(());
+    }
+    Err(error)
 }
 
 impl TierContext {

@@ -63,9 +63,18 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         }
         // An error has poisoned the store, or the disk is full: who needs the room meets it.
         for tier in context.hot_tiers() {
-            match tier.age().and_then(|()| tier.bury()) {
+            match tier.age() {
                 // One structure that is damaged must not keep the others from ageing.
                 Err(e) if !e.is_unreadable() => break,
+                _ => {}
+            }
+            // Who makes room takes tombstones along.
+            if context.over_cap() || stop.load(Ordering::Acquire) {
+                continue;
+            }
+            match tier.bury() {
+                // Where the disk is full it goes on after the next checkpoint.
+                Err(e) if !e.is_unreadable() && !e.is_disk_full() => break,
                 _ => {}
             }
         }

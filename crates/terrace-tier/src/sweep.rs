@@ -168,6 +168,10 @@ where
 
     /// The same for a batch that found the tier full while it was inside the gate.
     pub(crate) fn evict_inside(&self, door: &Door<'_>) -> Result<()> {
+        if !self.context.store.has_slack() {
+            // What a batch was promised is for its own changes.
+            return Ok(());
+        }
         self.evict(Entry::Inside(door)).map(|_| ())
     }
 
@@ -396,11 +400,12 @@ where
                 };
             }
             let mut gone = dropped;
+            let inside = matches!(entry, Entry::Inside(_));
+            let lacks_slack = || inside && !self.context.store.has_slack();
             if evict {
                 let mut next = 0;
                 while next < unused.len() {
-                    // What a batch was promised is for its own changes.
-                    if matches!(entry, Entry::Inside(_)) && !self.context.store.has_slack() {
+                    if lacks_slack() {
                         break;
                     }
                     self.cold_span(unused.key(next), span)?;
@@ -412,6 +417,9 @@ where
                         None => unused.len(),
                     };
                 }
+            }
+            if lacks_slack() {
+                return Ok(Some(gone));
             }
             if task == Task::Evict && H::SHARES_ROOM {
                 self.room_for_pages(hot, entry)?;

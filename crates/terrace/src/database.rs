@@ -294,8 +294,13 @@ impl Database {
         let core = &self.handle.core;
         let _pass = core.passes.enter()?;
         if core.options.foreground {
-            // There is no thread that would do it. What does not work now is left to the next time.
-            while let Ok(true) = core.tiers.bury() {}
+            // There is no thread that would do it. What does not work now is left to the next time. A round
+            // ends; the bound is for those who delete meanwhile.
+            for _ in 0..=core.store.live_pages() {
+                if !matches!(core.tiers.bury(), Ok(true)) {
+                    break;
+                }
+            }
         }
         core.checkpoint(Speed::Fast, false)
             .map(CheckpointInfo::from)

@@ -82,3 +82,30 @@ fn what_is_left_among_deleted_records_stays_as_it_was() {
         db.verify().unwrap().into_result().unwrap();
     }
 }
+
+#[test]
+fn large_values_that_are_deleted_give_their_pages_back_among_many_records() {
+    for shape in SHAPES {
+        let name = named(shape);
+        let disk = SimDisk::new(3);
+        let (db, map) = filled(&disk, shape, options());
+        let long = |i: u32| [b"long".as_slice(), &key(i)].concat();
+        for i in 0..1000 {
+            map.put(long(i), vec![5; 20_000]).unwrap();
+        }
+        // They leave the hot tier.
+        for i in 0..4 * RECORDS {
+            map.put(key(RECORDS + i), [7; 100]).unwrap();
+        }
+        let before = db.stats().pages.live;
+        (0..1000).for_each(|i| map.delete(long(i)).unwrap());
+        for _ in 0..8 {
+            db.checkpoint().unwrap();
+        }
+        let after = db.stats().pages.live;
+        assert!(
+            after + 3000 < before,
+            "{name}: {before} pages, then {after}"
+        );
+    }
+}

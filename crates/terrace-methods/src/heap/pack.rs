@@ -114,10 +114,8 @@ impl Heap {
             }
         }
         drop(emptying);
-        // Something was in the way: what room there is now is for newcomers.
-        if !matches!(moved, Ok(true))
-            && let Ok(Some(room)) = self.room_of(thin)
-        {
+        // If it has rows still, what room there is now is for newcomers.
+        if let Ok(Some(room)) = self.room_of(thin) {
             self.space
                 .remember(thin, class_of(room, self.store.page_bytes()), room);
         }
