@@ -3,8 +3,8 @@
 //! A delete touches no cold page (rule 10), it leaves a tombstone above. Whoever makes room takes
 //! tombstones with him; but where nobody needs room they would stay for ever, and with them the
 //! records below: after everything was deleted the file would be as long as before. So a round through
-//! the hot leaves writes tombstones, and nothing else, whenever there are about enough of them that
-//! neither the looking nor the cold pages are work for nothing.
+//! the hot leaves writes tombstones, and nothing else: when there are about enough of them that each cold
+//! leaf is worth a read, or after a while, for what is deleted may be few values of many pages each.
 
 use terrace_access::{AccessMethod, Flags, Ordered, Sweep};
 use terrace_base::Result;
@@ -14,10 +14,10 @@ use crate::context::{Rooted, TierContext};
 use crate::migrate::{Entry, Selected};
 use crate::tiered::Tiered;
 
-/// Deletes since the last round, for each hot leaf, that make the next worth while; beside one for each
-/// cold leaf. A look at a leaf takes less than a delete.
-const DELETES_PER_LEAF: f64 = 0.25;
-/// Deletes before which there is none.
+/// Deletes since the last round, for each hot leaf, before which there is no other. A look at a leaf that
+/// is in memory takes about half a microsecond.
+const DELETES_PER_LEAF: f64 = 1.0 / 64.0;
+/// The same for a structure with few leaves.
 const LEAST_DELETES: u64 = 64;
 /// Hot leaves that one call goes through, at most.
 const STEP_LEAVES: usize = 64;
@@ -49,14 +49,15 @@ where
     H: Sweep + Rooted + 'static,
     C: Ordered + Rooted<Order = H::Order> + 'static,
 {
-    /// Goes on with the round, or begins one if it is due: some leaves. Returns whether one is under
-    /// way. Blocking; the caller holds nothing.
+    /// Goes on with the round, or begins one if it is due: some leaves. With `waited` it is due before
+    /// there is a tombstone for each cold leaf. Returns whether one is under way. Blocking; the caller holds
+    /// nothing.
     ///
     /// # Errors
     /// Those of the store, but for pages that cannot be read: what belongs there stays above.
-    pub(crate) fn bury_due(&self) -> Result<bool> {
+    pub(crate) fn bury_due(&self, waited: bool) -> Result<bool> {
         let mut cold_leaves = 0;
-        if !self.is_burying()? {
+        if !self.is_burying(waited)? {
             return Ok(false);
         }
         for _ in 0..STEP_LEAVES {
@@ -70,7 +71,7 @@ where
         Ok(true)
     }
 
-    fn is_burying(&self) -> Result<bool> {
+    fn is_burying(&self, waited: bool) -> Result<bool> {
         {
             let burying = self.burying.lock();
             if burying.under_way || self.deletes_since(&burying) < LEAST_DELETES {
@@ -80,7 +81,11 @@ where
         let Some(hot) = self.hot() else {
             return Ok(false);
         };
-        let enough = DELETES_PER_LEAF * self.leaves(hot)? + self.leaves(&self.cold)?;
+        let below = match waited {
+            true => 0.0,
+            false => self.leaves(&self.cold)?,
+        };
+        let enough = below + DELETES_PER_LEAF * self.leaves(hot)?;
         let mut burying = self.burying.lock();
         if !burying.under_way && self.deletes_since(&burying) as f64 >= enough {
             burying.deletes = self.events.sum(|e| &e.deletes);
@@ -190,16 +195,16 @@ fn unless_unreadable(error: terrace_base::Error) -> Result<()> {
 }
 
 impl TierContext {
-    /// Goes on with the rounds that write tombstones, of all structures, or begins them where they are
-    /// due. Returns whether one is under way. For those who do without the background thread; bounded;
-    /// the caller holds nothing.
+    /// Goes on with the rounds that write tombstones, of all structures, or begins them: with `waited` also
+    /// where there are few. Returns whether one is under way. For those who do without the background
+    /// thread; bounded; the caller holds nothing.
     ///
     /// # Errors
     /// Those of the store.
-    pub fn bury(&self) -> Result<bool> {
+    pub fn bury(&self, waited: bool) -> Result<bool> {
         let mut more = false;
         for tier in self.hot_tiers() {
-            more |= tier.bury()?;
+            more |= tier.bury(waited)?;
         }
         Ok(more)
     }

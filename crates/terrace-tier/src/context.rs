@@ -57,9 +57,9 @@ pub(crate) trait HotTier: Send + Sync {
     fn evict_step(&self, space: Space) -> Result<Option<u64>>;
     /// Does the ageing that is due. Bounded.
     fn age(&self) -> Result<()>;
-    /// Goes on with the round that writes tombstones, or begins it if it is due: whether one is under way.
-    /// Bounded.
-    fn bury(&self) -> Result<bool>;
+    /// Goes on with the round that writes tombstones, or begins it if it is due, with `waited` also if there
+    /// are few: whether one is under way. Bounded.
+    fn bury(&self, waited: bool) -> Result<bool>;
 }
 
 impl TierContext {
@@ -224,7 +224,7 @@ impl TierContext {
     pub fn tend(&self) -> Result<()> {
         drop(self.store.enter()?);
         for tier in self.hot_tiers() {
-            match tier.age().and_then(|()| tier.bury()) {
+            match tier.age().and_then(|()| tier.bury(false)) {
                 Ok(_) => {}
                 Err(e) if e.is_unreadable() => {}
                 Err(e) => return Err(e),

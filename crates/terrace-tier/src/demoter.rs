@@ -2,7 +2,7 @@
 //! ageing. Writers only help when it cannot keep up.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terrace_base::sync::atomic::{AtomicBool, Ordering};
 use terrace_base::{Error, Result};
@@ -11,6 +11,10 @@ use crate::context::TierContext;
 
 /// How often the thread looks by itself.
 const ROUND: Duration = Duration::from_millis(10);
+
+/// How often tombstones are written though there are few: that is how long the space of a few large values
+/// may stay taken.
+const BURY: Duration = Duration::from_secs(30);
 
 /// Passes over all hot leaves that let everything go which can go.
 const PASSES: u64 = terrace_access::Flags::MAX_USE as u64 + 1;
@@ -53,6 +57,7 @@ impl Drop for Demoter {
 }
 
 fn run(context: &TierContext, stop: &AtomicBool) {
+    let mut buried = Instant::now();
     while !stop.load(Ordering::Acquire) {
         {
             let mut wake = context.wake.0.lock();
@@ -60,6 +65,10 @@ fn run(context: &TierContext, stop: &AtomicBool) {
                 context.wake.1.wait_for(&mut wake, ROUND);
             }
             *wake = false;
+        }
+        let waited = buried.elapsed() >= BURY;
+        if waited {
+            buried = Instant::now();
         }
         // An error has poisoned the store, or the disk is full: who needs the room meets it.
         for tier in context.hot_tiers() {
@@ -72,7 +81,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             if context.over_cap() || stop.load(Ordering::Acquire) {
                 continue;
             }
-            match tier.bury() {
+            match tier.bury(waited) {
                 // Where the disk is full it goes on after the next checkpoint.
                 Err(e) if !e.is_unreadable() && !e.is_disk_full() => break,
                 _ => {}

@@ -569,10 +569,10 @@ where
         self.age_due()
     }
 
-    fn bury(&self) -> Result<bool> {
+    fn bury(&self, waited: bool) -> Result<bool> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(false);
         }
-        self.bury_due()
+        self.bury_due(waited)
     }
 }

@@ -296,10 +296,12 @@ impl Database {
         if core.options.foreground {
             // There is no thread that would do it. What does not work now is left to the next time. A round
             // ends; the bound is for those who delete meanwhile.
-            for _ in 0..=core.store.live_pages() {
-                if !matches!(core.tiers.bury(), Ok(true)) {
+            let mut more = core.tiers.bury(true);
+            for _ in 0..core.store.live_pages() {
+                if !matches!(more, Ok(true)) {
                     break;
                 }
+                more = core.tiers.bury(false);
             }
         }
         core.checkpoint(Speed::Fast, false)

@@ -88,13 +88,13 @@ fn large_values_that_are_deleted_give_their_pages_back_among_many_records() {
     for shape in SHAPES {
         let name = named(shape);
         let disk = SimDisk::new(3);
-        let (db, map) = filled(&disk, shape, options());
+        let (db, map) = filled(&disk, shape, options().memory(4 << 20));
         let long = |i: u32| [b"long".as_slice(), &key(i)].concat();
         for i in 0..1000 {
             map.put(long(i), vec![5; 20_000]).unwrap();
         }
         // They leave the hot tier.
-        for i in 0..4 * RECORDS {
+        for i in 0..3 * RECORDS {
             map.put(key(RECORDS + i), [7; 100]).unwrap();
         }
         let before = db.stats().pages.live;
