@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{HookDisk, PAGE, State, TINY, World, info, options, read, set_all};
 use terrace_base::{Error, PageId};
-use terrace_pages::{Class, Interrupt, Pace, PageStore, Space};
+use terrace_pages::{Class, Cleaner, Interrupt, Pace, PageStore, Space};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
 
 #[test]
@@ -203,6 +203,64 @@ fn checkpoints_follow_one_another_on_a_disk_that_stays_full() {
     let names: Vec<String> = disk.shared().list().unwrap();
     let maps = names.iter().filter(|name| name.starts_with("map-"));
     assert_eq!(maps.count(), 2, "{names:?}");
+}
+
+#[test]
+fn the_map_that_a_superblock_names_stays_as_it_is_though_the_sync_of_that_one_failed() {
+    // One of these checkpoints begins a new map file.
+    for earlier in 10..24 {
+        let disk = SimDisk::new(1);
+        let store = PageStore::create(disk.shared(), options(8 * TINY), 1, &info(0)).unwrap();
+        let store = Arc::new(store);
+        let checkpoint = || store.checkpoint(Pace::Fast, &mut || info(0)).map(|_| ());
+        let pages: Vec<PageId> = (0..150)
+            .map(|_| {
+                let door = store.enter().unwrap();
+                store.allocate(&door, Class::Cold).unwrap().pid()
+            })
+            .collect();
+        let change = |round: u64| {
+            for pid in pages.iter().step_by(10) {
+                let door = store.enter_for(Space::Reserve).unwrap();
+                let mut page = store.exclusive(*pid, &door).unwrap();
+                set_all(&mut page, &[round; common::RECORDS]);
+            }
+        };
+        checkpoint().unwrap();
+        disk.set_capacity(Some(disk.used_bytes()));
+        // Until space is short.
+        while let Ok(door) = store.enter() {
+            if let Err(interrupt) = store.allocate(&door, Class::Cold).map(|_| ()) {
+                drop(door);
+                store.settle(interrupt).unwrap();
+            }
+        }
+        for round in 0..earlier {
+            change(round);
+            checkpoint().unwrap();
+        }
+        change(earlier);
+        // The map file, the pages, the superblock.
+        disk.inject(Injection::at(Op::Sync, 3, Fault::Eio));
+        let failed = checkpoint().unwrap_err();
+        assert!(matches!(failed, Error::Poisoned { .. }), "{failed}");
+        let maps = || {
+            let names = disk.shared().list().unwrap().into_iter();
+            let maps = names.filter(|name| name.starts_with("map-"));
+            let with_bytes = maps.map(|name| (disk.contents(&name), name));
+            with_bytes.collect::<Vec<_>>()
+        };
+        let before = maps();
+        disk.set_capacity(None);
+        let cleaner = Cleaner::start(store.clone()).unwrap();
+        // It finds that space is short, whoever asks for it; were it late, there would be nothing to see.
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        drop(cleaner);
+        assert!(maps() == before, "after {earlier} checkpoints");
+        drop(store);
+        let opened = PageStore::open(disk.shared(), options(8 * TINY));
+        opened.unwrap_or_else(|e| panic!("after {earlier} checkpoints: {e}"));
+    }
 }
 
 /// Calls of the function that tells how much presses, and how long it took, of a checkpoint of 200 pages.
