@@ -299,8 +299,7 @@ impl PageStore {
     ) -> Result<(Superblock, Arc<dyn DiskFile>)> {
         let map = &durable.superblock.map;
         // The file may have grown while a checkpoint was made, which reserves nothing then.
-        let has_journal = || !self.lacks_journal(map) || self.reserve_map(durable, 0).is_ok();
-        if !should_fold(map) && has_journal() {
+        if !should_fold(map) && self.reserve_journal(durable, 0).is_ok() {
             return self.write_map(durable, info, epoch, pages, false);
         }
         let folded = self.write_map(durable, info, epoch, pages, true);
@@ -330,21 +329,31 @@ impl PageStore {
         // A superblock whose sync failed may be on the disk, and name the file that seems to be the next.
         // Who holds `durable` knows: a checkpoint that fails so poisons before it lets go of it.
         self.check_poison()?;
+        let slots = slots.max(self.map.lock().counts().total);
+        self.reserve_journal(durable, slots)?;
+        let mut reserved = self.map_reserved.lock();
+        if reserved.may_begin_next {
+            let number = durable.superblock.map.number + 1;
+            self.reserve_next_map(&mut reserved, number, slots)?;
+        }
+        Ok(())
+    }
+
+    /// Its first part: the journal.
+    fn reserve_journal(&self, durable: &Durable, slots: u64) -> Result<()> {
         let map = &durable.superblock.map;
         let slots = slots.max(self.map.lock().counts().total);
-        let mut reserved = self.map_reserved.lock();
         let from = map.base_bytes + map.journal_bytes;
         let to = from + journal_bytes(slots);
-        if !reserved.has_journal(map.number, to) {
-            durable
-                .map_file
-                .allocate(from, to - from)
-                .map_err(|e| Error::io("reserving", MapFile::name(map.number), e))?;
-            reserved.journal = (map.number, to);
+        let mut reserved = self.map_reserved.lock();
+        if reserved.journal.0 == map.number && reserved.journal.1 >= to {
+            return Ok(());
         }
-        if reserved.may_begin_next {
-            self.reserve_next_map(&mut reserved, map.number + 1, slots)?;
-        }
+        durable
+            .map_file
+            .allocate(from, to - from)
+            .map_err(|e| Error::io("reserving", MapFile::name(map.number), e))?;
+        reserved.journal = (map.number, to);
         Ok(())
     }
 
@@ -390,13 +399,6 @@ impl PageStore {
             bytes: to,
         });
         Ok(())
-    }
-
-    /// Whether what [`PageStore::reserve_map`] is to reserve of the journal is not there.
-    fn lacks_journal(&self, map: &MapFile) -> bool {
-        let slots = self.map.lock().counts().total;
-        let to = map.base_bytes + map.journal_bytes + journal_bytes(slots);
-        !self.map_reserved.lock().has_journal(map.number, to)
     }
 
     fn write_map(
@@ -579,12 +581,6 @@ pub(crate) struct Reserved {
     may_begin_next: bool,
     /// It.
     next: Option<NextMap>,
-}
-
-impl Reserved {
-    fn has_journal(&self, number: u64, to: u64) -> bool {
-        self.journal.0 == number && self.journal.1 >= to
-    }
 }
 
 /// A map file in which there is nothing yet.

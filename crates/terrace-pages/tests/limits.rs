@@ -173,29 +173,40 @@ fn a_full_disk_refuses_changes_and_a_checkpoint_makes_room() {
     world.store.check_accounts().unwrap();
 }
 
+/// A store with so many pages, all of which fit into memory.
+fn store_of(disk: &SimDisk, pages: usize) -> (PageStore, Vec<PageId>) {
+    let store = PageStore::create(disk.shared(), options(8 * TINY), 1, &info(0)).unwrap();
+    let make = |_| {
+        let door = store.enter().unwrap();
+        let mut page = store.allocate(&door, Class::Cold).unwrap();
+        set_all(&mut page, &[1; common::RECORDS]);
+        page.pid()
+    };
+    let pages = (0..pages).map(make).collect();
+    (store, pages)
+}
+
+/// Changes these pages, on what is kept for deletes if there is nothing else.
+fn change<'a>(store: &PageStore, pages: impl Iterator<Item = &'a PageId>, value: u64) {
+    for pid in pages {
+        let door = store.enter_for(Space::Reserve).unwrap();
+        let mut page = store.exclusive(*pid, &door).unwrap();
+        set_all(&mut page, &[value; common::RECORDS]);
+    }
+}
+
 #[test]
 fn checkpoints_follow_one_another_on_a_disk_that_stays_full() {
     let disk = SimDisk::new(1);
-    let store = PageStore::create(disk.shared(), options(8 * TINY), 1, &info(0)).unwrap();
-    let pages: Vec<PageId> = (0..150)
-        .map(|_| {
-            let door = store.enter().unwrap();
-            let mut page = store.allocate(&door, Class::Cold).unwrap();
-            set_all(&mut page, &[1; common::RECORDS]);
-            page.pid()
-        })
-        .collect();
+    let (store, pages) = store_of(&disk, 150);
     let checkpoint = || store.checkpoint(Pace::Fast, &mut || info(0)).map(|_| ());
     checkpoint().unwrap();
     checkpoint().unwrap();
     disk.set_capacity(Some(disk.used_bytes()));
     // Each needs more of the journal, or the next map file, and no byte is free but what others left.
     for round in 0..100 {
-        for pid in pages.iter().skip(round % 10).step_by(10) {
-            let door = store.enter_for(Space::Reserve).unwrap();
-            let mut page = store.exclusive(*pid, &door).unwrap();
-            set_all(&mut page, &[round as u64; common::RECORDS]);
-        }
+        let some = pages.iter().skip(round % 10).step_by(10);
+        change(&store, some, round as u64);
         let made = checkpoint();
         made.unwrap_or_else(|e| panic!("checkpoint {round}: {e}"));
     }
@@ -210,22 +221,9 @@ fn the_map_that_a_superblock_names_stays_as_it_is_though_the_sync_of_that_one_fa
     // One of these checkpoints begins a new map file.
     for earlier in 10..24 {
         let disk = SimDisk::new(1);
-        let store = PageStore::create(disk.shared(), options(8 * TINY), 1, &info(0)).unwrap();
+        let (store, pages) = store_of(&disk, 150);
         let store = Arc::new(store);
         let checkpoint = || store.checkpoint(Pace::Fast, &mut || info(0)).map(|_| ());
-        let pages: Vec<PageId> = (0..150)
-            .map(|_| {
-                let door = store.enter().unwrap();
-                store.allocate(&door, Class::Cold).unwrap().pid()
-            })
-            .collect();
-        let change = |round: u64| {
-            for pid in pages.iter().step_by(10) {
-                let door = store.enter_for(Space::Reserve).unwrap();
-                let mut page = store.exclusive(*pid, &door).unwrap();
-                set_all(&mut page, &[round; common::RECORDS]);
-            }
-        };
         checkpoint().unwrap();
         disk.set_capacity(Some(disk.used_bytes()));
         // Until space is short.
@@ -236,10 +234,10 @@ fn the_map_that_a_superblock_names_stays_as_it_is_though_the_sync_of_that_one_fa
             }
         }
         for round in 0..earlier {
-            change(round);
+            change(&store, pages.iter().step_by(10), round);
             checkpoint().unwrap();
         }
-        change(earlier);
+        change(&store, pages.iter().step_by(10), earlier);
         // The map file, the pages, the superblock.
         disk.inject(Injection::at(Op::Sync, 3, Fault::Eio));
         let failed = checkpoint().unwrap_err();
@@ -265,15 +263,7 @@ fn the_map_that_a_superblock_names_stays_as_it_is_though_the_sync_of_that_one_fa
 
 /// Calls of the function that tells how much presses, and how long it took, of a checkpoint of 200 pages.
 fn gentle(pressure: f64) -> (u32, std::time::Duration, u64) {
-    let store =
-        PageStore::create(SimDisk::new(1).shared(), options(8 * TINY), 1, &info(0)).unwrap();
-    for _ in 0..200 {
-        let door = store.enter().unwrap();
-        set_all(
-            &mut store.allocate(&door, Class::Cold).unwrap(),
-            &[1; common::RECORDS],
-        );
-    }
+    let (store, _) = store_of(&SimDisk::new(1), 200);
     let calls = std::cell::Cell::new(0);
     let known = || {
         calls.set(calls.get() + 1);
