@@ -9,7 +9,9 @@ use std::sync::Arc;
 /// When entries move from the dynamic to the static stage (section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// When the entries of the dynamic stage times this exceed those of the static stage.
+    /// When the entries of the dynamic stage times this exceed those of the static stage. With
+    /// [`Merging::Incremental`] that is asked of each range on its own, at its turn: of all entries
+    /// half of that share are in the dynamic stage on average, as they are when all are merged at once.
     Ratio(usize),
     /// When the dynamic stage has this many entries.
     Constant(usize),

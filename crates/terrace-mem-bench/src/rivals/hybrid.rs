@@ -2,7 +2,7 @@
 
 use super::{Maker, Rival};
 use std::ops::Bound;
-use terrace_mem::{HybridMap, IndexKey, Merging, Options, Probe, Stage, Updates, What};
+use terrace_mem::{HybridMap, IndexKey, Merging, Options, Probe, Stage, Trigger, Updates, What};
 
 /// The value type is a number, the key a `u64` or a byte vector.
 struct Map<K: IndexKey>(HybridMap<K, u64>);
@@ -57,6 +57,12 @@ fn shared<K: IndexKey + 'static, Q: Probe<K> + ?Sized>() -> Vec<Maker<Q>> {
         Maker::extra("hybrid-blocking", || {
             make::<K, Q>(Options {
                 merging: Merging::Blocking,
+                ..Options::default()
+            })
+        }),
+        Maker::extra("hybrid-ratio-5", || {
+            make::<K, Q>(Options {
+                trigger: Trigger::Ratio(5),
                 ..Options::default()
             })
         }),

@@ -37,7 +37,15 @@ impl<F: Family, V> Core<F, V> {
             Trigger::Constant(n) => self.dynamic.len() >= n,
             Trigger::Ratio(ratio) => {
                 let n = self.dynamic.len();
-                n >= self.options.floor && n.saturating_mul(ratio) > self.segments.live()
+                // In steps the ranges are merged in turn: when one is, it holds twice what all do on
+                // average. So a range is merged when it holds a share of one in `ratio`, as all of
+                // them are where they are merged at once.
+                let sweep = match self.options.merging {
+                    Merging::Incremental => 2,
+                    Merging::Blocking | Merging::Manual => 1,
+                };
+                n >= self.options.floor
+                    && n.saturating_mul(ratio).saturating_mul(sweep) > self.segments.live()
             }
         }
     }
