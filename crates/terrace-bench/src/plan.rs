@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::device::Device;
 use crate::distribution::Distribution;
 use crate::records::{KEY_BYTES, KeyLayout, LEAST_VALUE_BYTES};
 use crate::resident;
@@ -59,6 +60,8 @@ pub struct StoreLabels {
     pub policy: String,
     /// What a write promises, such as `buffered`.
     pub durability: String,
+    /// The device that the disk is made to be as fast as, if it is.
+    pub device: Option<Device>,
 }
 
 /// How long to run before measuring.

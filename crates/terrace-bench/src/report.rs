@@ -320,6 +320,10 @@ pub struct Report {
     pub scanned_records_per_second: f64,
     /// What a write promises.
     pub durability: String,
+    /// Requests of 16 KiB a second of the device that the disk was made to be as fast as, if it was.
+    pub device_iops: Option<u32>,
+    /// The least that a request to it took, in microseconds.
+    pub device_latency_us: Option<u64>,
     /// Bytes of a key.
     pub key_bytes: u64,
     /// How keys lie.
@@ -423,6 +427,11 @@ impl Report {
             latency_ns_by_operation: by_operation.iter().map(|(o, l)| (o.name(), *l)).collect(),
             scanned_records_per_second: span.scanned as f64 / span.seconds.max(1e-9),
             durability: plan.store.durability.clone(),
+            device_iops: plan.store.device.map(|device| device.rate),
+            device_latency_us: plan
+                .store
+                .device
+                .map(|device| device.latency.as_micros() as u64),
             key_bytes: KEY_BYTES,
             key_layout: plan.layout.name(),
             seed: plan.seed,

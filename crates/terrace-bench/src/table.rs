@@ -31,6 +31,13 @@ impl fmt::Display for Report {
             self.threads,
             if self.threads == 1 { "" } else { "s" }
         )?;
+        if let (Some(iops), Some(latency)) = (self.device_iops, self.device_latency_us) {
+            writeln!(
+                f,
+                "on a disk that serves {} requests of 16 KiB a second, each in {latency} us or more",
+                count(f64::from(iops))
+            )?;
+        }
         if let Some(load) = &self.load {
             writeln!(f)?;
             self.fmt_load(f, load)?;

@@ -593,6 +593,20 @@ pub struct BenchArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub page_size: Option<Size>,
 
+    /// Let the disk be as slow as one that serves so many requests of 16 KiB a second: with DB in memory
+    /// (/dev/shm) figures do not depend on the machine's own disk
+    #[arg(long, value_name = "N")]
+    pub device_iops: Option<u32>,
+
+    /// The least that each request to that disk takes, in microseconds
+    #[arg(
+        long,
+        value_name = "MICROSECONDS",
+        default_value_t = 100,
+        requires = "device_iops"
+    )]
+    pub device_latency: u64,
+
     /// In which order records are loaded
     #[arg(long, value_enum, default_value = "random")]
     pub load_order: LoadOrder,

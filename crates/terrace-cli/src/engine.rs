@@ -4,14 +4,17 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
+use terrace_bench::device::Device;
 use terrace_bench::{Counters, Durations};
 
 pub use terrace::Tiers;
+use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
 pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy, SweepOrder};
 pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use terrace::{MapOptions, StructureInfo, TableOptions};
 
 use crate::args::Open;
+use crate::paced::PacedDisk;
 use crate::place::Place;
 
 /// A key with its value.
@@ -46,6 +49,8 @@ pub struct Settings {
     pub log_limit: Option<u64>,
     /// In which order the hot tiers of tables are swept.
     pub sweep: SweepOrder,
+    /// The device that its disk is to be as fast as; as fast as it is, if none.
+    pub device: Option<Device>,
 }
 
 /// What a structure is, or is to be.
@@ -118,7 +123,11 @@ impl Db {
             options = options.log_limit(bytes);
         }
         let place = Place::open(path, settings.create)?;
-        match terrace::Database::open_on(place.disk(), options) {
+        let disk: Arc<dyn Disk> = match settings.device {
+            Some(device) => Arc::new(PacedDisk::new(place.disk(), device)),
+            None => place.disk(),
+        };
+        match terrace::Database::open_on(disk, options) {
             Ok(inner) => Ok(Db { inner, place }),
             Err(error) => {
                 place.clear();

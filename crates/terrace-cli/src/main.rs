@@ -10,6 +10,7 @@ mod entries;
 mod index;
 mod load;
 mod output;
+mod paced;
 mod place;
 mod progress;
 mod size;

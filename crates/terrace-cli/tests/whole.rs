@@ -193,6 +193,27 @@ fn a_loaded_database_serves_many_benchmarks() {
     assert!(text.ok().contains("throughput"), "{}", text.ok());
     dir.run(&[&["bench", "b", "-w", "c"][..], &SMALL].concat())
         .fails(&["--skip-load"]);
+    // Not many more than this, whatever the disk: thousands would be read otherwise.
+    let slow = dir.run(
+        &[
+            &[
+                "bench",
+                "b",
+                "-w",
+                "c",
+                "--skip-load",
+                "--device-iops",
+                "200",
+            ][..],
+            &["--distribution", "uniform", "--json"],
+            &SMALL,
+        ]
+        .concat(),
+    );
+    let slow: serde_json::Value = serde_json::from_str(slow.ok()).expect("an object");
+    let reads = slow["page_reads_per_op"].as_f64().expect("a number")
+        * slow["ops_per_second"].as_f64().expect("a number");
+    assert!(slow["device_iops"] == 200 && reads <= 300.0, "{slow}");
     let again = ["bench", "b", "-w", "c", "--skip-load", "--plot", "p.svg"];
     assert!(
         dir.run(&[&again[..], &SMALL].concat())
@@ -276,6 +297,7 @@ fn senseless_benchmarks_are_refused_before_anything_is_made() {
         (&["--seconds", "nan"], "seconds"),
         (&["--records", "0"], "records"),
         (&["--sweep", "heap"], "--structure table"),
+        (&["--device-iops", "3"], "10 to"),
     ] {
         let joined: Vec<String> = args.chunks(2).map(|pair| pair.join("=")).collect();
         let all: Vec<&str> = ["bench", "b"]

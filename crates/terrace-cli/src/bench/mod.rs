@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
+use terrace_bench::device::Device;
 use terrace_bench::plot::{Curve, course};
 use terrace_bench::table::{bytes, count, ratio};
 use terrace_bench::{
@@ -81,6 +82,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         page_size: args.page_size.map(|size| size.0),
         log_limit: args.log_limit.map(|size| size.0),
         sweep: sweep(args.sweep),
+        device: device(args)?,
     };
     let result = measure(args, &prepared, &settings);
     if args.remove && !is_there && path.exists() {
@@ -210,8 +212,20 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
         tiers: tiers(args),
         policy: policy_label(args),
         durability: args.log.name().into(),
+        device: device(args)?,
     };
     Ok(plan)
+}
+
+fn device(args: &BenchArgs) -> Result<Option<Device>> {
+    let Some(rate) = args.device_iops else {
+        return Ok(None);
+    };
+    let latency = Duration::from_micros(args.device_latency);
+    match Device::new(rate, latency) {
+        Ok(device) => Ok(Some(device)),
+        Err(problem) => bail!("--device-iops, --device-latency: {problem}"),
+    }
 }
 
 /// Behind a record cache is the plain structure.

@@ -59,6 +59,7 @@ fn measure(args: &BenchArgs) -> Result<Value> {
         memory: args.open.memory.0,
         log_limit: Some(log_limit(args)),
         sweep: sweep(args.sweep),
+        device: super::device(args)?,
         ..Settings::default()
     };
     let peak_is_from_open = resident::reset_peak();

@@ -1,0 +1,248 @@
+//! A disk that takes as long as a device of a certain speed would; see `terrace_bench::device`.
+//!
+//! Every call is made on the disk below at once, which is to be a fast one, and returns when the device
+//! would be done. What goes through the cache of the operating system costs nothing until it is handed
+//! on: that books the device's time without a wait, and a sync waits.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use terrace::{Disk, DiskFile};
+use terrace_bench::device::{Device, Queue};
+
+/// See the module's text.
+pub struct PacedDisk {
+    below: Arc<dyn Disk>,
+    clock: Arc<Clock>,
+}
+
+/// The device's time.
+struct Clock {
+    device: Device,
+    began: Instant,
+    queue: Mutex<Queue>,
+}
+
+impl Clock {
+    fn with<T>(&self, ask: impl FnOnce(&mut Queue, Duration) -> T) -> T {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        ask(&mut queue, self.began.elapsed())
+    }
+
+    /// Books a request; when it is done.
+    fn book(&self, bytes: u64) -> Duration {
+        self.with(|queue, now| queue.take(self.device, now, bytes))
+    }
+
+    fn wait_until(&self, done: Duration) {
+        let left = done.saturating_sub(self.began.elapsed());
+        if !left.is_zero() {
+            std::thread::sleep(left);
+        }
+    }
+}
+
+impl PacedDisk {
+    /// The disk below, as slow as the device.
+    pub fn new(below: Arc<dyn Disk>, device: Device) -> PacedDisk {
+        sleep_precisely();
+        PacedDisk {
+            below,
+            clock: Arc::new(Clock {
+                device,
+                began: Instant::now(),
+                queue: Mutex::default(),
+            }),
+        }
+    }
+
+    fn file(&self, below: Arc<dyn DiskFile>, buffered: bool) -> Arc<dyn DiskFile> {
+        Arc::new(PacedFile {
+            below,
+            clock: self.clock.clone(),
+            buffered,
+            cached: AtomicU64::new(0),
+        })
+    }
+}
+
+/// Lets sleeps of this thread, and of those that it starts, end when they are to: otherwise the system may
+/// let them go on for 50 microseconds. Where that cannot be asked for, the latency is longer by as much.
+fn sleep_precisely() {
+    let _ = std::fs::write("/proc/self/timerslack_ns", "1");
+}
+
+impl Disk for PacedDisk {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(self.below.open(name)?, false))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(self.below.create(name)?, false))
+    }
+
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(self.below.open_buffered(name)?, true))
+    }
+
+    fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(self.below.create_buffered(name)?, true))
+    }
+
+    fn reuse_buffered(&self, old: &str, new: &str, len: u64) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(self.below.reuse_buffered(old, new, len)?, true))
+    }
+
+    fn delete(&self, name: &str) -> io::Result<()> {
+        self.below.delete(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.below.list()
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.below.sync_directory()?;
+        let done = self.clock.book(0);
+        self.clock.wait_until(done);
+        Ok(())
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.below.free_bytes()
+    }
+
+    /// As if it did: the files below are to be in memory, and what is cached twice there is not what is
+    /// measured.
+    fn goes_around_cache(&self) -> Option<bool> {
+        Some(true)
+    }
+}
+
+struct PacedFile {
+    below: Arc<dyn DiskFile>,
+    clock: Arc<Clock>,
+    /// Whether it goes through the cache of the operating system.
+    buffered: bool,
+    /// Bytes that were written there and have not been handed on.
+    cached: AtomicU64,
+}
+
+impl PacedFile {
+    /// Books up to so many of the cached bytes.
+    fn hand_on(&self, most: u64) {
+        let mut some = 0;
+        let take = |cached: u64| {
+            some = cached.min(most);
+            Some(cached - some)
+        };
+        // It answers with a value always.
+        let _ = self
+            .cached
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        if some > 0 {
+            self.clock.book(some);
+        }
+    }
+}
+
+impl DiskFile for PacedFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let done = self.clock.book(buf.len() as u64);
+        self.below.read_at(buf, offset)?;
+        self.clock.wait_until(done);
+        Ok(())
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        if self.buffered {
+            self.below.write_at(buf, offset)?;
+            self.cached.fetch_add(buf.len() as u64, Ordering::Relaxed);
+            return Ok(());
+        }
+        let done = self.clock.book(buf.len() as u64);
+        self.below.write_at(buf, offset)?;
+        self.clock.wait_until(done);
+        Ok(())
+    }
+
+    fn write_now(&self, buf: &[u8], offset: u64) -> bool {
+        let written = self.below.write_now(buf, offset);
+        if written {
+            self.cached.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn write_back(&self, offset: u64, len: u64) {
+        self.below.write_back(offset, len);
+        self.hand_on(len);
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.below.sync()?;
+        self.hand_on(u64::MAX);
+        let done = self
+            .clock
+            .with(|queue, now| queue.flush(self.clock.device, now));
+        self.clock.wait_until(done);
+        Ok(())
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.below.allocate(offset, len)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.below.set_len(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.below.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace::{DirectIo, FileDisk};
+
+    /// What was booked, in requests of 4 KiB that take a millisecond each.
+    fn booked(clock: &Clock) -> u128 {
+        clock.with(|queue, _| queue.flush(clock.device, Duration::ZERO).as_millis())
+    }
+
+    #[test]
+    fn what_is_written_and_read_takes_the_devices_time_and_comes_back() {
+        let folder = std::env::temp_dir().join(format!("terrace-paced-{}", std::process::id()));
+        let below = FileDisk::open_or_create(&folder, DirectIo::Off).expect("a folder to test in");
+        let device = Device::new(250, Duration::ZERO).expect("a slow one");
+        let disk = PacedDisk::new(Arc::new(below), device);
+        // All that is booked is in the past or the near future, so only differences from one moment to the
+        // next are compared, by a queue that stands still.
+        let still = |ask: &dyn Fn()| {
+            let before = booked(&disk.clock);
+            ask();
+            booked(&disk.clock) - before
+        };
+        let file = disk.create_buffered("log").expect("a file");
+        assert_eq!(still(&|| file.write_at(&[7; 8192], 0).expect("room")), 0);
+        assert!(still(&|| file.write_back(0, 4096)) >= 1);
+        assert!(still(&|| file.sync().expect("a sync")) >= 1);
+        assert_eq!(
+            still(&|| file.sync().expect("nothing is left")),
+            0,
+            "synced bytes are booked once"
+        );
+        let mut back = [0; 8192];
+        assert!(still(&|| disk.sync_directory().expect("a sync")) >= 1);
+        file.read_at(&mut back, 0).expect("what was written");
+        assert_eq!(back, [7; 8192]);
+        assert_eq!(disk.list().expect("a list"), ["log"]);
+        disk.delete("log").expect("it is there");
+        drop((file, disk));
+        std::fs::remove_dir_all(&folder).expect("it can go");
+    }
+}
