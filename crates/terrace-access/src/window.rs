@@ -5,6 +5,12 @@ use terrace_pages::Ticket;
 
 use crate::{Flags, LargeRef};
 
+/// Pages that were missing before a window is made smaller: more than any but those of rows that lie each on
+/// a page of its own.
+const PATIENCE: u32 = 32;
+/// About the records of a full leaf.
+const LARGEST: usize = 1024;
+
 /// Where a window is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge<'a> {
@@ -74,6 +80,15 @@ impl Window {
     /// Most records that it is to hold: a scan of a few records need not copy a whole leaf.
     pub fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// Makes it smaller when its pages were not in memory all at once, time after time: others who read
+    /// take them away from each other otherwise, and nobody gets on. Counts in `misses`.
+    pub fn shrink_after(&mut self, misses: &mut u32) {
+        *misses += 1;
+        if misses.is_multiple_of(PATIENCE) {
+            self.set_limit(self.limit.min(LARGEST) / 2);
+        }
     }
 
     /// Sets the limit, at least 1; stays until it is set again.

@@ -28,7 +28,7 @@ where
         self.context.with_windows(|hot, cold| {
             hot.set_limit(window.limit());
             cold.set_limit(window.limit());
-            let mut failed = 0;
+            let (mut failed, mut misses) = (0, 0);
             loop {
                 match self.windows(edge, hot, cold, failed >= PATIENCE) {
                     Ok(()) => break,
@@ -36,7 +36,13 @@ where
                         failed += 1;
                         terrace_base::sync::yield_now();
                     }
-                    Err(interrupt) => self.context.settle_for_pages(interrupt)?,
+                    Err(interrupt) => {
+                        if let Interrupt::Miss(_) = interrupt {
+                            cold.shrink_after(&mut misses);
+                            hot.set_limit(hot.limit().min(cold.limit()));
+                        }
+                        self.context.settle_for_pages(interrupt)?;
+                    }
                 }
             }
             merge(edge, hot, cold, window);

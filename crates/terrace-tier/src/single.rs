@@ -194,7 +194,11 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     }
 
     fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()> {
+        let mut misses = 0;
         while let Err(i) = self.method.try_window(Edge::From(from), window) {
+            if let Interrupt::Miss(_) = i {
+                window.shrink_after(&mut misses);
+            }
             self.context.settle_for_pages(i)?;
         }
         let start = window.lower_bound(from);
@@ -204,7 +208,11 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
 
     fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()> {
         let edge = below.map_or(Edge::End, Edge::Below);
+        let mut misses = 0;
         while let Err(i) = self.method.try_window(edge, window) {
+            if let Interrupt::Miss(_) = i {
+                window.shrink_after(&mut misses);
+            }
             self.context.settle_for_pages(i)?;
         }
         let end = below.map_or(window.len(), |below| window.lower_bound(below));
