@@ -138,9 +138,17 @@ where
                     Err(interrupt) => {
                         drop(burying);
                         if let Err(e) = self.context.store.settle(interrupt) {
-                            // The hand cannot get past this leaf.
-                            self.burying.lock().under_way = false;
-                            return unless_unreadable(e).map(|()| false);
+                            // The hand goes past a leaf that cannot be read.
+                            let behind = match e.is_unreadable() {
+                                true => self.behind(hot, &at),
+                                false => None,
+                            };
+                            let mut burying = self.burying.lock();
+                            match behind {
+                                Some(position) => burying.resume(&position),
+                                None => burying.under_way = false,
+                            }
+                            return unless_unreadable(e).map(|()| burying.under_way);
                         }
                     }
                 }

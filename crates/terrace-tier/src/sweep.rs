@@ -22,6 +22,9 @@ const NEWCOMERS_PER_MISS: u64 = 4;
 const AGE_LEAVES: u64 = 256;
 /// Pages that may have to be read before others can be freed, for one leaf.
 const GATHER_READS: usize = 8;
+/// Random positions of which the nearest one behind a leaf that cannot be read is taken: with so many about
+/// a ninth of the leaves is passed over with it.
+const POSITIONS_TRIED: usize = 8;
 /// Fill of cold leaves that is assumed when the number of records is estimated: they are full where the
 /// sweep has filled them, and less so where records came in random order.
 const COLD_FILL: f64 = 0.8;
@@ -267,6 +270,26 @@ where
         Ok(())
     }
 
+    /// A position behind the leaf at this one, which cannot be read; `None` where none was found. What
+    /// lies between is passed over this time: where the leaf ends only its own page says.
+    pub(crate) fn behind(&self, hot: &H, at: &[u8]) -> Option<Vec<u8>> {
+        let mut nearest: Option<Vec<u8>> = None;
+        for _ in 0..POSITIONS_TRIED {
+            let position = match hot.try_random(&mut crate::random::next) {
+                Ok((_, position)) => position,
+                Err(interrupt) => {
+                    // If it is that leaf again, the next one is another.
+                    let _ = self.context.store.settle(interrupt);
+                    continue;
+                }
+            };
+            if position.as_slice() > at && nearest.as_ref().is_none_or(|n| position < *n) {
+                nearest = Some(position);
+            }
+        }
+        nearest
+    }
+
     /// Returns how many records went, `None` when there is no hot tier.
     fn sweep_leaf(&self, entry: Entry<'_>, task: Task) -> Result<Option<u64>> {
         let Some(hot) = self.hot() else {
@@ -302,7 +325,19 @@ where
                     }
                     Err(interrupt) => {
                         drop(hand);
-                        self.context.store.settle(interrupt)?;
+                        let Err(e) = self.context.store.settle(interrupt) else {
+                            continue;
+                        };
+                        // The hand goes past a leaf that cannot be read, or it would stand there for good.
+                        if e.is_unreadable() {
+                            let behind = self.behind(hot, &at).unwrap_or_default();
+                            let mut hand = self.hand.lock();
+                            let place = hand.place(task);
+                            if *place == at {
+                                *place = behind;
+                            }
+                        }
+                        return Err(e);
                     }
                 }
             };

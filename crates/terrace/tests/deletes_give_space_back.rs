@@ -109,3 +109,41 @@ fn large_values_that_are_deleted_give_their_pages_back_among_many_records() {
         );
     }
 }
+
+/// The order of keys is that of numbers here, so that the leaf that rots is in front of nearly all.
+#[test]
+fn a_leaf_that_cannot_be_read_is_no_bar_to_those_behind_it() {
+    let in_order = |i: u32| i.to_be_bytes();
+    let first = [0xA7; 100];
+    let disk = SimDisk::new(4);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let tree = db.tree("map").unwrap();
+    for i in 0..RECORDS {
+        let value = if i < 5 { first } else { [7; 100] };
+        tree.put(in_order(i), value).unwrap();
+    }
+    drop(tree);
+    db.close().unwrap();
+    let mut data = disk.contents("data").unwrap();
+    let mut rotten = 0;
+    for page in data.chunks_mut(4096) {
+        if page.windows(100).any(|bytes| bytes == first) {
+            page[3000] ^= 0x55;
+            rotten += 1;
+        }
+    }
+    assert!(rotten > 0);
+    disk.place("data", data);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let tree = db.tree("map").unwrap();
+    tree.get(in_order(0)).unwrap_err();
+    let before = db.stats().pages.live;
+    for i in RECORDS / 5..RECORDS {
+        tree.delete(in_order(i)).unwrap();
+    }
+    for _ in 0..8 {
+        db.checkpoint().unwrap();
+    }
+    let after = db.stats().pages.live;
+    assert!(after * 2 < before, "{before} pages, then {after}");
+}
