@@ -23,6 +23,10 @@ const STEP_ENTRIES: usize = 64;
 /// Rows that one step moves, at most.
 const STEP_ROWS: usize = 256;
 
+/// Rows that it moves where the file has no free slots to spare: with the page that they leave, those that
+/// they come to, their leaves and the directory they are no more pages than each who comes in is promised.
+const SCARCE_ROWS: usize = 2;
+
 /// Pages that one call gathers room for, at most.
 const GATHERED: usize = 4;
 
@@ -48,7 +52,10 @@ impl Heap {
     /// Frees pages by moving their rows into the holes of others, as long as those would hold them.
     /// Bounded.
     pub(crate) fn gather(&self, door: &Door<'_>) -> Attempt<()> {
-        for _ in 0..GATHERED {
+        for page in 0..GATHERED {
+            if page > 0 && !self.store.has_slack() {
+                return Ok(());
+            }
             let Some((next, used)) = self.least_used(door)? else {
                 return Ok(());
             };
@@ -107,7 +114,10 @@ impl Heap {
             self.free_if_empty(door, thin)?;
         }
         let mut moved = Ok(true);
-        for key in keys.iter().take(STEP_ROWS) {
+        for (i, key) in keys.iter().enumerate().take(STEP_ROWS) {
+            if i >= SCARCE_ROWS && !self.store.has_slack() {
+                break;
+            }
             moved = self.move_row(door, key, thin);
             if !matches!(moved, Ok(true)) {
                 break;
