@@ -28,6 +28,40 @@ fn loaded() -> Folder {
 }
 
 #[test]
+fn rows_that_swap_unique_keys_stay_together_though_another_is_refused() {
+    let dir = loaded();
+    // Ada and Bob give their addresses to each other; the last one has that of Cyd.
+    dir.file(
+        "q.csv",
+        "id,name,city,email\n\
+         1,Ada,London,bob@x\n\
+         2,Bob,Lima,ada@x\n\
+         5,Eve,Rome,eve@x\n\
+         6,Fay,Rome,cyd@x\n",
+    );
+    let load = [
+        "load",
+        "db",
+        "-s",
+        "people",
+        "-f",
+        "csv",
+        "-k",
+        "id",
+        "--skip-bad",
+        "--json",
+        "q.csv",
+    ];
+    let counts = dir.run(&load).json();
+    assert_eq!(
+        (&counts["records"], &counts["malformed"]),
+        (&3.into(), &1.into())
+    );
+    let ada = dir.run(&["get", "db", "--index", "email", "bob@x", "--json"]);
+    assert_eq!(ada.json()["key"], "1");
+}
+
+#[test]
 fn rows_are_found_by_an_index() {
     let dir = loaded();
     let ada = "1\t{\"id\":\"1\",\"name\":\"Ada\",\"city\":\"London\",\"email\":\"ada@x\"}\n";

@@ -198,28 +198,29 @@ impl Loading<'_> {
         let (batch, lines) = (&mut self.batch, &mut self.lines);
         let (batch, lines) = (std::mem::take(batch), std::mem::take(lines));
         self.pending = 0;
+        self.write(&batch, &lines)
+    }
+
+    /// Writes records as one batch, and where an index refuses one of them, each half as one: so which it
+    /// is shows, and rows that give keys to each other stay together if they can.
+    fn write(&mut self, batch: &[Entry], lines: &[u64]) -> Result<()> {
         let bytes = |entry: &Entry| (entry.0.len() + entry.1.len()) as u64;
-        match self.db.write(self.tree, &batch, Durability::Buffered) {
+        match self.db.write(self.tree, batch, Durability::Buffered) {
             Ok(()) => {
                 self.count.records += batch.len() as u64;
                 self.count.bytes += batch.iter().map(bytes).sum::<u64>();
+                Ok(())
             }
-            // An index refuses one of the rows: which, shows when they come one by one.
-            Err(error) if is_refused(&error) => {
-                for (entry, line) in batch.iter().zip(lines) {
-                    match self.tree.put(&entry.0, &entry.1, Durability::Buffered) {
-                        Ok(()) => {
-                            self.count.records += 1;
-                            self.count.bytes += bytes(entry);
-                        }
-                        Err(error) if is_refused(&error) => self.bad(line, error)?,
-                        Err(error) => return Err(error),
-                    }
+            Err(error) if !is_refused(&error) => Err(error),
+            Err(error) => match lines {
+                [line] => self.bad(*line, error),
+                _ => {
+                    let half = batch.len() / 2;
+                    self.write(&batch[..half], &lines[..half])?;
+                    self.write(&batch[half..], &lines[half..])
                 }
-            }
-            Err(error) => return Err(error),
+            },
         }
-        Ok(())
     }
 }
 
