@@ -233,7 +233,7 @@ impl Map {
     /// and answers the new one, or `None` for none. Atomic. Returns whether the key was there.
     ///
     /// `f` holds nothing while it runs, so it may take its time and use the database; when another
-    /// thread was faster it is called again.
+    /// thread has changed the value meanwhile it is called again.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -297,6 +297,9 @@ impl Map {
         check_lengths(key, &[])?;
         let core = &self.db.handle.core;
         let mut value = Vec::new();
+        // What was answered, and to what: versions are shared with other records, so one that has moved
+        // need not mean that this one has. Who asks long would ask for ever otherwise.
+        let mut asked: Option<(bool, Vec<u8>, Edit<V>)> = None;
         loop {
             let (found, version) = {
                 let _pass = core.enter(&self.open)?;
@@ -305,7 +308,14 @@ impl Map {
                     .get_versioned(key, &mut value)
                     .map_err(|e| self.failed(e))?
             };
-            let answer = ask(found.then_some(&value[..]));
+            let answer = match asked.take() {
+                Some((was_found, old, answer))
+                    if was_found == found && (!found || old == value) =>
+                {
+                    answer
+                }
+                _ => ask(found.then_some(&value[..])),
+            };
             let change = match &answer {
                 Edit::Keep => return core.confirm_kept(&self.open, durability),
                 Edit::Put(new) => Change::Put(new.as_ref()),
@@ -315,6 +325,7 @@ impl Map {
             if core.write_one(&self.open, key, change, expect, durability)? {
                 return Ok(());
             }
+            asked = Some((found, std::mem::take(&mut value), answer));
         }
     }
 

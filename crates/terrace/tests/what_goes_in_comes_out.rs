@@ -8,6 +8,7 @@ use common::{all_shapes, create, named};
 use terrace::{
     Database, Durability, Error, HashOptions, Kind, MapOptions, Options, Tiers, TreeOptions,
 };
+use terrace_sim::SimDisk;
 
 fn options() -> Options {
     Options::new().memory(8 << 20)
@@ -480,4 +481,37 @@ fn all_structures_mirror_a_map() {
         assert!(report.is_clean(), "{report}");
         db.close().unwrap();
     }
+}
+
+/// Versions are shared by records, so writes of others move that of this one; an update that takes long
+/// would never find it where it was.
+#[test]
+fn an_update_is_not_asked_again_because_others_were_written() {
+    let disk = SimDisk::new(5);
+    let db = Database::open_on(disk.shared(), common::tiny(5)).unwrap();
+    let (map, others) = (db.tree("map").unwrap(), db.tree("others").unwrap());
+    map.put("k", "1").unwrap();
+    let mut asked = 0;
+    map.update("k", |old| {
+        asked += 1;
+        assert_eq!(old, Some(&b"1"[..]));
+        // Several for each version that there is.
+        for i in 0..60_000u32 {
+            others.put(i.to_be_bytes(), "").unwrap();
+        }
+        Some(b"2".to_vec())
+    })
+    .unwrap();
+    assert_eq!((asked, map.get("k").unwrap()), (1, Some(b"2".to_vec())));
+    // But when it was this one it is.
+    let mut asked = 0;
+    map.update("k", |old| {
+        asked += 1;
+        if asked == 1 {
+            map.put("k", "3").unwrap();
+        }
+        Some([old.unwrap(), b"+"].concat())
+    })
+    .unwrap();
+    assert_eq!((asked, map.get("k").unwrap()), (2, Some(b"3+".to_vec())));
 }
