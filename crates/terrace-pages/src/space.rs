@@ -18,6 +18,11 @@ const GROWTH_PART: u64 = 16;
 /// Pages that one checkpoint moves away from the end of the file.
 const RELOCATE_PAGES: u64 = 256;
 
+/// Sixteenths of the live pages for which the file has room beside them when a checkpoint begins: slots that
+/// the last image alone holds, and those that the checkpoint will write dirty pages to. Two sixteenths more
+/// are for what else is written until it is done, and one for growing ahead: 2.13 times the live pages.
+const ROOM_OF_16: u64 = 15;
+
 /// Promised pages of which it does not matter whether there are as many: a few small batches.
 const LITTLE: u64 = 128;
 
@@ -237,8 +242,18 @@ impl PageStore {
         if self.wants_checkpoint.swap(false, Ordering::Relaxed) {
             return true;
         }
-        // The file may be 2.2 times the live pages; a checkpoint in progress needs room too.
-        self.image_only() > self.live_pages() / 2 + 256
+        self.image_only() > self.most_held()
+    }
+
+    /// How many slots the last image alone may hold before a checkpoint is due. The file may be 2.2 times the
+    /// live pages, and a checkpoint in progress needs room too: each dirty page that it writes is there twice
+    /// until it is done. So where much of the store is dirty, as where most of it is kept in memory, less is
+    /// held before; but not so little that checkpoints never end.
+    fn most_held(&self) -> u64 {
+        let live = self.live_pages();
+        let dirty = self.counters.dirty.load(Ordering::Relaxed);
+        let room = (live * ROOM_OF_16 / 16).saturating_sub(dirty);
+        room.clamp(live / 8, live / 2) + 256
     }
 
     /// How much the space that the last image alone holds presses a checkpoint that is being made: by what
