@@ -47,7 +47,7 @@ impl PageStore {
         header.class.store(class as u8, Ordering::Relaxed);
         header.used.store(1, Ordering::Relaxed);
         header.flags.store(0, Ordering::Release);
-        match self.take_page_number(frame) {
+        match self.take_page_number(frame, door.may_make()) {
             Ok(Some(pid)) => {
                 page::begin(bytes, pid, class);
                 header.dirty.store(door.epoch(), Ordering::Release);
@@ -75,11 +75,17 @@ impl PageStore {
     }
 
     /// Gives a frame, whose exclusive latch the caller holds, the number of a free page; `None` when
-    /// the table is full. The place moves from the word to the frame under the map mutex, so that
+    /// the table is full, or what is left of it is promised to others. The place moves from the word to the frame under the map mutex, so that
     /// no retag falls between.
-    fn take_page_number(&self, frame: u32) -> Result<Option<PageId>> {
+    fn take_page_number(&self, frame: u32, promised: bool) -> Result<Option<PageId>> {
         let _map = self.map.lock();
         let mut free = self.free_pages.lock();
+        if !promised {
+            let left = (self.table.limit() + free.count).saturating_sub(self.table.count());
+            if left <= self.promised_numbers() {
+                return Ok(None);
+            }
+        }
         let (pid, place) = if let Some(pid) = free.head {
             let Word::Out(place) = self.table.load(pid) else {
                 return Err(Error::Poisoned {

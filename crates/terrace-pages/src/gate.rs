@@ -6,6 +6,9 @@
 //! Nobody inside waits for a disk, a sync, space or user code, so draining is short.
 
 use std::cell::Cell;
+// Of all gates together, and of no schedule that is tried out.
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use terrace_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use terrace_base::sync::{Mutex, yield_now};
@@ -30,18 +33,34 @@ pub struct Gate {
 }
 
 thread_local! {
-    static LANE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static SEAT: Seat = const { Seat(Cell::new(usize::MAX)) };
 }
 
-static NEXT_LANE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+/// How many threads got a lane, and how many of them are still running.
+static SEATS: AtomicUsize = AtomicUsize::new(0);
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// The lane of a thread, from the first time that it goes in until it ends.
+struct Seat(Cell<usize>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if self.0.get() != usize::MAX {
+            TAKEN.fetch_sub(1, SeqCst);
+        }
+    }
+}
 
 fn lane() -> usize {
-    LANE.with(|l| {
-        if l.get() == usize::MAX {
-            l.set(NEXT_LANE.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % LANES);
+    let take = |seat: &Seat| {
+        if seat.0.get() == usize::MAX {
+            seat.0.set(SEATS.fetch_add(1, SeqCst) % LANES);
+            TAKEN.fetch_add(1, SeqCst);
         }
-        l.get()
-    })
+        seat.0.get()
+    };
+    // A thread that is ending has no seat any more; then others are counted one by one.
+    SEAT.try_with(take).unwrap_or(0)
 }
 
 impl Gate {
@@ -66,12 +85,15 @@ impl Gate {
         Some((lane, self.epoch.load(Ordering::SeqCst)))
     }
 
-    /// Lanes that threads have taken: more than these are hardly ever inside at once. O(1).
+    /// Threads that run and have been inside before: more are hardly ever inside at once. O(1).
     #[inline]
-    pub fn lanes(&self) -> usize {
-        NEXT_LANE
-            .load(std::sync::atomic::Ordering::SeqCst)
-            .min(LANES)
+    pub fn threads(&self) -> u64 {
+        TAKEN.load(SeqCst)
+    }
+
+    /// Lanes that threads have taken. O(1).
+    fn lanes(&self) -> usize {
+        SEATS.load(SeqCst).clamp(1, LANES)
     }
 
     /// How often the gate was passed by those who are inside now. O(lanes).
@@ -116,6 +138,11 @@ impl<'a> Door<'a> {
     pub(crate) fn with_promised(mut self, promise: Promise) -> Door<'a> {
         self.promised = promise;
         self
+    }
+
+    /// Whether new pages were promised to whoever came in by it.
+    pub(crate) fn may_make(&self) -> bool {
+        self.promised.new > 0
     }
 
     /// The epoch that changes made inside belong to.

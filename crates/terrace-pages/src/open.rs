@@ -215,6 +215,20 @@ impl PageStore {
         PageStore::assemble(options, layout, disk, data, words.0, map, free, durable)
     }
 
+    /// Sees to it that the checkpoint that was opened is durable: the sync of its superblock may have failed,
+    /// or may never have come to be, and yet the superblock is read. To be called before anything is done
+    /// that takes it for the last one. Writes what is there already, into the same place: a sync alone may
+    /// find nothing to do where the cache has let go of what it could not write.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn confirm(&self) -> Result<()> {
+        self.disk
+            .sync_directory()
+            .map_err(|e| Error::io("syncing", "the directory", e))?;
+        write_superblock(&*self.data, &self.durable.lock().superblock)
+    }
+
     /// Deletes map files that a checkpoint left behind when it was cut off. To be called once it is
     /// known that no newer checkpoint than the opened one was ever durable: what lies there may be
     /// all that is left of that one.

@@ -54,6 +54,11 @@ impl PageStore {
         }
     }
 
+    /// Numbers of new pages that were promised.
+    pub(crate) fn promised_numbers(&self) -> u64 {
+        self.promised[1].load(Ordering::Relaxed)
+    }
+
     /// Free slots for writes that were reserved at the door; grows the file if that was not
     /// enough.
     pub(crate) fn allocate_slots(&self, want: u64) -> Result<Run> {
@@ -78,7 +83,7 @@ impl PageStore {
         let needed = self.slots_needed(space);
         let free = self.counters.free_slots.load(Ordering::Relaxed);
         // Enough for all who could be inside: to look who is would take the lines of their lanes from them.
-        if free >= needed + self.gate.lanes() as u64 * DIRTY_EACH {
+        if free >= needed + (self.gate.threads() + 1) * DIRTY_EACH {
             return Ok(());
         }
         let others = self.slots_of_others();

@@ -420,15 +420,15 @@ impl PageStore {
     /// # Errors
     /// As there, and `MemoryTooSmall` when there may be too few numbers for new pages.
     pub fn enter_for_many(&self, space: Space, promise: Promise) -> Result<Door<'_>> {
-        if promise.new > 0 {
-            let numbers = self.table.limit().saturating_sub(self.live_pages());
-            if numbers < promise.new + NUMBERS_SLACK {
-                return Err(self.no_page_number());
-            }
-        }
-        // Promised first, so that two who come at once do not count on the same slots.
+        // Promised first, so that two who come at once do not count on the same slots and numbers.
         self.promise(promise);
-        match self.enter_for(space) {
+        let numbers = || self.table.limit().saturating_sub(self.live_pages());
+        let short = promise.new > 0 && numbers() < self.promised_numbers() + NUMBERS_SLACK;
+        let entered = match short {
+            true => Err(self.no_page_number()),
+            false => self.enter_for(space),
+        };
+        match entered {
             Ok(door) => Ok(door.with_promised(promise)),
             Err(e) => {
                 self.take_back(promise);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{HookDisk, PAGE, State, TINY, World, info, options, read, set_all};
 use terrace_base::{Error, PageId};
-use terrace_pages::{Class, Cleaner, Interrupt, Pace, PageStore, Space};
+use terrace_pages::{Class, Cleaner, Interrupt, Pace, PageStore, Promise, Space};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
 
 #[test]
@@ -402,4 +402,46 @@ fn more_frames_than_can_be_numbered_are_refused_before_anything_is_made() {
     let made = PageStore::create(disk.shared(), options(1 << 60), 1, &info(0));
     let told = made.err().unwrap().to_string();
     assert!(told.contains("larger pages or less memory"), "{told}");
+}
+
+/// Numbers of pages that were promised to one are there for him, whoever comes meanwhile.
+#[test]
+fn numbers_of_pages_are_promised_once() {
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(TINY), 1, &info(0)).unwrap();
+    let promise = |new| Promise { dirty: 0, new };
+    let refused = |new: &u64| {
+        store
+            .enter_for_many(Space::Ordinary, promise(*new))
+            .is_err()
+    };
+    let most = (1..).map(|i| i * 100).find(refused).unwrap();
+    let two_thirds = promise(most * 2 / 3);
+    let first = store.enter_for_many(Space::Ordinary, two_thirds).unwrap();
+    let second = store.enter_for_many(Space::Ordinary, two_thirds);
+    assert!(matches!(second, Err(Error::MemoryTooSmall { .. })));
+    drop(second);
+    // Others get what is left, and no more.
+    let mut made = 0;
+    let refused = loop {
+        let door = store.enter().unwrap();
+        let attempt = store.allocate(&door, Class::Cold).map(drop);
+        drop(door);
+        match attempt {
+            Ok(()) => made += 1,
+            Err(Interrupt::NoFrame) => store.settle(Interrupt::NoFrame).unwrap(),
+            Err(e) => break e,
+        }
+    };
+    assert!(
+        matches!(refused, Interrupt::Fail(Error::MemoryTooSmall { .. })),
+        "{refused:?}"
+    );
+    // Between the last that was let in and the first that was refused, and what nobody is promised.
+    let left = most - two_thirds.new;
+    assert!((left - 100..left + 300).contains(&made), "{made} of {left}");
+    drop(first);
+    let door = store.enter().unwrap();
+    let one_more = store.allocate(&door, Class::Cold).map(drop);
+    assert!(matches!(one_more, Ok(()) | Err(Interrupt::NoFrame)));
 }

@@ -15,6 +15,8 @@ use crate::options::Options;
 pub struct Handle {
     pub core: Arc<Core>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What closing came to; held while it goes on, so that whoever closes too is told the same.
+    closed: Mutex<Option<Result<()>>>,
 }
 
 impl Handle {
@@ -24,6 +26,7 @@ impl Handle {
         let handle = Handle {
             core,
             threads: Mutex::default(),
+            closed: Mutex::default(),
         };
         if !handle.core.options.foreground {
             *handle.core.demoter.lock() = Some(handle.core.tiers.start_demoter()?);
@@ -49,9 +52,19 @@ impl Handle {
         Ok(())
     }
 
-    /// Waits for the last call, stops the threads, makes the final checkpoint. Does nothing the
-    /// second time.
+    /// Waits for the last call, stops the threads, makes the final checkpoint. Whoever closes again is
+    /// told what came of it.
     pub fn close(&self) -> Result<()> {
+        let mut closed = self.closed.lock();
+        if let Some(result) = &*closed {
+            return result.clone();
+        }
+        let result = self.close_once();
+        *closed = Some(result.clone());
+        result
+    }
+
+    fn close_once(&self) -> Result<()> {
         let core = &self.core;
         let first = core.passes.close();
         core.checkpoints.stop();
@@ -63,7 +76,7 @@ impl Handle {
         }
         drop(core.demoter.lock().take());
         if !first {
-            // Closed before, or dead: then this is the error that everybody gets.
+            // Dead: then this is the error that everybody gets.
             return core.passes.cause().map_or(Ok(()), Err);
         }
         let checkpoint = core.checkpoint(Speed::Fast, true).map(|_| ());

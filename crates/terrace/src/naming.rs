@@ -120,7 +120,10 @@ impl Core {
         let mut payload = Vec::new();
         let id = terrace_base::StructureId(self.registry.next_id());
         encode_create(id, new, &mut payload);
-        let reservation = self.log.reserve(payload.len())?;
+        let reservation = self
+            .log
+            .reserve(payload.len())
+            .map_err(|e| self.failed(e))?;
         self.named_change(&payload, reservation, |log| {
             self.registry.create(id, new, log)
         })
@@ -131,7 +134,10 @@ impl Core {
         let _pass = self.enter(open)?;
         let mut payload = Vec::new();
         encode_finish(open.id(), &mut payload);
-        let reservation = self.log.reserve(payload.len())?;
+        let reservation = self
+            .log
+            .reserve(payload.len())
+            .map_err(|e| self.failed(e))?;
         self.named_change(&payload, reservation, |log| self.registry.finish(open, log))
     }
 
@@ -140,7 +146,8 @@ impl Core {
         let _pass = self.enter(open)?;
         let mut payload = Vec::new();
         encode_drop(open.id(), &mut payload);
-        let reservation = self.log.reserve_urgent(payload.len())?;
+        let reservation = self.log.reserve_urgent(payload.len());
+        let reservation = reservation.map_err(|e| self.failed(e))?;
         self.named_change(&payload, reservation, |log| {
             let log: &mut dyn FnMut() = match planted(Fault::SilentDrop) {
                 true => &mut || (),
@@ -172,7 +179,10 @@ impl Core {
             let open = self.found(from)?;
             let mut payload = Vec::new();
             encode_rename(open.id(), to, &mut payload);
-            let reservation = self.log.reserve(payload.len())?;
+            let reservation = self
+                .log
+                .reserve(payload.len())
+                .map_err(|e| self.failed(e))?;
             self.named_change(&payload, reservation, |log| {
                 self.registry.rename(&open, to, log)
             })?

@@ -2,7 +2,7 @@
 //!
 //! The order of creation is log, store, catalog, first checkpoint; until the store's first
 //! superblock is durable the directory counts as empty. The order of opening is store, structures,
-//! log; replay goes through the ordinary code of the structures, and nothing that it changes is
+//! log, after the superblock has been made durable that was read, which it may not have been; replay goes through the ordinary code of the structures, and nothing that it changes is
 //! durable before the log has sealed its tail.
 
 use std::sync::Arc;
@@ -160,6 +160,8 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     let cut = Position::decode(&superblock.log_position)
         .ok_or_else(|| Error::corrupt("data", None, "the superblock names no place in the log"))?;
     let store = PageStore::open(disk.clone(), store_options(&options, &budget))?;
+    // From here on the log forgets what lies before it.
+    store.confirm()?;
     let (store, cleaner) = start(store, &options)?;
     let tiers = tier_context(&store, &options, &budget);
     tiers.recall(&superblock.learnt);

@@ -119,3 +119,25 @@ fn a_checkpoint_that_fails_when_the_last_handle_is_dropped_costs_nothing_acknowl
         }
     }
 }
+
+/// Whoever closes is told whether it is closed, also when another did it.
+#[test]
+fn everybody_who_closes_is_told_what_came_of_it() {
+    for options in options() {
+        let disk = SimDisk::new(5);
+        let (db, maps) = filled(&disk, options);
+        let others = [db.clone(), db.clone()];
+        maps[0].put(key(1), "x").unwrap();
+        disk.inject(Injection {
+            forever: true,
+            ..Injection::any(1, Fault::Eio)
+        });
+        let mut errors = others
+            .map(|db| db.close().unwrap_err().to_string())
+            .to_vec();
+        disk.heal();
+        errors.push(db.close().unwrap_err().to_string());
+        errors.dedup();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+    }
+}
