@@ -2,7 +2,6 @@
 
 use crate::dynamic::{ByteKeys, FANOUT, NodeKeys};
 use crate::family::{ByteFamily, Family, IntFamily};
-use crate::simd;
 use std::ops::Range;
 
 /// The lower bounds of the segments.
@@ -112,43 +111,44 @@ impl Lows<IntFamily> for IntLows {
 
 /// Bounds of byte-string segments, cut to what tells neighbours apart, in nodes like those of the
 /// dynamic stage: behind what all bounds of a node share, eight bytes of each are compared at
-/// once. Above them are the first 16 bytes of each node's first bound, as two arrays of numbers.
+/// once. Above them are the first 16 bytes of each node's first bound.
 #[derive(Default)]
 pub struct ByteLows {
     nodes: Vec<ByteKeys<FANOUT>>,
     /// How many bounds lie before each node.
     before: Vec<u32>,
-    /// The halves of the first 16 bytes of each node.
-    high: Vec<u64>,
-    low: Vec<u64>,
+    /// The first 16 bytes of each node, as numbers.
+    heads: Vec<u128>,
 }
 
 #[inline]
-fn heads(key: &[u8]) -> (u64, u64) {
-    let head = match key.first_chunk::<16>() {
+fn head(key: &[u8]) -> u128 {
+    match key.first_chunk::<16>() {
         Some(head) => u128::from_be_bytes(*head),
         None => {
             let mut head = [0; 16];
             head[..key.len()].copy_from_slice(key);
             u128::from_be_bytes(head)
         }
-    };
-    ((head >> 64) as u64, head as u64)
+    }
 }
 
-/// The place of the numbers that are `h`.
+/// How many of the numbers are less than `h`, without a branch that depends on them: where a lookup
+/// goes is as good as random.
 #[inline]
-fn equal(sorted: &[u64], h: u64) -> Range<usize> {
-    let lo = simd::rank_less(sorted, h);
-    let more = match sorted.get(lo) {
-        // All of them may be, where the bounds begin with the same bytes.
-        Some(&x) if x == h => match h.checked_add(1) {
-            Some(next) => simd::rank_less(&sorted[lo..], next),
-            None => sorted.len() - lo,
-        },
-        _ => 0,
-    };
-    lo..lo + more
+fn rank(sorted: &[u128], h: u128) -> usize {
+    let (mut from, mut n) = (0, sorted.len());
+    while n > 1 {
+        let half = n / 2;
+        // The last of the first half; the first number that is not less is not among those.
+        from = if sorted[from + half - 1] < h {
+            from + half
+        } else {
+            from
+        };
+        n -= half;
+    }
+    from + usize::from(n == 1 && sorted[from] < h)
 }
 
 impl ByteLows {
@@ -167,14 +167,13 @@ impl ByteLows {
 
     /// Notes the first bound of node `b`.
     fn note(&mut self, b: usize) {
-        (self.high[b], self.low[b]) = heads(self.nodes[b].get(0));
+        self.heads[b] = head(self.nodes[b].get(0));
     }
 
     fn put_node(&mut self, b: usize, node: ByteKeys<FANOUT>, before: usize) {
         self.nodes.insert(b, node);
         self.before.insert(b, before as u32);
-        self.high.insert(b, 0);
-        self.low.insert(b, 0);
+        self.heads.insert(b, 0);
         self.note(b);
     }
 }
@@ -182,15 +181,12 @@ impl ByteLows {
 impl Lows<ByteFamily> for ByteLows {
     #[inline]
     fn find(&self, key: &[u8]) -> usize {
-        let (high, low) = heads(key);
-        let like = equal(&self.high, high);
+        let h = head(key);
+        let mut to = rank(&self.heads, h);
         // Whole bounds are looked at only among those with the same head.
-        let mut to = like.start;
-        if !like.is_empty() {
-            let alike = equal(&self.low[like.clone()], low);
-            let alike = like.start + alike.start..like.start + alike.end;
-            let at_most = self.nodes[alike.clone()].partition_point(|node| node.get(0) <= key);
-            to = alike.start + at_most;
+        if self.heads.get(to) == Some(&h) {
+            let alike = self.heads[to..].partition_point(|&x| x == h);
+            to += self.nodes[to..to + alike].partition_point(|node| node.get(0) <= key);
         }
         let b = to.max(1) - 1;
         let Some(node) = self.nodes.get(b) else {
@@ -243,8 +239,7 @@ impl Lows<ByteFamily> for ByteLows {
             if self.nodes[b].len() == 0 {
                 self.nodes.remove(b);
                 self.before.remove(b);
-                self.high.remove(b);
-                self.low.remove(b);
+                self.heads.remove(b);
             } else {
                 self.note(b);
             }
@@ -254,7 +249,7 @@ impl Lows<ByteFamily> for ByteLows {
         let keys: usize = self.nodes.iter().map(NodeKeys::heap).sum();
         keys + self.nodes.capacity() * size_of::<ByteKeys<FANOUT>>()
             + self.before.capacity() * 4
-            + (self.high.capacity() + self.low.capacity()) * 8
+            + self.heads.capacity() * size_of::<u128>()
     }
 }
 
@@ -270,15 +265,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_numbers_are_found_however_many_they_are() {
-        for n in [0, 1, 2, 7, 8, 9, 100] {
-            for (below, above) in [(0, 0), (3, 0), (0, 4), (20, 30)] {
-                for h in [1, 1 << 40, u64::MAX] {
-                    let above = if h == u64::MAX { 0 } else { above };
-                    let sorted: Vec<u64> =
-                        [vec![h - 1; below], vec![h; n], vec![h | 3 << 60; above]].concat();
-                    assert_eq!(equal(&sorted, h), below..below + n);
-                }
+    fn a_rank_is_right_however_many_numbers_there_are() {
+        for n in 0..70u128 {
+            let sorted: Vec<u128> = (0..n).map(|i| i / 3 * 10 + 5).collect();
+            for h in (0..300).chain([u128::MAX]) {
+                assert_eq!(rank(&sorted, h), sorted.partition_point(|&x| x < h));
             }
         }
     }

@@ -132,6 +132,7 @@ impl Options {
         Ok(Plan {
             stage: self.stage,
             cache: packed.then(|| Arc::new(NodeCache::new(self.cache_nodes))),
+            grows: false,
         })
     }
 }

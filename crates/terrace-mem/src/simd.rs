@@ -225,11 +225,18 @@ fn select_scalar(mut word: u64, r: u32) -> u32 {
     word.trailing_zeros()
 }
 
-/// Asks for the cache line of `slice[i]`; does nothing where there is no such element.
+/// Asks for the cache line of `slice[i]`, or one near it in memory where there is no such element.
 #[inline]
 pub fn prefetch<T>(slice: &[T], i: usize) {
-    if let Some(item) = slice.get(i) {
-        prefetch_at(std::ptr::from_ref(item).cast());
+    prefetch_at(slice.as_ptr().wrapping_add(i).cast());
+}
+
+/// Asks for so many cache lines from `slice[i]` on.
+#[inline]
+pub fn prefetch_lines<T>(slice: &[T], i: usize, lines: usize) {
+    let start = slice.as_ptr().wrapping_add(i).cast::<u8>();
+    for line in 0..lines {
+        prefetch_at(start.wrapping_add(64 * line));
     }
 }
 

@@ -54,13 +54,16 @@ impl<const N: usize> ByteKeys<N> {
     #[inline]
     fn alike(&self, probe: &[u8]) -> (usize, usize) {
         let n = self.heads.len();
-        let cut = self.shared.len().min(probe.len());
-        match self.shared[..].cmp(&probe[..cut]) {
-            Ordering::Less => return (n, n),
-            Ordering::Greater => return (0, 0),
-            Ordering::Equal => {}
+        let shared = &self.shared[..];
+        // Most often it is all of it, which takes no call.
+        let same = common_prefix(shared, probe);
+        if same < shared.len() && same < probe.len() {
+            return match shared[same] < probe[same] {
+                true => (n, n),
+                false => (0, 0),
+            };
         }
-        let h = head(&probe[cut..]);
+        let h = head(&probe[same..]);
         let lo = self.heads.rank(h);
         let mut hi = lo;
         while hi < n && self.heads.all()[hi] == h {

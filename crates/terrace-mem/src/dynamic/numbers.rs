@@ -45,8 +45,11 @@ impl<const N: usize> Numbers<N> {
     /// How many numbers are less than `probe`: the last of each line says which line it is.
     #[inline]
     pub fn rank(&self, probe: u64) -> usize {
-        let lasts = self.all[..N - LINE].iter().skip(LINE - 1).step_by(LINE);
-        let from = lasts.map(|&last| usize::from(last < probe)).sum::<usize>() * LINE;
+        let mut line = 0;
+        for last in (1..N / LINE).map(|l| self.all[l * LINE - 1]) {
+            line += usize::from(last < probe);
+        }
+        let from = line * LINE;
         from + simd::count_less(&self.all[from..from + LINE], probe)
     }
 

@@ -249,8 +249,9 @@ impl<F: Family, V> Core<F, V> {
         };
         if run.len() > 0 {
             let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
-            self.segments
-                .insert(which.start, &run, vals, pieces, &self.plan);
+            // Where keys came, more will come.
+            let plan = self.plan.growing();
+            self.segments.insert(which.start, &run, vals, pieces, &plan);
         }
     }
 

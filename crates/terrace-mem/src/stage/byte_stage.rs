@@ -2,7 +2,7 @@
 
 use super::compact::CompactTree;
 use super::compressed::{Compressed, NodeCursor};
-use super::front_coded::{FrontCoded, FrontCursor};
+use super::front_coded::{FrontCoded, FrontCursor, room_for};
 use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
 use crate::family::ByteFamily;
 
@@ -26,7 +26,11 @@ impl StaticStage<ByteFamily> for ByteStage {
         ByteStage(match stage {
             Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
             Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
-            _ => Kind::Front(FrontCoded::build(run, from, to)),
+            _ => {
+                let n = to - from;
+                let room = if plan.grows { room_for(n) } else { n };
+                Kind::Front(FrontCoded::build(run, from, to, room))
+            }
         })
     }
 

@@ -32,6 +32,19 @@ pub struct Plan<F: Family> {
     pub stage: Stage,
     /// Decompressed nodes of all segments, where leaves are compressed.
     pub cache: Option<Arc<NodeCache<F>>>,
+    /// Whether more keys are expected among those of a segment, so that room for them pays.
+    pub grows: bool,
+}
+
+impl<F: Family> Plan<F> {
+    /// The plan for segments that are expected to grow.
+    pub fn growing(&self) -> Self {
+        Plan {
+            stage: self.stage,
+            cache: self.cache.clone(),
+            grows: true,
+        }
+    }
 }
 
 /// A compact, read-only, sorted sequence of distinct keys (section 4 of the paper).

@@ -13,6 +13,7 @@ fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
     let plan = Plan {
         stage,
         cache: Some(Arc::new(NodeCache::new(4))),
+        grows: sorted.len().is_multiple_of(2),
     };
     let built = F::Stage::build(&run, 1, sorted.len() + 1, &plan);
     assert_eq!(built.len(), sorted.len());
@@ -270,6 +271,7 @@ fn the_rule_takes_the_smaller_stage() {
         Plan {
             stage: Stage::Auto,
             cache: None,
+            grows: false,
         }
     }
     let dense: Vec<u64> = (0..4000).collect();

@@ -1,7 +1,7 @@
 //! Front-coded blocks from keys that come in order, each with what it shares with the last one.
 
-use super::table::{Filling, MOST_BLOCKS};
-use super::{BLOCK, Block, FrontCoded, GROUP, MOST_SHARED, TOP, head, long_head, padded};
+use super::table::{At, Filling, MOST_BLOCKS};
+use super::{BLOCK, FrontCoded, GROUP, MOST_SHARED, TOP, padded};
 use crate::family::{ByteFamily, Family};
 
 /// Bytes that are copied at once where more than are needed may be read: a copy of few bytes
@@ -10,7 +10,7 @@ pub const CHUNK: usize = 16;
 
 /// Appends the first `n` bytes of `from`.
 #[inline]
-fn append(data: &mut Vec<u8>, from: &[u8], n: usize) {
+pub fn append(data: &mut Vec<u8>, from: &[u8], n: usize) {
     match from.first_chunk::<CHUNK>() {
         Some(chunk) if n <= CHUNK => {
             let end = data.len() + n;
@@ -24,14 +24,12 @@ fn append(data: &mut Vec<u8>, from: &[u8], n: usize) {
 /// A segment that is being built.
 pub struct Builder {
     data: Vec<u8>,
-    index: Vec<u64>,
     table: Filling,
-    /// Where each block starts.
-    starts: Vec<u32>,
+    /// Where each block is.
+    places: Vec<At>,
     prefix: usize,
-    /// Keys of a block, groups, and all keys.
+    /// Keys of a block, and all keys.
     span: usize,
-    groups: usize,
     n: usize,
     /// Keys that came.
     came: usize,
@@ -42,33 +40,31 @@ pub struct Builder {
     ends: Vec<u32>,
     /// Bytes of its rests.
     end: usize,
-    /// The least that a key of the group shares with the one before.
-    least: usize,
+    /// For each group the least that one of its keys shares with the one before.
+    least: Vec<usize>,
 }
 
 impl Builder {
-    /// For `n` keys that all begin with `prefix`, of about so many bytes when they are coded.
-    pub fn new(prefix: &[u8], n: usize, bytes: usize) -> Self {
+    /// For `n` keys that all begin with `prefix`, of about so many bytes when they are coded; with
+    /// room for as many in all as `room` says.
+    pub fn new(prefix: &[u8], n: usize, bytes: usize, room: usize) -> Self {
         let span = n.div_ceil(MOST_BLOCKS).max(BLOCK);
-        let groups = n.div_ceil(span * GROUP);
         let blocks = n.div_ceil(span);
         let mut data = Vec::with_capacity(bytes + prefix.len());
         data.extend_from_slice(prefix);
         Builder {
             data,
-            index: vec![0; groups * TOP + blocks],
-            table: Filling::new(n, blocks),
-            starts: Vec::with_capacity(blocks),
+            table: Filling::new(n.max(room), blocks),
+            places: Vec::with_capacity(blocks + 1),
             prefix: prefix.len(),
             span,
-            groups,
             n,
             came: 0,
             at: 0,
             room: 0,
             ends: Vec::with_capacity(span),
             end: 0,
-            least: 0,
+            least: Vec::with_capacity(blocks.div_ceil(GROUP)),
         }
     }
 
@@ -80,8 +76,8 @@ impl Builder {
         if self.ends.len() == self.room {
             self.begin(shared);
             from = self.prefix;
-        } else {
-            self.least = self.least.min(shared);
+        } else if let Some(least) = self.least.last_mut() {
+            *least = shared.min(*least);
         }
         let i = self.ends.len();
         self.data[self.at + i] = (from - self.prefix) as u8;
@@ -90,7 +86,7 @@ impl Builder {
         self.ends.push(self.end as u32);
         append(&mut self.data, &key[from..], len - from);
         self.table
-            .add(ByteFamily::hash(&key[..len]), (self.starts.len() - 1) as u8);
+            .add(ByteFamily::hash(&key[..len]), (self.places.len() - 1) as u8);
         self.came += 1;
     }
 
@@ -98,19 +94,24 @@ impl Builder {
     /// with the last one.
     fn begin(&mut self, shared: usize) {
         self.close();
-        self.least = if self.starts.len().is_multiple_of(GROUP) {
-            self.close_group();
-            usize::MAX
-        } else {
-            self.least.min(shared)
-        };
-        self.starts.push(self.data.len() as u32);
+        match self.least.last_mut() {
+            Some(least) if !self.places.len().is_multiple_of(GROUP) => *least = shared.min(*least),
+            _ => self.least.push(usize::MAX),
+        }
+        self.places.push(self.here());
         self.room = (self.n - self.came).min(self.span);
         self.data.push(1);
         self.at = self.data.len();
         self.data.resize(self.at + 2 * self.room, 0);
         self.ends.clear();
         self.end = 0;
+    }
+
+    fn here(&self) -> At {
+        At {
+            start: self.data.len() as u32,
+            rank: self.came as u32,
+        }
     }
 
     /// Gives the ends of the block more bytes each where one does not do.
@@ -127,46 +128,25 @@ impl Builder {
         self.data.splice(from..from + self.room, wide);
     }
 
-    /// Writes the heads of the last group, if there is one.
-    fn close_group(&mut self) {
-        let Some(last) = self.starts.len().checked_sub(1) else {
-            return;
-        };
-        let g = last / GROUP;
-        let mut skip = 0;
-        for b in g * GROUP..=last {
-            let n = (self.n - b * self.span).min(self.span);
-            let first = Block::new(&self.data[self.starts[b] as usize..], n).first();
-            if b == g * GROUP {
-                // A group of one key shares all of it.
-                skip = self.least.saturating_sub(self.prefix).min(first.len());
-                let top = long_head(first);
-                for (i, word) in [(top >> 64) as u64, top as u64, skip as u64]
-                    .into_iter()
-                    .enumerate()
-                {
-                    self.index[i * self.groups + g] = word;
-                }
-            }
-            self.index[self.groups * TOP + b] = head(&first[skip..]);
-        }
-    }
-
     /// The segment; all keys must have come.
     pub fn finish(mut self) -> FrontCoded {
         debug_assert_eq!(self.came, self.n);
         self.close();
-        self.close_group();
-        let mean = self.data.len() / self.starts.len().max(1);
-        FrontCoded {
-            mean: mean as u32,
+        let blocks = self.places.len();
+        self.places.push(self.here());
+        let mut stage = FrontCoded {
+            mean: (self.data.len() / blocks.max(1)) as u32,
             near: padded(&self.data[..self.prefix]),
             data: self.data.into(),
-            index: self.index.into(),
-            table: self.table.finish(&self.starts),
+            index: vec![0; self.least.len() * TOP + blocks].into(),
+            table: self.table.finish(&self.places),
             prefix: self.prefix as u32,
             n: self.n as u32,
-            span: self.span as u32,
+            blocks: blocks as u32,
+        };
+        for (g, least) in self.least.into_iter().enumerate() {
+            stage.set_group(g, least.saturating_sub(self.prefix));
         }
+        stage
     }
 }

@@ -6,7 +6,7 @@
 //! the blocks of the next segment are built without a look at it.
 
 use super::build::{Builder, CHUNK};
-use super::{Block, FrontCoded, MOST_SHARED};
+use super::{Block, FrontCoded, MOST_SHARED, room_for};
 use crate::family::common_prefix;
 use crate::faults::{Fault, planted};
 use crate::stage::{ByteRun, KeyRun};
@@ -131,8 +131,21 @@ impl FrontCoded {
         run
     }
 
-    /// [`FrontCoded::merge_run`] that makes a segment.
+    /// [`FrontCoded::merge_run`] that makes a segment: with what is new [put in](Self::patched)
+    /// where that goes, else built anew.
     pub fn merge(
+        &self,
+        live: impl Fn(usize) -> bool,
+        n: usize,
+        new: &ByteRun,
+        before: &mut Vec<u32>,
+    ) -> Self {
+        self.patched(n, new, before)
+            .unwrap_or_else(|| self.rebuilt(live, n, new, before))
+    }
+
+    /// [`FrontCoded::merge`] that decodes and codes all keys.
+    pub(super) fn rebuilt(
         &self,
         live: impl Fn(usize) -> bool,
         n: usize,
@@ -147,7 +160,8 @@ impl FrontCoded {
         }
         // About what the old keys take, and half of what the new ones are.
         let bytes = self.data.len() + new.key_bytes(0, new.len()) / 2;
-        let mut builder = Builder::new(prefix, n + new.len(), bytes);
+        let all = n + new.len();
+        let mut builder = Builder::new(prefix, all, bytes, room_for(all));
         self.merge_into(live, new, &mut builder, before);
         builder.finish()
     }

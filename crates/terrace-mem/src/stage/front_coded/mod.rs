@@ -1,8 +1,8 @@
 //! Front-coded blocks for byte strings: what a key shares with the one before is not stored.
 //!
-//! The prefix that all keys share is stored once; keys below are without it. A block has 20 keys,
-//! more in segments of more than 5120: how much each shares with its predecessor (none for the
-//! first), where its rest ends; then the rests. A search in a block compares rests with what is
+//! The prefix that all keys share is stored once; keys below are without it. A block has 20 keys
+//! when it is built, more in segments of more than 5120, and gets more by merges: how much each shares
+//! with its predecessor (none for the first), where its rest ends; then the rests. A search in a block compares rests with what is
 //! left of the key, and only those of keys that share as much as the key does so far, so it puts
 //! nothing together.
 //!
@@ -12,8 +12,10 @@
 //! head. Above the groups are heads of 16 bytes. Whole first keys are looked at only among those
 //! with equal heads.
 
+mod block;
 mod build;
 mod merge;
+mod patch;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -21,8 +23,10 @@ mod tests;
 use super::{ByteRun, KeyCursor, KeyRun};
 use crate::family::{ByteFamily, common_prefix};
 use crate::simd;
+use block::{Block, Found};
 use build::Builder;
 use std::cmp::Ordering;
+use std::ops::Range;
 use table::Table;
 
 /// Keys of a block; more where there would be more blocks than a table can name.
@@ -30,6 +34,15 @@ pub const BLOCK: usize = 20;
 
 /// Blocks of a group.
 const GROUP: usize = 16;
+
+/// For how many keys a segment that is expected to grow has room, by those that it has: with less
+/// it is built anew more often, with more each key takes more of the table.
+const ROOM: (usize, usize) = (3, 2);
+
+/// Keys for which a segment of `n` has room that is expected to grow.
+pub fn room_for(n: usize) -> usize {
+    n * ROOM.0 / ROOM.1
+}
 
 /// Words of a group above the groups: the two of the head, and how much its keys share.
 const TOP: usize = 3;
@@ -45,8 +58,7 @@ pub struct FrontCoded {
     table: Table,
     prefix: u32,
     n: u32,
-    /// Keys of a block but the last.
-    span: u32,
+    blocks: u32,
     /// Bytes of a block on average.
     mean: u32,
     /// The beginning of the prefix: `data` begins in a page of its own, which a lookup would have
@@ -88,112 +100,6 @@ fn equal(heads: &[u64], h: u64) -> (usize, usize) {
     (lo, lo + more)
 }
 
-/// The parts of one block.
-#[derive(Clone, Copy)]
-struct Block<'a> {
-    /// All from `shared` on, and what lies behind the block.
-    bytes: &'a [u8],
-    shared: &'a [u8],
-    /// So many bytes for each key as its width says: one, or two or four where rests are long.
-    ends: &'a [u8],
-    width: u8,
-    rests: &'a [u8],
-}
-
-impl<'a> Block<'a> {
-    /// The block of `n` keys that `bytes` begins with.
-    #[inline]
-    fn new(bytes: &'a [u8], n: usize) -> Self {
-        let width = bytes[0];
-        let (shared, rest) = bytes[1..].split_at(n);
-        let (ends, rests) = rest.split_at(n * usize::from(width));
-        Block {
-            bytes: &bytes[1..],
-            shared,
-            ends,
-            width,
-            rests,
-        }
-    }
-
-    #[inline(always)]
-    fn end(&self, i: usize) -> usize {
-        match self.width {
-            1 => usize::from(self.ends[i]),
-            2 => usize::from(u16::from_le_bytes(padded(&self.ends[i * 2..]))),
-            _ => u32::from_le_bytes(padded(&self.ends[i * 4..])) as usize,
-        }
-    }
-
-    #[inline]
-    fn first(&self) -> &'a [u8] {
-        &self.rests[..self.end(0)]
-    }
-
-    /// What key `i` does not share with the one before.
-    #[inline(always)]
-    fn rest(&self, i: usize) -> &'a [u8] {
-        let from = if i == 0 { 0 } else { self.end(i - 1) };
-        &self.rests[from..self.end(i)]
-    }
-
-    /// How much key `i` shares with the one before, and its rest.
-    #[inline]
-    fn entry(&self, i: usize) -> (usize, &'a [u8]) {
-        (usize::from(self.shared[i]), self.rest(i))
-    }
-
-    /// The first key from `i` on that shares at most `same` with the one before.
-    #[inline]
-    fn next_at_most(&self, mut i: usize, same: usize) -> usize {
-        let n = self.shared.len();
-        while let Some(chunk) = self.bytes[i..].first_chunk() {
-            let hits = simd::bytes_at_most(chunk, same.min(MOST_SHARED) as u8);
-            if hits != 0 {
-                return n.min(i + hits.trailing_zeros() as usize);
-            }
-            i += 16;
-            if i >= n {
-                return n;
-            }
-        }
-        while i < n && usize::from(self.shared[i]) > same {
-            i += 1;
-        }
-        i
-    }
-
-    /// How many keys are less than `key`, and whether the next one is `key`.
-    #[inline]
-    fn search(&self, key: &[u8]) -> (usize, bool) {
-        let n = self.shared.len();
-        // The probe is greater than the last key, which it agrees with on `same` bytes; those
-        // that share more with it are less as well.
-        let (mut i, mut same) = (0, 0);
-        loop {
-            i = self.next_at_most(i, same);
-            if i == n {
-                return (n, false);
-            }
-            let (shared, rest) = self.entry(i);
-            // A count at its bound may be less than what is shared.
-            if shared < same && shared < MOST_SHARED {
-                return (i, false);
-            }
-            let tail = &key[shared..];
-            let k = common_prefix(tail, rest);
-            if k == tail.len() {
-                return (i, k == rest.len());
-            }
-            if k < rest.len() && tail[k] < rest[k] {
-                return (i, false);
-            }
-            same = shared + k;
-            i += 1;
-        }
-    }
-}
-
 impl FrontCoded {
     /// Bytes that the keys `from..to` take but for those of the segment, as one block.
     pub fn estimate(run: &ByteRun, from: usize, to: usize, prefix: usize) -> usize {
@@ -208,11 +114,12 @@ impl FrontCoded {
         run.get(from).len() - prefix + rests + 4 * n + n / 8 + 13
     }
 
-    pub fn build(run: &ByteRun, from: usize, to: usize) -> Self {
+    /// A segment of the keys `from..to`, to which as many can be added as `room` says in all.
+    pub fn build(run: &ByteRun, from: usize, to: usize, room: usize) -> Self {
         let first = run.get(from);
         let prefix = common_prefix(first, run.get(to - 1));
         let bytes = run.key_bytes(from, to) / 2;
-        let mut builder = Builder::new(&first[..prefix], to - from, bytes);
+        let mut builder = Builder::new(&first[..prefix], to - from, bytes, room);
         for i in from..to {
             let shared = if i > from { run.share(i) } else { 0 };
             let (key, len) = run.tail(i);
@@ -235,20 +142,14 @@ impl FrontCoded {
         &self.data[..self.prefix as usize]
     }
 
-    /// Keys of a block but the last.
-    #[inline]
-    fn span(&self) -> usize {
-        self.span as usize
-    }
-
     #[inline]
     fn blocks(&self) -> usize {
-        self.len().div_ceil(self.span())
+        self.blocks as usize
     }
 
     #[inline]
     fn groups(&self) -> usize {
-        self.len().div_ceil(self.span() * GROUP)
+        self.blocks().div_ceil(GROUP)
     }
 
     /// The heads of the blocks from `b` on.
@@ -257,20 +158,54 @@ impl FrontCoded {
         &self.index[self.groups() * TOP + b..]
     }
 
+    /// The blocks of group `g`.
     #[inline]
-    fn start(&self, b: usize) -> usize {
-        self.table.start(b)
+    fn group(&self, g: usize) -> Range<usize> {
+        g * GROUP..(g * GROUP + GROUP).min(self.blocks())
+    }
+
+    /// Writes the heads of group `g`, all keys of which share `skip` bytes at least.
+    fn set_group(&mut self, g: usize, skip: usize) {
+        let (groups, first) = (self.groups(), self.block(g * GROUP).first());
+        // A group of one key shares all of it.
+        let skip = skip.min(first.len());
+        let top = long_head(first);
+        for (i, word) in [(top >> 64) as u64, top as u64, skip as u64]
+            .into_iter()
+            .enumerate()
+        {
+            self.index[i * groups + g] = word;
+        }
+        for b in self.group(g) {
+            self.index[groups * TOP + b] = head(&self.block(b).first()[skip..]);
+        }
+    }
+
+    /// The rank of the first key of block `b`; of none behind the last.
+    #[inline]
+    fn rank(&self, b: usize) -> usize {
+        self.table.at(b).rank as usize
     }
 
     #[inline]
     fn block(&self, b: usize) -> Block<'_> {
-        self.block_at(b, self.start(b))
+        let at = self.table.at(b);
+        let n = self.rank(b + 1) - at.rank as usize;
+        Block::new(&self.data[at.start as usize..], n)
     }
 
-    #[inline]
-    fn block_at(&self, b: usize, start: usize) -> Block<'_> {
-        let n = (self.len() - b * self.span()).min(self.span());
-        Block::new(&self.data[start..], n)
+    /// The block that the key of a rank is in. O(log blocks).
+    fn block_of(&self, rank: usize) -> usize {
+        let (mut lo, mut hi) = (0, self.blocks());
+        while lo + 1 < hi {
+            let mid = (lo + hi) / 2;
+            if self.rank(mid) <= rank {
+                lo = mid;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
     }
 
     /// The first of the blocks `lo..hi`, one in `step`, whose first key is greater than `key`.
@@ -295,8 +230,10 @@ impl FrontCoded {
         let (lo, hi) = equal(&self.index[..groups], (h >> 64) as u64);
         let (less, among) = equal(&self.index[groups + lo..groups + hi], h as u64);
         let g = self.among(lo + less, lo + among, GROUP, key).max(1) - 1;
-        let from = g * GROUP;
-        let to = (from + GROUP).min(self.blocks());
+        let Range {
+            start: from,
+            end: to,
+        } = self.group(g);
         simd::prefetch(self.heads(from), 0);
         simd::prefetch(self.heads(from), GROUP / 2);
         let skip = self.index[2 * groups + g] as usize;
@@ -324,18 +261,23 @@ impl FrontCoded {
     #[inline]
     pub fn find(&self, key: &[u8], hash: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
         self.table.prefetch(hash);
-        self.table.prefetch_starts();
+        self.table.prefetch_places();
         let rest = self.strip(key)?;
         self.table.find(hash, |b| {
-            let rank = b * self.span();
-            let start = self.start(b);
+            let at = self.table.at(b);
+            let (start, rank) = (at.start as usize, at.rank as usize);
+            let n = self.rank(b + 1) - rank;
             // Most often in the page that the block is in, whose address is then looked up while
             // the lookup waits for the place.
             simd::prefetch(&self.data, b * self.mean as usize);
-            (4..BLOCK).step_by(8).for_each(|i| likely(rank + i));
-            (0..4).for_each(|line| simd::prefetch(&self.data, start + line * 64));
-            let (i, equal) = self.block_at(b, start).search(rest);
-            equal.then_some(rank + i)
+            let mut i = 4;
+            while i < n {
+                likely(rank + i);
+                i += 8;
+            }
+            simd::prefetch_lines(&self.data, start, 4);
+            let found = Block::new(&self.data[start..], n).search(rest);
+            found.equal.then_some(rank + found.i)
         })
     }
 
@@ -345,20 +287,22 @@ impl FrontCoded {
             return if key < self.prefix() { 0 } else { self.len() };
         };
         let b = self.locate(rest);
-        b * self.span() + self.block(b).search(rest).0
+        self.rank(b) + self.block(b).search(rest).i
     }
 
     /// A cursor at the key of a rank.
     pub fn cursor(&self, rank: usize) -> FrontCursor<'_> {
-        let (b, i) = (rank / self.span(), rank % self.span());
+        let b = self.block_of(rank);
+        let first = self.rank(b);
         let mut cursor = FrontCursor {
             stage: self,
             block: self.block(b),
             key: self.prefix().to_vec(),
             b,
-            i,
+            first,
+            i: rank - first,
         };
-        (0..=i).for_each(|i| cursor.turn(i));
+        (0..=rank - first).for_each(|i| cursor.turn(i));
         cursor
     }
 
@@ -387,9 +331,7 @@ impl FrontCoded {
 
     /// Asks for the lines that a search for the place of a key begins with.
     pub fn prefetch_heads(&self) {
-        (0..self.groups() * TOP)
-            .step_by(8)
-            .for_each(|word| simd::prefetch(&self.index, word));
+        simd::prefetch_lines(&self.index, 0, (self.groups() * TOP).div_ceil(8));
     }
 
     /// Asks for the lines of the block that a search for the place of `key` ends in.
@@ -411,13 +353,13 @@ impl FrontCoded {
     pub fn approach(&self, hash: u64) -> Option<usize> {
         let b = self.table.first(hash)?;
         self.ask_for_block(b, 4);
-        Some(b * self.span() + BLOCK / 2)
+        Some(self.rank(b) + BLOCK / 2)
     }
 
     #[inline]
     fn ask_for_block(&self, b: usize, lines: usize) {
-        let start = self.start(b);
-        (0..lines).for_each(|line| simd::prefetch(&self.data, start + line * 64));
+        let start = self.table.at(b).start as usize;
+        simd::prefetch_lines(&self.data, start, lines);
     }
 }
 
@@ -427,7 +369,9 @@ pub struct FrontCursor<'a> {
     block: Block<'a>,
     /// The key, put together.
     key: Vec<u8>,
+    /// The block, the rank of its first key, and the place in it.
     b: usize,
+    first: usize,
     i: usize,
 }
 
@@ -444,6 +388,7 @@ impl FrontCursor<'_> {
     #[inline]
     fn enter(&mut self, b: usize) {
         self.b = b;
+        self.first = self.stage.rank(b);
         self.block = self.stage.block(b);
     }
 }
@@ -455,7 +400,7 @@ impl KeyCursor<ByteFamily> for FrontCursor<'_> {
     }
     #[inline]
     fn rank(&self) -> usize {
-        self.b * self.stage.span() + self.i
+        self.first + self.i
     }
     #[inline]
     fn next(&mut self) -> bool {

@@ -1,5 +1,6 @@
 //! Where keys are, by their hash: for each a byte of the hash and the block that it is in; and
-//! where each block starts, behind, so that a lookup finds both in few pages.
+//! where each block starts and which rank its first key has, behind, so that a lookup finds both in
+//! few pages.
 //!
 //! A line of the processor's cache has two halves of 16 places. A key lies in the half that its
 //! hash names, or in the other one if that is full, or in the lines behind if both are. What
@@ -12,6 +13,10 @@ use crate::simd;
 /// Places of half a line.
 const HALF: usize = 16;
 
+/// Most keys for a line of a table to which keys are added: beyond that searches get longer, and
+/// one place of all has to stay empty.
+const MOST_FILL: usize = 30;
+
 /// Keys for which there is a line: a few places stay empty, or most halves would be full and a
 /// search for a key that is not there would look into several lines.
 const FILL: usize = 27;
@@ -20,7 +25,7 @@ const FILL: usize = 27;
 pub const MOST_BLOCKS: usize = 256;
 
 /// Bytes of the hash for each place, never 0, or 0 for an empty one; then the blocks. Lines behind
-/// those of the keys have starts of blocks.
+/// those of the keys have the places of blocks.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Line([[u8; HALF]; 4]);
@@ -39,12 +44,19 @@ impl Line {
     }
 }
 
+/// Where a block is: its first byte, and the rank of its first key.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct At {
+    pub start: u32,
+    pub rank: u32,
+}
+
 /// The table of one segment.
 pub struct Table {
     all: Box<[Line]>,
     /// Lines with keys.
     keys: u32,
-    /// Whether starts have four bytes instead of two.
+    /// Whether a start and a rank have four bytes each instead of two.
     wide: bool,
 }
 
@@ -77,16 +89,16 @@ fn behind(line: usize, lines: usize) -> usize {
     if line + 1 < lines { line + 1 } else { 0 }
 }
 
-/// Starts in a line, of so many bytes each.
+/// Places of blocks in a line.
 fn per_line(wide: bool) -> usize {
-    size_of::<Line>() / if wide { 4 } else { 2 }
+    size_of::<Line>() / if wide { 8 } else { 4 }
 }
 
 impl Filling {
     /// An empty table for `n` keys in so many blocks.
     pub fn new(n: usize, blocks: usize) -> Self {
         let keys = n / FILL + 1;
-        let mut all = Vec::with_capacity(keys + blocks.div_ceil(per_line(false)));
+        let mut all = Vec::with_capacity(keys + (blocks + 1).div_ceil(per_line(false)));
         all.resize(keys, NONE);
         Filling { all, keys }
     }
@@ -109,17 +121,21 @@ impl Filling {
         }
     }
 
-    /// The table, with the starts of all blocks, in order.
-    pub fn finish(mut self, starts: &[u32]) -> Table {
-        let wide = starts
-            .last()
-            .is_some_and(|&last| last > u32::from(u16::MAX));
-        for part in starts.chunks(per_line(wide)) {
+    /// The table, with the places of all blocks, in order, and of where the last one ends.
+    pub fn finish(mut self, places: &[At]) -> Table {
+        let narrow = |at: &At| at.start.max(at.rank) <= u32::from(u16::MAX);
+        let wide = !places.last().is_none_or(narrow);
+        for part in places.chunks(per_line(wide)) {
             let mut line = NONE;
-            for (i, start) in part.iter().enumerate() {
-                let size = if wide { 4 } else { 2 };
-                line.0.as_flattened_mut()[i * size..][..size]
-                    .copy_from_slice(&start.to_le_bytes()[..size]);
+            let bytes = line.0.as_flattened_mut();
+            for (i, at) in part.iter().enumerate() {
+                if wide {
+                    let both = u64::from(at.start) | u64::from(at.rank) << 32;
+                    bytes[i * 8..][..8].copy_from_slice(&both.to_le_bytes());
+                } else {
+                    let both = at.start | at.rank << 16;
+                    bytes[i * 4..][..4].copy_from_slice(&both.to_le_bytes());
+                }
             }
             self.all.push(line);
         }
@@ -137,19 +153,41 @@ impl Table {
         place(hash, self.keys as usize)
     }
 
-    /// Where block `b` starts.
+    /// Where block `b` is; behind the last one, where that ends.
     #[inline]
-    pub fn start(&self, b: usize) -> usize {
+    pub fn at(&self, b: usize) -> At {
         let per = per_line(self.wide);
         let line = self.all[self.keys as usize + b / per].0.as_flattened();
         if self.wide {
-            line[b % per * 4..]
+            let both = line[b % per * 8..]
                 .first_chunk()
-                .map_or(0, |s| u32::from_le_bytes(*s)) as usize
+                .map_or(0, |s| u64::from_le_bytes(*s));
+            At {
+                start: both as u32,
+                rank: (both >> 32) as u32,
+            }
         } else {
-            let start = line[b % per * 2..].first_chunk();
-            start.map_or(0, |s| usize::from(u16::from_le_bytes(*s)))
+            let both = line[b % per * 4..]
+                .first_chunk()
+                .map_or(0, |s| u32::from_le_bytes(*s));
+            At {
+                start: both & 0xFFFF,
+                rank: both >> 16,
+            }
         }
+    }
+
+    /// For how many keys there is room at most.
+    pub fn room(&self) -> usize {
+        self.keys as usize * MOST_FILL
+    }
+
+    /// A copy to which keys can be added, as long as there is [room](Table::room).
+    pub fn refill(&self) -> Filling {
+        let keys = self.keys as usize;
+        let mut all = Vec::with_capacity(self.all.len() + 1);
+        all.extend_from_slice(&self.all[..keys]);
+        Filling { all, keys }
     }
 
     /// Gives the blocks that a key with this hash may be in to `look` until that finds it.
@@ -192,10 +230,11 @@ impl Table {
         simd::prefetch(&self.all, self.place(hash).line);
     }
 
-    /// Asks for the starts of the blocks.
+    /// Asks for the places of the blocks.
     #[inline]
-    pub fn prefetch_starts(&self) {
-        (self.keys as usize..self.all.len()).for_each(|line| simd::prefetch(&self.all, line));
+    pub fn prefetch_places(&self) {
+        let keys = self.keys as usize;
+        simd::prefetch_lines(&self.all, keys, self.all.len() - keys);
     }
 
     /// Bytes on the heap.
@@ -270,18 +309,40 @@ mod tests {
     }
 
     #[test]
-    fn starts_come_back_narrow_and_wide() {
-        for n in [0, 1, 15, 16, 17, 31, 32, 33, 64, 65, 256] {
-            for step in [100, 65_535, 1 << 20] {
-                let starts: Vec<u32> = (0..n).map(|i| i * step).collect();
+    fn places_come_back_narrow_and_wide() {
+        for n in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 256] {
+            for (step, keys) in [(100, 20), (65_535, 1), (1 << 20, 20), (3, 1 << 16)] {
+                let places: Vec<At> = (0..=n)
+                    .map(|i| At {
+                        start: i * step,
+                        rank: i * keys,
+                    })
+                    .collect();
                 let mut table = Filling::new(3, n as usize);
                 (0..3).for_each(|i| table.add(i << 32, i as u8));
-                let table = table.finish(&starts);
-                assert_eq!(table.wide, n > 1 && (n - 1) * step > 65_535);
-                for (b, &start) in starts.iter().enumerate() {
-                    assert_eq!(table.start(b), start as usize);
+                let table = table.finish(&places);
+                assert_eq!(table.wide, n * step.max(keys) > 65_535);
+                for (b, &at) in places.iter().enumerate() {
+                    assert_eq!(table.at(b), at);
                 }
                 assert!((0..3).all(|i| blocks_of(&table, i << 32).contains(&(i as usize))));
+            }
+        }
+    }
+
+    /// A table is filled further without its keys being hashed again.
+    #[test]
+    fn keys_are_added_up_to_the_room() {
+        let hash = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for n in [0, 1, 26, 27, 200, 1000] {
+            let mut table = Filling::new(n, 0);
+            (0..n as u64).for_each(|i| table.add(hash(i), (i % 256) as u8));
+            let table = table.finish(&[]);
+            let mut more = table.refill();
+            (n..table.room()).for_each(|i| more.add(hash(i as u64), (i % 256) as u8));
+            let table = more.finish(&[]);
+            for i in 0..table.room() as u64 {
+                assert!(blocks_of(&table, hash(i)).contains(&(i as usize % 256)));
             }
         }
     }

@@ -16,9 +16,11 @@ fn run_of(keys: &[Vec<u8>]) -> ByteRun {
     run
 }
 
-/// Both ways to merge give the keys that a sort gives, each in its place.
-fn check(case: &Case) {
-    let stage = FrontCoded::build(&run_of(&case.old), 0, case.old.len());
+/// All ways to merge give the keys that a sort gives, each in its place; whether the new ones could be
+/// put into the blocks that are there.
+fn check(case: &Case) -> bool {
+    let all = case.old.len() + case.new.len();
+    let stage = FrontCoded::build(&run_of(&case.old), 0, case.old.len(), all);
     let new = run_of(&case.new);
     let kept = |i: &usize| case.live[*i];
     let live: Vec<&Vec<u8>> = (0..case.old.len())
@@ -42,11 +44,26 @@ fn check(case: &Case) {
         assert!(i == 0 || run.share(i) == shared, "key {i} shares {shared}");
     }
     if all.is_empty() {
-        return;
+        return false;
     }
     let mut before = Vec::new();
-    let merged = stage.merge(|i| case.live[i], live.len(), &new, &mut before);
-    assert_eq!((merged.len(), before), (all.len(), want));
+    let rebuilt = stage.rebuilt(|i| case.live[i], live.len(), &new, &mut before);
+    assert_eq!(before, want);
+    check_stage(&rebuilt, case, &all);
+    // Again and again where there is room: a patched segment is patched as any other.
+    let mut before = Vec::new();
+    let Some(patched) = stage.patched(live.len(), &new, &mut before) else {
+        assert!(before.is_empty());
+        return false;
+    };
+    assert_eq!(before, want);
+    check_stage(&patched, case, &all);
+    true
+}
+
+/// A segment has all these keys and not those of the case that are dead.
+fn check_stage(merged: &FrontCoded, case: &Case, all: &[&Vec<u8>]) {
+    assert_eq!(merged.len(), all.len());
     assert_eq!(
         merged.key_bytes(),
         all.iter().map(|key| key.len()).sum::<usize>()
@@ -60,62 +77,71 @@ fn check(case: &Case) {
             let hash = ByteFamily::hash(key);
             assert_eq!(merged.find(key, hash, |_| {}), Some(i));
             assert_eq!(merged.seek(key), i);
+            let mut cursor = merged.cursor(i);
+            assert_eq!((cursor.key(), cursor.rank()), (&key[..], i));
+            assert_eq!(cursor.next(), i + 1 < all.len());
         }
     }
     for (i, key) in case.old.iter().enumerate() {
-        if !case.live[i] {
+        if !case.live[i] && !all.contains(&key) {
             assert_eq!(merged.find(key, ByteFamily::hash(key), |_| {}), None);
             assert_eq!(merged.seek(key), all.partition_point(|k| *k < key));
         }
     }
 }
 
-/// Each key of a small set is not there, live, dead or new: all cases.
+/// Each key of a small set is not there, live, dead, new, or dead and new: all cases.
 #[test]
 fn all_small_merges() {
     let domain: &[&[u8]] = &[
         b"",
         b"a",
-        b"aa",
         b"aab",
         b"aabbbbbbbbbbbbbbbbbbbb",
         b"aabc",
         b"ab",
         b"\xff\xff",
     ];
-    let domain = if cfg!(miri) { &domain[2..6] } else { domain };
-    for code in 0..1u32 << (2 * domain.len()) {
+    let domain = if cfg!(miri) { &domain[1..5] } else { domain };
+    let mut patched = 0;
+    for mut code in 0..5u32.pow(domain.len() as u32) {
         let mut case = Case {
             old: Vec::new(),
             live: Vec::new(),
             new: Vec::new(),
         };
-        for (i, key) in domain.iter().enumerate() {
-            match code >> (2 * i) & 3 {
-                0 => {}
-                3 => case.new.push(key.to_vec()),
-                kind => {
-                    case.old.push(key.to_vec());
-                    case.live.push(kind == 1);
-                }
+        for key in domain {
+            let kind = code % 5;
+            code /= 5;
+            if [1, 2, 4].contains(&kind) {
+                case.old.push(key.to_vec());
+                case.live.push(kind == 1);
+            }
+            if [3, 4].contains(&kind) {
+                case.new.push(key.to_vec());
             }
         }
         if !case.old.is_empty() {
-            check(&case);
+            patched += u32::from(check(&case));
         }
+    }
+    assert!(patched > if cfg!(miri) { 50 } else { 5000 }, "{patched}");
+}
+
+fn random_numbers() -> impl FnMut(u64) -> u64 {
+    let mut x = 88172645463325252u64;
+    move |n: u64| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x >> 20) % n
     }
 }
 
 /// Many blocks, groups and lines; keys that share more than a byte says, and long rests.
 #[test]
 fn large_merges() {
-    let mut x = 88172645463325252u64;
-    let mut random = move |n: u64| {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        (x >> 20) % n
-    };
+    let mut random = random_numbers();
     let sizes: &[(u64, u64, u64)] = &[
         (30, 3, 0),
         (400, 5, 1),
@@ -126,7 +152,8 @@ fn large_merges() {
     ];
     let sizes = if cfg!(miri) { &sizes[..1] } else { sizes };
     for &(n, words, pad) in sizes {
-        for (dead, fresh) in [(0, 5), (3, 2), (9, 9)] {
+        // Of ten keys so many are dead, new, and dead ones new as well.
+        for (dead, fresh, again) in [(0, 5, 0), (3, 2, 0), (9, 9, 5), (3, 2, 10), (10, 0, 10)] {
             let mut keys: Vec<Vec<u8>> = (0..n)
                 .map(|_| {
                     let tail = "x".repeat((random(5) * pad) as usize);
@@ -144,13 +171,78 @@ fn large_merges() {
                 if random(10) < fresh {
                     case.new.push(key);
                 } else {
+                    let dead = random(10) < dead;
+                    if dead && random(10) < again {
+                        case.new.push(key.clone());
+                    }
                     case.old.push(key);
-                    case.live.push(random(10) >= dead);
+                    case.live.push(!dead);
                 }
             }
-            check(&case);
+            let patched = check(&case);
+            // Of the last kinds all that are dead come again.
+            assert!(
+                again < 10 || patched || n < 100,
+                "{n} keys, {fresh} of 10 new"
+            );
         }
     }
+}
+
+/// A segment takes keys until it has no more room, and is the same as one that was built of them.
+#[test]
+fn keys_are_put_in_again_and_again() {
+    let mut random = random_numbers();
+    let rounds = if cfg!(miri) { 3 } else { 40 };
+    for pad in [0, 1, 40, 300] {
+        let mut key = || {
+            let tail = "x".repeat((random(3) * pad) as usize);
+            format!("org.mail{}@{tail}{:x}", random(9), random(1 << 30)).into_bytes()
+        };
+        let mut old: Vec<Vec<u8>> = (0..500).map(|_| key()).collect();
+        old.sort();
+        old.dedup();
+        let room = room_for(old.len());
+        let mut stage = FrontCoded::build(&run_of(&old), 0, old.len(), room);
+        let mut done = 0;
+        for round in 0..rounds {
+            let mut new: Vec<Vec<u8>> = (0..round % 9 + 1).map(|_| key()).collect();
+            new.sort();
+            new.dedup();
+            new.retain(|key| old.binary_search(key).is_err());
+            let run = run_of(&new);
+            let mut before = Vec::new();
+            let Some(next) = stage.patched(old.len(), &run, &mut before) else {
+                continue;
+            };
+            done += 1;
+            stage = next;
+            old.extend(new);
+            old.sort();
+            let case = Case {
+                old: Vec::new(),
+                live: Vec::new(),
+                new: Vec::new(),
+            };
+            check_stage(&stage, &case, &old.iter().collect::<Vec<_>>());
+        }
+        assert!(done > rounds / 2, "{done} times, {} keys", old.len());
+    }
+}
+
+/// Many keys at one place, or a prefix that they do not have, are no case for it.
+#[test]
+fn crowds_and_strangers_have_a_segment_built_anew() {
+    let old: Vec<Vec<u8>> = (0..300u32).map(|i| format!("ab{i:05}").into()).collect();
+    let stage = FrontCoded::build(&run_of(&old), 0, 300, 600);
+    let patched = |new: &[Vec<u8>]| stage.patched(300, &run_of(new), &mut Vec::new()).is_some();
+    let crowd: Vec<Vec<u8>> = (0..200u32)
+        .map(|i| format!("ab00007{i:03}").into())
+        .collect();
+    assert!(patched(&crowd[..40]) && !patched(&crowd));
+    // All keys begin with ab00.
+    assert!(patched(&[b"ab00".to_vec()]) && !patched(&[b"ab0".to_vec()]));
+    assert!(patched(&[b"ab009".to_vec()]) && !patched(&[b"ab01".to_vec()]));
 }
 
 /// The header of a segment with its values fits in two cache lines.
