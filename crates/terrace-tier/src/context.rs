@@ -25,6 +25,9 @@ const INNER_AT: Range<usize> = 4..12;
 /// Hot leaves that one call for help looks at before it tries its luck again.
 const HELP_LEAVES: usize = 4;
 
+/// Bytes of two windows that are kept for the next one: those of leaves of records of usual lengths.
+const MOST_KEPT: usize = 256 << 10;
+
 /// Records that went by which a call for help has done enough: a leaf of a heap's index has as many as
 /// several of a tree, and the writer that calls waits for it.
 const HELP_RECORDS: u64 = 256;
@@ -302,8 +305,9 @@ impl TierContext {
         }
         let result = f(&mut a, &mut b);
         let mut scratch = self.scratch.lock();
-        // More than the threads that usually scan at once are not kept.
-        if scratch.len() < 8 {
+        // More than the threads that usually scan at once are not kept, nor those that a leaf of long
+        // records made large: they are memory beside what is given to pages.
+        if scratch.len() < 8 && a.memory_bytes() + b.memory_bytes() <= MOST_KEPT {
             scratch.push((a, b));
         }
         result

@@ -4,8 +4,9 @@
 mod common;
 
 use common::*;
+use terrace_access::Window;
 use terrace_sim::SimDisk;
-use terrace_tier::{Structure, TierOptions};
+use terrace_tier::{Change, Structure, TierOptions};
 
 /// Most bytes that a tree or a hash table may take, most of them for counters.
 const MOST: usize = 1600;
@@ -46,4 +47,23 @@ fn a_structure_takes_no_more_than_a_small_page() {
         };
         assert!(bytes <= most, "{name}: {bytes} bytes");
     }
+}
+
+/// A leaf of a heap's index names many rows, and a window over it holds them all: megabytes of long ones,
+/// which are beside the memory that pages get.
+#[test]
+fn windows_over_long_rows_are_not_kept() {
+    let disk = SimDisk::new(1);
+    let context = new_context(&disk, 8 << 20, 16384);
+    let rest = context.memory_bytes();
+    let heap = two_tiers::<Heap>(&context, &TierOptions::default());
+    for i in 0..4000u32 {
+        heap.write(&i.to_be_bytes(), Change::Put(&[7; 3000]), None, &mut || ())
+            .unwrap();
+    }
+    let mut window = Window::new();
+    heap.scan_up(&[], &mut window).unwrap();
+    assert!(window.memory_bytes() > 512 << 10, "windows are small here");
+    let kept = context.memory_bytes() - rest;
+    assert!(kept <= 1 << 20, "{kept} bytes are kept");
 }
