@@ -44,5 +44,5 @@ pub use demoter::Demoter;
 pub use estimate::Estimate;
 pub use locks::{LockTable, RecordLock, Version};
 pub use single::Single;
-pub use structure::{Change, Roots, Structure, TierStats};
+pub use structure::{Change, Expect, Roots, Structure, TierStats};
 pub use tiered::{OnHotRoot, TierOptions, Tiered};

@@ -7,7 +7,7 @@ use terrace_pages::Interrupt;
 
 use crate::Version;
 use crate::context::TierContext;
-use crate::structure::Change;
+use crate::structure::{Change, Expect};
 use crate::value::{Prepared, free_large, read_large};
 
 /// Failed validations after which a reader takes the record's lock.
@@ -63,14 +63,14 @@ pub(crate) fn read<T>(
 }
 
 /// Changes the record by `attempt`, again and again until nothing is in its way, inside the gate and
-/// under the record's lock. False, and nothing done, if a version is expected and the lock has another.
+/// under the record's lock. False, and nothing done, if the record is not as expected any more.
 /// Blocking; the caller holds nothing.
 #[inline]
 pub(crate) fn write(
     context: &TierContext,
     slot: usize,
     (change, max_inline): (Change<'_>, usize),
-    expect: Option<Version>,
+    mut expect: Option<Expect<'_>>,
     mut attempt: impl FnMut(&Door<'_>, Option<Value<'_>>, &dyn Fn() -> bool) -> Attempt<Changed>,
     mut settle: impl FnMut(Interrupt) -> Result<()>,
 ) -> Result<bool> {
@@ -83,12 +83,22 @@ pub(crate) fn write(
         };
         let lock = match expect {
             None => locks.lock(slot),
-            Some(version) => match locks.upgrade(slot, version) {
+            Some(Expect { version, again }) => match locks.upgrade(slot, version) {
                 Some(lock) => lock,
                 None => {
                     drop(door);
-                    prepared.discard(store)?;
-                    return Ok(false);
+                    // What took long to prepare stays, or it would never be in time.
+                    match again() {
+                        Ok(Some(version)) => {
+                            expect = Some(Expect { version, again });
+                            continue;
+                        }
+                        Ok(None) => {
+                            prepared.discard(store)?;
+                            return Ok(false);
+                        }
+                        Err(e) => return Err(prepared.discard_after(store, e)),
+                    }
                 }
             },
         };

@@ -15,7 +15,7 @@ use crate::context::{Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::one_record::{self, Changed};
-use crate::structure::{Change, Roots, Structure, TierStats};
+use crate::structure::{Change, Expect, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
 
 /// See the module's text.
@@ -147,7 +147,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         &self,
         key: &[u8],
         change: Change<'_>,
-        expect: Option<Version>,
+        expect: Option<Expect<'_>>,
         log: &mut dyn FnMut(),
     ) -> Result<bool> {
         let context = &self.context;

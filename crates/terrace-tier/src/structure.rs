@@ -60,6 +60,26 @@ pub struct TierStats {
     pub swept_fill_thousandths: u64,
 }
 
+/// What a write expects of its record.
+#[derive(Clone, Copy)]
+pub struct Expect<'a> {
+    /// The version that its lock had when it was looked at.
+    pub version: Version,
+    /// The version that it has now, if the record is still the same: versions are shared with other
+    /// records, so one that has moved need not mean that this one has. Asked while nothing is held.
+    pub again: &'a dyn Fn() -> Result<Option<Version>>,
+}
+
+impl Expect<'_> {
+    /// Nothing but that the version is still the same.
+    pub fn version(version: Version) -> Expect<'static> {
+        Expect {
+            version,
+            again: &|| Ok(None),
+        }
+    }
+}
+
 /// A named structure of records, durable through the log that the database keeps.
 ///
 /// Everything here blocks, and must be called while holding nothing unless said otherwise.
@@ -78,12 +98,13 @@ pub trait Structure: Send + Sync {
 
     /// Makes one change. `log` is called once, under the record's lock, when the change can no
     /// longer fail and before anybody can see it; it must not wait. With `expect`, returns `false`
-    /// and does nothing when the record's lock has moved since that version.
+    /// and does nothing when the record's lock has moved since that version, and the record is not
+    /// as it was.
     fn write(
         &self,
         key: &[u8],
         change: Change<'_>,
-        expect: Option<Version>,
+        expect: Option<Expect<'_>>,
         log: &mut dyn FnMut(),
     ) -> Result<bool>;
 

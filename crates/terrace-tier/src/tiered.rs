@@ -24,7 +24,7 @@ use crate::locks::hash_of;
 use crate::one_record::{self, Changed};
 use crate::policy::Policy;
 use crate::room::LeafRoom;
-use crate::structure::{Change, Roots, Structure, TierStats};
+use crate::structure::{Change, Expect, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
 
 /// Hot leaves that a write which finds the tier full lets records go of, before it goes straight to
@@ -372,7 +372,7 @@ where
         &self,
         key: &[u8],
         change: Change<'_>,
-        expect: Option<Version>,
+        expect: Option<Expect<'_>>,
         log: &mut dyn FnMut(),
     ) -> Result<bool> {
         let context = &self.context;

@@ -17,7 +17,7 @@ use terrace_pages::PageStore;
 use terrace_sim::{Call, HookedDisk, SimDisk};
 use terrace_tier::fault::{Fault, Point, hook, plant};
 use terrace_tier::policy::Sampled;
-use terrace_tier::{Change, LockTable, RecordLock, Structure, TierContext, TierOptions};
+use terrace_tier::{Change, Expect, LockTable, RecordLock, Structure, TierContext, TierOptions};
 
 thread_local! {
     /// The locks that must be free whenever this thread reads from the disk.
@@ -96,7 +96,12 @@ impl<M: Method> Bed<M> {
         let slot = context.locks.slot(tree.id(), key);
         match context.locks.read(slot) {
             Some(version) => tree
-                .write(key, Change::Put(value), Some(version), &mut || ())
+                .write(
+                    key,
+                    Change::Put(value),
+                    Some(Expect::version(version)),
+                    &mut || (),
+                )
                 .unwrap(),
             None => false,
         }
@@ -313,7 +318,9 @@ fn a_locked_record_stays<M: Method>() {
         loop {
             let version = bed.context.locks.read(slot).unwrap();
             let put = Change::Put(&value);
-            let done = bed.tree.write(&newcomer, put, Some(version), &mut || ());
+            let done = bed
+                .tree
+                .write(&newcomer, put, Some(Expect::version(version)), &mut || ());
             if done.unwrap() {
                 break;
             }

@@ -14,7 +14,7 @@ use terrace_access::Window;
 use terrace_pages::Cleaner;
 use terrace_sim::{Event, Operation, Outcome, SimDisk, check_key};
 use terrace_tier::policy::{LeafLocal, Policy, Sampled};
-use terrace_tier::{Change, Structure, TierOptions};
+use terrace_tier::{Change, Expect, Structure, TierOptions};
 
 /// The operations of all threads on a common clock, by key.
 #[derive(Default)]
@@ -94,7 +94,10 @@ fn look_and_write<M: Method>(
         if there != wants_it_there {
             return Outcome::Changed(false);
         }
-        if tree.write(key, change, Some(version), &mut || ()).unwrap() {
+        if tree
+            .write(key, change, Some(Expect::version(version)), &mut || ())
+            .unwrap()
+        {
             return Outcome::Changed(true);
         }
     }

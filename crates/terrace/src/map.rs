@@ -15,7 +15,7 @@ use crate::spec::Kind;
 use crate::table::Table;
 use crate::tree::Tree;
 use crate::unordered::Unordered;
-use crate::write::check_lengths;
+use crate::write::{AsFound, check_lengths};
 
 /// A handle of a structure of records by key, whatever its kind; clones are the same structure. It
 /// keeps the database open. [`crate::Tree`], [`crate::Hash`] and [`crate::Table`] are this, and what
@@ -321,7 +321,12 @@ impl Map {
                 Edit::Put(new) => Change::Put(new.as_ref()),
                 Edit::Delete => Change::Delete,
             };
-            let expect = (!planted(Fault::BlindUpdate)).then_some(version);
+            let as_found = AsFound {
+                found,
+                value: &value,
+                version,
+            };
+            let expect = (!planted(Fault::BlindUpdate)).then_some(&as_found);
             if core.write_one(&self.open, key, change, expect, durability)? {
                 return Ok(());
             }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
-use terrace_tier::{Change, Version};
+use terrace_tier::{Change, Expect, Version};
 use terrace_wal::{Appended, Durability};
 
 use crate::core::Core;
@@ -33,15 +33,38 @@ pub fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// A record as somebody found it who writes only if it is still so.
+pub struct AsFound<'a> {
+    /// Whether it was there, and its value.
+    pub found: bool,
+    pub value: &'a [u8],
+    /// The version of its lock at the time.
+    pub version: Version,
+}
+
+impl AsFound<'_> {
+    /// The version by now, if the record is still the same. The caller has a pass.
+    fn again(&self, open: &Open, key: &[u8]) -> Result<Option<Version>> {
+        let mut value = Vec::new();
+        let (found, version) = open.structure.get_versioned(key, &mut value)?;
+        Ok(self.is(found, &value).then_some(version))
+    }
+
+    /// Whether it is the same as that.
+    pub fn is(&self, found: bool, value: &[u8]) -> bool {
+        self.found == found && (!found || self.value == value)
+    }
+}
+
 impl Core {
     /// Makes one change of one structure. With `expect`, answers `false` and does nothing when the
-    /// record may have changed since that version.
+    /// record is not as it was found.
     pub fn write_one(
         &self,
         open: &Arc<Open>,
         key: &[u8],
         change: Change<'_>,
-        expect: Option<Version>,
+        expect: Option<&AsFound<'_>>,
         durability: Option<Durability>,
     ) -> Result<bool> {
         let in_force = self.durability(open.spec.logged, durability)?;
@@ -56,6 +79,11 @@ impl Core {
             return self.write_row(open, key, change, expect, durability);
         }
         let mut appended = None;
+        let again = || expect.map_or(Ok(None), |found| found.again(open, key));
+        let expect = expect.map(|found| Expect {
+            version: found.version,
+            again: &again,
+        });
         let done = self.write_inside(pass, open, key, change, expect, &mut appended);
         match (done, appended, in_force) {
             (Err(e), Some(_), _) => Err(self.kill(e)),
@@ -98,7 +126,7 @@ impl Core {
         open: &Open,
         key: &[u8],
         change: Change<'_>,
-        expect: Option<Version>,
+        expect: Option<Expect<'_>>,
         appended: &mut Option<Appended>,
     ) -> Result<bool> {
         if !open.spec.logged {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_base::{Error, Result, StructureId};
-use terrace_tier::{Change, Version};
+use terrace_tier::{Change, Expect, Version};
 use terrace_wal::{Appended, Durability};
 
 use super::entry::encode;
@@ -21,7 +21,7 @@ use crate::batch::Batch;
 use crate::core::Core;
 use crate::fault::{Fault, planted};
 use crate::registry::Open;
-use crate::write::check_lengths;
+use crate::write::{AsFound, check_lengths};
 
 /// Rounds that may fail because others were faster, before they have to wait.
 const ROUNDS: u32 = 16;
@@ -44,6 +44,8 @@ enum Round {
     Written(Option<Appended>),
     /// Something has changed meanwhile; nothing was done.
     Changed,
+    /// The row is not as it was expected to be; nothing was done.
+    NotAsFound,
 }
 
 /// What changes in one index because of one row.
@@ -76,13 +78,13 @@ impl Expected {
 
 impl Core {
     /// Changes one row of a table with indexes. With `expect`, answers `false` and does nothing when
-    /// the row may have changed since that version.
+    /// the row is not as it was found.
     pub fn write_row(
         &self,
         open: &Arc<Open>,
         key: &[u8],
         change: Change<'_>,
-        expect: Option<Version>,
+        expect: Option<&AsFound<'_>>,
         durability: Option<Durability>,
     ) -> Result<bool> {
         let in_force = self.durability(open.spec.logged, durability)?;
@@ -103,11 +105,11 @@ impl Core {
     }
 
     /// Writes a batch, and what it changes in indexes, in as many rounds as it takes; the caller has
-    /// no pass. With `expect`, the version of the only row, answers `None` when it has changed.
+    /// no pass. With `expect`, what the only row was, answers `None` when it has changed.
     pub fn write_rounds(
         &self,
         batch: &mut Batch,
-        expect: Option<Version>,
+        expect: Option<&AsFound<'_>>,
     ) -> Result<Option<Option<Appended>>> {
         let mark = batch.mark();
         let (few, large) = ROUNDS_IF_LARGE;
@@ -117,7 +119,7 @@ impl Core {
             batch.back_to(mark);
             match round? {
                 Round::Written(appended) => return Ok(Some(appended)),
-                Round::Changed if expect.is_some() => return Ok(None),
+                Round::NotAsFound => return Ok(None),
                 Round::Changed => {}
             }
         }
@@ -130,10 +132,11 @@ impl Core {
             .filter_map(|open| open.table.as_ref())
             .map(|table| self.close_table(table))
             .collect();
-        let round = self.round(batch, None, true);
+        let round = self.round(batch, expect, true);
         batch.back_to(mark);
         match round? {
             Round::Written(appended) => Ok(Some(appended)),
+            Round::NotAsFound => Ok(None),
             // Nobody else changes rows of closed tables, and nothing was expected of locks.
             Round::Changed => Err(Error::invalid(
                 "a batch that went alone was disturbed; nothing was changed, write it again",
@@ -142,7 +145,7 @@ impl Core {
     }
 
     /// One round; `alone` if the tables are closed to all others.
-    fn round(&self, batch: &mut Batch, expect: Option<Version>, alone: bool) -> Result<Round> {
+    fn round(&self, batch: &mut Batch, expect: Option<&AsFound<'_>>, alone: bool) -> Result<Round> {
         let mut expected = Expected::default();
         for open in batch.tables() {
             if let Some(table) = &open.table {
@@ -155,7 +158,7 @@ impl Core {
             }
         }
         let Some(differences) = self.differences(batch, expect, &mut expected)? else {
-            return Ok(Round::Changed);
+            return Ok(Round::NotAsFound);
         };
         if !self.check_unique(&differences, &mut expected, alone)? {
             return Ok(Round::Changed);
@@ -200,12 +203,12 @@ impl Core {
         self.write_expecting(batch, &expected)
     }
 
-    /// Reads the rows that a batch changes, and says what changes in the indexes. `None` if one has
-    /// changed since `expect`.
+    /// Reads the rows that a batch changes, and says what changes in the indexes. `None` if one is not as
+    /// `expect` has it.
     fn differences<'b>(
         &self,
         batch: &'b Batch,
-        expect: Option<Version>,
+        expect: Option<&AsFound<'_>>,
         expected: &mut Expected,
     ) -> Result<Option<Vec<Difference<'b>>>> {
         let (mut differences, mut row) = (Vec::new(), Vec::new());
@@ -222,7 +225,7 @@ impl Core {
                 let answer = open.structure.get_versioned(key, &mut row);
                 answer.map_err(|e| self.failed(e))?
             };
-            if expect.is_some_and(|expect| expect != version) {
+            if expect.is_some_and(|expect| !expect.is(found, &row)) {
                 return Ok(None);
             }
             if !planted(Fault::UncheckedRow) || expect.is_some() {
@@ -319,6 +322,7 @@ impl Core {
             return Ok(written.map_or(Round::Changed, Round::Written));
         };
         let mut appended = None;
+        let expect = expect.map(Expect::version);
         let done = self.write_inside(pass, open, key, change, expect, &mut appended);
         match (done, appended) {
             (Ok(true), appended) => Ok(Round::Written(appended)),
