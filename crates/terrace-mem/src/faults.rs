@@ -21,6 +21,10 @@ pub enum Fault {
     StaleShare = 6,
     /// A part without entries leaves the directory and is not marked retired.
     UnmarkedLeave = 7,
+    /// A search for the first or the last entry lets go of the parts that it found empty.
+    LooseEnds = 8,
+    /// The parts that a map had before it was emptied are not marked retired.
+    UnmarkedClear = 9,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -1,30 +1,67 @@
 //! Iteration over a map that changes: the entries of one part at a time, as of one moment.
 
-use super::Shared;
 use super::merge::PIECE;
 use super::part::Directory;
-use crate::dynamic::Pos;
+use super::shared::Shared;
+use super::walk::walk;
 use crate::family::Family;
 use crate::key::IndexKey;
-use crate::stage::{KeyCursor, KeyRun, StaticStage};
+use crate::stage::KeyRun;
 use crossbeam_epoch::{self as epoch, Guard};
 use std::fmt;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 
-/// Entries in order, cloned. From
+/// Entries in order, cloned, from both ends. From
 /// [`ConcurrentHybridMap::iter`](crate::ConcurrentHybridMap::iter) and
 /// [`ConcurrentHybridMap::range`](crate::ConcurrentHybridMap::range).
 #[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct ConcurrentIter<'a, K: IndexKey, V> {
     shared: &'a Shared<K::Family, V>,
-    /// Where the next part begins; none behind the last.
-    next: Option<<K::Family as Family>::Buf>,
-    to: Option<<K::Family as Family>::Buf>,
-    keys: <K::Family as Family>::Run,
+    /// What was not asked for yet; none where nothing is left.
+    rest: Option<Rest<<K::Family as Family>::Buf>>,
+    front: Chunk<K::Family, V>,
+    back: Chunk<K::Family, V>,
+    key: PhantomData<fn() -> K>,
+}
+
+/// A range of keys; without an end, up to the greatest one.
+#[derive(Clone)]
+struct Rest<B> {
+    from: B,
+    to: Option<B>,
+}
+
+/// Entries on their way out, those of the back in falling order: first the one that is its end's
+/// next.
+struct Chunk<F: Family, V> {
+    keys: F::Run,
+    /// How many of the keys are gone from the beginning.
     at: usize,
     vals: std::vec::IntoIter<V>,
-    key: PhantomData<fn() -> K>,
+}
+
+impl<F: Family, V> Chunk<F, V> {
+    fn empty() -> Self {
+        Chunk {
+            keys: F::Run::default(),
+            at: 0,
+            vals: Vec::new().into_iter(),
+        }
+    }
+
+    /// The next entry of the end that the chunk was made for.
+    fn first(&mut self) -> Option<(F::Ref<'_>, V)> {
+        let val = self.vals.next()?;
+        self.at += 1;
+        Some((self.keys.get(self.at - 1), val))
+    }
+
+    /// The next entry of the other end.
+    fn last(&mut self) -> Option<(F::Ref<'_>, V)> {
+        let val = self.vals.next_back()?;
+        Some((self.keys.get(self.at + self.vals.len()), val))
+    }
 }
 
 impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V> {
@@ -41,119 +78,146 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
             .is_none_or(|to| <K::Family as Family>::cmp(load(&from), load(to)).is_lt());
         ConcurrentIter {
             shared,
-            next: some.then_some(from),
-            to,
-            keys: Default::default(),
-            at: 0,
-            vals: Vec::new().into_iter(),
+            rest: some.then_some(Rest { from, to }),
+            front: Chunk::empty(),
+            back: Chunk::empty(),
             key: PhantomData,
         }
     }
 
-    /// Clones the entries of the part that `from` is in, from there on.
-    fn fill(&mut self, from: &<K::Family as Family>::Buf) {
+    /// Clones the first or the last entries of the rest that lie in one part, as of one moment.
+    /// A `clone` that panics leaves the rest as it is.
+    fn fill(&mut self, rest: Rest<<K::Family as Family>::Buf>, back: bool) {
         let (guard, shared) = (epoch::pin(), self.shared);
-        while !self.fill_by(shared.directory.load(&guard), from, &guard) {}
+        while !self.fill_by(shared.directory.load(&guard), &rest, back, &guard) {}
     }
 
     /// [`ConcurrentIter::fill`] by a directory; false where it is out of date.
     fn fill_by(
         &mut self,
         directory: &Directory<K::Family, V>,
-        from: &<K::Family as Family>::Buf,
+        rest: &Rest<<K::Family as Family>::Buf>,
+        back: bool,
         guard: &Guard,
     ) -> bool {
-        let from = <K::Family as Family>::load(from);
-        let to = self.to.as_ref().map(<K::Family as Family>::load);
-        let i = directory.index(from);
-        let part = &directory.parts[i];
-        // Under the latch the segment and the dynamic stage belong together: a merge
-        // removes nothing meanwhile, and what it publishes has what is in both.
+        let load = <K::Family as Family>::load;
+        let is_lt = |a, b| <K::Family as Family>::cmp(load(a), load(b)).is_lt();
+        let parts = &directory.parts;
+        let i = match (back, &rest.to) {
+            (false, _) => directory.index(load(&rest.from)),
+            (true, Some(to)) => directory.index_before(load(to)),
+            (true, None) => parts.len() - 1,
+        };
+        // A part beside this one may have left meanwhile and this one have got its range: the range
+        // is asked for again, so its entries are left out here.
+        let mut here = rest.clone();
+        if back && i > 0 && is_lt(&rest.from, &parts[i].low) {
+            here.from = parts[i].low.clone();
+        }
+        if !back
+            && let Some(next) = parts.get(i + 1)
+            && rest.to.as_ref().is_none_or(|to| is_lt(&next.low, to))
+        {
+            here.to = Some(next.low.clone());
+        }
+        let part = &parts[i];
+        // Dropped without the latch, also where a `clone` panics.
+        let mut vals = Vec::new();
         let dynamic = part.read();
         if dynamic.retired {
             return false;
         }
-        // The next part may have left meanwhile and this one have got its range: the range is
-        // asked for again, so its entries are left out here.
-        let mut next = directory.parts.get(i + 1).map(|part| &part.low);
-        if let (Some(low), Some(to)) = (next, to)
-            && <K::Family as Family>::cmp(<K::Family as Family>::load(low), to).is_ge()
-        {
-            next = None;
-        }
-        let end = next.map(<K::Family as Family>::load).or(to);
-        let before_end = |key: <K::Family as Family>::Ref<'_>| {
-            end.is_none_or(|end| <K::Family as Family>::cmp(key, end).is_lt())
-        };
-        // A stage whose next key is behind the end is done: the latch is not held for a walk over
-        // the rest of the part.
-        let fixed = part.segment.load(guard);
-        let mut cursor = fixed.keys.as_ref().and_then(|keys| keys.seek_cursor(from));
-        cursor = cursor.filter(|at| before_end(at.key()));
-        let mut pos = Pos::at_or_after(&dynamic.tree, Some(from));
-        pos = pos.filter(|at| before_end(at.key()));
-        self.keys.truncate(0);
-        self.at = 0;
-        let mut vals = Vec::new();
-        let mut more = false;
-        loop {
-            // Long keys come in several pieces.
-            if self.keys.key_bytes(0, vals.len()) >= PIECE {
-                more = true;
-                break;
-            }
-            let order = match (&pos, &cursor) {
-                (None, None) => break,
-                (Some(_), None) => std::cmp::Ordering::Less,
-                (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some(pos), Some(cursor)) => <K::Family as Family>::cmp(pos.key(), cursor.key()),
-            };
-            if order.is_le()
-                && let Some(at) = &mut pos
-            {
-                if let Some(val) = &at.val().val {
-                    self.keys.push(at.key());
-                    vals.push(val.clone());
-                }
-                if !at.next() || !before_end(at.key()) {
-                    pos = None;
-                }
-            }
-            if order.is_ge()
-                && let Some(at) = &mut cursor
-            {
-                if order.is_gt() {
-                    self.keys.push(at.key());
-                    vals.push(fixed.vals[at.rank()].clone());
-                }
-                if !at.next() || !before_end(at.key()) {
-                    cursor = None;
-                }
-            }
-        }
-        self.vals = vals.into_iter();
-        self.next = if more {
-            let last = self.keys.get(self.keys.len() - 1);
-            let mut behind = <K::Family as Family>::owned(last);
-            <K::Family as Family>::successor(&mut behind).then_some(behind)
+        let chunk = if back {
+            &mut self.back
         } else {
-            next.cloned()
+            &mut self.front
+        };
+        let mut keys = std::mem::take(&mut chunk.keys);
+        keys.truncate(0);
+        // Long keys come in several pieces.
+        let mut whole = true;
+        let bounds = (Some(load(&here.from)), here.to.as_ref().map(load));
+        walk(
+            &dynamic,
+            part.segment.load(guard),
+            bounds,
+            back,
+            |key, val| {
+                keys.push(key);
+                vals.push(val.clone());
+                whole = keys.key_bytes(0, vals.len()) < PIECE;
+                whole
+            },
+        );
+        drop(dynamic);
+        let mut end = None;
+        if !whole {
+            end = Some(<K::Family as Family>::owned(keys.get(keys.len() - 1)));
+        }
+        self.rest = behind::<K::Family>(rest, here, end, back);
+        *chunk = Chunk {
+            keys,
+            at: 0,
+            vals: vals.into_iter(),
         };
         true
     }
+}
+
+/// What is left of `all` when its end `here` was asked for, as far as the key `end` where one is
+/// given.
+fn behind<F: Family>(
+    all: &Rest<F::Buf>,
+    here: Rest<F::Buf>,
+    end: Option<F::Buf>,
+    back: bool,
+) -> Option<Rest<F::Buf>> {
+    let mut left = all.clone();
+    match (back, end) {
+        (true, Some(end)) => left.to = Some(end),
+        (true, None) => left.to = Some(here.from),
+        (false, Some(mut end)) => {
+            if !F::successor(&mut end) {
+                return None;
+            }
+            left.from = end;
+        }
+        (false, None) => left.from = here.to?,
+    }
+    let to = left.to.as_ref();
+    to.is_none_or(|to| F::cmp(F::load(&left.from), F::load(to)).is_lt())
+        .then_some(left)
 }
 
 impl<K: IndexKey, V: Clone + Send + Sync + 'static> Iterator for ConcurrentIter<'_, K, V> {
     type Item = (K, V);
     fn next(&mut self) -> Option<(K, V)> {
         loop {
-            if let Some(val) = self.vals.next() {
-                self.at += 1;
-                return Some((K::decode(self.keys.get(self.at - 1)), val));
+            if let Some((key, val)) = self.front.first() {
+                return Some((K::decode(key), val));
             }
-            // It stays until the part is there: a `clone` that panics has nothing left out.
-            let from = self.next.clone()?;
-            self.fill(&from);
+            let Some(rest) = self.rest.clone() else {
+                let (key, val) = self.back.last()?;
+                return Some((K::decode(key), val));
+            };
+            self.fill(rest, false);
+        }
+    }
+}
+
+impl<K: IndexKey, V: Clone + Send + Sync + 'static> DoubleEndedIterator
+    for ConcurrentIter<'_, K, V>
+{
+    fn next_back(&mut self) -> Option<(K, V)> {
+        loop {
+            if let Some((key, val)) = self.back.first() {
+                return Some((K::decode(key), val));
+            }
+            let Some(rest) = self.rest.clone() else {
+                let (key, val) = self.front.last()?;
+                return Some((K::decode(key), val));
+            };
+            self.fill(rest, true);
         }
     }
 }
@@ -185,7 +249,7 @@ mod tests {
             let mut iter = map.iter();
             for i in 0..n {
                 assert_eq!(iter.next(), Some((i, i)));
-                assert!(iter.keys.len() * 8 <= PIECE);
+                assert!(iter.front.keys.len() * 8 <= PIECE);
             }
             assert_eq!(iter.next(), None);
             assert!(map.range(100..600).eq((100..600).map(|i| (i, i))));
@@ -254,8 +318,8 @@ mod tests {
         map.insert(&255, 1);
         // What an iterator does that had looked at the directory before all that.
         let mut iter = map.iter();
-        let from = iter.next.take().unwrap();
-        assert!(iter.fill_by(before, &from, &guard));
+        let rest = iter.rest.take().unwrap();
+        assert!(iter.fill_by(before, &rest, false, &guard));
         let keys: Vec<u64> = iter.map(|entry| entry.0).collect();
         assert!(keys.into_iter().eq((0..13).map(|i| i * 10).chain([255])));
     }

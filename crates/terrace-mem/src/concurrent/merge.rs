@@ -1,12 +1,13 @@
 //! Merging in the background: build beside, publish, then remove what was merged.
 
+use super::cell;
 use super::part::{Directory, Fixed, Part, Slot};
+use super::shared::{Due, Shared};
 use super::signal::Signal;
-use super::{Due, Shared, cell};
 use crate::dynamic::{Pos, Tree};
 use crate::family::Family;
 use crate::faults::{Fault, planted};
-use crate::stage::{KeyRun, StaticStage};
+use crate::stage::{KeyRun, Stage, StaticStage};
 use crate::usage::MemoryUsage;
 use crossbeam_epoch::{self as epoch, Guard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +20,7 @@ pub const PIECE: usize = if cfg!(test) { 1 << 10 } else { 256 << 20 };
 
 /// Most key bytes of a part, and half as many: one merge copies all of them. Far more than the keys
 /// of most parts have, since with many parts each new directory takes longer.
-const PART_BYTES: usize = 1 << 20;
+pub const PART_BYTES: usize = 1 << 20;
 
 /// The background thread.
 pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) {
@@ -135,12 +136,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         dynamic.retired = !planted(Fault::UnmarkedLeave);
     }
 
-    /// Merges of other parts replace the directory too: one at a time.
-    pub(super) fn turn(&self) -> impl Drop {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn fix(&self, run: &F::Run, from: usize, to: usize, vals: Box<[V]>) -> Fixed<F, V> {
+    /// The keys `from..to` of a run and their values, as a segment.
+    pub fn fix(&self, run: &F::Run, from: usize, to: usize, vals: Box<[V]>) -> Fixed<F, V> {
         let keys = (from < to).then(|| F::Stage::build(run, from, to, &self.plan));
         Fixed { keys, vals }
     }
@@ -225,6 +222,22 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 fixed + part.segment.load(&guard).len(),
             )
         })
+    }
+
+    pub fn stages(&self) -> Vec<(Stage, usize)> {
+        let guard = epoch::pin();
+        let mut found: Vec<(Stage, usize)> = Vec::new();
+        for part in &self.directory.load(&guard).parts {
+            let fixed = part.segment.load(&guard);
+            let Some(stage) = fixed.keys.as_ref().map(StaticStage::stage) else {
+                continue;
+            };
+            match found.iter_mut().find(|f| f.0 == stage) {
+                Some(f) => f.1 += fixed.len(),
+                None => found.push((stage, fixed.len())),
+            }
+        }
+        found
     }
 
     pub fn usage(&self) -> MemoryUsage {

@@ -27,12 +27,20 @@ pub struct Dynamic<F: Family, V> {
     pub version: u64,
     /// The part is no longer in the directory.
     pub retired: bool,
+    /// No entry is less than this, where first ones were taken out: a search for the first one does
+    /// not pass by their tombstones again.
+    front: Option<F::Buf>,
+    /// All entries are less than this, where last ones were taken out.
+    back: Option<F::Buf>,
 }
 
 impl<F: Family, V> Dynamic<F, V> {
     /// Sets the value of a key, or its tombstone; returns the slot that was there.
     pub fn put(&mut self, key: F::Ref<'_>, val: Option<V>) -> Option<Slot<V>> {
         self.version += 1;
+        if val.is_some() {
+            self.stretch(key);
+        }
         self.gone += usize::from(val.is_none());
         let slot = Slot {
             val,
@@ -41,6 +49,41 @@ impl<F: Family, V> Dynamic<F, V> {
         let old = self.tree.insert(key, slot);
         self.forget(&old);
         old
+    }
+
+    /// Has the bounds of the entries hold for a new one.
+    fn stretch(&mut self, key: F::Ref<'_>) {
+        if let Some(front) = &mut self.front
+            && F::cmp(key, F::load(front)).is_lt()
+        {
+            F::store(key, front);
+        }
+        if let Some(back) = &mut self.back
+            && F::cmp(key, F::load(back)).is_ge()
+        {
+            F::store(key, back);
+            if !F::successor(back) {
+                self.back = None;
+            }
+        }
+    }
+
+    /// Notes that the first entry, or the last one, was taken out.
+    pub fn popped(&mut self, key: &F::Buf, last: bool) {
+        let end = if last {
+            &mut self.back
+        } else {
+            &mut self.front
+        };
+        F::store(F::load(key), end.get_or_insert_default());
+    }
+
+    /// Bounds of all entries: from the one up to the other.
+    pub fn span(&self) -> (Option<F::Ref<'_>>, Option<F::Ref<'_>>) {
+        (
+            self.front.as_ref().map(F::load),
+            self.back.as_ref().map(F::load),
+        )
     }
 
     /// Takes the slot of a key out.
@@ -134,6 +177,7 @@ type Latch<'a, T> = shuttle::sync::RwLockReadGuard<'a, T>;
 type LatchMut<'a, T> = shuttle::sync::RwLockWriteGuard<'a, T>;
 
 impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
+    /// A part with entries in both stages.
     pub fn new(low: F::Buf, tree: Tree<F, Slot<V>>, version: u64, segment: Fixed<F, V>) -> Self {
         let (gone, live) = count(&tree, &segment);
         Part {
@@ -144,6 +188,8 @@ impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
                 live,
                 version,
                 retired: false,
+                front: None,
+                back: None,
             }),
             segment: EpochCell::new(segment),
             waits: AtomicBool::new(false),
@@ -201,6 +247,13 @@ impl<F: Family, V: Send + Sync + 'static> Directory<F, V> {
     /// The place of the part that `key` is in.
     pub fn index(&self, key: F::Ref<'_>) -> usize {
         self.lows.find(key)
+    }
+
+    /// The place of the part that the last keys before `key` are in.
+    pub fn index_before(&self, key: F::Ref<'_>) -> usize {
+        let i = self.lows.find(key);
+        let begins = F::cmp(F::load(&self.parts[i].low), key).is_ge();
+        i - usize::from(i > 0 && begins)
     }
 
     pub fn bytes(&self) -> usize {

@@ -65,14 +65,14 @@ pub struct HybridMap<K: IndexKey, V> {
 
 /// The panic of the map-like methods for a key that is too long.
 #[track_caller]
-fn stored<T>(result: Result<T, KeyTooLong>) -> T {
+pub(crate) fn stored<T>(result: Result<T, KeyTooLong>) -> T {
     match result {
         Ok(done) => done,
         Err(error) => panic!("{error}"),
     }
 }
 
-fn check<F: Family>(key: F::Ref<'_>) -> Result<(), KeyTooLong> {
+pub(crate) fn check<F: Family>(key: F::Ref<'_>) -> Result<(), KeyTooLong> {
     let len = F::size(key);
     if len > MAX_KEY_LEN {
         Err(KeyTooLong { len })
@@ -202,6 +202,16 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     /// The entry with the greatest key. O(log n).
     pub fn last(&self) -> Option<(K, &V)> {
         self.iter().next_back()
+    }
+
+    /// [`first`](Self::first), as a `BTreeMap` calls it.
+    pub fn first_key_value(&self) -> Option<(K, &V)> {
+        self.first()
+    }
+
+    /// [`last`](Self::last), as a `BTreeMap` calls it.
+    pub fn last_key_value(&self) -> Option<(K, &V)> {
+        self.last()
     }
 
     /// Removes the entry with the least key and returns it. O(log n).

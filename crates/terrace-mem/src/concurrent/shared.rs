@@ -1,0 +1,186 @@
+//! The map on encoded keys: lookups and changes of one key, and when a part is due.
+
+use super::cell::EpochCell;
+use super::merge;
+use super::part::{Directory, Part, Weight};
+use super::signal::Signal;
+use crate::error::OptionsError;
+use crate::family::Family;
+use crate::options::{Merging, Options, Trigger};
+use crate::stage::Plan;
+use crate::sync::{Arc, Mutex, thread};
+use crossbeam_epoch as epoch;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The map without its background thread.
+pub struct Shared<F: Family, V> {
+    pub directory: EpochCell<Directory<F, V>>,
+    /// Changed under the latch of the part that an entry comes into or leaves.
+    pub len: AtomicUsize,
+    pub plan: Plan<F>,
+    pub options: Options,
+    pub signal: Signal<F, V>,
+    /// Held while the directory is replaced.
+    turn: Mutex<()>,
+}
+
+/// What becomes of an entry.
+pub enum Then<V> {
+    /// It stays as it is, there or not.
+    Keep,
+    /// It has this value.
+    Set(V),
+    /// It is not there.
+    Remove,
+}
+
+/// The background thread of a map.
+pub type Worker = thread::JoinHandle<()>;
+
+impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
+    /// An empty map, and its background thread if it is to have one.
+    pub fn start(options: Options) -> Result<(Arc<Self>, Option<Worker>), OptionsError> {
+        options.check_concurrent()?;
+        let background = options.merging == Merging::Incremental;
+        let shared = Arc::new(Shared {
+            directory: EpochCell::new(Directory::new()),
+            len: AtomicUsize::new(0),
+            plan: options.plan()?,
+            options,
+            signal: Signal::default(),
+            turn: Mutex::new(()),
+        });
+        let worker = background.then(|| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || merge::work(&shared))
+        });
+        Ok((shared, worker))
+    }
+
+    /// Merges of other parts replace the directory too: one at a time.
+    pub fn turn(&self) -> impl Drop {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the value of `key` to `see`.
+    pub fn look<R>(&self, key: F::Ref<'_>, see: impl FnOnce(Option<&V>) -> R) -> R {
+        let guard = epoch::pin();
+        loop {
+            let part = self.directory.load(&guard).find(key);
+            let dynamic = part.read();
+            if dynamic.retired {
+                continue;
+            }
+            if let Some(slot) = dynamic.tree.get(key, false) {
+                return see(slot.val.as_ref());
+            }
+            // The latch is given back first: a merge that publishes meanwhile is seen below.
+            drop(dynamic);
+            return see(part.segment.load(&guard).get(key));
+        }
+    }
+
+    /// Does with the entry of `key` the first of what `change` returns; returns the second.
+    pub fn change<R>(&self, key: F::Ref<'_>, change: impl FnOnce(Option<&V>) -> (Then<V>, R)) -> R {
+        let guard = epoch::pin();
+        loop {
+            let part = self.directory.load(&guard).find(key);
+            let mut dynamic = part.write();
+            if dynamic.retired {
+                continue;
+            }
+            let (before, then, result) = {
+                let old = match dynamic.tree.get(key, false) {
+                    Some(slot) => slot.val.as_ref(),
+                    None => part.segment.load(&guard).get(key),
+                };
+                let (then, result) = change(old);
+                (old.is_some(), then, result)
+            };
+            let new = match then {
+                Then::Keep => return result,
+                Then::Remove if !before => return result,
+                Then::Remove => None,
+                Then::Set(val) => Some(val),
+            };
+            let after = new.is_some();
+            let replaced = dynamic.put(key, new);
+            match (before, after) {
+                (false, true) => {
+                    dynamic.live += 1;
+                    self.len.fetch_add(1, Ordering::Relaxed);
+                }
+                (true, false) => {
+                    dynamic.live -= 1;
+                    self.len.fetch_sub(1, Ordering::Relaxed);
+                }
+                _ => {}
+            }
+            let weight = dynamic.weight();
+            drop(dynamic);
+            // The drop of a user's value runs without the latch.
+            drop(replaced);
+            self.weigh(part, weight, &guard);
+            return result;
+        }
+    }
+
+    /// Has a part merged that is due.
+    pub fn weigh(&self, part: &std::sync::Arc<Part<F, V>>, weight: Weight, guard: &epoch::Guard) {
+        let due = self.due(part, weight, guard);
+        match self.options.merging {
+            _ if due == Due::Not => {}
+            Merging::Manual => {}
+            Merging::Incremental if due != Due::Long => {
+                // A part without entries may see no other change that tells of it again.
+                if !self.signal.send(part) && due == Due::Drained {
+                    self.merge_part(part, true);
+                }
+            }
+            _ => {
+                self.merge_part(part, true);
+            }
+        }
+    }
+
+    /// Whether a part is to be merged.
+    pub fn due(&self, part: &Part<F, V>, weight: Weight, guard: &epoch::Guard) -> Due {
+        let Weight { len, gone, live } = weight;
+        let fixed = part.segment.load(guard).len();
+        let most = match self.options.trigger {
+            Trigger::Constant(n) => n,
+            Trigger::Ratio(ratio) => (fixed / ratio).max(self.options.segment_len / 8),
+        };
+        if len >= most {
+            return match len >= most.saturating_mul(4) {
+                true => Due::Long,
+                false => Due::Now,
+            };
+        }
+        // A merge copies what is not deleted: four entries or fewer for each tombstone.
+        if gone >= FEW && gone * 4 > fixed + len - gone {
+            return Due::Now;
+        }
+        // The last part stays. Without entries it would be due at each delete.
+        match live == 0 && len > 0 && self.directory.load(guard).parts.len() > 1 {
+            true => Due::Drained,
+            false => Due::Not,
+        }
+    }
+}
+
+/// Fewer tombstones do not make a part due: to wake the background thread would cost more than
+/// they do.
+const FEW: usize = 16;
+
+/// Whether a part is to be merged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    Not,
+    Now,
+    /// It has no entries and is to leave.
+    Drained,
+    /// So long that whoever writes to it does it.
+    Long,
+}
