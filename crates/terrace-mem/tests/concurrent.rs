@@ -1,10 +1,11 @@
 //! The concurrent map with real threads.
 #![cfg(not(feature = "shuttle"))]
 
+#[allow(dead_code, reason = "here all operations are on one key")]
 #[path = "support/linear.rs"]
 mod linear;
 
-use linear::{History, Op};
+use linear::{History, Op, State};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,17 +80,22 @@ fn histories_of_real_threads_are_linearizable() {
                 scope.spawn(move || {
                     let mut x = seed * 10 + t;
                     for i in 0..if cfg!(miri) { 20 } else { 120 } {
-                        let op = match random(&mut x) % 4 {
-                            0 => Op::Get,
-                            1 => Op::Remove,
-                            _ => Op::Insert((t * 1000 + i) as u32),
+                        let (how, key) = (random(&mut x) % 8, random(&mut x) % 30);
+                        let val = (t * 1000 + i) as u32;
+                        let op = match how {
+                            0 => Op::Get(key),
+                            1 => Op::Remove(key),
+                            2 => Op::GetOrInsert(key, val),
+                            3 => Op::Add(key, 1),
+                            4 => Op::RemoveIf(key, val - val % 3),
+                            _ => Op::Insert(key, val),
                         };
-                        history.run(map, random(&mut x) % 30, op);
+                        history.run(map, op);
                     }
                 });
             }
         });
-        history.check(|_| None);
+        history.check(&State::new());
     }
 }
 
@@ -133,6 +139,11 @@ fn no_entry_is_ever_missed_while_merges_run() {
                 assert!(
                     span.is_sorted() && all.clone().all(|k| span.contains(&k)),
                     "{span:?}"
+                );
+                let back: Vec<u64> = map.range(from..from + 50).rev().map(|e| e.0).collect();
+                assert!(
+                    back.is_sorted_by(|a, b| a > b) && all.clone().all(|k| back.contains(&k)),
+                    "{back:?}"
                 );
             }
         });
@@ -277,8 +288,16 @@ fn a_clone_that_panics_leaves_the_map_usable() {
         &(|| assert!(map.get(&5).is_some())) as &dyn Fn(),
         &|| assert!(map.insert(&5, Fragile(0)).is_some()),
         &|| assert!(map.remove(&5).is_some()),
+        &|| assert!(map.first().is_some()),
+        &|| assert!(map.pop_first().is_some()),
+        &|| assert!(map.pop_last().is_some()),
+        &|| assert!(map.get_or_insert_with(&5, || Fragile(0)) == Fragile(5)),
+        &|| assert!(map.get_or_insert_with(&500, || Fragile(0)) == Fragile(0)),
+        &|| assert!(map.remove_if(&5, |_| true).is_some()),
+        &|| assert!(map.clone().len() == 100),
         &|| map.merge_all(),
         &|| assert!(map.iter().count() > 0),
+        &|| assert!(map.iter().next_back().is_some()),
     ] {
         assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
     }
@@ -373,7 +392,10 @@ fn a_drop_that_uses_the_map_does_not_wait_for_itself() {
         for round in 0..4 {
             (0..60).for_each(|i| assert_eq!(map.insert(&i, Nosy).is_some(), round > 0));
         }
-        (0..60).for_each(|i| assert!(map.remove(&i).is_some()));
+        (0..20).for_each(|i| assert!(map.remove(&i).is_some()));
+        (0..10).for_each(|_| assert!(map.pop_first().is_some() && map.pop_last().is_some()));
+        assert_eq!(map.len(), 20);
+        map.clear();
     });
     assert!(comes(|| all.is_finished()), "it waits");
     all.join().unwrap();

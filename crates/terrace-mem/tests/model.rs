@@ -1,7 +1,11 @@
-//! Random operations against `BTreeMap`: all kinds of keys, all options, merges all the time.
+//! Random operations against `BTreeMap`: all kinds of keys, all options, merges all the time, of the
+//! concurrent map by one thread.
+#![cfg(not(feature = "shuttle"))]
 
 #[path = "support/drive.rs"]
 mod drive;
+#[path = "support/drive_concurrent.rs"]
+mod drive_concurrent;
 
 use drive::{TestKey, drive};
 
@@ -24,6 +28,16 @@ fn check<K: TestKey>() {
     }
     for seed in 0..if cfg!(miri) { 0 } else { 3 } {
         drive::<K>(&bytes(seed + 1000, 40_000));
+    }
+}
+
+fn check_concurrent<K: TestKey>() {
+    let (runs, len) = if cfg!(miri) { (4, 600) } else { (60, 3000) };
+    for seed in 0..runs {
+        drive_concurrent::drive::<K>(&bytes(seed + 1, len), true);
+    }
+    for seed in 0..if cfg!(miri) { 0 } else { 2 } {
+        drive_concurrent::drive::<K>(&bytes(seed + 1000, 20_000), true);
     }
 }
 
@@ -60,4 +74,16 @@ fn tuples() {
 #[test]
 fn integers_of_128_bits() {
     check::<u128>();
+}
+
+#[test]
+fn integers_in_a_concurrent_map() {
+    check_concurrent::<u64>();
+    check_concurrent::<i16>();
+}
+
+#[test]
+fn strings_in_a_concurrent_map() {
+    check_concurrent::<String>();
+    check_concurrent::<(u16, String)>();
 }

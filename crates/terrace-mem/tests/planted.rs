@@ -3,8 +3,10 @@
 //! `cargo test -p terrace-mem --features planted-faults,shuttle --test planted`
 #![cfg(all(feature = "planted-faults", feature = "shuttle"))]
 
+#[allow(dead_code, reason = "as the scenes")]
 #[path = "support/linear.rs"]
 mod linear;
+#[allow(dead_code, reason = "some scenes show what no fault is planted for")]
 #[path = "support/scenes.rs"]
 mod scenes;
 
@@ -63,6 +65,8 @@ fn every_planted_fault_is_caught() {
     let fresh: fn() = || shuttle::check_random(scenes::fresh_keys, 3000);
     let drained: fn() = || shuttle::check_random(scenes::drained, 3000);
     let drained_first: fn() = || shuttle::check_random(scenes::drained_first, 3000);
+    let ends: fn() = || shuttle::check_random(scenes::first_entries, 3000);
+    let cleared: fn() = || shuttle::check_random(scenes::cleared, 3000);
     for (fault, check) in [
         (Fault::DroppedTombstone, same),
         (Fault::EarlyRemove, fresh),
@@ -70,6 +74,8 @@ fn every_planted_fault_is_caught() {
         (Fault::BlindRemove, split),
         (Fault::UnmarkedLeave, drained),
         (Fault::UnmarkedLeave, drained_first),
+        (Fault::LooseEnds, ends),
+        (Fault::UnmarkedClear, cleared),
         (Fault::EarlySwap, filter_is_whole as fn()),
         (Fault::ShortSearch, byte_strings_are_whole),
         (Fault::StaleShare, byte_strings_are_whole),
