@@ -1,8 +1,14 @@
-//! `terrace-mem` with its default options and, on demand, with others.
+//! `terrace-mem` with its default options and, on demand, with others; and its other two maps.
+//!
+//! What the background thread of the concurrent map does is in none of the rates: they are of the
+//! thread that uses the map.
 
 use super::{Maker, Rival};
 use std::ops::Bound;
-use terrace_mem::{HybridMap, IndexKey, Merging, Options, Probe, Stage, Trigger, Updates, What};
+use terrace_mem::{
+    ConcurrentHybridMap, HybridMap, HybridMultiMap, IndexKey, Merging, Options, Probe, Stage,
+    Trigger, Updates, What,
+};
 
 /// The value type is a number, the key a `u64` or a byte vector.
 struct Map<K: IndexKey>(HybridMap<K, u64>);
@@ -38,6 +44,61 @@ where
     }
 }
 
+/// Used by one thread, beside that which merges.
+struct Concurrent<K: IndexKey>(ConcurrentHybridMap<K, u64>);
+
+impl<K, Q> Rival<Q> for Concurrent<K>
+where
+    K: IndexKey,
+    Q: Probe<K> + ?Sized,
+{
+    fn insert(&mut self, key: &Q, val: u64) {
+        self.0.insert(key, val);
+    }
+    fn get(&self, key: &Q) -> Option<u64> {
+        self.0.get(key)
+    }
+    fn scan(&self, from: &Q, n: usize) -> u64 {
+        let all = self
+            .0
+            .range::<Q, _>((Bound::Included(from), Bound::Unbounded));
+        all.take(n).fold(0, |sum, (_, val)| sum.wrapping_add(val))
+    }
+    fn get_all(&self, keys: &[&Q]) -> u64 {
+        self.0
+            .get_batch(keys)
+            .into_iter()
+            .flatten()
+            .fold(0, u64::wrapping_add)
+    }
+}
+
+/// As a secondary index that is unique so far: a key has one value.
+struct Multi<K: IndexKey>(HybridMultiMap<K, u64>);
+
+impl<K, Q> Rival<Q> for Multi<K>
+where
+    K: IndexKey,
+    Q: Probe<K> + ToOwned<Owned = K> + ?Sized,
+{
+    fn insert(&mut self, key: &Q, val: u64) {
+        match self.0.get_mut(key) {
+            [] => self.0.insert(key.to_owned(), val),
+            vals => vals[0] = val,
+        }
+    }
+    fn get(&self, key: &Q) -> Option<u64> {
+        self.0.get(key).first().copied()
+    }
+    fn scan(&self, from: &Q, n: usize) -> u64 {
+        let all = self
+            .0
+            .range::<Q, _>((Bound::Included(from), Bound::Unbounded));
+        let vals = all.flat_map(|(_, vals)| vals).take(n);
+        vals.fold(0, |sum, val| sum.wrapping_add(*val))
+    }
+}
+
 fn make<K: IndexKey + 'static, Q: Probe<K> + ?Sized>(options: Options) -> Box<dyn Rival<Q>> {
     Box::new(Map(
         HybridMap::<K, u64>::with_options(options).expect("options that go together")
@@ -51,9 +112,19 @@ fn stage(stage: Stage) -> Options {
     }
 }
 
-fn shared<K: IndexKey + 'static, Q: Probe<K> + ?Sized>() -> Vec<Maker<Q>> {
+fn shared<K, Q>() -> Vec<Maker<Q>>
+where
+    K: IndexKey + 'static,
+    Q: Probe<K> + ToOwned<Owned = K> + ?Sized,
+{
     vec![
         Maker::usual("hybrid", || make::<K, Q>(Options::default())),
+        Maker::extra("hybrid-concurrent", || {
+            Box::new(Concurrent::<K>(ConcurrentHybridMap::new()))
+        }),
+        Maker::extra("hybrid-multi", || {
+            Box::new(Multi::<K>(HybridMultiMap::new()))
+        }),
         Maker::extra("hybrid-blocking", || {
             make::<K, Q>(Options {
                 merging: Merging::Blocking,

@@ -6,6 +6,8 @@ mod hybrid;
 mod indexset;
 mod skiplist;
 mod std_btree;
+#[cfg(test)]
+mod tests;
 
 /// An ordered map from keys to numbers.
 pub trait Rival<K: ?Sized> {

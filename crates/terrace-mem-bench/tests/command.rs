@@ -1,0 +1,171 @@
+//! The command: small runs of everything end and report it; what it cannot do it says.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const BENCH: &str = env!("CARGO_BIN_EXE_mem-bench");
+/// Enough for merges.
+const FEW: [&str; 4] = ["--entries", "9000", "--ops", "2_000"];
+
+fn run(args: &[&str]) -> Output {
+    Command::new(BENCH).args(args).output().expect("it starts")
+}
+
+/// The standard output of a run that ends well.
+fn report(args: &[&str]) -> String {
+    let output = run(&[&FEW, args].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {error}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A folder that is empty.
+fn folder(name: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // It may be left from an earlier run.
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("a folder can be made");
+    dir
+}
+
+/// The maps of each set of keys: those of `rivals`.
+const INTS: usize = 16;
+const BYTES: usize = 14;
+
+#[test]
+fn every_workload_runs_on_every_map_with_every_kind_of_keys() {
+    let dir = folder("all");
+    let (json, plots) = (dir.join("out.json"), dir.join("plots"));
+    let (json, plots) = (json.to_string_lossy(), plots.to_string_lossy());
+    let table = report(&["--maps", "all", "--json", &json, "--plots", &plots]);
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip(2)
+        .filter(|line| !line.is_empty())
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    for (set, maps) in [
+        ("random", INTS),
+        ("monotonic", INTS),
+        ("clustered", INTS),
+        ("email", BYTES),
+    ] {
+        let of_set: Vec<_> = rows.iter().filter(|row| row[1] == set).collect();
+        assert_eq!(of_set.len(), maps, "maps of {set}: {of_set:?}");
+        for name in ["hybrid", "hybrid-concurrent", "hybrid-multi"] {
+            assert!(of_set.iter().any(|row| row[2] == name), "{set}: no {name}");
+        }
+    }
+    // Bytes, peak and six rates are there; pauses were not asked for.
+    for row in &rows {
+        let filled = row.iter().map(|cell| !cell.is_empty());
+        let filled: Vec<bool> = filled.collect();
+        assert!(filled[1..=10].iter().all(|there| *there), "{row:?}");
+        assert!(!filled[11..].iter().any(|there| *there), "{row:?}");
+    }
+    let text = std::fs::read_to_string(&*json).expect("the JSON is there");
+    assert_eq!(text.matches("\"map\"").count(), rows.len());
+    let drawn = std::fs::read_dir(&*plots).expect("the plots are there");
+    assert_eq!(drawn.count(), 4 * 6);
+}
+
+#[test]
+fn pauses_are_measured_where_they_are_asked_for() {
+    let table = report(&["--pause", "--keys", "random", "--maps", "hybrid-concurrent"]);
+    let row = table.lines().nth(2).expect("a row");
+    assert_eq!(
+        row.split('|').filter(|cell| cell.trim().is_empty()).count(),
+        2
+    );
+}
+
+#[test]
+fn maps_are_measured_by_turns() {
+    let lines = report(&[
+        "--in-turns",
+        "--keys",
+        "random,email",
+        "--maps",
+        "BTreeMap,hybrid-multi",
+    ]);
+    let begins = [
+        "random BTreeMap:",
+        "random hybrid-multi:",
+        "email BTreeMap:",
+        "email hybrid-multi:",
+    ];
+    assert_eq!(lines.lines().count(), 4);
+    for (line, begin) in lines.lines().zip(begins) {
+        assert!(line.starts_with(begin), "{line}");
+        for what in ["insert", "get", "scan"] {
+            assert!(line.contains(what), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_at_once_and_said() {
+    for (args, says) in [
+        (&["--what"][..], "unknown option --what"),
+        (&["random"], "unknown option random"),
+        (&["--entries"], "--entries needs a value"),
+        (
+            &["--entries", "many"],
+            "--entries needs a number of 1000 or more, not many",
+        ),
+        (
+            &["--entries", "-1"],
+            "--entries needs a number of 1000 or more, not -1",
+        ),
+        (
+            &["--ops", "999"],
+            "--ops needs a number of 1000 or more, not 999",
+        ),
+        (&["--keys", "random,words"], "unknown keys words"),
+        (&["--keys", ""], "unknown keys"),
+        (&["--maps", "hybrid,hash"], "no map hash for these keys"),
+        (
+            &["--keys", "email", "--maps", "brie-tree"],
+            "no map brie-tree for these keys",
+        ),
+        (&["--in-turns", "--pause"], "--in-turns measures no pauses"),
+        (
+            &["--in-turns", "--json", "x"],
+            "--in-turns measures no pauses and writes no files",
+        ),
+    ] {
+        let output = run(args);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(error.starts_with(says), "{args:?}: {error}");
+        assert!(
+            error.contains("--entries N"),
+            "{args:?} shows no help: {error}"
+        );
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let file = folder("none").join("no").join("out.json");
+    let args = [
+        "--keys",
+        "random",
+        "--maps",
+        "BTreeMap",
+        "--json",
+        &file.to_string_lossy(),
+    ];
+    let output = run(&[&FEW[..], &args].concat());
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("the report could not be written"), "{error}");
+}
+
+#[test]
+fn help_is_no_error() {
+    let output = run(&["--help"]);
+    assert!(output.status.success() && output.stderr.is_empty());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("--in-turns"));
+}
