@@ -5,7 +5,7 @@ use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::simd::{prefetch, prefetch_whole};
 use crate::stage::StaticStage;
-use crossbeam_epoch as epoch;
+use crossbeam_epoch::{self as epoch, Guard};
 use std::array;
 
 /// Lookups in flight: about as many as a core has line fill buffers.
@@ -20,7 +20,9 @@ where
 {
     let mut found = Vec::with_capacity(keys.len());
     for group in keys.chunks(GROUP) {
-        approach(shared, group);
+        // Held over the lookups, too, which need not pin for themselves then.
+        let guard = epoch::pin();
+        approach(shared, group, &guard);
         found.extend(
             group
                 .iter()
@@ -32,14 +34,13 @@ where
 
 /// Brings what the lookups of a group will look at into the cache. What changes meanwhile is looked
 /// at anew: nothing that is seen here counts.
-fn approach<K, V, Q>(shared: &Shared<K::Family, V>, group: &[&Q])
+fn approach<K, V, Q>(shared: &Shared<K::Family, V>, group: &[&Q], guard: &Guard)
 where
     K: IndexKey,
     V: Clone + Send + Sync + 'static,
     Q: Probe<K> + ?Sized,
 {
-    let guard = epoch::pin();
-    let directory = shared.directory.load(&guard);
+    let directory = shared.directory.load(guard);
     let mut parts = [None; GROUP];
     for (key, at) in group.iter().zip(&mut parts) {
         let part = key.probe(|key| directory.find(key));
@@ -47,7 +48,7 @@ where
         *at = Some(part);
     }
     let segments: [_; GROUP] = array::from_fn(|i| {
-        let fixed = parts[i]?.segment.load(&guard);
+        let fixed = parts[i]?.segment.load(guard);
         prefetch_whole(fixed);
         Some(fixed)
     });

@@ -1,4 +1,4 @@
-//! Iteration over a map that changes: the entries of one part at a time, as of one moment.
+//! Iteration over a map that changes: a run of entries at a time, as of one moment.
 
 use super::merge::PIECE;
 use super::part::Directory;
@@ -39,7 +39,16 @@ struct Chunk<F: Family, V> {
     /// How many of the keys are gone from the beginning.
     at: usize,
     vals: std::vec::IntoIter<V>,
+    /// How many entries the next one has at most.
+    most: usize,
 }
+
+/// Entries of the first chunk. Most iterators are left after some dozens of entries, and to clone a
+/// whole part for them would cost twenty times as much.
+const FEW: usize = 64;
+
+/// A chunk has so many times as many entries as the one before, at most: the part as a whole soon.
+const GROWTH: usize = 4;
 
 impl<F: Family, V> Chunk<F, V> {
     fn empty() -> Self {
@@ -47,6 +56,7 @@ impl<F: Family, V> Chunk<F, V> {
             keys: F::Run::default(),
             at: 0,
             vals: Vec::new().into_iter(),
+            most: FEW,
         }
     }
 
@@ -85,8 +95,8 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
         }
     }
 
-    /// Clones the first or the last entries of the rest that lie in one part, as of one moment.
-    /// A `clone` that panics leaves the rest as it is.
+    /// Clones the first or the last entries of the rest that lie in one part, some of them where it
+    /// has many, as of one moment. A `clone` that panics leaves the rest as it is.
     fn fill(&mut self, rest: Rest<<K::Family as Family>::Buf>, back: bool) {
         let (guard, shared) = (epoch::pin(), self.shared);
         while !self.fill_by(shared.directory.load(&guard), &rest, back, &guard) {}
@@ -121,20 +131,20 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
             here.to = Some(next.low.clone());
         }
         let part = &parts[i];
-        // Dropped without the latch, also where a `clone` panics.
-        let mut vals = Vec::new();
-        let dynamic = part.read();
-        if dynamic.retired {
-            return false;
-        }
         let chunk = if back {
             &mut self.back
         } else {
             &mut self.front
         };
+        let most = chunk.most;
+        // Dropped without the latch, also where a `clone` panics.
+        let mut vals = Vec::with_capacity(FEW);
+        let dynamic = part.read();
+        if dynamic.retired {
+            return false;
+        }
         let mut keys = std::mem::take(&mut chunk.keys);
         keys.truncate(0);
-        // Long keys come in several pieces.
         let mut whole = true;
         let bounds = (Some(load(&here.from)), here.to.as_ref().map(load));
         walk(
@@ -145,7 +155,7 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
             |key, val| {
                 keys.push(key);
                 vals.push(val.clone());
-                whole = keys.key_bytes(0, vals.len()) < PIECE;
+                whole = vals.len() < most && keys.key_bytes(0, vals.len()) < PIECE;
                 whole
             },
         );
@@ -159,6 +169,7 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
             keys,
             at: 0,
             vals: vals.into_iter(),
+            most: most.saturating_mul(GROWTH),
         };
         true
     }
@@ -232,7 +243,7 @@ impl<K: IndexKey, V> fmt::Debug for ConcurrentIter<'_, K, V> {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    use super::PIECE;
+    use super::{FEW, PIECE};
     use crate::{ConcurrentHybridMap, Merging, Options, Stage};
     use crossbeam_epoch as epoch;
 
@@ -266,6 +277,39 @@ mod tests {
         (0..n).for_each(|i| assert_eq!(map.remove(&i), Some(i)));
         map.merge_all();
         assert_eq!((map.stage_lens(), map.iter().next()), ((0, 0), None));
+    }
+
+    #[test]
+    fn few_entries_are_cloned_for_few() {
+        #[derive(Clone)]
+        struct Counted(std::sync::Arc<()>);
+        let options = Options {
+            merging: Merging::Manual,
+            ..Options::default()
+        };
+        let map = ConcurrentHybridMap::<u64, Counted>::with_options(options).unwrap();
+        let val = Counted(std::sync::Arc::default());
+        (0..4000).for_each(|i| assert!(map.insert(&i, val.clone()).is_none()));
+        map.merge_all();
+        assert_eq!(map.shared.directory.load(&epoch::pin()).parts.len(), 1);
+        let before = std::sync::Arc::strong_count(&val.0);
+        let cloned = || std::sync::Arc::strong_count(&val.0) - before;
+        let mut iter = map.range(1000..);
+        for i in 0..50 {
+            assert_eq!(iter.next().map(|entry| entry.0), Some(1000 + i));
+            assert_eq!(iter.next_back().map(|entry| entry.0), Some(3999 - i));
+        }
+        assert!(cloned() <= 2 * FEW, "{} for 100", cloned());
+        // To walk over many takes fewer steps, which pieces bound.
+        let mut steps = 0;
+        while iter.rest.is_some() {
+            let left = iter.front.vals.len();
+            assert!((0..=left).all(|_| iter.next().is_some()));
+            steps += 1;
+        }
+        assert!(steps <= 4000 / (PIECE / 8), "{steps} steps");
+        let keys: Vec<u64> = iter.map(|entry| entry.0).collect();
+        assert!(keys.is_sorted() && keys.last() == Some(&3949), "{keys:?}");
     }
 
     /// Nodes that a range walks over come into the cache, so its bytes tell of them.

@@ -57,10 +57,10 @@ use std::sync::atomic::Ordering;
 ///   [`pop_first`](Self::pop_first), [`pop_last`](Self::pop_last) and [`clear`](Self::clear): they
 ///   are linearizable, all of them together. What `pop_first` returns was in the map, and no entry
 ///   with a lesser key was, at the moment when it was removed.
-/// - An iterator shows each part of the key space, a few thousand entries (256 MiB of keys at most),
-///   as of one moment, but different parts as of different ones, and each later than the iterator
-///   was made. It shows no key twice, and all in order. What `clone`, `==` and `{:?}` see is what an
-///   iterator shows.
+/// - An iterator shows runs of neighbouring entries, 64 of them at first and a few thousand later,
+///   each run as of one moment, but different runs as of different ones, which come after the
+///   iterator was made. It shows no key twice, and all in order; an entry that is there all the time
+///   is shown. What `clone`, `==` and `{:?}` see is what an iterator shows.
 /// - [`get_batch`](Self::get_batch), [`retain`](Self::retain) and `extend` are one operation on a
 ///   key after the other.
 /// - [`len`](Self::len) is exact while nobody else changes the map.
@@ -346,8 +346,8 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
         (K::decode(<K::Family as Family>::load(&key)), val)
     }
 
-    /// All entries in order of their keys, from both ends, cloned part by part. O(log n) to begin at
-    /// each end, and to clone a part; O(1) amortised for each entry.
+    /// All entries in order of their keys, from both ends, cloned run by run. O(log n) to begin at
+    /// each end, O(1) amortised for each entry.
     pub fn iter(&self) -> ConcurrentIter<'_, K, V> {
         ConcurrentIter::new(&self.shared, None, None)
     }
@@ -362,7 +362,7 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
         self.iter().map(|entry| entry.1)
     }
 
-    /// The entries whose keys lie in `range`, in order, from both ends, cloned part by part. As
+    /// The entries whose keys lie in `range`, in order, from both ends, cloned run by run. As
     /// [`iter`](Self::iter); empty where the start is behind the end.
     ///
     /// ```
