@@ -264,6 +264,14 @@ mod tests {
             }
             assert_eq!(iter.next(), None);
             assert!(map.range(100..600).eq((100..600).map(|i| (i, i))));
+            let mut iter = map.iter();
+            for i in (0..n).rev() {
+                assert_eq!(iter.next_back(), Some((i, i)));
+                assert!(iter.back.keys.len() * 8 <= PIECE);
+            }
+            assert_eq!(iter.next_back(), None);
+            let middle = map.range(100..600).rev();
+            assert!(middle.eq((100..600).rev().map(|i| (i, i))));
         };
         (0..n).for_each(|i| assert_eq!(map.insert(&i, i), None));
         is_whole();

@@ -239,6 +239,8 @@ fn step<K: TestKey>(
                 map.last(),
                 model.iter().next_back().map(|(k, v)| (k.clone(), v))
             );
+            assert_eq!(map.first_key_value(), map.first());
+            assert_eq!(map.last_key_value(), map.last());
             if op.is_multiple_of(2) {
                 assert_eq!(map.pop_first(), model.pop_first());
             } else {

@@ -89,6 +89,8 @@ fn at_an_end<K: TestKey>(map: &Map<K>, model: &mut Model<K>, op: u8, from: &mut 
     let cloned = |(key, val): (&K, &Val)| (key.clone(), val.clone());
     assert_eq!(map.first(), model.first_key_value().map(cloned));
     assert_eq!(map.last(), model.last_key_value().map(cloned));
+    assert_eq!(map.first_key_value(), map.first());
+    assert_eq!(map.last_key_value(), map.last());
     match op {
         130..150 => assert_eq!(map.pop_first(), model.pop_first()),
         150..170 => assert_eq!(map.pop_last(), model.pop_last()),
