@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
+use crate::buckets;
 use crate::workload::{Operation, Workload};
 
 /// Longer than this counts as this.
@@ -73,6 +74,20 @@ impl Latencies {
         all.as_ref().map(LatencySummary::of).unwrap_or_default()
     }
 
+    /// How many took how long, over all kinds: for each bucket of 1, 2, 5, 10 … nanoseconds that is not
+    /// empty its largest duration and its count. As exact as the percentiles: what is less than a thousandth
+    /// longer than a bound may count with what is not.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let mut list = Vec::new();
+        for histogram in self.kinds.iter().flatten() {
+            for found in histogram.iter_recorded() {
+                let ns = histogram.lowest_equivalent(found.value_iterated_to());
+                buckets::add(&mut list, ns, found.count_at_value());
+            }
+        }
+        list
+    }
+
     /// Percentiles of each kind that occurred.
     pub fn by_operation(&self) -> Vec<(Operation, LatencySummary)> {
         let mut list = Vec::new();
@@ -139,6 +154,20 @@ mod tests {
         assert!(reads.p999.abs_diff(999_000) < 1000, "{reads:?}");
         assert!(all.summary().max >= LONGEST_NS);
         assert_eq!(all.summary().count, 1004);
+        let up_to = |us: u64, count: u64| (us * 1000, count);
+        let first = [
+            (1, 1),
+            (2, 1),
+            (5, 3),
+            (10, 5),
+            (20, 10),
+            (50, 30),
+            (100, 50),
+        ];
+        let mut expected = first.map(|(us, count)| up_to(us, count)).to_vec();
+        expected.extend([(200, 100), (500, 300), (1000, 500)].map(|(us, count)| up_to(us, count)));
+        expected.push((100_000_000_000, 4));
+        assert_eq!(all.buckets(), expected);
         all.clear();
         assert_eq!(all.summary(), LatencySummary::default());
     }

@@ -14,6 +14,7 @@
 //! probabilities or keys), so that the resident memory of the process is that of the store.
 #![forbid(unsafe_code)]
 
+pub mod buckets;
 pub mod device;
 pub mod distribution;
 mod error;

@@ -286,6 +286,9 @@ pub struct Report {
     pub ops_per_second: f64,
     /// How long operations took.
     pub latency_ns: LatencySummary,
+    /// How many operations took how long, for each bucket that is not empty: its largest duration (1, 2, 5,
+    /// 10 … nanoseconds) and its count.
+    pub latency_histogram_ns: Vec<(u64, u64)>,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// Page reads per operation.
@@ -407,6 +410,7 @@ impl Report {
             ops: span.ops,
             ops_per_second: span.ops_per_second(),
             latency_ns: outcome.latencies.summary(),
+            latency_histogram_ns: outcome.latencies.buckets(),
             page_bytes: counters.page_bytes,
             page_reads_per_op: reads,
             page_writes_per_op: writes,

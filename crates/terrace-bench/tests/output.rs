@@ -24,7 +24,7 @@ fn report(workload: Workload) -> Report {
 fn json_has_the_promised_fields() {
     let json: serde_json::Value = serde_json::from_str(&report(Workload::A).to_json()).unwrap();
     let fields = "workload distribution structure tiers policy records value_bytes zipf \
-        memory_bytes threads seconds ops ops_per_second latency_ns page_bytes page_reads_per_op \
+        memory_bytes threads seconds ops ops_per_second latency_ns latency_histogram_ns page_bytes page_reads_per_op \
         page_writes_per_op static_optimum_reads_per_op hot_fill disk_bytes_written_per_user_byte \
         log_bytes_per_user_byte peak_resident_bytes gate_closed_us";
     let object = json.as_object().unwrap();
@@ -34,6 +34,14 @@ fn json_has_the_promised_fields() {
     for field in ["p50", "p99", "p999", "max"] {
         assert!(json["latency_ns"][field].is_u64(), "{field}");
     }
+    let pairs = |buckets: &serde_json::Value| -> Vec<(u64, u64)> {
+        serde_json::from_value(buckets.clone()).unwrap()
+    };
+    let buckets = pairs(&json["latency_histogram_ns"]);
+    assert!(buckets.iter().all(|bucket| bucket.1 > 0), "{buckets:?}");
+    assert!(buckets.is_sorted_by(|a, b| a.0 < b.0), "{buckets:?}");
+    let counted: u64 = buckets.iter().map(|bucket| bucket.1).sum();
+    assert_eq!(json["latency_ns"]["count"], counted);
     for field in ["p999", "max"] {
         assert!(json["gate_closed_us"].get(field).is_some(), "{field}");
     }

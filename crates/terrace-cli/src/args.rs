@@ -640,6 +640,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N")]
     pub draws: Option<u64>,
 
+    /// Print how many operations took how long, too; the JSON object always says it
+    #[arg(long, conflicts_with = "json")]
+    pub histogram: bool,
+
     /// Write the course of the throughput to this SVG file, and of page reads beside it
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,

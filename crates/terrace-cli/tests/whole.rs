@@ -215,10 +215,15 @@ fn a_loaded_database_serves_many_benchmarks() {
         * slow["ops_per_second"].as_f64().expect("a number");
     assert!(slow["device_iops"] == 200 && reads <= 300.0, "{slow}");
     let again = ["bench", "b", "-w", "c", "--skip-load", "--plot", "p.svg"];
+    let table = dir.run(&[&again[..], &SMALL].concat());
+    assert!(table.ok().contains("latency of read"), "{}", table.ok());
+    assert!(!table.ok().contains("up to"), "{}", table.ok());
+    let histogram = dir.run(&[&again[..5], &["--histogram"], &SMALL].concat());
+    let bars = |line: &&str| line.contains("up to") && line.contains('#');
     assert!(
-        dir.run(&[&again[..], &SMALL].concat())
-            .ok()
-            .contains("latency of read")
+        histogram.ok().lines().filter(bars).count() > 0,
+        "{}",
+        histogram.ok()
     );
     assert!(dir.0.join("p.svg").exists() && dir.0.join("p-reads.svg").exists());
     let more = [

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
+use terrace_bench::buckets::Bars;
 use terrace_bench::device::Device;
 use terrace_bench::plot::{Curve, course};
 use terrace_bench::table::{bytes, count, ratio};
@@ -97,6 +98,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     };
     let printed = if args.json {
         print(&format!("{}\n", report.to_json()))
+    } else if args.histogram {
+        print(&format!("{report}{}", Bars(&report.latency_histogram_ns)))
     } else {
         print(&report.to_string())
     };
