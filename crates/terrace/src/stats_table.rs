@@ -3,6 +3,7 @@
 use std::fmt::{Display, Formatter, Result};
 use std::time::Duration;
 
+use crate::histogram::Summary;
 use crate::spec::{Kind, Tiers};
 use crate::stats::{Stats, StructureStats};
 
@@ -28,8 +29,27 @@ fn percent(share: Option<f64>) -> String {
     share.map_or("-".into(), |share| format!("{:.1} %", share * 100.0))
 }
 
+/// A duration to the microsecond; what is shorter than that to the nanosecond.
 fn nanos(nanos: u64) -> String {
-    format!("{:?}", Duration::from_nanos(nanos - nanos % 1000))
+    let kept = if nanos < 1000 {
+        nanos
+    } else {
+        nanos - nanos % 1000
+    };
+    format!("{:?}", Duration::from_nanos(kept))
+}
+
+fn seconds(seconds: f64) -> String {
+    nanos(Duration::try_from_secs_f64(seconds).map_or(0, |time| time.as_nanos() as u64))
+}
+
+fn durations(summary: &Summary) -> String {
+    format!(
+        "{} at the median, {} at 99.9 %, {} at most",
+        nanos(summary.p50_ns),
+        nanos(summary.p999_ns),
+        nanos(summary.max_ns)
+    )
 }
 
 /// A line for a structure and one for each of its indexes.
@@ -196,14 +216,30 @@ impl Display for Stats {
         }
         writeln!(f)?;
         if c.completed > 0 {
+            writeln!(f, "  {:<28} {}", "took", durations(&c.total))?;
             writeln!(
                 f,
-                "  took {} at the median, {} at most; gate closed {} at the median, {} at 99.9 %, {} at most",
-                nanos(c.total.p50_ns),
-                nanos(c.total.max_ns),
-                nanos(c.gate_closed.p50_ns),
-                nanos(c.gate_closed.p999_ns),
-                nanos(c.gate_closed.max_ns),
+                "  {:<28} {}",
+                "gate drained in",
+                durations(&c.gate_drained)
+            )?;
+            writeln!(
+                f,
+                "  {:<28} {}",
+                "gate closed for",
+                durations(&c.gate_closed)
+            )?;
+        }
+        if let Some(last) = &c.last {
+            writeln!(
+                f,
+                "  the last, number {}: {} pages, {} of them hot, in {}; gate drained in {}, closed for {}",
+                last.generation,
+                last.pages,
+                last.hot_pages,
+                seconds(last.seconds),
+                seconds(last.drain_seconds),
+                seconds(last.closed_seconds),
             )?;
         }
         if let Some(error) = &c.last_error {

@@ -114,10 +114,18 @@ fn figures_add_up() {
         "limit",
         "log",
         "checkpoints",
-        "gate closed",
+        "gate drained in",
+        "gate closed for",
+        "bytes of hot pages rewritten per byte logged",
     ] {
         assert!(table.contains(word), "{word} is missing in\n{table}");
     }
+    let last = stats.checkpoints.last.unwrap();
+    let of_the_last = format!(
+        "the last, number {}: {} pages, {} of them hot, in ",
+        last.generation, last.pages, last.hot_pages
+    );
+    assert!(table.contains(&of_the_last), "{table}");
     let json = serde_json::to_value(&stats).unwrap();
     assert_eq!(json["structures"][0]["name"], "two");
     assert_eq!(json["memory"]["limit"], 4 << 20);
