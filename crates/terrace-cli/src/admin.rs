@@ -8,11 +8,11 @@ use std::time::Instant;
 use crate::args::{CheckpointArgs, StatArgs, VerifyArgs};
 use crate::engine::Db;
 use crate::output::{print, print_found};
-use crate::progress;
+use crate::progress::Late;
 
 /// `terrace stat`
 pub fn stat(args: &StatArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     let text = if args.json {
         db.stats_json()?.to_string()
     } else {
@@ -28,11 +28,10 @@ pub fn stat(args: &StatArgs) -> Result<ExitCode> {
 
 /// `terrace verify`
 pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
-    let spinner = progress::spinner(args.json);
-    spinner.set_message("reading every page");
-    let verified = db.verify();
-    spinner.finish_and_clear();
+    let db = Db::open_existing(&args.open, args.json)?;
+    let bar = Late::new(args.json);
+    let verified = db.verify(|progress| bar.show(progress));
+    bar.clear();
     let verified = verified?;
     if args.json {
         let object = json!({ "ok": verified.is_clean, "report": verified.json });
@@ -53,9 +52,12 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
 
 /// `terrace checkpoint`
 pub fn checkpoint(args: &CheckpointArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     let began = Instant::now();
-    db.checkpoint()?;
+    let bar = Late::new(args.json);
+    let done = db.checkpoint(|progress| bar.show(progress));
+    bar.clear();
+    done?;
     let seconds = began.elapsed().as_secs_f64();
     db.close()?;
     print(&if args.json {

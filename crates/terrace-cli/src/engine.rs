@@ -5,17 +5,20 @@ use serde_json::Value;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 use terrace_bench::device::Device;
 use terrace_bench::{Counters, Durations};
 
 pub use terrace::Tiers;
 use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
-pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy, SweepOrder};
+pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy, Progress, SweepOrder, Work};
 pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
 use crate::args::Open;
 use crate::paced::PacedDisk;
 use crate::place::Place;
+use crate::progress::Late;
 
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -49,6 +52,8 @@ pub struct Settings {
     pub log_limit: Option<u64>,
     /// In which order the hot tiers of tables are swept.
     pub sweep: SweepOrder,
+    /// Whether a terminal shows how far the opening has come, if that takes its time.
+    pub progress: bool,
     /// The device that its disk is to be as fast as; as fast as it is, if none.
     pub device: Option<Device>,
 }
@@ -103,6 +108,9 @@ impl TreeSettings {
     }
 }
 
+/// How often a checkpoint is looked at: about as often as a bar is drawn.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// An open database.
 pub struct Db {
     inner: terrace::Database,
@@ -122,12 +130,19 @@ impl Db {
         if let Some(bytes) = settings.log_limit {
             options = options.log_limit(bytes);
         }
+        let bar = Arc::new(Late::new(!settings.progress));
+        if settings.progress {
+            let bar = bar.clone();
+            options = options.replay_progress(move |progress| bar.show(progress));
+        }
         let place = Place::open(path, settings.create)?;
         let disk: Arc<dyn Disk> = match settings.device {
             Some(device) => Arc::new(PacedDisk::new(place.disk(), device)),
             None => place.disk(),
         };
-        match terrace::Database::open_on(disk, options) {
+        let opened = terrace::Database::open_on(disk, options);
+        bar.clear();
+        match opened {
             Ok(inner) => Ok(Db { inner, place }),
             Err(error) => {
                 place.clear();
@@ -162,12 +177,13 @@ impl Db {
         }
     }
 
-    /// Opens what must be there.
-    pub fn open_existing(open: &Open) -> Result<Self> {
+    /// Opens what must be there; `quiet` if a program reads what comes of it.
+    pub fn open_existing(open: &Open, quiet: bool) -> Result<Self> {
         Db::open(
             &open.db,
             &Settings {
                 memory: open.memory.0,
+                progress: !quiet,
                 ..Settings::default()
             },
         )
@@ -337,9 +353,9 @@ impl Db {
         }
     }
 
-    /// Checks everything.
-    pub fn verify(&self) -> Result<Verified> {
-        let report = self.inner.verify()?;
+    /// Checks everything; `progress` hears how far it has come.
+    pub fn verify(&self, progress: impl FnMut(Progress)) -> Result<Verified> {
+        let report = self.inner.verify_with(progress)?;
         Ok(Verified {
             is_clean: report.is_clean(),
             text: report.to_string(),
@@ -347,10 +363,24 @@ impl Db {
         })
     }
 
-    /// Makes a checkpoint.
-    pub fn checkpoint(&self) -> Result<()> {
-        self.inner.checkpoint().context("the checkpoint failed")?;
-        Ok(())
+    /// Makes a checkpoint; `progress` hears, from another thread, how far it has come.
+    pub fn checkpoint(&self, mut progress: impl FnMut(Progress) + Send) -> Result<()> {
+        let (making, made) = mpsc::channel::<()>();
+        let db = &self.inner;
+        let watch = move || {
+            while let Err(RecvTimeoutError::Timeout) = made.recv_timeout(LOOK) {
+                if let Some(running) = db.stats().checkpoints.running {
+                    progress(running);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            // Without a thread there is nothing to be seen, and that is all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, watch);
+            let done = db.checkpoint();
+            drop(making);
+            done.map(drop).context("the checkpoint failed")
+        })
     }
 
     /// Closes with a checkpoint, so that the next opening is quick.

@@ -17,7 +17,7 @@ use crate::text::{add_dumped, add_field, escape, given, hex};
 /// `terrace get`
 pub fn get(args: &GetArgs) -> Result<ExitCode> {
     let key = given(&args.key, args.hex)?;
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     if let Some(index) = &args.index {
         let shown = Shown {
@@ -84,6 +84,7 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     let settings = Settings {
         memory: args.open.memory.0,
         create: true,
+        progress: !args.json,
         ..Settings::default()
     };
     let db = Db::open(&args.open.db, &settings)?;
@@ -129,7 +130,7 @@ fn value_from(input: impl Read, in_hex: bool) -> Result<Vec<u8>> {
 /// `terrace delete`
 pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     let key = given(&args.key, args.hex)?;
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     let was_there = db.tree(args.structure.structure.as_deref())?.remove(&key)?;
     db.close()?;
     if args.json {
@@ -163,7 +164,7 @@ pub fn scan(args: &ScanArgs) -> Result<ExitCode> {
         to: bytes(&args.to)?,
         reverse: args.reverse,
     };
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     // Rows are not needed to count them.
     let values = !args.keys_only && !args.count;
@@ -241,7 +242,7 @@ impl Shown {
 
 /// `terrace dump`
 pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, false)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     let mut out = stdout();
     // Not between the records, if they are on a terminal, too.

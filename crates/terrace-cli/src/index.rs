@@ -20,7 +20,7 @@ pub fn run(command: &IndexCommand) -> Result<ExitCode> {
 }
 
 fn create(args: &IndexCreateArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     let spinner = progress::spinner(args.json);
     spinner.set_message("making the index");
     let began = Instant::now();
@@ -44,7 +44,7 @@ fn create(args: &IndexCreateArgs) -> Result<ExitCode> {
 }
 
 fn drop_index(args: &IndexDropArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     db.drop_index(&args.table, &args.name)?;
     db.close()?;
     if args.json {
@@ -54,7 +54,7 @@ fn drop_index(args: &IndexDropArgs) -> Result<ExitCode> {
 }
 
 fn list(args: &IndexListArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     let mut text = String::new();
     for index in db.indexes(&args.table)? {
         let unique = if index.unique { "unique:" } else { "" };

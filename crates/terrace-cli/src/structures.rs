@@ -11,7 +11,7 @@ use crate::text::escape;
 
 /// `terrace list`
 pub fn list(args: &ListArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     let mut text = String::new();
     for structure in db.structures() {
         text += &if args.json {
@@ -36,7 +36,7 @@ pub fn list(args: &ListArgs) -> Result<ExitCode> {
 
 /// `terrace drop`
 pub fn drop_structure(args: &DropArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     db.drop_structure(&args.name)?;
     db.close()?;
     if args.json {
@@ -47,7 +47,7 @@ pub fn drop_structure(args: &DropArgs) -> Result<ExitCode> {
 
 /// `terrace rename`
 pub fn rename(args: &RenameArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open)?;
+    let db = Db::open_existing(&args.open, args.json)?;
     db.rename_structure(&args.from, &args.to)?;
     db.close()?;
     if args.json {

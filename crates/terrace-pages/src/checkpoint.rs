@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_base::disk::DiskFile;
-use terrace_base::sync::atomic::Ordering;
+use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
 use crate::frame::{CUT_PENDING, Class, NO_PAGE};
@@ -71,6 +71,50 @@ pub struct CheckpointReport {
     pub total: Duration,
 }
 
+/// How far the checkpoint that is being made has come, for whoever looks at the figures: a hint, in relaxed
+/// numbers that the cleaner's writes and those for changes after the cut make a little too large.
+#[derive(Default)]
+pub(crate) struct CutProgress {
+    /// Pages that were to be written; none while none is being made.
+    owed: AtomicU64,
+    /// What the counter of pages written by checkpoints was when it began.
+    before: AtomicU64,
+    all_written: AtomicBool,
+}
+
+/// Until the checkpoint is over, however it ends.
+struct Over<'s>(&'s CutProgress);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.owed.store(0, Ordering::Relaxed);
+    }
+}
+
+impl CutProgress {
+    fn begin(&self, owed: u64, written: u64) -> Over<'_> {
+        self.before.store(written, Ordering::Relaxed);
+        self.all_written.store(false, Ordering::Relaxed);
+        self.owed.store(owed, Ordering::Relaxed);
+        Over(self)
+    }
+
+    /// The cleaner may have written some of them.
+    fn all_written(&self) {
+        self.all_written.store(true, Ordering::Relaxed);
+    }
+
+    /// Pages written and pages to be written, when checkpoints have written so many.
+    pub fn get(&self, written: u64) -> (u64, u64) {
+        let owed = self.owed.load(Ordering::Relaxed);
+        if self.all_written.load(Ordering::Relaxed) {
+            return (owed, owed);
+        }
+        let done = written.saturating_sub(self.before.load(Ordering::Relaxed));
+        (done.min(owed), owed)
+    }
+}
+
 /// A gentle checkpoint looks so often, while it leaves the device to others, whether it must go on.
 const SLICE: Duration = Duration::from_millis(2);
 
@@ -124,6 +168,10 @@ impl PageStore {
         });
         drop(no_unlinked_pages);
         let (info, epoch, pages) = begun?;
+        let _over = self.cut_progress.begin(
+            self.counters.dirty.load(Ordering::Relaxed),
+            self.counters.checkpoint_page_writes.load(Ordering::Relaxed),
+        );
         let prepared = self
             .write_cut(epoch, pace)
             .and_then(|()| self.seal())
@@ -214,6 +262,7 @@ impl PageStore {
             owed |= self.write_freed(cut, 0, pace)?;
             if !owed {
                 self.cut.store(0, Ordering::Release);
+                self.cut_progress.all_written();
                 return Ok(());
             }
         }

@@ -18,6 +18,10 @@ pub struct StoreStats {
     pub checkpoint_page_writes: u64,
     /// And of these the hot ones.
     pub checkpoint_hot_writes: u64,
+    /// Pages that the checkpoint that is being made has to write, about; none while there is none.
+    pub cut_pages: u64,
+    /// Of them those that it has written.
+    pub cut_pages_written: u64,
     /// Bytes written to map files.
     pub map_bytes: u64,
     /// Checkpoints completed.
@@ -65,12 +69,15 @@ impl PageStore {
             let map = self.map.lock();
             (map.counts(), map.memory_bytes() as u64)
         };
+        let (cut_pages_written, cut_pages) = self.cut_progress.get(get(&c.checkpoint_page_writes));
         StoreStats {
             page_bytes: self.page_bytes() as u64,
             page_reads: get(&c.page_reads),
             page_writes: get(&c.page_writes),
             checkpoint_page_writes: get(&c.checkpoint_page_writes),
             checkpoint_hot_writes: get(&c.checkpoint_hot_writes),
+            cut_pages,
+            cut_pages_written,
             map_bytes: get(&c.map_bytes),
             checkpoints: get(&c.checkpoints),
             evictions: get(&c.evictions),

@@ -132,6 +132,7 @@ pub struct PageStore {
     pub(crate) cut_space: AtomicU64,
     /// Bytes that the checkpoint that is being made writes in a second if nothing presses.
     pub(crate) cut_rate: AtomicU64,
+    pub(crate) cut_progress: crate::checkpoint::CutProgress,
     /// Whether everybody may use the reserve of space.
     pub(crate) all_reserve: AtomicBool,
     /// Sums of what was promised to those who change much behind one door: pages to become dirty, new ones.
@@ -186,6 +187,7 @@ impl PageStore {
             map_reserved: Mutex::default(),
             cut_space: AtomicU64::new(0),
             cut_rate: AtomicU64::new(u64::MAX),
+            cut_progress: Default::default(),
             all_reserve: AtomicBool::new(false),
             promised: [AtomicU64::new(0), AtomicU64::new(0)],
             missing: AtomicU64::new(0),

@@ -16,6 +16,8 @@ pub enum Call<'a> {
     Reuse(&'a str, &'a str),
     /// [`DiskFile::read_at`].
     Read(&'a str),
+    /// [`DiskFile::write_at`].
+    Write(&'a str),
     /// [`DiskFile::sync`].
     Sync(&'a str),
     /// [`DiskFile::write_back`]: from, to.
@@ -98,6 +100,7 @@ impl DiskFile for HookedFile {
         self.file.read_at(buf, offset)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        (self.hook)(Call::Write(&self.name));
         self.file.write_at(buf, offset)
     }
     fn write_now(&self, buf: &[u8], offset: u64) -> bool {

@@ -30,6 +30,7 @@ mod staging;
 mod state;
 mod stats;
 mod tail;
+mod way;
 
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,7 @@ use crate::replay::{End, Replay, bad_header, missing};
 use crate::seal::{delete, make_durable, seal};
 use crate::segment::{self, Segment};
 use crate::state::{Older, State};
+use crate::way::Way;
 
 /// What a recovery found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +53,19 @@ impl Log {
         generation: u64,
         apply: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<(Log, RecoveryReport)> {
+        Log::recover_with(disk, options, from, generation, apply, None)
+    }
+
+    /// As [`Log::recover`]. After every block `seen` hears how many bytes of the log have been read, and
+    /// how many there are at most: it is not known before where in its last file the log ends.
+    pub fn recover_with(
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+        from: Position,
+        generation: u64,
+        apply: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+        seen: Option<&mut dyn FnMut(u64, u64)>,
+    ) -> Result<(Log, RecoveryReport)> {
         options.check()?;
         let numbers = segment::list(&*disk, &options)?;
         let at = from.lsn().filter(|at| at.offset() as u64 >= HEADER_BYTES).ok_or_else(|| {
@@ -62,6 +76,7 @@ impl Log {
         })?;
         let segments = open_segments(&*disk, &options, &numbers, at.segment(), generation)?;
         let mut replay = Replay::new(&options, &numbers, &segments, from, at, apply)?;
+        replay.way = seen.map(|seen| Way::new(&options, &segments, at, seen));
         let mut end = replay.run()?;
         replay.judge(&mut end)?;
         let chain = std::mem::take(&mut replay.chain);

@@ -16,6 +16,7 @@ use crate::recover::RecoveryReport;
 use crate::seal::Seal;
 use crate::segment::{Segment, file_name, has_blocks};
 use crate::tail::{GapRule, TailScan, Verdict};
+use crate::way::Way;
 
 pub(crate) fn missing(options: &LogOptions, number: u32) -> Error {
     Error::corrupt(
@@ -65,6 +66,8 @@ pub(crate) struct Replay<'a> {
     records: u64,
     record_bytes: u64,
     apply: &'a mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    /// For whoever wants to hear how far it has come.
+    pub(crate) way: Option<Way<'a>>,
 }
 
 impl<'a> Replay<'a> {
@@ -103,6 +106,7 @@ impl<'a> Replay<'a> {
             records: 0,
             record_bytes: 0,
             apply,
+            way: None,
         })
     }
 
@@ -142,6 +146,9 @@ impl<'a> Replay<'a> {
                 },
             };
             let next = Lsn::new(at.segment(), header.next_offset(offset) as u32);
+            if let Some(way) = &mut self.way {
+                way.is_at(next);
+            }
             if header.is(LAST) {
                 self.next_segment(header.synced, next)?;
             } else {

@@ -15,6 +15,7 @@ use crate::hash::Hash;
 use crate::map::Map;
 use crate::naming::StructureInfo;
 use crate::options::Options;
+use crate::progress::Progress;
 use crate::spec::{HashOptions, Kind, MapOptions, TreeOptions};
 use crate::stats::{CheckpointInfo, Stats};
 use crate::table::{Table, TableOptions};
@@ -329,7 +330,17 @@ impl Database {
     /// # Errors
     /// Only when it cannot begin; what it finds is in the report.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.handle.core.verify()
+        self.verify_with(|_| ())
+    }
+
+    /// [`Database::verify`], telling now and then how far it has come, some hundred times for each of its
+    /// two parts ([`crate::Work::Pages`], and [`crate::Work::Rows`] if there are indexes). Nobody else gets on
+    /// meanwhile: `progress` must not call this database, but for [`Database::stats`].
+    ///
+    /// # Errors
+    /// As [`Database::verify`].
+    pub fn verify_with(&self, mut progress: impl FnMut(Progress)) -> Result<VerifyReport> {
+        self.handle.core.verify(&mut progress)
     }
 
     /// Closes the database: waits for calls that are under way, makes a last checkpoint, so that

@@ -39,6 +39,7 @@ mod opened;
 mod options;
 mod ordered;
 mod passes;
+mod progress;
 mod range;
 mod registry;
 mod replay;
@@ -60,6 +61,7 @@ pub use map::Map;
 pub use naming::StructureInfo;
 pub use open::Opening;
 pub use options::{MemoryStats, Options, SweepOrder};
+pub use progress::{Progress, Work};
 pub use range::Range;
 pub use spec::{HashOptions, Kind, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions};
 pub use stats::{

@@ -24,6 +24,7 @@ use crate::core::Core;
 use crate::drops::Drops;
 use crate::options::{Budget, Options, SweepOrder};
 use crate::passes::Passes;
+use crate::progress::{Teller, Work};
 use crate::registry::Registry;
 use crate::replay::{replay, threads_for};
 
@@ -185,10 +186,30 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     };
     let log_options = log_options(&options, &budget);
     store.open_reserve(true);
+    let mut tell = options
+        .replay_listener
+        .as_ref()
+        .map(|listener| |progress| listener.hear(progress));
+    let is_heard = tell.is_some();
+    let mut untold = tell.as_mut();
+    let mut teller: Option<Teller<'_>> = None;
+    let mut seen = |done, total| {
+        if let Some(tell) = untold.take() {
+            teller = Some(Teller::new(tell, Work::Replay, total));
+        }
+        if let Some(teller) = &mut teller {
+            teller.is_at(done);
+        }
+    };
+    let seen = is_heard.then_some(&mut seen as &mut dyn FnMut(u64, u64));
     let ((log, report), operations) = replay(&registry, threads, |replay| {
         let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
-        Log::recover(disk, log_options, cut, superblock.generation, &mut apply)
+        let generation = superblock.generation;
+        Log::recover_with(disk, log_options, cut, generation, &mut apply, seen)
     })?;
+    if let Some(teller) = teller {
+        teller.end();
+    }
     registry.settle()?;
     store.open_reserve(false);
     // The log has agreed that this is the last checkpoint.

@@ -4,6 +4,8 @@ use terrace_base::{Error, Result};
 use terrace_pages::{PAGE_SIZES, PageStore};
 use terrace_wal::Durability;
 
+use crate::progress::{Listener, Progress};
+
 /// Memory when nothing else is said: what a small service can spare.
 const DEFAULT_MEMORY: u64 = 256 << 20;
 /// Smallest bound of the log: below it checkpoints would rewrite the hot tier all the time.
@@ -46,6 +48,7 @@ pub struct Options {
     pub(crate) log_segment: Option<u64>,
     pub(crate) durability: Durability,
     pub(crate) sweep: SweepOrder,
+    pub(crate) replay_listener: Option<Listener>,
     pub(crate) foreground: bool,
     pub(crate) seed: Option<u64>,
 }
@@ -61,6 +64,7 @@ impl Default for Options {
             log_segment: None,
             durability: Durability::Buffered,
             sweep: SweepOrder::Index,
+            replay_listener: None,
             foreground: false,
             seed: None,
         }
@@ -124,6 +128,15 @@ impl Options {
     /// [`SweepOrder::Index`]; the other is there for comparison. Nothing in the files depends on it.
     pub fn sweep(self, sweep: SweepOrder) -> Options {
         Options { sweep, ..self }
+    }
+
+    /// Tells `listen` how far the replay of the log has come, some hundred times at most and on the
+    /// thread that opens the database. Where it ends is known to the length of a log file.
+    pub fn replay_progress(self, listen: impl Fn(Progress) + Send + Sync + 'static) -> Options {
+        Options {
+            replay_listener: Some(Listener::new(listen)),
+            ..self
+        }
     }
 
     /// Runs without background threads: checkpoints only on demand, drops before they return.

@@ -9,6 +9,7 @@ use crate::histogram::Summary;
 use crate::naming::StructureInfo;
 use crate::open::Opening;
 use crate::options::MemoryStats;
+use crate::progress::{Progress, Work};
 use crate::registry::Open;
 use crate::table::IndexState;
 
@@ -178,6 +179,9 @@ pub struct CheckpointStats {
     pub last_error: Option<String>,
     /// How the last one went.
     pub last: Option<CheckpointInfo>,
+    /// How far the one that is being made has come, about; its last part, files that say where pages lie and
+    /// waiting for the device, is not counted.
+    pub running: Option<Progress>,
     /// Pages written by all of them.
     pub pages: u64,
     /// Of them those of hot tiers.
@@ -283,6 +287,11 @@ impl Core {
                 failed: state.failures,
                 last_error: state.error.as_ref().map(ToString::to_string),
                 last: state.last.map(CheckpointInfo::from),
+                running: (s.cut_pages > 0).then_some(Progress {
+                    work: Work::Checkpoint,
+                    done: s.cut_pages_written,
+                    total: s.cut_pages,
+                }),
                 pages: s.checkpoint_page_writes,
                 hot_pages: s.checkpoint_hot_writes,
                 hot_rewrite_factor: None,

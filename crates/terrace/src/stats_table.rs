@@ -242,6 +242,13 @@ impl Display for Stats {
                 seconds(last.closed_seconds),
             )?;
         }
+        if let Some(running) = &c.running {
+            writeln!(
+                f,
+                "  one is being made: {} of about {} pages",
+                running.done, running.total
+            )?;
+        }
         if let Some(error) = &c.last_error {
             writeln!(f, "  the last attempt failed: {error}")?;
         }

@@ -1,10 +1,13 @@
 //! Checking a whole database: every structure's invariants, and who owns every page.
 
+use std::sync::Arc;
+
 use terrace_base::{Error, PageId, Result};
 
 use crate::core::Core;
+use crate::progress::{Progress, Teller, Work};
 use crate::registry::Open;
-use crate::table::check_indexes;
+use crate::table::{Listener, check_indexes};
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -106,14 +109,14 @@ impl std::fmt::Display for VerifyReport {
 const MOST_PROBLEMS: usize = 100;
 
 /// One bit for each page number: a verification takes little memory beyond the limit.
-#[derive(Default)]
-struct Owned {
+struct Owned<'t> {
     bits: Vec<u64>,
     count: u64,
-    problems: Vec<String>,
+    problems: Problems,
+    teller: Teller<'t>,
 }
 
-impl Owned {
+impl Owned<'_> {
     fn claim(&mut self, owner: &str, page: PageId) {
         let (word, bit) = ((page.0 / 64) as usize, 1u64 << (page.0 % 64));
         if page > PageId::MAX {
@@ -129,24 +132,35 @@ impl Owned {
         }
         self.bits[word] |= bit;
         self.count += 1;
+        self.teller.is_at(self.count);
     }
 
     fn problem(&mut self, problem: String) {
-        if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(problem);
+        self.problems.add(problem);
+    }
+}
+
+/// What is wrong, as far as it is listed.
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    fn add(&mut self, problem: String) {
+        if self.0.len() < MOST_PROBLEMS {
+            self.0.push(problem);
         }
     }
 }
 
 impl Core {
     /// Checks everything while nobody else does anything.
-    pub fn verify(&self) -> Result<VerifyReport> {
+    pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
         let _nobody_calls = self.passes.pause()?;
         let _no_checkpoint = self.checkpoints.hold();
         let _no_drop = self.drops.hold();
         let mut demoter = self.demoter.lock();
         demoter.take();
-        let report = self.verify_alone();
+        let report = self.verify_alone(progress);
         if !self.options.foreground {
             // If no thread can be had now, writers make room themselves until the next time.
             *demoter = Some(self.tiers.start_demoter()?);
@@ -154,8 +168,14 @@ impl Core {
         report
     }
 
-    fn verify_alone(&self) -> Result<VerifyReport> {
-        let mut owned = Owned::default();
+    fn verify_alone(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
+        let live_pages = self.store.live_pages();
+        let mut owned = Owned {
+            bits: Vec::new(),
+            count: 0,
+            problems: Problems::default(),
+            teller: Teller::new(progress, Work::Pages, live_pages),
+        };
         let mut page = |page| {
             owned.claim("the catalog", page);
             Ok(())
@@ -172,7 +192,6 @@ impl Core {
             verified.index_of = table.map(|table| table.name());
             structures.push(verified);
         }
-        let live_pages = self.store.live_pages();
         if owned.count != live_pages {
             let (owned_pages, what) = (owned.count, live_pages.abs_diff(owned.count));
             owned.problem(format!(
@@ -184,25 +203,53 @@ impl Core {
                 }
             ));
         }
+        let Owned {
+            teller,
+            mut problems,
+            ..
+        } = owned;
+        teller.end();
         // Reading rows may move them between the tiers, so this comes after counting pages.
-        self.check_tables(&mut structures, &mut owned);
+        self.check_tables(&mut structures, &mut problems, progress);
         if let Err(e) = self.store.check_poison() {
-            owned.problem(e.to_string());
+            problems.add(e.to_string());
         }
         Ok(VerifyReport {
             structures,
             catalog_pages,
             live_pages,
-            problems: owned.problems,
+            problems: problems.0,
         })
     }
 }
 
 impl Core {
     /// Whether the indexes of all tables agree with the rows.
-    fn check_tables(&self, structures: &mut [VerifiedStructure], owned: &mut Owned) {
+    fn check_tables(
+        &self,
+        structures: &mut [VerifiedStructure],
+        problems: &mut Problems,
+        progress: &mut dyn FnMut(Progress),
+    ) {
         let all = self.registry.all();
-        for open in all.iter().filter(|open| !open.is_dropped()) {
+        let with_indexes = |open: &&Arc<Open>| {
+            let table = open.table.as_ref().filter(|_| !open.is_dropped());
+            table.is_some_and(|table| !table.snapshot().is_empty())
+        };
+        let tables: Vec<_> = all.iter().filter(with_indexes).collect();
+        if tables.is_empty() {
+            return;
+        }
+        // Both are in the order of the registry.
+        let is_looked_at = |open: &Arc<Open>| {
+            let number = open.index.as_ref().map_or(open.id(), |index| index.table);
+            tables.iter().any(|table| table.id() == number) && !open.is_dropped()
+        };
+        let found = all.iter().zip(structures.iter());
+        let total = found.filter(|(open, _)| is_looked_at(open));
+        let total = total.map(|(_, found)| found.records).sum();
+        let mut teller = Teller::new(progress, Work::Rows, total);
+        for open in tables {
             let Some(table) = &open.table else { continue };
             let mut note = |index: &Open, note| {
                 let at = all.iter().position(|other| other.id() == index.id());
@@ -210,16 +257,20 @@ impl Core {
                     verified.note = Some(note);
                 }
             };
-            let mut problem = |problem| owned.problem(problem);
-            let checked = check_indexes(open, &table.snapshot(), &mut problem, &mut note);
-            if let Err(e) = checked {
-                owned.problem(format!("\"{}\" and its indexes: {e}", open.name()));
+            let mut listener = Listener {
+                problem: &mut |problem| problems.add(problem),
+                note: &mut note,
+                looked_at: &mut || teller.one_more(),
+            };
+            if let Err(e) = check_indexes(open, &table.snapshot(), &mut listener) {
+                problems.add(format!("\"{}\" and its indexes: {e}", open.name()));
             }
         }
+        teller.end();
     }
 }
 
-fn verify_structure(open: &Open, owned: &mut Owned) -> VerifiedStructure {
+fn verify_structure(open: &Open, owned: &mut Owned<'_>) -> VerifiedStructure {
     let name = open.name();
     let mut records = 0;
     let before = owned.count;

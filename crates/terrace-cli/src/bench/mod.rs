@@ -83,6 +83,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         page_size: args.page_size.map(|size| size.0),
         log_limit: args.log_limit.map(|size| size.0),
         sweep: sweep(args.sweep),
+        progress: !args.json,
         device: device(args)?,
     };
     let result = measure(args, &prepared, &settings);

@@ -97,6 +97,6 @@ impl Target for TreeTarget<'_> {
     }
 
     fn settle(&self) -> TargetResult<()> {
-        self.db.checkpoint().map_err(boxed)
+        self.db.checkpoint(|_| ()).map_err(boxed)
     }
 }

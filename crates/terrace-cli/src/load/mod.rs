@@ -63,8 +63,8 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     // The input first: a wrong path must not leave an empty database behind.
     let (input, bytes) = open_input(args)?;
     let bar = match bytes {
-        Some(bytes) => progress::bytes(bytes, args.json),
-        None => progress::spinner(args.json),
+        Some(bytes) => progress::bytes(bytes, true),
+        None => progress::spinner(true),
     };
     bar.set_message("loading");
     let reader = bar.wrap_read(input);
@@ -73,9 +73,14 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     let settings = Settings {
         memory: args.open.memory.0,
         create: true,
+        progress: !args.json,
         ..Settings::default()
     };
     let db = Db::open(&args.open.db, &settings)?;
+    if !args.json {
+        // Not before: the opening may have drawn a bar of its own.
+        progress::reveal(&bar);
+    }
     let tree_settings = TreeSettings {
         kind: args.kind.kind(),
         tiers: args.tiers,

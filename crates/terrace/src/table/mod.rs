@@ -26,7 +26,7 @@ pub use options::{MAX_INDEXES, TableOptions};
 pub use read::{IndexHandle, Keys, Rows};
 pub use rows::Expected;
 pub use state::{IndexState, TableState};
-pub use verify::check_indexes;
+pub use verify::{Listener, check_indexes};
 
 /// A handle of a table: a [`Map`] of rows by their primary keys, with any number of indexes over
 /// them. Whatever changes a row, through this handle, through a plain [`Map`] or in a

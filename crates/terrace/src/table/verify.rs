@@ -50,21 +50,30 @@ fn for_each(open: &Open, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()
     }
 }
 
-/// Checks all indexes of a table that nobody uses; `problem` hears what is wrong, `note` what could
-/// not be checked.
+/// Who hears of a check.
+pub struct Listener<'l> {
+    /// What is wrong.
+    pub problem: &'l mut dyn FnMut(String),
+    /// What of an index could not be checked.
+    pub note: &'l mut dyn FnMut(&Open, String),
+    /// One more row or entry was looked at.
+    pub looked_at: &'l mut dyn FnMut(),
+}
+
+/// Checks all indexes of a table that nobody uses.
 pub fn check_indexes(
     table: &Arc<Open>,
     snapshot: &Snapshot,
-    problem: &mut dyn FnMut(String),
-    note: &mut dyn FnMut(&Open, String),
+    listener: &mut Listener<'_>,
 ) -> Result<()> {
     let mut found: Vec<Found> = snapshot.iter().map(|_| Found::default()).collect();
     let (mut row, mut value) = (Vec::new(), Vec::new());
     let mut rows = 0u64;
     for_each(table, &mut |primary| {
         rows += 1;
+        (listener.looked_at)();
         if !table.structure.get(primary, &mut row)? {
-            problem(format!(
+            (listener.problem)(format!(
                 "\"{}\": the row \"{}\" comes out of a scan and is not found",
                 table.name(),
                 primary.escape_ascii()
@@ -79,19 +88,19 @@ pub fn check_indexes(
         Ok(())
     })?;
     for (index, mut found) in snapshot.iter().zip(found) {
-        check_entries(table, index, rows, &mut found)?;
+        check_entries(table, index, rows, &mut found, listener.looked_at)?;
         if index.extract.is_none() {
-            note(
+            (listener.note)(
                 &index.open,
                 "its keys are found by a function that this program has not named, so only its entries were checked".into(),
             );
         }
         let name = format!("\"{}\", index \"{}\"", table.name(), index.name);
         for what in &found.problems {
-            problem(format!("{name}: {what}"));
+            (listener.problem)(format!("{name}: {what}"));
         }
         if found.more > 0 {
-            problem(format!("{name}: {} more such problems", found.more));
+            (listener.problem)(format!("{name}: {} more such problems", found.more));
         }
     }
     Ok(())
@@ -137,11 +146,18 @@ fn check_row(
 }
 
 /// Whether every entry has its row, which has the key, as far as that can be said.
-fn check_entries(table: &Open, index: &IndexState, rows: u64, found: &mut Found) -> Result<()> {
+fn check_entries(
+    table: &Open,
+    index: &IndexState,
+    rows: u64,
+    found: &mut Found,
+    looked_at: &mut dyn FnMut(),
+) -> Result<()> {
     let (mut value, mut row) = (Vec::new(), Vec::new());
     let mut entries = 0u64;
     for_each(&index.open, &mut |entry| {
         entries += 1;
+        looked_at();
         let there = index.open.structure.get(entry, &mut value)?;
         let decoded = decode(index.entry.unique, entry, &value).filter(|_| there);
         let Some((key, primary)) = decoded else {
