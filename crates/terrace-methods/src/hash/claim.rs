@@ -25,6 +25,13 @@ pub(crate) struct Claim<'d> {
 }
 
 impl HashTable {
+    /// Grains that may change hands at once: as many as a page of the directory has entries. Those of a span
+    /// are as many again in some twelve places, so about as many pages come to be dirty behind one door, not
+    /// hundreds, which there would be no space for.
+    pub(crate) fn most_moved(&self) -> u64 {
+        1 << entry_bits(self.store.page_bytes())
+    }
+
     /// Which grains there are, and how many buckets.
     pub(crate) fn size(&self) -> Attempt<(Grains, u64)> {
         let page = self.store.shared(self.root)?;
@@ -39,7 +46,8 @@ impl HashTable {
 
     /// Latches what is needed to give all grains of `span` away, while these buckets are held.
     /// `Conflict` when it does not begin and end with grains any more: those inside of a bucket may be
-    /// united at any time, but where a bucket that is held begins or ends a grain does.
+    /// united at any time, but where a bucket that is held begins or ends a grain does. Also when it has more
+    /// than [`HashTable::most_moved`].
     pub(crate) fn claim<'d>(
         &'d self,
         door: &'d Door<'_>,
@@ -61,6 +69,9 @@ impl HashTable {
                 Some(bucket) => bucket.pages[0].torn(CUT_GRAIN),
                 None => Interrupt::Conflict,
             });
+        }
+        if grains.count_in(span) > self.most_moved() {
+            return Err(Interrupt::Conflict);
         }
         let bits = entry_bits(self.store.page_bytes());
         let mut numbers = Vec::new();

@@ -59,6 +59,21 @@ impl HashTable {
         if self.empty(door, &mut pair.right, &pair.left.pages, budget)? {
             return Ok(true);
         }
+        // Both are empty. What is too much for one door goes in parts.
+        let (grains, _) = self.size()?;
+        let away = pair.merged_away();
+        if grains.count_in(away) > self.most_moved() {
+            let right_goes = away == pair.right.span;
+            let boundary = grains.part(away, self.most_moved(), right_goes);
+            let (lower, upper) = away.cut_at(boundary);
+            let moved = if right_goes { lower } else { upper };
+            drop(self.claim(door, moved, &[&pair.left, &pair.right])?);
+            if self.divide(door, pair, &[], Some(boundary))?.is_some() {
+                return Err(Interrupt::Conflict);
+            }
+            *budget = budget.saturating_sub(1);
+            return Ok(true);
+        }
         // The pages of the directory have to be in memory for this.
         drop(self.claim(door, pair.merged_away(), &[&pair.left, &pair.right])?);
         if self.merge_pair(door, pair)?.is_some() {

@@ -100,6 +100,41 @@ impl Grains {
         self.span(hash).low == hash
     }
 
+    /// How many there are below a hash's grain.
+    fn below(&self, hash: u64) -> u64 {
+        let (grain, bits) = self.of(hash);
+        if bits > self.level {
+            grain
+        } else {
+            grain + self.split
+        }
+    }
+
+    /// How many a span has that begins and ends with grains.
+    pub fn count_in(&self, span: Span) -> u64 {
+        self.below(span.last) - self.below(span.low) + 1
+    }
+
+    /// Where the grain begins below which there are so many; there must be more.
+    fn low_of(&self, below: u64) -> u64 {
+        let (grain, bits) = match below.checked_sub(2 * self.split) {
+            Some(more) => (self.split + more, self.level),
+            None => (below, self.level + 1),
+        };
+        // A shift by all 64 bits is none at all: the only grain begins at 0.
+        grain.checked_shl(u64::BITS - bits).unwrap_or(0)
+    }
+
+    /// Where the part of a span of more grains ends, and the rest begins, that has so many: at its low end
+    /// or at its high one.
+    pub fn part(&self, span: Span, most: u64, at_low_end: bool) -> u64 {
+        if at_low_end {
+            self.low_of(self.below(span.low) + most)
+        } else {
+            self.low_of(self.below(span.last) + 1 - most)
+        }
+    }
+
     /// Calls `each` with the indexes of all grains of a span that begins and ends with grains.
     pub fn each_in(&self, span: Span, mut each: impl FnMut(u64)) {
         let mut hash = span.low;
@@ -359,8 +394,17 @@ mod tests {
         for n in 1..2000u64 {
             assert_eq!(grains.count(), n);
             let (mut hash, mut seen) = (0u64, vec![false; n as usize]);
+            let mut below = 0;
             loop {
                 let span = grains.span(hash);
+                assert_eq!((grains.below(hash), grains.low_of(below)), (below, hash));
+                let until = Span {
+                    low: 0,
+                    last: span.last,
+                };
+                below += 1;
+                assert_eq!(grains.count_in(until), below);
+                assert_eq!(grains.part(until, 1, false), hash);
                 assert!(grains.begins_at(hash) && span.low == hash);
                 for probe in [span.low, span.low / 2 + span.last / 2, span.last] {
                     assert_eq!(grains.index(probe), grains.index(hash));
@@ -373,6 +417,9 @@ mod tests {
                 }
             }
             assert!(seen.iter().all(|seen| *seen));
+            if n > 3 {
+                assert_eq!(grains.part(Span::ALL, 3, true), grains.low_of(3));
+            }
             let (index, upper) = grains.next();
             let next = grains.grown();
             assert_eq!(grains.index(upper), index);

@@ -12,6 +12,7 @@ use super::bucket::{BucketPage, NoRecords, set_flags};
 use super::find::{Held, PATIENCE, sound};
 use super::image::value_in;
 use super::put::{How, Put};
+use super::split::Widened;
 use super::{HashTable, Secret, max_inline};
 
 /// Rounds of finding a bucket full and making it wider before the attempt is given up. Each round
@@ -102,8 +103,13 @@ impl HashTable {
                 Outcome::Full(value) => {
                     drop(held);
                     match self.widen(door, hash, key, value, patient, room.rises()) {
-                        Ok(true) if grown + 1 == GROWN => return Err(Interrupt::Conflict),
-                        Ok(more_grains) => grown += u32::from(more_grains),
+                        Ok(Widened::Grains) if grown + 1 == GROWN => {
+                            return Err(Interrupt::Conflict);
+                        }
+                        Ok(Widened::Grains) => grown += 1,
+                        // The rest behind another door.
+                        Ok(Widened::Narrower) => return Err(Interrupt::Conflict),
+                        Ok(Widened::Room) => {}
                         Err(Interrupt::Conflict) => conflicts += 1,
                         Err(other) => return Err(other),
                     }
@@ -193,8 +199,7 @@ impl HashTable {
         Err(Interrupt::Conflict)
     }
 
-    /// Makes room for a record in the bucket that holds `hash`, by changing the structure. Returns
-    /// whether all that was done is that the directory grew.
+    /// Makes room for a record in the bucket that holds `hash`, by changing the structure.
     fn widen(
         &self,
         door: &Door<'_>,
@@ -203,13 +208,13 @@ impl HashTable {
         value: Value<'_>,
         patient: bool,
         rises: bool,
-    ) -> Attempt<bool> {
+    ) -> Attempt<Widened> {
         let moved = match self.tier {
             Class::Hot => self.spill(door, hash, key, value)?,
             _ => rises && self.hand_down(door, hash)?,
         };
         if moved {
-            return Ok(false);
+            return Ok(Widened::Room);
         }
         self.split(door, hash, key, value, patient, rises)
     }

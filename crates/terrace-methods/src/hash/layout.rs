@@ -90,6 +90,19 @@ impl Span {
         self.last - self.low
     }
 
+    /// What lies below a hash in it that is not its first, and the rest.
+    pub fn cut_at(&self, boundary: u64) -> (Span, Span) {
+        let lower = Span {
+            low: self.low,
+            last: boundary - 1,
+        };
+        let upper = Span {
+            low: boundary,
+            last: self.last,
+        };
+        (lower, upper)
+    }
+
     #[inline]
     fn shift(&self) -> u32 {
         (u64::BITS - self.width().leading_zeros()).saturating_sub(TAG_BITS)

@@ -42,6 +42,17 @@ enum Try {
     Overflow,
 }
 
+/// What came of making a bucket wider.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Widened {
+    /// It has fewer records or more room.
+    Room,
+    /// There are more grains, and that is all.
+    Grains,
+    /// It has fewer grains: as many as may change hands behind one door.
+    Narrower,
+}
+
 /// Two neighbouring buckets, latched.
 pub(crate) struct Pair<'d> {
     pub left: Held<'d>,
@@ -139,8 +150,7 @@ impl HashTable {
     }
 
     /// Splits the bucket that holds `hash`, or makes a split possible, so that a record with this
-    /// value fits sooner. The caller looks again whether it fits now. Returns whether there are just
-    /// more grains. `rises`: what is below the record will hardly grow, and gets a full page.
+    /// value fits sooner. The caller looks again whether it fits now. `rises`: what is below the record will hardly grow, and gets a full page.
     /// O(records).
     pub(crate) fn split(
         &self,
@@ -150,7 +160,7 @@ impl HashTable {
         value: Value<'_>,
         patient: bool,
         rises: bool,
-    ) -> Attempt<bool> {
+    ) -> Attempt<Widened> {
         for tried in [Try::Grains, Try::Split] {
             let done = self.split_by(door, (hash, key, value), patient, rises, tried);
             if let Some(done) = self.unless_unreadable(done)? {
@@ -184,10 +194,10 @@ impl HashTable {
         patient: bool,
         rises: bool,
         tried: Try,
-    ) -> Attempt<bool> {
+    ) -> Attempt<Widened> {
         let secret = self.try_secret()?;
         let Some(held) = self.latch(door, hash, patient)? else {
-            return Ok(false);
+            return Ok(Widened::Room);
         };
         let put = Put {
             secret: &secret,
@@ -200,18 +210,18 @@ impl HashTable {
         };
         // Since the bucket was found full, others may have taken records away.
         if !matches!(put.plan(&held)?, How::NoRoom(_)) {
-            return Ok(false);
+            return Ok(Widened::Room);
         }
         if tried == Try::Overflow {
             self.add_overflow(door, held)?;
-            return Ok(false);
+            return Ok(Widened::Room);
         }
         let (grains, buckets) = self.size()?;
         let grows = tried == Try::Grains;
         if grows && grains.count() < self.grains_for(buckets + 1) {
             drop(held);
             self.grow(door, self.grains_for(buckets + 1 + buckets / AHEAD))?;
-            return Ok(true);
+            return Ok(Widened::Grains);
         }
         let copies = copies(&[&held]);
         let items = self.records(&[&held], &copies)?;
@@ -234,16 +244,27 @@ impl HashTable {
             if let Some(finer) = finer(&grains, &sizes, parts, self.most_grains(buckets)) {
                 drop(held);
                 self.grow(door, finer)?;
-                return Ok(true);
+                return Ok(Widened::Grains);
             }
         }
         // Where no cut leaves the lower part with room to spare, any is better than none.
         let boundary = boundary.or_else(|| middle(&grains, &sizes, |_| true));
-        match boundary {
-            Some(boundary) => self.split_at(door, held, &items, boundary)?,
-            None => self.add_overflow(door, held)?,
+        let Some(boundary) = boundary else {
+            self.add_overflow(door, held)?;
+            return Ok(Widened::Room);
+        };
+        // Where the half that would go has too many grains for one door, its outer end goes first, with
+        // hardly a record: the bucket is narrower then, and what goes in the end is not too much.
+        let (lower, upper) = held.span.cut_at(boundary);
+        let upper_goes = upper.width() <= lower.width();
+        let gone = if upper_goes { upper } else { lower };
+        if grains.count_in(gone) <= self.most_moved() {
+            self.split_at(door, held, &items, boundary)?;
+            return Ok(Widened::Room);
         }
-        Ok(false)
+        let nearer = grains.part(gone, self.most_moved(), !upper_goes);
+        self.split_at(door, held, &items, nearer)?;
+        Ok(Widened::Narrower)
     }
 
     /// Splits two full neighbours in three, which leaves less room unused than splitting one in two.
@@ -357,14 +378,7 @@ impl HashTable {
         if fault::planted(Fault::SplitLosesRecord) && right.len() > 1 {
             right = &right[1..];
         }
-        let upper = Span {
-            low: boundary,
-            last: held.span.last,
-        };
-        let lower = Span {
-            low: held.span.low,
-            last: boundary - 1,
-        };
+        let (lower, upper) = held.span.cut_at(boundary);
         let upper_goes = upper.width() <= lower.width();
         let gone = if upper_goes { upper } else { lower };
         // Overflow pages that the halves still need, those that there are, and new ones.

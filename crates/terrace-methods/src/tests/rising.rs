@@ -2,7 +2,7 @@
 //! of a hot one.
 
 use terrace_access::conformance::{Fixture, KeyKind, position, settled};
-use terrace_access::{AccessMethod, Flags, Plan, Rising, Value};
+use terrace_access::{AccessMethod, Flags, NoRoom, Plan, Rising, Value};
 use terrace_pages::{Class, Pace};
 
 use super::buckets::{Table, census, get};
@@ -174,4 +174,47 @@ fn leaves_of_trees_and_indexes_that_are_closed_up_are_full_after_every_pass() {
     let heap = passes_leave_full_leaves(&heaps(Class::Cold), 0.4, true);
     let loose = passes_leave_full_leaves(&heaps(Class::Cold), 0.3, false);
     assert!(heap > loose * 1.05, "{heap} closed up, {loose} else");
+}
+
+/// Records come to where none came so far: that bucket has nearly all grains, and half of them change hands.
+#[test]
+fn a_bucket_of_nearly_all_grains_is_divided_behind_several_doors() {
+    let table = tables(Class::Cold).create(4096, 16_000).unwrap();
+    let keys = keys(&table, 0, 300_000);
+    keys[..8000].iter().for_each(|key| put(&table, key));
+    let (had, grains) = settled(&table.store, || table.method.try_size()).unwrap();
+    assert!(grains > 60 * 512, "{grains} grains need many pages");
+    // From everywhere in it, one after the other.
+    let new: Vec<_> = (0..500)
+        .map(|i| &keys[8000 + i * 211 % 500 * 584])
+        .collect();
+    let mut most = 0;
+    for key in &new {
+        table.store.checkpoint(Pace::Fast, &mut info).unwrap();
+        loop {
+            let plan = Plan::Put(Value::Inline(&[1; 60]), Flags::NONE);
+            let door = table.store.enter().unwrap();
+            let before = table.store.stats().dirty_frames;
+            let method = &table.method;
+            let done = method.try_edit(&door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()));
+            let dirtied = table.store.stats().dirty_frames.saturating_sub(before);
+            drop(door);
+            most = most.max(dirtied);
+            match done {
+                Ok(_) => break,
+                Err(interrupt) => table.store.settle(interrupt).unwrap(),
+            }
+        }
+    }
+    assert!(buckets(&table) > had, "none was divided");
+    // Those of one page of the directory, in as many places as a hash has bits for them, and three buckets.
+    assert!(most <= 20, "{most} pages became dirty behind one door");
+    let (records, sound) = census(&table);
+    sound.unwrap();
+    assert_eq!(records, 8000 + new.len());
+    assert!(new.iter().all(|key| get(&table, key).is_some()));
+    // And all of it goes again, whatever it takes.
+    let mut step = || table.method.try_clear_step(&table.store.enter()?);
+    while settled(&table.store, &mut step).unwrap() {}
+    assert_eq!(census(&table).0, 0);
 }
