@@ -183,8 +183,16 @@ where
             cold: self.cold.root(),
         };
         if let Err(interrupt) = (self.options.on_hot_root)(door, roots) {
-            hot.free_root(door)?;
-            return Err(interrupt);
+            // Hot pages do not leave memory, so this does not fail. If it does nevertheless: a page without
+            // owner may not get into a checkpoint.
+            return Err(match hot.free_root(door) {
+                Ok(()) => interrupt,
+                Err(Interrupt::Fail(e)) => self.context.store.poison(&e).into(),
+                Err(_) => {
+                    let e = Error::invalid("the root of a new hot tier could not be freed again");
+                    self.context.store.poison(&e).into()
+                }
+            });
         }
         Ok(self.hot.get_or_init(|| hot))
     }
