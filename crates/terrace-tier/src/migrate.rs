@@ -191,15 +191,11 @@ where
                         let run = self.run(hot, door, found, from..to, copy, &mut chains, which);
                         let chains = chains.freed;
                         if let Entry::Inside(door) = entry {
-                            for chain in chains.drain(..) {
-                                free_inside(&self.context.store, door, Some(chain))?;
-                            }
+                            free_inside(&self.context.store, door, chains.drain(..))?;
                         }
                         run
                     })?;
-                    for chain in chains {
-                        free_large(&self.context.store, Some(chain))?;
-                    }
+                    free_large(&self.context.store, chains)?;
                     let Some(run) = run.transpose()? else {
                         return Ok(written);
                     };

@@ -111,9 +111,7 @@ pub(crate) fn write(
                     lock.release_unchanged()
                 }
                 drop(door);
-                for chain in chains {
-                    free_large(store, chain)?;
-                }
+                free_large(store, chains.into_iter().flatten())?;
                 return Ok(true);
             }
             Err(interrupt) => {

@@ -457,9 +457,7 @@ where
             };
             match applied {
                 Ok(old) => {
-                    return old
-                        .into_iter()
-                        .try_for_each(|chain| free_inside(store, door, chain));
+                    return free_inside(store, door, old.into_iter().flatten());
                 }
                 Err(Interrupt::HotFull) => {
                     helped += 1;

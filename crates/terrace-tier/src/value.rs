@@ -131,16 +131,52 @@ pub(crate) fn read_large(
     }
 }
 
-/// Frees a chain that nothing links to any more. Blocking; the caller holds nothing but the guard.
-pub(crate) fn free_large(store: &PageStore, large: Option<LargeRef>) -> Result<()> {
-    large.map_or(Ok(()), |large| overflow::free(store, large))
+/// Frees chains that nothing links to any more. Blocking; the caller holds nothing but the guard.
+pub(crate) fn free_large(
+    store: &PageStore,
+    chains: impl IntoIterator<Item = LargeRef>,
+) -> Result<()> {
+    free_each(chains, |large| overflow::free(store, large))
 }
 
 /// The same for a caller inside the gate.
 pub(crate) fn free_inside(
     store: &PageStore,
     door: &Door<'_>,
-    large: Option<LargeRef>,
+    chains: impl IntoIterator<Item = LargeRef>,
 ) -> Result<()> {
-    large.map_or(Ok(()), |large| overflow::free_inside(store, door, large))
+    free_each(chains, |large| overflow::free_inside(store, door, large))
+}
+
+/// All of them, also those behind one that cannot be freed: nobody will find them again. The first error.
+fn free_each(
+    chains: impl IntoIterator<Item = LargeRef>,
+    free: impl FnMut(LargeRef) -> Result<()>,
+) -> Result<()> {
+    chains.into_iter().map(free).fold(Ok(()), Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_base::PageId;
+
+    #[test]
+    fn chains_behind_one_that_cannot_be_freed_are_freed() {
+        let chain = |number| LargeRef {
+            head: PageId(number),
+            len: 1,
+        };
+        let mut freed = Vec::new();
+        let done = free_each((0..5).map(chain), |large| {
+            freed.push(large.head.0);
+            match large.head.0 {
+                1 | 3 => Err(Error::invalid(format!("{} stays", large.head))),
+                _ => Ok(()),
+            }
+        });
+        assert_eq!(freed, [0, 1, 2, 3, 4]);
+        let told = done.unwrap_err().to_string();
+        assert!(told.contains("page 1 stays"), "{told}");
+    }
 }
