@@ -21,16 +21,21 @@ pub(crate) struct Changed {
     pub chains: [Option<LargeRef>; 2],
 }
 
-/// The record as of the version of its lock that is returned, and what `look` says beside it. The value
-/// is read whole, unless it is a deleted record's. Blocking; the caller holds nothing.
+/// A record, if there is one, with what was said beside it, and the version of its lock.
+pub(crate) type Answer<T> = (Option<(Found, T)>, Version);
+
+/// The record as of the version of its lock that is returned, and what `look` says beside it; nothing when
+/// `holds` does not hold. The value is read whole, unless it is a deleted record's. Blocking; the caller
+/// holds nothing.
 #[inline]
 pub(crate) fn read<T>(
     context: &TierContext,
     slot: usize,
     value: &mut Vec<u8>,
+    holds: &dyn Fn() -> bool,
     mut look: impl FnMut(&mut Vec<u8>) -> Attempt<Option<(Found, T)>>,
     mut settle: impl FnMut(Interrupt) -> Result<()>,
-) -> Result<(Option<(Found, T)>, Version)> {
+) -> Result<Option<Answer<T>>> {
     let locks = &context.locks;
     let mut failed = 0;
     loop {
@@ -49,13 +54,17 @@ pub(crate) fn read<T>(
             Ok(Some((found, beside))) if !found.flags.is_deleted() && found.large.is_some() => {
                 // The chain is read without any lock, and validated when its first page was seen.
                 if let Some(large) = found.large
-                    && read_large(&context.store, large, value, still)?
+                    && read_large(&context.store, large, value, || still() && holds())?
                 {
-                    return Ok((Some((found, beside)), version));
+                    return Ok(Some((Some((found, beside)), version)));
+                }
+                if !holds() {
+                    return Ok(None);
                 }
                 failed += 1;
             }
-            Ok(found) if held || still() => return Ok((found, version)),
+            // What holds now did so when the record was looked at.
+            Ok(found) if held || still() => return Ok(holds().then_some((found, version))),
             Ok(_) => failed += 1,
             Err(interrupt) => settle(interrupt)?,
         }

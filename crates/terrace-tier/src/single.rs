@@ -131,7 +131,12 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         }
     }
 
-    fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)> {
+    fn get_while(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        holds: &dyn Fn() -> bool,
+    ) -> Result<Option<(bool, Version)>> {
         let context = &self.context;
         let slot = context.locks.slot(self.id, key);
         let look = |value: &mut Vec<u8>| {
@@ -139,8 +144,8 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
             Ok(found.map(|found| (found, ())))
         };
         let settle = |interrupt| context.settle_for_pages(interrupt);
-        let (found, version) = one_record::read(context, slot, value, look, settle)?;
-        Ok((self.counted(found.is_some()), version))
+        let answer = one_record::read(context, slot, value, holds, look, settle)?;
+        Ok(answer.map(|(found, version)| (self.counted(found.is_some()), version)))
     }
 
     fn write(

@@ -94,7 +94,24 @@ pub trait Structure: Send + Sync {
 
     /// [`Structure::get`], and the version of the record's lock that the answer belongs to: a
     /// [`Structure::write`] that expects it succeeds only if nothing has changed since.
-    fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)>;
+    fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)> {
+        loop {
+            if let Some(answer) = self.get_while(key, value, &|| true)? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// [`Structure::get_versioned`], if `holds` says so of the instant to which the answer belongs; or else
+    /// nothing, with anything in `value`. What held once and does not any more must not hold again. A large
+    /// value is asked for at its first page: it does not matter what becomes of it, or of what holds, while
+    /// the others are read.
+    fn get_while(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        holds: &dyn Fn() -> bool,
+    ) -> Result<Option<(bool, Version)>>;
 
     /// Makes one change. `log` is called once, under the record's lock, when the change can no
     /// longer fail and before anybody can see it; it must not wait. With `expect`, returns `false`

@@ -223,19 +223,21 @@ where
         slot: usize,
         key: &[u8],
         value: &mut Vec<u8>,
-    ) -> Result<(Option<Seen>, Version, u32)> {
+        holds: &dyn Fn() -> bool,
+    ) -> Result<Option<(Option<Seen>, Version, u32)>> {
         let mut missed = 0;
-        let (seen, version) = one_record::read(
+        let answer = one_record::read(
             &self.context,
             slot,
             value,
+            holds,
             |value| self.look(key, value),
             |interrupt| {
                 missed += u32::from(matches!(interrupt, Interrupt::Miss(_)));
                 self.context.settle(interrupt)
             },
         )?;
-        Ok((seen, version, missed))
+        Ok(answer.map(|(seen, version)| (seen, version, missed)))
     }
 
     /// A read was answered by a hot record that had these flags.
@@ -352,17 +354,24 @@ where
         self.get_versioned(key, value).map(|(found, _)| found)
     }
 
-    fn get_versioned(&self, key: &[u8], value: &mut Vec<u8>) -> Result<(bool, Version)> {
+    fn get_while(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        holds: &dyn Fn() -> bool,
+    ) -> Result<Option<(bool, Version)>> {
         let slot = self.context.locks.slot(self.id, key);
-        let (found, version, missed) = self.read(slot, key, value)?;
-        match found {
+        let Some((found, version, missed)) = self.read(slot, key, value, holds)? else {
+            return Ok(None);
+        };
+        Ok(Some(match found {
             None => {
                 self.events.misses.add(1);
-                Ok((false, version))
+                (false, version)
             }
             Some((found, true)) => {
                 self.note_hot_hit(found.flags);
-                Ok((!found.flags.is_deleted(), version))
+                (!found.flags.is_deleted(), version)
             }
             Some((found, false)) => {
                 self.events.cold_hits.add(1);
@@ -371,9 +380,9 @@ where
                     self.context.index_share.note_way();
                 }
                 let now = self.after_cold_read(slot, version, key, value, found, missed > 0);
-                Ok((true, now))
+                (true, now)
             }
-        }
+        }))
     }
 
     fn write(

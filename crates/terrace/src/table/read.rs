@@ -154,14 +154,15 @@ impl IndexHandle {
             }
             let (_, primary) =
                 decode(self.unique, entry, &value).ok_or_else(|| damaged(entries, rows))?;
-            let found = rows.structure.get(&primary, &mut row);
-            let found = found.map_err(|e| core.failed(e))?;
-            if core.tiers.locks.read(slot) == Some(version) || planted(Fault::StaleEntry) {
-                return match found {
-                    true => Ok(Some((primary, row))),
-                    false if planted(Fault::StaleEntry) => Ok(None),
-                    false => Err(damaged(entries, rows)),
-                };
+            // Versions are shared with other records, so over all of a long row that of the entry would hardly
+            // ever stand; it has to when the row is found.
+            let stands = || core.tiers.locks.validate(slot, version) || planted(Fault::StaleEntry);
+            let answer = rows.structure.get_while(&primary, &mut row, &stands);
+            match answer.map_err(|e| core.failed(e))? {
+                Some((true, _)) => return Ok(Some((primary, row))),
+                Some((false, _)) if planted(Fault::StaleEntry) => return Ok(None),
+                Some((false, _)) => return Err(damaged(entries, rows)),
+                None => {}
             }
         }
     }
@@ -273,3 +274,56 @@ impl DoubleEndedIterator for Keys {
 }
 
 impl std::iter::FusedIterator for Keys {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::encode;
+    use crate::{Database, Index, KeySource, Options, TableOptions, Tiers};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, OnceLock};
+    use terrace_sim::{Call, HookedDisk, SimDisk};
+    use terrace_tier::LockTable;
+
+    /// Reads after which there is peace, so that a test that would go on for ever fails instead.
+    const MOST_READS: usize = 20_000;
+
+    /// A row of more pages than there is memory for, the lock of whose entry others share that change
+    /// whenever a page is read.
+    #[test]
+    fn a_long_row_is_found_by_its_index_whatever_happens_to_others() {
+        for tiers in [Tiers::One, Tiers::Two] {
+            let lock: Arc<OnceLock<(Arc<LockTable>, usize)>> = Arc::default();
+            let reads = Arc::new(AtomicUsize::new(0));
+            let (taken, counted) = (lock.clone(), reads.clone());
+            let disk = HookedDisk::new(SimDisk::new(1).shared(), move |call| {
+                if let (Call::Read("data"), Some((locks, slot))) = (call, taken.get())
+                    && counted.fetch_add(1, Ordering::Relaxed) < MOST_READS
+                {
+                    locks.lock(*slot).release_changed();
+                }
+            });
+            let options = Options::new().memory(2 << 20).page_size(4096);
+            let db = Database::open_on(Arc::new(disk), options).unwrap();
+            let options = TableOptions::new()
+                .tiers(tiers)
+                .index(Index::on("first", KeySource::bytes(0..1)));
+            let table = db.create_table("rows", options).unwrap();
+            let long: Vec<u8> = (0..6_000_000u32).map(|i| (i ^ i >> 8) as u8).collect();
+            table.put("long", &long).unwrap();
+            table.put("short", "s").unwrap();
+            db.checkpoint().unwrap();
+            let index = table.index("first").unwrap();
+            let (entry, _) = encode(false, &long[..1], b"long");
+            let locks = &db.handle.core.tiers.locks;
+            let slot = locks.slot(index.entries.open.id(), &entry);
+            assert!(lock.set((locks.clone(), slot)).is_ok());
+            let found: Vec<_> = index.get(&long[..1]).unwrap().map(Result::unwrap).collect();
+            assert!(found == [(b"long".to_vec(), long.clone())]);
+            let (reads, pages) = (reads.load(Ordering::Relaxed), long.len() / 4000);
+            assert!(
+                pages / 2 < reads && reads < 3 * pages,
+                "{reads} reads of {pages} pages, {tiers:?}"
+            );
+        }
+    }
+}
