@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod damaged;
+
 use terrace_base::checksum::{mix, seeded};
 
 const SUPERBLOCK: usize = 4096;

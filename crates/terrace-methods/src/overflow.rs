@@ -412,6 +412,20 @@ pub fn free_first(
     Ok(link.next)
 }
 
+/// Checks the bytes of one page on their own, whatever they are, without a store: for fuzzing. Never
+/// panics. O(bytes).
+///
+/// # Errors
+/// What is wrong with them.
+pub fn verify_page(page: &[u8]) -> Result<()> {
+    let view = View::of(page);
+    let link =
+        link_of(view).ok_or_else(|| broken(PageId::NONE, "its header contradicts itself"))?;
+    let mut bytes = Vec::new();
+    view.append_to(DATA, link.used, &mut bytes)
+        .map_err(|_| broken(PageId::NONE, "its bytes reach past the page"))
+}
+
 /// Checks a chain and calls `page` with every page of it. Blocking. Its first pages may have gone, as they
 /// have where clearing has only begun with it: should they be there after all, nobody owns them, and who
 /// counts pages finds out.

@@ -46,7 +46,7 @@ pub struct Entry {
 
 impl Entry {
     /// Version, state, spec, hot and cold root (8 bytes each), what an index is, then the name.
-    fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let bit = |is, bit| if is { bit } else { 0 };
         let state = bit(self.dropping, DROPPING)
             | bit(self.unfinished, UNFINISHED)
@@ -67,7 +67,8 @@ impl Entry {
         out
     }
 
-    fn decode(key: &[u8], value: &[u8]) -> Option<Entry> {
+    /// Takes any bytes.
+    pub fn decode(key: &[u8], value: &[u8]) -> Option<Entry> {
         let id = StructureId(u32::from_be_bytes(key.try_into().ok()?));
         let mut reader = Reader::new(value);
         if reader.u8()? != ENTRY_VERSION {

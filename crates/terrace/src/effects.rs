@@ -169,6 +169,43 @@ pub fn encode_rename(structure: StructureId, name: &str, out: &mut Vec<u8>) {
     encode_text(name, out);
 }
 
+/// Appends any effect.
+pub fn encode(effect: &Effect<'_>, out: &mut Vec<u8>) {
+    match *effect {
+        Effect::Put {
+            structure,
+            key,
+            value,
+        } => {
+            let (before_key, before_value) = put_prefixes(structure, key, value);
+            let parts = [before_key.as_ref(), key, before_value.as_ref(), value];
+            parts.iter().for_each(|part| out.extend_from_slice(part));
+        }
+        Effect::Delete { structure, key } => {
+            out.extend_from_slice(delete_prefix(structure, key).as_ref());
+            out.extend_from_slice(key);
+        }
+        Effect::Create {
+            structure,
+            spec,
+            name,
+            ref index,
+            unfinished,
+        } => {
+            let new = NewStructure {
+                spec,
+                name,
+                index: index.as_ref(),
+                unfinished,
+            };
+            encode_create(structure, &new, out);
+        }
+        Effect::Finish { structure } => encode_finish(structure, out),
+        Effect::Drop { structure } => encode_drop(structure, out),
+        Effect::Rename { structure, name } => encode_rename(structure, name, out),
+    }
+}
+
 fn encode_number(number: u64, out: &mut Vec<u8>) {
     let mut prefix = Prefix::default();
     prefix.push(number);

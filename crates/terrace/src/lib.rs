@@ -21,6 +21,8 @@ mod catalog;
 mod checkpointer;
 mod core;
 mod database;
+#[doc(hidden)]
+pub mod decoders;
 mod drops;
 mod effects;
 pub mod encode;

@@ -2,7 +2,7 @@
 
 use terrace_access::{Flags, Value};
 use terrace_base::{Error, PageId, Result};
-use terrace_pages::View;
+use terrace_pages::{PAGE_HEADER_BYTES, View};
 
 use super::HashTable;
 use super::directory::{Entries, Grains, Root, entry_bits};
@@ -249,8 +249,8 @@ fn check_heap(page: &Page<'_>, pid: PageId) -> Result<()> {
     Ok(())
 }
 
-/// Checks the bytes of one page on their own, whatever they are, without a store: for fuzzing. Never
-/// panics. O(records log records).
+/// Checks the bytes of one page, of a bucket or of the directory, on their own, whatever they are, without
+/// a store: for fuzzing. Never panics. O(records log records).
 ///
 /// # Errors
 /// What is wrong with them.
@@ -261,6 +261,15 @@ pub fn verify_page(page: &[u8]) -> Result<()> {
         let entries = 0..1 << entry_bits(page.len().max(16));
         let mut directory = entries.map(|i| root.entries.get(i));
         return match directory.all(|entry| entry.is_ok()) {
+            true => Ok(()),
+            false => Err(wrong(pid, "its entries reach past the page")),
+        };
+    }
+    if let Ok(height) = view.u8(PAGE_HEADER_BYTES + 1)
+        && let Ok(entries) = Entries::open(view, height.into())
+    {
+        let mut all = (0..1 << entry_bits(page.len().max(16))).map(|i| entries.get(i));
+        return match all.all(|entry| entry.is_ok()) {
             true => Ok(()),
             false => Err(wrong(pid, "its entries reach past the page")),
         };

@@ -7,6 +7,7 @@ use terrace_access::Attempt;
 use terrace_base::PageId;
 use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, Torn, View};
 
+use super::directory::Directory;
 use super::layout::{
     CLASS, COUNT, LISTED, LISTED_AT, OWNER, ROWS, Row, Rows, SLOTS, Slot, TAG, encode_row,
     row_bytes, slot_at,
@@ -289,11 +290,14 @@ pub(crate) fn begin(
     Ok(())
 }
 
-/// Checks one heap page's bytes on their own, whatever they are, without a store: for fuzzing. Never
-/// panics. O(rows log rows).
+/// Checks the bytes of one page, of rows or of the directory, on their own, whatever they are, without a
+/// store: for fuzzing. Never panics. O(rows log rows).
 ///
 /// # Errors
 /// What is wrong with them.
 pub fn verify_page(page: &[u8]) -> terrace_base::Result<()> {
-    super::verify::check_rows(View::of(page), PageId::NONE).map(|_| ())
+    match Directory::open(View::of(page)) {
+        Ok(directory) => super::verify::check_entries(&directory, PageId::NONE),
+        Err(_) => super::verify::check_rows(View::of(page), PageId::NONE).map(|_| ()),
+    }
 }

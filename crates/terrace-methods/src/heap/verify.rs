@@ -60,6 +60,23 @@ pub(crate) fn check_rows(view: View<'_>, pid: PageId) -> Result<usize> {
     Ok(count)
 }
 
+/// Checks the bytes of a page of the directory on their own.
+pub(crate) fn check_entries(list: &Directory<'_>, pid: PageId) -> Result<()> {
+    let mut used = 0;
+    for i in 0..list.entries() {
+        let Ok((heap, _)) = list.entry(i) else {
+            return Err(wrong(pid, "an entry reaches past the page"));
+        };
+        used += usize::from(!heap.is_none());
+    }
+    // Finds one or none, as whoever looks for room does, also where what is counted is wrong.
+    let found = [0, list.entries() / 2, usize::MAX / 2].map(|from| list.free_entry(from));
+    if used != list.used || found.iter().any(|found| found.is_err()) {
+        return Err(wrong(pid, format!("it counts {} entries", list.used)));
+    }
+    Ok(())
+}
+
 impl Heap {
     /// See [`terrace_access::AccessMethod::verify`]. O(records), reads all pages.
     pub(crate) fn check(

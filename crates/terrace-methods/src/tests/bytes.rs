@@ -5,7 +5,7 @@ use terrace_access::{Edge, Flags, Interrupt, NoRoom, Plan, Touch, Value, Window}
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, PageStore};
 
-use super::fixture::{Made, Rooted, crowded_tables, heaps, trees};
+use super::fixture::{Made, Rooted, crowded_tables, heaps, tables, trees};
 use crate::btree::verify_node;
 use crate::{BTree, HashTable, Heap, hash, heap};
 
@@ -244,15 +244,63 @@ fn any_bytes_of_a_heap_page_can_be_checked() {
     any_bytes(&rows(), heap::verify_page);
 }
 
+#[test]
+fn any_bytes_of_a_large_value_can_be_checked() {
+    let subject = tree();
+    let guard = subject.store.large_guard();
+    let large = crate::overflow::write(&subject.store, &[8; 30_000]).unwrap();
+    let plan = Plan::Put(Value::Large(large), Flags::NONE);
+    edit(&subject.store, &subject.method, b"4large", plan).unwrap();
+    drop(guard);
+    any_bytes_of(&with_tags(&subject, &[0xB2]), crate::overflow::verify_page);
+}
+
+#[test]
+fn any_bytes_of_a_directory_can_be_checked() {
+    let tables = tables(Class::Hot).create(PAGE, 400).unwrap();
+    let rows = heaps(Class::Hot).create(PAGE, 400).unwrap();
+    for i in 0..1200u32 {
+        let plan = Plan::Put(Value::Inline(&[7; 200]), Flags::NONE);
+        edit(&tables.store, &tables.method, &i.to_be_bytes(), plan).unwrap();
+        edit(&rows.store, &rows.method, &i.to_be_bytes(), plan).unwrap();
+    }
+    let hash_pages = with_tags(&tables, &[0xB4, 0xB5]);
+    assert!(
+        hash_pages.len() > 2,
+        "the directory has no pages of its own"
+    );
+    any_bytes_of(&hash_pages, hash::verify_page);
+    any_bytes_of(&with_tags(&rows, &[0xB7, 0xB8]), heap::verify_page);
+}
+
 fn any_bytes<M: Rooted>(subject: &Subject<M>, verify: fn(&[u8]) -> terrace_base::Result<()>) {
-    let mut good = Vec::new();
+    let good = with_tags(subject, &[]);
+    assert!(good.iter().filter(|page| verify(page).is_ok()).count() > 3);
+    change_and_check(&good, verify);
+}
+
+/// The bytes of the pages with these tags; of all if there are none.
+fn with_tags<M: Rooted>(subject: &Subject<M>, tags: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
     for page in pages(&subject.method) {
         let page = subject.store.shared(page).unwrap();
         let mut bytes = Vec::new();
         page.view().append_to(0, PAGE, &mut bytes).unwrap();
-        good.push(bytes);
+        if tags.is_empty() || tags.contains(&bytes[16]) {
+            found.push(bytes);
+        }
     }
-    assert!(good.iter().filter(|page| verify(page).is_ok()).count() > 3);
+    found
+}
+
+/// Of pages of one kind, all of which are sound.
+fn any_bytes_of(good: &[Vec<u8>], verify: fn(&[u8]) -> terrace_base::Result<()>) {
+    assert!(!good.is_empty());
+    good.iter().for_each(|page| verify(page).unwrap());
+    change_and_check(good, verify);
+}
+
+fn change_and_check(good: &[Vec<u8>], verify: fn(&[u8]) -> terrace_base::Result<()>) {
     let mut random = Random::new(4);
     for round in 0..20_000 {
         let mut page = good[random.below(good.len())].clone();
