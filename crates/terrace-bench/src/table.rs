@@ -219,7 +219,8 @@ fn fmt_shift(f: &mut fmt::Formatter<'_>, shift: &ShiftSummary) -> fmt::Result {
 }
 
 fn row(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
-    writeln!(f, "  {name:<26}{text}")
+    // A name that is too long moves its figures, and nothing else.
+    writeln!(f, "  {name:<25} {text}")
 }
 
 /// A number with four digits and a unit: `1.234 M`.

@@ -51,6 +51,14 @@ fn json_has_the_promised_fields() {
 }
 
 #[test]
+fn the_table_keeps_names_and_figures_apart() {
+    let table = report(Workload::F).to_string();
+    for name in ["latency of read ", "latency of read-modify-write "] {
+        assert!(table.contains(name), "{table}");
+    }
+}
+
+#[test]
 fn plots_are_written() {
     let dir = std::env::temp_dir().join(format!("terrace-bench-plots-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
