@@ -1,4 +1,5 @@
-//! Faults planted on purpose, one at a time, so that a test can show that it would be noticed.
+//! Faults planted on purpose, one at a time, so that a test can show that it would be noticed, and points
+//! at which a test steps in between.
 //!
 //! Without the feature `planted-faults` none of this is in the program.
 
@@ -18,10 +19,63 @@ pub enum Planted {
     CleanThoughChanged = 4,
     /// A page in memory does not learn that its place is in another layer by now.
     RetagLost = 5,
+    /// A cut does not wait for those who are inside the gate.
+    GateNotDrained = 6,
+    /// The cleaner is inside the gate while it writes.
+    CleanerEnters = 7,
+    /// The checkpointer is inside the gate while it writes pages.
+    CutWritesEnter = 8,
 }
+
+/// Where a test may step in, on the thread that gets there. No latch is held at either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// Somebody waits at the closed gate.
+    AtGate,
+    /// Whoever closed the gate waits for those inside.
+    Draining,
+}
+
+/// What a test does at a point.
+#[cfg(feature = "planted-faults")]
+pub type Hook = Box<dyn FnMut(Point)>;
 
 #[cfg(feature = "planted-faults")]
 static NOW: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+#[cfg(feature = "planted-faults")]
+thread_local! {
+    static HOOK: std::cell::RefCell<Option<Hook>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Lets `hook` run at every point that this thread reaches, except inside of itself.
+#[cfg(feature = "planted-faults")]
+pub fn hook(hook: Option<Hook>) {
+    HOOK.with(|place| *place.borrow_mut() = hook);
+}
+
+/// Lets a test step in.
+#[cfg(feature = "planted-faults")]
+pub(crate) fn reached(point: Point) {
+    let taken = HOOK.with(|place| place.borrow_mut().take());
+    if let Some(mut hook) = taken {
+        hook(point);
+        HOOK.with(|place| *place.borrow_mut() = Some(hook));
+    }
+}
+
+/// Lets a test step in.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn reached(_: Point) {}
+
+#[cfg(feature = "planted-faults")]
+impl crate::PageStore {
+    /// How often the gate was passed by those who are inside now.
+    pub fn inside(&self) -> u64 {
+        self.gate.inside()
+    }
+}
 
 /// Breaks one thing in all stores of this process, until told otherwise.
 #[cfg(feature = "planted-faults")]

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use terrace_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use terrace_base::sync::{Mutex, yield_now};
 
+use crate::faults::{Planted, Point, planted, reached};
 use crate::space::Promise;
 use crate::store::PageStore;
 
@@ -111,7 +112,9 @@ impl Gate {
         let start = std::time::Instant::now();
         let hold = self.closer.lock();
         self.closed.store(true, Ordering::SeqCst);
-        while self.lanes.iter().any(|l| l.0.load(Ordering::SeqCst) != 0) {
+        let occupied = |l: &Lane| l.0.load(Ordering::SeqCst) != 0;
+        while self.lanes.iter().any(occupied) && !planted(Planted::GateNotDrained) {
+            reached(Point::Draining);
             yield_now();
         }
         let drained = start.elapsed();
@@ -183,6 +186,7 @@ impl PageStore {
             if let Some(door) = self.pass() {
                 return door;
             }
+            reached(Point::AtGate);
             // The closer holds this while the gate is closed, which is short.
             drop(self.gate.closer.lock());
         }

@@ -119,6 +119,11 @@ impl PageStore {
         if picks.is_empty() {
             return Ok(0);
         }
+        let enters = match purpose {
+            Purpose::Clean => planted(Planted::CleanerEnters),
+            Purpose::Cut => planted(Planted::CutWritesEnter),
+        };
+        let _inside = enters.then(|| self.pass_waiting());
         let mut buffer = self.write_buffers.take();
         let mut done = 0;
         let mut result = Ok(());

@@ -8,9 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use common::{Callback, State, TINY, World, info, read};
+use common::{Callback, State, TINY, World, info, read, set_record};
 use terrace_base::PageId;
-use terrace_pages::{Class, Interrupt, Pace, Planted, plant};
+use terrace_pages::{Class, Interrupt, Pace, Planted, Point, hook, plant};
 use terrace_sim::{SimDisk, Survival};
 
 /// The faults are of the whole process, so one test runs at a time.
@@ -201,5 +201,90 @@ fn evicted_with_a_place_of_a_layer_that_is_gone() {
         checkpoint_with(&world, |_| {});
         reopen(&disk, &world);
         world.store.check_accounts().unwrap();
+    });
+}
+
+/// Somebody changes two pages behind one door, and between the two a checkpoint begins.
+#[test]
+fn a_cut_through_the_middle_of_a_change() {
+    catches(Planted::GateNotDrained, || {
+        let (disk, world) = world(2);
+        let change = |page: u64, door: &_| {
+            let mut page = world.store.exclusive(PageId(page), door).unwrap();
+            let mut state = world.state.lock().unwrap();
+            let value = state.value();
+            set_record(&mut page, 4, value);
+            state.truth.get_mut(&page.pid().0).unwrap()[4] = value;
+        };
+        let (begun, has_begun) = mpsc::channel();
+        let (done, is_done) = mpsc::channel();
+        let stamp = std::thread::scope(|scope| {
+            let door = world.store.enter().unwrap();
+            change(0, &door);
+            let world = &world;
+            let checkpointer = scope.spawn(move || {
+                let waits = begun.clone();
+                hook(Some(Box::new(move |point| {
+                    if point == Point::Draining {
+                        let _ = waits.send(());
+                    }
+                })));
+                let mut stamp = 0;
+                let made = world.store.checkpoint(Pace::Fast, &mut || {
+                    // The cut comes when all is done, or else holds what the one inside has not done yet.
+                    stamp = cut(world);
+                    let _ = begun.send(());
+                    is_done.recv().unwrap();
+                    info(stamp)
+                });
+                hook(None);
+                made.unwrap();
+                stamp
+            });
+            has_begun.recv().unwrap();
+            change(1, &door);
+            done.send(()).unwrap();
+            drop(door);
+            checkpointer.join().unwrap()
+        });
+        world.state.lock().unwrap().durable = stamp;
+        reopen(&disk, &world);
+    });
+}
+
+/// Notes whether anybody is inside the gate when something is written or synced.
+fn watched(world: &Arc<World>) -> Arc<AtomicBool> {
+    let caught = Arc::new(AtomicBool::new(false));
+    let (weak, noted) = (Arc::downgrade(world), caught.clone());
+    world.disk.on_call(Some(Arc::new(move |_, _| {
+        let inside = weak.upgrade().unwrap().store.inside();
+        noted.fetch_or(inside > 0, Ordering::SeqCst);
+    })));
+    caught
+}
+
+#[test]
+fn a_cleaner_that_keeps_a_cut_waiting_for_the_disk() {
+    catches(Planted::CleanerEnters, || {
+        let (_disk, world) = world(6);
+        let caught = watched(&world);
+        world.store.settle(Interrupt::NoFrame).unwrap();
+        world.disk.on_call(None);
+        assert!(world.store.stats().page_writes > 0);
+        assert!(!caught.load(Ordering::SeqCst));
+    });
+}
+
+#[test]
+fn a_checkpointer_that_is_inside_while_it_writes() {
+    catches(Planted::CutWritesEnter, || {
+        let (_disk, world) = world(6);
+        let caught = watched(&world);
+        let stamp = cut(&world);
+        let mut at_cut = || info(stamp);
+        world.store.checkpoint(Pace::Fast, &mut at_cut).unwrap();
+        world.disk.on_call(None);
+        assert!(world.store.stats().page_writes > 0);
+        assert!(!caught.load(Ordering::SeqCst));
     });
 }

@@ -44,6 +44,10 @@ pub enum Fault {
     WaitUnderLock,
     /// A demotion waits for locks.
     WaitForLock,
+    /// A write takes the record's lock before it goes through the gate.
+    LockBeforeGate,
+    /// A promotion waits at the gate.
+    PromotionWaits,
     /// Overwriting a clean hot record frees the chain, which is the cold record's.
     ChainFreedByClean,
     /// The chain of an overwritten cold record is not freed.
@@ -52,7 +56,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 21] = [
+    pub const ALL: [Fault; 23] = [
         Fault::HotAskedLast,
         Fault::PromotionWithoutLock,
         Fault::CopyBeforeLock,
@@ -72,6 +76,8 @@ impl Fault {
         Fault::PutReadsCold,
         Fault::WaitUnderLock,
         Fault::WaitForLock,
+        Fault::LockBeforeGate,
+        Fault::PromotionWaits,
         Fault::ChainFreedByClean,
         Fault::ChainKept,
     ];

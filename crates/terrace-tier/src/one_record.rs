@@ -7,6 +7,7 @@ use terrace_pages::Interrupt;
 
 use crate::Version;
 use crate::context::TierContext;
+use crate::fault::{Fault, planted};
 use crate::structure::{Change, Expect};
 use crate::value::{Prepared, free_large, read_large};
 
@@ -86,12 +87,14 @@ pub(crate) fn write(
     let (store, locks) = (&context.store, &context.locks);
     let mut prepared = Prepared::new(store, change, max_inline)?;
     loop {
+        let early = planted(Fault::LockBeforeGate) && expect.is_none();
+        let early = early.then(|| locks.lock(slot));
         let door = match store.enter_for(change.space()) {
             Ok(door) => door,
             Err(e) => return Err(prepared.discard_after(store, e)),
         };
         let lock = match expect {
-            None => locks.lock(slot),
+            None => early.unwrap_or_else(|| locks.lock(slot)),
             Some(Expect { version, again }) => match locks.upgrade(slot, version) {
                 Some(lock) => lock,
                 None => {

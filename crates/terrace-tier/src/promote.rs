@@ -69,7 +69,11 @@ where
         (asked, full): (u8, bool),
     ) -> Attempt<Version> {
         let store = &self.context.store;
-        let door = store.try_enter().ok_or(Interrupt::Conflict)?;
+        let door = if planted(Fault::PromotionWaits) {
+            store.enter()?
+        } else {
+            store.try_enter().ok_or(Interrupt::Conflict)?
+        };
         let lock = if planted(Fault::PromotionWithoutLock) {
             None
         } else {

@@ -435,6 +435,53 @@ fn demotion_waits_for_nobody<M: Method>() {
     assert!(bed.is_hot(b"a"));
 }
 
+/// Runs `f` while the gate is closed for a cut, and `waits` if it waits there; it gets no further then,
+/// because this thread would open the gate. Returns whether it came to an end.
+fn at_the_closed_gate(store: &PageStore, mut waits: impl FnMut() + 'static, f: impl Fn()) -> bool {
+    let mut ended = false;
+    terrace_pages::hook(Some(Box::new(move |point| {
+        if point == terrace_pages::Point::AtGate {
+            waits();
+            std::panic::panic_any("the gate is closed");
+        }
+    })));
+    let mut at_cut = || {
+        ended = catch_unwind(AssertUnwindSafe(&f)).is_ok();
+        cut()
+    };
+    let made = store.checkpoint(terrace_pages::Pace::Fast, &mut at_cut);
+    terrace_pages::hook(None);
+    made.unwrap();
+    ended
+}
+
+/// Whoever writes waits at the gate without the record's lock.
+fn nobody_holds_a_lock_at_the_gate<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    bed.put(b"a", b"one");
+    let slot = bed.context.locks.slot(bed.tree.id(), b"a");
+    let held = Rc::new(Cell::new(None));
+    let (locks, seen) = (bed.context.locks.clone(), held.clone());
+    let waits = move || seen.set(Some(locks.read(slot).is_none()));
+    let ended = at_the_closed_gate(&bed.context.store, waits, || bed.put(b"a", b"two"));
+    assert!(!ended, "a write went through a closed gate");
+    assert_eq!(held.get(), Some(false), "whether the lock was held");
+    bed.put(b"a", b"three");
+    assert_eq!(bed.get(b"a").as_deref(), Some(b"three".as_slice()));
+}
+
+/// A read that would promote its record does without while the gate is closed.
+fn a_promotion_waits_for_no_gate<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    bed.put(b"a", b"one");
+    bed.demote_all();
+    let read = || assert_eq!(bed.get(b"a").as_deref(), Some(b"one".as_slice()));
+    assert!(at_the_closed_gate(&bed.context.store, || (), read));
+    assert!(!bed.is_hot(b"a"));
+    read();
+    assert!(bed.is_hot(b"a"));
+}
+
 /// Chains of large values are freed once, by their owner.
 fn chains_have_one_owner<M: Method>() {
     let bed = Bed::<M>::new(AMPLE, TierOptions::default());
@@ -498,6 +545,8 @@ fn scenario<M: Method>(fault: Fault) -> fn() {
         Fault::PutReadsCold => a_put_reads_nothing::<M>,
         Fault::WaitUnderLock => nobody_reads_under_locks::<M>,
         Fault::WaitForLock => demotion_waits_for_nobody::<M>,
+        Fault::LockBeforeGate => nobody_holds_a_lock_at_the_gate::<M>,
+        Fault::PromotionWaits => a_promotion_waits_for_no_gate::<M>,
         Fault::ChainFreedByClean | Fault::ChainKept => chains_have_one_owner::<M>,
     }
 }
@@ -507,6 +556,7 @@ fn passes(fault: Option<Fault>, scenario: fn()) -> bool {
     let passed = catch_unwind(AssertUnwindSafe(scenario)).is_ok();
     plant(None);
     hook(None);
+    terrace_pages::hook(None);
     WATCHED.set(None);
     passed
 }

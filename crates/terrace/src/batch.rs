@@ -366,6 +366,9 @@ impl Batch {
             let (i, j) = (pair[0].1, pair[1].1);
             overruled[i as usize] = pair[0].0 == pair[1].0 && target(i) == target(j);
         }
+        if planted(Fault::LocksInAnyOrder) {
+            slots.sort_unstable_by_key(|(_, i)| *i);
+        }
         let mut slots: Vec<usize> = slots.into_iter().map(|(slot, _)| slot).collect();
         slots.dedup();
         (slots, overruled)

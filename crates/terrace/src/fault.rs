@@ -37,12 +37,18 @@ pub enum Fault {
     StaleEntry,
     /// What was begun and never finished is kept at the next opening.
     UnfinishedKept,
+    /// A put or a batch is appended to the log before it goes through the gate.
+    AppendedBeforeGate,
+    /// A batch takes the locks of its records before it goes through the gate.
+    LockedBeforeGate,
+    /// A batch takes the locks of its records in the order of its changes.
+    LocksInAnyOrder,
 }
 
 #[cfg(feature = "planted-faults")]
 impl Fault {
-    /// All of them.
-    pub const ALL: [Fault; 15] = [
+    /// Those that any of many scenarios may catch.
+    pub const ANYWHERE: [Fault; 15] = [
         Fault::SyncAsBuffered,
         Fault::NothingConfirmed,
         Fault::TornBatch,
@@ -59,6 +65,31 @@ impl Fault {
         Fault::StaleEntry,
         Fault::UnfinishedKept,
     ];
+
+    /// Those of the order of a write, with which threads may come to wait for each other for ever.
+    pub const OF_THE_ORDER: [Fault; 3] = [
+        Fault::AppendedBeforeGate,
+        Fault::LockedBeforeGate,
+        Fault::LocksInAnyOrder,
+    ];
+}
+
+/// The page store of a database, for a test that goes through the gate itself.
+#[cfg(feature = "planted-faults")]
+pub fn store(db: &crate::Database) -> &terrace_pages::PageStore {
+    &db.handle.core.store
+}
+
+/// The record locks of a database.
+#[cfg(feature = "planted-faults")]
+pub fn locks(db: &crate::Database) -> &terrace_tier::LockTable {
+    &db.handle.core.tiers.locks
+}
+
+/// Where among them the lock of a record is.
+#[cfg(feature = "planted-faults")]
+pub fn lock_of(map: &crate::Map, key: &[u8]) -> usize {
+    locks(&map.db).slot(map.open.id(), key)
 }
 
 #[cfg(feature = "planted-faults")]

@@ -137,7 +137,10 @@ impl Core {
                 let (before_key, before_value) = put_prefixes(open.id(), key, value);
                 let parts = [before_key.as_ref(), key, before_value.as_ref(), value];
                 let mut reservation = self.log.reserve(parts.iter().map(|p| p.len()).sum())?;
-                let mut log = || *appended = Some(self.log.append(&mut reservation, &parts));
+                let early = planted(Fault::AppendedBeforeGate)
+                    .then(|| self.log.append(&mut reservation, &parts));
+                let mut append = || self.log.append(&mut reservation, &parts);
+                let mut log = || *appended = Some(early.unwrap_or_else(&mut append));
                 open.structure.write(key, change, expect, &mut log)
             }
             // Deletes are the way out of a full disk, so they may take what others leave.

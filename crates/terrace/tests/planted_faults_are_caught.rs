@@ -1,5 +1,6 @@
-//! Every fault that can be planted in this crate is caught by one of the scenarios that the other
-//! tests run at length; without a fault the same scenarios pass.
+//! Every fault that can be planted in this crate, those of the order of a write excepted
+//! (`the_order_of_a_write_is_kept.rs`), is caught by one of the scenarios that the other tests run at
+//! length; without a fault the same scenarios pass.
 //!
 //! One test only: a fault is planted in the whole process.
 
@@ -224,7 +225,7 @@ fn planted_faults_are_caught() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     let mut missed = Vec::new();
-    for fault in Fault::ALL {
+    for fault in Fault::ANYWHERE {
         plant(Some(fault));
         // Some faults show only in a race, which a busy machine may not run in every attempt.
         let caught = (0..ATTEMPTS).find_map(|_| {

@@ -69,9 +69,15 @@ impl Core {
         let (slots, overruled) = batch.slots(slot_of);
         // Behind the append nothing may fail, so there must be space for all of it before.
         let promise = batch.promise(self.store.page_bytes(), self.store.live_pages());
+        let lock_all = || -> Vec<_> { slots.iter().map(|slot| locks.lock(*slot)).collect() };
+        let locked = planted(Fault::LockedBeforeGate).then(lock_all);
+        let early = planted(Fault::AppendedBeforeGate).then(|| {
+            let reservation = reservation.as_mut()?;
+            Some(self.log.append(reservation, &[&batch.payload]))
+        });
         let door = self.store.enter_for_many(space, promise);
         let door = door.map_err(|e| self.failed(e))?;
-        let held: Vec<_> = slots.iter().map(|slot| locks.lock(*slot)).collect();
+        let held = locked.unwrap_or_else(lock_all);
         // The version before it was locked here: the one that readers have seen.
         let version_of = |slot| {
             let at = slots.binary_search(&slot).ok()?;
@@ -81,7 +87,7 @@ impl Core {
             held.into_iter().for_each(RecordLock::release_unchanged);
             return Ok(None);
         }
-        let appended =
+        let appended = early.flatten().or_else(|| {
             reservation
                 .as_mut()
                 .map(|reservation| match batch.operations.get(batch.len() / 2) {
@@ -92,7 +98,8 @@ impl Core {
                             appended
                         }),
                     _ => self.log.append(reservation, &[&batch.payload]),
-                });
+                })
+        });
         let applied = batch
             .changes()
             .zip(&overruled)
