@@ -33,6 +33,16 @@ pub struct Progress {
 /// Does the steps from `progress.begun` on, until the end or an error that ends the run. `power`
 /// says whether the disk still works.
 pub fn run(disk: &SimDisk, options: &dyn Fn(u64) -> Options, script: &[Step]) -> Progress {
+    run_watched(disk, options, script, &mut |_| ())
+}
+
+/// The same; calls `before` with the number of each step before it.
+pub fn run_watched(
+    disk: &SimDisk,
+    options: &dyn Fn(u64) -> Options,
+    script: &[Step],
+    before: &mut dyn FnMut(usize),
+) -> Progress {
     let mut progress = Progress {
         cuts: vec![Records::new()],
         ..Progress::default()
@@ -49,6 +59,7 @@ pub fn run(disk: &SimDisk, options: &dyn Fn(u64) -> Options, script: &[Step]) ->
     let mut closed = Ok(());
     for (i, step) in script.iter().enumerate() {
         progress.begun = i + 1;
+        before(i);
         if !model.allows(step) {
             // A step before it, which it needs, was refused.
             progress.refused.push(i);

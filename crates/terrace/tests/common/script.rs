@@ -55,6 +55,66 @@ pub fn script(seed: u64, steps: usize) -> Vec<Step> {
     script
 }
 
+/// A short script that does each kind of thing at least once, to every kind of structure, and again after
+/// an opening: short enough for a run for each of its calls of the disk.
+pub fn short(seed: u64) -> Vec<Step> {
+    let mut rng = Rng::new(seed ^ 0x0054_0127);
+    let put = |structure: &str, key: u32, value: Vec<u8>| Change {
+        structure: structure.into(),
+        key: key.to_be_bytes().to_vec(),
+        value: Some(value),
+    };
+    let delete = |structure: &str, key: u32| Change {
+        structure: structure.into(),
+        key: key.to_be_bytes().to_vec(),
+        value: None,
+    };
+    let mut script = vec![Step::Create(OFF.into(), SHAPES[1])];
+    let names = &NAMES[..SHAPES.len()];
+    for (name, shape) in names.iter().zip(SHAPES) {
+        script.push(Step::Create((*name).into(), shape));
+    }
+    for round in 0..2u32 {
+        // In a batch over all of them; large values and deletes among it.
+        let mut batch = Vec::new();
+        for (i, name) in (0..).zip(names) {
+            batch.extend((0..4).map(|key| put(name, round * 2 + key, rng_bytes(&mut rng, 300))));
+            batch.push(put(name, 100 + i, rng.bytes(9000)));
+            batch.push(delete(name, round * 3));
+        }
+        script.push(Step::Write(batch, round == 0));
+        script.push(Step::Write(vec![put(OFF, round, rng.bytes(50))], false));
+        for name in names {
+            let key = (round + 1).to_be_bytes().to_vec();
+            script.push(Step::Write(vec![put(name, 7, rng.bytes(200))], round == 1));
+            script.push(Step::Write(
+                vec![put(name, 200 + round, rng.bytes(5000))],
+                false,
+            ));
+            script.push(Step::Insert((*name).into(), key.clone(), rng.bytes(20)));
+            script.push(Step::Append((*name).into(), key, rng.bytes(20)));
+        }
+        script.push(Step::Checkpoint);
+        for (i, name) in (0..).zip(names) {
+            script.push(Step::Write(vec![delete(name, 7)], i % 2 == 0));
+            script.push(Step::Write(vec![delete(name, 100 + i)], false));
+            script.push(Step::Read((*name).into(), 2u32.to_be_bytes().to_vec()));
+        }
+        let (old, new) = (names[round as usize], "renamed");
+        script.push(Step::Rename(old.into(), new.into()));
+        script.push(Step::Drop(names[round as usize + 2].into()));
+        script.push(Step::Reopen);
+        script.push(Step::Write(vec![put(new, 8, rng.bytes(100))], true));
+        script.push(Step::Rename(new.into(), old.into()));
+        script.push(Step::Create(
+            names[round as usize + 2].into(),
+            SHAPES[round as usize + 3],
+        ));
+        script.push(Step::Checkpoint);
+    }
+    script
+}
+
 fn shape(rng: &mut Rng) -> Shape {
     SHAPES[rng.below(SHAPES.len() as u64) as usize]
 }
