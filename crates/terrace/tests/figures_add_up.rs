@@ -3,8 +3,9 @@
 
 mod common;
 
-use terrace::{Database, Options, Tiers, TreeOptions};
-use terrace_sim::SimDisk;
+use common::{SHAPES, create, named, tiny};
+use terrace::{Database, MapOptions, Options, Stats, Tiers, TreeOptions};
+use terrace_sim::{Rng, SimDisk};
 
 #[test]
 fn the_memory_of_many_structures_is_counted_and_frames_make_room_for_it() {
@@ -129,4 +130,95 @@ fn figures_add_up() {
     let json = serde_json::to_value(&stats).unwrap();
     assert_eq!(json["structures"][0]["name"], "two");
     assert_eq!(json["memory"]["limit"], 4 << 20);
+}
+
+/// What holds of any snapshot while nobody works.
+fn parts_make_wholes(stats: &Stats, when: &str) {
+    let json = serde_json::to_value(stats).unwrap();
+    let memory = json["memory"].as_object().unwrap();
+    // Every consumer that is shown, so that none is forgotten in the sum.
+    let all: u64 = memory.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+    let limit = stats.memory.limit;
+    assert_eq!(all, 2 * limit, "{when}: {:?}", stats.memory);
+    assert_eq!(stats.memory.used() + stats.memory.unused, limit, "{when}");
+    let p = &stats.pages;
+    assert!(p.hot <= p.live, "{when}: {p:?}");
+    assert_eq!(p.hot * p.page_bytes, stats.memory.hot_pages, "{when}");
+    assert!(p.data_file_bytes >= p.page_bytes, "{when}: {p:?}");
+    let c = &stats.checkpoints;
+    assert!(
+        c.hot_pages <= c.pages && c.pages <= p.writes,
+        "{when}: {c:?}"
+    );
+    let l = &stats.log;
+    assert!(l.record_bytes <= l.bytes && l.bytes_since_checkpoint <= l.bytes);
+    assert!(l.sync_commits >= l.syncs || l.records == 0, "{when}: {l:?}");
+    for s in &stats.structures {
+        let reads = s.hot_hits + s.cold_hits + s.misses;
+        let rate = (reads > 0).then(|| s.hot_hits as f64 / reads as f64);
+        assert_eq!(s.hot_hit_rate, rate, "{when}: {}", s.info.name);
+        assert!(s.hot_fill.is_none_or(|fill| (0.0..=1.0).contains(&fill)));
+    }
+}
+
+#[test]
+fn what_is_counted_is_what_was_done() {
+    for shape in SHAPES {
+        let name = named(shape);
+        let disk = SimDisk::new(3);
+        // Of such long segments the heads are a small part of what is written.
+        let options = tiny(3).log_segment(256 << 10).log_limit(1 << 20);
+        let db = Database::open_on(disk.shared(), options).unwrap();
+        let map = create(&db, "map", shape, MapOptions::new()).unwrap();
+        let mut rng = Rng::new(3);
+        let of = |stats: &Stats| stats.structures[0].clone();
+        let before = db.stats();
+        let written = disk.bytes_written();
+        let (mut puts, mut bytes, mut lookups, mut found) = (0, 0, 0, 0);
+        for round in 0..8u64 {
+            for _ in 0..1500 {
+                let key = (rng.below(5000) as u32).to_be_bytes();
+                if rng.percent(60) {
+                    map.put(key, [round as u8; 200]).unwrap();
+                    puts += 1;
+                    bytes += 204;
+                } else {
+                    found += u64::from(map.get(key).unwrap().is_some());
+                    lookups += 1;
+                }
+            }
+            parts_make_wholes(&db.stats(), &format!("{name}, round {round}"));
+            db.checkpoint().unwrap();
+            parts_make_wholes(&db.stats(), &format!("{name}, checkpoint {round}"));
+        }
+        let after = db.stats();
+        // A table with indexes reads its rows to write them, too.
+        let s = of(&after);
+        let reads = s.hot_hits + s.cold_hits + s.misses;
+        if s.by_index.is_empty() {
+            assert_eq!(reads, lookups, "{name}");
+            assert_eq!(s.hot_hits + s.cold_hits, found, "{name}");
+        }
+        assert!(reads >= lookups, "{name}");
+        assert_eq!(after.log.records - before.log.records, puts, "{name}");
+        assert!(after.log.record_bytes - before.log.record_bytes >= bytes);
+        assert_eq!(
+            after.checkpoints.completed - before.checkpoints.completed,
+            8
+        );
+        assert!(after.pages.evictions > 0 && after.pages.reads > 0, "{name}");
+        // The disk counts the same bytes, and superblocks besides.
+        let said = after.disk_bytes_written() - before.disk_bytes_written();
+        let written = disk.bytes_written() - written;
+        assert!(
+            said <= written && written < said + said / 20,
+            "{name}: {said}, {written}"
+        );
+        let file = disk.contents("data").unwrap().len() as u64;
+        assert_eq!(after.pages.data_file_bytes, file, "{name}");
+        let report = db.verify().unwrap();
+        assert_eq!(report.live_pages, after.pages.live, "{name}");
+        let owned: u64 = report.structures.iter().map(|s| s.pages).sum();
+        assert_eq!(owned + report.catalog_pages, report.live_pages, "{name}");
+    }
 }

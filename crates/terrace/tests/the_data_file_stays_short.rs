@@ -1,0 +1,162 @@
+//! The data file stays within 2.2 times the live pages of all tiers under updates that never end, and
+//! within 3 times while checkpoints are made among them; and what the database itself counts as memory
+//! stays within its limit meanwhile, but for what has just grown, for which frames make room a moment later.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Shape, create, named};
+use terrace::fault::store;
+use terrace::{Database, Kind, Map, MapOptions, MemoryStats, Options, Stats, Tiers};
+use terrace_sim::{Rng, SimDisk};
+
+const MEMORY: u64 = 8 << 20;
+/// As long as the log may be, pages of hot tiers are not written, and take no space but their own.
+const LOG_LIMIT: u64 = 8 << 20;
+
+fn options() -> Options {
+    Options::new()
+        .memory(MEMORY)
+        .page_size(4096)
+        .log_limit(LOG_LIMIT)
+        .seed(1)
+}
+
+fn key(i: u64) -> [u8; 8] {
+    i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
+}
+
+/// Most of the updates go to a tenth of the records.
+fn any(rng: &mut Rng, records: u64) -> u64 {
+    match rng.percent(70) {
+        true => rng.below(records / 10),
+        false => rng.below(records),
+    }
+}
+
+fn update(map: &Map, rng: &mut Rng, records: u64) {
+    let i = any(rng, records);
+    let value = [rng.below(256) as u8; 120];
+    map.put(key(i), value).unwrap();
+}
+
+/// However small the database is, the file grows by this much at least, and so much more may be held by the
+/// last checkpoint alone before the next one is due.
+const ROUNDED: u64 = 2 << 20;
+
+/// Bytes of the data file for each byte of live pages.
+fn length(stats: &Stats) -> f64 {
+    let p = &stats.pages;
+    (p.data_file_bytes - ROUNDED) as f64 / (p.live * p.page_bytes) as f64
+}
+
+fn loaded(db: &Database, shape: Shape, records: u64) -> Map {
+    let map = create(db, "map", shape, MapOptions::new()).unwrap();
+    for i in 0..records {
+        map.put(key(i), [0; 120]).unwrap();
+        if i % 1000 == 0 {
+            checkpoint_if_due(db);
+        }
+    }
+    // What no checkpoint has is overwritten at no cost.
+    db.checkpoint().unwrap();
+    map
+}
+
+/// What the thread for checkpoints does where there is one.
+fn checkpoint_if_due(db: &Database) {
+    let log = db.stats().log;
+    if store(db).wants_checkpoint() || log.bytes_since_checkpoint > log.limit {
+        db.checkpoint().unwrap();
+    }
+}
+
+fn stays_short(shape: Shape, records: u64, updates: u64) {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+    let map = loaded(&db, shape, records);
+    let mut rng = Rng::new(2);
+    let mut most: f64 = 0.0;
+    let before = db.stats().checkpoints.completed;
+    for i in 0..updates {
+        update(&map, &mut rng, records);
+        if i % 100 == 0 {
+            // At its longest: a checkpoint that is due gives space back.
+            if i > updates / 4 {
+                most = most.max(length(&db.stats()));
+            }
+            checkpoint_if_due(&db);
+        }
+    }
+    let made = db.stats().checkpoints.completed - before;
+    let name = named(shape);
+    eprintln!("{name}: at most {most:.2} times the live pages");
+    assert!(made > 2, "{name}: only {made} checkpoints");
+    assert!(most <= 2.2, "{name}: {most:.2} times the live pages");
+}
+
+#[test]
+fn with_one_tier() {
+    stays_short((Kind::Tree, Tiers::One), 100_000, 100_000);
+}
+
+#[test]
+fn with_two_tiers_and_much_more_data_than_memory() {
+    for kind in [Kind::Tree, Kind::Hash, Kind::Table] {
+        stays_short((kind, Tiers::Two), 100_000, 200_000);
+    }
+}
+
+#[test]
+fn with_two_tiers_where_nearly_all_is_in_memory() {
+    for kind in [Kind::Tree, Kind::Hash] {
+        stays_short((kind, Tiers::Two), 40_000, 250_000);
+    }
+}
+
+/// What is used is within the limit, but for what has just grown, the copies for a cut above all, which may
+/// take a thirty-second of it: frames make room for that in the next round of the cleaner.
+fn is_about_within_the_limit(m: &MemoryStats) {
+    assert!(m.used() <= m.limit + m.limit / 16, "{m:?}");
+    assert!(m.cut_copies <= m.limit / 16, "{m:?}");
+}
+
+#[test]
+fn while_checkpoints_are_made_among_updates_and_scans() {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let records = 60_000;
+    let map = loaded(&db, (Kind::Tree, Tiers::Two), records);
+    let checkpoints = || db.stats().checkpoints.completed;
+    let enough = checkpoints() + 6;
+    let most = std::thread::scope(|scope| {
+        let (map, checkpoints) = (&map, &checkpoints);
+        scope.spawn(move || {
+            let mut rng = Rng::new(3);
+            while checkpoints() < enough {
+                (0..1000).for_each(|_| update(map, &mut rng, records));
+            }
+        });
+        scope.spawn(move || {
+            while checkpoints() < enough {
+                assert_eq!(map.iter().unwrap().count() as u64, records);
+            }
+        });
+        let mut most: f64 = 0.0;
+        while checkpoints() < enough {
+            let stats = db.stats();
+            is_about_within_the_limit(&stats.memory);
+            most = most.max(length(&stats));
+        }
+        most
+    });
+    eprintln!("at most {most:.2} times the live pages");
+    assert!(most <= 3.0, "{most:.2} times the live pages");
+    // Only so that a failure ends; how long it takes does not matter.
+    let end = Instant::now() + Duration::from_secs(60);
+    while db.stats().memory.used() > MEMORY {
+        assert!(Instant::now() < end, "{:?}", db.stats().memory);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
