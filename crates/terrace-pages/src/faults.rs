@@ -46,7 +46,36 @@ static NOW: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 #[cfg(feature = "planted-faults")]
 thread_local! {
     static HOOK: std::cell::RefCell<Option<Hook>> = const { std::cell::RefCell::new(None) };
+    static ENTERED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
+
+/// Whether this thread is inside the gate of any store.
+#[cfg(feature = "planted-faults")]
+pub fn is_inside() -> bool {
+    ENTERED.get() > 0
+}
+
+/// This thread goes in.
+#[cfg(feature = "planted-faults")]
+pub(crate) fn entered() {
+    ENTERED.set(ENTERED.get() + 1);
+}
+
+/// This thread comes out. (A door that was handed to it by another thread is not counted.)
+#[cfg(feature = "planted-faults")]
+pub(crate) fn left() {
+    ENTERED.set(ENTERED.get().saturating_sub(1));
+}
+
+/// This thread goes in.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn entered() {}
+
+/// This thread comes out.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn left() {}
 
 /// Lets `hook` run at every point that this thread reaches, except inside of itself.
 #[cfg(feature = "planted-faults")]

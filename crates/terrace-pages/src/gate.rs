@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use terrace_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use terrace_base::sync::{Mutex, yield_now};
 
-use crate::faults::{Planted, Point, planted, reached};
+use crate::faults::{Planted, Point, entered, left, planted, reached};
 use crate::space::Promise;
 use crate::store::PageStore;
 
@@ -161,6 +161,7 @@ impl<'a> Door<'a> {
 
 impl Drop for Door<'_> {
     fn drop(&mut self) {
+        left();
         self.store.take_back(self.promised);
         self.store.gate.lanes[self.lane]
             .0
@@ -172,6 +173,7 @@ impl PageStore {
     /// Goes through the gate if it is open; never waits.
     pub(crate) fn pass(&self) -> Option<Door<'_>> {
         let (lane, epoch) = self.gate.try_pass()?;
+        entered();
         Some(Door {
             store: self,
             lane,

@@ -36,7 +36,7 @@ mod write;
 pub use checkpoint::{CheckpointReport, CutInfo};
 pub use cleaner::Cleaner;
 #[cfg(feature = "planted-faults")]
-pub use faults::{Hook, Planted, Point, hook, plant};
+pub use faults::{Hook, Planted, Point, hook, is_inside, plant};
 pub use frame::Class;
 pub use gate::Door;
 pub use guard::{Exclusive, Optimistic, Shared, Ticket};

@@ -364,7 +364,8 @@ where
     }
 
     /// The cold tier has these records now: drops them from the hot tier, or marks them clean.
-    /// Returns how many were dropped. They are locked, so they are there, in whatever leaf.
+    /// Returns how many were dropped. They are locked, so they are there, in whatever leaf; those whose leaf
+    /// is not in memory may stay dirty.
     fn settle_hot(
         &self,
         hot: &H,
@@ -404,8 +405,13 @@ where
                 // Latches are held for short, by nobody who waits for these locks.
                 Err(Interrupt::Conflict) => yield_now(),
                 Err(Interrupt::Fail(e)) => return Err(e),
-                // Hot pages do not leave memory, and nothing is allocated here.
-                Err(other) => self.pause(other)?,
+                // The page has left memory, as hot ones do where there are more than may be. A chain must
+                // not have two owners, so for that it is waited for.
+                Err(other) if left.iter().any(|&at| copy.entry(at).large.is_some()) => {
+                    self.pause(other)?;
+                }
+                // Others stay dirty, and are written once more: nobody waits for a disk in here.
+                Err(_) => break,
             }
         }
         Ok(dropped)

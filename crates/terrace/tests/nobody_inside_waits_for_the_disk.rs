@@ -1,0 +1,110 @@
+//! Nobody calls the disk while inside the gate: a cut waits for those inside, and everybody else for the
+//! cut. There are three exceptions, which are left out here. Batches bring in beforehand what they need, and
+//! read behind their door what has left memory again; a record that is longer than the log's buffer is
+//! written while it is appended; and a large value on its way down, which must not have two owners, waits
+//! for its hot page if that has left memory.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{SHAPES, named, tiny};
+use terrace::{Database, Durability, Map, MapOptions, Options};
+use terrace_sim::{HookedDisk, Rng, SimDisk};
+
+/// What was seen of calls of the disk.
+#[derive(Default)]
+struct Seen {
+    calls: AtomicU64,
+    inside: AtomicBool,
+}
+
+/// With segments in which the longest record here is a small one, so that the log's buffer holds it.
+fn options() -> Options {
+    tiny(1).log_segment(256 << 10)
+}
+
+/// A database that notes calls from inside the gate.
+fn watched(options: Options) -> (Database, Arc<Seen>) {
+    let seen = Arc::new(Seen::default());
+    let noted = seen.clone();
+    let disk = HookedDisk::new(SimDisk::new(1).shared(), move |_| {
+        noted.calls.fetch_add(1, Ordering::Relaxed);
+        noted
+            .inside
+            .fetch_or(terrace_pages::is_inside(), Ordering::Relaxed);
+    });
+    let db = Database::open_on(Arc::new(disk), options).unwrap();
+    (db, seen)
+}
+
+/// Writes, reads, scans and deletes in a memory too small for it.
+fn work(map: &Map, seed: u64, steps: u64) {
+    let mut rng = Rng::new(seed);
+    for step in 0..steps {
+        let key = (rng.below(4000) as u32).to_be_bytes();
+        match rng.below(20) {
+            0..8 => map.put(key, rng.bytes(300)).unwrap(),
+            8..10 => map.put_with(key, "durable", Durability::Sync).unwrap(),
+            10..12 => map.delete(key).unwrap(),
+            12 => drop(map.remove(key).unwrap()),
+            13 if step % 50 == 0 => assert!(map.iter().unwrap().count() <= 4000),
+            _ => drop(map.get(key).unwrap()),
+        }
+    }
+}
+
+/// The calls from inside, if there were any, of the work of one thread, which does everything itself.
+fn alone(shape: common::Shape) -> bool {
+    let (db, seen) = watched(options());
+    // Without indexes: these make a batch of each write.
+    let options = MapOptions::new().tiers(shape.1);
+    let map = db.create_map("map", shape.0, options).unwrap();
+    for round in 0..4 {
+        work(&map, round, 2500);
+        db.checkpoint().unwrap();
+    }
+    assert!(seen.calls.load(Ordering::Relaxed) > 1000);
+    seen.inside.load(Ordering::Relaxed)
+}
+
+#[test]
+fn nobody_calls_the_disk_from_inside_the_gate() {
+    for shape in SHAPES {
+        assert!(!alone(shape), "{}", named(shape));
+    }
+}
+
+#[test]
+fn nor_does_any_of_many_threads() {
+    let (db, seen) = watched(options().foreground(false));
+    let maps: Vec<_> = SHAPES
+        .into_iter()
+        .map(|(kind, tiers)| {
+            let options = MapOptions::new().tiers(tiers);
+            db.create_map(&named((kind, tiers)), kind, options).unwrap()
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for (seed, map) in (1..).zip(&maps) {
+            scope.spawn(move || work(map, seed, 2500));
+        }
+    });
+    db.checkpoint().unwrap();
+    assert!(seen.calls.load(Ordering::Relaxed) > 1000);
+    assert!(!seen.inside.load(Ordering::Relaxed));
+}
+
+/// A demotion that waits for a page where it stands is noticed.
+#[test]
+fn a_demotion_that_reads_from_inside_is_noticed() {
+    use terrace_tier::fault::{Fault, plant};
+    plant(Some(Fault::WaitUnderLock));
+    let noticed = SHAPES
+        .into_iter()
+        .filter(|shape| shape.1 == terrace::Tiers::Two)
+        .all(alone);
+    plant(None);
+    assert!(noticed);
+}
