@@ -44,7 +44,8 @@ pub struct StoreStats {
     pub inner_frames: u64,
     /// Lent to other consumers of the memory.
     pub lent_frames: u64,
-    /// Dirty.
+    /// Writes that dirty pages owe: two for one that a checkpoint has still to write and that has changed
+    /// since its cut.
     pub dirty_frames: u64,
     /// Pages that exist.
     pub live_pages: u64,

@@ -104,7 +104,8 @@ pub struct PageStats {
     pub hot: u64,
     /// Most that hot tiers may have.
     pub hot_cap: u64,
-    /// Pages in memory that differ from disk.
+    /// Pages in memory that differ from disk; one that a checkpoint has still to write counts twice if it
+    /// has changed since its cut.
     pub dirty: u64,
     /// Bytes of the data file.
     pub data_file_bytes: u64,
