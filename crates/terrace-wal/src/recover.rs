@@ -37,6 +37,16 @@ pub struct RecoveryReport {
     pub dropped_tail: bool,
 }
 impl Log {
+    /// Whether the log says that the checkpoint of this generation was durable. It says so only after that
+    /// one's superblock was synced; where it does not, or cannot be read, nobody knows.
+    pub fn has_noted(disk: &dyn Disk, options: &LogOptions, generation: u64) -> bool {
+        let says = |&number: &u32| {
+            let segment = Segment::open(disk, options, number);
+            matches!(segment, Ok(Some(segment)) if segment.generation >= generation)
+        };
+        segment::list(disk, options).is_ok_and(|numbers| numbers.iter().any(says))
+    }
+
     /// Opens the log after the checkpoint whose superblock names the cut `from` and `generation`:
     /// gives every record from exactly `from` on to `apply`, in order, then cuts and durably seals
     /// the tail. Needs no space on the disk.

@@ -161,8 +161,11 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     let cut = Position::decode(&superblock.log_position)
         .ok_or_else(|| Error::corrupt("data", None, "the superblock names no place in the log"))?;
     let store = PageStore::open(disk.clone(), store_options(&options, &budget))?;
-    // From here on the log forgets what lies before it.
-    store.confirm()?;
+    let log_options = log_options(&options, &budget);
+    if !Log::has_noted(&*disk, &log_options, superblock.generation) {
+        // From here on the log forgets what lies before it.
+        store.confirm()?;
+    }
     let (store, cleaner) = start(store, &options)?;
     let tiers = tier_context(&store, &options, &budget);
     tiers.recall(&superblock.learnt);
@@ -184,7 +187,6 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     } else {
         threads_for(options.memory)
     };
-    let log_options = log_options(&options, &budget);
     store.open_reserve(true);
     let mut tell = options
         .replay_listener
