@@ -4,8 +4,6 @@
 //! there is. So a search looks at the same places however many numbers there are, and no branch
 //! depends on how full a node is, or on where in it a key lies.
 
-use crate::simd;
-
 /// Numbers of a cache line.
 const LINE: usize = 8;
 
@@ -50,7 +48,11 @@ impl<const N: usize> Numbers<N> {
             line += usize::from(last < probe);
         }
         let from = line * LINE;
-        from + simd::count_less(&self.all[from..from + LINE], probe)
+        // So few that a loop is shorter than the way to a vector kernel.
+        let less = self.all[from..from + LINE].iter();
+        from + less
+            .map(|&number| usize::from(number < probe))
+            .sum::<usize>()
     }
 
     /// Puts a number in at `i`; there must be room.
