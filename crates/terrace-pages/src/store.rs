@@ -546,11 +546,7 @@ impl PageStore {
         // What is set aside, not what there is: the cap must not go up and down with every inner page
         // that comes and goes, or records would go for it and come back.
         let inner = self.inner_kept().unwrap_or_else(|| self.inner_frames());
-        // What is lent for the copies of a checkpoint comes back soon. Cold pages do without it: hot ones
-        // that made room would be written, and read again behind the checkpoint.
-        let copies = self.layout.undo_bytes / self.page_bytes() as u64;
-        let lent = self.lent.load(Ordering::Relaxed).saturating_sub(copies);
-        let taken = lent + inner;
+        let taken = self.lent.load(Ordering::Relaxed) + inner;
         self.layout.hot_cap(taken, share)
     }
 
