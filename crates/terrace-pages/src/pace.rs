@@ -18,8 +18,7 @@ const GENTLE_BYTES_PER_SECOND: u64 = 16 << 20;
 /// With more to write than this takes so many seconds for, it writes faster: what is not logged is durable
 /// only after it, and the log and space of the time before are held as long.
 const LONGEST_SECONDS: u64 = 60;
-/// Bytes that it writes at once: a reader waits for no more of them. On a device of 20,000 pages a second
-/// the slowest thousandth of all operations took three times as long with 256 KiB.
+/// Bytes that it writes at once: a reader waits for no more of them.
 const GENTLE_WRITE_BYTES: u64 = 64 << 10;
 /// The same when it is pressed: few large writes are sooner done than many small ones.
 const PRESSED_WRITE_BYTES: u64 = 256 << 10;
