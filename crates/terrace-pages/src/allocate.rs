@@ -75,8 +75,8 @@ impl PageStore {
     }
 
     /// Gives a frame, whose exclusive latch the caller holds, the number of a free page; `None` when
-    /// the table is full, or what is left of it is promised to others. The place moves from the word to the frame under the map mutex, so that
-    /// no retag falls between.
+    /// the table is full, or what is left of it is promised to others. The place moves from the word to
+    /// the frame under the map mutex, so that no retag falls between.
     fn take_page_number(&self, frame: u32, promised: bool) -> Result<Option<PageId>> {
         let _map = self.map.lock();
         let mut free = self.free_pages.lock();

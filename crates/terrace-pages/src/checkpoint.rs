@@ -228,7 +228,8 @@ impl PageStore {
     /// Step 2: until no frame owes its content at the cut. Cold pages go first: they are few where there
     /// are two tiers, and the cleaner has to leave alone what was changed and is still owed.
     fn write_cut(&self, cut: u32, pace: Pace) -> Result<()> {
-        let mut picks = Vec::with_capacity(self.layout.write_batch);
+        let batch = pace.batch(self.layout.write_batch, self.page_bytes());
+        let mut picks = Vec::with_capacity(batch);
         let mut hot_too = false;
         self.cleaning_waits.store(false, Ordering::Relaxed);
         let owed = self.counters.dirty.load(Ordering::Relaxed) * self.page_bytes() as u64;
@@ -241,7 +242,6 @@ impl PageStore {
                 self.check_poison()?;
                 self.write_urgent(cut, pace, &mut picks)?;
                 picks.clear();
-                let batch = self.cut_batch(pace);
                 while index < self.pool.len() && picks.len() < batch {
                     let header = self.pool.frame(index as u32);
                     let dirty = header.dirty.load(Ordering::Acquire);
@@ -271,6 +271,7 @@ impl PageStore {
     /// While writers have saved much, the pages that they saved it for go first.
     fn write_urgent(&self, cut: u32, pace: Pace, picks: &mut Vec<u32>) -> Result<()> {
         let leave = self.layout.undo_bytes / 2;
+        let batch = pace.batch(self.layout.write_batch, self.page_bytes());
         while self.undo.bytes() > leave {
             self.write_freed(cut, leave, pace)?;
             picks.clear();
@@ -279,7 +280,7 @@ impl PageStore {
             self.undo
                 .fullest_frames(picks, most.max(self.layout.write_batch));
             let mut done = 0;
-            for picks in picks.chunks(self.cut_batch(pace)) {
+            for picks in picks.chunks(batch) {
                 if self.undo.bytes() <= leave {
                     return Ok(());
                 }

@@ -18,10 +18,9 @@ const GENTLE_BYTES_PER_SECOND: u64 = 16 << 20;
 /// With more to write than this takes so many seconds for, it writes faster: what is not logged is durable
 /// only after it, and the log and space of the time before are held as long.
 const LONGEST_SECONDS: u64 = 60;
-/// Bytes that it writes at once: a reader waits for no more of them.
-const GENTLE_WRITE_BYTES: u64 = 64 << 10;
-/// The same when it is pressed: few large writes are sooner done than many small ones.
-const PRESSED_WRITE_BYTES: u64 = 256 << 10;
+/// Bytes that it writes at once: a reader waits for no more of them, and a device still does them in one
+/// piece.
+const GENTLE_WRITE_BYTES: u64 = 256 << 10;
 /// Past this pressure not even as long as a write took is paused.
 const BREATHLESS: f64 = 0.75;
 
@@ -33,6 +32,16 @@ pub enum Pace<'a> {
     Gentle(&'a dyn Fn() -> f64),
     /// As fast as it can: at close, and when somebody waits for it.
     Fast,
+}
+
+impl Pace<'_> {
+    /// Pages to write at once.
+    pub(crate) fn batch(self, most: usize, page_bytes: usize) -> usize {
+        match self {
+            Pace::Gentle(_) => (GENTLE_WRITE_BYTES as usize / page_bytes).clamp(1, most),
+            Pace::Fast => most,
+        }
+    }
 }
 
 /// Bytes that a checkpoint with so many to write writes in a second if nothing presses.
@@ -58,17 +67,6 @@ pub(crate) fn pause(bytes: u64, took: Duration, pressure: f64, rate: u64) -> Dur
 }
 
 impl PageStore {
-    /// Pages that a checkpoint writes at once.
-    pub(crate) fn cut_batch(&self, pace: Pace) -> usize {
-        let most = self.layout.write_batch;
-        let bytes = match pace {
-            Pace::Fast => return most,
-            Pace::Gentle(_) if self.pressure(pace) < BREATHLESS => GENTLE_WRITE_BYTES,
-            Pace::Gentle(_) => PRESSED_WRITE_BYTES,
-        };
-        (bytes as usize / self.page_bytes()).clamp(1, most)
-    }
-
     /// How much presses a checkpoint: 1 if it is to write as fast as it can.
     pub(crate) fn pressure(&self, pace: Pace) -> f64 {
         let Pace::Gentle(known) = pace else {

@@ -351,7 +351,7 @@ impl PageStore {
     /// Writes the pages that were freed after the cut, many at a time, until no more than `leave` bytes
     /// are saved; tells whether there were any. On failure they are all kept.
     pub(crate) fn write_freed(&self, epoch: u32, leave: u64, pace: Pace) -> Result<bool> {
-        let most = self.cut_batch(pace);
+        let most = pace.batch(self.layout.write_batch, self.page_bytes());
         let mut any = false;
         let mut copies: Vec<(PageId, Box<[u8]>)> = Vec::new();
         loop {

@@ -280,8 +280,8 @@ fn gentle(pressure: f64) -> (u32, std::time::Duration, u64) {
 fn a_gentle_checkpoint_leaves_the_device_to_others_until_it_is_pressed() {
     let (pressed, ..) = gentle(1.0);
     let (calls, took, page_bytes) = gentle(0.0);
-    // It asks for each write when it does not pause, and goes on asking while it does.
-    assert!(calls > pressed, "{calls} {pressed}");
+    // It asks once for each write when it does not pause, and goes on asking while it does.
+    assert!(calls >= 2 * pressed, "{calls} {pressed}");
     let planned =
         std::time::Duration::from_secs_f64(200.0 * page_bytes as f64 / f64::from(16 << 20));
     assert!(took >= planned, "{took:?} {planned:?}");

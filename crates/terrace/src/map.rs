@@ -287,7 +287,7 @@ impl Map {
         Ok(was_there)
     }
 
-    /// Looks, asks, and writes if nothing has changed in between; starts over if it has.
+    /// Looks, asks, and writes if the record is still as it was found; starts over if it is not.
     fn edit<V: AsRef<[u8]>>(
         &self,
         key: &[u8],
@@ -297,9 +297,6 @@ impl Map {
         check_lengths(key, &[])?;
         let core = &self.db.handle.core;
         let mut value = Vec::new();
-        // What was answered, and to what: versions are shared with other records, so one that has moved
-        // need not mean that this one has. Who asks long would ask for ever otherwise.
-        let mut asked: Option<(bool, Vec<u8>, Edit<V>)> = None;
         loop {
             let (found, version) = {
                 let _pass = core.enter(&self.open)?;
@@ -308,14 +305,7 @@ impl Map {
                     .get_versioned(key, &mut value)
                     .map_err(|e| self.failed(e))?
             };
-            let answer = match asked.take() {
-                Some((was_found, old, answer))
-                    if was_found == found && (!found || old == value) =>
-                {
-                    answer
-                }
-                _ => ask(found.then_some(&value[..])),
-            };
+            let answer = ask(found.then_some(&value[..]));
             let change = match &answer {
                 Edit::Keep => return core.confirm_kept(&self.open, durability),
                 Edit::Put(new) => Change::Put(new.as_ref()),
@@ -330,7 +320,6 @@ impl Map {
             if core.write_one(&self.open, key, change, expect, durability)? {
                 return Ok(());
             }
-            asked = Some((found, std::mem::take(&mut value), answer));
         }
     }
 

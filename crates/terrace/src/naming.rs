@@ -120,10 +120,8 @@ impl Core {
         let mut payload = Vec::new();
         let id = terrace_base::StructureId(self.registry.next_id());
         encode_create(id, new, &mut payload);
-        let reservation = self
-            .log
-            .reserve(payload.len())
-            .map_err(|e| self.failed(e))?;
+        let reservation = self.log.reserve(payload.len());
+        let reservation = reservation.map_err(|e| self.failed(e))?;
         self.named_change(&payload, reservation, |log| {
             self.registry.create(id, new, log)
         })
@@ -134,10 +132,8 @@ impl Core {
         let _pass = self.enter(open)?;
         let mut payload = Vec::new();
         encode_finish(open.id(), &mut payload);
-        let reservation = self
-            .log
-            .reserve(payload.len())
-            .map_err(|e| self.failed(e))?;
+        let reservation = self.log.reserve(payload.len());
+        let reservation = reservation.map_err(|e| self.failed(e))?;
         self.named_change(&payload, reservation, |log| self.registry.finish(open, log))
     }
 
@@ -179,10 +175,8 @@ impl Core {
             let open = self.found(from)?;
             let mut payload = Vec::new();
             encode_rename(open.id(), to, &mut payload);
-            let reservation = self
-                .log
-                .reserve(payload.len())
-                .map_err(|e| self.failed(e))?;
+            let reservation = self.log.reserve(payload.len());
+            let reservation = reservation.map_err(|e| self.failed(e))?;
             self.named_change(&payload, reservation, |log| {
                 self.registry.rename(&open, to, log)
             })?

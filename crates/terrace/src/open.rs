@@ -2,7 +2,8 @@
 //!
 //! The order of creation is log, store, catalog, first checkpoint; until the store's first
 //! superblock is durable the directory counts as empty. The order of opening is store, structures,
-//! log, after the superblock has been made durable that was read, which it may not have been; replay goes through the ordinary code of the structures, and nothing that it changes is
+//! log, after the superblock has been made durable that was read, which it may not have been; replay goes
+//! through the ordinary code of the structures, and nothing that it changes is
 //! durable before the log has sealed its tail.
 
 use std::sync::Arc;

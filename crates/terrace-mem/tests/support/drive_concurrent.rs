@@ -1,9 +1,9 @@
 //! Drives a concurrent map, by one thread, and a `BTreeMap` from a string of bytes and compares
 //! them all along.
 
-use super::drive::{Source, TestKey};
+use super::drive::{Source, TestKey, ranges_agree};
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::ops::Bound;
 use terrace_mem::{ConcurrentHybridMap, Merging, Options, Trigger};
 
 /// Values own heap memory, so that a wrong copy or a missing drop is seen.
@@ -174,40 +174,9 @@ fn compare<K: TestKey>(map: &Map<K>, model: &Model<K>) {
 }
 
 fn range<K: TestKey>(map: &Map<K>, model: &Model<K>, from: &mut Source<'_>, key: K) {
-    let (other, how) = (K::make(from), from.byte());
-    let (low, high) = if key <= other {
-        (key, other)
-    } else {
-        (other, key)
+    let theirs = |bounds| {
+        let range = model.range::<K, (Bound<K>, Bound<K>)>(bounds);
+        range.map(|(k, v)| (k.clone(), v.clone()))
     };
-    let bound = |how: u8, key: &K| match how % 3 {
-        0 => Unbounded,
-        1 => Included(key.clone()),
-        _ => Excluded(key.clone()),
-    };
-    let (start, end) = (bound(how, &low), bound(how / 3, &high));
-    if low == high && matches!((&start, &end), (Excluded(_), Excluded(_))) {
-        assert_eq!(map.range((start, end)).next_back(), None);
-        return;
-    }
-    if low < high {
-        // A range that ends before it starts is empty.
-        assert_eq!(map.range(high..low).next_back(), None);
-    }
-    let mut ours = map.range((start.clone(), end.clone()));
-    let mut theirs = model.range((start, end));
-    // Both ends, in an order that the bytes choose, until they meet.
-    let mut turns = u16::from(how) * 257;
-    loop {
-        turns = turns.rotate_left(1);
-        let (a, b) = match turns & 1 {
-            0 => (ours.next(), theirs.next()),
-            _ => (ours.next_back(), theirs.next_back()),
-        };
-        assert_eq!(a, b.map(|(k, v)| (k.clone(), v.clone())));
-        if a.is_none() {
-            assert_eq!((ours.next(), ours.next_back()), (None, None));
-            return;
-        }
-    }
+    ranges_agree(from, key, |bounds| map.range(bounds), theirs);
 }

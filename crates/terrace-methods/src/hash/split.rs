@@ -150,7 +150,8 @@ impl HashTable {
     }
 
     /// Splits the bucket that holds `hash`, or makes a split possible, so that a record with this
-    /// value fits sooner. The caller looks again whether it fits now. `rises`: what is below the record will hardly grow, and gets a full page.
+    /// value fits sooner. The caller looks again whether it fits now.
+    /// `rises`: what is below the record will hardly grow, and gets a full page.
     /// O(records).
     pub(crate) fn split(
         &self,
