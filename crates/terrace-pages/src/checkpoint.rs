@@ -22,7 +22,7 @@ use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, base_bytes,
     journal_bytes, should_fold,
 };
-use crate::pace::{Pace, pause, rate};
+use crate::pace::{Pace, Plan};
 use crate::store::{DATA_FILE, PageStore};
 use crate::write::Purpose;
 
@@ -83,7 +83,7 @@ pub(crate) struct CutProgress {
 }
 
 /// Until the checkpoint is over, however it ends.
-struct Over<'s>(&'s CutProgress);
+pub(crate) struct Over<'s>(&'s CutProgress);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
@@ -92,7 +92,7 @@ impl Drop for Over<'_> {
 }
 
 impl CutProgress {
-    fn begin(&self, owed: u64, written: u64) -> Over<'_> {
+    pub fn begin(&self, owed: u64, written: u64) -> Over<'_> {
         self.before.store(written, Ordering::Relaxed);
         self.all_written.store(false, Ordering::Relaxed);
         self.owed.store(owed, Ordering::Relaxed);
@@ -168,6 +168,7 @@ impl PageStore {
         });
         drop(no_unlinked_pages);
         let (info, epoch, pages) = begun?;
+        self.kept.cut();
         let _over = self.cut_progress.begin(
             self.counters.dirty.load(Ordering::Relaxed),
             self.counters.checkpoint_page_writes.load(Ordering::Relaxed),
@@ -234,7 +235,7 @@ impl PageStore {
         self.cleaning_waits.store(false, Ordering::Relaxed);
         let owed = self.counters.dirty.load(Ordering::Relaxed) * self.page_bytes() as u64;
         self.note_cut_space();
-        self.cut_rate.store(rate(owed), Ordering::Relaxed);
+        *self.cut_plan.lock() = Plan::new(owed);
         loop {
             let mut owed = !hot_too;
             let mut index = 0;
@@ -320,10 +321,9 @@ impl PageStore {
         if pages == 0 {
             return;
         }
-        let rate = self.cut_rate.load(Ordering::Relaxed);
         let written = Instant::now();
         loop {
-            let whole = pause(bytes, written - start, self.pressure(pace), rate);
+            let whole = self.pause(bytes, written - start, pace);
             let left = whole.saturating_sub(written.elapsed());
             if left.is_zero() {
                 return;

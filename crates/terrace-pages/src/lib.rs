@@ -15,6 +15,7 @@ mod gate;
 mod ghosts;
 mod guard;
 mod interrupt;
+mod kept;
 mod latch;
 pub mod map;
 mod open;

@@ -6,7 +6,7 @@
 //! grows until it is done: what is saved for the cut, the space that the last image holds, and what the
 //! caller knows of (the log, or that somebody waits).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terrace_base::sync::atomic::Ordering;
 
@@ -18,17 +18,22 @@ const GENTLE_BYTES_PER_SECOND: u64 = 16 << 20;
 /// With more to write than this takes so many seconds for, it writes faster: what is not logged is durable
 /// only after it, and the log and space of the time before are held as long.
 const LONGEST_SECONDS: u64 = 60;
-/// Bytes that it writes at once: a reader waits for no more of them, and a device still does them in one
-/// piece.
-const GENTLE_WRITE_BYTES: u64 = 256 << 10;
+/// Bytes that it writes at once: a reader waits for no more of them.
+const GENTLE_WRITE_BYTES: u64 = 64 << 10;
 /// Past this pressure not even as long as a write took is paused.
 const BREATHLESS: f64 = 0.75;
+/// By the time that what the caller knows of has come so far towards its limit the checkpoint is to be done.
+const AIM: f64 = 0.95;
+/// It takes so long until it can be told how fast that comes.
+const SETTLED: Duration = Duration::from_millis(100);
 
 /// How fast a checkpoint writes.
 #[derive(Clone, Copy)]
 pub enum Pace<'a> {
-    /// So slowly that others hardly notice, as long as nothing presses. The function tells how much does
-    /// of what the caller knows: 0 is nothing, at 1 the checkpoint writes as fast as it can.
+    /// So slowly that others hardly notice, as long as nothing presses. The function tells how far that
+    /// which the caller knows of, and which grows from the cut on, has come towards its limit: 0 is
+    /// nothing, and the checkpoint writes so fast that it is done a little before 1, then as fast as it
+    /// can.
     Gentle(&'a dyn Fn() -> f64),
     /// As fast as it can: at close, and when somebody waits for it.
     Fast,
@@ -44,42 +49,75 @@ impl Pace<'_> {
     }
 }
 
-/// Bytes that a checkpoint with so many to write writes in a second if nothing presses.
-pub(crate) fn rate(bytes: u64) -> u64 {
-    GENTLE_BYTES_PER_SECOND.max(bytes / LONGEST_SECONDS)
+/// What the checkpoint that is being made has before it.
+pub(crate) struct Plan {
+    begun: Instant,
+    /// Bytes that it writes in a second if nothing presses.
+    rate: u64,
 }
 
-/// How long to pause after a write of so many bytes that took so long, under this pressure, at this rate in
-/// bytes a second.
-///
-/// The rate grows with the square of what is left to the limit, so that it finds the place where what
-/// presses grows no more; up to three quarters of the limit others have the device half of the time in
-/// any case.
-pub(crate) fn pause(bytes: u64, took: Duration, pressure: f64, rate: u64) -> Duration {
-    let left = (1.0 - pressure).clamp(0.0, 1.0);
-    let planned = bytes as f64 / rate as f64 * left * left;
-    let planned = Duration::from_secs_f64(planned).saturating_sub(took);
-    if pressure < BREATHLESS {
-        planned.max(took)
-    } else {
-        planned
+impl Plan {
+    /// For one that begins now, with so many bytes to write.
+    pub fn new(bytes: u64) -> Plan {
+        Plan {
+            begun: Instant::now(),
+            rate: GENTLE_BYTES_PER_SECOND.max(bytes / LONGEST_SECONDS),
+        }
     }
 }
 
+/// Bytes a second so that `left` bytes are written by the time that what has come to `used` of its limit
+/// within `elapsed` has come to [`AIM`]: infinite if it has. The same all the time if it grows evenly.
+fn needed(left: u64, used: f64, elapsed: Duration) -> f64 {
+    if used <= 0.0 {
+        return 0.0;
+    }
+    let time_left = elapsed.max(SETTLED).as_secs_f64() * (AIM - used).max(0.0) / used;
+    left as f64 / time_left
+}
+
+/// Bytes a second under a pressure that grows no more when enough is written: with the square of what is
+/// left to the limit, so that it finds the place where that is so.
+fn pressed(rate: u64, pressure: f64) -> f64 {
+    let left = (1.0 - pressure).clamp(0.0, 1.0);
+    rate as f64 / (left * left)
+}
+
+/// How long to pause after a write of so many bytes that took so long, under this pressure, if so many bytes
+/// a second are `needed`. Up to three quarters of the limit of what presses others have the device half of
+/// the time in any case, and a fifth if it is a plan that asks for more.
+fn pause(bytes: u64, took: Duration, rate: u64, pressure: f64, needed: f64) -> Duration {
+    let pressed = pressed(rate, pressure);
+    let planned = Duration::from_secs_f64(bytes as f64 / pressed.max(needed)).saturating_sub(took);
+    let least = match pressure < BREATHLESS {
+        true if pressed < needed => took / 4,
+        true => took,
+        false => Duration::ZERO,
+    };
+    planned.max(least)
+}
+
 impl PageStore {
-    /// How much presses a checkpoint: 1 if it is to write as fast as it can.
-    pub(crate) fn pressure(&self, pace: Pace) -> f64 {
+    /// How long the checkpoint that is being made leaves the device to others after a write of so many
+    /// bytes that took so long.
+    pub(crate) fn pause(&self, bytes: u64, took: Duration, pace: Pace) -> Duration {
         let Pace::Gentle(known) = pace else {
-            return 1.0;
+            return Duration::ZERO;
         };
-        if self.wants_checkpoint.load(Ordering::Relaxed)
-            || self.cleaning_waits.load(Ordering::Relaxed)
-        {
-            // Somebody had no space, or finds no frame soon.
-            return 1.0;
+        let used = known();
+        let in_need = [&self.wants_checkpoint, &self.cleaning_waits];
+        if used >= AIM || in_need.iter().any(|need| need.load(Ordering::Relaxed)) {
+            // Somebody waits, had no space, or finds no frame soon.
+            return Duration::ZERO;
         }
         let saved = self.undo.bytes() as f64 / self.layout.undo_bytes.max(1) as f64;
-        known().max(saved).max(self.pressure_of_space())
+        let pressure = saved.max(self.pressure_of_space());
+        let plan = self.cut_plan.lock();
+        let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);
+        let (done, all) = self.cut_progress.get(written);
+        let left = (all - done) * self.page_bytes() as u64;
+        let needed = needed(left, used, plan.begun.elapsed());
+        pause(bytes, took, plan.rate, pressure, needed)
     }
 }
 
@@ -88,35 +126,58 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const SECOND: Duration = Duration::from_secs(1);
     const RATE: u64 = GENTLE_BYTES_PER_SECOND;
 
     #[test]
     fn a_large_checkpoint_takes_a_minute() {
-        assert_eq!(rate(0), GENTLE_BYTES_PER_SECOND);
-        assert_eq!(rate(512 << 20), GENTLE_BYTES_PER_SECOND);
+        assert_eq!(Plan::new(0).rate, GENTLE_BYTES_PER_SECOND);
+        assert_eq!(Plan::new(512 << 20).rate, GENTLE_BYTES_PER_SECOND);
         let bytes = 40 << 30;
-        assert!(bytes / rate(bytes) <= LONGEST_SECONDS);
+        assert!(bytes / Plan::new(bytes).rate <= LONGEST_SECONDS);
     }
 
     #[test]
     fn nothing_presses_and_the_rate_is_kept() {
-        let pause = pause(RATE / 128, MS, 0.0, RATE);
-        assert_eq!(pause + MS, Duration::from_secs(1) / 128);
+        let pause = pause(RATE / 128, MS, RATE, 0.0, 0.0);
+        assert_eq!(pause + MS, SECOND / 128);
     }
 
     #[test]
     fn a_slow_device_is_left_to_others_half_of_the_time() {
-        assert_eq!(pause(RATE / 100, 50 * MS, 0.0, RATE), 50 * MS);
-        assert_eq!(pause(1, 5 * MS, BREATHLESS - 0.01, RATE), 5 * MS);
+        assert_eq!(pause(RATE / 100, 50 * MS, RATE, 0.0, 0.0), 50 * MS);
+        assert_eq!(pause(1, 5 * MS, RATE, BREATHLESS - 0.01, 0.0), 5 * MS);
+        // And a fifth of it where the log grows faster than that.
+        assert_eq!(pause(1, 5 * MS, RATE, 0.0, 1e12), 5 * MS / 4);
     }
 
     #[test]
     fn pressure_shortens_pauses_until_there_are_none() {
         let bytes = RATE / 10;
-        let pauses = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 7.0].map(|p| pause(bytes, MS, p, RATE));
+        let pauses = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 7.0].map(|p| pause(bytes, MS, RATE, p, 0.0));
         assert!(pauses[..5].windows(2).all(|w| w[1] < w[0]), "{pauses:?}");
         assert_eq!(pauses[5..], [Duration::ZERO; 2]);
-        assert_eq!(pause(bytes, 50 * MS, BREATHLESS, RATE), Duration::ZERO);
+        assert_eq!(pause(bytes, 50 * MS, RATE, BREATHLESS, 0.0), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_checkpoint_is_done_evenly_a_little_before_the_log_is_at_its_limit() {
+        // The log grows by a hundredth of what it may a second: there are 95 seconds for it.
+        let all = 95 << 20;
+        let mut left = all;
+        for second in 1..95 {
+            let used = f64::from(second) / 100.0;
+            let rate = needed(left, used, SECOND * second);
+            // What was not written in the first second is spread over the others.
+            let even = f64::from(1 << 20) * 95.0 / 94.0;
+            assert!((rate / even - 1.0).abs() < 0.01, "{rate} after {second} s");
+            left -= rate as u64;
+        }
+        assert!(left < all / 50, "{left} left");
+        assert_eq!(needed(1, AIM, SECOND), f64::INFINITY);
+        assert_eq!(needed(1, 0.0, SECOND), 0.0);
+        // The first bytes of log say nothing yet.
+        assert!(needed(all, 0.001, Duration::ZERO) <= all as f64 / 9.0);
     }
 
     fn options() -> crate::StoreOptions {
@@ -138,23 +199,30 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_until_a_checkpoint_is_done_presses_it() {
+    fn what_grows_until_a_checkpoint_is_done_shortens_its_pauses() {
         let disk = terrace_sim::SimDisk::new(1).shared();
         let store = PageStore::create(disk, options(), 1, &info()).unwrap();
-        let gentle = |known: f64| store.pressure(Pace::Gentle(&|| known));
-        assert_eq!(store.pressure(Pace::Fast), 1.0);
-        assert_eq!(gentle(0.25), 0.25);
-        store
-            .undo
-            .save(0, 0, &vec![0; store.layout.undo_bytes as usize / 2]);
-        assert!((0.5..0.7).contains(&gentle(0.25)), "{}", gentle(0.25));
+        let bytes = RATE / 8;
+        let gentle = |used: f64| store.pause(bytes, MS, Pace::Gentle(&|| used));
+        let _cut = store.cut_progress.begin(1 << 30, 0);
+        *store.cut_plan.lock() = Plan::new(0);
+        let whole = SECOND / 8 - MS;
+        assert_eq!(gentle(0.0), whole);
+        assert_eq!(store.pause(bytes, MS, Pace::Fast), Duration::ZERO);
+        assert_eq!(gentle(AIM), Duration::ZERO);
+        // A little of the log's limit, at the very beginning and with four terabytes to write.
+        assert_eq!(gentle(0.25), MS / 4);
+        let half = vec![0; store.layout.undo_bytes as usize / 2];
+        store.undo.save(0, 0, &half);
+        let pressed = gentle(0.0);
+        assert!(pressed > whole / 10 && pressed < whole / 2, "{pressed:?}");
         store.undo.forget(0);
         for flag in [&store.wants_checkpoint, &store.cleaning_waits] {
             flag.store(true, Ordering::Relaxed);
-            assert_eq!(gentle(0.25), 1.0);
+            assert_eq!(gentle(0.0), Duration::ZERO);
             flag.store(false, Ordering::Relaxed);
         }
-        assert_eq!(gentle(0.25), 0.25);
+        assert_eq!(gentle(0.0), whole);
     }
 
     #[test]

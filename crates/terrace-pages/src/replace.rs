@@ -153,7 +153,7 @@ impl PageStore {
     /// their class may have: after opening with less memory than before, say. Otherwise they could
     /// fill all frames, and nobody could read anything.
     pub(crate) fn hot_pages_may_leave(&self) -> bool {
-        self.hot_frames() > self.hot_cap_whole()
+        self.hot_frames() > self.hot_frames_at_most()
     }
 
     /// Whether there are few enough inner pages to keep them longer, or so many that some must go.
@@ -248,6 +248,8 @@ impl PageStore {
             self.free_frames.lock().extend(back);
         }
         self.lent.store(lent.len() as u64, Ordering::Relaxed);
+        drop(lent);
+        self.keep_frames();
     }
 
     /// Bytes used beside the frames that grow and shrink.

@@ -105,6 +105,7 @@ pub struct PageStore {
     pub(crate) lent_frames: Mutex<Vec<u32>>,
     pub(crate) lent: AtomicU64,
     pub(crate) extra: AtomicU64,
+    pub(crate) kept: crate::kept::Kept,
     pub(crate) ghosts: Ghosts,
     /// Share of the hot cap that is in force, in per mille.
     pub(crate) hot_share: AtomicU32,
@@ -130,8 +131,7 @@ pub struct PageStore {
     pub(crate) map_reserved: Mutex<crate::checkpoint::Reserved>,
     /// See [`PageStore::note_cut_space`].
     pub(crate) cut_space: AtomicU64,
-    /// Bytes that the checkpoint that is being made writes in a second if nothing presses.
-    pub(crate) cut_rate: AtomicU64,
+    pub(crate) cut_plan: Mutex<crate::pace::Plan>,
     pub(crate) cut_progress: crate::checkpoint::CutProgress,
     /// Whether everybody may use the reserve of space.
     pub(crate) all_reserve: AtomicBool,
@@ -168,6 +168,7 @@ impl PageStore {
             lent_frames: Mutex::default(),
             lent: AtomicU64::new(0),
             extra: AtomicU64::new(0),
+            kept: Default::default(),
             ghosts: Ghosts::new(layout.frames),
             hot_share: AtomicU32::new(WHOLE_SHARE),
             hand: AtomicU32::new(0),
@@ -186,7 +187,7 @@ impl PageStore {
             growing: Mutex::default(),
             map_reserved: Mutex::default(),
             cut_space: AtomicU64::new(0),
-            cut_rate: AtomicU64::new(u64::MAX),
+            cut_plan: Mutex::new(crate::pace::Plan::new(0)),
             cut_progress: Default::default(),
             all_reserve: AtomicBool::new(false),
             promised: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -536,18 +537,22 @@ impl PageStore {
         self.counters.hot.load(Ordering::Relaxed)
     }
 
-    /// Most frames that hot pages may take: a cap, not a reservation. Falls when frames are lent,
-    /// and with the share.
+    /// Most frames that hot pages may take: a cap, not a reservation. Falls when frames are lent or kept to
+    /// be lent, and with the share.
     pub fn hot_cap(&self) -> u64 {
         self.hot_cap_at(self.hot_share())
     }
 
     fn hot_cap_at(&self, share: u32) -> u64 {
-        // What is set aside, not what there is: the cap must not go up and down with every inner page
-        // that comes and goes, or records would go for it and come back.
-        let inner = self.inner_kept().unwrap_or_else(|| self.inner_frames());
-        let taken = self.lent.load(Ordering::Relaxed) + inner;
+        let taken = self.lent_or_kept() + self.inner_set_aside();
         self.layout.hot_cap(taken, share)
+    }
+
+    /// Frames that neither hot pages nor cold ones of records can count on: what is set aside, not what
+    /// there is. The cap must not go up and down with every inner page that comes and goes, or records
+    /// would go for it and come back.
+    fn inner_set_aside(&self) -> u64 {
+        self.inner_kept().unwrap_or_else(|| self.inner_frames())
     }
 
     /// Whether hot pages have nearly all the frames that they may have. Before that there is no need
@@ -558,10 +563,14 @@ impl PageStore {
         self.hot_frames() > cap - cap / LAST_FRAMES
     }
 
-    /// Most frames that hot pages could have with the whole share. When they have more (after opening
-    /// with less memory, say), they are replaced like cold ones.
-    pub(crate) fn hot_cap_whole(&self) -> u64 {
-        self.hot_cap_at(WHOLE_SHARE) + self.layout.hot_slack
+    /// Most hot pages that may stay in memory as a whole: past their cap, whatever its share, as long as
+    /// others have the fewest frames that they can do with. Their records go meanwhile, one by one, because
+    /// a page of them that leaves is asked for again at once.
+    pub(crate) fn hot_frames_at_most(&self) -> u64 {
+        let taken = self.lent.load(Ordering::Relaxed) + self.inner_set_aside();
+        let cap = self.layout.hot_cap(taken, WHOLE_SHARE) + self.layout.hot_slack;
+        let beside = self.frames().saturating_sub(taken + self.layout.floor());
+        cap.max(beside)
     }
 
     /// Frames that hold inner pages of tiers that are not hot.

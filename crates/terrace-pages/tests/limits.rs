@@ -66,6 +66,46 @@ fn more_hot_pages_than_memory_can_still_be_read() {
     store.check_accounts().unwrap();
 }
 
+/// As when a checkpoint borrows frames: records have to go, one by one, and meanwhile others get by with
+/// fewer frames. A page of hot records that leaves is asked for again at once.
+#[test]
+fn hot_pages_stay_when_a_few_frames_are_borrowed() {
+    const COLD: u64 = 500;
+    const BORROWED: u64 = 64;
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(32 << 20), 1, &info(0)).unwrap();
+    let make = |class| {
+        let door = store.enter().unwrap();
+        store.allocate(&door, class).map(|page| page.pid())
+    };
+    let cold: Vec<PageId> = (0..COLD).map(|_| make(Class::Cold).unwrap()).collect();
+    store.checkpoint(Pace::Fast, &mut || info(1)).unwrap();
+    loop {
+        match make(Class::Hot) {
+            Ok(_) => {}
+            Err(Interrupt::HotFull) => break,
+            Err(interrupt) => store.settle(interrupt).unwrap(),
+        }
+    }
+    store.checkpoint(Pace::Fast, &mut || info(2)).unwrap();
+    let before = store.stats();
+    store.take_extra_bytes(BORROWED * store.page_bytes() as u64);
+    store.rebalance();
+    let after = store.stats();
+    assert!(after.lent_frames >= before.lent_frames + BORROWED);
+    // More than the slack above the cap.
+    assert!(after.hot_frames > after.hot_cap + 32, "{after:?}");
+    for &pid in cold.iter().chain(&cold) {
+        while let Err(interrupt) = store.shared(pid).map(drop) {
+            store.settle(interrupt).unwrap();
+        }
+    }
+    let now = store.stats();
+    assert!(now.page_reads > after.page_reads + COLD, "{now:?}");
+    assert_eq!(now.hot_frames, before.hot_frames);
+    store.check_accounts().unwrap();
+}
+
 #[test]
 fn a_failed_page_write_stops_writing_and_not_reading() {
     let disk = SimDisk::new(1);

@@ -21,9 +21,13 @@ const ROUND: Duration = Duration::from_millis(20);
 /// device with attempts.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A checkpoint is to be done by the time that the log has grown by one part in so many of its limit: so
-/// what is replayed after a crash is not much more than the limit.
-const GROWTH_PART: u64 = 2;
+/// A checkpoint is to be done by the time that the log has grown by so much of its limit, over four: slowly,
+/// so that others hardly notice, but what is replayed after a crash is never much more than the limit.
+const GROWTH_OVER_4: u64 = 3;
+/// Room for what a checkpoint borrows begins to be made at this part of the log's limit, and is there at
+/// that one: so slowly that others hardly notice, and shortly before it is needed.
+const ROOM_BEGINS: f64 = 0.5;
+const ROOM_IS_THERE: f64 = 0.9;
 
 /// How fast a checkpoint is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,7 +105,7 @@ impl Checkpoints {
         if self.waiting.load(Ordering::Relaxed) > 0 || *self.stop.lock() {
             return 1.0;
         }
-        grown as f64 / (limit / GROWTH_PART).max(1) as f64
+        grown as f64 / (limit / 4 * GROWTH_OVER_4).max(1) as f64
     }
 
     /// Tells the thread to end.
@@ -118,6 +122,12 @@ impl Checkpoints {
         }
         *stop
     }
+}
+
+/// How near a checkpoint is when the log has grown by so much of its limit; see [`ROOM_BEGINS`].
+fn nearness(grown: u64, limit: u64) -> f64 {
+    let part = grown as f64 / limit.max(1) as f64;
+    ((part - ROOM_BEGINS) / (ROOM_IS_THERE - ROOM_BEGINS)).clamp(0.0, 1.0)
 }
 
 impl Core {
@@ -198,10 +208,16 @@ impl Core {
         }
     }
 
+    /// Whether a checkpoint is due; if not, the store is told how near it is.
     fn checkpoint_is_due(&self) -> bool {
         let cut = self.checkpoints.state.lock().cut;
-        self.log.bytes_since(cut) > self.options.effective_log_limit()
-            || self.store.wants_checkpoint()
+        let grown = self.log.bytes_since(cut);
+        let limit = self.options.effective_log_limit();
+        let near = nearness(grown, limit);
+        if near > 0.0 {
+            self.store.expect_checkpoint(near);
+        }
+        grown > limit || self.store.wants_checkpoint()
     }
 
     /// The thread that makes checkpoints when they are due.
@@ -246,8 +262,18 @@ mod tests {
     fn a_growing_log_presses_a_checkpoint() {
         let checkpoints = checkpoints();
         let pressure = |grown| checkpoints.pressure(grown, 1000);
-        assert_eq!([0, 250, 500].map(pressure), [0.0, 0.5, 1.0]);
+        assert_eq!([0, 375, 750].map(pressure), [0.0, 0.5, 1.0]);
         assert!(checkpoints.pressure(u64::MAX, 0) > 1.0);
+    }
+
+    #[test]
+    fn a_checkpoint_comes_nearer_as_the_log_grows() {
+        let near = |grown| (nearness(grown, 1000) * 100.0).round();
+        assert_eq!(
+            [0, 500, 700, 900, 2000].map(near),
+            [0.0, 0.0, 50.0, 100.0, 100.0]
+        );
+        assert_eq!(nearness(5, 0), 1.0);
     }
 
     #[test]

@@ -1,0 +1,179 @@
+//! Frames that are kept for what a checkpoint borrows.
+//!
+//! What is saved for a cut comes within seconds and takes up to a thirty-second of the memory. If hot pages
+//! made room for it only then, they would leave page by page, and records that are in use would have to be
+//! read again at once. So their cap falls before: little by little when a checkpoint is near, by as much as
+//! the last one needed, and for some time after it, because where there was one there will soon be another.
+//! Until they are borrowed the frames serve as a cache of cold pages.
+
+use std::time::{Duration, Instant};
+
+use terrace_base::sync::Mutex;
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
+
+use crate::store::PageStore;
+
+/// How long after a checkpoint the frames are kept for the next one.
+const LINGER: Duration = Duration::from_secs(60);
+/// Of a step, what is done at once: one part in so many of the frames, so that a hundredth of them takes
+/// about a second.
+const LITTLE_PART: u64 = 4096;
+/// What is known of earlier checkpoints loses one part in so many with each.
+const FORGET_PART: u64 = 32;
+/// Beyond what earlier ones needed, one part in so many: no two need the same, and records that go while a
+/// checkpoint is being made have to be saved for it in their turn.
+const MARGIN_PART: u64 = 8;
+/// Beyond what is kept, one part in so many of the frames may be lent before the cap of hot pages falls at
+/// once: of the frames of cold pages about a quarter.
+const TOLERANCE_PART: u64 = 256;
+
+/// See the module's text.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Frames that hot pages may not have, lent or not.
+    frames: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Most frames that were lent while a checkpoint was being made, of late.
+    most: u64,
+    /// When there was one last, or was said to come.
+    last: Option<Instant>,
+    /// How near the next one is: 0 not at all, at 1 as if it were there.
+    near: f64,
+}
+
+impl Kept {
+    /// How many frames there are.
+    fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// A checkpoint is so near, which may borrow `guess` frames if nothing is known of earlier ones.
+    fn expect(&self, near: f64, guess: u64, now: Instant) {
+        let mut state = self.state.lock();
+        state.last = Some(now);
+        // Where there was one a moment ago, what it needed is kept for the next one anyway.
+        state.near = state.near.max(near.clamp(0.0, 1.0));
+        if state.most == 0 {
+            state.most = guess;
+        }
+    }
+
+    /// A cut begins: what was needed long ago says less and less.
+    pub fn cut(&self) {
+        let mut state = self.state.lock();
+        state.most -= state.most / FORGET_PART;
+    }
+
+    /// Comes `little` closer to what is to be kept, upwards only if hot pages `made_room` for what is kept
+    /// already. `lent` frames are lent now, and a checkpoint is being made, or not.
+    fn follow(&self, lent: u64, in_cut: bool, little: u64, made_room: bool, now: Instant) {
+        let mut state = self.state.lock();
+        if in_cut {
+            state.last = Some(now);
+            state.near = 1.0;
+            state.most = state.most.max(lent);
+        }
+        let is_kept = |last: Instant| now.saturating_duration_since(last) < LINGER;
+        if !state.last.is_some_and(is_kept) {
+            *state = State::default();
+        }
+        let needed = (state.most + state.most / MARGIN_PART) as f64;
+        let (kept, target) = (self.frames(), lent.max((needed * state.near) as u64));
+        let next = if kept > target {
+            kept.saturating_sub(little).max(target)
+        } else if made_room {
+            (kept + little).min(target)
+        } else {
+            kept
+        };
+        self.frames.store(next, Ordering::Relaxed);
+    }
+}
+
+impl PageStore {
+    /// Tells the store how near a checkpoint is, from 0, not at all, to 1, where it begins: so much of the room
+    /// that it will need hot pages make for it. To be told more often than once in half a minute; see the
+    /// module's text. O(1).
+    pub fn expect_checkpoint(&self, near: f64) {
+        let guess = self.layout.undo_bytes / self.page_bytes() as u64 * 3 / 4;
+        let lent = self.lent.load(Ordering::Relaxed);
+        self.kept.expect(near, lent + guess, Instant::now());
+    }
+
+    /// Frames that are lent or kept for that: what hot pages may not have.
+    pub(crate) fn lent_or_kept(&self) -> u64 {
+        let lent = self.lent.load(Ordering::Relaxed);
+        let at_once = lent.saturating_sub(self.frames() / TOLERANCE_PART);
+        at_once.max(self.kept.frames())
+    }
+
+    /// A step of this; see the module's text.
+    pub(crate) fn keep_frames(&self) {
+        let lent = self.lent.load(Ordering::Relaxed);
+        let in_cut = self.cut.load(Ordering::Relaxed) != 0;
+        let little = (self.frames() / LITTLE_PART).max(1);
+        let made_room = self.hot_frames() <= self.hot_cap();
+        self.kept
+            .follow(lent, in_cut, little, made_room, Instant::now());
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Steps until nothing changes any more, each time with hot pages that have made room.
+    fn settle(kept: &Kept, lent: u64, in_cut: bool, now: Instant) -> u64 {
+        for _ in 0..10_000 {
+            kept.follow(lent, in_cut, 1, true, now);
+        }
+        kept.frames()
+    }
+
+    #[test]
+    fn room_is_made_little_by_little_as_a_checkpoint_comes_near() {
+        let (kept, now) = (Kept::default(), Instant::now());
+        assert_eq!(settle(&kept, 0, false, now), 0);
+        kept.expect(0.5, 800, now);
+        kept.follow(0, false, 3, true, now);
+        assert_eq!(kept.frames(), 3);
+        // Hot pages have not made room for what is kept already.
+        kept.follow(0, false, 3, false, now);
+        assert_eq!(kept.frames(), 3);
+        assert_eq!(settle(&kept, 0, false, now), 450);
+        kept.expect(1.0, 800, now);
+        // Somebody who tells later that it is less near has looked at an older figure.
+        kept.expect(0.7, 800, now);
+        assert_eq!(settle(&kept, 0, false, now), 900);
+    }
+
+    #[test]
+    fn what_a_checkpoint_needed_is_kept_for_the_next_and_not_for_good() {
+        let (kept, start) = (Kept::default(), Instant::now());
+        kept.cut();
+        assert_eq!(settle(&kept, 800, true, start), 900);
+        // It gave them back, and the cap stays where it is: another one may come at once.
+        assert_eq!(settle(&kept, 0, false, start + MINUTE / 2), 900);
+        kept.cut();
+        assert!(settle(&kept, 640, true, start + MINUTE / 2) > 800);
+        assert_eq!(settle(&kept, 10, false, start + 2 * MINUTE), 10);
+        assert_eq!(settle(&kept, 0, false, start + 2 * MINUTE), 0);
+    }
+
+    #[test]
+    fn checkpoints_that_need_less_make_it_forget() {
+        let (kept, now) = (Kept::default(), Instant::now());
+        settle(&kept, 1000, true, now);
+        for _ in 0..300 {
+            kept.cut();
+        }
+        let left = settle(&kept, 100, true, now);
+        assert!((100..150).contains(&left), "{left}");
+    }
+}
