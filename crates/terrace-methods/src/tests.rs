@@ -6,6 +6,7 @@ mod bytes;
 mod faults;
 mod fixture;
 mod heights;
+mod known;
 mod links;
 mod rising;
 mod rows;

@@ -36,6 +36,11 @@ impl<'a> Optimistic<'a> {
         self.pid
     }
 
+    /// The frame that the page is in, for [`PageStore::optimistic_in`].
+    pub fn frame(&self) -> u32 {
+        self.frame
+    }
+
     /// The bytes, which may be garbage until [`Optimistic::validate`] agrees.
     #[inline]
     pub fn view(&self) -> View<'a> {

@@ -40,6 +40,9 @@ const PATIENCE: u64 = 32;
 /// are used, by more than the pages of records are.
 const CROWDED: u64 = 2;
 
+/// Hints of all structures together may take one part in so many of the memory.
+const HINT_PART: u64 = 128;
+
 /// How the number of inner pages in memory compares with what is to be kept.
 #[derive(Clone, Copy)]
 enum InnerPages {
@@ -264,6 +267,27 @@ impl PageStore {
     /// for it when the store was opened (a long scan, say); frames make room for them soon.
     pub fn take_extra_bytes(&self, bytes: u64) {
         self.extra.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes memory of the budget for what only makes lookups faster, if there is some left of the small part
+    /// that all of these may have together. O(1).
+    pub fn take_hint_bytes(&self, bytes: u64) -> bool {
+        let most = self.options.memory / HINT_PART;
+        let take = |taken: u64| Some(taken + bytes).filter(|taken| *taken <= most);
+        let taken = self
+            .hints
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok();
+        if taken {
+            self.take_extra_bytes(bytes);
+        }
+        taken
+    }
+
+    /// The end of what was taken with [`PageStore::take_hint_bytes`].
+    pub fn give_hint_bytes(&self, bytes: u64) {
+        self.hints.fetch_sub(bytes, Ordering::Relaxed);
+        self.give_extra_bytes(bytes);
     }
 
     /// The end of what was taken with [`PageStore::take_extra_bytes`].

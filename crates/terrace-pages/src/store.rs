@@ -105,6 +105,8 @@ pub struct PageStore {
     pub(crate) lent_frames: Mutex<Vec<u32>>,
     pub(crate) lent: AtomicU64,
     pub(crate) extra: AtomicU64,
+    /// Of them for hints.
+    pub(crate) hints: AtomicU64,
     pub(crate) kept: crate::kept::Kept,
     pub(crate) ghosts: Ghosts,
     /// Share of the hot cap that is in force, in per mille.
@@ -168,6 +170,7 @@ impl PageStore {
             lent_frames: Mutex::default(),
             lent: AtomicU64::new(0),
             extra: AtomicU64::new(0),
+            hints: AtomicU64::new(0),
             kept: Default::default(),
             ghosts: Ghosts::new(layout.frames),
             hot_share: AtomicU32::new(WHOLE_SHARE),
@@ -229,6 +232,28 @@ impl PageStore {
     #[inline]
     pub fn optimistic_at(&self, pid: PageId, at: usize) -> Attempt<Optimistic<'_>> {
         self.optimistic_with(pid, |frame| self.pool.prefetch_line(frame, at))
+    }
+
+    /// The page for optimistic reading, if it is in this frame, which may be any number: then it is found
+    /// without the page table. O(1).
+    #[inline]
+    pub fn optimistic_in(&self, frame: u32, pid: PageId) -> Option<Optimistic<'_>> {
+        if frame as usize >= self.pool.len() {
+            return None;
+        }
+        self.pool.prefetch(frame);
+        let header = self.pool.frame(frame);
+        let version = header.latch.optimistic()?;
+        if header.page.load(Ordering::Acquire) != pid.0 {
+            return None;
+        }
+        header.touch();
+        Some(Optimistic {
+            store: self,
+            frame,
+            pid,
+            version,
+        })
     }
 
     #[inline]

@@ -151,6 +151,7 @@ impl HashTable {
             }
         }
         let shape = Shape {
+            table: self.table(),
             overflow: false,
             span: held.span,
             members: held.next_members(),

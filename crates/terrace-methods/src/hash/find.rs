@@ -31,7 +31,8 @@ pub(crate) const NO_BUCKET: &str =
     "this is not a page of a bucket, or its header contradicts itself";
 pub(crate) const BAD_RECORD: &str =
     "a slot or record of this bucket reaches past the page or belongs elsewhere";
-const OTHER_SPAN: &str = "this bucket does not hold the hashes that the directory says";
+const OTHER_SPAN: &str =
+    "this bucket is of another table, or does not hold the hashes that the directory says";
 const NO_ENTRY: &str = "an entry of the directory names no page although it should";
 pub(crate) const TOO_HIGH: &str =
     "the directory of this hash table is higher than its grains call for";
@@ -105,6 +106,28 @@ pub(crate) enum Way<'a> {
 }
 
 impl HashTable {
+    /// Whether this is the first page of the bucket of this hash.
+    #[inline]
+    fn is_bucket_of(&self, page: &Page<'_>, hash: u64) -> bool {
+        !page.overflow && page.span.covers(hash) && page.table == self.table()
+    }
+
+    /// Whether this is an overflow page of the bucket of these hashes.
+    fn is_overflow_of(&self, page: &Page<'_>, span: Span) -> bool {
+        page.overflow && page.span == span && page.table == self.table()
+    }
+
+    /// The same as [`HashTable::way`] where the bucket is where it was lately; see [`super::known`]. O(1).
+    #[inline]
+    pub(crate) fn known_way(&self, hash: u64) -> Option<(Optimistic<'_>, Page<'_>)> {
+        let (frame, pid) = self.known.get(hash)?;
+        let bucket = self.store.optimistic_in(frame, pid)?;
+        let page = Page::open(bucket.view()).ok()?;
+        // Buckets of tables whose roots have larger numbers name them all alike.
+        let is_ours = self.is_bucket_of(&page, hash) && page.table != u32::MAX;
+        is_ours.then_some((bucket, page))
+    }
+
     /// Goes to the first page of the bucket that holds `hash`, without latches. It was right when
     /// its version was taken; what is read of it, its header among it, is still to be validated.
     /// O(height).
@@ -117,6 +140,7 @@ impl HashTable {
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;
         let index = root.grains.index(hash);
+        let buckets = root.buckets().unwrap_or(0);
         let mut height = root.height;
         let Ok(mut next) = root.entries.get((index >> (bits * height)) as usize & mask) else {
             return Err(above.torn(NO_ROOT));
@@ -146,7 +170,10 @@ impl HashTable {
         above.validate()?;
         let bucket = bucket?;
         match Page::open(bucket.view()) {
-            Ok(page) if !page.overflow && page.span.covers(hash) => Ok(Way::Bucket(bucket, page)),
+            Ok(page) if self.is_bucket_of(&page, hash) => {
+                self.known.note(hash, bucket.frame(), next, buckets);
+                Ok(Way::Bucket(bucket, page))
+            }
             Ok(_) => Err(bucket.torn(OTHER_SPAN)),
             Err(_) => Err(bucket.torn(NO_BUCKET)),
         }
@@ -245,7 +272,7 @@ impl HashTable {
                 if is_bucket {
                     let seen = page_of!(page)?;
                     // What the directory says of it does not change while it is latched.
-                    return match !seen.overflow && seen.span.covers(hash) {
+                    return match self.is_bucket_of(&seen, hash) {
                         true => Ok((page, true)),
                         false => Err(page.torn(OTHER_SPAN)),
                     };
@@ -322,7 +349,7 @@ impl HashTable {
         let Some(first) = first else { return Ok(None) };
         let (span, mut next) = {
             let page = page_of!(first)?;
-            if page.overflow || !page.span.covers(hash) {
+            if !self.is_bucket_of(&page, hash) {
                 return Err(first.torn(OTHER_SPAN));
             }
             (page.span, page.next)
@@ -345,7 +372,7 @@ impl HashTable {
             };
             next = {
                 let seen = page_of!(page)?;
-                if !seen.overflow || seen.span != span {
+                if !self.is_overflow_of(&seen, span) {
                     return Err(page.torn(BAD_CHAIN));
                 }
                 seen.next
@@ -370,7 +397,7 @@ impl HashTable {
             }
             let page = self.below(first.pid(), next, || self.store.shared(next))?;
             let seen = page_of!(page)?;
-            if !seen.overflow || seen.span != span {
+            if !self.is_overflow_of(&seen, span) {
                 return Err(page.torn(BAD_CHAIN));
             }
             each(&page)?;

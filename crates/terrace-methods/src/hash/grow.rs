@@ -82,6 +82,7 @@ impl HashTable {
             return Ok(());
         }
         let shape = Shape {
+            table: self.table(),
             overflow: false,
             span: Span::ALL,
             members: self.birth(),

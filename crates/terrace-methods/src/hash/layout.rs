@@ -5,7 +5,8 @@
 //!  16  u8   tag 0xB3                  17  u8   0 first page of a bucket, 1 overflow page
 //!  18  u16  count of records          20  u16  bytes of heap
 //!  22  u16  of these, garbage
-//!  24  u32  membership counter (first page), u32 0
+//!  24  u32  membership counter (first page)
+//!  28  u32  which table's: the number of its root's page, or 2^32 - 1 if that is as large
 //!  32  u64  lowest hash of the bucket
 //!  40  u64  highest hash of the bucket
 //!  48  u64  next overflow page, or none
@@ -41,6 +42,7 @@ pub(crate) const COUNT: usize = 18;
 pub(crate) const GARBAGE: usize = 22;
 /// Offset of the membership counter.
 pub(crate) const MEMBERS: usize = 24;
+const TABLE: usize = 28;
 pub(crate) const LOW: usize = 32;
 pub(crate) const LAST: usize = 40;
 pub(crate) const NEXT: usize = 48;
@@ -63,6 +65,11 @@ const FEW: usize = 4;
 /// Bytes of a page that records and slots can take.
 pub(crate) fn capacity(page_bytes: usize) -> usize {
     page_bytes - SLOTS
+}
+
+/// How a table's buckets name it, by its root: pages that move to another table are written anew.
+pub(crate) fn table_of(root: PageId) -> u32 {
+    u32::try_from(root.0).unwrap_or(u32::MAX)
 }
 
 /// Which hashes a bucket holds.
@@ -132,6 +139,8 @@ pub(crate) struct Page<'a> {
     pub heap: usize,
     pub garbage: usize,
     pub span: Span,
+    /// See [`table_of`].
+    pub table: u32,
     /// The next overflow page, or none.
     pub next: PageId,
 }
@@ -140,7 +149,7 @@ impl<'a> Page<'a> {
     /// Reads the header. `Torn` when it is not that of a bucket's page, or contradicts itself.
     #[inline]
     pub fn open(view: View<'a>) -> Seen<Page<'a>> {
-        let [a, _, low, last, next] = view.u64s(HEADER)?;
+        let [a, b, low, last, next] = view.u64s(HEADER)?;
         let kind = (a >> 8) as u8;
         let page = Page {
             view,
@@ -149,6 +158,7 @@ impl<'a> Page<'a> {
             heap: (a >> 32) as usize & 0xFFFF,
             garbage: (a >> 48) as usize,
             span: Span { low, last },
+            table: (b >> 32) as u32,
             next: PageId(next),
         };
         let sound = a as u8 == TAG
@@ -367,6 +377,8 @@ impl<'a> Page<'a> {
 /// What a page is besides its records.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
+    /// See [`table_of`].
+    pub table: u32,
     pub overflow: bool,
     pub span: Span,
     pub members: u32,
@@ -383,7 +395,8 @@ pub(crate) fn write_header(page: &mut [u8], shape: &Shape, count: usize, heap: u
     put(COUNT, &(count as u16).to_le_bytes());
     put(COUNT + 2, &(heap as u16).to_le_bytes());
     put(GARBAGE, &[0, 0]);
-    put(MEMBERS, &u64::from(shape.members).to_le_bytes());
+    put(MEMBERS, &shape.members.to_le_bytes());
+    put(TABLE, &shape.table.to_le_bytes());
     put(LOW, &shape.span.low.to_le_bytes());
     put(LAST, &shape.span.last.to_le_bytes());
     put(NEXT, &shape.next.0.to_le_bytes());

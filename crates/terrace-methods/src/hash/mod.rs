@@ -27,6 +27,7 @@ mod edit;
 mod find;
 mod grow;
 mod image;
+mod known;
 mod layout;
 mod put;
 mod secret;
@@ -53,7 +54,8 @@ pub use verify::verify_page;
 use crate::fault::{self, Fault, Point};
 use crate::unreadable::Unreadable;
 use find::{PATIENCE, Way, root_of, sound};
-use layout::{Page, Slot, Stored};
+use known::Known;
+use layout::{Page, Slot, Stored, table_of};
 
 /// Bytes of a position in front of the key: the hash, highest byte first.
 pub const HASH_BYTES: usize = 8;
@@ -73,6 +75,7 @@ pub struct HashTable {
     copies: bool,
     /// Pages to do without when a bucket is to be split.
     spared: Mutex<Unreadable>,
+    known: Known,
 }
 
 impl HashTable {
@@ -104,6 +107,7 @@ impl HashTable {
         // Pages that an earlier run of the program made have counters that were given out from
         // another start; nobody holds a window from then.
         HashTable {
+            known: Known::new(&store),
             store,
             root,
             tier,
@@ -121,6 +125,24 @@ impl HashTable {
             copies: true,
             ..self
         }
+    }
+
+    /// What the table's buckets name it.
+    pub(crate) fn table(&self) -> u32 {
+        table_of(self.root)
+    }
+
+    /// Where the bucket of a key is said to be.
+    #[cfg(test)]
+    pub(crate) fn known_place(&self, key: &[u8]) -> Option<(u32, PageId)> {
+        self.known.get(self.secret.get()?.hash(key))
+    }
+
+    /// Whether it is there.
+    #[cfg(test)]
+    pub(crate) fn goes_straight(&self, key: &[u8]) -> bool {
+        let hash = self.secret.get().map(|secret| secret.hash(key));
+        hash.is_some_and(|hash| self.known_way(hash).is_some())
     }
 
     /// Number of the root page; never changes.
@@ -207,12 +229,15 @@ impl HashTable {
         touch: Touch,
         value: &mut Vec<u8>,
     ) -> Attempt<Option<Found>> {
-        let (first, page) = match self.way(hash)? {
-            Way::Bucket(first, page) => (first, page),
-            Way::Empty(_) => {
-                value.clear();
-                return Ok(None);
-            }
+        let (first, page) = match self.known_way(hash) {
+            Some(known) => known,
+            None => match self.way(hash)? {
+                Way::Bucket(first, page) => (first, page),
+                Way::Empty(_) => {
+                    value.clear();
+                    return Ok(None);
+                }
+            },
         };
         fault::reached(Point::Reading);
         let Ok(found) = read(&page, secret, hash, key, value) else {

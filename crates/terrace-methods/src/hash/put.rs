@@ -128,6 +128,7 @@ impl Put<'_> {
             }
         }
         let shape = Shape {
+            table: seen.table,
             overflow: seen.overflow,
             span: seen.span,
             members,

@@ -312,6 +312,7 @@ impl HashTable {
             let from = items.partition_point(|item| item.hash < span.low);
             let to = items.partition_point(|item| item.hash <= span.last);
             let shape = Shape {
+                table: self.table(),
                 overflow: false,
                 span,
                 members,
@@ -391,6 +392,7 @@ impl HashTable {
         pool.extend(fresh.drain(1..));
         let pids: Vec<PageId> = pool.iter().map(|page| page.pid()).collect();
         let shape = |span: Span| Shape {
+            table: self.table(),
             overflow: false,
             span,
             members: if span == gone {
@@ -434,6 +436,7 @@ impl HashTable {
             return Err(Error::invalid("too many keys with one hash").into());
         }
         let shape = Shape {
+            table: self.table(),
             overflow: true,
             span: held.span,
             members: 0,
@@ -577,6 +580,7 @@ impl HashTable {
             None => items.len(),
         };
         let shape = |span, members| Shape {
+            table: self.table(),
             overflow: false,
             span,
             members,
@@ -654,6 +658,7 @@ impl HashTable {
         let copies = copies(&[&held]);
         let items = self.records(&[&held], &copies)?;
         let shape = Shape {
+            table: self.table(),
             overflow: false,
             span: held.span,
             members: held.next_members(),

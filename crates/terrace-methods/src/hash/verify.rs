@@ -138,6 +138,12 @@ impl HashTable {
                     "the first page of a bucket, or an overflow page, is no such",
                 ));
             }
+            if seen.table != self.table() {
+                return Err(wrong(
+                    pid,
+                    format!("it says that it is of table {}", seen.table),
+                ));
+            }
             if seen.span != span {
                 return Err(wrong(
                     pid,
