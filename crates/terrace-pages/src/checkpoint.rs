@@ -91,6 +91,15 @@ impl Drop for Over<'_> {
     }
 }
 
+/// Until the checkpoint is over.
+struct LentAhead<'s>(&'s PageStore);
+
+impl Drop for LentAhead<'_> {
+    fn drop(&mut self) {
+        self.0.end_lending();
+    }
+}
+
 impl CutProgress {
     pub fn begin(&self, owed: u64, written: u64) -> Over<'_> {
         self.before.store(written, Ordering::Relaxed);
@@ -153,6 +162,8 @@ impl PageStore {
         self.check_poison()?;
         self.map.lock().health()?;
         let start = Instant::now();
+        self.lend_for_cut();
+        let _lent = LentAhead(self);
         let before = [
             &self.counters.checkpoint_page_writes,
             &self.counters.checkpoint_hot_writes,
@@ -168,7 +179,6 @@ impl PageStore {
         });
         drop(no_unlinked_pages);
         let (info, epoch, pages) = begun?;
-        self.kept.cut();
         let _over = self.cut_progress.begin(
             self.counters.dirty.load(Ordering::Relaxed),
             self.counters.checkpoint_page_writes.load(Ordering::Relaxed),

@@ -32,6 +32,8 @@ const TOLERANCE_PART: u64 = 256;
 pub(crate) struct Kept {
     /// Frames that hot pages may not have, lent or not.
     frames: AtomicU64,
+    /// Frames that are lent at least: while a checkpoint is being made, what earlier ones needed.
+    lent_ahead: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -62,20 +64,36 @@ impl Kept {
         }
     }
 
-    /// A cut begins: what was needed long ago says less and less.
-    pub fn cut(&self) {
+    /// A cut is about to begin: what was needed long ago says less and less. As much as is left of that is to
+    /// be lent by then, or what is saved at once would be beyond the limit of the memory.
+    fn cut(&self) {
         let mut state = self.state.lock();
         state.most -= state.most / FORGET_PART;
+        let ahead = (state.most as f64 * state.near) as u64;
+        self.lent_ahead.store(ahead, Ordering::Relaxed);
+    }
+
+    /// How many frames are to be lent at least.
+    pub fn lent_ahead(&self) -> u64 {
+        self.lent_ahead.load(Ordering::Relaxed)
     }
 
     /// Comes `little` closer to what is to be kept, upwards only if hot pages `made_room` for what is kept
-    /// already. `lent` frames are lent now, and a checkpoint is being made, or not.
-    fn follow(&self, lent: u64, in_cut: bool, little: u64, made_room: bool, now: Instant) {
+    /// already. `lent` frames are lent now, `borrowed` of them are needed, and a checkpoint is being made, or
+    /// not.
+    fn follow(
+        &self,
+        (lent, borrowed): (u64, u64),
+        in_cut: bool,
+        little: u64,
+        made_room: bool,
+        now: Instant,
+    ) {
         let mut state = self.state.lock();
         if in_cut {
             state.last = Some(now);
             state.near = 1.0;
-            state.most = state.most.max(lent);
+            state.most = state.most.max(borrowed);
         }
         let is_kept = |last: Instant| now.saturating_duration_since(last) < LINGER;
         if !state.last.is_some_and(is_kept) {
@@ -111,14 +129,25 @@ impl PageStore {
         at_once.max(self.kept.frames())
     }
 
-    /// A step of this; see the module's text.
-    pub(crate) fn keep_frames(&self) {
+    /// Lends what a checkpoint is likely to need, before it begins. The caller holds nothing.
+    pub(crate) fn lend_for_cut(&self) {
+        self.kept.cut();
+        self.rebalance();
+    }
+
+    /// The end of a checkpoint, however it ended.
+    pub(crate) fn end_lending(&self) {
+        self.kept.lent_ahead.store(0, Ordering::Relaxed);
+    }
+
+    /// A step of this, when `borrowed` frames are needed; see the module's text.
+    pub(crate) fn keep_frames(&self, borrowed: u64) {
         let lent = self.lent.load(Ordering::Relaxed);
         let in_cut = self.cut.load(Ordering::Relaxed) != 0;
         let little = (self.frames() / LITTLE_PART).max(1);
         let made_room = self.hot_frames() <= self.hot_cap();
         self.kept
-            .follow(lent, in_cut, little, made_room, Instant::now());
+            .follow((lent, borrowed), in_cut, little, made_room, Instant::now());
     }
 }
 
@@ -131,7 +160,7 @@ mod tests {
     /// Steps until nothing changes any more, each time with hot pages that have made room.
     fn settle(kept: &Kept, lent: u64, in_cut: bool, now: Instant) -> u64 {
         for _ in 0..10_000 {
-            kept.follow(lent, in_cut, 1, true, now);
+            kept.follow((lent, lent), in_cut, 1, true, now);
         }
         kept.frames()
     }
@@ -141,10 +170,10 @@ mod tests {
         let (kept, now) = (Kept::default(), Instant::now());
         assert_eq!(settle(&kept, 0, false, now), 0);
         kept.expect(0.5, 800, now);
-        kept.follow(0, false, 3, true, now);
+        kept.follow((0, 0), false, 3, true, now);
         assert_eq!(kept.frames(), 3);
         // Hot pages have not made room for what is kept already.
-        kept.follow(0, false, 3, false, now);
+        kept.follow((0, 0), false, 3, false, now);
         assert_eq!(kept.frames(), 3);
         assert_eq!(settle(&kept, 0, false, now), 450);
         kept.expect(1.0, 800, now);
@@ -164,6 +193,20 @@ mod tests {
         assert!(settle(&kept, 640, true, start + MINUTE / 2) > 800);
         assert_eq!(settle(&kept, 10, false, start + 2 * MINUTE), 10);
         assert_eq!(settle(&kept, 0, false, start + 2 * MINUTE), 0);
+    }
+
+    #[test]
+    fn what_a_checkpoint_needs_is_lent_before_it_begins() {
+        let (kept, now) = (Kept::default(), Instant::now());
+        kept.cut();
+        assert_eq!(kept.lent_ahead(), 0);
+        settle(&kept, 640, true, now);
+        kept.cut();
+        assert_eq!(kept.lent_ahead(), 620);
+        // What is lent and not needed says nothing of what was.
+        kept.follow((620, 100), true, 1, true, now);
+        kept.cut();
+        assert_eq!(kept.lent_ahead(), 601);
     }
 
     #[test]

@@ -234,9 +234,9 @@ impl PageStore {
     /// what was set aside for them is covered. Bounded; the caller holds nothing.
     pub fn rebalance(&self) {
         let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
-        let target = beyond.div_ceil(self.page_bytes() as u64);
+        let borrowed = beyond.div_ceil(self.page_bytes() as u64);
         let most = (self.pool.len() as u64) / 4;
-        let target = target.min(most);
+        let target = borrowed.max(self.kept.lent_ahead()).min(most);
         let mut lent = self.lent_frames.lock();
         while (lent.len() as u64) < target {
             let Some(frame) = self.spare_frame() else {
@@ -252,7 +252,7 @@ impl PageStore {
         }
         self.lent.store(lent.len() as u64, Ordering::Relaxed);
         drop(lent);
-        self.keep_frames();
+        self.keep_frames(borrowed.min(most));
     }
 
     /// Bytes used beside the frames that grow and shrink.
