@@ -15,9 +15,10 @@ use crate::store::PageStore;
 
 /// How long after a checkpoint the frames are kept for the next one.
 const LINGER: Duration = Duration::from_secs(60);
-/// Of a step, what is done at once: one part in so many of the frames, so that a hundredth of them takes
-/// about a second.
+/// Of a step, what is done at once, no more often than in the time below: one part in so many of the frames,
+/// so that a hundredth of them takes about a second.
 const LITTLE_PART: u64 = 4096;
+const STEP: Duration = Duration::from_millis(20);
 /// What is known of earlier checkpoints loses one part in so many with each.
 const FORGET_PART: u64 = 32;
 /// Beyond what earlier ones needed, one part in so many: no two need the same, and records that go while a
@@ -45,6 +46,8 @@ struct State {
     last: Option<Instant>,
     /// How near the next one is: 0 not at all, at 1 as if it were there.
     near: f64,
+    /// When it came closer to what is to be kept.
+    stepped: Option<Instant>,
 }
 
 impl Kept {
@@ -68,8 +71,10 @@ impl Kept {
     /// be lent by then, or what is saved at once would be beyond the limit of the memory.
     fn cut(&self) {
         let mut state = self.state.lock();
-        state.most -= state.most / FORGET_PART;
+        state.most -= state.most.div_ceil(FORGET_PART);
         let ahead = (state.most as f64 * state.near) as u64;
+        // Not more than what room was made for, or pages of records would be without any.
+        let ahead = ahead.min(self.frames());
         self.lent_ahead.store(ahead, Ordering::Relaxed);
     }
 
@@ -95,6 +100,13 @@ impl Kept {
             state.near = 1.0;
             state.most = state.most.max(borrowed);
         }
+        let little = match state.stepped {
+            Some(stepped) if now.saturating_duration_since(stepped) < STEP => 0,
+            _ => {
+                state.stepped = Some(now);
+                little
+            }
+        };
         let is_kept = |last: Instant| now.saturating_duration_since(last) < LINGER;
         if !state.last.is_some_and(is_kept) {
             *state = State::default();
@@ -138,6 +150,7 @@ impl PageStore {
     /// The end of a checkpoint, however it ended.
     pub(crate) fn end_lending(&self) {
         self.kept.lent_ahead.store(0, Ordering::Relaxed);
+        self.rebalance();
     }
 
     /// A step of this, when `borrowed` frames are needed; see the module's text.
@@ -159,7 +172,8 @@ mod tests {
 
     /// Steps until nothing changes any more, each time with hot pages that have made room.
     fn settle(kept: &Kept, lent: u64, in_cut: bool, now: Instant) -> u64 {
-        for _ in 0..10_000 {
+        for _ in 0..2000 {
+            kept.state.lock().stepped = None;
             kept.follow((lent, lent), in_cut, 1, true, now);
         }
         kept.frames()
@@ -172,9 +186,14 @@ mod tests {
         kept.expect(0.5, 800, now);
         kept.follow((0, 0), false, 3, true, now);
         assert_eq!(kept.frames(), 3);
-        // Hot pages have not made room for what is kept already.
-        kept.follow((0, 0), false, 3, false, now);
+        // However often somebody looks.
+        kept.follow((0, 0), false, 3, true, now + STEP / 2);
         assert_eq!(kept.frames(), 3);
+        // Hot pages have not made room for what is kept already.
+        kept.follow((0, 0), false, 3, false, now + STEP);
+        assert_eq!(kept.frames(), 3);
+        kept.follow((0, 0), false, 3, true, now + 2 * STEP);
+        assert_eq!(kept.frames(), 6);
         assert_eq!(settle(&kept, 0, false, now), 450);
         kept.expect(1.0, 800, now);
         // Somebody who tells later that it is less near has looked at an older figure.
@@ -206,7 +225,7 @@ mod tests {
         // What is lent and not needed says nothing of what was.
         kept.follow((620, 100), true, 1, true, now);
         kept.cut();
-        assert_eq!(kept.lent_ahead(), 601);
+        assert_eq!(kept.lent_ahead(), 600);
     }
 
     #[test]

@@ -236,14 +236,16 @@ impl PageStore {
         let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
         let borrowed = beyond.div_ceil(self.page_bytes() as u64);
         let most = (self.pool.len() as u64) / 4;
-        let target = borrowed.max(self.kept.lent_ahead()).min(most);
         let mut lent = self.lent_frames.lock();
+        let target = borrowed.max(self.kept.lent_ahead()).min(most);
         while (lent.len() as u64) < target {
             let Some(frame) = self.spare_frame() else {
                 break;
             };
             self.pool.give_back(frame);
             lent.push(frame);
+            // At once: hot pages may leave when the others have no more to spare.
+            self.lent.store(lent.len() as u64, Ordering::Relaxed);
         }
         // A few frames of slack, so that a fluctuating use does not move memory to and fro.
         if lent.len() as u64 > target + 16 {

@@ -151,7 +151,7 @@ fn batches_on_two_tiers_whose_memory_is_full_leave_a_way_out() {
             map.put(key, [7; 200]).unwrap();
         }
         db.checkpoint().unwrap();
-        disk.set_capacity(Some(disk.used_bytes() + (256 << 10)));
+        disk.set_capacity(Some(disk.used_bytes() + (320 << 10)));
         let (mut done, mut refused) = (0, 0);
         for round in 0..24 {
             let mut batch = db.batch();

@@ -412,7 +412,7 @@ impl HashTable {
     pub(crate) fn overflow_optimistic<T>(
         &self,
         first: &Optimistic<'_>,
-        mut next: PageId,
+        (mut next, span): (PageId, Span),
         each: &mut dyn FnMut(&Optimistic<'_>, Page<'_>) -> Attempt<Option<T>>,
     ) -> Attempt<Option<T>> {
         let mut chain = Chain::new(first.pid());
@@ -424,7 +424,7 @@ impl HashTable {
             first.validate()?;
             let page = page?;
             let seen = match Page::open(page.view()) {
-                Ok(seen) if seen.overflow => seen,
+                Ok(seen) if self.is_overflow_of(&seen, span) => seen,
                 _ => return Err(page.torn(BAD_CHAIN)),
             };
             if let Some(answer) = each(&page, seen)? {

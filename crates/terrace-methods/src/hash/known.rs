@@ -88,8 +88,15 @@ impl Known {
     #[cold]
     fn lengthen(&self, used: usize, places: u64) {
         let mut made = false;
+        let made_already = self
+            .lists
+            .get()
+            .is_some_and(|lists| lists[used].get().is_some());
+        if !made_already && !self.store.take_hint_bytes(places * PLACE_BYTES) {
+            return;
+        }
         let list = &self.lists.get_or_init(Box::default)[used];
-        if list.get().is_none() && self.store.take_hint_bytes(places * PLACE_BYTES) {
+        if !made_already {
             list.get_or_init(|| {
                 made = true;
                 (0..places).map(|_| AtomicU64::new(0)).collect()

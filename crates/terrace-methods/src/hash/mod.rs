@@ -247,7 +247,7 @@ impl HashTable {
             first.validate()?;
         }
         let Some((found, slot)) = found else {
-            return self.overflow_optimistic(&first, page.next, &mut |page, seen| {
+            return self.overflow_optimistic(&first, (page.next, page.span), &mut |page, seen| {
                 let Ok(found) = read(&seen, secret, hash, key, value) else {
                     return Err(page.torn(find::BAD_RECORD));
                 };
