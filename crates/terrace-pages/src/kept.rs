@@ -144,13 +144,17 @@ impl PageStore {
     /// Lends what a checkpoint is likely to need, before it begins. The caller holds nothing.
     pub(crate) fn lend_for_cut(&self) {
         self.kept.cut();
-        self.rebalance();
+        // Where nobody keeps the accounts in the background there is nothing to go by.
+        if self.kept.lent_ahead() > 0 {
+            self.rebalance();
+        }
     }
 
     /// The end of a checkpoint, however it ended.
     pub(crate) fn end_lending(&self) {
-        self.kept.lent_ahead.store(0, Ordering::Relaxed);
-        self.rebalance();
+        if self.kept.lent_ahead.swap(0, Ordering::Relaxed) > 0 {
+            self.rebalance();
+        }
     }
 
     /// A step of this, when `borrowed` frames are needed; see the module's text.
