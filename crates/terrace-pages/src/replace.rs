@@ -24,6 +24,10 @@ const TURNS: usize = 5;
 /// Dirty pages that a thread may pass over on its way to a clean one before it cleans some itself.
 const DIRTY_SEEN: usize = 12;
 
+/// Clean pages that an operation may need at a time, as it reads some and makes others: with fewer in all it
+/// could throw out one of its own, again and again.
+const FEW_CLEAN: u64 = 4;
+
 /// Dirty pages after which the search for a clean one is given up: it may be inside the gate, with
 /// latches, and where nearly all are dirty five turns would be millions of headers.
 const MOST_PASSED_OVER: usize = 1024;
@@ -92,7 +96,7 @@ impl PageStore {
             return Some(frame);
         }
         let (found, dirty) = self.evict_counting(false);
-        if dirty as u64 >= self.pool.len() as u64 / 2
+        if (dirty as u64 >= self.pool.len() as u64 / 2 || self.clean_frames_are_few())
             && let Some(frame) = found
         {
             // Where nearly all frames are dirty, who makes a page would throw out what he has just read to
@@ -101,6 +105,14 @@ impl PageStore {
             return None;
         }
         found
+    }
+
+    /// Whether so few frames are clean that a page which was read for an operation is likely to be the next
+    /// to go. While a checkpoint is being made some dirty ones count twice, and it is not known.
+    fn clean_frames_are_few(&self) -> bool {
+        let taken = self.lent.load(Ordering::Relaxed) + self.counters.dirty.load(Ordering::Relaxed);
+        let in_cut = self.cut.load(Ordering::Relaxed) != 0;
+        !in_cut && self.frames().saturating_sub(taken) < FEW_CLEAN
     }
 
     /// Takes a clean cold page out of memory and returns its frame, and how many dirty pages were passed
