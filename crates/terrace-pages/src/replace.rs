@@ -309,3 +309,53 @@ impl PageStore {
         self.extra.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::{CutInfo, Pace, StoreOptions};
+
+    fn info() -> CutInfo {
+        CutInfo {
+            log_position: [0; 24],
+            learnt: [0; crate::LEARNT_BYTES],
+            next_structure: 0,
+            next_sequence: 0,
+            catalog_root: PageId(u64::MAX),
+            clean: false,
+        }
+    }
+
+    /// Who reads one page and makes others would go on for ever: each attempt threw out what it had read.
+    #[test]
+    fn the_only_clean_page_is_not_handed_out_before_something_is_written() {
+        let disk = terrace_sim::SimDisk::new(1).shared();
+        let options = StoreOptions {
+            page_bytes: 4096,
+            memory: 1 << 20,
+        };
+        let store = PageStore::create(disk, options, 1, &info()).unwrap();
+        let make = || {
+            let door = store.enter().unwrap();
+            store.allocate(&door, Class::Cold).map(|page| page.pid())
+        };
+        let clean = make().unwrap();
+        store.checkpoint(Pace::Fast, &mut info).unwrap();
+        while !store.free_frames.lock().is_empty() {
+            if let Err(interrupt) = make() {
+                store.settle(interrupt).unwrap();
+            }
+        }
+        // The clock comes to the clean one first, and passes by no dirty one that is not in use.
+        for (_, header) in store.pool.iter() {
+            let is_clean = header.page.load(Ordering::Relaxed) == clean.0;
+            header
+                .used
+                .store(if is_clean { 0 } else { 3 }, Ordering::Relaxed);
+        }
+        assert!(store.is_resident(clean));
+        assert_eq!(store.spare_frame(), None);
+        store.make_frames().unwrap();
+        assert!(store.spare_frame().is_some());
+    }
+}

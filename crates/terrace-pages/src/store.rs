@@ -242,6 +242,12 @@ impl PageStore {
             return None;
         }
         self.pool.prefetch(frame);
+        self.optimistic_there(frame, pid)
+    }
+
+    /// The same in a frame that there is, whose bytes have been asked for.
+    #[inline]
+    fn optimistic_there(&self, frame: u32, pid: PageId) -> Option<Optimistic<'_>> {
         let header = self.pool.frame(frame);
         let version = header.latch.optimistic()?;
         if header.page.load(Ordering::Acquire) != pid.0 {
@@ -261,20 +267,8 @@ impl PageStore {
         match self.table.load(pid) {
             Word::Resident(frame) => {
                 prefetch(frame);
-                let header = self.pool.frame(frame);
-                let Some(version) = header.latch.optimistic() else {
-                    return Err(Interrupt::Conflict);
-                };
-                if header.page.load(Ordering::Acquire) != pid.0 {
-                    return Err(Interrupt::Conflict);
-                }
-                header.touch();
-                Ok(Optimistic {
-                    store: self,
-                    frame,
-                    pid,
-                    version,
-                })
+                let there = self.optimistic_there(frame, pid);
+                there.ok_or(Interrupt::Conflict)
             }
             Word::Out(place) if place.is_free() => Err(Interrupt::Conflict),
             _ => Err(Interrupt::Miss(pid)),

@@ -140,6 +140,7 @@ impl HashTable {
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;
         let index = root.grains.index(hash);
+        // Says only how many places are worth while; a root that is torn is found out below.
         let buckets = root.buckets().unwrap_or(0);
         let mut height = root.height;
         let Ok(mut next) = root.entries.get((index >> (bits * height)) as usize & mask) else {

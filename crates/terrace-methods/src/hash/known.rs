@@ -87,27 +87,20 @@ impl Known {
     /// Goes on to the next list, if there is memory for it.
     #[cold]
     fn lengthen(&self, used: usize, places: u64) {
-        let mut made = false;
-        let made_already = self
-            .lists
-            .get()
-            .is_some_and(|lists| lists[used].get().is_some());
-        if !made_already && !self.store.take_hint_bytes(places * PLACE_BYTES) {
-            return;
-        }
-        let list = &self.lists.get_or_init(Box::default)[used];
-        if !made_already {
-            list.get_or_init(|| {
-                made = true;
-                (0..places).map(|_| AtomicU64::new(0)).collect()
-            });
-            if !made {
-                self.store.give_hint_bytes(places * PLACE_BYTES);
+        let is_made = |lists: &Lists| lists[used].get().is_some();
+        if !self.lists.get().is_some_and(|lists| is_made(lists)) {
+            let bytes = places * PLACE_BYTES;
+            if !self.store.take_hint_bytes(bytes) {
+                return;
+            }
+            let list = (0..places).map(|_| AtomicU64::new(0)).collect();
+            let lists = self.lists.get_or_init(Box::default);
+            if lists[used].set(list).is_err() {
+                // Somebody else was sooner.
+                self.store.give_hint_bytes(bytes);
             }
         }
-        if list.get().is_some() {
-            self.used.fetch_max(used + 1, Ordering::Release);
-        }
+        self.used.fetch_max(used + 1, Ordering::Release);
     }
 }
 
