@@ -2,6 +2,7 @@
 
 use crate::dynamic::{ByteKeys, CAP, FANOUT, IntKeys, NodeKeys};
 use crate::lows::{ByteLows, IntLows, Lows};
+use crate::shortcuts::{ByteShortcuts, NoShortcuts, Shortcuts};
 use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun, StaticStage};
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -34,6 +35,9 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     /// The static stages for keys of this form.
     #[doc(hidden)]
     type Stage: StaticStage<Self>;
+    /// Where keys that were looked up are.
+    #[doc(hidden)]
+    type Shortcuts: Shortcuts<Self>;
 
     #[doc(hidden)]
     fn cmp(a: Self::Ref<'_>, b: Self::Ref<'_>) -> Ordering;
@@ -80,6 +84,7 @@ impl Family for IntFamily {
     type Run = Vec<u64>;
     type Lows = IntLows;
     type Stage = IntStage;
+    type Shortcuts = NoShortcuts;
 
     #[inline]
     fn cmp(a: u64, b: u64) -> Ordering {
@@ -136,6 +141,7 @@ impl Family for ByteFamily {
     type Run = ByteRun;
     type Lows = ByteLows;
     type Stage = ByteStage;
+    type Shortcuts = ByteShortcuts;
 
     #[inline]
     fn cmp(a: &[u8], b: &[u8]) -> Ordering {

@@ -25,6 +25,10 @@ pub enum Fault {
     LooseEnds = 8,
     /// The parts that a map had before it was emptied are not marked retired.
     UnmarkedClear = 9,
+    /// A shortcut is taken although its segment has been built anew.
+    StaleShortcut = 10,
+    /// A shortcut is taken that was being written while it was read.
+    TornShortcut = 11,
 }
 
 #[cfg(feature = "planted-faults")]

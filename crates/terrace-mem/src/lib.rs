@@ -32,6 +32,7 @@ mod map;
 mod multi;
 mod options;
 mod segment;
+mod shortcuts;
 mod simd;
 mod slots;
 mod stage;

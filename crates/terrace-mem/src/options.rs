@@ -76,6 +76,9 @@ pub struct Options {
     pub floor: usize,
     /// Whether a Bloom filter stands before the dynamic stage. Not for a concurrent map.
     pub filter: bool,
+    /// Entries for each of which a map of byte strings remembers where one is that is looked up often, in 64
+    /// bytes; 0 for none. Not for a concurrent map, nor for integers.
+    pub shortcuts: usize,
     /// Decompressed nodes that [`Stage::Compressed`] keeps.
     pub cache_nodes: usize,
 }
@@ -91,6 +94,7 @@ impl Default for Options {
             segment_len: 4096,
             floor: 1024,
             filter: true,
+            shortcuts: 40,
             cache_nodes: 1024,
         }
     }
@@ -105,6 +109,7 @@ impl Options {
             ("updates", self.updates != usual.updates),
             ("floor", self.floor != usual.floor),
             ("filter", self.filter != usual.filter),
+            ("shortcuts", self.shortcuts != usual.shortcuts),
         ];
         match set.into_iter().find(|field| field.1) {
             Some((field, _)) => Err(OptionsError::NoEffect(field)),

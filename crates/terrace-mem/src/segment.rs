@@ -4,13 +4,15 @@
 //! least bound `i` and less than bound `i + 1`; the first bound is the least key of all.
 
 use crate::family::Family;
+use crate::faults::{Fault, planted};
 use crate::lows::Lows;
+use crate::shortcuts::{Shortcuts, Spot};
 use crate::slots::Slots;
 use crate::stage::{KeyRun, Plan, StaticStage};
 use std::ops::Range;
 
 /// A run of keys and their values, in whole cache lines.
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct Segment<F: Family, V> {
     pub keys: F::Stage,
     pub vals: Slots<V>,
@@ -26,12 +28,18 @@ impl<F: Family, V> Segment<F, V> {
         }
     }
 
-    /// The live value of `key`, with its line asked for before the key is compared.
+    /// The live value of `key`.
     #[inline]
     pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
-        let hash = || F::hash(key);
+        Some(self.find(key, || F::hash(key))?.1)
+    }
+
+    /// The rank of `key`, whose hash `hash` gives, and its live value, with the line of that asked for
+    /// before the key is compared.
+    #[inline]
+    fn find(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<(usize, &V)> {
         let rank = self.keys.find(key, hash, |near| self.vals.prefetch(near))?;
-        self.vals.get(rank)
+        Some((rank, self.vals.get(rank)?))
     }
 
     /// Takes the live values out: them and new ones, whose keys are others, in order. O(n).
@@ -87,6 +95,7 @@ impl<F: Family, V> Segment<F, V> {
 /// All segments of a map.
 pub struct SegmentList<F: Family, V> {
     lows: F::Lows,
+    shortcuts: F::Shortcuts,
     segs: Vec<Segment<F, V>>,
     live: usize,
     gone: usize,
@@ -98,6 +107,7 @@ impl<F: Family, V> Default for SegmentList<F, V> {
     fn default() -> Self {
         SegmentList {
             lows: F::Lows::default(),
+            shortcuts: F::Shortcuts::default(),
             segs: Vec::new(),
             live: 0,
             gone: 0,
@@ -151,9 +161,36 @@ impl<F: Family, V> SegmentList<F, V> {
     /// The live value of `key`. O(log n).
     #[inline]
     pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
-        let seg = self.segs.get(self.lows.find(key))?;
+        if !F::Shortcuts::ANY {
+            let seg = self.segs.get(self.lows.find(key))?;
+            crate::simd::prefetch_whole(seg);
+            return seg.get(key);
+        }
+        let hash = F::hash(key);
+        if let Some(spot) = self.shortcuts.find(key, hash)
+            && let Some(seg) = self.segs.get(spot.segment)
+            && (seg.keys.id() == spot.id || planted(Fault::StaleShortcut))
+            && let Some(val) = seg.vals.get(spot.rank)
+        {
+            return Some(val);
+        }
+        let segment = self.lows.find(key);
+        let seg = self.segs.get(segment)?;
         crate::simd::prefetch_whole(seg);
-        seg.get(key)
+        let (rank, val) = seg.find(key, || hash)?;
+        let id = seg.keys.id();
+        self.shortcuts.note(key, hash, Spot { segment, id, rank });
+        Some(val)
+    }
+
+    /// A step towards one shortcut for so many entries. O(1).
+    pub fn fit_shortcuts(&mut self, entries: usize) {
+        self.shortcuts.fit(self.live / entries);
+    }
+
+    /// Bytes of the shortcuts.
+    pub fn shortcut_bytes(&self) -> usize {
+        self.shortcuts.bytes()
     }
 
     /// The live value of `key`, to change. O(log n).

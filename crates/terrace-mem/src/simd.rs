@@ -187,6 +187,41 @@ fn equal_bytes_scalar(bytes: &[u8; 16], byte: u8) -> u32 {
     (gather(high as u64) | gather((high >> 64) as u64) << 8) as u32
 }
 
+/// A bit for each place at which the two bytes come to `sum`, without what is carried.
+#[inline]
+pub fn sums_equal(a: &[u8; 16], b: &[u8; 16], sum: u8) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    return x86::sums_equal_sse2(a, b, sum);
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    sums_equal_scalar(a, b, sum)
+}
+
+#[cfg(any(
+    test,
+    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+))]
+fn sums_equal_scalar(a: &[u8; 16], b: &[u8; 16], sum: u8) -> u32 {
+    let sums = std::array::from_fn(|i| a[i].wrapping_add(b[i]));
+    equal_bytes_scalar(&sums, sum)
+}
+
+/// The sum of the first `n` bytes, of which there are 16 at most.
+#[inline]
+pub fn sum_of_first(bytes: &[u8; 16], n: usize) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    return x86::sum_of_first_sse2(bytes, n);
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    sum_of_first_scalar(bytes, n)
+}
+
+#[cfg(any(
+    test,
+    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+))]
+fn sum_of_first_scalar(bytes: &[u8; 16], n: usize) -> usize {
+    bytes.iter().take(n).map(|&byte| usize::from(byte)).sum()
+}
+
 /// A bit for each pair of bytes that is `pair`, the lower half first: bit `i` for pair `i`.
 #[inline]
 pub fn equal_pairs(bytes: &[u8; 64], pair: u16) -> u32 {
@@ -329,6 +364,41 @@ mod x86 {
     }
 
     #[inline]
+    pub fn sums_equal_sse2(a: &[u8; 16], b: &[u8; 16], sum: u8) -> u32 {
+        // SAFETY: SSE2 is part of the architecture's baseline, and each array has the 16 bytes
+        // that an unaligned load reads.
+        unsafe {
+            let a = _mm_loadu_si128(a.as_ptr().cast());
+            let b = _mm_loadu_si128(b.as_ptr().cast());
+            let equal = _mm_cmpeq_epi8(_mm_add_epi8(a, b), _mm_set1_epi8(sum as i8));
+            _mm_movemask_epi8(equal) as u32
+        }
+    }
+
+    #[inline]
+    pub fn sum_of_first_sse2(bytes: &[u8; 16], n: usize) -> usize {
+        /// From place `16 - n` on, `n` bytes of ones and then noughts.
+        const ONES: [u8; 32] = {
+            let mut ones = [0; 32];
+            let mut i = 0;
+            while i < 16 {
+                ones[i] = 0xFF;
+                i += 1;
+            }
+            ones
+        };
+        // SAFETY: SSE2 is part of the architecture's baseline; the array has the 16 bytes that the
+        // unaligned load reads, and so has what lies in `ONES` from a place of at most 16 on.
+        unsafe {
+            let v = _mm_loadu_si128(bytes.as_ptr().cast());
+            let ones = _mm_loadu_si128(ONES[16 - n.min(16)..].as_ptr().cast());
+            let sums = _mm_sad_epu8(_mm_and_si128(v, ones), _mm_setzero_si128());
+            let both = _mm_add_epi64(sums, _mm_unpackhi_epi64(sums, sums));
+            _mm_cvtsi128_si64(both) as usize
+        }
+    }
+
+    #[inline]
     pub fn equal_pairs_sse2(bytes: &[u8; 64], pair: u16) -> u32 {
         pairs(bytes, |v| {
             // SAFETY: SSE2 is part of the architecture's baseline.
@@ -420,6 +490,27 @@ mod tests {
                     naive,
                     "{bytes:?} {byte}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_summed_by_both_paths() {
+        for round in 0..if cfg!(miri) { 4 } else { 500u32 } {
+            let byte_of = |i: usize| (round * 64 + i as u32).wrapping_mul(0x9E37_79B9) >> 24;
+            let a: [u8; 16] = std::array::from_fn(|i| byte_of(i) as u8 & [0x81, 0xFF][i % 2]);
+            let b: [u8; 16] = std::array::from_fn(|i| byte_of(i + 16) as u8 & [0xFF, 1][i % 2]);
+            for at in 0..16 {
+                let sum = a[at].wrapping_add(b[at]);
+                let naive = (0..16).filter(|&i| a[i].wrapping_add(b[i]) == sum);
+                let naive = naive.fold(0, |bits, i| bits | 1 << i);
+                assert_eq!(sums_equal(&a, &b, sum), naive, "{a:?} {b:?} {sum}");
+                assert_eq!(sums_equal_scalar(&a, &b, sum), naive, "{a:?} {b:?} {sum}");
+            }
+            for n in 0..=16 {
+                let naive: usize = a[..n].iter().map(|&byte| usize::from(byte)).sum();
+                assert_eq!(sum_of_first(&a, n), naive, "{a:?} {n}");
+                assert_eq!(sum_of_first_scalar(&a, n), naive, "{a:?} {n}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The primitives of the concurrent map: those of `std`, or those of a randomised scheduler.
+//! The primitives of the concurrent map, and of shortcuts: those of `std`, or those of a randomised scheduler.
 
 #[cfg(not(feature = "shuttle"))]
 pub use std::sync::{Arc, Condvar, Mutex, RwLock};
@@ -10,6 +10,12 @@ pub use shuttle::{
     sync::{Arc, Condvar, Mutex, RwLock},
     thread,
 };
+
+/// Those of the scheduler in tests of this crate's own modules alone: others use maps without it, too.
+#[cfg(all(feature = "shuttle", test))]
+pub use shuttle::sync::atomic;
+#[cfg(not(all(feature = "shuttle", test)))]
+pub use std::sync::atomic;
 
 /// A place where another thread may come in between: for the scheduler, nothing otherwise.
 #[inline(always)]

@@ -13,6 +13,8 @@ pub struct MemoryUsage {
     pub directory: usize,
     /// The Bloom filter.
     pub filter: usize,
+    /// Where keys that were looked up are, of byte strings.
+    pub shortcuts: usize,
     /// Decompressed nodes.
     pub cache: usize,
 }
@@ -25,6 +27,7 @@ impl MemoryUsage {
             + self.static_values
             + self.directory
             + self.filter
+            + self.shortcuts
             + self.cache
     }
 }

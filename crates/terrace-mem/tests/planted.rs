@@ -41,7 +41,11 @@ fn filter_is_whole() {
 
 /// Byte strings must be found, in order, while segments are merged.
 fn byte_strings_are_whole() {
-    let mut map = HybridMap::<Vec<u8>, u64>::new();
+    let options = Options {
+        shortcuts: 1,
+        ..Options::default()
+    };
+    let mut map = HybridMap::<Vec<u8>, u64>::with_options(options).unwrap();
     let key = |i: u64| {
         format!(
             "com.mail@{}{:x}",
@@ -51,6 +55,8 @@ fn byte_strings_are_whole() {
     };
     for i in 0..20_000u64 {
         map.insert(key(i).into_bytes(), i);
+        let j = i.wrapping_mul(0x9E37_79B9) % (i + 1);
+        assert_eq!(map.get(key(j).as_bytes()), Some(&j), "a value is another's");
     }
     assert!(map.keys().is_sorted(), "keys are out of order");
     for i in 0..20_000u64 {
@@ -79,6 +85,7 @@ fn every_planted_fault_is_caught() {
         (Fault::EarlySwap, filter_is_whole as fn()),
         (Fault::ShortSearch, byte_strings_are_whole),
         (Fault::StaleShare, byte_strings_are_whole),
+        (Fault::StaleShortcut, byte_strings_are_whole),
     ] {
         check();
         assert!(caught(fault, check), "{fault:?} was not caught");

@@ -155,6 +155,12 @@ where
                 ..Options::default()
             })
         }),
+        Maker::extra("hybrid-no-shortcuts", || {
+            make::<K, Q>(Options {
+                shortcuts: 0,
+                ..Options::default()
+            })
+        }),
         Maker::extra("hybrid-compact", || {
             make::<K, Q>(stage(Stage::CompactBTree))
         }),

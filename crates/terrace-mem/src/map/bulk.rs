@@ -35,6 +35,7 @@ impl<F: Family, V> Core<F, V> {
         let at = self.segments.segs().len();
         let pieces = self.pieces(keys.len(), keys.key_bytes(0, keys.len()));
         self.segments.insert(at, keys, vals, pieces, &self.plan);
+        self.fit_shortcuts();
     }
 }
 

@@ -176,6 +176,7 @@ impl<F: Family, V> Core<F, V> {
             static_values,
             directory: self.segments.directory_bytes() + F::heap(&self.hand),
             filter: self.filter.bytes(),
+            shortcuts: self.segments.shortcut_bytes(),
             cache: self.plan.cache.as_ref().map_or(0, |cache| cache.bytes()),
         }
     }

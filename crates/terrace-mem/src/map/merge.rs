@@ -211,8 +211,20 @@ impl<F: Family, V> Core<F, V> {
         moved
     }
 
+    /// A step towards as many shortcuts as there are to be.
+    pub(super) fn fit_shortcuts(&mut self) {
+        if self.options.shortcuts > 0 {
+            self.segments.fit_shortcuts(self.options.shortcuts);
+        }
+    }
+
     /// Puts sorted entries of the range of segment `i` where they belong.
     fn place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
+        self.put_in_place(i, keys, vals);
+        self.fit_shortcuts();
+    }
+
+    fn put_in_place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
         let n = keys.len();
         let segs = self.segments.segs();
         if self.appends(i, keys) {

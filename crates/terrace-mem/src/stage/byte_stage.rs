@@ -5,9 +5,25 @@ use super::compressed::{Compressed, NodeCursor};
 use super::front_coded::{FrontCoded, FrontCursor, room_for};
 use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
 use crate::family::ByteFamily;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One of the stages for byte strings.
-pub struct ByteStage(Kind);
+#[repr(C)]
+pub struct ByteStage {
+    kind: Kind,
+    id: u64,
+}
+
+/// Stages that there were.
+static STAGES: AtomicU64 = AtomicU64::new(0);
+
+impl From<Kind> for ByteStage {
+    fn from(kind: Kind) -> Self {
+        // The first is not 0. They do not run out: it would take centuries.
+        let id = STAGES.fetch_add(1, Ordering::Relaxed) + 1;
+        ByteStage { kind, id }
+    }
+}
 
 enum Kind {
     Front(FrontCoded),
@@ -23,7 +39,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             Stage::Compressed | Stage::CompactBTree | Stage::FrontCoded => plan.stage,
             _ => choose::for_bytes(run, from, to),
         };
-        ByteStage(match stage {
+        let kind = match stage {
             Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
             Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
             _ => {
@@ -31,12 +47,13 @@ impl StaticStage<ByteFamily> for ByteStage {
                 let room = if plan.grows { room_for(n) } else { n };
                 Kind::Front(FrontCoded::build(run, from, to, room))
             }
-        })
+        };
+        kind.into()
     }
 
     #[inline]
     fn len(&self) -> usize {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(s) => s.len(),
             Kind::Compact(s) => s.keys().len(),
             Kind::Packed(s) => s.len(),
@@ -50,7 +67,7 @@ impl StaticStage<ByteFamily> for ByteStage {
         hash: impl FnOnce() -> u64,
         mut likely: impl FnMut(usize),
     ) -> Option<usize> {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(s) => s.find(key, hash(), likely),
             Kind::Compact(s) => s.find(key, likely),
             Kind::Packed(s) => {
@@ -62,7 +79,7 @@ impl StaticStage<ByteFamily> for ByteStage {
     }
 
     fn seek(&self, key: &[u8]) -> usize {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(s) => s.seek(key),
             Kind::Compact(s) => s.seek(key),
             Kind::Packed(s) => s.search(key).0,
@@ -70,7 +87,7 @@ impl StaticStage<ByteFamily> for ByteStage {
     }
 
     fn cursor(&self, rank: usize) -> ByteCursor<'_> {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(s) => ByteCursor::Front(s.cursor(rank)),
             Kind::Compact(s) => ByteCursor::Slice(s.keys(), rank),
             Kind::Packed(s) => ByteCursor::Node(s.cursor(rank)),
@@ -78,7 +95,7 @@ impl StaticStage<ByteFamily> for ByteStage {
     }
 
     fn decode(&self, into: &mut ByteRun) {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(s) => s.decode(into),
             Kind::Compact(s) => into.append(s.keys(), 0, s.keys().len()),
             Kind::Packed(s) => s.decode(into),
@@ -93,10 +110,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         most: usize,
         before: &mut Vec<u32>,
     ) -> Option<Self> {
-        let Kind::Front(s) = &self.0 else { return None };
+        let Kind::Front(s) = &self.kind else {
+            return None;
+        };
         // Whether this is still the best stage is asked when the segment is cut in two.
         (s.key_bytes() + new.key_bytes(0, new.len()) <= most)
-            .then(|| ByteStage(Kind::Front(s.merge(live, n, new, before))))
+            .then(|| Kind::Front(s.merge(live, n, new, before)).into())
     }
 
     fn merge_run(
@@ -106,39 +125,41 @@ impl StaticStage<ByteFamily> for ByteStage {
         new: &ByteRun,
         before: &mut Vec<u32>,
     ) -> Option<ByteRun> {
-        let Kind::Front(s) = &self.0 else { return None };
+        let Kind::Front(s) = &self.kind else {
+            return None;
+        };
         Some(s.merge_run(live, n, new, before))
     }
 
     #[inline]
     fn prefetch(&self, _: &[u8], hash: impl FnOnce() -> u64) {
-        if let Kind::Front(s) = &self.0 {
+        if let Kind::Front(s) = &self.kind {
             s.prefetch(hash());
         }
     }
 
     #[inline]
     fn approach(&self, _: &[u8], hash: impl FnOnce() -> u64) -> Option<usize> {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(s) => s.approach(hash()),
             _ => None,
         }
     }
 
     fn prefetch_place(&self, _: &[u8]) {
-        if let Kind::Front(s) = &self.0 {
+        if let Kind::Front(s) = &self.kind {
             s.prefetch_heads();
         }
     }
 
     fn approach_place(&self, key: &[u8]) {
-        if let Kind::Front(s) = &self.0 {
+        if let Kind::Front(s) = &self.kind {
             s.approach_place(key);
         }
     }
 
     fn key_bytes(&self) -> usize {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(s) => s.key_bytes(),
             Kind::Compact(s) => s.keys().key_bytes(0, s.keys().len()),
             Kind::Packed(s) => s.key_bytes(),
@@ -146,7 +167,7 @@ impl StaticStage<ByteFamily> for ByteStage {
     }
 
     fn bytes(&self) -> usize {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(s) => s.bytes(),
             Kind::Compact(s) => size_of_val(&**s) + s.bytes(),
             Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
@@ -154,11 +175,16 @@ impl StaticStage<ByteFamily> for ByteStage {
     }
 
     fn stage(&self) -> Stage {
-        match &self.0 {
+        match &self.kind {
             Kind::Front(_) => Stage::FrontCoded,
             Kind::Compact(_) => Stage::CompactBTree,
             Kind::Packed(_) => Stage::Compressed,
         }
+    }
+
+    #[inline]
+    fn id(&self) -> u64 {
+        self.id
     }
 }
 

@@ -146,6 +146,11 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
 
     /// Which stage it is.
     fn stage(&self) -> Stage;
+
+    /// A number that no other stage has or had, of keys that have [shortcuts](crate::shortcuts).
+    fn id(&self) -> u64 {
+        0
+    }
 }
 
 /// A place in a stage; lends the key it stands at.

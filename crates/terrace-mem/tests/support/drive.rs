@@ -141,6 +141,7 @@ fn options(from: &mut Source<'_>, stages: &[Stage]) -> Options {
         segment_len: [16, 20, 50][b / 8 % 3],
         floor: [0, 8][c / 48 % 2],
         filter: c / 96 % 4 != 0,
+        shortcuts: [1, 40][b / 64 % 2],
         cache_nodes: [0, 2][b / 32 % 2],
     }
 }

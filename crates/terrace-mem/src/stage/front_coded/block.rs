@@ -1,19 +1,28 @@
-//! One block: how much each key shares with the one before, where its rest ends, and the rests.
+//! One block: how much each key shares with the one before, how long its rest is, and the rests.
 
 use super::{MOST_SHARED, padded};
 use crate::family::common_prefix;
 use crate::simd;
 
+/// Counts that are looked at at once.
+const LANES: usize = 16;
+
 /// The parts of one block.
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
-    /// All from `shared` on, and what lies behind the block.
+    /// All of it, and what lies behind.
     bytes: &'a [u8],
     pub shared: &'a [u8],
-    /// So many bytes for each key as its width says: one, or two or four where rests are long.
-    pub ends: &'a [u8],
+    /// So many bytes for each key as its width says: one, or two where a rest is long.
+    lens: &'a [u8],
     pub width: u8,
     pub rests: &'a [u8],
+}
+
+/// The width of the lengths of rests of which this is the longest.
+#[inline]
+pub fn width_for(longest: usize) -> u8 {
+    if longest <= 0xFF { 1 } else { 2 }
 }
 
 impl<'a> Block<'a> {
@@ -22,53 +31,79 @@ impl<'a> Block<'a> {
     pub fn new(bytes: &'a [u8], n: usize) -> Self {
         let width = bytes[0];
         let (shared, rest) = bytes[1..].split_at(n);
-        let (ends, rests) = rest.split_at(n * usize::from(width));
+        let (lens, rests) = rest.split_at(n * usize::from(width));
         Block {
-            bytes: &bytes[1..],
+            bytes,
             shared,
-            ends,
+            lens,
             width,
             rests,
         }
     }
 
+    /// How long the rest of key `i` is.
     #[inline(always)]
-    pub fn end(&self, i: usize) -> usize {
+    pub fn len_of(&self, i: usize) -> usize {
         match self.width {
-            1 => usize::from(self.ends[i]),
-            2 => usize::from(u16::from_le_bytes(padded(&self.ends[i * 2..]))),
-            _ => u32::from_le_bytes(padded(&self.ends[i * 4..])) as usize,
+            1 => usize::from(self.lens[i]),
+            _ => usize::from(u16::from_le_bytes(padded(&self.lens[i * 2..]))),
         }
+    }
+
+    /// How long the rests of the keys `from..to` are together. O(keys / 16).
+    #[inline]
+    pub fn span(&self, from: usize, to: usize) -> usize {
+        if self.width > 1 {
+            return (from..to).map(|i| self.len_of(i)).sum();
+        }
+        let (mut i, mut sum) = (from, 0);
+        while i < to {
+            let Some(lens) = self.lens_at(i) else {
+                return sum
+                    + self.lens[i..to]
+                        .iter()
+                        .map(|&len| usize::from(len))
+                        .sum::<usize>();
+            };
+            sum += simd::sum_of_first(lens, (to - i).min(LANES));
+            i += LANES;
+        }
+        sum
+    }
+
+    /// The counts of shared bytes from key `i` on; others may be behind the last.
+    #[inline(always)]
+    fn shared_at(&self, i: usize) -> Option<&'a [u8; LANES]> {
+        self.bytes[1 + i..].first_chunk()
+    }
+
+    /// The lengths of rests from key `i` on, of one byte each; others may be behind the last.
+    #[inline(always)]
+    fn lens_at(&self, i: usize) -> Option<&'a [u8; LANES]> {
+        self.bytes[1 + self.shared.len() + i..].first_chunk()
     }
 
     #[inline]
     pub fn first(&self) -> &'a [u8] {
-        &self.rests[..self.end(0)]
+        &self.rests[..self.len_of(0)]
     }
 
-    /// What key `i` does not share with the one before.
+    /// The rest of key `i`, which begins at byte `from` of the rests.
     #[inline(always)]
-    fn rest(&self, i: usize) -> &'a [u8] {
-        let from = if i == 0 { 0 } else { self.end(i - 1) };
-        &self.rests[from..self.end(i)]
-    }
-
-    /// How much key `i` shares with the one before, and its rest.
-    #[inline]
-    pub fn entry(&self, i: usize) -> (usize, &'a [u8]) {
-        (usize::from(self.shared[i]), self.rest(i))
+    pub fn rest(&self, i: usize, from: usize) -> &'a [u8] {
+        &self.rests[from..from + self.len_of(i)]
     }
 
     /// The first key from `i` on that shares at most `same` with the one before.
     #[inline]
     fn next_at_most(&self, mut i: usize, same: usize) -> usize {
         let n = self.shared.len();
-        while let Some(chunk) = self.bytes[i..].first_chunk() {
+        while let Some(chunk) = self.shared_at(i) {
             let hits = simd::bytes_at_most(chunk, same.min(MOST_SHARED) as u8);
             if hits != 0 {
                 return n.min(i + hits.trailing_zeros() as usize);
             }
-            i += 16;
+            i += LANES;
             if i >= n {
                 return n;
             }
@@ -79,23 +114,97 @@ impl<'a> Block<'a> {
         i
     }
 
+    /// The last key before `i` that shares less than `most` bytes, which is not 0, with the one before
+    /// it. The first key shares none.
+    #[inline]
+    fn last_below(&self, i: usize, most: usize) -> usize {
+        let mut end = i;
+        while end > 0 {
+            let from = (end - 1) / LANES * LANES;
+            let Some(chunk) = self.shared_at(from) else {
+                let below = |&i: &usize| usize::from(self.shared[i]) < most;
+                return (0..end).rev().find(below).unwrap_or(0);
+            };
+            let hits = simd::bytes_at_most(chunk, (most - 1).min(MOST_SHARED) as u8);
+            let hits = hits & (u32::MAX >> (32 - (end - from)));
+            if hits != 0 {
+                return from + 31 - hits.leading_zeros() as usize;
+            }
+            end = from;
+        }
+        0
+    }
+
+    /// The place of `key`, of which the first `prefix` bytes are not in the block, if it is there.
+    ///
+    /// Only keys that are as long can be it, few of a block, and most of these differ at the end. So
+    /// nothing is compared in order, which would take a branch that nobody can foresee for each step.
+    #[inline]
+    pub fn find(&self, key: &[u8], prefix: usize) -> Option<usize> {
+        let (n, len) = (self.shared.len(), key.len() - prefix);
+        if self.width > 1 {
+            return self.find_in_order(&key[prefix..]);
+        }
+        let (mut from, rests) = (1 + 2 * n, 1 + 2 * n);
+        let mut first = 0;
+        while first < n {
+            let (Some(shared), Some(lens)) = (self.shared_at(first), self.lens_at(first)) else {
+                return self.find_in_order(&key[prefix..]);
+            };
+            let mut hits = simd::sums_equal(shared, lens, len as u8);
+            hits &= u32::MAX >> (32 - (n - first).min(LANES));
+            while hits != 0 {
+                let i = hits.trailing_zeros() as usize % LANES;
+                hits &= hits - 1;
+                let (share, rest) = (usize::from(shared[i]), usize::from(lens[i]));
+                let to = from + simd::sum_of_first(lens, i + 1);
+                if share + rest == len
+                    && ends_alike(&self.bytes[..to], key, rest)
+                    && self.begins_alike(first + i, &key[..prefix + share], share, rests)
+                {
+                    return Some(first + i);
+                }
+            }
+            from += simd::sum_of_first(lens, LANES);
+            first += LANES;
+        }
+        None
+    }
+
+    /// Whether the first `share` bytes of key `i`, which it shares with the one before, are those that
+    /// `key` ends with. `rests` is where the rests begin.
+    #[inline]
+    fn begins_alike(&self, mut i: usize, mut key: &[u8], mut share: usize, rests: usize) -> bool {
+        while share > 0 {
+            // The key that put the last of these bytes there.
+            i = self.last_below(i, share);
+            let before = usize::from(self.shared[i]);
+            let to = rests + self.span(0, i) + share - before;
+            if !ends_alike(&self.bytes[..to], key, share - before) {
+                return false;
+            }
+            key = &key[..key.len() - (share - before)];
+            share = before;
+        }
+        true
+    }
+
+    /// [`Block::find`] of a key without the prefix, for rests of any length.
+    #[cold]
+    fn find_in_order(&self, key: &[u8]) -> Option<usize> {
+        let found = self.search(key);
+        found.equal.then_some(found.i)
+    }
+
     /// Where `key` lies among the keys.
     #[inline]
     pub fn search(&self, key: &[u8]) -> Found {
-        // The width is the same for all ends, so it is asked for once.
-        match self.width {
-            1 => self.search_by(key, |i| usize::from(self.ends[i])),
-            _ => self.search_by(key, |i| self.end(i)),
-        }
-    }
-
-    /// [`Block::search`], with where rest `i` ends.
-    #[inline(always)]
-    fn search_by(&self, key: &[u8], end: impl Fn(usize) -> usize) -> Found {
         let n = self.shared.len();
         // The probe is greater than the last key, which it agrees with on `same` bytes; those
         // that share more with it are less as well.
         let (mut i, mut same) = (0, 0);
+        // The key whose rest begins at byte `from` of the rests.
+        let (mut at, mut from) = (0, 0);
         loop {
             i = self.next_at_most(i, same);
             if i == n {
@@ -106,9 +215,9 @@ impl<'a> Block<'a> {
             if shared < same && shared < MOST_SHARED {
                 return Found::new(i, false, same, shared);
             }
-            let tail = &key[shared..];
-            let from = if i == 0 { 0 } else { end(i - 1) };
-            let rest = &self.rests[from..end(i)];
+            from += self.span(at, i);
+            at = i;
+            let (tail, rest) = (&key[shared..], self.rest(i, from));
             let k = common_prefix(tail, rest);
             if k == tail.len() {
                 return Found::new(i, k == rest.len(), same, shared + k);
@@ -120,6 +229,23 @@ impl<'a> Block<'a> {
             i += 1;
         }
     }
+}
+
+/// Whether the last `n` bytes of both are the same, of which both have as many.
+#[inline]
+fn ends_alike(mut a: &[u8], mut b: &[u8], mut n: usize) -> bool {
+    while let (Some(x), Some(y)) = (a.last_chunk(), b.last_chunk()) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if n <= 8 {
+            // The last byte is the highest.
+            return differ.checked_shr(64 - 8 * n as u32).unwrap_or(0) == 0;
+        }
+        if differ != 0 {
+            return false;
+        }
+        (a, b, n) = (&a[..a.len() - 8], &b[..b.len() - 8], n - 8);
+    }
+    a[a.len() - n..] == b[b.len() - n..]
 }
 
 /// Where a key lies in a block.

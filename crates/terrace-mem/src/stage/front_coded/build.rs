@@ -1,5 +1,6 @@
 //! Front-coded blocks from keys that come in order, each with what it shares with the last one.
 
+use super::block::width_for;
 use super::table::{At, Filling, MOST_BLOCKS};
 use super::{BLOCK, FrontCoded, GROUP, MOST_SHARED, TOP, padded};
 use crate::family::{ByteFamily, Family};
@@ -36,10 +37,8 @@ pub struct Builder {
     /// Where the counts of shared bytes of the last block begin, and how many keys it will have.
     at: usize,
     room: usize,
-    /// Where each rest of it ends so far.
-    ends: Vec<u32>,
-    /// Bytes of its rests.
-    end: usize,
+    /// How long each rest of it is.
+    lens: Vec<u16>,
     /// For each group the least that one of its keys shares with the one before.
     least: Vec<usize>,
 }
@@ -62,8 +61,7 @@ impl Builder {
             came: 0,
             at: 0,
             room: 0,
-            ends: Vec::with_capacity(span),
-            end: 0,
+            lens: Vec::with_capacity(span),
             least: Vec::with_capacity(blocks.div_ceil(GROUP)),
         }
     }
@@ -73,17 +71,17 @@ impl Builder {
     #[inline]
     pub fn push(&mut self, shared: usize, key: &[u8], len: usize) {
         let mut from = shared.min(self.prefix + MOST_SHARED);
-        if self.ends.len() == self.room {
+        if self.lens.len() == self.room {
             self.begin(shared);
             from = self.prefix;
         } else if let Some(least) = self.least.last_mut() {
             *least = shared.min(*least);
         }
-        let i = self.ends.len();
+        let i = self.lens.len();
         self.data[self.at + i] = (from - self.prefix) as u8;
-        self.end += len - from;
-        self.data[self.at + self.room + i] = self.end as u8;
-        self.ends.push(self.end as u32);
+        // What does not fit is put right when the block is closed.
+        self.data[self.at + self.room + i] = (len - from) as u8;
+        self.lens.push((len - from) as u16);
         append(&mut self.data, &key[from..], len - from);
         self.table
             .add(ByteFamily::hash(&key[..len]), (self.places.len() - 1) as u8);
@@ -103,8 +101,7 @@ impl Builder {
         self.data.push(1);
         self.at = self.data.len();
         self.data.resize(self.at + 2 * self.room, 0);
-        self.ends.clear();
-        self.end = 0;
+        self.lens.clear();
     }
 
     fn here(&self) -> At {
@@ -114,17 +111,16 @@ impl Builder {
         }
     }
 
-    /// Gives the ends of the block more bytes each where one does not do.
+    /// Gives the lengths of the block's rests two bytes each where one does not do.
     fn close(&mut self) {
-        let width = match self.end {
-            0..=0xFF => return,
-            0x100..=0xFFFF => 2,
-            _ => 4,
-        };
+        let longest = self.lens.iter().max().map_or(0, |&len| usize::from(len));
+        let width = width_for(longest);
+        if width == 1 {
+            return;
+        }
         self.data[self.at - 1] = width;
         let from = self.at + self.room;
-        let all = self.ends.iter().map(|end| end.to_le_bytes());
-        let wide = all.flat_map(|end| end.into_iter().take(usize::from(width)));
+        let wide = self.lens.iter().flat_map(|len| len.to_le_bytes());
         self.data.splice(from..from + self.room, wide);
     }
 

@@ -50,8 +50,8 @@ impl<'a, L: Fn(usize) -> bool> Walk<'a, L> {
             self.block = self.stage.block(self.b);
             (self.i, self.from) = (0, 0);
         }
-        let end = self.block.end(self.i);
-        let rest = &self.block.rests[self.from..end];
+        let rest = self.block.rest(self.i, self.from);
+        let end = self.from + rest.len();
         let shared = usize::from(self.block.shared[self.i]);
         let known = self.stage.prefix as usize + shared;
         // The first key of a block and one at the bound may share more than is said.

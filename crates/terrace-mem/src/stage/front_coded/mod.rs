@@ -2,7 +2,7 @@
 //!
 //! The prefix that all keys share is stored once; keys below are without it. A block has 20 keys
 //! when it is built, more in segments of more than 5120, and gets more by merges: how much each shares
-//! with its predecessor (none for the first), where its rest ends; then the rests. A search in a block compares rests with what is
+//! with its predecessor (none for the first), how long its rest is; then the rests. A search in a block compares rests with what is
 //! left of the key, and only those of keys that share as much as the key does so far, so it puts
 //! nothing together.
 //!
@@ -50,17 +50,18 @@ const TOP: usize = 3;
 /// The most that an entry says it shares.
 const MOST_SHARED: usize = 255;
 
+#[repr(C)]
 pub struct FrontCoded {
     /// The shared prefix, then the blocks.
     data: Box<[u8]>,
-    /// The tops of all groups, as an array for each of their words; then the heads of all blocks.
-    index: Box<[u64]>,
     table: Table,
     prefix: u32,
     n: u32,
     blocks: u32,
     /// Bytes of a block on average.
     mean: u32,
+    /// The tops of all groups, as an array for each of their words; then the heads of all blocks.
+    index: Box<[u64]>,
     /// The beginning of the prefix: `data` begins in a page of its own, which a lookup would have
     /// to find for nothing else.
     near: [u8; NEAR],
@@ -262,7 +263,7 @@ impl FrontCoded {
     pub fn find(&self, key: &[u8], hash: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
         self.table.prefetch(hash);
         self.table.prefetch_places();
-        let rest = self.strip(key)?;
+        self.strip(key)?;
         self.table.find(hash, |b| {
             let at = self.table.at(b);
             let (start, rank) = (at.start as usize, at.rank as usize);
@@ -276,8 +277,8 @@ impl FrontCoded {
                 i += 8;
             }
             simd::prefetch_lines(&self.data, start, 4);
-            let found = Block::new(&self.data[start..], n).search(rest);
-            found.equal.then_some(rank + found.i)
+            let block = Block::new(&self.data[start..], n);
+            Some(rank + block.find(key, self.prefix as usize)?)
         })
     }
 
@@ -301,6 +302,7 @@ impl FrontCoded {
             b,
             first,
             i: rank - first,
+            from: 0,
         };
         (0..=rank - first).for_each(|i| cursor.turn(i));
         cursor
@@ -311,7 +313,7 @@ impl FrontCoded {
         let rests = (0..self.blocks()).map(|b| {
             let block = self.block(b);
             let shared: u32 = block.shared.iter().map(|&s| u32::from(s)).sum();
-            shared as usize + block.end(block.shared.len() - 1)
+            shared as usize + block.span(0, block.shared.len())
         });
         rests.sum::<usize>() + self.len() * self.prefix as usize
     }
@@ -322,9 +324,11 @@ impl FrontCoded {
         for b in 0..self.blocks() {
             let block = self.block(b);
             into.push_pieces(prefix, block.first());
+            let mut from = block.first().len();
             for i in 1..block.shared.len() {
-                let (shared, rest) = block.entry(i);
-                into.push_after(prefix.len() + shared, rest);
+                let rest = block.rest(i, from);
+                from += rest.len();
+                into.push_after(prefix.len() + usize::from(block.shared[i]), rest);
             }
         }
     }
@@ -373,15 +377,24 @@ pub struct FrontCursor<'a> {
     b: usize,
     first: usize,
     i: usize,
+    /// Where the rest of the next key of the block begins.
+    from: usize,
 }
 
 impl FrontCursor<'_> {
     /// Turns the key before key `i` of the block into that.
     #[inline]
     fn turn(&mut self, i: usize) {
-        let (shared, rest) = self.block.entry(i);
+        if i == 0 {
+            self.from = 0;
+        }
+        let (shared, rest) = (
+            usize::from(self.block.shared[i]),
+            self.block.rest(i, self.from),
+        );
         self.key.truncate(self.stage.prefix as usize + shared);
         self.key.extend_from_slice(rest);
+        self.from += rest.len();
         self.i = i;
     }
 

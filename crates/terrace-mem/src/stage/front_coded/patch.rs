@@ -5,6 +5,7 @@
 //! the other keys stay. So blocks grow, until one has too many keys or the table has no more room:
 //! then the segment is built anew, or cut in two.
 
+use super::block::width_for;
 use super::build::append;
 use super::table::At;
 use super::{Block, Found, FrontCoded, MOST_SHARED};
@@ -195,14 +196,14 @@ impl FrontCoded {
 #[derive(Default)]
 struct Scratch {
     shared: Vec<u8>,
-    ends: Vec<u32>,
+    lens: Vec<u16>,
     rests: Vec<u8>,
 }
 
 impl Scratch {
     fn clear(&mut self) {
         self.shared.clear();
-        self.ends.clear();
+        self.lens.clear();
         self.rests.clear();
     }
 
@@ -211,8 +212,8 @@ impl Scratch {
     #[inline]
     fn push(&mut self, shared: usize, rest: &[u8], len: usize) {
         self.shared.push(shared as u8);
+        self.lens.push(len as u16);
         append(&mut self.rests, rest, len);
-        self.ends.push(self.rests.len() as u32);
     }
 
     /// Appends the keys `from..to` of a block as they are.
@@ -221,34 +222,22 @@ impl Scratch {
         if from == to {
             return;
         }
-        let start = if from == 0 { 0 } else { block.end(from - 1) };
-        let shift = self.rests.len() as u32;
+        let start = block.span(0, from);
         self.shared.extend_from_slice(&block.shared[from..to]);
+        self.lens.extend((from..to).map(|i| block.len_of(i) as u16));
         self.rests
-            .extend_from_slice(&block.rests[start..block.end(to - 1)]);
-        if block.width == 1 {
-            let ends = block.ends[from..to].iter();
-            self.ends
-                .extend(ends.map(|&end| u32::from(end) + shift - start as u32));
-        } else {
-            self.ends
-                .extend((from..to).map(|i| block.end(i) as u32 + shift - start as u32));
-        }
+            .extend_from_slice(&block.rests[start..start + block.span(from, to)]);
     }
 
     /// Appends the block.
     fn write(&self, data: &mut Vec<u8>) {
-        let width = match self.rests.len() {
-            0..=0xFF => 1,
-            0x100..=0xFFFF => 2,
-            _ => 4,
-        };
+        let longest = self.lens.iter().max().map_or(0, |&len| usize::from(len));
+        let width = width_for(longest);
         data.push(width);
         data.extend_from_slice(&self.shared);
         match width {
-            1 => data.extend(self.ends.iter().map(|&end| end as u8)),
-            2 => data.extend(self.ends.iter().flat_map(|&end| (end as u16).to_le_bytes())),
-            _ => data.extend(self.ends.iter().flat_map(|&end| end.to_le_bytes())),
+            1 => data.extend(self.lens.iter().map(|&len| len as u8)),
+            _ => data.extend(self.lens.iter().flat_map(|len| len.to_le_bytes())),
         }
         data.extend_from_slice(&self.rests);
     }
@@ -286,7 +275,8 @@ impl Patch<'_> {
             if let Some(share) = behind
                 && from < to
             {
-                let (was, rest) = block.entry(from);
+                let was = usize::from(block.shared[from]);
+                let rest = block.rest(from, block.span(0, from));
                 let share = share.min(MOST_SHARED).max(was);
                 let rest = &rest[share - was..];
                 out.push(share, rest, rest.len());

@@ -250,3 +250,29 @@ fn crowds_and_strangers_have_a_segment_built_anew() {
 fn a_segment_of_byte_strings_has_two_lines() {
     assert_eq!(size_of::<crate::segment::Segment<ByteFamily, u64>>(), 128);
 }
+
+/// Lengths are told apart by one byte first: keys that are 256 bytes longer, or two of which share so much.
+#[test]
+fn keys_of_the_same_length_but_for_a_byte_are_told_apart() {
+    let key = |n: usize| vec![b'a'; n];
+    for lens in [&[10, 300][..], &[3, 11, 200, 250], &[1, 257], &[0, 256]] {
+        let old: Vec<Vec<u8>> = lens.iter().map(|&n| key(n)).collect();
+        let stage = FrontCoded::build(&run_of(&old), 0, old.len(), old.len());
+        for n in 0..600 {
+            let found = stage.find(&key(n), ByteFamily::hash(&key(n)), |_| {});
+            assert_eq!(
+                found,
+                lens.iter().position(|&len| len == n),
+                "{n} of {lens:?}"
+            );
+        }
+        // Whatever their hash is.
+        for (b, &len) in lens.iter().enumerate() {
+            for n in [len + 256, len + 512] {
+                let block = stage.block(0);
+                let found = block.find(&key(n), stage.prefix as usize);
+                assert_eq!(found, lens.iter().position(|&len| len == n), "{b}");
+            }
+        }
+    }
+}
