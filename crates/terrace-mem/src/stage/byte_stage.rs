@@ -94,6 +94,14 @@ impl StaticStage<ByteFamily> for ByteStage {
         }
     }
 
+    fn seek_cursor(&self, key: &[u8]) -> Option<ByteCursor<'_>> {
+        if let Kind::Front(s) = &self.kind {
+            return s.seek_cursor(key).map(ByteCursor::Front);
+        }
+        let rank = self.seek(key);
+        (rank < self.len()).then(|| self.cursor(rank))
+    }
+
     fn decode(&self, into: &mut ByteRun) {
         match &self.kind {
             Kind::Front(s) => s.decode(into),

@@ -24,7 +24,7 @@ use super::{ByteRun, KeyCursor, KeyRun};
 use crate::family::{ByteFamily, common_prefix};
 use crate::simd;
 use block::{Block, Found};
-use build::Builder;
+use build::{Builder, append};
 use std::cmp::Ordering;
 use std::ops::Range;
 use table::Table;
@@ -294,17 +294,34 @@ impl FrontCoded {
     /// A cursor at the key of a rank.
     pub fn cursor(&self, rank: usize) -> FrontCursor<'_> {
         let b = self.block_of(rank);
-        let first = self.rank(b);
+        self.cursor_in(b, rank - self.rank(b))
+    }
+
+    /// A cursor at the first key that is not less than `key`.
+    pub fn seek_cursor(&self, key: &[u8]) -> Option<FrontCursor<'_>> {
+        let Some(rest) = self.strip(key) else {
+            return (key < self.prefix() && self.n > 0).then(|| self.cursor(0));
+        };
+        let b = self.locate(rest);
+        let i = self.block(b).search(rest).i;
+        if i < self.block(b).shared.len() {
+            return Some(self.cursor_in(b, i));
+        }
+        (b + 1 < self.blocks()).then(|| self.cursor_in(b + 1, 0))
+    }
+
+    /// A cursor at key `i` of block `b`.
+    fn cursor_in(&self, b: usize, i: usize) -> FrontCursor<'_> {
         let mut cursor = FrontCursor {
             stage: self,
             block: self.block(b),
             key: self.prefix().to_vec(),
             b,
-            first,
-            i: rank - first,
+            first: self.rank(b),
+            i,
             from: 0,
         };
-        (0..=rank - first).for_each(|i| cursor.turn(i));
+        (0..=i).for_each(|i| cursor.turn(i));
         cursor
     }
 
@@ -388,13 +405,10 @@ impl FrontCursor<'_> {
         if i == 0 {
             self.from = 0;
         }
-        let (shared, rest) = (
-            usize::from(self.block.shared[i]),
-            self.block.rest(i, self.from),
-        );
+        let (shared, len) = (usize::from(self.block.shared[i]), self.block.len_of(i));
         self.key.truncate(self.stage.prefix as usize + shared);
-        self.key.extend_from_slice(rest);
-        self.from += rest.len();
+        append(&mut self.key, &self.block.rests[self.from..], len);
+        self.from += len;
         self.i = i;
     }
 

@@ -80,6 +80,15 @@ fn check_stage(merged: &FrontCoded, case: &Case, all: &[&Vec<u8>]) {
             let mut cursor = merged.cursor(i);
             assert_eq!((cursor.key(), cursor.rank()), (&key[..], i));
             assert_eq!(cursor.next(), i + 1 < all.len());
+            // One that is not there, and comes right behind.
+            let between = [key, &[0][..]].concat();
+            for (probe, at) in [(&key[..], i), (&between, i + 1)] {
+                if at > i && all.get(at).is_some_and(|next| ***next == *probe) {
+                    continue;
+                }
+                let there = merged.seek_cursor(probe).map(|cursor| cursor.rank());
+                assert_eq!(there, (at < all.len()).then_some(at));
+            }
         }
     }
     for (i, key) in case.old.iter().enumerate() {
