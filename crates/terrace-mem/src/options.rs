@@ -77,7 +77,7 @@ pub struct Options {
     /// Whether a Bloom filter stands before the dynamic stage. Not for a concurrent map.
     pub filter: bool,
     /// Entries for each of which a map of byte strings remembers where one is that is looked up often, in 64
-    /// bytes; 0 for none. Not for a concurrent map, nor for integers.
+    /// bytes; 0 for none. Not for a concurrent map, nor for integers. Slots come 256 at a time.
     pub shortcuts: usize,
     /// Decompressed nodes that [`Stage::Compressed`] keeps.
     pub cache_nodes: usize,

@@ -167,12 +167,14 @@ impl<F: Family, V> SegmentList<F, V> {
             return seg.get(key);
         }
         let hash = F::hash(key);
-        if let Some(spot) = self.shortcuts.find(key, hash)
-            && let Some(seg) = self.segs.get(spot.segment)
-            && (seg.keys.id() == spot.id || planted(Fault::StaleShortcut))
-            && let Some(val) = seg.vals.get(spot.rank)
-        {
-            return Some(val);
+        if let Some(spot) = self.shortcuts.find(key, hash) {
+            if let Some(seg) = self.segs.get(spot.segment)
+                && (seg.keys.id() == spot.id || planted(Fault::StaleShortcut))
+                && let Some(val) = seg.vals.get(spot.rank)
+            {
+                return Some(val);
+            }
+            self.shortcuts.leave(hash);
         }
         let segment = self.lows.find(key);
         let seg = self.segs.get(segment)?;

@@ -470,3 +470,40 @@ fn maps_go_between_threads() {
     check::<HybridMultiMap<(u8, String), u64>>();
     check::<ConcurrentHybridMap<String, u64>>();
 }
+
+/// As many slots as the option says, whichever way the entries came; and they go with them.
+#[test]
+fn shortcuts_take_what_the_option_says() {
+    let n = if cfg!(miri) { 600 } else { 20_000u32 };
+    let key = |i: u32| format!("key {:08x}", i.wrapping_mul(0x9E37_79B9));
+    for each in [0, 1, 3, 40, usize::MAX] {
+        let options = Options {
+            shortcuts: each,
+            ..Options::default()
+        };
+        let mut sorted: Vec<String> = (0..n).map(key).collect();
+        sorted.sort();
+        let mut bulk = HybridMap::<String, u32>::with_options(options.clone()).unwrap();
+        bulk.extend(sorted.into_iter().zip(0..));
+        let mut map = HybridMap::<String, u32>::with_options(options).unwrap();
+        for i in 0..n {
+            map.insert(key(i), i);
+            let j = i.wrapping_mul(2_654_435_761) % (i + 1);
+            assert_eq!(map.get(&key(j)), Some(&j));
+        }
+        map.merge_all();
+        for map in [&bulk, &map] {
+            let slots = map.memory_usage().shortcuts / 64;
+            let worth = (n as usize).checked_div(each).unwrap_or(0);
+            let least = worth.saturating_sub(256);
+            assert!(
+                (least..=worth + worth / 30).contains(&slots),
+                "{slots} by {each}"
+            );
+        }
+        (0..n).for_each(|i| assert!(map.remove(&key(i)).is_some()));
+        map.merge_all();
+        assert_eq!(map.get(&key(0)), None);
+        assert!(map.memory_usage().shortcuts <= 1 << 15);
+    }
+}

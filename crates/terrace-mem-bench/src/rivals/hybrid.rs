@@ -155,12 +155,6 @@ where
                 ..Options::default()
             })
         }),
-        Maker::extra("hybrid-no-shortcuts", || {
-            make::<K, Q>(Options {
-                shortcuts: 0,
-                ..Options::default()
-            })
-        }),
         Maker::extra("hybrid-compact", || {
             make::<K, Q>(stage(Stage::CompactBTree))
         }),
@@ -179,5 +173,12 @@ pub fn ints() -> Vec<Maker<u64>> {
 }
 
 pub fn bytes() -> Vec<Maker<[u8]>> {
-    shared::<Vec<u8>, [u8]>()
+    let mut all = shared::<Vec<u8>, [u8]>();
+    all.push(Maker::extra("hybrid-no-shortcuts", || {
+        make::<Vec<u8>, [u8]>(Options {
+            shortcuts: 0,
+            ..Options::default()
+        })
+    }));
+    all
 }

@@ -19,7 +19,7 @@ static STAGES: AtomicU64 = AtomicU64::new(0);
 
 impl From<Kind> for ByteStage {
     fn from(kind: Kind) -> Self {
-        // The first is not 0. They do not run out: it would take centuries.
+        // The first is not 0. They do not run out; those past what fits into a shortcut have none.
         let id = STAGES.fetch_add(1, Ordering::Relaxed) + 1;
         ByteStage { kind, id }
     }
