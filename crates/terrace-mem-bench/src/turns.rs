@@ -7,10 +7,10 @@ use crate::workload::{Plan, Probes, SCAN, processor_time};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Inserts of a turn.
-const LOAD: usize = 50_000;
-
-/// Turns of each of the other workloads.
+/// Turns of each workload. Each begins with the caches full of what is the other maps', and a turn
+/// of some ten milliseconds does little else than fill them again, as no program's would: inserts of
+/// 10 million addresses are 1.37 times as fast as those of `BTreeMap` in 200 turns, 1.44 and 1.45 in
+/// 20, 1.48 in 4.
 const TURNS: usize = 16;
 
 /// A map and the processor time it took.
@@ -56,7 +56,8 @@ pub fn run<'a, S: KeySet>(
             spent: Duration::ZERO,
         })
         .collect();
-    let insert = in_turns(&mut sides, plan.entries, LOAD, |map, i| {
+    let n = plan.entries;
+    let insert = in_turns(&mut sides, n, n.div_ceil(TURNS), |map, i| {
         map.insert(keys.get(i), i as u64);
     });
     let n = probes.zipf.len();

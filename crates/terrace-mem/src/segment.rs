@@ -28,12 +28,6 @@ impl<F: Family, V> Segment<F, V> {
         }
     }
 
-    /// The live value of `key`.
-    #[inline]
-    pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
-        Some(self.find(key, || F::hash(key))?.1)
-    }
-
     /// The rank of `key`, whose hash `hash` gives, and its live value, with the line of that asked for
     /// before the key is compared.
     #[inline]
@@ -158,30 +152,33 @@ impl<F: Family, V> SegmentList<F, V> {
         self.lows.get(i)
     }
 
-    /// The live value of `key`. O(log n).
+    /// The live value of `key`, whose hash this is, where a shortcut leads to it. O(1).
     #[inline]
-    pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
-        if !F::Shortcuts::ANY {
-            let seg = self.segs.get(self.lows.find(key))?;
-            crate::simd::prefetch_whole(seg);
-            return seg.get(key);
+    pub fn get_near(&self, key: F::Ref<'_>, hash: u64) -> Option<&V> {
+        let spot = self.shortcuts.find(key, hash)?;
+        if let Some(seg) = self.segs.get(spot.segment)
+            && (seg.keys.id() == spot.id || planted(Fault::StaleShortcut))
+            && let Some(val) = seg.vals.get(spot.rank)
+        {
+            return Some(val);
         }
-        let hash = F::hash(key);
-        if let Some(spot) = self.shortcuts.find(key, hash) {
-            if let Some(seg) = self.segs.get(spot.segment)
-                && (seg.keys.id() == spot.id || planted(Fault::StaleShortcut))
-                && let Some(val) = seg.vals.get(spot.rank)
-            {
-                return Some(val);
-            }
-            self.shortcuts.leave(hash);
-        }
+        self.shortcuts.leave(hash);
+        None
+    }
+
+    /// The live value of `key` by the long way, for which there may be a shortcut from now on.
+    /// O(log n).
+    #[inline]
+    pub fn get(&self, key: F::Ref<'_>, hash: impl Fn() -> u64) -> Option<&V> {
         let segment = self.lows.find(key);
         let seg = self.segs.get(segment)?;
         crate::simd::prefetch_whole(seg);
-        let (rank, val) = seg.find(key, || hash)?;
-        let id = seg.keys.id();
-        self.shortcuts.note(key, hash, Spot { segment, id, rank });
+        let (rank, val) = seg.find(key, &hash)?;
+        if F::Shortcuts::ANY {
+            let id = seg.keys.id();
+            let spot = Spot { segment, id, rank };
+            self.shortcuts.note(key, hash(), spot);
+        }
         Some(val)
     }
 

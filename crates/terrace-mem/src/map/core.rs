@@ -7,6 +7,7 @@ use crate::error::OptionsError;
 use crate::family::Family;
 use crate::options::{Options, Updates, What};
 use crate::segment::SegmentList;
+use crate::shortcuts::Shortcuts;
 use crate::stage::{Plan, Stage, StaticStage};
 use crate::usage::MemoryUsage;
 
@@ -48,30 +49,55 @@ impl<F: Family, V> Core<F, V> {
     }
 
     #[inline]
-    fn may_be_dynamic(&self, key: F::Ref<'_>) -> bool {
-        self.dynamic.len() > 0 && (!self.options.filter || self.filter.may_have(key))
+    fn may_be_dynamic(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> bool {
+        self.dynamic.len() > 0 && (!self.options.filter || self.filter.may_have(key, hash))
     }
 
-    /// Most entries are in the static stage, so it is asked first. Where the dynamic one keeps
-    /// what is hot it is the other way round.
+    /// Most entries are in the static stage, so it is asked first.
     #[inline]
     pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
-        let cold = self.options.what == What::Cold;
-        if !cold && let Some(val) = self.segments.get(key) {
+        if self.options.what == What::Cold {
+            return self.get_hot(key);
+        }
+        if !F::Shortcuts::ANY {
+            let found = self.segments.get(key, || F::hash(key));
+            return found.or_else(|| self.get_dynamic(key, || F::hash(key), false));
+        }
+        let hash = F::hash(key);
+        if let Some(val) = self.segments.get_near(key, hash) {
             return Some(val);
         }
-        if self.may_be_dynamic(key)
-            && let Some(val) = self.dynamic.get(key, cold)
+        let found = self.segments.get(key, || hash);
+        found.or_else(|| self.get_dynamic(key, || hash, false))
+    }
+
+    /// [`Core::get`] where the dynamic stage keeps what is hot.
+    fn get_hot(&self, key: F::Ref<'_>) -> Option<&V> {
+        let hash = || F::hash(key);
+        if let Some(val) = self.get_dynamic(key, hash, true) {
+            return Some(val);
+        }
+        if F::Shortcuts::ANY
+            && let Some(val) = self.segments.get_near(key, hash())
         {
             return Some(val);
         }
-        if cold { self.segments.get(key) } else { None }
+        self.segments.get(key, hash)
+    }
+
+    #[inline]
+    fn get_dynamic(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64, touch: bool) -> Option<&V> {
+        if !self.may_be_dynamic(key, hash) {
+            return None;
+        }
+        self.dynamic.get(key, touch)
     }
 
     pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
         // The lookup that says where the entry is comes first: a returned borrow of one stage
         // would hold until the end of the function.
-        let dynamic = self.may_be_dynamic(key) && self.dynamic.get(key, false).is_some();
+        let dynamic =
+            self.may_be_dynamic(key, || F::hash(key)) && self.dynamic.get(key, false).is_some();
         if !dynamic {
             if self.options.updates == Updates::InPlace {
                 return self.segments.get_mut(key);
@@ -152,7 +178,7 @@ impl<F: Family, V> Core<F, V> {
     }
 
     pub fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
-        let val = if self.may_be_dynamic(key)
+        let val = if self.may_be_dynamic(key, || F::hash(key))
             && let Some(val) = self.dynamic.remove(key)
         {
             val
