@@ -222,6 +222,7 @@ impl<F: Family, V> Core<F, V> {
     fn place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
         self.put_in_place(i, keys, vals);
         self.fit_shortcuts();
+        self.segments.make_ready();
     }
 
     fn put_in_place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
@@ -372,6 +373,37 @@ mod tests {
         Options {
             merging: Merging::Manual,
             ..Options::default()
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
+    fn many_segments_grow_into_memory_that_was_written_to_before() {
+        for in_order in [false, true] {
+            let options = Options {
+                segment_len: 16,
+                ..Options::default()
+            };
+            let mut map = crate::HybridMap::<u64, u64>::with_options(options).unwrap();
+            let (mut room, mut ready, mut grown) = (0, false, 0);
+            for i in 0..120_000u64 {
+                let key = match in_order {
+                    true => i,
+                    false => i.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+                };
+                map.insert(key, i);
+                let now = map.core.segments.room();
+                if now.0 > room && room >= 1024 {
+                    assert!(ready, "from {room} to {} segments at {i}", now.0);
+                    grown += 1;
+                }
+                (room, ready) = now;
+            }
+            assert!(grown >= 2, "it grew {grown} times");
+            assert!((0..120_000).all(|i| match in_order {
+                true => map.get(&i) == Some(&i),
+                false => map.get(&i.wrapping_mul(0x9E37_79B9_7F4A_7C15)) == Some(&i),
+            }));
         }
     }
 
