@@ -14,7 +14,7 @@ mod tree;
 
 pub use byte_keys::ByteKeys;
 pub use int_keys::IntKeys;
-pub use node::{CAP, FANOUT};
+pub use node::{CAP, FANOUT, Near};
 pub use pos::Pos;
 pub use tree::Tree;
 

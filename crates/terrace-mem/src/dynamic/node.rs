@@ -144,6 +144,15 @@ pub enum Inserted<F: Family, V> {
     Split(F::Buf, Node<F, V>),
 }
 
+/// What an insert waits for next: its lines have been asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Near {
+    /// The last inner node of the way down.
+    Inner,
+    /// The leaf.
+    Leaf,
+}
+
 /// Which entries a drain takes.
 pub struct Cut<'a, F: Family> {
     pub from: Option<F::Ref<'a>>,
@@ -215,6 +224,13 @@ impl<F: Family, V> Leaf<F, V> {
 }
 
 impl<F: Family, V> Inner<F, V> {
+    /// Asks for the lines that a search may look at.
+    #[inline]
+    fn prefetch(&self) {
+        simd::prefetch_whole(&self.keys);
+        simd::prefetch_whole(&self.kids);
+    }
+
     /// Takes out an empty child; its range goes to a neighbour.
     fn remove_kid(&mut self, i: usize, census: &mut Census) {
         self.kids.get(i).leave(census);
@@ -246,27 +262,33 @@ impl<F: Family, V> Node<F, V> {
 }
 
 impl<F: Family, V> NodeMut<'_, F, V> {
-    /// Inserts an entry; `meanwhile` is called when the lines of the leaf are on their way.
+    /// Inserts an entry; `level` levels of inner nodes lie below.
     pub fn insert(
         self,
         key: F::Ref<'_>,
         val: V,
-        (census, meanwhile): (&mut Census, impl FnOnce()),
-        rightmost: bool,
+        (census, meanwhile): (&mut Census, &mut impl FnMut(Near)),
+        (level, rightmost): (usize, bool),
     ) -> Inserted<F, V> {
         match self {
             NodeMut::Leaf(leaf) => {
                 // Most of its lines will be looked at or moved.
                 simd::prefetch_whole(leaf);
-                meanwhile();
+                meanwhile(Near::Leaf);
                 leaf.keys.warm();
                 insert_leaf(leaf, key, val, census, rightmost)
             }
             NodeMut::Inner(inner) => {
+                if level == 0 {
+                    // Those above are in the cache.
+                    inner.prefetch();
+                    meanwhile(Near::Inner);
+                }
                 let i = inner.keys.upper_bound(key);
                 let last = rightmost && i == inner.keys.len();
                 let way = (&mut *census, meanwhile);
-                match inner.kids.get_mut(i).insert(key, val, way, last) {
+                let below = (level.wrapping_sub(1), last);
+                match inner.kids.get_mut(i).insert(key, val, way, below) {
                     Inserted::Split(sep, kid) => {
                         insert_kid(inner, i, F::load(&sep), kid, census, last)
                     }

@@ -1,7 +1,7 @@
 //! The B+tree itself: root, counts, and the operations on whole keys.
 
 use super::NodeKeys;
-use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Node, NodeMut, NodeRef};
+use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Near, Node, NodeMut, NodeRef};
 use crate::family::Family;
 use std::mem::{self, size_of};
 
@@ -10,6 +10,8 @@ pub struct Tree<F: Family, V> {
     pub(super) root: Option<Node<F, V>>,
     census: Census,
     len: usize,
+    /// Levels of inner nodes.
+    height: usize,
 }
 
 impl<F: Family, V> Default for Tree<F, V> {
@@ -18,6 +20,7 @@ impl<F: Family, V> Default for Tree<F, V> {
             root: None,
             census: Census::default(),
             len: 0,
+            height: 0,
         }
     }
 }
@@ -78,18 +81,27 @@ impl<F: Family, V> Tree<F, V> {
 
     /// Sets the value of `key` and returns the one it had.
     pub fn insert(&mut self, key: F::Ref<'_>, val: V) -> Option<V> {
-        self.insert_and(key, val, || {})
+        self.insert_and(key, val, |_| {})
     }
 
-    /// [`Tree::insert`] that calls `meanwhile` once, when it has asked for the lines of the leaf
-    /// and would wait for them.
-    pub fn insert_and(&mut self, key: F::Ref<'_>, val: V, meanwhile: impl FnOnce()) -> Option<V> {
+    /// [`Tree::insert`] that calls `meanwhile` twice: when it has asked for the lines of the last
+    /// inner node, and for those of the leaf, and would wait for them.
+    pub fn insert_and(
+        &mut self,
+        key: F::Ref<'_>,
+        val: V,
+        mut meanwhile: impl FnMut(Near),
+    ) -> Option<V> {
         let root = self.root.get_or_insert_with(|| {
             self.census.leaves += 1;
             Node::Leaf(Box::default())
         });
-        let way = (&mut self.census, meanwhile);
-        match root.get_mut().insert(key, val, way, true) {
+        if self.height == 0 {
+            meanwhile(Near::Inner);
+        }
+        let way = (&mut self.census, &mut meanwhile);
+        let below = (self.height.wrapping_sub(1), true);
+        match root.get_mut().insert(key, val, way, below) {
             Inserted::Replaced(old) => return Some(old),
             Inserted::Added => {}
             Inserted::Split(sep, right) => {
@@ -99,6 +111,7 @@ impl<F: Family, V> Tree<F, V> {
                 self.census.heap += keys.heap();
                 if let Some(left) = self.root.take() {
                     let kids = Kids::pair(left, right);
+                    self.height += 1;
                     self.root = Some(Node::Inner(Box::new(Inner { keys, kids })));
                 }
             }
@@ -170,12 +183,14 @@ impl<F: Family, V> Tree<F, V> {
         if empty {
             self.root = None;
             self.census = Census::default();
+            self.height = 0;
         }
         while let Some(Node::Inner(inner)) = &mut self.root {
             if inner.kids.len() > 1 {
                 break;
             }
             let kid = inner.kids.pop();
+            self.height -= 1;
             if let Some(old) = mem::replace(&mut self.root, kid) {
                 old.get().leave(&mut self.census);
             }

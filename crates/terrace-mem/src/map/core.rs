@@ -2,7 +2,7 @@
 
 use super::iter::Merged;
 use crate::bloom::Filter;
-use crate::dynamic::Tree;
+use crate::dynamic::{Near, Tree};
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::options::{Options, Updates, What};
@@ -106,7 +106,7 @@ impl<F: Family, V> Core<F, V> {
             // too merging comes before.
             self.maintain();
             let val = self.take_static(key)?;
-            self.put(key, val, F::hash(key), None);
+            self.put(key, val, F::hash(key));
         }
         self.dynamic.get_mut(key)
     }
@@ -126,23 +126,12 @@ impl<F: Family, V> Core<F, V> {
         Some(val)
     }
 
-    /// Puts an entry into the dynamic stage that is in neither; asks segment `near` for the lines
-    /// that a lookup of the key needs, while others are on their way.
-    fn put(&mut self, key: F::Ref<'_>, val: V, hash: u64, near: Option<usize>) -> Option<V> {
-        let seg = near.and_then(|i| self.segments.segs().get(i));
-        if let Some(seg) = seg {
-            crate::simd::prefetch_whole(seg);
-            seg.keys.prefetch(key, || hash);
-        }
-        let old = self.dynamic.insert_and(key, val, || {
-            if let Some(seg) = seg {
-                seg.keys.approach(key, || hash);
-            }
-        });
-        if self.options.filter && old.is_none() {
+    /// Puts an entry into the dynamic stage that is in neither.
+    fn put(&mut self, key: F::Ref<'_>, val: V, hash: u64) {
+        self.dynamic.insert(key, val);
+        if self.options.filter {
             self.filter.add(key, hash, &self.dynamic);
         }
-        old
     }
 
     pub fn insert(&mut self, key: F::Ref<'_>, val: V) -> Option<V> {
@@ -155,23 +144,41 @@ impl<F: Family, V> Core<F, V> {
             return Some(std::mem::replace(slot, val));
         }
         // The way down the dynamic stage has to be gone anyway, so the filter is not asked. What
-        // the lookup in the static stage and the filter need behind it is asked for now, so that
-        // these loads do not wait for each other.
+        // the lookup in the static stage and the filter need behind it is asked for where the way
+        // down would wait, so that these loads do not wait for each other.
         let hash = F::hash(key);
         if self.options.filter {
             self.filter.prefetch(hash);
         }
-        let i = self.segments.locate(key);
-        match self.put(key, val, hash, Some(i)) {
-            None => self.take_from(i, key, || hash),
-            old => old,
+        let segments = &self.segments;
+        let mut i = 0;
+        let old = self.dynamic.insert_and(key, val, |near| match near {
+            Near::Inner => {
+                i = segments.locate(key);
+                if let Some(seg) = segments.segs().get(i) {
+                    crate::simd::prefetch_whole(seg);
+                    seg.keys.prefetch(key, || hash);
+                }
+            }
+            Near::Leaf => {
+                if let Some(seg) = segments.segs().get(i) {
+                    seg.keys.approach(key, || hash);
+                }
+            }
+        });
+        if old.is_some() {
+            return old;
         }
+        if self.options.filter {
+            self.filter.add(key, hash, &self.dynamic);
+        }
+        self.take_from(i, key, || hash)
     }
 
     /// Inserts an entry that is not there and hands out its value.
     pub fn insert_new(&mut self, key: F::Ref<'_>, val: V) -> &mut V {
         self.maintain();
-        self.put(key, val, F::hash(key), None);
+        self.put(key, val, F::hash(key));
         self.dynamic
             .get_mut(key)
             .expect("the entry was just put there")
