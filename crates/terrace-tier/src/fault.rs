@@ -28,6 +28,8 @@ pub enum Fault {
     ScanUnvalidated,
     /// A scan reads the cold leaf before the hot one.
     ScanColdFirst,
+    /// An estimate does not look whether the hot leaf still has the same members.
+    EstimateUnvalidated,
     /// Every cold read promotes, whatever the policy says.
     PolicyIgnored,
     /// A victim in a full leaf is dropped without its lock.
@@ -56,7 +58,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 23] = [
+    pub const ALL: [Fault; 24] = [
         Fault::HotAskedLast,
         Fault::PromotionWithoutLock,
         Fault::CopyBeforeLock,
@@ -68,6 +70,7 @@ impl Fault {
         Fault::HintDirties,
         Fault::ScanUnvalidated,
         Fault::ScanColdFirst,
+        Fault::EstimateUnvalidated,
         Fault::PolicyIgnored,
         Fault::VictimWithoutLock,
         Fault::DirtyVictim,
@@ -94,6 +97,8 @@ pub enum Point {
     BetweenTiers,
     /// A scan has read one tier, not yet the other.
     Scanning,
+    /// An estimate has counted one tier, not yet the other.
+    Estimating,
     /// Somebody waits for a record lock.
     Waiting,
 }

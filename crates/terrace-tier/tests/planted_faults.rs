@@ -241,6 +241,25 @@ fn a_scan_meets_a_move<M: Method>() {
     }
 }
 
+/// Few records move down while an estimate is between the tiers.
+fn an_estimate_meets_a_move<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    for i in 0..20u8 {
+        bed.put(&[i], b"one");
+    }
+    let tree = bed.tree.clone();
+    at(Point::Estimating, move || {
+        (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
+    });
+    let estimate = bed.tree.estimate().unwrap();
+    hook(None);
+    assert_eq!(estimate.records, 20);
+    assert!(
+        estimate.hot + estimate.cold >= 20,
+        "{estimate:?} has records in no tier"
+    );
+}
+
 /// Reading hot records leaves their pages clean.
 fn reading_changes_no_page<M: Method>() {
     let bed = Bed::<M>::new(AMPLE, TierOptions::default());
@@ -538,6 +557,7 @@ fn scenario<M: Method>(fault: Fault) -> fn() {
         Fault::CopyBeforeLock => demotion_meets_a_write::<M>,
         Fault::EraseBeforeCopy | Fault::DropBeforeWrite => a_moving_record_is_seen::<M>,
         Fault::ScanUnvalidated | Fault::ScanColdFirst => a_scan_meets_a_move::<M>,
+        Fault::EstimateUnvalidated => an_estimate_meets_a_move::<M>,
         Fault::HintDirties => reading_changes_no_page::<M>,
         Fault::PolicyIgnored => the_policy_is_asked::<M>,
         Fault::VictimWithoutLock | Fault::SweepWithoutLock => a_locked_record_stays::<M>,
