@@ -145,7 +145,7 @@ pub enum Inserted<F: Family, V> {
 }
 
 /// What an insert waits for next: its lines have been asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Near {
     /// The last inner node of the way down.
     Inner,
@@ -262,13 +262,14 @@ impl<F: Family, V> Node<F, V> {
 }
 
 impl<F: Family, V> NodeMut<'_, F, V> {
-    /// Inserts an entry; `level` levels of inner nodes lie below.
+    /// Inserts an entry; `meanwhile` is called when the lines of the last inner node, and when those
+    /// of the leaf, are on their way. From here down there are `height` levels of inner nodes.
     pub fn insert(
         self,
         key: F::Ref<'_>,
         val: V,
         (census, meanwhile): (&mut Census, &mut impl FnMut(Near)),
-        (level, rightmost): (usize, bool),
+        (height, rightmost): (usize, bool),
     ) -> Inserted<F, V> {
         match self {
             NodeMut::Leaf(leaf) => {
@@ -279,7 +280,7 @@ impl<F: Family, V> NodeMut<'_, F, V> {
                 insert_leaf(leaf, key, val, census, rightmost)
             }
             NodeMut::Inner(inner) => {
-                if level == 0 {
+                if height == 1 {
                     // Those above are in the cache.
                     inner.prefetch();
                     meanwhile(Near::Inner);
@@ -287,8 +288,11 @@ impl<F: Family, V> NodeMut<'_, F, V> {
                 let i = inner.keys.upper_bound(key);
                 let last = rightmost && i == inner.keys.len();
                 let way = (&mut *census, meanwhile);
-                let below = (level.wrapping_sub(1), last);
-                match inner.kids.get_mut(i).insert(key, val, way, below) {
+                match inner
+                    .kids
+                    .get_mut(i)
+                    .insert(key, val, way, (height - 1, last))
+                {
                     Inserted::Split(sep, kid) => {
                         insert_kid(inner, i, F::load(&sep), kid, census, last)
                     }

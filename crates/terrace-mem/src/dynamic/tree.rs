@@ -85,7 +85,7 @@ impl<F: Family, V> Tree<F, V> {
     }
 
     /// [`Tree::insert`] that calls `meanwhile` twice: when it has asked for the lines of the last
-    /// inner node, and for those of the leaf, and would wait for them.
+    /// inner node, if there is one, and for those of the leaf, and would wait for them.
     pub fn insert_and(
         &mut self,
         key: F::Ref<'_>,
@@ -100,8 +100,7 @@ impl<F: Family, V> Tree<F, V> {
             meanwhile(Near::Inner);
         }
         let way = (&mut self.census, &mut meanwhile);
-        let below = (self.height.wrapping_sub(1), true);
-        match root.get_mut().insert(key, val, way, below) {
+        match root.get_mut().insert(key, val, way, (self.height, true)) {
             Inserted::Replaced(old) => return Some(old),
             Inserted::Added => {}
             Inserted::Split(sep, right) => {
@@ -240,6 +239,7 @@ mod tests {
         }
         let (a, b) = (found.0, tree.census);
         assert_eq!((a.leaves, a.inners, a.heap), (b.leaves, b.inners, b.heap));
+        assert_eq!(tree.height, found.1.unwrap_or(0));
         let mut pos = Pos::at_or_after(tree, None);
         for (key, val) in model.values() {
             let p = pos.as_mut().expect("an entry is missing");
@@ -275,7 +275,10 @@ mod tests {
             match x >> 8 & 15 {
                 0..10 => {
                     let old = model.insert(order, (buf.clone(), round));
-                    assert_eq!(tree.insert(key, round), old.map(|o| o.1));
+                    let mut steps = Vec::new();
+                    let before = tree.insert_and(key, round, |near| steps.push(near));
+                    assert_eq!(before, old.map(|o| o.1));
+                    assert_eq!(steps, [Near::Inner, Near::Leaf]);
                 }
                 10..12 => {
                     assert_eq!(tree.remove(key), model.remove(&order).map(|o| o.1));
