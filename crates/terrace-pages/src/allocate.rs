@@ -31,8 +31,14 @@ impl PageStore {
         door: &'d Door<'a>,
         class: Class,
     ) -> Attempt<Exclusive<'d>> {
-        if class == Class::Hot && self.hot_frames() >= self.hot_cap_hard() {
-            return Err(Interrupt::HotFull);
+        if class == Class::Hot {
+            let full = self.lacks_hot_pages(0);
+            if self.hot_wanted.load(Ordering::Relaxed) != full {
+                self.hot_wanted.store(full, Ordering::Relaxed);
+            }
+            if full {
+                return Err(Interrupt::HotFull);
+            }
         }
         let Some(frame) = self.spare_frame() else {
             return Err(Interrupt::NoFrame);

@@ -22,6 +22,7 @@ mod open;
 mod options;
 mod pace;
 mod page;
+mod quota;
 mod region;
 mod replace;
 mod space;

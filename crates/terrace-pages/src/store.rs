@@ -31,8 +31,6 @@ use crate::undo::Undo;
 pub const DATA_FILE: &str = "data";
 /// Where the first slot begins in it.
 pub const DATA_START: u64 = 65536;
-/// The part of the frames for hot pages that is left when they are said to run out.
-const LAST_FRAMES: u64 = 10;
 /// Numbers of pages that others may take while somebody changes much behind one door.
 const NUMBERS_SLACK: u64 = 256;
 
@@ -111,6 +109,8 @@ pub struct PageStore {
     pub(crate) ghosts: Ghosts,
     /// Share of the hot cap that is in force, in per mille.
     pub(crate) hot_share: AtomicU32,
+    /// Whether the last one who asked for a hot page got none.
+    pub(crate) hot_wanted: AtomicBool,
     pub(crate) hand: AtomicU32,
     /// Inner pages that have frames set aside, or 0 as long as nobody has said how many.
     pub(crate) inner_kept: AtomicU64,
@@ -174,6 +174,7 @@ impl PageStore {
             kept: Default::default(),
             ghosts: Ghosts::new(layout.frames),
             hot_share: AtomicU32::new(WHOLE_SHARE),
+            hot_wanted: AtomicBool::new(false),
             hand: AtomicU32::new(0),
             inner_kept: AtomicU64::new(0),
             passes: AtomicU64::new(0),
@@ -547,96 +548,6 @@ impl PageStore {
         } else {
             self.large.read()
         })
-    }
-
-    // ---------------------------------------------------------------- hot quota
-
-    /// Frames that hold hot pages.
-    pub fn hot_frames(&self) -> u64 {
-        self.counters.hot.load(Ordering::Relaxed)
-    }
-
-    /// Most frames that hot pages may take: a cap, not a reservation. Falls when frames are lent or kept to
-    /// be lent, and with the share.
-    pub fn hot_cap(&self) -> u64 {
-        self.hot_cap_at(self.hot_share())
-    }
-
-    fn hot_cap_at(&self, share: u32) -> u64 {
-        let taken = self.lent_or_kept() + self.inner_set_aside();
-        self.layout.hot_cap(taken, share)
-    }
-
-    /// Frames that neither hot pages nor cold ones of records can count on: what is set aside, not what
-    /// there is. The cap must not go up and down with every inner page that comes and goes, or records
-    /// would go for it and come back.
-    fn inner_set_aside(&self) -> u64 {
-        self.inner_kept().unwrap_or_else(|| self.inner_frames())
-    }
-
-    /// Whether hot pages have nearly all the frames that they may have. Before that there is no need
-    /// to put records closer together.
-    #[inline]
-    pub fn hot_pages_run_out(&self) -> bool {
-        let cap = self.hot_cap();
-        self.hot_frames() > cap - cap / LAST_FRAMES
-    }
-
-    /// Most hot pages that may stay in memory as a whole: past their cap, whatever its share, as long as
-    /// others have the fewest frames that they can do with. Their records go meanwhile, one by one, because
-    /// a page of them that leaves is asked for again at once.
-    pub(crate) fn hot_frames_at_most(&self) -> u64 {
-        let taken = self.lent.load(Ordering::Relaxed) + self.inner_set_aside();
-        let cap = self.layout.hot_cap(taken, WHOLE_SHARE) + self.layout.hot_slack;
-        let beside = self.frames().saturating_sub(taken + self.layout.floor());
-        cap.max(beside)
-    }
-
-    /// Frames that hold inner pages of tiers that are not hot.
-    pub fn inner_frames(&self) -> u64 {
-        self.counters.inner.load(Ordering::Relaxed)
-    }
-
-    /// Frames that are set aside for inner pages, if somebody has said how many: up to that number the
-    /// clock keeps them much longer than pages of records, and those beyond it go first.
-    pub fn inner_kept(&self) -> Option<u64> {
-        Some(self.inner_kept.load(Ordering::Relaxed)).filter(|kept| *kept > 0)
-    }
-
-    /// Sets that number; 0 for as many as there happen to be.
-    pub fn set_inner_kept(&self, pages: u64) {
-        if self.inner_kept.load(Ordering::Relaxed) != pages {
-            self.inner_kept.store(pages, Ordering::Relaxed);
-        }
-    }
-
-    /// Number of frames.
-    pub fn frames(&self) -> u64 {
-        self.layout.frames as u64
-    }
-
-    /// The share of their highest cap that hot pages may have, in per mille.
-    pub fn hot_share(&self) -> u32 {
-        self.hot_share.load(Ordering::Relaxed)
-    }
-
-    /// Sets that share: what hot pages do not have serves as a cache of cold ones. Whoever
-    /// lowers it sees to it that records leave hot pages.
-    pub fn set_hot_share(&self, per_mille: u32) {
-        self.hot_share
-            .store(per_mille.min(WHOLE_SHARE), Ordering::Relaxed);
-    }
-
-    /// Whether this page, which is not in memory, was until lately: some more memory for pages that
-    /// are not hot would have kept it. May be wrong. O(1).
-    pub fn left_lately(&self, pid: PageId) -> bool {
-        self.ghosts.has(pid)
-    }
-
-    /// The cap that is never passed: a little above, so that a structure change in progress
-    /// can end.
-    pub(crate) fn hot_cap_hard(&self) -> u64 {
-        self.hot_cap() + self.layout.hot_slack
     }
 
     // ---------------------------------------------------------------- errors

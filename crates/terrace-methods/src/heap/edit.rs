@@ -283,7 +283,7 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
             Todo::Insert(put, value) => {
                 if let Some(mut page) = new {
                     page::put(&mut page, put, self.key, value)?;
-                    heap.filled(door, page);
+                    heap.filled(door, page, row_bytes(self.key, value));
                 }
             }
         }
@@ -336,7 +336,7 @@ impl Heap {
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Applied> {
         let index = self.index()?;
-        let mut target = None;
+        let mut target = self.room_ahead(self.scans.side_of_newcomer());
         for _ in 0..ROUNDS {
             let spots = Spot::default();
             let doing = RefCell::new(Doing {

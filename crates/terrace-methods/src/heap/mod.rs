@@ -23,6 +23,7 @@ mod pack;
 mod page;
 mod read;
 mod records;
+mod room;
 mod scans;
 mod space;
 mod verify;
@@ -145,7 +146,7 @@ impl Heap {
     /// `Miss` when a page of the directory is not in memory.
     pub fn try_row_pages(&self) -> Attempt<u64> {
         let (mut at, mut pages) = (self.root, 0);
-        for _ in 0..space::LONGEST_CHAIN {
+        for _ in 0..room::LONGEST_CHAIN {
             let list = match self.store.shared(at) {
                 // It was cleared just now.
                 Err(Interrupt::Conflict) if !self.store.exists(at) => break,

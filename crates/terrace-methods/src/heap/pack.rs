@@ -12,7 +12,7 @@ use terrace_pages::Exclusive;
 
 use super::Heap;
 use super::directory::NO_DIRECTORY;
-use super::layout::{CLASSES, Location, Rows};
+use super::layout::{CLASSES, Location, Rows, row_bytes};
 use super::page::{self, NO_ROWS, Put};
 use super::space::class_of;
 
@@ -29,6 +29,12 @@ const SCARCE_ROWS: usize = 2;
 
 /// Pages that one call gathers room for, at most.
 const GATHERED: usize = 4;
+
+/// Part of the pages of a hot tier whose worth of holes is left to newcomers, and most such pages: several
+/// threads make room at once, each by a leaf of the index, whose rows have lain on as many pages. More
+/// would be memory that nobody uses.
+const HOLES_SHARE: u64 = 32;
+const HOLE_PAGES: u64 = 64;
 
 /// What is needed to move a row.
 struct Move<'d> {
@@ -59,12 +65,29 @@ impl Heap {
             let Some((next, used)) = self.least_used(door)? else {
                 return Ok(());
             };
-            if self.space.scattered(next) < used {
+            let holes = self.space.scattered(next);
+            let kept = match holes.are_all {
+                true => self.holes_kept(),
+                // Those that are no longer remembered nobody would find.
+                false => 0,
+            };
+            if holes.bytes < used + kept {
                 return Ok(());
             }
             self.empty_page(door, next)?;
         }
         Ok(())
+    }
+
+    /// Bytes of holes that are left to newcomers: who goes into a hole costs less than a row that is moved
+    /// there so that he finds a new page. None while somebody needs a page: newcomers would take holes as
+    /// fast as they are made, and he would wait for as long.
+    pub(crate) fn holes_kept(&self) -> usize {
+        if self.store.wants_hot_page() {
+            return 0;
+        }
+        let pages = self.store.hot_cap() / HOLES_SHARE;
+        pages.min(HOLE_PAGES) as usize * self.store.page_bytes()
     }
 
     /// The page with the fewest bytes of rows among the next ones of the directory, and how many. What
@@ -272,7 +295,7 @@ impl Heap {
                     return Ok(());
                 };
                 page::put(&mut to, put, key, &value)?;
-                self.filled(door, to);
+                self.filled(door, to, row_bytes(key, &value));
                 page::erase(&mut from, slot)?;
                 self.emptied(door, from);
                 Ok(())

@@ -11,7 +11,7 @@ use terrace_pages::View;
 use super::Heap;
 use super::directory::Directory;
 use super::layout::{Location, Rows, SLOTS, slot_at};
-use super::space::LONGEST_CHAIN;
+use super::room::LONGEST_CHAIN;
 use crate::btree::verify::copy_of;
 
 /// A page that contradicts what it should be.
