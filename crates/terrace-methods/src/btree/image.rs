@@ -9,9 +9,9 @@ use terrace_base::PageId;
 use terrace_pages::{Torn, View};
 
 use super::layout::{
-    CHILD_BYTES, COUNT, HEADER, Node, SLOT_BYTES, SLOTS, Seen, Shape, Stored, common_prefix,
-    encode_inner, encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences, shift_of_fences,
-    value_bytes, write_header,
+    CHILD_BYTES, COUNT, HEADER, LONG_KEY, Node, SLOT_BYTES, SLOTS, Seen, Shape, Stored,
+    common_prefix, encode_inner, encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences,
+    shift_of_fences, value_bytes, write_header,
 };
 use super::leaf::Counts;
 
@@ -29,6 +29,8 @@ pub(crate) struct Item<'a> {
     pub tail: &'a [u8],
     pub payload: Payload<'a>,
     pub flags: Flags,
+    /// The record of a leaf as it lies there, without what `head` has of the key; or nothing.
+    raw: &'a [u8],
 }
 
 impl<'a> Item<'a> {
@@ -39,6 +41,7 @@ impl<'a> Item<'a> {
             tail: &[],
             payload: Payload::Value(value),
             flags,
+            raw: &[],
         }
     }
 
@@ -49,6 +52,7 @@ impl<'a> Item<'a> {
             tail: &[],
             payload: Payload::Child(child),
             flags: Flags::NONE,
+            raw: &[],
         }
     }
 
@@ -85,12 +89,22 @@ impl<'a> Item<'a> {
 
     /// Bytes in a node with this prefix, slot included; never less than it really takes.
     fn bytes(&self, prefix_len: usize) -> usize {
+        if let Some(raw) = self.as_it_was(prefix_len) {
+            return SLOT_BYTES + raw.len();
+        }
         SLOT_BYTES
             + key_bytes(self.key_len().saturating_sub(prefix_len))
             + match self.payload {
                 Payload::Value(v) => value_bytes(v),
                 Payload::Child(_) => CHILD_BYTES,
             }
+    }
+
+    /// The record as it lies in its leaf, if it would be the same in one with a prefix of this length. To copy
+    /// a record takes a fifth of what it takes to encode it.
+    #[inline]
+    fn as_it_was(&self, prefix_len: usize) -> Option<&'a [u8]> {
+        (!self.raw.is_empty() && self.head.len() == prefix_len).then_some(self.raw)
     }
 
     /// Length of what this key has in common with another.
@@ -161,6 +175,7 @@ pub(crate) fn parts(page: &[u8]) -> Seen<Parts<'_>> {
                 tail: slice(page, r.key_at, r.key_len)?,
                 payload: Payload::Value(value_in(page, r.value)?),
                 flags: slot.flags(),
+                raw: slice(page, r.start, r.end - r.start)?,
             }
         } else {
             let r = node.inner_record(slot)?;
@@ -169,6 +184,7 @@ pub(crate) fn parts(page: &[u8]) -> Seen<Parts<'_>> {
                 tail: slice(page, r.key_at, r.key_len)?,
                 payload: Payload::Child(r.child),
                 flags: Flags::NONE,
+                raw: &[],
             }
         });
     }
@@ -204,7 +220,10 @@ impl<'i> Sizes<'i> {
         let mut sum = 0;
         sums.push(0);
         for item in items {
-            sum += item.bytes(0);
+            sum += match item.key_len() < LONG_KEY && !item.raw.is_empty() {
+                true => SLOT_BYTES + item.raw.len() + item.head.len(),
+                false => item.bytes(0),
+            };
             sums.push(sum);
         }
         Sizes { items, sums }
@@ -237,6 +256,28 @@ pub(crate) fn capacity(page_bytes: usize) -> usize {
     page_bytes - SLOTS
 }
 
+/// Writes a record into exactly the bytes that it takes in a node with this prefix; returns its head.
+fn encode(item: &Item<'_>, prefix_len: usize, shift: u32, out: &mut [u8]) -> u32 {
+    let suffix = item.after(prefix_len);
+    match item.payload {
+        Payload::Value(value) => encode_leaf(out, suffix, value),
+        Payload::Child(child) => encode_inner(out, suffix, child),
+    }
+    match suffix {
+        ([], tail) => head_of(tail, shift),
+        (front @ ([_] | [_, _]), tail) => {
+            let mut first = [0; 3];
+            let bytes = front.iter().chain(tail);
+            first
+                .iter_mut()
+                .zip(bytes)
+                .for_each(|(to, from)| *to = *from);
+            head_of(&first, shift)
+        }
+        (front, _) => head_of(front, shift),
+    }
+}
+
 /// Writes a node with these records (sorted, inside the fences) into `page`, whose first 16 bytes
 /// stay. Returns whether they fit; if not, the page is spoiled.
 pub(crate) fn build(
@@ -258,29 +299,19 @@ pub(crate) fn build(
     }
     let mut slots_end = SLOTS;
     for item in items {
-        if heap_at < slots_end + item.bytes(prefix_len) {
+        let raw = item.as_it_was(prefix_len);
+        let len = raw.map_or_else(|| item.bytes(prefix_len) - SLOT_BYTES, <[u8]>::len);
+        if heap_at < slots_end + SLOT_BYTES + len {
             return false;
         }
-        let len = item.bytes(prefix_len) - SLOT_BYTES;
         heap_at -= len;
-        let suffix = item.after(prefix_len);
         let out = &mut page[heap_at..heap_at + len];
-        match item.payload {
-            Payload::Value(value) => encode_leaf(out, suffix, value),
-            Payload::Child(child) => encode_inner(out, suffix, child),
-        }
-        let head = match suffix {
-            ([], tail) => head_of(tail, shift),
-            (front @ ([_] | [_, _]), tail) => {
-                let mut first = [0; 3];
-                let bytes = front.iter().chain(tail);
-                first
-                    .iter_mut()
-                    .zip(bytes)
-                    .for_each(|(to, from)| *to = *from);
-                head_of(&first, shift)
+        let head = match raw {
+            Some(raw) => {
+                out.copy_from_slice(raw);
+                head_of(item.tail, shift)
             }
-            (front, _) => head_of(front, shift),
+            None => encode(item, prefix_len, shift, out),
         };
         page[slots_end..slots_end + SLOT_BYTES]
             .copy_from_slice(&encode_slot(heap_at, head, item.flags));
