@@ -235,6 +235,27 @@ impl PageStore {
         self.optimistic_with(pid, |frame| self.pool.prefetch_line(frame, at))
     }
 
+    /// Asks the processor for what whoever latches this page looks at first, and for the line of it that has
+    /// the byte at `at`: for pages whose turn comes soon, so that they are not waited for one after the
+    /// other. Nothing happens where the page is not in memory. O(1).
+    #[inline]
+    pub fn prefetch_at(&self, pid: PageId, at: usize) {
+        if let Word::Resident(frame) = self.table.load(pid) {
+            self.pool.prefetch_header(frame);
+            self.pool.prefetch_line(frame, 0);
+            self.pool.prefetch_line(frame, at);
+        }
+    }
+
+    /// The same where all of the first lines of the page will be looked at.
+    #[inline]
+    pub fn prefetch_front(&self, pid: PageId) {
+        if let Word::Resident(frame) = self.table.load(pid) {
+            self.pool.prefetch_header(frame);
+            self.pool.prefetch(frame);
+        }
+    }
+
     /// The page for optimistic reading, if it is in this frame, which may be any number: then it is found
     /// without the page table. O(1).
     #[inline]

@@ -14,11 +14,15 @@ use super::layout::{Location, Row, Rows, slot_at};
 use super::page::{BAD_ROW, NO_ROWS};
 use crate::btree::layout::Stored;
 use crate::fault::{Point, reached};
+use crate::slots::RECORD_PREFETCHED;
 
 /// Times that a page is looked at while somebody changes it, with the leaf latched.
 const TRIES: usize = 1000;
 /// Of these without letting others go first.
 const SPINS: usize = 100;
+/// Rows that are asked for before the first of them is read. Each lies on a page of its own where rows came
+/// in another order than that of their keys, and to wait for one after the other is most of what it takes.
+const AHEAD: usize = 16;
 /// A window ends at a page that is not in memory once it has rows of one in so many frames: with
 /// few frames it would never have all its pages at once.
 const FRAME_SHARE: u64 = 8;
@@ -46,10 +50,38 @@ impl<'f> Fetch<'f> {
         }
     }
 
-    /// Fetches these records in this order, up to the one that is returned.
-    fn rows(&mut self, indexes: impl Iterator<Item = usize>) -> Attempt<Option<usize>> {
+    /// Has the rows of some of these records brought into the caches of the processor.
+    fn ask_for(&self, indexes: impl Iterator<Item = usize>) {
         let (heap, records) = (self.heap, self.records);
+        let mut places = [None; AHEAD];
+        for (i, place) in indexes.zip(&mut places) {
+            *place = Location::of(records.value(i)).ok().flatten();
+            if let Some(at) = place {
+                heap.store.prefetch_at(at.page, slot_at(at.slot.into()));
+            }
+        }
+        for at in places.into_iter().flatten() {
+            // What it says may be of another moment: it is asked again when the row is read.
+            if let Ok(page) = heap.store.optimistic_at(at.page, slot_at(at.slot.into()))
+                && let Ok(rows) = Rows::open(page.view())
+                && let Ok(slot) = rows.slot(at.slot.into())
+            {
+                rows.view.prefetch(slot.at, slot.len.min(RECORD_PREFETCHED));
+            }
+        }
+    }
+
+    /// Fetches these records in this order, up to the one that is returned.
+    fn rows(&mut self, indexes: impl Iterator<Item = usize> + Clone) -> Attempt<Option<usize>> {
+        let (heap, records) = (self.heap, self.records);
+        let mut asked = 0;
+        let mut ahead = indexes.clone();
         for i in indexes {
+            if asked == 0 && !self.window.keys_only() {
+                asked = AHEAD;
+                self.ask_for(ahead.by_ref().take(AHEAD));
+            }
+            asked = asked.saturating_sub(1);
             let (key, entry) = (records.key(i), records.entry(i));
             if self.window.len() >= self.window.limit() {
                 return Ok(Some(i));
