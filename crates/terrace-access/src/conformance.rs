@@ -11,6 +11,7 @@ mod map;
 mod methods;
 mod models;
 mod random;
+mod runs;
 mod sweeps;
 mod threads;
 mod windows;
@@ -27,6 +28,7 @@ pub use map::{Census, Map, Plain};
 pub use methods::{edits_keep_their_promises, large_values_are_kept};
 pub use models::{behaves_like_a_map, large_values_in_a_map};
 pub use random::Random;
+pub use runs::runs_are_as_one_by_one;
 pub use sweeps::{sorted_loads_fill_pages, sweeps_keep_every_record};
 pub use threads::threads_agree;
 pub use windows::{membership_tells, windows_tile};
@@ -147,6 +149,7 @@ pub fn run<F: Fixture>(fixture: &F, effort: Effort) -> Check {
             sweeps_keep_every_record(fixture, page_bytes, effort),
             "sweeps",
         )?;
+        named(runs_are_as_one_by_one(fixture, page_bytes, effort), "runs")?;
         if F::Method::POSITION_PREFIX == 0 {
             named(
                 sorted_loads_fill_pages(fixture, page_bytes, effort),

@@ -219,6 +219,17 @@ pub trait Ordered: AccessMethod {
         Ok(None)
     }
 
+    /// Makes the method say what the window says of the first of these records (numbers in the window, in
+    /// ascending order): as [`AccessMethod::try_edit`] of each with [`Rising`] does, by [`Plan::Erase`]
+    /// for those that are deleted and [`Plan::Put`] without flags for others. Returns of how many. It ends
+    /// at the first for which that takes more than the page of records that covers the first key: room,
+    /// or a large value here or there. So 0, as by default, means to do without it, and what went wrong is
+    /// told by `try_edit` of the next one. O(log n + records of the page + records put).
+    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        let _ = (door, window, which);
+        0
+    }
+
     /// Like [`Ordered::try_window`] but keeps the shared latch while `inside` runs: the slow path of
     /// a scan over two tiers, over resident pages only.
     fn try_window_held(

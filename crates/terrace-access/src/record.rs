@@ -2,7 +2,7 @@
 
 use terrace_base::PageId;
 
-use crate::{Attempt, Flags};
+use crate::{Attempt, Flags, Interrupt};
 
 /// A value too large for a page of records: a chain of overflow pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,9 +47,40 @@ pub trait RecordPage {
     fn value(&self, i: usize, value: &mut Vec<u8>) -> Attempt<Option<LargeRef>>;
     /// Index of the record with this key.
     fn find(&self, key: &[u8]) -> Attempt<Option<usize>>;
+    /// As [`RecordPage::find`], of a key that is not in front of record `near`, and most likely not far
+    /// behind it.
+    fn find_behind(&self, key: &[u8], near: usize) -> Attempt<Option<usize>> {
+        let _ = near;
+        self.find(key)
+    }
     /// Removes record `i` and returns how many bytes that leaves for others. Frees nothing that it
     /// refers to.
     fn erase(&mut self, i: usize) -> Attempt<usize>;
+    /// Makes sure that [`RecordPage::erase_all`] of these records of this page cannot fail.
+    fn check_erasable(&self, which: &[usize]) -> Attempt<()> {
+        let _ = which;
+        Ok(())
+    }
+    /// Removes these records, whose numbers ascend, or as many of them as can be had now: `which` keeps
+    /// the numbers of those that are gone, also where there is an error, which is that of another one.
+    fn erase_all(&mut self, which: &mut Vec<usize>) -> Attempt<()> {
+        let mut done = Ok(());
+        let mut gone = Vec::with_capacity(which.len());
+        // From behind, so that the numbers stay right.
+        while let Some(i) = which.pop() {
+            match self.erase(i) {
+                Ok(_) => gone.push(i),
+                Err(Interrupt::Fail(e)) => {
+                    done = Err(e.into());
+                    break;
+                }
+                Err(other) => done = Err(other),
+            }
+        }
+        gone.reverse();
+        *which = gone;
+        done
+    }
     /// Bytes in use over bytes usable, 0 to 1.
     fn fill(&self) -> f64;
 }

@@ -41,12 +41,16 @@ pub enum Fault {
     SidesMixed,
     /// A scan is not told that a row has become a large value.
     LargeUnnoted,
+    /// Of a run of records that are new to a leaf the last one is left out.
+    RunLosesRecord,
+    /// Of records that are erased together the last one stays.
+    LastStays,
 }
 
 impl Fault {
     /// Those of a tree.
     #[cfg(any(test, feature = "planted-faults"))]
-    pub const OF_A_TREE: [Fault; 10] = [
+    pub const OF_A_TREE: [Fault; 12] = [
         Fault::QuietErase,
         Fault::QuietInsert,
         Fault::HighSeparator,
@@ -57,6 +61,8 @@ impl Fault {
         Fault::LostChild,
         Fault::LostFlags,
         Fault::CrossedChain,
+        Fault::RunLosesRecord,
+        Fault::LastStays,
     ];
 
     /// Those of a hash table that the conformance suite finds.

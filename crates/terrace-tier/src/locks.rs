@@ -99,6 +99,12 @@ impl LockTable {
         (v & 1 == 0).then_some(Version(v))
     }
 
+    /// How many of these are free at the moment. O(slots), which are read at the same time.
+    pub(crate) fn count_free(&self, slots: &[usize]) -> usize {
+        let free = slots.iter().filter(|slot| self.read(**slot).is_some());
+        free.count()
+    }
+
     /// The version, waiting for the holder.
     #[inline]
     pub fn read_waiting(&self, slot: usize) -> Version {

@@ -22,7 +22,7 @@ use crate::tiered::Tiered;
 use crate::value::{Guard, free_inside, free_large};
 
 /// Records that are locked at once.
-const RUN: usize = 32;
+const RUN: usize = 64;
 /// Records that are copied at once: a run, and what may have come in between.
 const COPIED: usize = 2 * RUN;
 /// Records after which a step goes no further. The cold tier may be a single leaf still, whose range
@@ -30,6 +30,14 @@ const COPIED: usize = 2 * RUN;
 const STEP_RECORDS: usize = 256;
 /// The same for writing along, for which a reader waits: a leaf of a heap's index leads to hundreds.
 const ALONG_RECORDS: usize = 64;
+
+/// Faults in how a single record is written.
+const ALONE: [Fault; 4] = [
+    Fault::DirtyForgotten,
+    Fault::TombstoneForgotten,
+    Fault::DemotionInserts,
+    Fault::ChainKept,
+];
 
 /// Which hot records are written to the cold tier.
 #[derive(Clone, Copy)]
@@ -246,9 +254,14 @@ where
         if copied_early {
             reached(Point::Demoting);
         }
-        let locks: Vec<Option<RecordLock<'_>>> = (from..to)
-            .map(|i| {
-                let slot = self.context.locks.slot(self.id, H::key_at(found.key(i)));
+        let slot_of = |i| self.context.locks.slot(self.id, H::key_at(found.key(i)));
+        let slots: Vec<usize> = (from..to).map(slot_of).collect();
+        // Each lies on a cache line of its own, and no two are waited for together once they are taken. That
+        // is all that this look at them is for.
+        let _ = std::hint::black_box(self.context.locks.count_free(&slots));
+        let locks: Vec<Option<RecordLock<'_>>> = slots
+            .iter()
+            .map(|&slot| {
                 if planted(Fault::WaitForLock) {
                     return Some(self.context.locks.lock(slot));
                 }
@@ -270,48 +283,70 @@ where
         if !copied_early {
             reached(Point::Demoting);
         }
-        // Index in `copy` of each record of the run that was written.
-        let mut done: Vec<Option<usize>> = vec![None; to - from];
-        let mut records = to - from;
-        let mut interrupt = None;
-        for i in from..to {
-            if locks[i - from].is_none() {
-                continue;
-            }
+        // Where in `copy` each record of the run is that may be written, and which of the run that is.
+        let mut which = Vec::with_capacity(to - from);
+        let mut of = Vec::with_capacity(to - from);
+        for i in (from..to).filter(|i| locks[i - from].is_some()) {
             let key = found.key(i);
             let at = copy.lower_bound(key);
-            if at == copy.len() || copy.key(at) != key {
-                // It was written or moved before the lock was had; the next sweep finds it.
-                continue;
-            }
-            match self.write_cold(door, copy, at, chains) {
-                Ok(()) => done[i - from] = Some(at),
-                Err(e) => {
-                    if planted(Fault::WaitUnderLock) {
-                        self.pause(e.clone())?;
-                    }
-                    records = i - from;
-                    interrupt = Some(e);
-                    break;
-                }
+            // Or it was written or moved before the lock was had; the next sweep finds it.
+            if at < copy.len() && copy.key(at) == key {
+                which.push(at);
+                of.push(i - from);
             }
         }
+        let (written, interrupt) = self.write_run(door, copy, &which, chains);
+        if let Some(interrupt) = &interrupt
+            && planted(Fault::WaitUnderLock)
+        {
+            self.pause(interrupt.clone())?;
+        }
+        let records = match written < which.len() {
+            true => of[written],
+            false => to - from,
+        };
+        which.truncate(written);
+        let mut done = vec![false; to - from];
+        of[..written].iter().for_each(|&i| done[i] = true);
         reached(Point::BetweenTiers);
-        let settled = self.settle_hot(hot, door, copy, done.iter().flatten().copied(), drop_unused);
+        let settled = self.settle_hot(hot, door, copy, which.iter().copied(), drop_unused);
         let dropped = settled.map_err(|e| {
             // A chain that both records would free, one after the other, must never come to that.
-            let mut written = done.iter().flatten();
-            if written.any(|&at| copy.entry(at).large.is_some()) {
+            if which.iter().any(|&at| copy.entry(at).large.is_some()) {
                 return self.context.store.poison(&e);
             }
             e
         })?;
         self.events.demotions.add(dropped);
-        self.events
-            .cleaned
-            .add(done.iter().flatten().count() as u64);
-        release(locks, |i| done[i].is_some());
+        self.events.cleaned.add(written as u64);
+        release(locks, |i| done[i]);
         Ok(RunDone { records, interrupt })
+    }
+
+    /// Makes the cold tier say what these hot records say: leaf by leaf where it can, else one by one.
+    /// Returns how many were written, and what stopped it before the last.
+    fn write_run(
+        &self,
+        door: &Door<'_>,
+        copy: &Window,
+        which: &[usize],
+        chains: &mut Chains<'_>,
+    ) -> (usize, Option<Interrupt>) {
+        let mut written = 0;
+        while written < which.len() {
+            // A fault that is planted is one of single records.
+            if !ALONE.iter().any(|fault| planted(*fault)) {
+                written += self.cold.put_run(door, copy, &which[written..]);
+            }
+            let Some(&at) = which.get(written) else {
+                break;
+            };
+            if let Err(interrupt) = self.write_cold(door, copy, at, chains) {
+                return (written, Some(interrupt));
+            }
+            written += 1;
+        }
+        (written, None)
     }
 
     /// Makes the cold tier say what the hot record says.
@@ -376,29 +411,47 @@ where
     ) -> Result<u64> {
         let mut left: Vec<usize> = done.collect();
         let mut dropped = 0;
+        // Of those that go: the number on the page, where in `left`, and the hash and the uses.
+        let (mut which, mut gone) = (Vec::with_capacity(left.len()), Vec::new());
         while let Some(&first) = left.first() {
             let visited = hot.try_visit(door, copy.key(first), &mut |page| {
                 let mut elsewhere = Vec::new();
+                let mut near = 0;
+                which.clear();
+                gone.clear();
                 for &at in &left {
-                    let Some(i) = page.find(H::key_at(copy.key(at)))? else {
+                    let key = H::key_at(copy.key(at));
+                    let Some(i) = page.find_behind(key, near)? else {
                         elsewhere.push(at);
                         continue;
                     };
+                    near = i;
                     let flags = page.flags(i)?;
                     let uses = flags.use_count();
                     if flags.is_deleted() || (drop_unused && self.levels.is_idle(uses)) {
-                        let hash = hash_of(self.id, H::key_at(copy.key(at)));
-                        self.context.sketch.keep(hash, uses);
-                        page.erase(i)?;
-                        dropped += 1;
+                        which.push(i);
+                        gone.push((i, at, uses));
                     } else {
                         page.set_flags(i, flags.without(Flags::DIRTY))?;
                     }
                 }
+                let erased = page.erase_all(&mut which);
+                let mut erased_ones = which.iter().copied().peekable();
+                for &(i, at, uses) in &gone {
+                    if erased_ones.next_if_eq(&i).is_none() {
+                        elsewhere.push(at);
+                        continue;
+                    }
+                    let hash = hash_of(self.id, H::key_at(copy.key(at)));
+                    self.context.sketch.keep(hash, uses);
+                    dropped += 1;
+                }
                 // The first one is in this leaf if it is anywhere.
-                elsewhere.retain(|&at| at != first);
+                let is_here = gone.iter().any(|gone| gone.1 == first);
+                elsewhere.retain(|&at| at != first || is_here);
+                elsewhere.sort_unstable();
                 left = elsewhere;
-                Ok(())
+                erased
             });
             match visited {
                 Ok(()) => {}

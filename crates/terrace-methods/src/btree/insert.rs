@@ -256,21 +256,7 @@ impl Put<'_> {
             }
             Err(i) => {
                 add_slot(page, &mut counts, i, slot)?;
-                if !fault::planted(Fault::QuietInsert) {
-                    counts.members = counts.members.wrapping_add(1);
-                }
-                // The first record of a page that a split left empty continues what its
-                // neighbour began, in either direction.
-                let down = counts.last as usize == i
-                    || counts.last == u16::MAX && i == 0 && counts.runs.1 > 0;
-                counts.runs = if down {
-                    (0, counts.runs.1.saturating_add(1))
-                } else if counts.last.wrapping_add(1) as usize == i {
-                    (counts.runs.0.saturating_add(1), 0)
-                } else {
-                    (0, 0)
-                };
-                counts.last = i as u16;
+                counts.inserted(i);
             }
         }
         counts.write(page, true)

@@ -52,6 +52,24 @@ impl Counts {
         Ok(())
     }
 
+    /// A record was inserted in slot `i`: it is a new member, and may go on with a run in order.
+    pub fn inserted(&mut self, i: usize) {
+        if !fault::planted(Fault::QuietInsert) {
+            self.members = self.members.wrapping_add(1);
+        }
+        // The first record of a page that a split left empty continues what its neighbour began, in
+        // either direction.
+        let down = self.last as usize == i || self.last == u16::MAX && i == 0 && self.runs.1 > 0;
+        self.runs = if down {
+            (0, self.runs.1.saturating_add(1))
+        } else if self.last.wrapping_add(1) as usize == i {
+            (self.runs.0.saturating_add(1), 0)
+        } else {
+            (0, 0)
+        };
+        self.last = i as u16;
+    }
+
     /// Writes it into a header's bytes from [`COUNT`] on.
     pub fn put(self, header: &mut [u8], leaf: bool) {
         let mut put = |at: usize, bytes: &[u8]| {
@@ -134,6 +152,50 @@ pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<Hole> {
     Ok(hole)
 }
 
+/// Bytes of all these records, if they can be taken out together.
+fn all_erasable(page: &Exclusive<'_>, which: &[usize]) -> Attempt<usize> {
+    let node = node_of!(page)?;
+    let mut bytes = 0;
+    for &i in which {
+        let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
+        bytes += record.end - record.start;
+    }
+    let counts = Counts::of(page)?;
+    if counts.heap.saturating_sub(counts.garbage) < bytes {
+        return Err(page.torn("this node counts more garbage than it has"));
+    }
+    Ok(bytes)
+}
+
+/// Removes these records, whose numbers ascend: each slot behind the first moves once. Frees nothing that
+/// they refer to. O(records).
+fn erase_all(page: &mut Exclusive<'_>, which: &[usize]) -> Attempt<()> {
+    let stay = usize::from(fault::planted(Fault::LastStays));
+    let which = &which[..which.len().saturating_sub(stay)];
+    let Some(&first) = which.first() else {
+        return Ok(());
+    };
+    let bytes = all_erasable(page, which)?;
+    let mut counts = Counts::of(page)?;
+    // All slots from the first on, also those that only fall away: see `slots::remove`.
+    let slots = page.change(Node::slot_at(first), (counts.count - first) * SLOT_BYTES)?;
+    let mut to = 0;
+    let behind = which[1..].iter().copied().chain([counts.count]);
+    for (&gone, next) in which.iter().zip(behind) {
+        let (from, until) = ((gone + 1 - first) * SLOT_BYTES, (next - first) * SLOT_BYTES);
+        slots.copy_within(from..until, to);
+        to += until - from;
+    }
+    counts.count -= which.len();
+    counts.garbage += bytes;
+    if !fault::planted(Fault::QuietErase) {
+        counts.members = counts.members.wrapping_add(1);
+    }
+    counts.last = u16::MAX;
+    counts.runs = (0, 0);
+    counts.write(page, true)
+}
+
 /// See [`RecordPage`].
 pub(crate) struct LeafPage<'p, 'd> {
     page: &'p mut Exclusive<'d>,
@@ -190,6 +252,26 @@ impl RecordPage for LeafPage<'_, '_> {
             return Ok(None);
         }
         Ok(sound!(self.page, node.find(key))?.ok())
+    }
+
+    fn find_behind(&self, key: &[u8], near: usize) -> Attempt<Option<usize>> {
+        let node = node_of!(self.page)?;
+        if !sound!(self.page, node.has_prefix(key))? {
+            return Ok(None);
+        }
+        Ok(sound!(self.page, node.find_behind(key, near))?.ok())
+    }
+
+    fn check_erasable(&self, which: &[usize]) -> Attempt<()> {
+        all_erasable(self.page, which).map(|_| ())
+    }
+
+    fn erase_all(&mut self, which: &mut Vec<usize>) -> Attempt<()> {
+        let erased = erase_all(self.page, which);
+        if erased.is_err() {
+            which.clear();
+        }
+        erased
     }
 
     fn erase(&mut self, i: usize) -> Attempt<usize> {

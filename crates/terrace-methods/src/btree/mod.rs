@@ -21,6 +21,7 @@ mod insert;
 pub(crate) mod layout;
 mod leaf;
 mod remove;
+pub(crate) mod run;
 mod sample;
 mod scan;
 mod search;
@@ -349,6 +350,10 @@ impl Ordered for BTree {
         to: Option<&[u8]>,
     ) -> Attempt<Option<Vec<u8>>> {
         self.close_up(door, from, to)
+    }
+
+    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        self.put_records(door, window, which)
     }
 
     fn try_window_held(

@@ -23,6 +23,8 @@ const AROUND: usize = 40;
 const STRIDE: usize = 2 * AROUND / PARTS;
 /// Equal heads that are counted one by one.
 const FEW_EQUAL: usize = 4;
+/// Slots that are looked at one by one behind a place that is near, until the key is searched for.
+const NEAR: usize = 6;
 
 impl Node<'_> {
     /// First index whose key is at least `key` (`above`: greater than it), and whether one equals
@@ -158,6 +160,31 @@ impl Node<'_> {
     pub fn find(&self, key: &[u8]) -> Seen<Result<usize, usize>> {
         let (i, found) = self.bound(key, false)?;
         Ok(if found { Ok(i) } else { Err(i) })
+    }
+
+    /// As [`Node::find`], of a key that is not in front of slot `near`, and most often not far behind it.
+    pub fn find_behind(&self, key: &[u8], near: usize) -> Seen<Result<usize, usize>> {
+        let suffix = key.get(self.prefix_len..).ok_or(Torn)?;
+        let head = head_of(suffix, self.shift);
+        for i in near..near + NEAR {
+            if i >= self.count {
+                return Ok(Err(self.count));
+            }
+            let slot = self.slot(i)?;
+            let order = match slot.head().cmp(&head) {
+                Ordering::Equal => {
+                    let (at, len) = self.suffix_of(slot)?;
+                    self.view.compare(at, len, suffix)?
+                }
+                other => other,
+            };
+            match order {
+                Ordering::Less => {}
+                Ordering::Equal => return Ok(Ok(i)),
+                Ordering::Greater => return Ok(Err(i)),
+            }
+        }
+        self.find(key)
     }
 
     /// Number of the child that covers this key (which the node covers).

@@ -29,7 +29,7 @@ const VICTIM_ROUNDS: u32 = 8;
 const THIN: [f64; 6] = [1.6, 0.85, 0.4, 0.25, 0.12, 0.05];
 
 /// What came of an edit of one bucket.
-enum Outcome<'v> {
+pub(super) enum Outcome<'v> {
     Done(Applied),
     /// As `Done`, and a merge may be worth while.
     Thin(Applied),
@@ -38,10 +38,10 @@ enum Outcome<'v> {
 }
 
 /// The record that is to be changed.
-struct Target<'k> {
-    secret: &'k Secret,
-    hash: u64,
-    key: &'k [u8],
+pub(super) struct Target<'k> {
+    pub secret: &'k Secret,
+    pub hash: u64,
+    pub key: &'k [u8],
 }
 
 impl HashTable {
@@ -119,7 +119,7 @@ impl HashTable {
         Err(Interrupt::Conflict)
     }
 
-    fn edit_bucket<'v>(
+    pub(super) fn edit_bucket<'v>(
         &self,
         held: &mut Held<'_>,
         target: &Target<'_>,

@@ -30,6 +30,7 @@ mod image;
 mod known;
 mod layout;
 mod put;
+mod run;
 mod secret;
 mod split;
 mod sweep;
@@ -448,6 +449,10 @@ impl Ordered for HashTable {
     ) -> Attempt<()> {
         let (page, is_bucket) = self.bucket_shared(hash_of_edge(edge))?;
         self.copy(&page, is_bucket, select, window)
+    }
+
+    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        self.put_records(door, window, which)
     }
 
     fn still_same(&self, window: &Window) -> bool {

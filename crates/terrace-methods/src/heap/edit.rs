@@ -282,8 +282,8 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
             }
             Todo::Insert(put, value) => {
                 if let Some(mut page) = new {
-                    page::put(&mut page, put, self.key, value)?;
-                    heap.filled(door, page, row_bytes(self.key, value));
+                    let left = page::put(&mut page, put, self.key, value)?;
+                    heap.filled(door, page, left, row_bytes(self.key, value));
                 }
             }
         }
@@ -291,8 +291,8 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
             if self.becomes_large && !fault::planted(Fault::LargeUnnoted) {
                 heap.scans.became_large(held.page.pid(), self.key);
             }
-            page::erase(&mut held.page, held.slot)?;
-            heap.emptied(door, held.page);
+            let left = page::erase(&mut held.page, held.slot)?;
+            heap.emptied(door, held.page, left);
         }
         Ok(())
     }
@@ -336,7 +336,9 @@ impl Heap {
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Applied> {
         let index = self.index()?;
-        let mut target = self.room_ahead(self.scans.side_of_newcomer());
+        let side = self.scans.side_of_newcomer();
+        let mut target = self.room_ahead(side);
+        self.prefetch_hole(target.or_else(|| self.space.current(side)));
         for _ in 0..ROUNDS {
             let spots = Spot::default();
             let doing = RefCell::new(Doing {

@@ -37,6 +37,8 @@ pub(crate) const CLASS: usize = 42;
 pub(crate) const ROWS: usize = 44;
 /// Start of the slots.
 pub(crate) const SLOTS: usize = 48;
+/// Slots that are looked at together for a free one.
+const TOGETHER: usize = 16;
 /// Set in the length of a free slot. Rows are shorter: a quarter of the largest page, and a key.
 const FREE: u16 = 0x8000;
 /// Key lengths from here on take three bytes.
@@ -141,6 +143,12 @@ impl Row {
     }
 }
 
+/// What the directory says of a heap page, by the page itself: the free class.
+#[inline]
+pub(crate) fn listed_class(view: View<'_>) -> Seen<u8> {
+    view.u8(CLASS)
+}
+
 /// Offset of a slot.
 pub(crate) fn slot_at(i: usize) -> usize {
     SLOTS + i * SLOT_BYTES
@@ -201,11 +209,6 @@ impl<'a> Rows<'a> {
         self.free() + self.garbage
     }
 
-    /// How much of the page is free, in parts of [`CLASSES`].
-    pub fn class(&self) -> u8 {
-        (self.reclaimable() * CLASSES / self.view.len()) as u8
-    }
-
     /// Bytes that its rows take, with their slots.
     pub fn used(&self) -> usize {
         self.view.len().saturating_sub(self.reclaimable())
@@ -242,6 +245,26 @@ impl<'a> Rows<'a> {
         } else {
             Err(Torn)
         }
+    }
+
+    /// The first free slot from `from` on. O(slots), many of which are looked at together.
+    pub fn free_slot(&self, from: usize) -> Seen<Option<usize>> {
+        let is_free = |word: u32| (word >> 16) as u16 & FREE != 0;
+        let mut i = from;
+        while i + TOGETHER <= self.slots {
+            let words: [u32; TOGETHER] = self.view.u32s(slot_at(i))?;
+            if words.iter().fold(0, |all, word| all | word) >> 31 != 0 {
+                break;
+            }
+            i += TOGETHER;
+        }
+        while i < self.slots {
+            if is_free(self.view.u32(slot_at(i))?) {
+                return Ok(Some(i));
+            }
+            i += 1;
+        }
+        Ok(None)
     }
 
     /// The row in a slot. `Torn` when there is none.

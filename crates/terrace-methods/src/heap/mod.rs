@@ -24,6 +24,7 @@ mod page;
 mod read;
 mod records;
 mod room;
+mod run;
 mod scans;
 mod space;
 mod verify;
@@ -304,6 +305,10 @@ impl Ordered for Heap {
         to: Option<&[u8]>,
     ) -> Attempt<Option<Vec<u8>>> {
         self.index()?.try_close_up(door, from, to)
+    }
+
+    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        self.put_rows(door, window, which)
     }
 
     fn try_window_held(

@@ -13,7 +13,7 @@ use terrace_pages::Exclusive;
 use super::Heap;
 use super::directory::NO_DIRECTORY;
 use super::layout::{CLASSES, Location, Rows, row_bytes};
-use super::page::{self, NO_ROWS, Put};
+use super::page::{self, Left, NO_ROWS, Put};
 use super::space::class_of;
 
 /// Free class from which a page is thin.
@@ -65,13 +65,14 @@ impl Heap {
             let Some((next, used)) = self.least_used(door)? else {
                 return Ok(());
             };
-            let holes = self.space.scattered(next);
+            let holes = self.space.scattered_at_most();
             let kept = match holes.are_all {
                 true => self.holes_kept(),
                 // Those that are no longer remembered nobody would find.
                 false => 0,
             };
-            if holes.bytes < used + kept {
+            let needed = used + kept;
+            if holes.bytes < needed || self.space.scattered(next) < needed {
                 return Ok(());
             }
             self.empty_page(door, next)?;
@@ -205,10 +206,11 @@ impl Heap {
     /// Frees a page if it is one of this structure's and has no rows.
     fn free_if_empty(&self, door: &Door<'_>, pid: PageId) -> Attempt<()> {
         let page = self.grab(door, pid)?;
-        if Rows::open(page.view()).is_ok_and(|rows| rows.owner() == Ok(self.root) && rows.rows == 0)
-        {
-            self.emptied(door, page);
-        }
+        let left = match Rows::open(page.view()) {
+            Ok(rows) if rows.owner() == Ok(self.root) && rows.rows == 0 => Left::of(&rows),
+            _ => return Ok(()),
+        };
+        self.emptied(door, page, left);
         Ok(())
     }
 
@@ -294,10 +296,10 @@ impl Heap {
                 else {
                     return Ok(());
                 };
-                page::put(&mut to, put, key, &value)?;
-                self.filled(door, to, row_bytes(key, &value));
-                page::erase(&mut from, slot)?;
-                self.emptied(door, from);
+                let left = page::put(&mut to, put, key, &value)?;
+                self.filled(door, to, left, row_bytes(key, &value));
+                let left = page::erase(&mut from, slot)?;
+                self.emptied(door, from, left);
                 Ok(())
             };
             self.index()?

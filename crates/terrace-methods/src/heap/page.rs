@@ -9,7 +9,7 @@ use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, Torn, View};
 
 use super::directory::Directory;
 use super::layout::{
-    CLASS, COUNT, LISTED, LISTED_AT, OWNER, ROWS, Row, Rows, SLOTS, Slot, TAG, encode_row,
+    CLASS, CLASSES, COUNT, LISTED, LISTED_AT, OWNER, ROWS, Row, Rows, SLOTS, Slot, TAG, encode_row,
     row_bytes, slot_at,
 };
 use crate::btree::layout::Seen;
@@ -46,17 +46,16 @@ pub(crate) fn plan_new(rows: &Rows<'_>, len: usize) -> Seen<Option<Put>> {
     let (mut slot, mut hole) = (rows.slots, None);
     if rows.rows < rows.slots {
         let mut any = None;
-        for i in 0..rows.slots {
+        let mut next = 0;
+        while let Some(i) = rows.free_slot(next)? {
             let seen = rows.slot(i)?;
-            if !seen.free {
-                continue;
-            }
             any = any.or(Some(i));
             if seen.len >= len {
                 any = Some(i);
                 hole = Some(seen.at);
                 break;
             }
+            next = i + 1;
         }
         slot = any.unwrap_or(rows.slots);
     }
@@ -144,18 +143,54 @@ impl Counts {
         put(4, self.garbage);
     }
 
-    fn write(self, page: &mut Exclusive<'_>, before: Counts) -> Attempt<()> {
+    fn write(self, page: &mut Exclusive<'_>, before: Counts) -> Attempt<Left> {
         self.put(page.change(COUNT, 6)?);
         if self.rows != before.rows {
             let rows = (self.rows as u16).to_le_bytes();
             page.change(ROWS, 2)?.copy_from_slice(&rows);
         }
-        Ok(())
+        Ok(self.left(page.bytes().len()))
+    }
+
+    /// What that leaves of a page of so many bytes.
+    fn left(self, page_bytes: usize) -> Left {
+        let taken = SLOTS + self.slots * SLOT_BYTES + self.heap;
+        let reclaimable = page_bytes.saturating_sub(taken) + self.garbage;
+        let slot = if self.rows < self.slots {
+            0
+        } else {
+            SLOT_BYTES
+        };
+        Left {
+            rows: self.rows,
+            room: reclaimable.saturating_sub(slot),
+            class: (reclaimable * CLASSES / page_bytes.max(1)) as u8,
+        }
+    }
+}
+
+/// What a change has left of a page. Whoever made it knows: to read the header again, of which parts have
+/// just been written, would wait until all that was written before it has come to the cache, and a row
+/// often goes to lines that are not there.
+#[derive(Clone, Copy)]
+pub(crate) struct Left {
+    /// Rows.
+    pub rows: usize,
+    /// See [`Rows::room`].
+    pub room: usize,
+    /// How much of the page is free, in parts of [`CLASSES`].
+    pub class: u8,
+}
+
+impl Left {
+    /// What there is.
+    pub fn of(rows: &Rows<'_>) -> Left {
+        Counts::of(rows).left(rows.view.len())
     }
 }
 
 /// Puts a row as planned for this page as it is. Cannot fail then. O(row), or O(page) to compact.
-pub(crate) fn put(page: &mut Exclusive<'_>, plan: Put, key: &[u8], value: &[u8]) -> Attempt<()> {
+pub(crate) fn put(page: &mut Exclusive<'_>, plan: Put, key: &[u8], value: &[u8]) -> Attempt<Left> {
     let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
     let before = Counts::of(&rows);
     let (mut counts, len) = (before, row_bytes(key, value));
@@ -163,13 +198,14 @@ pub(crate) fn put(page: &mut Exclusive<'_>, plan: Put, key: &[u8], value: &[u8])
     let at = match plan.how {
         How::Over { at } => {
             page.change(at, value.len())?.copy_from_slice(value);
-            return Ok(());
+            return Ok(before.left(page.bytes().len()));
         }
         How::Compact => {
             let image = compacted(&rows, page.bytes(), plan.slot, key, value)
                 .map_err(|_| page.torn(BAD_ROW))?;
             page.change_all()?[PAGE_HEADER_BYTES..].copy_from_slice(&image[PAGE_HEADER_BYTES..]);
-            return Ok(());
+            let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
+            return Ok(Left::of(&rows));
         }
         How::Within { at } => {
             // A state that a checkpoint keeps may still need these bytes.
@@ -249,7 +285,7 @@ fn compacted(rows: &Rows<'_>, page: &[u8], slot: usize, key: &[u8], value: &[u8]
 }
 
 /// Takes the row out of a slot. Cannot fail when there is one. O(1).
-pub(crate) fn erase(page: &mut Exclusive<'_>, slot: usize) -> Attempt<()> {
+pub(crate) fn erase(page: &mut Exclusive<'_>, slot: usize) -> Attempt<Left> {
     let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
     let row = rows.row(slot).map_err(|_| page.torn(BAD_ROW))?;
     let before = Counts::of(&rows);

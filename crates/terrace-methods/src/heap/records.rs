@@ -7,7 +7,7 @@ use terrace_access::{Attempt, Door, Flags, Interrupt, LargeRef, RecordPage, Swee
 use terrace_base::PageId;
 
 use super::Heap;
-use super::layout::{Location, Rows};
+use super::layout::Location;
 use super::page;
 use crate::fault::{self, Fault};
 
@@ -123,27 +123,89 @@ impl RecordPage for Records<'_> {
         if fault::planted(Fault::RowLeft) {
             return Ok(bytes);
         }
-        page::erase(&mut page, slot)?;
-        let room = Rows::open(page.view()).map_or(0, |rows| rows.room());
+        let left = page::erase(&mut page, slot)?;
+        let room = left.room;
         match self.wanted {
             None => {
-                self.heap.emptied(self.door, page);
+                self.heap.swept(self.door, page, left, row.len);
                 Ok(bytes)
             }
             Some((len, not)) if room >= len && at.page != not => {
-                // That is where the newcomer goes, and nobody else is told of it.
+                // That is where the newcomer goes, and nobody else is told of it, but of what a sweep has
+                // left there before.
+                if room >= 2 * len {
+                    self.heap.found_more(at.page, room - len);
+                }
                 self.left = Some(at.page);
                 Ok(row.len.max(len))
             }
             Some(_) => {
-                self.heap.emptied(self.door, page);
+                self.heap.emptied(self.door, page, left);
                 Ok(row.len)
             }
         }
     }
 
+    fn find_behind(&self, key: &[u8], near: usize) -> Attempt<Option<usize>> {
+        self.leaf.find_behind(key, near)
+    }
+
+    fn check_erasable(&self, which: &[usize]) -> Attempt<()> {
+        self.leaf.check_erasable(which)
+    }
+
+    fn erase_all(&mut self, which: &mut Vec<usize>) -> Attempt<()> {
+        if let Err(e) = self.leaf.check_erasable(which) {
+            which.clear();
+            return Err(e);
+        }
+        let mut done = Ok(());
+        let mut gone = Vec::with_capacity(which.len());
+        for &i in which.iter() {
+            match self.erase_row(i) {
+                Ok(()) => gone.push(i),
+                Err(e) => {
+                    let ends = matches!(e, Interrupt::Fail(_));
+                    done = Err(e);
+                    if ends {
+                        break;
+                    }
+                }
+            }
+        }
+        *which = gone;
+        self.leaf.erase_all(which)?;
+        done
+    }
+
     fn fill(&self) -> f64 {
         self.leaf.fill()
+    }
+}
+
+impl Records<'_> {
+    /// Takes the row of record `i`, if it has one, out of its page; the record is about to go.
+    fn erase_row(&mut self, i: usize) -> Attempt<()> {
+        if self.leaf.value(i, &mut self.location)?.is_some() {
+            return Ok(());
+        }
+        self.leaf.key(i, &mut self.key)?;
+        let at = Location::of(&self.location).map_err(|_| self.heap.bad_location(&self.key))?;
+        let Some(at) = at else {
+            return Ok(());
+        };
+        let mut page = match self.heap.grab(self.door, at.page) {
+            Err(Interrupt::Conflict) => return Err(self.not_had(at.page, &self.key)),
+            other => other?,
+        };
+        let slot = usize::from(at.slot);
+        let row = self.heap.row_in(&page, slot, &self.key)?;
+        if fault::planted(Fault::RowLeft) {
+            return Ok(());
+        }
+        let left = page::erase(&mut page, slot)?;
+        self.heap.swept(self.door, page, left, row.len);
+        Ok(())
     }
 }
 

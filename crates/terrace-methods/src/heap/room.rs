@@ -10,11 +10,11 @@ use terrace_pages::{Class, Exclusive};
 
 use super::Heap;
 use super::directory::{self, Directory, NO_DIRECTORY};
-use super::layout::{CLASS, CLASSES, Rows};
-use super::page::{NO_ROWS, begin};
+use super::layout::{CLASS, CLASSES, Rows, listed_class};
+use super::page::{Left, NO_ROWS, begin};
 use super::scans::Side;
 use super::space::{COLD_CLASS, Full, READ_CLASS, REMEMBERED, class_of};
-use crate::slots::SLOT_BYTES;
+use crate::slots::{RECORD_PREFETCHED, SLOT_BYTES};
 
 /// Pages that are looked at for one row before a new one is taken.
 const LOOKS: usize = 32;
@@ -22,6 +22,9 @@ const LOOKS: usize = 32;
 const OFF: u8 = 4;
 /// Room that makes a page of a hot tier worth remembering: that of a small row.
 const HOT_ROOM: usize = 24;
+/// Part of a page that is room for several rows: four of 120 bytes. So much of each page, half of it on the
+/// average, may be out of use while a sweep makes room and newcomers fill it.
+const SEVERAL: usize = 32;
 /// Pages of a hot tier that rows leave to those who cannot do with the room that other rows leave, leaves of
 /// the index say; and in a small one, what part of its pages at most.
 const LEFT_PAGES: u64 = 2;
@@ -352,47 +355,87 @@ impl Heap {
             return None;
         }
         let len = self.space.take_short(side)?;
-        self.find_room(len, PageId::NONE, side).ok().flatten()
+        let page = self.find_room(len, PageId::NONE, side).ok().flatten();
+        if let Some(next) = self.space.next() {
+            // It will be looked at by the next newcomer, and nobody has looked at it for long.
+            self.store.prefetch_front(next);
+        }
+        page
     }
 
-    /// After a row of `len` bytes has come to a page: the directory may have to know. Tidying: done when it
-    /// can be done at once.
-    pub(crate) fn filled(&self, door: &Door<'_>, mut page: Exclusive<'_>, len: usize) {
-        let Ok(rows) = Rows::open(page.view()) else {
-            return;
-        };
-        self.space.note_room(page.pid(), rows.room(), len);
-        if let Ok((_, _, listed)) = rows.listed()
-            && let class = rows.class()
-            && class + OFF <= listed
+    /// Asks for the bytes of the first hole in the page that a newcomer is about to go to. They are seldom in
+    /// the caches, and until a row that was written there is, whoever takes or gives back a latch waits.
+    pub(crate) fn prefetch_hole(&self, target: Option<PageId>) {
+        if self.tier == Class::Hot
+            && let Some(pid) = target
+            && let Ok(page) = self.store.optimistic(pid)
+            && let Ok(rows) = Rows::open(page.view())
+            && rows.rows < rows.slots
+            && let Ok(Some(i)) = rows.free_slot(0)
+            && let Ok(slot) = rows.slot(i)
         {
-            // No record depends on it.
-            let _ = self.tell(door, &mut page, class);
+            rows.view.prefetch(slot.at, slot.len.min(RECORD_PREFETCHED));
         }
     }
 
-    /// After rows have left a page: it goes when it has none any more, or is remembered. Tidying:
-    /// done when it can be done at once.
-    pub(crate) fn emptied(&self, door: &Door<'_>, mut page: Exclusive<'_>) {
-        let Ok(rows) = Rows::open(page.view()) else {
-            return;
-        };
-        let (pid, class, room) = (page.pid(), rows.class(), rows.room());
+    /// After a row of `len` bytes has come to a page and left it as it is said to be: the directory may have
+    /// to know. Tidying: done when it can be done at once.
+    pub(crate) fn filled(&self, door: &Door<'_>, mut page: Exclusive<'_>, left: Left, len: usize) {
+        self.space.note_room(page.pid(), left.room, len);
+        // Of the header nothing is read but what no row changes (see `Left`).
+        if listed_class(page.view()).is_ok_and(|listed| left.class + OFF <= listed) {
+            // No record depends on it.
+            let _ = self.tell(door, &mut page, left.class);
+        }
+    }
+
+    /// After rows have left a page as it is said to be: it goes when it has none any more, or is remembered.
+    /// Tidying: done when it can be done at once.
+    pub(crate) fn emptied(&self, door: &Door<'_>, page: Exclusive<'_>, left: Left) {
+        self.emptied_by(door, page, left, None);
+    }
+
+    /// After a sweep has taken a row of `len` bytes from a page, as [`Heap::emptied`]. It takes one row here
+    /// and one there, all over the tier; and a newcomer who fills a single hole pays for a page that is not
+    /// in the caches, and for asking which is the next one, where another only puts his row behind the last
+    /// one. So of such holes newcomers are told when there are [`SEVERAL`] more of them.
+    pub(crate) fn swept(&self, door: &Door<'_>, page: Exclusive<'_>, left: Left, len: usize) {
+        self.emptied_by(door, page, left, Some(len));
+    }
+
+    fn emptied_by(
+        &self,
+        door: &Door<'_>,
+        mut page: Exclusive<'_>,
+        Left { rows, room, class }: Left,
+        swept: Option<usize>,
+    ) {
+        let pid = page.pid();
         let is_current = self.space.is_current(pid);
-        if rows.rows == 0 && !is_current && self.unlist(door, &page).is_ok() {
+        if rows == 0 && !is_current && self.unlist(door, &page).is_ok() {
             self.scans.gone(pid);
             page.free();
             return;
         }
-        let listed = rows.listed().map_or(class, |listed| listed.2);
+        let listed = listed_class(page.view()).unwrap_or(class);
         if class >= listed.saturating_add(OFF) {
             let _ = self.tell(door, &mut page, class);
         }
-        let worth = match self.tier {
-            Class::Hot => room >= HOT_ROOM,
+        let several = self.store.page_bytes() / SEVERAL;
+        let worth = match (self.tier, swept) {
+            (Class::Hot, Some(len)) => room / several > room.saturating_sub(len) / several,
+            (Class::Hot, None) => room >= HOT_ROOM,
             _ => class >= COLD_CLASS,
         };
         if worth && !is_current {
+            self.space.remember(pid, class, room);
+        }
+    }
+
+    /// A page of a hot tier has so much room beside what somebody is about to fill.
+    pub(crate) fn found_more(&self, pid: PageId, room: usize) {
+        if !self.space.is_current(pid) {
+            let class = class_of(room, self.store.page_bytes());
             self.space.remember(pid, class, room);
         }
     }

@@ -224,6 +224,11 @@ impl Space {
         spare.pages.remove(at)
     }
 
+    /// The page that is most likely taken next.
+    pub fn next(&self) -> Option<PageId> {
+        self.spare.lock().pages.front().map(|page| page.0)
+    }
+
     /// Puts a page back that was taken out, to be the first to be taken again.
     pub fn give_back(&self, page: (PageId, u8, usize)) {
         let mut spare = self.spare.lock();
@@ -283,14 +288,22 @@ impl Space {
         }
     }
 
-    /// The holes in the pages that are remembered, but for this one. Pages may be remembered several times,
-    /// with what they had then; the most of it counts. O(n log n) of those.
-    pub fn scattered(&self, but: PageId) -> Holes {
-        let (mut seen, are_all): (Vec<(u64, usize)>, bool) = {
+    /// At most so many bytes of holes are in the pages that are remembered. O(n) of those.
+    pub fn scattered_at_most(&self) -> Holes {
+        let spare = self.spare.lock();
+        Holes {
+            bytes: spare.pages.iter().map(|page| page.2).sum(),
+            are_all: spare.pages.len() < REMEMBERED,
+        }
+    }
+
+    /// Bytes of holes in the pages that are remembered, but for this one. Pages may be remembered several
+    /// times, with what they had then; the most of it counts. O(n log n) of those.
+    pub fn scattered(&self, but: PageId) -> usize {
+        let mut seen: Vec<(u64, usize)> = {
             let spare = self.spare.lock();
             let others = spare.pages.iter().filter(|page| page.0 != but);
-            let others = others.map(|page| (page.0.0, page.2)).collect();
-            (others, spare.pages.len() < REMEMBERED)
+            others.map(|page| (page.0.0, page.2)).collect()
         };
         seen.sort_unstable();
         let mut bytes = 0;
@@ -299,7 +312,7 @@ impl Space {
                 bytes += page.1;
             }
         }
-        Holes { bytes, are_all }
+        bytes
     }
 
     /// Where packing goes on, to be moved.

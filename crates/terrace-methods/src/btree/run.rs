@@ -1,0 +1,300 @@
+//! A run of records, in the order of their keys, put into one leaf: one way down, one latch, and the slots
+//! of those that are new moved once.
+//!
+//! What a sweep demotes are such runs. One by one, the way down and the moving of slots took most of the
+//! time. Whatever is not simple (no room, a large value, another prefix) ends the run, and is done as
+//! any single record is.
+//!
+//! Invariant: a group of new records is inserted as a whole, or not at all.
+
+use std::ops::Range;
+
+use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value, Window};
+use terrace_base::sync::spin_loop;
+use terrace_pages::Exclusive;
+
+use super::BTree;
+use super::descend::{PATIENCE, node_of, sound};
+use super::insert::{How, Put};
+use super::layout::{
+    LeafRecord, Node, SLOT_BYTES, Seen, encode_leaf, encode_slot, head_of, key_bytes, value_bytes,
+};
+use super::leaf::{Counts, check_erasable, erase};
+use crate::fault::{self, Fault};
+
+/// The records of a run, of which a leaf has been latched.
+pub(crate) trait Run {
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// The key of one.
+    fn key(&self, n: usize) -> &[u8];
+    /// Whether it is to be erased.
+    fn erases(&self, n: usize) -> bool;
+    /// What is stored beside the key of one; what it says counts once the record was prepared, but its
+    /// length always. `None` ends the run.
+    fn value(&self, n: usize) -> Option<Value<'_>>;
+    /// These records are new: does what has to be done before the leaf has them. Returns for how many.
+    fn prepare(&mut self, new: Range<usize>) -> usize;
+    /// Record `n` is there: changes it. Returns false where that ends the run.
+    fn replace(&mut self, n: usize, leaf: &mut Exclusive<'_>, there: There) -> bool;
+}
+
+/// A record that is in the leaf already.
+pub(crate) struct There {
+    /// Number of its slot.
+    pub at: usize,
+    pub flags: Flags,
+    pub record: LeafRecord,
+}
+
+/// A record of a run that the leaf does not have.
+struct New {
+    /// Where it goes, in the leaf as it is.
+    place: usize,
+    bytes: usize,
+}
+
+impl BTree {
+    /// Puts the first records of a run into the leaf that covers the first key; returns how many. O(log n +
+    /// records of the leaf + records of the run).
+    pub(crate) fn run(&self, door: &Door<'_>, run: &mut dyn Run) -> usize {
+        if run.len() == 0 {
+            return 0;
+        }
+        let Ok(mut leaf) = self.latch_first(door, run.key(0)) else {
+            return 0;
+        };
+        let (done, erased) = put_into(&mut leaf, run).unwrap_or_default();
+        drop(leaf);
+        if erased > 0 {
+            self.tidy(door, run.key(0));
+        }
+        done
+    }
+
+    fn latch_first<'d>(&'d self, door: &'d Door<'_>, key: &[u8]) -> Attempt<Exclusive<'d>> {
+        for _ in 0..PATIENCE {
+            match self.latch(door, Edge::From(key), 0, false, false) {
+                Err(Interrupt::Conflict) => spin_loop(),
+                other => return other.map(|pair| pair.node),
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+}
+
+/// What comes behind some records that are new.
+enum Next {
+    /// Nothing that is simple.
+    End,
+    /// One that the leaf does not have, and that is to be erased.
+    Absent,
+    /// One that it has, in this slot.
+    There(usize),
+}
+
+/// How many records of the run were put into this leaf, and how many of these were erased.
+fn put_into(leaf: &mut Exclusive<'_>, run: &mut dyn Run) -> Attempt<(usize, usize)> {
+    let end = covered(leaf, run)?;
+    let (mut n, mut near, mut erased) = (0, 0, 0);
+    let mut new = Vec::with_capacity(end);
+    while n < end {
+        new.clear();
+        // What makes no sense is told by whoever meets it alone.
+        let next = look(leaf, run, n..end, &mut near, &mut new).unwrap_or(Next::End);
+        if !new.is_empty() {
+            let ready = run.prepare(n..n + new.len()).min(new.len());
+            let lost = usize::from(fault::planted(Fault::RunLosesRecord));
+            insert(leaf, run, n, &new[..ready.saturating_sub(lost)])?;
+            n += ready;
+            near += ready;
+            if ready < new.len() {
+                break;
+            }
+        }
+        match next {
+            Next::End => break,
+            Next::Absent => n += 1,
+            Next::There(at) => {
+                let there = there(leaf, at + new.len())?;
+                if there.record.large().is_some() || !run.replace(n, leaf, there) {
+                    break;
+                }
+                erased += usize::from(run.erases(n));
+                n += 1;
+            }
+        }
+    }
+    Ok((n, erased))
+}
+
+/// How many of the first keys of the run the leaf covers, and are long enough for it.
+fn covered(leaf: &Exclusive<'_>, run: &dyn Run) -> Attempt<usize> {
+    let node = node_of!(leaf)?;
+    let covers = |n: usize| {
+        let key = run.key(n);
+        let fits = !node.is_loose() || node.has_prefix(key) == Ok(true);
+        fits && node.covers(key) == Ok(true)
+    };
+    if covers(run.len() - 1) && covers(0) {
+        return Ok(run.len());
+    }
+    Ok((0..run.len()).take_while(|n| covers(*n)).count())
+}
+
+/// Looks for the keys of some records, from the first on, as long as they are new and there is room:
+/// these go into `new`. `near` is a slot before which none of them is.
+fn look(
+    leaf: &Exclusive<'_>,
+    run: &dyn Run,
+    records: Range<usize>,
+    near: &mut usize,
+    new: &mut Vec<New>,
+) -> Seen<Next> {
+    let node = Node::open(leaf.view())?;
+    let mut free = node.free();
+    for n in records {
+        let key = run.key(n);
+        let place = node.find_behind(key, *near)?;
+        let (Ok(at) | Err(at)) = place;
+        *near = at;
+        match place {
+            Ok(at) => return Ok(Next::There(at)),
+            Err(_) if run.erases(n) => return Ok(Next::Absent),
+            Err(place) => {
+                let Some(value) = run.value(n) else {
+                    return Ok(Next::End);
+                };
+                let bytes = key_bytes(key.len() - node.prefix_len) + value_bytes(value);
+                let Some(left) = free.checked_sub(bytes + SLOT_BYTES) else {
+                    return Ok(Next::End);
+                };
+                free = left;
+                new.push(New { place, bytes });
+            }
+        }
+    }
+    Ok(Next::End)
+}
+
+/// The record in a slot.
+fn there(leaf: &Exclusive<'_>, at: usize) -> Attempt<There> {
+    let node = node_of!(leaf)?;
+    let slot = sound!(leaf, node.slot(at))?;
+    Ok(There {
+        at,
+        flags: slot.flags(),
+        record: sound!(leaf, node.leaf_record(slot))?,
+    })
+}
+
+/// Puts records of the run, from `first` on, where they were found to go. There is room. O(slots behind
+/// the first of them).
+fn insert(leaf: &mut Exclusive<'_>, run: &dyn Run, first: usize, new: &[New]) -> Attempt<()> {
+    let Some(lowest) = new.first().map(|new| new.place) else {
+        return Ok(());
+    };
+    let node = node_of!(leaf)?;
+    let (shift, prefix_len, count) = (node.shift, node.prefix_len, node.count);
+    let mut counts = Counts::of(leaf)?;
+    let bytes: usize = new.iter().map(|new| new.bytes).sum();
+    let top = leaf.bytes().len() - counts.heap;
+    let start = top - bytes;
+    let records = leaf.fill(start, bytes)?;
+    // Each below the one before, as they come one by one.
+    let mut end = bytes;
+    let mut slots: Vec<[u8; SLOT_BYTES]> = Vec::with_capacity(new.len());
+    for (n, new) in (first..).zip(new) {
+        let (key, at) = (run.key(n), end - new.bytes);
+        let suffix = &key[prefix_len..];
+        let value = run.value(n).unwrap_or(Value::Inline(&[]));
+        encode_leaf(&mut records[at..end], (suffix, &[]), value);
+        slots.push(encode_slot(start + at, head_of(suffix, shift), Flags::NONE));
+        end = at;
+    }
+    // From behind, so that each slot moves once.
+    let moved = leaf.change(
+        Node::slot_at(lowest),
+        (count - lowest + new.len()) * SLOT_BYTES,
+    )?;
+    let mut end = count - lowest;
+    for (i, (new, slot)) in new.iter().zip(&slots).enumerate().rev() {
+        let place = new.place - lowest;
+        moved.copy_within(
+            place * SLOT_BYTES..end * SLOT_BYTES,
+            (place + i + 1) * SLOT_BYTES,
+        );
+        moved[(place + i) * SLOT_BYTES..(place + i + 1) * SLOT_BYTES].copy_from_slice(slot);
+        end = place;
+    }
+    counts.count += new.len();
+    counts.heap += bytes;
+    for (i, new) in new.iter().enumerate() {
+        counts.inserted(new.place + i);
+    }
+    counts.write(leaf, true)
+}
+
+/// A run whose values lie in the leaf itself.
+struct Inline<'w> {
+    window: &'w Window,
+    which: &'w [usize],
+}
+
+impl Run for Inline<'_> {
+    fn len(&self) -> usize {
+        self.which.len()
+    }
+
+    fn key(&self, n: usize) -> &[u8] {
+        self.window.key(self.which[n])
+    }
+
+    fn erases(&self, n: usize) -> bool {
+        self.window.entry(self.which[n]).flags.is_deleted()
+    }
+
+    fn value(&self, n: usize) -> Option<Value<'_>> {
+        let i = self.which[n];
+        match self.window.entry(i).large {
+            None => Some(Value::Inline(self.window.value(i))),
+            Some(_) => None,
+        }
+    }
+
+    fn prepare(&mut self, new: Range<usize>) -> usize {
+        new.len()
+    }
+
+    fn replace(&mut self, n: usize, leaf: &mut Exclusive<'_>, there: There) -> bool {
+        let mut replace = || {
+            if self.erases(n) {
+                check_erasable(leaf, there.at)?;
+                return erase(leaf, there.at).map(|_| true);
+            }
+            let Some(value) = self.value(n) else {
+                return Ok(false);
+            };
+            let put = Put {
+                key: self.key(n),
+                value,
+                flags: Flags::NONE,
+                place: Ok(there.at),
+                old: Some(there.record),
+                hole: None,
+            };
+            match put.plan(leaf)? {
+                How::NoRoom(_) => Ok(false),
+                how => put.apply(leaf, how).map(|()| true),
+            }
+        };
+        replace().unwrap_or(false)
+    }
+}
+
+impl BTree {
+    /// See [`terrace_access::Ordered::put_run`].
+    pub(crate) fn put_records(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        self.run(door, &mut Inline { window, which })
+    }
+}
