@@ -14,6 +14,8 @@ pub enum Fault {
     CopyBeforeLock,
     /// A demotion drops dirty records without writing them.
     DirtyForgotten,
+    /// A demotion takes one record more of a run for written than the cold tier has taken.
+    RunMiscounted,
     /// A demotion drops a tombstone without deleting in the cold tier.
     TombstoneForgotten,
     /// A demotion leaves a cold record that is there alone.
@@ -58,11 +60,12 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 24] = [
+    pub const ALL: [Fault; 25] = [
         Fault::HotAskedLast,
         Fault::PromotionWithoutLock,
         Fault::CopyBeforeLock,
         Fault::DirtyForgotten,
+        Fault::RunMiscounted,
         Fault::TombstoneForgotten,
         Fault::DemotionInserts,
         Fault::EraseBeforeCopy,

@@ -561,7 +561,9 @@ fn scenario<M: Method>(fault: Fault) -> fn() {
         Fault::HintDirties => reading_changes_no_page::<M>,
         Fault::PolicyIgnored => the_policy_is_asked::<M>,
         Fault::VictimWithoutLock | Fault::SweepWithoutLock => a_locked_record_stays::<M>,
-        Fault::DirtyVictim | Fault::SweepDropsDirty => agrees_with_a_map::<M>,
+        Fault::DirtyVictim | Fault::SweepDropsDirty | Fault::RunMiscounted => {
+            agrees_with_a_map::<M>
+        }
         Fault::PutReadsCold => a_put_reads_nothing::<M>,
         Fault::WaitUnderLock => nobody_reads_under_locks::<M>,
         Fault::WaitForLock => demotion_waits_for_nobody::<M>,
