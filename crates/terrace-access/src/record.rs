@@ -56,14 +56,17 @@ pub trait RecordPage {
     /// Removes record `i` and returns how many bytes that leaves for others. Frees nothing that it
     /// refers to.
     fn erase(&mut self, i: usize) -> Attempt<usize>;
-    /// Makes sure that [`RecordPage::erase_all`] of these records of this page cannot fail.
+    /// Makes sure that [`RecordPage::erase_all`] of these records of this page, in ascending order, cannot
+    /// fail.
     fn check_erasable(&self, which: &[usize]) -> Attempt<()> {
         let _ = which;
         Ok(())
     }
-    /// Removes these records, whose numbers ascend, or as many of them as can be had now: `which` keeps
-    /// the numbers of those that are gone, also where there is an error, which is that of another one.
+    /// Removes these records, whose numbers are in any order, or as many of them as can be had now. `which`
+    /// has the numbers of those that are gone then, ascending, also where there is an error, which is that
+    /// of another one.
     fn erase_all(&mut self, which: &mut Vec<usize>) -> Attempt<()> {
+        which.sort_unstable();
         let mut done = Ok(());
         let mut gone = Vec::with_capacity(which.len());
         // From behind, so that the numbers stay right.

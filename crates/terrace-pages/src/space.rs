@@ -124,7 +124,13 @@ impl PageStore {
     /// Whether somebody who is inside already may change more pages than he was promised: there are as many
     /// free slots as for migration, and what everybody else was promised. O(1).
     pub fn has_slack(&self) -> bool {
-        self.counters.free_slots.load(Ordering::Relaxed) >= self.slots_needed(Space::Migration)
+        self.has_slack_for(0)
+    }
+
+    /// The same, and for so many pages more.
+    pub fn has_slack_for(&self, pages: u64) -> bool {
+        let free = self.counters.free_slots.load(Ordering::Relaxed);
+        free >= self.slots_needed(Space::Migration) + pages
     }
 
     /// Free slots that there must be for `space`: one for each dirty page, what is promised, and slack.

@@ -23,6 +23,9 @@ use crate::value::{Guard, free_inside, free_large};
 
 /// Records that are locked at once.
 const RUN: usize = 64;
+/// The same where free slots on the disk are few: of a table each may make a page dirty in either tier, and
+/// who comes in to write tombstones finds 32 slots at least.
+const SCARCE_RUN: usize = 12;
 /// Records that are copied at once: a run, and what may have come in between.
 const COPIED: usize = 2 * RUN;
 /// Records after which a step goes no further. The cold tier may be a single leaf still, whose range
@@ -182,7 +185,11 @@ where
                 }
                 let mut from = 0;
                 while from < found.len() && written < most {
-                    let to = (from + RUN).min(found.len());
+                    let run = match self.context.store.has_slack_for(2 * RUN as u64) {
+                        true => RUN,
+                        false => SCARCE_RUN,
+                    };
+                    let to = (from + run).min(found.len());
                     if let Err(i) = self.cold.try_reach(Edge::From(found.key(from))) {
                         self.pause(i)?;
                         continue;
@@ -438,9 +445,8 @@ where
                     }
                 }
                 let erased = page.erase_all(&mut which);
-                let mut erased_ones = which.iter().copied().peekable();
                 for &(i, at, uses) in &gone {
-                    if erased_ones.next_if_eq(&i).is_none() {
+                    if which.binary_search(&i).is_err() {
                         elsewhere.push(at);
                         continue;
                     }

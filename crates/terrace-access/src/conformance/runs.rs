@@ -205,6 +205,10 @@ fn erase_some<M: Sweep>(
             }
             let (before, all) = (page.count(), which.clone());
             page.check_erasable(&which)?;
+            // In any order: that of their positions is another one in a bucket of several pages.
+            for i in (1..which.len()).rev() {
+                which.swap(i, random.below(i + 1));
+            }
             page.erase_all(&mut which)?;
             if which != all || page.count() != before - all.len() {
                 wrong = Some(format!("{all:?} of {before} were to go, {which:?} did"));

@@ -22,6 +22,11 @@ const VICTIM_ROUNDS: u32 = 8;
 /// A leaf is considered for merging whenever its fill falls below one of these.
 const THIN: [f64; 4] = [0.4, 0.25, 0.12, 0.05];
 
+/// Whether a leaf that was so full and is so full now, or empty, is worth a look for merging.
+pub(super) fn is_thin(before: f64, now: f64, empty: bool) -> bool {
+    empty || THIN.iter().any(|&thin| before >= thin && now < thin)
+}
+
 /// What came of an edit of one leaf.
 enum Outcome<'v> {
     Done(Applied),
@@ -131,9 +136,7 @@ impl BTree {
                     commit()?;
                     erase(page, i)?;
                     let now = node_of!(page)?;
-                    let (thinner, empty) = (now.fill(), now.count == 0);
-                    let thin = empty || THIN.iter().any(|&t| fill >= t && thinner < t);
-                    return Ok(if thin {
+                    return Ok(if is_thin(fill, now.fill(), now.count == 0) {
                         Outcome::Thin(done)
                     } else {
                         Outcome::Done(done)

@@ -7,7 +7,7 @@ use terrace_access::{Attempt, Flags, LargeRef, RecordPage};
 use terrace_base::codec;
 use terrace_pages::Exclusive;
 
-use super::descend::{node_of, sound};
+use super::descend::{OUTSIDE, node_of, sound};
 use super::insert::Hole;
 use super::layout::{COUNT, GARBAGE, HEAP, LAST, MEMBERS, Node, RUNS, SLOT_BYTES, Stored};
 use crate::fault::{self, Fault};
@@ -156,6 +156,10 @@ pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<Hole> {
 fn all_erasable(page: &Exclusive<'_>, which: &[usize]) -> Attempt<usize> {
     let node = node_of!(page)?;
     let mut bytes = 0;
+    if !which.is_sorted_by(|a, b| a < b) {
+        // Two keys were found in one slot, of a leaf that is in no order.
+        return Err(page.torn(OUTSIDE));
+    }
     for &i in which {
         let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
         bytes += record.end - record.start;
@@ -267,6 +271,7 @@ impl RecordPage for LeafPage<'_, '_> {
     }
 
     fn erase_all(&mut self, which: &mut Vec<usize>) -> Attempt<()> {
+        which.sort_unstable();
         let erased = erase_all(self.page, which);
         if erased.is_err() {
             which.clear();

@@ -10,11 +10,13 @@
 use std::ops::Range;
 
 use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value, Window};
+use terrace_base::MAX_KEY_BYTES;
 use terrace_base::sync::spin_loop;
 use terrace_pages::Exclusive;
 
 use super::BTree;
 use super::descend::{PATIENCE, node_of, sound};
+use super::edit::is_thin;
 use super::insert::{How, Put};
 use super::layout::{
     LeafRecord, Node, SLOT_BYTES, Seen, encode_leaf, encode_slot, head_of, key_bytes, value_bytes,
@@ -37,6 +39,8 @@ pub(crate) trait Run {
     fn prepare(&mut self, new: Range<usize>) -> usize;
     /// Record `n` is there: changes it. Returns false where that ends the run.
     fn replace(&mut self, n: usize, leaf: &mut Exclusive<'_>, there: There) -> bool;
+    /// The leaf has been let go of, and now everything else is: others may be latched.
+    fn release(&mut self) {}
 }
 
 /// A record that is in the leaf already.
@@ -64,9 +68,18 @@ impl BTree {
         let Ok(mut leaf) = self.latch_first(door, run.key(0)) else {
             return 0;
         };
+        let fill = |leaf: &Exclusive<'_>| node_of!(leaf).map_or(0.0, |node| node.fill());
+        let before = fill(&leaf);
         let (done, erased) = put_into(&mut leaf, run).unwrap_or_default();
+        let thin = erased > 0
+            && is_thin(
+                before,
+                fill(&leaf),
+                node_of!(leaf).is_ok_and(|n| n.count == 0),
+            );
         drop(leaf);
-        if erased > 0 {
+        run.release();
+        if thin {
             self.tidy(door, run.key(0));
         }
         done
@@ -133,11 +146,14 @@ fn covered(leaf: &Exclusive<'_>, run: &dyn Run) -> Attempt<usize> {
     let node = node_of!(leaf)?;
     let covers = |n: usize| {
         let key = run.key(n);
-        let fits = !node.is_loose() || node.has_prefix(key) == Ok(true);
+        let fits =
+            key.len() <= MAX_KEY_BYTES && (!node.is_loose() || node.has_prefix(key) == Ok(true));
         fits && node.covers(key) == Ok(true)
     };
+    // Where all are covered that is most often all that has to be compared.
     if covers(run.len() - 1) && covers(0) {
-        return Ok(run.len());
+        let is_short = |n: &usize| run.key(*n).len() <= MAX_KEY_BYTES;
+        return Ok((0..run.len()).take_while(is_short).count());
     }
     Ok((0..run.len()).take_while(|n| covers(*n)).count())
 }
@@ -239,6 +255,8 @@ fn insert(leaf: &mut Exclusive<'_>, run: &dyn Run, first: usize, new: &[New]) ->
 struct Inline<'w> {
     window: &'w Window,
     which: &'w [usize],
+    /// Bytes of the longest value that may lie here.
+    most: usize,
 }
 
 impl Run for Inline<'_> {
@@ -256,10 +274,9 @@ impl Run for Inline<'_> {
 
     fn value(&self, n: usize) -> Option<Value<'_>> {
         let i = self.which[n];
-        match self.window.entry(i).large {
-            None => Some(Value::Inline(self.window.value(i))),
-            Some(_) => None,
-        }
+        let value = self.window.value(i);
+        let is_short = self.window.entry(i).large.is_none() && value.len() <= self.most;
+        is_short.then_some(Value::Inline(value))
     }
 
     fn prepare(&mut self, new: Range<usize>) -> usize {
@@ -295,6 +312,12 @@ impl Run for Inline<'_> {
 impl BTree {
     /// See [`terrace_access::Ordered::put_run`].
     pub(crate) fn put_records(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
-        self.run(door, &mut Inline { window, which })
+        let most = super::max_inline(self.store.page_bytes());
+        let mut run = Inline {
+            window,
+            which,
+            most,
+        };
+        self.run(door, &mut run)
     }
 }

@@ -163,6 +163,7 @@ impl Node<'_> {
     }
 
     /// As [`Node::find`], of a key that is not in front of slot `near`, and most often not far behind it.
+    /// `Torn` when it is in front of it all the same: then the keys are in no order.
     pub fn find_behind(&self, key: &[u8], near: usize) -> Seen<Result<usize, usize>> {
         let suffix = key.get(self.prefix_len..).ok_or(Torn)?;
         let head = head_of(suffix, self.shift);
@@ -184,7 +185,10 @@ impl Node<'_> {
                 Ordering::Greater => return Ok(Err(i)),
             }
         }
-        self.find(key)
+        match self.find(key)? {
+            Ok(i) | Err(i) if i < near => Err(Torn),
+            found => Ok(found),
+        }
     }
 
     /// Number of the child that covers this key (which the node covers).

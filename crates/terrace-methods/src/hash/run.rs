@@ -4,6 +4,7 @@
 //! is done as any single record is.
 
 use terrace_access::{Door, Flags, Interrupt, NoRoom, Plan, Value, Window};
+use terrace_base::MAX_KEY_BYTES;
 use terrace_base::sync::spin_loop;
 
 use super::edit::{Outcome, Target};
@@ -31,7 +32,8 @@ impl HashTable {
                 hash: hash_at(position),
                 key,
             };
-            if entry.large.is_some() || !held.span.covers(target.hash) {
+            let is_simple = entry.large.is_none() && key.len() <= MAX_KEY_BYTES;
+            if !is_simple || !held.span.covers(target.hash) {
                 break;
             }
             let mut plan = |before: Option<(Flags, Value<'_>)>| match before {

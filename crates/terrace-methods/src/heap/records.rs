@@ -155,6 +155,7 @@ impl RecordPage for Records<'_> {
     }
 
     fn erase_all(&mut self, which: &mut Vec<usize>) -> Attempt<()> {
+        which.sort_unstable();
         if let Err(e) = self.leaf.check_erasable(which) {
             which.clear();
             return Err(e);

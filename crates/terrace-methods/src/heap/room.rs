@@ -320,6 +320,7 @@ impl Heap {
         let cap = self.store.hot_cap();
         let left = (cap / LEFT_SHARE).min(LEFT_PAGES);
         if self.tier == Class::Hot && self.store.lacks_hot_pages(left) {
+            // Not as `allocate` does: a row can do with a hole, so that gathering need not leave none.
             return Err(Interrupt::HotFull);
         }
         let mut page = self.store.allocate(door, self.tier)?;

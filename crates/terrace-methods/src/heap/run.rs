@@ -72,13 +72,6 @@ impl<'w> RowRun<'_, 'w> {
         })
     }
 
-    /// Lets go of the page that new rows came to.
-    fn release(&mut self) {
-        if let Some((page, Some((left, len)))) = self.target.take() {
-            self.heap.filled(self.door, page, left, len);
-        }
-    }
-
     /// Changes a row that is there to one of the same length, in its page.
     fn over(&mut self, at: Location, n: usize) -> bool {
         let ((key, value), heap) = (self.row(n), self.heap);
@@ -156,6 +149,13 @@ impl Run for RowRun<'_, '_> {
             _ => false,
         }
     }
+
+    /// Lets go of the page that new rows came to.
+    fn release(&mut self) {
+        if let Some((page, Some((left, len)))) = self.target.take() {
+            self.heap.filled(self.door, page, left, len);
+        }
+    }
 }
 
 impl Heap {
@@ -171,8 +171,6 @@ impl Heap {
             first: 0,
             places: Vec::new(),
         };
-        let done = index.run(door, &mut run);
-        run.release();
-        done
+        index.run(door, &mut run)
     }
 }

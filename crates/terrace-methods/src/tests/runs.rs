@@ -1,10 +1,12 @@
 //! Runs of records are put by one way down, where they can.
 
-use terrace_access::conformance::{Fixture, Subject, position, settled};
+use terrace_access::conformance::{
+    Effort, Fixture, Subject, position, runs_are_as_one_by_one, settled,
+};
 use terrace_access::{Flags, NoRoom, Ordered, Plan, Value, Window};
 use terrace_pages::Class;
 
-use super::fixture::{Made, Rooted, heaps, tables, trees};
+use super::fixture::{Made, Rooted, crowded_tables, heaps, tables, trees};
 
 const LEN: usize = 100;
 
@@ -106,4 +108,15 @@ fn a_hash_table_takes_runs_as_far_as_a_bucket_has_room() {
         done, 90,
         "of a run of 90 records that fit into the only bucket"
     );
+}
+
+/// Buckets with overflow pages, whose records are in the order of their hashes page by page alone.
+#[test]
+fn runs_go_through_buckets_of_several_pages() {
+    for tier in [Class::Hot, Class::Cold] {
+        let checked = runs_are_as_one_by_one(&crowded_tables(tier), 4096, Effort::SHORT);
+        if let Err(failure) = checked {
+            panic!("{}", failure.0);
+        }
+    }
 }
