@@ -57,7 +57,8 @@ pub(crate) fn plan_new(rows: &Rows<'_>, len: usize) -> Seen<Option<Put>> {
             }
             next = i + 1;
         }
-        slot = any.unwrap_or(rows.slots);
+        // Or the page counts fewer rows than it has: whoever looks for room would come back for ever.
+        slot = any.ok_or(Torn)?;
     }
     let more = if slot == rows.slots { SLOT_BYTES } else { 0 };
     let how = if let Some(at) = hole {

@@ -116,3 +116,39 @@ fn single_holes_are_found_when_a_newcomer_takes_the_place_of_a_victim_beside_the
     }
     assert_ne!(put(&heap, 10_004, &mut NoRoom), page, "there was no fourth");
 }
+
+/// Seed 1859 of the damaged heaps: such a page says that it has room, and has none.
+#[test]
+fn a_page_that_counts_fewer_rows_than_it_has_is_damage_and_not_tried_for_ever() {
+    let heap = heaps(Class::Hot).create(PAGE, 600).unwrap();
+    let each = (PAGE - 48) / ROW;
+    let page = put(&heap, 0, &mut NoRoom);
+    (1..each).for_each(|i| assert_eq!(put(&heap, i, &mut NoRoom), page));
+    // What is left is room for a row, but not for its slot; and one slot is said to be free.
+    let left = PAGE - 48 - each * ROW;
+    let value = vec![6; left - 1 - 8];
+    settled(&heap.store, || {
+        let door = heap.store.enter()?;
+        let mut page = heap.store.exclusive(page, &door)?;
+        let rows = page.change(44, 2)?;
+        rows.copy_from_slice(&(each as u16 - 1).to_le_bytes());
+        Ok(())
+    })
+    .unwrap();
+    let plan = Plan::Put(Value::Inline(&value), Flags::NONE);
+    let mut tries = 0;
+    let refused = settled(&heap.store, || {
+        tries += 1;
+        assert!(tries < 100, "it is tried for ever");
+        let door = heap.store.enter()?;
+        let method = &heap.method;
+        method.try_edit(
+            &door,
+            &key(each),
+            &mut |_| Ok(plan),
+            &mut NoRoom,
+            &mut || Ok(()),
+        )
+    });
+    assert!(refused.is_err(), "a row came to a page that is damaged");
+}
