@@ -420,7 +420,7 @@ where
     ) -> Result<u64> {
         let mut left: Vec<usize> = done.collect();
         let mut dropped = 0;
-        // Of those that go: the number on the page, where in `left`, and the hash and the uses.
+        // Of those that go: the number on the page, where in `copy`, and the uses.
         let (mut which, mut gone) = (Vec::with_capacity(left.len()), Vec::new());
         while let Some(&first) = left.first() {
             let visited = hot.try_visit(door, copy.key(first), &mut |page| {
