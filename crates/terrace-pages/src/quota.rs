@@ -2,7 +2,6 @@
 //!
 //! Figures that others change meanwhile: who allocates a page is told by them whether it may.
 
-use terrace_base::PageId;
 use terrace_base::sync::atomic::Ordering;
 
 use crate::options::WHOLE_SHARE;
@@ -86,12 +85,6 @@ impl PageStore {
     pub fn set_hot_share(&self, per_mille: u32) {
         self.hot_share
             .store(per_mille.min(WHOLE_SHARE), Ordering::Relaxed);
-    }
-
-    /// Whether this page, which is not in memory, was until lately: some more memory for pages that
-    /// are not hot would have kept it. May be wrong. O(1).
-    pub fn left_lately(&self, pid: PageId) -> bool {
-        self.ghosts.has(pid)
     }
 
     /// The cap that is never passed: a little above, so that a structure change in progress

@@ -571,6 +571,12 @@ impl PageStore {
         })
     }
 
+    /// Whether this page, which is not in memory, was until lately: some more memory for pages that
+    /// are not hot would have kept it. May be wrong. O(1).
+    pub fn left_lately(&self, pid: PageId) -> bool {
+        self.ghosts.has(pid)
+    }
+
     // ---------------------------------------------------------------- errors
 
     /// Refuses everything that changes pages after a failure with unknown outcome.

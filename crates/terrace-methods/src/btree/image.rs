@@ -9,9 +9,9 @@ use terrace_base::PageId;
 use terrace_pages::{Torn, View};
 
 use super::layout::{
-    CHILD_BYTES, COUNT, HEADER, LONG_KEY, Node, SLOT_BYTES, SLOTS, Seen, Shape, Stored,
-    common_prefix, encode_inner, encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences,
-    shift_of_fences, value_bytes, write_header,
+    CHILD_BYTES, COUNT, HEADER, Node, SLOT_BYTES, SLOTS, Seen, Shape, Stored, common_prefix,
+    encode_inner, encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences, shift_of_fences,
+    value_bytes, write_header,
 };
 use super::leaf::Counts;
 
@@ -220,10 +220,7 @@ impl<'i> Sizes<'i> {
         let mut sum = 0;
         sums.push(0);
         for item in items {
-            sum += match item.key_len() < LONG_KEY && !item.raw.is_empty() {
-                true => SLOT_BYTES + item.raw.len() + item.head.len(),
-                false => item.bytes(0),
-            };
+            sum += item.bytes(0);
             sums.push(sum);
         }
         Sizes { items, sums }
@@ -300,7 +297,7 @@ pub(crate) fn build(
     let mut slots_end = SLOTS;
     for item in items {
         let raw = item.as_it_was(prefix_len);
-        let len = raw.map_or_else(|| item.bytes(prefix_len) - SLOT_BYTES, <[u8]>::len);
+        let len = item.bytes(prefix_len) - SLOT_BYTES;
         if heap_at < slots_end + SLOT_BYTES + len {
             return false;
         }

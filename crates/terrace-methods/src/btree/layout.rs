@@ -74,7 +74,7 @@ pub(crate) const CHILD_BYTES: usize = 5;
 /// Bytes of a large reference.
 const LARGE_BYTES: usize = 12;
 /// Suffix lengths from here on take three bytes.
-pub(crate) const LONG_KEY: usize = 255;
+const LONG_KEY: usize = 255;
 /// Value lengths from here on take three bytes.
 const LONG_VALUE: usize = 253;
 const LONG_VALUE_MARK: u8 = 253;

@@ -24,16 +24,41 @@ use super::layout::{
 use super::leaf::{Counts, check_erasable, erase};
 use crate::fault::{self, Fault};
 
-/// The records of a run, of which a leaf has been latched.
-pub(crate) trait Run {
+/// Some records of a window, in the order of their keys.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'w> {
+    pub window: &'w Window,
+    pub which: &'w [usize],
+}
+
+impl<'w> Run<'w> {
     /// How many there are.
-    fn len(&self) -> usize;
+    pub fn len(&self) -> usize {
+        self.which.len()
+    }
+
     /// The key of one.
-    fn key(&self, n: usize) -> &[u8];
-    /// Whether it is to be erased.
-    fn erases(&self, n: usize) -> bool;
-    /// What is stored beside the key of one; what it says counts once the record was prepared, but its
-    /// length always. `None` ends the run.
+    pub fn key(&self, n: usize) -> &'w [u8] {
+        self.window.key(self.which[n])
+    }
+
+    /// The value of one that is neither large nor longer than `most`.
+    pub fn value(&self, n: usize, most: usize) -> Option<&'w [u8]> {
+        let i = self.which[n];
+        let value = self.window.value(i);
+        (self.window.entry(i).large.is_none() && value.len() <= most).then_some(value)
+    }
+
+    /// Whether one is to be erased.
+    pub fn erases(&self, n: usize) -> bool {
+        self.window.entry(self.which[n]).flags.is_deleted()
+    }
+}
+
+/// What lies beside the keys of a run in a leaf, which is latched.
+pub(crate) trait Beside {
+    /// What is stored beside the key of record `n`; what it says counts once the record was prepared, but
+    /// its length always. `None` ends the run.
     fn value(&self, n: usize) -> Option<Value<'_>>;
     /// These records are new: does what has to be done before the leaf has them. Returns for how many.
     fn prepare(&mut self, new: Range<usize>) -> usize;
@@ -61,7 +86,7 @@ struct New {
 impl BTree {
     /// Puts the first records of a run into the leaf that covers the first key; returns how many. O(log n +
     /// records of the leaf + records of the run).
-    pub(crate) fn run(&self, door: &Door<'_>, run: &mut dyn Run) -> usize {
+    pub(crate) fn run(&self, door: &Door<'_>, run: Run<'_>, beside: &mut dyn Beside) -> usize {
         if run.len() == 0 {
             return 0;
         }
@@ -70,7 +95,7 @@ impl BTree {
         };
         let fill = |leaf: &Exclusive<'_>| node_of!(leaf).map_or(0.0, |node| node.fill());
         let before = fill(&leaf);
-        let (done, erased) = put_into(&mut leaf, run).unwrap_or_default();
+        let (done, erased) = put_into(&mut leaf, run, beside).unwrap_or_default();
         let thin = erased > 0
             && is_thin(
                 before,
@@ -78,7 +103,7 @@ impl BTree {
                 node_of!(leaf).is_ok_and(|n| n.count == 0),
             );
         drop(leaf);
-        run.release();
+        beside.release();
         if thin {
             self.tidy(door, run.key(0));
         }
@@ -107,18 +132,22 @@ enum Next {
 }
 
 /// How many records of the run were put into this leaf, and how many of these were erased.
-fn put_into(leaf: &mut Exclusive<'_>, run: &mut dyn Run) -> Attempt<(usize, usize)> {
+fn put_into(
+    leaf: &mut Exclusive<'_>,
+    run: Run<'_>,
+    beside: &mut dyn Beside,
+) -> Attempt<(usize, usize)> {
     let end = covered(leaf, run)?;
     let (mut n, mut near, mut erased) = (0, 0, 0);
     let mut new = Vec::with_capacity(end);
     while n < end {
         new.clear();
         // What makes no sense is told by whoever meets it alone.
-        let next = look(leaf, run, n..end, &mut near, &mut new).unwrap_or(Next::End);
+        let next = look(leaf, (run, beside), n..end, &mut near, &mut new).unwrap_or(Next::End);
         if !new.is_empty() {
-            let ready = run.prepare(n..n + new.len()).min(new.len());
+            let ready = beside.prepare(n..n + new.len()).min(new.len());
             let lost = usize::from(fault::planted(Fault::RunLosesRecord));
-            insert(leaf, run, n, &new[..ready.saturating_sub(lost)])?;
+            insert(leaf, (run, beside), n, &new[..ready.saturating_sub(lost)])?;
             n += ready;
             near += ready;
             if ready < new.len() {
@@ -130,7 +159,7 @@ fn put_into(leaf: &mut Exclusive<'_>, run: &mut dyn Run) -> Attempt<(usize, usiz
             Next::Absent => n += 1,
             Next::There(at) => {
                 let there = there(leaf, at + new.len())?;
-                if there.record.large().is_some() || !run.replace(n, leaf, there) {
+                if there.record.large().is_some() || !beside.replace(n, leaf, there) {
                     break;
                 }
                 erased += usize::from(run.erases(n));
@@ -142,7 +171,7 @@ fn put_into(leaf: &mut Exclusive<'_>, run: &mut dyn Run) -> Attempt<(usize, usiz
 }
 
 /// How many of the first keys of the run the leaf covers, and are long enough for it.
-fn covered(leaf: &Exclusive<'_>, run: &dyn Run) -> Attempt<usize> {
+fn covered(leaf: &Exclusive<'_>, run: Run<'_>) -> Attempt<usize> {
     let node = node_of!(leaf)?;
     let covers = |n: usize| {
         let key = run.key(n);
@@ -162,7 +191,7 @@ fn covered(leaf: &Exclusive<'_>, run: &dyn Run) -> Attempt<usize> {
 /// these go into `new`. `near` is a slot before which none of them is.
 fn look(
     leaf: &Exclusive<'_>,
-    run: &dyn Run,
+    (run, beside): (Run<'_>, &dyn Beside),
     records: Range<usize>,
     near: &mut usize,
     new: &mut Vec<New>,
@@ -178,7 +207,7 @@ fn look(
             Ok(at) => return Ok(Next::There(at)),
             Err(_) if run.erases(n) => return Ok(Next::Absent),
             Err(place) => {
-                let Some(value) = run.value(n) else {
+                let Some(value) = beside.value(n) else {
                     return Ok(Next::End);
                 };
                 let bytes = key_bytes(key.len() - node.prefix_len) + value_bytes(value);
@@ -206,7 +235,12 @@ fn there(leaf: &Exclusive<'_>, at: usize) -> Attempt<There> {
 
 /// Puts records of the run, from `first` on, where they were found to go. There is room. O(slots behind
 /// the first of them).
-fn insert(leaf: &mut Exclusive<'_>, run: &dyn Run, first: usize, new: &[New]) -> Attempt<()> {
+fn insert(
+    leaf: &mut Exclusive<'_>,
+    (run, beside): (Run<'_>, &dyn Beside),
+    first: usize,
+    new: &[New],
+) -> Attempt<()> {
     let Some(lowest) = new.first().map(|new| new.place) else {
         return Ok(());
     };
@@ -223,7 +257,7 @@ fn insert(leaf: &mut Exclusive<'_>, run: &dyn Run, first: usize, new: &[New]) ->
     for (n, new) in (first..).zip(new) {
         let (key, at) = (run.key(n), end - new.bytes);
         let suffix = &key[prefix_len..];
-        let value = run.value(n).unwrap_or(Value::Inline(&[]));
+        let value = beside.value(n).unwrap_or(Value::Inline(&[]));
         encode_leaf(&mut records[at..end], (suffix, &[]), value);
         slots.push(encode_slot(start + at, head_of(suffix, shift), Flags::NONE));
         end = at;
@@ -251,32 +285,16 @@ fn insert(leaf: &mut Exclusive<'_>, run: &dyn Run, first: usize, new: &[New]) ->
     counts.write(leaf, true)
 }
 
-/// A run whose values lie in the leaf itself.
+/// Values that lie in the leaf itself.
 struct Inline<'w> {
-    window: &'w Window,
-    which: &'w [usize],
-    /// Bytes of the longest value that may lie here.
+    run: Run<'w>,
+    /// Bytes of the longest one that may.
     most: usize,
 }
 
-impl Run for Inline<'_> {
-    fn len(&self) -> usize {
-        self.which.len()
-    }
-
-    fn key(&self, n: usize) -> &[u8] {
-        self.window.key(self.which[n])
-    }
-
-    fn erases(&self, n: usize) -> bool {
-        self.window.entry(self.which[n]).flags.is_deleted()
-    }
-
+impl Beside for Inline<'_> {
     fn value(&self, n: usize) -> Option<Value<'_>> {
-        let i = self.which[n];
-        let value = self.window.value(i);
-        let is_short = self.window.entry(i).large.is_none() && value.len() <= self.most;
-        is_short.then_some(Value::Inline(value))
+        self.run.value(n, self.most).map(Value::Inline)
     }
 
     fn prepare(&mut self, new: Range<usize>) -> usize {
@@ -285,7 +303,7 @@ impl Run for Inline<'_> {
 
     fn replace(&mut self, n: usize, leaf: &mut Exclusive<'_>, there: There) -> bool {
         let mut replace = || {
-            if self.erases(n) {
+            if self.run.erases(n) {
                 check_erasable(leaf, there.at)?;
                 return erase(leaf, there.at).map(|_| true);
             }
@@ -293,7 +311,7 @@ impl Run for Inline<'_> {
                 return Ok(false);
             };
             let put = Put {
-                key: self.key(n),
+                key: self.run.key(n),
                 value,
                 flags: Flags::NONE,
                 place: Ok(there.at),
@@ -312,12 +330,8 @@ impl Run for Inline<'_> {
 impl BTree {
     /// See [`terrace_access::Ordered::put_run`].
     pub(crate) fn put_records(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        let run = Run { window, which };
         let most = super::max_inline(self.store.page_bytes());
-        let mut run = Inline {
-            window,
-            which,
-            most,
-        };
-        self.run(door, &mut run)
+        self.run(door, run, &mut Inline { run, most })
     }
 }

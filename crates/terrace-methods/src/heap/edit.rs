@@ -336,9 +336,7 @@ impl Heap {
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Applied> {
         let index = self.index()?;
-        let side = self.scans.side_of_newcomer();
-        let mut target = self.room_ahead(side);
-        self.prefetch_hole(target.or_else(|| self.space.current(side)));
+        let mut target = self.room_ahead(self.scans.side_of_newcomer());
         for _ in 0..ROUNDS {
             let spots = Spot::default();
             let doing = RefCell::new(Doing {

@@ -170,9 +170,7 @@ impl Counts {
     }
 }
 
-/// What a change has left of a page. Whoever made it knows: to read the header again, of which parts have
-/// just been written, would wait until all that was written before it has come to the cache, and a row
-/// often goes to lines that are not there.
+/// What a change has left of a page: whoever made it knows, and need not read the header again.
 #[derive(Clone, Copy)]
 pub(crate) struct Left {
     /// Rows.

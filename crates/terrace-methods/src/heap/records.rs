@@ -5,9 +5,10 @@ use std::cell::Cell;
 
 use terrace_access::{Attempt, Door, Flags, Interrupt, LargeRef, RecordPage, Sweep};
 use terrace_base::PageId;
+use terrace_pages::Exclusive;
 
 use super::Heap;
-use super::layout::Location;
+use super::layout::{Location, Row};
 use super::page;
 use crate::fault::{self, Fault};
 
@@ -105,20 +106,10 @@ impl RecordPage for Records<'_> {
     }
 
     fn erase(&mut self, i: usize) -> Attempt<usize> {
-        if self.leaf.value(i, &mut self.location)?.is_some() {
-            return self.leaf.erase(i);
-        }
-        self.leaf.key(i, &mut self.key)?;
-        let at = Location::of(&self.location).map_err(|_| self.heap.bad_location(&self.key))?;
-        let Some(at) = at else {
+        let Some((mut page, slot, row)) = self.hold_row(i)? else {
             return self.leaf.erase(i);
         };
-        let mut page = match self.heap.grab(self.door, at.page) {
-            Err(Interrupt::Conflict) => return Err(self.not_had(at.page, &self.key)),
-            other => other?,
-        };
-        let slot = usize::from(at.slot);
-        let row = self.heap.row_in(&page, slot, &self.key)?;
+        let pid = page.pid();
         let bytes = self.leaf.erase(i)?;
         if fault::planted(Fault::RowLeft) {
             return Ok(bytes);
@@ -130,13 +121,13 @@ impl RecordPage for Records<'_> {
                 self.heap.swept(self.door, page, left, row.len);
                 Ok(bytes)
             }
-            Some((len, not)) if room >= len && at.page != not => {
+            Some((len, not)) if room >= len && pid != not => {
                 // That is where the newcomer goes, and nobody else is told of it, but of what a sweep has
                 // left there before.
                 if room >= 2 * len {
-                    self.heap.found_more(at.page, room - len);
+                    self.heap.found_more(pid, room - len);
                 }
-                self.left = Some(at.page);
+                self.left = Some(pid);
                 Ok(row.len.max(len))
             }
             Some(_) => {
@@ -184,23 +175,31 @@ impl RecordPage for Records<'_> {
     }
 }
 
-impl Records<'_> {
-    /// Takes the row of record `i`, if it has one, out of its page; the record is about to go.
-    fn erase_row(&mut self, i: usize) -> Attempt<()> {
+impl<'r> Records<'r> {
+    /// The row of record `i`, if it has one, under the latch of its page: the page, the slot, and where it is.
+    fn hold_row(&mut self, i: usize) -> Attempt<Option<(Exclusive<'r>, usize, Row)>> {
         if self.leaf.value(i, &mut self.location)?.is_some() {
-            return Ok(());
+            return Ok(None);
         }
         self.leaf.key(i, &mut self.key)?;
         let at = Location::of(&self.location).map_err(|_| self.heap.bad_location(&self.key))?;
         let Some(at) = at else {
-            return Ok(());
+            return Ok(None);
         };
-        let mut page = match self.heap.grab(self.door, at.page) {
+        let page = match self.heap.grab(self.door, at.page) {
             Err(Interrupt::Conflict) => return Err(self.not_had(at.page, &self.key)),
             other => other?,
         };
         let slot = usize::from(at.slot);
         let row = self.heap.row_in(&page, slot, &self.key)?;
+        Ok(Some((page, slot, row)))
+    }
+
+    /// Takes the row of record `i`, if it has one, out of its page; the record is about to go.
+    fn erase_row(&mut self, i: usize) -> Attempt<()> {
+        let Some((mut page, slot, row)) = self.hold_row(i)? else {
+            return Ok(());
+        };
         if fault::planted(Fault::RowLeft) {
             return Ok(());
         }

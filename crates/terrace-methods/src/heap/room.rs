@@ -14,7 +14,7 @@ use super::layout::{CLASS, CLASSES, Rows, listed_class};
 use super::page::{Left, NO_ROWS, begin};
 use super::scans::Side;
 use super::space::{COLD_CLASS, Full, READ_CLASS, REMEMBERED, class_of};
-use crate::slots::{RECORD_PREFETCHED, SLOT_BYTES};
+use crate::slots::SLOT_BYTES;
 
 /// Pages that are looked at for one row before a new one is taken.
 const LOOKS: usize = 32;
@@ -364,26 +364,10 @@ impl Heap {
         page
     }
 
-    /// Asks for the bytes of the first hole in the page that a newcomer is about to go to. They are seldom in
-    /// the caches, and until a row that was written there is, whoever takes or gives back a latch waits.
-    pub(crate) fn prefetch_hole(&self, target: Option<PageId>) {
-        if self.tier == Class::Hot
-            && let Some(pid) = target
-            && let Ok(page) = self.store.optimistic(pid)
-            && let Ok(rows) = Rows::open(page.view())
-            && rows.rows < rows.slots
-            && let Ok(Some(i)) = rows.free_slot(0)
-            && let Ok(slot) = rows.slot(i)
-        {
-            rows.view.prefetch(slot.at, slot.len.min(RECORD_PREFETCHED));
-        }
-    }
-
     /// After a row of `len` bytes has come to a page and left it as it is said to be: the directory may have
     /// to know. Tidying: done when it can be done at once.
     pub(crate) fn filled(&self, door: &Door<'_>, mut page: Exclusive<'_>, left: Left, len: usize) {
         self.space.note_room(page.pid(), left.room, len);
-        // Of the header nothing is read but what no row changes (see `Left`).
         if listed_class(page.view()).is_ok_and(|listed| left.class + OFF <= listed) {
             // No record depends on it.
             let _ = self.tell(door, &mut page, left.class);

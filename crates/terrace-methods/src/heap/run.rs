@@ -14,13 +14,12 @@ use super::Heap;
 use super::layout::{Location, Rows, row_bytes};
 use super::page::{self, Left};
 use crate::btree::layout::{Stored, max_inline};
-use crate::btree::run::{Run, There};
+use crate::btree::run::{Beside, Run, There};
 
 struct RowRun<'d, 'w> {
     heap: &'d Heap,
     door: &'d Door<'d>,
-    window: &'w Window,
-    which: &'w [usize],
+    run: Run<'w>,
     /// The page that new rows come to; what the last one has left of it, and its bytes.
     target: Option<(Exclusive<'d>, Option<(Left, usize)>)>,
     /// Where the last group of new rows is: the number of the first, and the places.
@@ -29,9 +28,10 @@ struct RowRun<'d, 'w> {
 }
 
 impl<'w> RowRun<'_, 'w> {
+    /// Key and value of one; of a large one, which has no row, the value says nothing.
     fn row(&self, n: usize) -> (&'w [u8], &'w [u8]) {
-        let (window, i) = (self.window, self.which[n]);
-        (window.key(i), window.value(i))
+        let value = self.run.value(n, usize::MAX);
+        (self.run.key(n), value.unwrap_or_default())
     }
 
     /// Latches the page that newcomers go to, if it is one for these.
@@ -95,25 +95,10 @@ impl<'w> RowRun<'_, 'w> {
     }
 }
 
-impl Run for RowRun<'_, '_> {
-    fn len(&self) -> usize {
-        self.which.len()
-    }
-
-    fn key(&self, n: usize) -> &[u8] {
-        self.window.key(self.which[n])
-    }
-
-    fn erases(&self, n: usize) -> bool {
-        self.window.entry(self.which[n]).flags.is_deleted()
-    }
-
+impl Beside for RowRun<'_, '_> {
     fn value(&self, n: usize) -> Option<Value<'_>> {
-        let i = self.which[n];
-        let most = max_inline(self.heap.store.page_bytes());
-        if self.window.entry(i).large.is_some() || self.window.value(i).len() > most {
-            return None;
-        }
+        self.run
+            .value(n, max_inline(self.heap.store.page_bytes()))?;
         let place = n.checked_sub(self.first).and_then(|n| self.places.get(n));
         Some(Value::Inline(place.unwrap_or(&[0; Location::BYTES])))
     }
@@ -135,7 +120,7 @@ impl Run for RowRun<'_, '_> {
     }
 
     fn replace(&mut self, n: usize, leaf: &mut Exclusive<'_>, there: There) -> bool {
-        if self.erases(n) || self.window.entry(self.which[n]).large.is_some() {
+        if self.run.erases(n) || self.value(n).is_none() {
             return false;
         }
         let at = match there.record.value {
@@ -162,15 +147,15 @@ impl Heap {
     /// See [`terrace_access::Ordered::put_run`].
     pub(crate) fn put_rows(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
         let Ok(index) = self.index() else { return 0 };
-        let mut run = RowRun {
+        let run = Run { window, which };
+        let mut rows = RowRun {
             heap: self,
             door,
-            window,
-            which,
+            run,
             target: None,
             first: 0,
             places: Vec::new(),
         };
-        index.run(door, &mut run)
+        index.run(door, run, &mut rows)
     }
 }

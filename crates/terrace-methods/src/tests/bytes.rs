@@ -5,7 +5,7 @@ use terrace_access::{Edge, Flags, Interrupt, NoRoom, Plan, Touch, Value, Window}
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, PageStore};
 
-use super::fixture::{Made, Rooted, crowded_tables, heaps, tables, trees};
+use super::fixture::{Made, Rooted, crowded_tables, heaps, push, tables, trees};
 use crate::btree::verify_node;
 use crate::{BTree, HashTable, Heap, hash, heap};
 
@@ -173,19 +173,7 @@ fn put_run<M: Rooted>(subject: &Subject<M>, kind: KeyKind, first: u8, random: &m
     for position in &positions {
         let flags = [Flags::DIRTY, Flags::DIRTY.with(Flags::DELETED)][random.below(4) / 3];
         let len = random.below(60);
-        let pushed = run.push(
-            flags,
-            None,
-            |out| {
-                out.extend_from_slice(position);
-                Ok::<_, ()>(())
-            },
-            |out| {
-                out.extend_from_slice(&[6; 60][..len]);
-                Ok(())
-            },
-        );
-        pushed.unwrap();
+        push(&mut run, position, flags, &[6; 60][..len]);
     }
     let which: Vec<usize> = (0..run.len()).collect();
     let mut done = 0;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use terrace_access::conformance::{Fixture, Subject, settled};
-use terrace_access::{Attempt, Door, LargeRef, Sweep};
+use terrace_access::{Attempt, Door, Flags, LargeRef, Sweep, Window};
 use terrace_base::disk::Disk;
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, Cleaner, CutInfo, Pace, PageStore, StoreOptions};
@@ -122,6 +122,23 @@ pub fn info() -> CutInfo {
         catalog_root: PageId::NONE,
         clean: true,
     }
+}
+
+/// Appends a record to a window.
+pub fn push(window: &mut Window, position: &[u8], flags: Flags, value: &[u8]) {
+    let pushed = window.push(
+        flags,
+        None,
+        |out| {
+            out.extend_from_slice(position);
+            Ok::<_, ()>(())
+        },
+        |out| {
+            out.extend_from_slice(value);
+            Ok(())
+        },
+    );
+    pushed.unwrap();
 }
 
 /// Makes hash tables whose keys have few different hashes, so that buckets have overflow pages.

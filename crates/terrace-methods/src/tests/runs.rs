@@ -6,7 +6,7 @@ use terrace_access::conformance::{
 use terrace_access::{Flags, NoRoom, Ordered, Plan, Value, Window};
 use terrace_pages::Class;
 
-use super::fixture::{Made, Rooted, crowded_tables, heaps, tables, trees};
+use super::fixture::{Made, Rooted, crowded_tables, heaps, push, tables, trees};
 
 const LEN: usize = 100;
 
@@ -29,25 +29,9 @@ fn put<M: Rooted>(subject: &Subject<M>, i: usize) {
 fn run_of(records: impl Iterator<Item = usize>) -> Window {
     let mut window = Window::new();
     for i in records {
-        push(&mut window, &key(i));
+        push(&mut window, &key(i), Flags::DIRTY, &[2; LEN]);
     }
     window
-}
-
-fn push(window: &mut Window, position: &[u8]) {
-    let pushed = window.push(
-        Flags::DIRTY,
-        None,
-        |out| {
-            out.extend_from_slice(position);
-            Ok::<_, ()>(())
-        },
-        |out| {
-            out.extend_from_slice(&[2; LEN]);
-            Ok(())
-        },
-    );
-    pushed.unwrap();
 }
 
 /// How many times it takes to put a run of new records between others, and one over these.
@@ -98,7 +82,7 @@ fn a_hash_table_takes_runs_as_far_as_a_bucket_has_room() {
     positions.sort();
     let mut window = Window::new();
     for position in &positions {
-        push(&mut window, position);
+        push(&mut window, position, Flags::DIRTY, &[2; LEN]);
     }
     let which: Vec<usize> = (0..window.len()).collect();
     let done = subject
