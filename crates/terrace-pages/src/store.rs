@@ -247,15 +247,6 @@ impl PageStore {
         }
     }
 
-    /// The same where all of the first lines of the page will be looked at.
-    #[inline]
-    pub fn prefetch_front(&self, pid: PageId) {
-        if let Word::Resident(frame) = self.table.load(pid) {
-            self.pool.prefetch_header(frame);
-            self.pool.prefetch(frame);
-        }
-    }
-
     /// The page for optimistic reading, if it is in this frame, which may be any number: then it is found
     /// without the page table. O(1).
     #[inline]

@@ -356,12 +356,7 @@ impl Heap {
             return None;
         }
         let len = self.space.take_short(side)?;
-        let page = self.find_room(len, PageId::NONE, side).ok().flatten();
-        if let Some(next) = self.space.next() {
-            // It will be looked at by the next newcomer, and nobody has looked at it for long.
-            self.store.prefetch_front(next);
-        }
-        page
+        self.find_room(len, PageId::NONE, side).ok().flatten()
     }
 
     /// After a row of `len` bytes has come to a page and left it as it is said to be: the directory may have

@@ -224,11 +224,6 @@ impl Space {
         spare.pages.remove(at)
     }
 
-    /// The page that is most likely taken next.
-    pub fn next(&self) -> Option<PageId> {
-        self.spare.lock().pages.front().map(|page| page.0)
-    }
-
     /// Puts a page back that was taken out, to be the first to be taken again.
     pub fn give_back(&self, page: (PageId, u8, usize)) {
         let mut spare = self.spare.lock();
