@@ -56,11 +56,13 @@ pub enum Fault {
     ChainFreedByClean,
     /// The chain of an overwritten cold record is not freed.
     ChainKept,
+    /// A sorted run goes to the cold tier without looking which of its records are hot.
+    RunPassesOverHot,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 25] = [
+    pub const ALL: [Fault; 26] = [
         Fault::HotAskedLast,
         Fault::PromotionWithoutLock,
         Fault::CopyBeforeLock,
@@ -86,6 +88,7 @@ impl Fault {
         Fault::PromotionWaits,
         Fault::ChainFreedByClean,
         Fault::ChainKept,
+        Fault::RunPassesOverHot,
     ];
 }
 

@@ -29,6 +29,7 @@ mod scan;
 mod share;
 mod single;
 mod sketch;
+mod sorted;
 mod stored;
 mod straight;
 mod structure;

@@ -15,6 +15,7 @@ use crate::context::{Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::one_record::{self, Changed};
+use crate::sorted::{prefault_each, put_all};
 use crate::structure::{Change, Expect, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
 
@@ -196,6 +197,20 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
                 Err(interrupt) => self.settle(interrupt)?,
             }
         }
+    }
+
+    fn prefault_run(&self, run: &Window) -> Result<()> {
+        prefault_each(&self.method, run, |interrupt| self.settle(interrupt))
+    }
+
+    fn apply_run_locked(&self, door: &Door<'_>, run: &Window) -> Result<()> {
+        let inline = M::max_inline(self.context.store.page_bytes());
+        put_all(
+            run.len(),
+            |i| run.value(i).len() <= inline,
+            |which| self.method.put_run(door, run, which),
+            |i| self.apply_locked(door, M::key_at(run.key(i)), Change::Put(run.value(i))),
+        )
     }
 
     fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()> {

@@ -132,6 +132,15 @@ pub trait Structure: Send + Sync {
     /// the record, and has logged the batch. Waits inside if it must (a documented exception).
     fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()>;
 
+    /// As [`Structure::prefault`], for [`Structure::apply_run_locked`].
+    fn prefault_run(&self, run: &Window) -> Result<()>;
+
+    /// Makes the puts of a batch whose records are in ascending order of their positions, each once, and with
+    /// their values inline however long they are: as [`Structure::apply_locked`] of each, but straight to
+    /// where records rest. With two tiers that is the cold one, which reads and writes its pages; what the
+    /// hot one had of them is gone afterwards. O(records + leaves).
+    fn apply_run_locked(&self, door: &Door<'_>, run: &Window) -> Result<()>;
+
     /// The position of a key in the order of the structure: the key itself where that is the order of
     /// the keys. Scans speak of positions (see [`terrace_access::Ordered`]).
     fn position(&self, key: &[u8]) -> Result<Vec<u8>>;

@@ -486,6 +486,14 @@ where
         }
     }
 
+    fn prefault_run(&self, run: &Window) -> Result<()> {
+        self.prefault_run_cold(run)
+    }
+
+    fn apply_run_locked(&self, door: &Door<'_>, run: &Window) -> Result<()> {
+        self.put_run_cold(door, run)
+    }
+
     fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()> {
         self.scan(Edge::From(from), window)
     }

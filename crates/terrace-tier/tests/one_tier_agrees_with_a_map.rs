@@ -57,6 +57,18 @@ fn run<M: Method>(seed: u64) {
                 );
                 model.insert(key, value);
             }
+            5 if rng.below(50) == 0 => {
+                let records: BTreeMap<_, _> = (0..1 + rng.below(80))
+                    .map(|i| {
+                        let len = [0, 30, 120, 121, 3000][rng.below(5) as usize];
+                        let key = format!("key-{:06}", (step + i * 3) % 4000);
+                        (key.into_bytes(), vec![rng.next() as u8; len])
+                    })
+                    .collect();
+                let each = records.iter().map(|(k, v)| (&k[..], &v[..]));
+                put_run(&context, &*one, each);
+                model.extend(records);
+            }
             5 | 6 => {
                 assert!(one.write(&key, Change::Delete, None, &mut || ()).unwrap());
                 model.remove(&key);

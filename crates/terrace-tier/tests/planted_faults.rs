@@ -547,6 +547,37 @@ impl<M: Method> Bed<M> {
     }
 }
 
+/// What a sorted run says is so, also of records that are hot: clean, dirty or deleted ones.
+fn a_run_meets_hot_records<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let keys: Vec<_> = (0..200).map(key).collect();
+    for key in keys.iter().step_by(3) {
+        bed.put(key, b"old");
+    }
+    bed.demote_all();
+    for key in keys.iter().step_by(9) {
+        (0..3).for_each(|_| assert!(bed.get(key).is_some()));
+    }
+    for key in keys.iter().skip(1).step_by(3) {
+        bed.put(key, b"dirty");
+    }
+    let deleted = bed.tree.write(&keys[4], Change::Delete, None, &mut || ());
+    assert!(deleted.unwrap() && bed.is_hot(&keys[1]) && bed.is_hot(&keys[9]));
+    // All of them by one run, and far apart from each other by another.
+    for (new, apart) in [(&b"new"[..], 1), (b"newer", 37)] {
+        let chosen = keys.iter().step_by(apart);
+        let records = chosen.clone().map(|key| (&key[..], new));
+        put_run(&bed.context, &*bed.tree, records);
+        for key in chosen {
+            assert!(!bed.is_hot(key));
+            assert_eq!(bed.get(key).as_deref(), Some(new));
+        }
+    }
+    bed.demote_all();
+    assert_eq!(bed.get(&keys[1]).as_deref(), Some(&b"new"[..]));
+    bed.check();
+}
+
 fn scenario<M: Method>(fault: Fault) -> fn() {
     match fault {
         Fault::HotAskedLast
@@ -570,6 +601,7 @@ fn scenario<M: Method>(fault: Fault) -> fn() {
         Fault::LockBeforeGate => nobody_holds_a_lock_at_the_gate::<M>,
         Fault::PromotionWaits => a_promotion_waits_for_no_gate::<M>,
         Fault::ChainFreedByClean | Fault::ChainKept => chains_have_one_owner::<M>,
+        Fault::RunPassesOverHot => a_run_meets_hot_records::<M>,
     }
 }
 

@@ -105,6 +105,16 @@ fn run_swept<M: Method>(seed: u64, options: TierOptions, operations: u64, stored
                 assert_eq!(logged, 1, "seed {seed}: logged once");
                 model.insert(k, v);
             }
+            5 if rng.below(50) == 0 => {
+                // Neighbours, or any: hot ones among them, long values, keys that are there and not.
+                let apart = [1, 1, 40, 997][rng.below(4) as usize];
+                let records: BTreeMap<_, _> = (0..1 + rng.below(80))
+                    .map(|i| (key((n + i * apart) % keys), value(&mut rng)))
+                    .collect();
+                let each = records.iter().map(|(k, v)| (&k[..], &v[..]));
+                put_run(&context, &*tree, each);
+                model.extend(records);
+            }
             5 => {
                 assert!(tree.write(&k, Change::Delete, None, &mut || ()).unwrap());
                 model.remove(&k);

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use terrace_access::Sweep;
+use terrace_access::{Flags, Sweep, Window};
 use terrace_base::{PageId, StructureId};
 use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
-use terrace_tier::{Rooted, Roots, Single, TierContext, TierOptions, Tiered};
+use terrace_tier::{RecordLock, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered};
 
 /// The access methods that all tests run over.
 pub use terrace_methods::{BTree, HashTable, Heap};
@@ -89,6 +89,37 @@ pub fn reopen<M: Method>(
 
 pub fn checkpoint(store: &PageStore) {
     store.checkpoint(Pace::Fast, &mut cut).unwrap();
+}
+
+/// Puts records by one run, as the database does for those that are loaded together.
+pub fn put_run<'r>(
+    context: &TierContext,
+    structure: &dyn Structure,
+    records: impl IntoIterator<Item = (&'r [u8], &'r [u8])>,
+) {
+    let mut run = Window::new();
+    let mut slots = Vec::new();
+    for (key, value) in records {
+        let position = structure.position(key).unwrap();
+        let fill = |bytes: &[u8], out: &mut Vec<u8>| {
+            out.extend_from_slice(bytes);
+            Ok::<(), ()>(())
+        };
+        let (of_key, of_value) = (
+            |out: &mut Vec<u8>| fill(&position, out),
+            |out: &mut Vec<u8>| fill(value, out),
+        );
+        run.push(Flags::NONE, None, of_key, of_value).unwrap();
+        slots.push(context.locks.slot(structure.id(), key));
+    }
+    run.sort();
+    structure.prefault_run(&run).unwrap();
+    slots.sort_unstable();
+    slots.dedup();
+    let door = context.store.enter().unwrap();
+    let held: Vec<RecordLock<'_>> = slots.iter().map(|slot| context.locks.lock(*slot)).collect();
+    structure.apply_run_locked(&door, &run).unwrap();
+    drop(held);
 }
 
 /// A small deterministic generator.

@@ -1,0 +1,177 @@
+//! Sorted records that go straight to the tier where records rest: the cold one, or the only one.
+//!
+//! Where many records are loaded at once, a hot tier is a detour: each would be put twice. In the order of
+//! the structure they can be put leaf by leaf, and what lies below is then full pages in that order.
+//!
+//! Under the locks of all records of a run: who is in the hot tier is found out first, and goes the way of
+//! any single change that goes straight to the cold tier (see [`straight`](crate::straight)), which ends
+//! with the hot record erased. Others are nowhere but below (rule 1), and nobody can bring them up
+//! meanwhile (rule 2), so for them changing the cold tier is all (rule 4: it upserts).
+
+use terrace_access::{Attempt, Door, Edge, Interrupt, Ordered, Sweep, Touch, Window};
+use terrace_base::Result;
+use terrace_base::sync::yield_now;
+
+use crate::context::{Rooted, TierContext};
+use crate::fault::{Fault, planted};
+use crate::structure::Change;
+use crate::tiered::Tiered;
+use crate::value::{free_inside, prepare_inside};
+
+/// Puts a run: as many records at once as `put_run` takes of those that it is given (numbers in the run, in
+/// ascending order; it returns how many), and each that it does not take, or that is not `simple`, `alone`.
+pub(crate) fn put_all(
+    len: usize,
+    simple: impl Fn(usize) -> bool,
+    mut put_run: impl FnMut(&[usize]) -> usize,
+    mut alone: impl FnMut(usize) -> Result<()>,
+) -> Result<()> {
+    let all: Vec<usize> = (0..len).collect();
+    let mut next = 0;
+    while next < len {
+        let end = (next..len).find(|&i| !simple(i)).unwrap_or(len);
+        let put = match next < end {
+            true => put_run(&all[next..end]).min(end - next),
+            false => 0,
+        };
+        next += put;
+        if put == 0 {
+            alone(next)?;
+            next += 1;
+        }
+    }
+    Ok(())
+}
+
+impl<H, C> Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
+{
+    /// See [`crate::Structure::apply_run_locked`].
+    pub(crate) fn put_run_cold(&self, door: &Door<'_>, run: &Window) -> Result<()> {
+        self.events.writes.add(run.len() as u64);
+        let inline = C::max_inline(self.context.store.page_bytes());
+        let hot = self.which_are_hot(run)?;
+        put_all(
+            run.len(),
+            |i| !hot[i] && run.value(i).len() <= inline,
+            |which| self.cold.put_run(door, run, which),
+            |i| {
+                let change = Change::Put(run.value(i));
+                self.apply_cold_locked(door, H::key_at(run.key(i)), change)
+            },
+        )
+    }
+
+    /// Which records of a run the hot tier has. Their locks are held, so it stays so.
+    fn which_are_hot(&self, run: &Window) -> Result<Vec<bool>> {
+        let mut is_hot = vec![false; run.len()];
+        let (Some(hot), Some(last)) = (self.hot(), run.len().checked_sub(1)) else {
+            return Ok(is_hot);
+        };
+        if planted(Fault::RunPassesOverHot) {
+            return Ok(is_hot);
+        }
+        let behind = [run.key(last), &[0]].concat();
+        self.context.with_windows(|found, _| {
+            found.set_keys_only(true);
+            // One leaf at once: where many are loaded, or few are hot, it covers the whole run.
+            let copied = self.until_done(|| {
+                hot.try_window_within(run.key(0), Some(&behind), &mut |_| true, found)
+            });
+            copied?;
+            let mut value = Vec::new();
+            for (i, is_hot) in is_hot.iter_mut().enumerate() {
+                let position = run.key(i);
+                *is_hot = if found.high.as_deref().is_none_or(|high| position < high) {
+                    let at = found.lower_bound(position);
+                    at < found.len() && found.key(at) == position
+                } else {
+                    let key = H::key_at(position);
+                    self.until_done(|| hot.try_get(key, Touch::No, &mut value))?
+                        .is_some()
+                };
+            }
+            Ok(is_hot)
+        })
+    }
+
+    /// Makes one change in the cold tier, whatever it takes. The caller is inside the gate with `door`, and
+    /// holds the record's lock.
+    fn apply_cold_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
+        let store = &self.context.store;
+        let value = prepare_inside(store, door, change, C::max_inline(store.page_bytes()))?;
+        let old = self.until_done(|| self.apply_cold(door, key, value, &|| true, &mut || ()))?;
+        free_inside(store, door, old.into_iter().flatten())
+    }
+
+    /// Does something until it works, for a caller inside the gate.
+    fn until_done<T>(&self, mut f: impl FnMut() -> Attempt<T>) -> Result<T> {
+        loop {
+            match f() {
+                Ok(done) => return Ok(done),
+                // Latches are held for short, by nobody who waits for the locks that the caller holds.
+                Err(Interrupt::Conflict) => yield_now(),
+                Err(interrupt) => {
+                    let settle = |interrupt| self.context.store.settle(interrupt);
+                    TierContext::settle_or(interrupt, settle, |page| self.does_without(page))?;
+                }
+            }
+        }
+    }
+
+    /// See [`crate::Structure::prefault_run`].
+    pub(crate) fn prefault_run_cold(&self, run: &Window) -> Result<()> {
+        let settle = |interrupt| self.context.settle(interrupt);
+        prefault_each(&self.cold, run, |interrupt| {
+            TierContext::settle_or(interrupt, settle, |page| self.does_without(page))
+        })
+    }
+}
+
+/// Brings into memory what a run needs of a tier: for each record its leaf, and where it lies.
+pub(crate) fn prefault_each<M: Ordered>(
+    method: &M,
+    run: &Window,
+    settle: impl Fn(Interrupt) -> Result<()>,
+) -> Result<()> {
+    for i in 0..run.len() {
+        while let Err(interrupt) = method.try_reach(Edge::From(run.key(i))) {
+            settle(interrupt)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_a_run_is_put_once_and_in_order() {
+        // Taken at once: nothing, one, some, more than there are; and some that go alone in any case.
+        for takes in [0, 1, 3, 100] {
+            let (mut done, mut single) = (Vec::new(), Vec::new());
+            let log = std::cell::RefCell::new(&mut done);
+            put_all(
+                10,
+                |i| i != 4 && i != 9,
+                |which| {
+                    let put = which.len().min(takes);
+                    log.borrow_mut().extend_from_slice(&which[..put]);
+                    takes
+                },
+                |i| {
+                    single.push(i);
+                    log.borrow_mut().push(i);
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert_eq!(done, (0..10).collect::<Vec<_>>());
+            assert!(single.contains(&4) && single.contains(&9), "{single:?}");
+            assert_eq!(single.len(), if takes == 0 { 10 } else { 2 });
+        }
+    }
+}
