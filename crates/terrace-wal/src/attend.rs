@@ -92,7 +92,7 @@ impl Log {
     }
 
     fn prepare_asked<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        match self.prepare(state, shortest_ordinary(&self.options)) {
+        match self.prepare(state, shortest_ordinary(&self.options), 0) {
             Ok((mut state, made)) => {
                 // If there is no space now, who needs the segment tries again and says so.
                 state.refused = made.is_err();

@@ -156,7 +156,9 @@ impl Log {
                 } else {
                     2 * wanted + SHORTEST_URGENT
                 };
-                (state, made) = self.prepare(state, least)?;
+                // What it has room for already is not to be given back: it would be made again at once.
+                let has = if room < wanted { 0 } else { wanted };
+                (state, made) = self.prepare(state, least, has)?;
                 match made {
                     Ok(()) => state.refused = false,
                     Err(_) if early && room >= wanted => state.refused = true,
@@ -193,11 +195,13 @@ impl Log {
     }
 
     /// Makes one more segment, of `least` bytes at least if the disk has no space for a whole one. The
-    /// inner error is that it could not be had; nothing has changed then.
+    /// inner error is that it could not be had; then what was made for nothing is given back, as long as
+    /// there is room for `keep` bytes.
     pub(crate) fn prepare<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         least: u64,
+        keep: u64,
     ) -> Result<(MutexGuard<'a, State>, Result<()>)> {
         state.preparing = true;
         state.asked.segment = false;
@@ -215,7 +219,7 @@ impl Log {
         let made = made.map(|(segment, _)| segment);
         state = self.state.lock();
         if let Err(PrepareError::Refused(_)) = made {
-            state = self.release_surplus(state);
+            state = self.release_surplus(state, keep);
         }
         state.preparing = false;
         self.prepared.notify_all();
@@ -242,10 +246,14 @@ impl Log {
 
     /// Gives back segments that were made for a reservation that could not be had after all, so that
     /// a record too long for the disk does not leave it full.
-    fn release_surplus<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn release_surplus<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        keep: u64,
+    ) -> MutexGuard<'a, State> {
         let mut surplus = Vec::new();
-        let kept = self.options.usable() + margin(&self.options);
-        while state.spares.len() > 1 && state.room() >= state.reserved + kept {
+        let kept = keep.max(state.reserved + margin(&self.options)) + self.options.usable();
+        while state.spares.len() > 1 && state.room() >= kept {
             surplus.extend(state.spares.pop_back());
         }
         drop(state);

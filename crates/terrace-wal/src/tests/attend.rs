@@ -269,11 +269,11 @@ fn a_file_of_which_something_is_still_to_be_written_is_not_used_again() {
         log.checkpointed(log.position(), 1).unwrap();
         let none = log.state.lock().marks.written_to().segment();
         assert_eq!(none, 1);
-        let prepared = log.prepare(log.state.lock(), 0).unwrap().1;
+        let prepared = log.prepare(log.state.lock(), 0, 0).unwrap().1;
         prepared.unwrap();
         let early = log.stats().segments_reused;
         log.flush().unwrap();
-        let prepared = log.prepare(log.state.lock(), 0).unwrap().1;
+        let prepared = log.prepare(log.state.lock(), 0, 0).unwrap().1;
         prepared.unwrap();
         (early, log.stats().segments_reused)
     };

@@ -148,6 +148,23 @@ fn a_full_disk_is_an_ordinary_error_and_writing_goes_on_once_there_is_space() {
     ));
 }
 
+/// It has room, and the segment after the next one, which is made ahead, does not fit the disk: what it has
+/// room in must not be given back and made again, for ever.
+#[test]
+fn a_record_of_several_segments_is_taken_or_refused_when_the_disk_is_nearly_full() {
+    for len in (16_000..40_000).step_by(700) {
+        let disk = SimDisk::new(1);
+        let log = Log::create(disk.shared(), small(1), 0).unwrap();
+        disk.set_capacity(Some(disk.used_bytes() + (120 << 10)));
+        // Whoever would make segments without end is told that the power is gone.
+        disk.inject(Injection::any(3000, DiskFault::PowerCut));
+        let taken = (0..20).find_map(|_| put(&log, &vec![3; len], Durability::Buffered).err());
+        let full = taken.expect("the disk is full");
+        assert!(full.is_disk_full(), "{len}: {full}");
+        assert!(log.poisoned().is_none());
+    }
+}
+
 #[test]
 fn the_next_segment_is_made_ahead_and_its_lack_is_no_error_before_it_is_needed() {
     let disk = SimDisk::new(1);
