@@ -205,6 +205,12 @@ pub trait Ordered: AccessMethod {
     /// Makes sure that the leaf which covers the edge is in memory (`Miss` otherwise).
     fn try_reach(&self, edge: Edge<'_>) -> Attempt<()>;
 
+    /// [`Ordered::try_reach`] of each record of a window, with the pages of those that are there. O(records +
+    /// pages).
+    fn try_reach_run(&self, run: &Window) -> Attempt<()> {
+        (0..run.len()).try_for_each(|i| self.try_reach(Edge::From(run.key(i))))
+    }
+
     /// Records have been put from the position `from` up to `to`, in order, and few will soon come among
     /// them: closes up the pages of this range, so that they are full. Best effort, of a bounded number
     /// of pages that are in memory; returns where to go on. By default nothing. O(records of these

@@ -47,7 +47,7 @@ pub use record_cache::RecordCache;
 pub use records::KeyLayout;
 pub use report::Report;
 pub use runner::Event;
-pub use target::{Counters, Durations, Target, TargetError, TargetResult};
+pub use target::{Counters, Durations, Feed, Target, TargetError, TargetResult};
 pub use timeline::{Part, Window};
 pub use worker::Audit;
 pub use workload::{Operation, Workload};

@@ -83,6 +83,9 @@ pub enum Load {
     Random,
     /// In order of keys, by one thread: an order is a property of one writer.
     Sorted,
+    /// In random order of keys, given to the store by one thread as records to be loaded together: see
+    /// [`Target::load`](crate::Target::load).
+    Together,
     /// The records are there already.
     Skip,
 }

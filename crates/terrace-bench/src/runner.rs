@@ -138,7 +138,7 @@ impl Run<'_, '_> {
     fn load(&mut self) -> Result<(Span, Latencies), Error> {
         let shared = self.shared;
         let threads = match self.plan.load {
-            Load::Sorted => 1,
+            Load::Sorted | Load::Together => 1,
             _ => self.plan.threads,
         };
         let (span, latencies) = thread::scope(|scope| {

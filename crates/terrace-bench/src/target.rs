@@ -8,6 +8,10 @@ pub type TargetError = Box<dyn std::error::Error + Send + Sync>;
 /// The result of an operation on a store.
 pub type TargetResult<T> = Result<T, TargetError>;
 
+/// Gives records, each a key and a value, to whoever takes them.
+pub type Feed<'f> =
+    dyn FnMut(&mut dyn FnMut(&[u8], &[u8]) -> TargetResult<()>) -> TargetResult<()> + 'f;
+
 /// A store under test. Every method may be called by many threads at once.
 pub trait Target: Sync {
     /// Reads the value of a key into `out`, which is empty, and says whether there is one.
@@ -15,6 +19,13 @@ pub trait Target: Sync {
 
     /// Writes a value without asking whether there was one: inserts, and updates that are blind.
     fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()>;
+
+    /// Loads many records together: `feed` gives them to a function that takes a key and a value, and what it
+    /// does not accept ends it. They are all there when this returns. A store that knows no better way puts
+    /// them one by one.
+    fn load(&self, feed: &mut Feed<'_>) -> TargetResult<()> {
+        feed(&mut |key, value| self.put(key, value))
+    }
 
     /// Replaces the value of a key if there is one, and says whether there was.
     fn update(&self, key: &[u8], value: &[u8]) -> TargetResult<bool>;

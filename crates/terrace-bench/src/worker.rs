@@ -13,7 +13,7 @@ use crate::permutation::Permutation;
 use crate::plan::{Load, Plan};
 use crate::records::{KeySpace, check_value, fill_value};
 use crate::rng::{Rng, mix};
-use crate::target::Target;
+use crate::target::{Target, TargetResult};
 use crate::workload::{LONGEST_SCAN, Operation, Workload};
 
 /// Records that a loading thread takes at a time.
@@ -166,6 +166,12 @@ impl<'a> Worker<'a> {
         let shared = self.shared;
         let _leave = Leave(shared);
         let records = shared.plan.records;
+        if shared.plan.load == Load::Together {
+            if let Err(error) = self.load_together() {
+                shared.fail(error);
+            }
+            return self.latencies;
+        }
         while !shared.stopped() {
             let from = shared.load_next.fetch_add(LOAD_STEP, Ordering::Relaxed);
             if from >= records {
@@ -173,7 +179,7 @@ impl<'a> Worker<'a> {
             }
             for at in from..records.min(from + LOAD_STEP) {
                 let record = match shared.plan.load {
-                    Load::Random => shared.load_order.apply(at),
+                    Load::Random | Load::Together => shared.load_order.apply(at),
                     Load::Sorted | Load::Skip => at,
                 };
                 if let Err(error) = self.put(record, 0, Operation::Insert) {
@@ -185,6 +191,27 @@ impl<'a> Worker<'a> {
             }
         }
         self.latencies
+    }
+
+    /// Loads all records by one call.
+    fn load_together(&mut self) -> Result<(), Error> {
+        let shared = self.shared;
+        let mut feed = |take: &mut dyn FnMut(&[u8], &[u8]) -> TargetResult<()>| {
+            for at in 0..shared.plan.records {
+                if shared.stopped() {
+                    break;
+                }
+                let key = shared.keys.number(shared.load_order.apply(at));
+                fill_value(key, 0, shared.plan.value_bytes, &mut self.value);
+                let begin = Instant::now();
+                take(&key.to_be_bytes(), &self.value)?;
+                self.done(Operation::Insert, begin);
+                Tally::add(&self.tally.user_bytes, shared.plan.record_bytes());
+            }
+            Ok(())
+        };
+        let loaded = shared.target.load(&mut feed);
+        loaded.map_err(Error::target("load the records"))
     }
 
     /// Runs operations until told to stop.
@@ -479,7 +506,7 @@ pub(crate) fn audit(shared: &Shared, mut progress: impl FnMut(u64)) -> Result<Au
     // Earlier runs over the same records may have inserted others.
     let wrong = match shared.plan.load {
         Load::Skip => records < written,
-        Load::Random | Load::Sorted => records != written,
+        Load::Random | Load::Sorted | Load::Together => records != written,
     };
     if wrong {
         return Err(Error::Wrong(format!(

@@ -428,6 +428,8 @@ pub enum LoadOrder {
     Random,
     /// In order of keys, by one thread
     Sorted,
+    /// Random order of keys, by one thread, all of them together: the database sorts them first
+    Together,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

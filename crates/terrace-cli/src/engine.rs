@@ -12,7 +12,9 @@ use terrace_bench::{Counters, Durations};
 
 pub use terrace::Tiers;
 use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
-pub use terrace::{Durability, Error, Index, IndexInfo, Kind, Policy, Progress, SweepOrder, Work};
+pub use terrace::{
+    Durability, Error, Index, IndexInfo, Kind, Loader, Policy, Progress, SweepOrder, Work,
+};
 pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
 use crate::args::Open;
@@ -424,6 +426,11 @@ impl Tree {
     /// Writes, without asking whether there was one.
     pub fn put(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
         Ok(self.inner.put_with(key, value, durability)?)
+    }
+
+    /// Begins to load many records.
+    pub fn loader(&self) -> Result<Loader> {
+        Ok(self.inner.loader()?)
     }
 
     /// Deletes; whether there was one.

@@ -78,9 +78,11 @@ impl Place {
 fn is_ours(name: &str) -> bool {
     let segment = |digits: &str| digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit());
     let number = |digits: &str| digits.parse::<u64>().is_ok();
+    let load = |digits: &str| digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
     matches!(name, "data" | LOCK)
         || name.strip_prefix("log-").is_some_and(segment)
         || name.strip_prefix("map-").is_some_and(number)
+        || name.strip_prefix("load-").is_some_and(load)
 }
 
 /// Refuses a path that is clearly a slip, before anything is made there.

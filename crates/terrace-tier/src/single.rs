@@ -15,7 +15,7 @@ use crate::context::{Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::one_record::{self, Changed};
-use crate::sorted::{prefault_each, put_all};
+use crate::sorted::{prefault_all, put_all};
 use crate::structure::{Change, Expect, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
 
@@ -200,7 +200,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     }
 
     fn prefault_run(&self, run: &Window) -> Result<()> {
-        prefault_each(&self.method, run, |interrupt| self.settle(interrupt))
+        prefault_all(&self.method, run, |interrupt| self.settle(interrupt))
     }
 
     fn apply_run_locked(&self, door: &Door<'_>, run: &Window) -> Result<()> {

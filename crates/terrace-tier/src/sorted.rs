@@ -8,7 +8,7 @@
 //! with the hot record erased. Others are nowhere but below (rule 1), and nobody can bring them up
 //! meanwhile (rule 2), so for them changing the cold tier is all (rule 4: it upserts).
 
-use terrace_access::{Attempt, Door, Edge, Interrupt, Ordered, Sweep, Touch, Window};
+use terrace_access::{Attempt, Door, Interrupt, Ordered, Sweep, Touch, Window};
 use terrace_base::Result;
 use terrace_base::sync::yield_now;
 
@@ -124,22 +124,20 @@ where
     /// See [`crate::Structure::prefault_run`].
     pub(crate) fn prefault_run_cold(&self, run: &Window) -> Result<()> {
         let settle = |interrupt| self.context.settle(interrupt);
-        prefault_each(&self.cold, run, |interrupt| {
+        prefault_all(&self.cold, run, |interrupt| {
             TierContext::settle_or(interrupt, settle, |page| self.does_without(page))
         })
     }
 }
 
 /// Brings into memory what a run needs of a tier: for each record its leaf, and where it lies.
-pub(crate) fn prefault_each<M: Ordered>(
+pub(crate) fn prefault_all<M: Ordered>(
     method: &M,
     run: &Window,
     settle: impl Fn(Interrupt) -> Result<()>,
 ) -> Result<()> {
-    for i in 0..run.len() {
-        while let Err(interrupt) = method.try_reach(Edge::From(run.key(i))) {
-            settle(interrupt)?;
-        }
+    while let Err(interrupt) = method.try_reach_run(run) {
+        settle(interrupt)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 use terrace_pages::{Cleaner, PageStore};
 use terrace_tier::{Demoter, TierContext};
@@ -25,6 +26,8 @@ use crate::registry::{Open, Registry};
 pub struct Core {
     pub options: Options,
     pub budget: Budget,
+    /// For files of loaders; store and log have theirs.
+    pub disk: Arc<dyn Disk>,
     pub store: Arc<PageStore>,
     pub tiers: Arc<TierContext>,
     pub log: Log,

@@ -23,6 +23,7 @@ use crate::checkpointer::Checkpoints;
 use crate::checkpointer::Speed;
 use crate::core::Core;
 use crate::drops::Drops;
+use crate::load::run_file::remove_leftovers as remove_loads;
 use crate::options::{Budget, Options, SweepOrder};
 use crate::passes::Passes;
 use crate::progress::{Teller, Work};
@@ -127,6 +128,7 @@ fn identity(options: &Options) -> u64 {
 fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core> {
     let log_options = log_options(&options, &budget);
     remove_leftovers(&*disk, &log_options.prefix)?;
+    remove_loads(&*disk)?;
     let log = Log::create(disk.clone(), log_options, 0)?;
     let cut = log.position();
     let info = CutInfo {
@@ -138,7 +140,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
         clean: false,
     };
     let store = PageStore::create(
-        disk,
+        disk.clone(),
         store_options(&options, &budget),
         identity(&options),
         &info,
@@ -152,7 +154,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
         ..Opening::default()
     };
     Ok(assemble(
-        options, budget, store, tiers, log, registry, cut, opening, cleaner,
+        options, budget, disk, store, tiers, log, registry, cut, opening, cleaner,
     ))
 }
 
@@ -208,7 +210,7 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     let ((log, report), operations) = replay(&registry, threads, |replay| {
         let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
         let generation = superblock.generation;
-        Log::recover_with(disk, log_options, cut, generation, &mut apply, seen)
+        Log::recover_with(disk.clone(), log_options, cut, generation, &mut apply, seen)
     })?;
     if let Some(teller) = teller {
         teller.end();
@@ -217,6 +219,7 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     store.open_reserve(false);
     // The log has agreed that this is the last checkpoint.
     store.remove_leftovers()?;
+    remove_loads(&*disk)?;
     let opening = Opening {
         created: false,
         direct_io: None,
@@ -229,7 +232,7 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     };
     drop(demoter);
     Ok(assemble(
-        options, budget, store, tiers, log, registry, cut, opening, cleaner,
+        options, budget, disk, store, tiers, log, registry, cut, opening, cleaner,
     ))
 }
 
@@ -257,6 +260,7 @@ fn start(store: PageStore, options: &Options) -> Result<(Arc<PageStore>, Option<
 fn assemble(
     options: Options,
     budget: Budget,
+    disk: Arc<dyn Disk>,
     store: Arc<PageStore>,
     tiers: Arc<TierContext>,
     log: Log,
@@ -268,6 +272,7 @@ fn assemble(
     Core {
         options,
         budget,
+        disk,
         store,
         tiers,
         log,

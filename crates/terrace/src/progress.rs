@@ -18,6 +18,8 @@ pub enum Work {
     Rows,
     /// Pages are written for a checkpoint.
     Checkpoint,
+    /// Records are written that a loader has sorted.
+    Load,
 }
 
 /// How far it has come.

@@ -197,6 +197,7 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
         (true, _) => Load::Skip,
         (false, LoadOrder::Random) => Load::Random,
         (false, LoadOrder::Sorted) => Load::Sorted,
+        (false, LoadOrder::Together) => Load::Together,
     };
     plan.settle = !args.unclean;
     plan.checked_updates = args.checked_updates;

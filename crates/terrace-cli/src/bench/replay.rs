@@ -177,6 +177,7 @@ impl Loader {
             .args(match args.load_order {
                 LoadOrder::Random => ["--load-order", "random"],
                 LoadOrder::Sorted => ["--load-order", "sorted"],
+                LoadOrder::Together => ["--load-order", "together"],
             })
             .args(match args.keys {
                 KeyLayoutName::Spaced => ["--keys", "spaced"],

@@ -1,6 +1,6 @@
 //! A structure of a database as a target of benchmarks.
 
-use terrace_bench::{Counters, Target, TargetError, TargetResult};
+use terrace_bench::{Counters, Feed, Target, TargetError, TargetResult};
 
 use crate::engine::{Db, Durability, Tree};
 
@@ -33,6 +33,13 @@ impl Target for TreeTarget<'_> {
 
     fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()> {
         self.tree.put(key, value, self.durability).map_err(boxed)
+    }
+
+    fn load(&self, feed: &mut Feed<'_>) -> TargetResult<()> {
+        let mut loader = self.tree.loader().map_err(boxed)?;
+        feed(&mut |key, value| Ok(loader.put(key, value)?))?;
+        loader.finish_with(self.durability, |_| ())?;
+        Ok(())
     }
 
     fn update(&self, key: &[u8], value: &[u8]) -> TargetResult<bool> {

@@ -343,6 +343,10 @@ impl Ordered for BTree {
         self.descend_shared(edge).map(|_| ())
     }
 
+    fn try_reach_run(&self, run: &Window) -> Attempt<()> {
+        self.each_leaf_of(run, &mut |_, _| Ok(()))
+    }
+
     fn try_close_up(
         &self,
         door: &Door<'_>,

@@ -12,7 +12,7 @@ use std::ops::Range;
 use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value, Window};
 use terrace_base::MAX_KEY_BYTES;
 use terrace_base::sync::spin_loop;
-use terrace_pages::Exclusive;
+use terrace_pages::{Exclusive, Shared};
 
 use super::BTree;
 use super::descend::{PATIENCE, node_of, sound};
@@ -108,6 +108,29 @@ impl BTree {
             self.tidy(door, run.key(0));
         }
         done
+    }
+
+    /// Calls `see` with each leaf that covers keys of a window, latched, and which these are.
+    pub(crate) fn each_leaf_of(
+        &self,
+        window: &Window,
+        see: &mut dyn FnMut(&Shared<'_>, Range<usize>) -> Attempt<()>,
+    ) -> Attempt<()> {
+        let mut from = 0;
+        while from < window.len() {
+            let leaf = self.leaf_shared(Edge::From(window.key(from)))?;
+            let node = node_of!(leaf)?;
+            let covers = |n: usize| node.covers(window.key(n)) == Ok(true);
+            let to = match covers(window.len() - 1) {
+                true => window.len(),
+                false => (from + 1..window.len())
+                    .find(|&n| !covers(n))
+                    .unwrap_or(window.len()),
+            };
+            see(&leaf, from..to)?;
+            from = to;
+        }
+        Ok(())
     }
 
     fn latch_first<'d>(&'d self, door: &'d Door<'_>, key: &[u8]) -> Attempt<Exclusive<'d>> {

@@ -298,6 +298,10 @@ impl Ordered for Heap {
         self.reach(edge)
     }
 
+    fn try_reach_run(&self, run: &Window) -> Attempt<()> {
+        self.reach_rows(run)
+    }
+
     fn try_close_up(
         &self,
         door: &Door<'_>,

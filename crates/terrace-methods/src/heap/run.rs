@@ -6,14 +6,14 @@
 
 use std::ops::Range;
 
-use terrace_access::{Door, Flags, Value, Window};
+use terrace_access::{Attempt, Door, Flags, Interrupt, Value, Window};
 use terrace_base::PageId;
-use terrace_pages::Exclusive;
+use terrace_pages::{Exclusive, View};
 
 use super::Heap;
 use super::layout::{Location, Rows, row_bytes};
 use super::page::{self, Left};
-use crate::btree::layout::{Stored, max_inline};
+use crate::btree::layout::{Node, Seen, Stored, max_inline};
 use crate::btree::run::{Beside, Run, There};
 
 struct RowRun<'d, 'w> {
@@ -143,7 +143,42 @@ impl Beside for RowRun<'_, '_> {
     }
 }
 
+/// Where a key is in a leaf, or would be, not before slot `near`; and where its row is, if it is there and
+/// has one.
+fn location_in(view: View<'_>, key: &[u8], near: usize) -> Seen<(usize, Option<Location>)> {
+    let node = Node::open(view)?;
+    let i = match node.find_behind(key, near)? {
+        Err(i) => return Ok((i, None)),
+        Ok(i) => i,
+    };
+    let at = match node.leaf_record(node.slot(i)?)?.value {
+        Stored::Inline { at, len } => Location::read(view, at, len)?,
+        Stored::Large { .. } => None,
+    };
+    Ok((i, at))
+}
+
 impl Heap {
+    /// See [`terrace_access::Ordered::try_reach_run`]: the leaves, and the pages of the rows that are there.
+    pub(crate) fn reach_rows(&self, run: &Window) -> Attempt<()> {
+        self.index()?.each_leaf_of(run, &mut |leaf, records| {
+            let mut near = 0;
+            for n in records {
+                // What makes no sense here is told by whoever needs it.
+                let Ok((i, at)) = location_in(leaf.view(), run.key(n), near) else {
+                    continue;
+                };
+                near = i;
+                if let Some(at) = at
+                    && let Err(miss @ Interrupt::Miss(_)) = self.store.optimistic(at.page)
+                {
+                    return Err(miss);
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// See [`terrace_access::Ordered::put_run`].
     pub(crate) fn put_rows(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
         let Ok(index) = self.index() else { return 0 };

@@ -7,7 +7,9 @@ use terrace_access::{Flags, Sweep, Window};
 use terrace_base::{PageId, StructureId};
 use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
-use terrace_tier::{RecordLock, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered};
+use terrace_tier::{
+    RecordLock, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered,
+};
 
 /// The access methods that all tests run over.
 pub use terrace_methods::{BTree, HashTable, Heap};

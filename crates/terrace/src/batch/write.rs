@@ -3,8 +3,9 @@
 //! The order (see `write.rs`): everything is brought into memory first, holding nothing; then the
 //! gate, then the record locks in ascending order, then the append, then the changes.
 
+use terrace_access::Window;
 use terrace_base::Result;
-use terrace_pages::Space;
+use terrace_pages::{Door, Space};
 use terrace_tier::RecordLock;
 use terrace_wal::{Appended, Durability};
 
@@ -51,6 +52,57 @@ impl Core {
         for (open, key, _) in batch.changes() {
             open.structure.prefault(key).map_err(|e| self.failed(e))?;
         }
+        self.write_prefaulted(batch, logged, expected, &mut |door, overruled| {
+            batch
+                .changes()
+                .zip(overruled)
+                .filter(|(_, overruled)| !**overruled || planted(Fault::OverruledShown))
+                .try_for_each(|((open, key, change), _)| {
+                    // The door was passed once for all of them.
+                    self.store.wait_for_saved();
+                    open.structure.apply_locked(door, key, change)
+                })
+        })
+    }
+
+    /// Writes a batch of puts in one structure, each key once: `run` has the same, in the order of the
+    /// structure. They go straight to where records rest, unless the structure has indexes.
+    pub fn write_sorted(&self, batch: &mut Batch, run: &Window) -> Result<()> {
+        let pass = self.passes.enter()?;
+        let logged = batch.logged(self)?;
+        let in_force = self.durability(logged, Some(Durability::Buffered))?;
+        let Some(open) = batch.structures.first().map(|target| target.open.clone()) else {
+            return Ok(());
+        };
+        // Asked within the pass in which it is written: nobody makes an index meanwhile.
+        if batch.changes_indexes() {
+            drop(pass);
+            return self.write_batch(batch, in_force);
+        }
+        let structure = &open.structure;
+        structure.prefault_run(run).map_err(|e| self.failed(e))?;
+        let expected = Expected::default();
+        let written = self.write_prefaulted(batch, logged, &expected, &mut |door, _| {
+            self.store.wait_for_saved();
+            structure.apply_run_locked(door, run)
+        })?;
+        drop(pass);
+        match (written.flatten(), in_force) {
+            (Some(appended), Some(durability)) => self.commit(appended, durability),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rest of writing a batch, once what it needs is in memory: `apply` makes its changes, told which of
+    /// them a later one overrules.
+    #[allow(clippy::type_complexity)]
+    fn write_prefaulted(
+        &self,
+        batch: &Batch,
+        logged: bool,
+        expected: &Expected,
+        apply: &mut dyn FnMut(&Door<'_>, &[bool]) -> Result<()>,
+    ) -> Result<Option<Option<Appended>>> {
         let only_deletes = batch.deletes == batch.len();
         let space = if only_deletes {
             Space::Reserve
@@ -100,15 +152,7 @@ impl Core {
                     _ => self.log.append(reservation, &[&batch.payload]),
                 })
         });
-        let applied = batch
-            .changes()
-            .zip(&overruled)
-            .filter(|(_, overruled)| !**overruled || planted(Fault::OverruledShown))
-            .try_for_each(|((open, key, change), _)| {
-                // The door was passed once for all of them.
-                self.store.wait_for_saved();
-                open.structure.apply_locked(&door, key, change)
-            });
+        let applied = apply(&door, &overruled);
         // Without log a batch that was applied in part cannot be completed either. While the door is held:
         // no cut may have the half of it.
         let applied = applied.map_err(|e| self.kill(e));

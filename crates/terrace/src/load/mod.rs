@@ -1,0 +1,206 @@
+//! Loading many records at once: sorted first, then written in that order, straight to where records rest.
+//!
+//! One after the other and in any order, records take the way of all others: into the hot tier, and out of
+//! it again. Sorted, they lie below in full pages, in the order of the keys, after one way.
+//!
+//! Invariants: nothing is written before the end is said, but for long values, which are written when they
+//! are put; what is written is written as by [`Map::put`], in batches of the same logging, so a crash leaves
+//! of it what was logged, whole batches, from the lowest key on.
+
+mod buffer;
+mod merge;
+pub(crate) mod run_file;
+mod sorter;
+mod write;
+
+use terrace_base::Result;
+use terrace_wal::Durability;
+
+use crate::batch::Batch;
+use crate::map::Map;
+use crate::progress::Progress;
+use crate::spec::Kind;
+use crate::write::check_lengths;
+use sorter::{Record, Sorter};
+use write::{GROUP_BYTES, GROUP_RECORDS};
+
+/// One part in so many of the database's memory is for sorting.
+const MEMORY_PART: u64 = 8;
+/// Least and most memory for sorting: room for a few values of the longest kind, and more than which does not
+/// make it faster.
+const MEMORY: (u64, u64) = (64 << 10, 128 << 20);
+/// Longer values are not sorted: they lie in pages of their own anyway, and would fill the memory.
+const LONG_VALUE: usize = 16 << 10;
+
+/// Loads many records into one structure: give it all of them with [`Loader::put`], in any order, and then
+/// say [`Loader::finish`]. Of records with the same key the last one counts, and it takes the place of one
+/// that is there.
+///
+/// A tree or a table gets them sorted, so that it is written from the lowest key to the highest and each page
+/// once: with data that is larger than the memory several times as fast as [`Map::put`], and with full pages
+/// afterwards. What does not fit an eighth of the database's memory meanwhile is kept in files in its folder,
+/// as large as the records. In a hash table, which has no such order, and in a table with indexes, the records
+/// go the way of a [`Batch`].
+///
+/// Nothing is written before [`Loader::finish`] (values of more than 16 KiB are, when they are put), and if
+/// that is not called, nothing at all. It is not one change, as a batch is: others see records as they are
+/// written, and after a crash some may be there. Others may write meanwhile; what is written last counts.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+/// let squares = db.tree("squares")?;
+/// let mut loader = squares.loader()?;
+/// for n in (0..1000u64).rev() {
+///     loader.put(terrace::encode::u64(n), (n * n).to_string())?;
+/// }
+/// assert_eq!(loader.finish()?, 1000);
+/// assert_eq!(squares.get(terrace::encode::u64(12))?.as_deref(), Some(&b"144"[..]));
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[must_use = "nothing is written before `finish` is called"]
+pub struct Loader {
+    map: Map,
+    sorting: Option<Sorting>,
+    /// Where there is no order: what is to be written next.
+    batch: Batch,
+    /// Records that were put, and that were written already.
+    put: u64,
+    written: u64,
+}
+
+/// A sorter, and its memory.
+struct Sorting {
+    sorter: Sorter,
+    memory: Memory,
+}
+
+/// Memory of the database that others have to do without.
+struct Memory {
+    map: Map,
+    bytes: u64,
+}
+
+impl Memory {
+    fn take(map: &Map) -> Memory {
+        let core = &map.db.handle.core;
+        let bytes = (core.options.memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
+        core.store.take_extra_bytes(bytes);
+        core.store.rebalance();
+        Memory {
+            map: map.clone(),
+            bytes,
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let store = &self.map.db.handle.core.store;
+        store.give_extra_bytes(self.bytes);
+        store.rebalance();
+    }
+}
+
+impl Map {
+    /// Begins to load many records; see [`Loader`].
+    ///
+    /// # Errors
+    /// When the structure was dropped.
+    pub fn loader(&self) -> Result<Loader> {
+        self.open.check()?;
+        let core = &self.db.handle.core;
+        let sorting = (self.kind() != Kind::Hash).then(|| {
+            let memory = Memory::take(self);
+            let threads = !core.options.foreground;
+            let sorter = Sorter::new(core.disk.clone(), memory.bytes as usize, threads);
+            Sorting { sorter, memory }
+        });
+        Ok(Loader {
+            map: self.clone(),
+            sorting,
+            batch: Batch::default(),
+            put: 0,
+            written: 0,
+        })
+    }
+}
+
+impl Loader {
+    /// Adds a record. O(1), now and then a file of sorted records.
+    ///
+    /// # Errors
+    /// Keys and values that are too long: nothing has happened then. Those of the disk, after which the
+    /// records put so far are lost; for hash tables, and long values, those of [`Map::put`].
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_lengths(key, value)?;
+        let Some(sorting) = &mut self.sorting else {
+            self.batch.put(&self.map, key, value);
+            self.put += 1;
+            if self.batch.len() >= GROUP_RECORDS || self.batch.bytes() >= GROUP_BYTES {
+                self.write_batch()?;
+            }
+            return Ok(());
+        };
+        let is_long = value.len() > LONG_VALUE;
+        if is_long {
+            self.map.put_with(key, value, Durability::Buffered)?;
+        }
+        let value = (!is_long).then_some(value);
+        let pushed = sorting.sorter.push(Record { key, value });
+        pushed.map_err(|e| self.map.db.handle.core.failed(e))?;
+        self.put += 1;
+        Ok(())
+    }
+
+    /// How many records were put.
+    pub fn len(&self) -> u64 {
+        self.put
+    }
+
+    /// Whether none was.
+    pub fn is_empty(&self) -> bool {
+        self.put == 0
+    }
+
+    /// Writes the records. Returns how many, each key counted once (those of a hash table as often as they
+    /// were put). They are as durable then as the database's writes are: see
+    /// [`Options::durability`](crate::Options::durability).
+    ///
+    /// # Errors
+    /// Those of [`Map::put`], and of the disk. Some of the records are written then.
+    pub fn finish(self) -> Result<u64> {
+        self.end(None, &mut |_| ())
+    }
+
+    /// [`Loader::finish`], as durable as said, and telling now and then how far it has come
+    /// ([`crate::Work::Load`]).
+    ///
+    /// # Errors
+    /// As [`Loader::finish`].
+    pub fn finish_with(
+        self,
+        durability: Durability,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<u64> {
+        self.end(Some(durability), &mut progress)
+    }
+
+    fn write_batch(&mut self) -> Result<()> {
+        let core = &self.map.db.handle.core;
+        core.write_batch(&mut self.batch, Some(Durability::Buffered))?;
+        self.written += self.batch.len() as u64;
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Loader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader")
+            .field("map", &self.map)
+            .field("put", &self.put)
+            .finish_non_exhaustive()
+    }
+}

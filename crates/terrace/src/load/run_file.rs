@@ -1,0 +1,353 @@
+//! A file of sorted records, written front to back and read once: what does not fit the memory of a loader.
+//!
+//! A file is blocks of one length: a checksum over what follows in the block, under a seed of the file and
+//! the block; the bytes in use; and these. A record may go on in the next block: the length of its key (two
+//! bytes), of its value (four, all ones if the value is not here), key, value.
+//!
+//! Nothing here outlives the loader: no file is synced, and those that a crash has left are removed when the
+//! database is opened.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terrace_base::checksum::{mix, seeded};
+use terrace_base::disk::{Disk, DiskFile};
+use terrace_base::{AlignedBuf, Error, Result};
+
+use super::sorter::Record;
+
+/// Bytes of a block before its content.
+const HEADER_BYTES: usize = 16;
+/// Bytes before a record.
+const RECORD_BYTES: usize = 6;
+/// The length of a value that is not here.
+const ELSEWHERE: u32 = u32::MAX;
+/// What the names of these files begin with; a number follows.
+const PREFIX: &str = "load-";
+
+/// No two files of a process have the same number.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Removes what loaders of a process that has crashed have left.
+pub(crate) fn remove_leftovers(disk: &dyn Disk) -> Result<()> {
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the directory", e))?;
+    let is_mine = |name: &&String| {
+        let number = name.strip_prefix(PREFIX);
+        number.is_some_and(|n| n.len() == 16 && n.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    for name in names.iter().filter(is_mine) {
+        disk.delete(name)
+            .map_err(|e| Error::io("deleting", name, e))?;
+    }
+    Ok(())
+}
+
+/// A file that was written; it goes when this is dropped.
+pub(crate) struct Run {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    name: String,
+    seed: u64,
+    block_bytes: usize,
+    blocks: u64,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // If that fails, the next opening does it.
+        let _ = self.disk.delete(&self.name);
+    }
+}
+
+impl Run {
+    /// Length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.blocks * self.block_bytes as u64
+    }
+}
+
+/// Writes a file.
+pub(crate) struct Writer {
+    run: Run,
+    block: AlignedBuf,
+    used: usize,
+}
+
+impl Writer {
+    /// An empty file. `block_bytes` is a multiple of the block of direct I/O.
+    pub fn create(disk: &Arc<dyn Disk>, block_bytes: usize) -> Result<Writer> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{number:016x}");
+        let file = disk
+            .create(&name)
+            .map_err(|e| Error::io("creating", &name, e))?;
+        Ok(Writer {
+            run: Run {
+                disk: disk.clone(),
+                file,
+                name,
+                seed: mix(number, u64::from(std::process::id())),
+                block_bytes,
+                blocks: 0,
+            },
+            block: AlignedBuf::zeroed(block_bytes),
+            used: HEADER_BYTES,
+        })
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// Those of the disk; then the file is of no use any more.
+    pub fn push(&mut self, record: Record<'_>) -> Result<()> {
+        let value = record.value.map_or(ELSEWHERE, |value| value.len() as u32);
+        let mut header = [0; RECORD_BYTES];
+        header[..2].copy_from_slice(&(record.key.len() as u16).to_le_bytes());
+        header[2..].copy_from_slice(&value.to_le_bytes());
+        self.append(&header)?;
+        self.append(record.key)?;
+        self.append(record.value.unwrap_or_default())
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        loop {
+            let part = bytes.len().min(self.block.len() - self.used);
+            self.block[self.used..self.used + part].copy_from_slice(&bytes[..part]);
+            self.used += part;
+            bytes = &bytes[part..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.write_block()?;
+        }
+    }
+
+    fn write_block(&mut self) -> Result<()> {
+        let run = &mut self.run;
+        self.block[self.used..].fill(0);
+        let len = (self.used - HEADER_BYTES) as u32;
+        self.block[8..12].copy_from_slice(&len.to_le_bytes());
+        let sum = seeded(mix(run.seed, run.blocks), &self.block[8..]);
+        self.block[..8].copy_from_slice(&sum.to_le_bytes());
+        run.file
+            .write_at(&self.block, run.bytes())
+            .map_err(|e| Error::io("writing", &run.name, e))?;
+        run.blocks += 1;
+        self.used = HEADER_BYTES;
+        Ok(())
+    }
+
+    /// The file as it is now.
+    pub fn finish(mut self) -> Result<Run> {
+        if self.used > HEADER_BYTES {
+            self.write_block()?;
+        }
+        Ok(self.run)
+    }
+}
+
+/// Reads a file.
+pub(crate) struct Reader {
+    run: Run,
+    block: AlignedBuf,
+    /// The next block.
+    next: u64,
+    /// What of the block was not read yet.
+    at: usize,
+    end: usize,
+    /// Where key and value of the record lie that was read last, in the block or, if it goes on in the next,
+    /// in `whole`. Without an end of the value it is not here.
+    place: (usize, usize, Option<usize>),
+    is_whole: bool,
+    whole: Vec<u8>,
+}
+
+impl Reader {
+    /// The file from its beginning. Reads nothing yet.
+    pub fn new(run: Run) -> Reader {
+        let block = AlignedBuf::zeroed(run.block_bytes);
+        Reader {
+            run,
+            block,
+            next: 0,
+            at: 0,
+            end: 0,
+            place: (0, 0, None),
+            is_whole: false,
+            whole: Vec::new(),
+        }
+    }
+
+    /// The record that was read last.
+    pub fn record(&self) -> Record<'_> {
+        let bytes: &[u8] = if self.is_whole {
+            &self.whole
+        } else {
+            &self.block
+        };
+        let (key, value, end) = self.place;
+        Record {
+            key: &bytes[key..value],
+            value: end.map(|end| &bytes[value..end]),
+        }
+    }
+
+    /// Reads the next record; `false` at the end.
+    pub fn advance(&mut self) -> Result<bool> {
+        if self.at == self.end && !self.read_block()? {
+            return Ok(false);
+        }
+        let lens = |header: &[u8]| {
+            let key = usize::from(u16::from_le_bytes([header[0], header[1]]));
+            let value = u32::from_le_bytes([header[2], header[3], header[4], header[5]]);
+            (key, (value != ELSEWHERE).then_some(value as usize))
+        };
+        let rest = &self.block[self.at..self.end];
+        if rest.len() >= RECORD_BYTES {
+            let (key, value) = lens(rest);
+            if RECORD_BYTES + key + value.unwrap_or(0) <= rest.len() {
+                let from = self.at + RECORD_BYTES;
+                self.place = (from, from + key, value.map(|value| from + key + value));
+                self.is_whole = false;
+                self.at = from + key + value.unwrap_or(0);
+                return Ok(true);
+            }
+        }
+        let mut whole = std::mem::take(&mut self.whole);
+        whole.clear();
+        self.take(RECORD_BYTES, &mut whole)?;
+        let (key, value) = lens(&whole);
+        self.take(key + value.unwrap_or(0), &mut whole)?;
+        self.whole = whole;
+        let from = RECORD_BYTES;
+        self.place = (from, from + key, value.map(|value| from + key + value));
+        self.is_whole = true;
+        Ok(true)
+    }
+
+    /// Appends the next `len` bytes to `out`.
+    fn take(&mut self, mut len: usize, out: &mut Vec<u8>) -> Result<()> {
+        loop {
+            let part = len.min(self.end - self.at);
+            out.extend_from_slice(&self.block[self.at..self.at + part]);
+            self.at += part;
+            len -= part;
+            if len == 0 {
+                return Ok(());
+            }
+            if !self.read_block()? {
+                return Err(self.damaged("ends within a record"));
+            }
+        }
+    }
+
+    fn read_block(&mut self) -> Result<bool> {
+        if self.next == self.run.blocks {
+            return Ok(false);
+        }
+        let at = self.next * self.run.block_bytes as u64;
+        self.run
+            .file
+            .read_at(&mut self.block, at)
+            .map_err(|e| Error::io("reading", &self.run.name, e))?;
+        let word = |at: usize| -> [u8; 8] { self.block[at..at + 8].try_into().unwrap_or_default() };
+        let sum = seeded(mix(self.run.seed, self.next), &self.block[8..]);
+        let len = u32::from_le_bytes(self.block[8..12].try_into().unwrap_or_default()) as usize;
+        if word(0) != sum.to_le_bytes() || len == 0 || len > self.block.len() - HEADER_BYTES {
+            return Err(self.damaged("is not as it was written"));
+        }
+        (self.at, self.end) = (HEADER_BYTES, HEADER_BYTES + len);
+        self.next += 1;
+        Ok(true)
+    }
+
+    /// Of a file that is gone in a moment, there is nothing to restore.
+    fn damaged(&self, what: &str) -> Error {
+        Error::Corrupt {
+            file: self.run.name.clone(),
+            offset: Some(self.next * self.run.block_bytes as u64),
+            what: format!("this file of a loader {what}"),
+            way_out: "load the records again, after a look at the disk",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_sim::SimDisk;
+
+    const BLOCK: usize = 4096;
+
+    fn records() -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        // All lengths up to more than two blocks, and around the ends of a block.
+        let lens = (0..200).map(|i| i * 61).chain([0, 4067, 4068, 4074, 4080]);
+        let record = |(i, len): (usize, usize)| {
+            let value = (i % 7 != 3).then(|| vec![i as u8; len]);
+            (format!("key-{i:05}").into_bytes(), value)
+        };
+        lens.enumerate().map(record).collect()
+    }
+
+    fn write(disk: &Arc<dyn Disk>) -> Result<Run> {
+        let mut writer = Writer::create(disk, BLOCK)?;
+        for (key, value) in &records() {
+            writer.push(Record {
+                key,
+                value: value.as_deref(),
+            })?;
+        }
+        writer.finish()
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_the_file_goes() {
+        let disk = SimDisk::new(1).shared();
+        let run = write(&disk).unwrap();
+        assert_eq!(disk.list().unwrap().len(), 1);
+        let mut reader = Reader::new(run);
+        for (key, value) in records() {
+            assert!(reader.advance().unwrap());
+            assert_eq!(reader.record().key, key);
+            assert_eq!(reader.record().value, value.as_deref());
+        }
+        assert!(!reader.advance().unwrap());
+        assert!(!reader.advance().unwrap());
+        drop(reader);
+        assert!(disk.list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_byte_that_has_changed_is_found() {
+        for at in [0, 8, 9, 12, 17, 4095, 3 * BLOCK, 7 * BLOCK + 77] {
+            let disk = SimDisk::new(1).shared();
+            let run = write(&disk).unwrap();
+            let mut block = AlignedBuf::zeroed(BLOCK);
+            let from = (at / BLOCK * BLOCK) as u64;
+            run.file.read_at(&mut block, from).unwrap();
+            block[at % BLOCK] ^= 4;
+            run.file.write_at(&block, from).unwrap();
+            let mut reader = Reader::new(run);
+            let error = loop {
+                match reader.advance() {
+                    Ok(more) => assert!(more, "byte {at}"),
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn leftovers_are_removed_and_nothing_else() {
+        let disk = SimDisk::new(1).shared();
+        std::mem::forget(write(&disk).unwrap());
+        for name in ["load-notes", "load-00000000000000zz", "data"] {
+            disk.create(name).unwrap();
+        }
+        remove_leftovers(&*disk).unwrap();
+        assert_eq!(disk.list().unwrap().len(), 3);
+    }
+}

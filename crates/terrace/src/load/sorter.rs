@@ -1,0 +1,339 @@
+//! Any number of records in order, in a memory of a given size: sorted in memory as many as fit, and where
+//! there are more, in files, which are merged (Knuth, The Art of Computer Programming 3, 5.4).
+//!
+//! Invariants: files of a higher level are older than those of a lower one, and within a level later ones are
+//! newer, so that of a key the newest record is known. No more files are merged at once than have a block each
+//! in the memory.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use terrace_base::aligned::BLOCK_BYTES;
+use terrace_base::disk::Disk;
+use terrace_base::{Error, Result};
+
+use super::buffer::Buffer;
+use super::merge::Merge;
+use super::run_file::{Run, Writer};
+
+/// One part of the memory in so many is a block of a file.
+const BLOCK_PART: usize = 128;
+/// Longest block: longer ones are not read faster.
+const LONGEST_BLOCK: usize = 256 << 10;
+/// Fewest files that are merged at once; with a memory for which that is too many, blocks are as short as
+/// they can be.
+const LEAST_FAN_IN: usize = 4;
+
+/// A record that was put; without a value when that was written already, for it was long.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'r> {
+    pub key: &'r [u8],
+    pub value: Option<&'r [u8]>,
+}
+
+impl Record<'_> {
+    /// Bytes of key and value.
+    pub fn bytes(&self) -> usize {
+        self.key.len() + self.value.map_or(0, <[u8]>::len)
+    }
+}
+
+/// The first eight bytes of a key, in an order that is that of the keys unless they are the same.
+#[inline]
+pub(crate) fn prefix_of(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = key.len().min(8);
+    bytes[..len].copy_from_slice(&key[..len]);
+    u64::from_be_bytes(bytes)
+}
+
+/// See the module's text.
+pub(crate) struct Sorter {
+    disk: Arc<dyn Disk>,
+    memory: usize,
+    /// Whether another thread may sort and write while records come in.
+    threads: bool,
+    /// Records that came in, and the bytes of these.
+    records: u64,
+    bytes: u64,
+    buffer: Buffer,
+    /// The other half of the memory, while nobody writes it.
+    spare: Option<Buffer>,
+    writing: Option<JoinHandle<Result<(Run, Buffer)>>>,
+    /// Files by level.
+    levels: Vec<Vec<Run>>,
+    /// What went wrong where nobody could be told.
+    failed: Option<Error>,
+}
+
+/// The records in order.
+pub(crate) enum Sorted {
+    Memory(Buffer),
+    Files(Merge),
+}
+
+impl Sorted {
+    /// The next record.
+    pub fn next(&mut self) -> Result<Option<Record<'_>>> {
+        match self {
+            Sorted::Memory(buffer) => Ok(buffer.next()),
+            Sorted::Files(merge) => merge.next(),
+        }
+    }
+}
+
+impl Sorter {
+    /// Sorts in `memory` bytes.
+    pub fn new(disk: Arc<dyn Disk>, memory: usize, threads: bool) -> Sorter {
+        Sorter {
+            disk,
+            memory,
+            threads,
+            records: 0,
+            bytes: 0,
+            buffer: Buffer::default(),
+            spare: Some(Buffer::default()),
+            writing: None,
+            levels: Vec::new(),
+            failed: None,
+        }
+    }
+
+    fn block_bytes(&self) -> usize {
+        let part = (self.memory / BLOCK_PART).min(LONGEST_BLOCK);
+        (part / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES)
+    }
+
+    /// Files that are merged at once: half of those for which there is memory, as at the end there may be
+    /// nearly as many of more than one level.
+    fn fan_in(&self) -> usize {
+        (self.memory / self.block_bytes() / 2).max(LEAST_FAN_IN)
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// Those of the disk: the record is not added then, and those before it are lost.
+    pub fn push(&mut self, record: Record<'_>) -> Result<()> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        if !self.buffer.has_room(record) {
+            let spilled = self.spill();
+            self.note(spilled)?;
+        }
+        let bytes = record.bytes() as u64;
+        if self.buffer.len() == 0 {
+            let average = (self.bytes + bytes) / (self.records + 1);
+            self.buffer.reserve(self.memory / 2, average as usize);
+        }
+        self.records += 1;
+        self.bytes += bytes;
+        self.buffer.push(record);
+        Ok(())
+    }
+
+    fn note<T>(&mut self, done: Result<T>) -> Result<T> {
+        if let Err(error) = &done {
+            self.failed = Some(error.clone());
+        }
+        done
+    }
+
+    /// Sorts what is in the buffer, and writes it to a file.
+    fn spill(&mut self) -> Result<()> {
+        self.wait()?;
+        let (disk, block_bytes) = (self.disk.clone(), self.block_bytes());
+        let other = self.spare.take().unwrap_or_default();
+        let full = std::mem::replace(&mut self.buffer, other);
+        let write = move || write_sorted(&disk, block_bytes, full);
+        if !self.threads {
+            let (run, buffer) = write()?;
+            self.spare = Some(buffer);
+            return self.add(run, 0);
+        }
+        let writing = std::thread::Builder::new()
+            .name("terrace-loader".into())
+            .spawn(write)
+            .map_err(|e| Error::io("starting", "a thread that sorts", e))?;
+        self.writing = Some(writing);
+        Ok(())
+    }
+
+    /// Waits for the file that is being written.
+    fn wait(&mut self) -> Result<()> {
+        let Some(writing) = self.writing.take() else {
+            return Ok(());
+        };
+        let panicked = |_| Err(Error::invalid("the thread that sorts has panicked"));
+        let (run, buffer) = writing.join().unwrap_or_else(panicked)?;
+        self.spare = Some(buffer);
+        self.add(run, 0)
+    }
+
+    /// Adds a file to a level; if it is full now, its files become one of the next.
+    fn add(&mut self, run: Run, level: usize) -> Result<()> {
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, Vec::new);
+        }
+        self.levels[level].push(run);
+        match self.levels[level].len() < self.fan_in() {
+            true => Ok(()),
+            false => self.lift(level),
+        }
+    }
+
+    /// Makes the files of a level one of the next.
+    fn lift(&mut self, level: usize) -> Result<()> {
+        let runs = std::mem::take(&mut self.levels[level]);
+        let mut merge = Merge::new(runs)?;
+        let mut writer = Writer::create(&self.disk, self.block_bytes())?;
+        while let Some(record) = merge.next()? {
+            writer.push(record)?;
+        }
+        drop(merge);
+        let run = writer.finish()?;
+        self.add(run, level + 1)
+    }
+
+    /// The end of the input: the records in order.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn finish(mut self) -> Result<Sorted> {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
+        self.wait()?;
+        if self.levels.is_empty() {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            buffer.sort();
+            return Ok(Sorted::Memory(buffer));
+        }
+        if self.buffer.len() > 0 {
+            self.spill()?;
+            self.wait()?;
+        }
+        // Their memory is for the blocks now.
+        self.spare = None;
+        self.buffer = Buffer::default();
+        let count = |levels: &[Vec<Run>]| levels.iter().map(Vec::len).sum::<usize>();
+        let mut level = 0;
+        while count(&self.levels) > 2 * self.fan_in() && level + 1 < self.levels.len() {
+            if self.levels[level].len() > 0 {
+                self.lift(level)?;
+            }
+            level += 1;
+        }
+        let oldest_first = std::mem::take(&mut self.levels).into_iter().rev();
+        Merge::new(oldest_first.flatten().collect()).map(Sorted::Files)
+    }
+}
+
+impl Drop for Sorter {
+    fn drop(&mut self) {
+        if let Some(writing) = self.writing.take() {
+            // Its file goes with what it returns.
+            let _ = writing.join();
+        }
+    }
+}
+
+fn write_sorted(
+    disk: &Arc<dyn Disk>,
+    block_bytes: usize,
+    mut buffer: Buffer,
+) -> Result<(Run, Buffer)> {
+    buffer.sort();
+    let mut writer = Writer::create(disk, block_bytes)?;
+    while let Some(record) = buffer.next() {
+        writer.push(record)?;
+    }
+    let run = writer.finish()?;
+    buffer.clear();
+    Ok((run, buffer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use terrace_sim::{Fault, Injection, Op, SimDisk};
+
+    /// Sorts so many records of keys below `keys` in so much memory; returns how many files there were at
+    /// the end.
+    fn sort(records: u64, keys: u64, memory: usize, threads: bool) -> usize {
+        let disk = SimDisk::new(1).shared();
+        let mut sorter = Sorter::new(disk.clone(), memory, threads);
+        let mut model = BTreeMap::new();
+        for i in 0..records {
+            let n = terrace_base::checksum::mix(i, 7) % keys;
+            let key = format!("{:03}-a key-{n}", n % 11).into_bytes();
+            let value = (i % 13 != 0).then(|| i.to_le_bytes().repeat((n % 40) as usize));
+            let record = Record {
+                key: &key,
+                value: value.as_deref(),
+            };
+            sorter.push(record).unwrap();
+            model.insert(key, value);
+        }
+        let mut sorted = sorter.finish().unwrap();
+        let files = disk.list().unwrap().len();
+        let mut expected = model.iter();
+        while let Some(record) = sorted.next().unwrap() {
+            let (key, value) = expected.next().expect("a record too many");
+            assert_eq!(record.key, key);
+            assert_eq!(record.value, value.as_deref());
+        }
+        assert_eq!(expected.next(), None);
+        assert!(sorted.next().unwrap().is_none());
+        drop(sorted);
+        assert!(disk.list().unwrap().is_empty(), "a file stays");
+        files
+    }
+
+    #[test]
+    fn records_come_out_in_order_and_the_newest_of_a_key() {
+        for threads in [false, true] {
+            assert_eq!(sort(0, 1, 1 << 16, threads), 0);
+            assert_eq!(sort(100, 1000, 1 << 16, threads), 0);
+            // Some files; as many as can be; with merges on one level, and on more.
+            assert!(sort(1000, 10_000, 1 << 16, threads) > 1);
+            assert!(sort(3000, 500, 1 << 16, threads) > 1);
+            sort(20_000, 20_000, 1 << 16, threads);
+            sort(20_000, 5_000, 1 << 14, threads);
+        }
+    }
+
+    #[test]
+    fn no_more_files_are_merged_at_once_than_have_room() {
+        let (memory, most) = (1 << 16, 2 * (1 << 16) / BLOCK_BYTES / 2);
+        assert!(sort(60_000, 60_000, memory, false) <= most);
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_an_error_that_stays() {
+        for (op, nth) in [(Op::Write, 3), (Op::Write, 30), (Op::Create, 2)] {
+            let disk = SimDisk::new(1);
+            disk.inject(Injection {
+                op: Some(op),
+                file: None,
+                nth,
+                fault: Fault::Eio,
+                forever: false,
+            });
+            let mut sorter = Sorter::new(disk.shared(), 1 << 14, true);
+            let push = |sorter: &mut Sorter, i: u64| {
+                let key = i.to_be_bytes();
+                let value = Some(&[1; 100][..]);
+                sorter.push(Record { key: &key, value })
+            };
+            let failed = (0..20_000).find_map(|i| push(&mut sorter, i).err());
+            assert!(failed.is_some(), "{op:?}");
+            assert!(push(&mut sorter, 0).is_err());
+            assert!(sorter.finish().is_err());
+            let files = disk.shared().list().unwrap();
+            assert!(files.is_empty(), "{files:?} stay");
+        }
+    }
+}
