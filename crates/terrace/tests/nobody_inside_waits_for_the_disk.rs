@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{SHAPES, named, tiny};
-use terrace::{Database, Durability, Map, MapOptions, Options};
+use terrace::{Database, Disk, Durability, Map, MapOptions, Options};
 use terrace_sim::{HookedDisk, Rng, SimDisk};
 
 /// What was seen of calls of the disk.
@@ -27,9 +27,13 @@ fn options() -> Options {
 
 /// A database that notes calls from inside the gate.
 fn watched(options: Options) -> (Database, Arc<Seen>) {
+    watched_on(SimDisk::new(1).shared(), options)
+}
+
+fn watched_on(disk: Arc<dyn Disk>, options: Options) -> (Database, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let noted = seen.clone();
-    let disk = HookedDisk::new(SimDisk::new(1).shared(), move |_| {
+    let disk = HookedDisk::new(disk, move |_| {
         noted.calls.fetch_add(1, Ordering::Relaxed);
         noted
             .inside
@@ -94,6 +98,39 @@ fn nor_does_any_of_many_threads() {
     db.checkpoint().unwrap();
     assert!(seen.calls.load(Ordering::Relaxed) > 1000);
     assert!(!seen.inside.load(Ordering::Relaxed));
+}
+
+/// A group of a loader is a batch, but it knows beforehand which pages it needs: those of the cold tier.
+#[test]
+fn nor_does_a_group_of_a_loader_whose_pages_fit_the_memory() {
+    for shape in SHAPES {
+        let disk = SimDisk::new(1);
+        let options = || options().memory(8 << 20).log_limit(32 << 20);
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        let map_options = MapOptions::new().tiers(shape.1);
+        let map = db.create_map("map", shape.0, map_options).unwrap();
+        let load = |map: &Map, byte: u8| {
+            let mut loader = map.loader().unwrap();
+            for n in 0..20_000u32 {
+                let key = n.wrapping_mul(0x9E37_79B9).to_be_bytes();
+                loader.put(key, [byte; 100]).unwrap();
+            }
+            loader.finish().unwrap()
+        };
+        load(&map, 1);
+        drop(map);
+        db.close().unwrap();
+        // All pages are on the disk, and each group changes rows that are there.
+        let (db, seen) = watched_on(disk.shared(), options());
+        let map = db.map("map").unwrap();
+        seen.inside.store(false, Ordering::Relaxed);
+        assert_eq!(load(&map, 2), 20_000);
+        assert_eq!(map.get([0; 4]).unwrap().unwrap(), [2; 100]);
+        let inside = seen.inside.load(Ordering::Relaxed);
+        // The hot tier of a hash table is what its batches go to.
+        assert!(!inside, "{}", named(shape));
+        assert!(seen.calls.load(Ordering::Relaxed) > 100);
+    }
 }
 
 /// A demotion that waits for a page where it stands is noticed.

@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::spec::Kind;
 use crate::write::check_lengths;
 use sorter::{Record, Sorter};
-use write::{GROUP_BYTES, GROUP_RECORDS};
+use write::{GROUP_RECORDS, group_bytes};
 
 /// One part in so many of the database's memory is for sorting.
 const MEMORY_PART: u64 = 8;
@@ -138,7 +138,8 @@ impl Loader {
         let Some(sorting) = &mut self.sorting else {
             self.batch.put(&self.map, key, value);
             self.put += 1;
-            if self.batch.len() >= GROUP_RECORDS || self.batch.bytes() >= GROUP_BYTES {
+            let most = group_bytes(&self.map.db.handle.core);
+            if self.batch.len() >= GROUP_RECORDS || self.batch.bytes() >= most {
                 self.write_batch()?;
             }
             return Ok(());

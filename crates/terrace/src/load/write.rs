@@ -19,9 +19,17 @@ use crate::progress::{Progress, Teller, Work};
 /// Records of a group, whose locks are held together.
 pub(crate) const GROUP_RECORDS: usize = 256;
 /// Bytes of a group, and no more than one record beyond.
-pub(crate) const GROUP_BYTES: usize = 64 << 10;
+const GROUP_BYTES: usize = 64 << 10;
+/// And no more than one part in so many of the log's buffer: half of what the log takes at once, which it
+/// would write itself, inside the gate.
+const LOG_PART: usize = 8;
 /// Groups that are on their way from one thread to the other.
 const GROUPS: usize = 4;
+
+/// Bytes of a group in this database.
+pub(crate) fn group_bytes(core: &Core) -> usize {
+    GROUP_BYTES.min(core.budget.log as usize / LOG_PART)
+}
 
 /// Records that are written together, in order, each key once.
 #[derive(Default)]
@@ -38,7 +46,8 @@ impl Group {
         self.batch.clear();
         self.run.clear();
         self.passed = 0;
-        while self.batch.len() < GROUP_RECORDS && self.batch.bytes() < GROUP_BYTES {
+        let most = group_bytes(&map.db.handle.core);
+        while self.batch.len() < GROUP_RECORDS && self.batch.bytes() < most {
             let Some(record) = sorted.next()? else {
                 return Ok(!self.batch.is_empty() || self.passed > 0);
             };
