@@ -187,7 +187,9 @@ const LOAD_HELP: &str = "\
 Records with a key that is there already replace it. Malformed lines are reported with their
 numbers; without --skip-bad the first one ends the command, and what came before it stays loaded. A
 quote that is never closed ends it always, as nobody knows where the next record begins.
-When the command has ended well, everything is on the disk.
+When the command has ended well, everything is on the disk. Records of trees, and of tables without
+indexes, are sorted first, in files of the database's folder, so that their pages are written once and
+full: nothing of them is there before all were read.
 
 Where an index finds the key of a row:
   json:/POINTER         in a JSON row: what --format csv, tsv and jsonl make without --value

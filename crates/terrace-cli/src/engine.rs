@@ -477,6 +477,12 @@ impl Tree {
         })
     }
 
+    /// Whether it is a table with indexes.
+    pub fn has_indexes(&self) -> bool {
+        let table = self.inner.as_table();
+        table.is_some_and(|table| !table.indexes().is_empty())
+    }
+
     /// Refuses a table that only the program that made it can write to: every row would be refused.
     pub fn check_writable(&self) -> Result<()> {
         let indexes = self.inner.as_table().map(|table| table.indexes());

@@ -105,6 +105,7 @@ fn bar_of(progress: Progress) -> ProgressBar {
         Work::Pages => "reading every page",
         Work::Rows => "comparing rows and indexes",
         Work::Checkpoint => "writing a checkpoint",
+        Work::Load => "writing in order",
         _ => "working",
     });
     bar

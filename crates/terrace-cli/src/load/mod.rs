@@ -12,11 +12,11 @@ use std::time::Instant;
 
 use crate::args::{Format, LoadArgs};
 use crate::engine::{
-    Db, Durability, Entry, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
+    Db, Durability, Entry, Loader, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
     is_refused, too_long,
 };
 use crate::output::{print, tell};
-use crate::progress;
+use crate::progress::{self, Late};
 
 /// A batch is written when it has so many records,
 const BATCH_RECORDS: usize = 1000;
@@ -90,9 +90,12 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     let (db, tree) = db.open_to_write(|db| db.tree_or_create(&args.structure, &tree_settings))?;
     tree.check_writable()?;
     let began = Instant::now();
+    // Where an index may refuse a row, which one it was has to be found out.
+    let loader = (!tree.has_indexes()).then(|| tree.loader()).transpose()?;
     let mut loading = Loading {
         db: &db,
         tree: &tree,
+        loader,
         args,
         bar: &bar,
         batch: Vec::new(),
@@ -101,11 +104,13 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
         count: Count::default(),
     };
     let outcome = loading.all(source.as_mut());
+    // Also after a malformed line: what came before it is to be loaded, and to stay.
+    let ended = loading.end();
     let count = loading.count;
     bar.set_message("writing a checkpoint");
-    // Also after a malformed line: what was loaded before it is to stay.
     let closed = db.close();
     bar.finish_and_clear();
+    ended?;
     outcome?;
     closed?;
     report(args, &count, began.elapsed().as_secs_f64())?;
@@ -122,6 +127,8 @@ struct Count {
 struct Loading<'a> {
     db: &'a Db,
     tree: &'a Tree,
+    /// Takes all records, if it is there; else they go in batches.
+    loader: Option<Loader>,
     args: &'a LoadArgs,
     bar: &'a indicatif::ProgressBar,
     batch: Vec<Entry>,
@@ -152,6 +159,7 @@ impl Loading<'_> {
                 None => Ok((key, value)),
             });
             match record {
+                Ok((key, value)) if self.loader.is_some() => self.take(&key, &value)?,
                 Ok(entry) => {
                     self.pending += entry.0.len() + entry.1.len();
                     self.batch.push(entry);
@@ -169,6 +177,31 @@ impl Loading<'_> {
                 }
             }
         }
+    }
+
+    /// Gives a record to the loader.
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if let Some(loader) = &mut self.loader {
+            loader.put(key, value)?;
+            self.count.records += 1;
+            self.count.bytes += (key.len() + value.len()) as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes what the loader was given.
+    fn end(&mut self) -> Result<()> {
+        let Some(loader) = self.loader.take() else {
+            return Ok(());
+        };
+        self.bar.set_message("writing");
+        let late = Late::new(self.args.json);
+        let ended = loader.finish_with(Durability::Buffered, |progress| {
+            self.bar.suspend(|| late.show(progress));
+        });
+        late.clear();
+        ended?;
+        Ok(())
     }
 
     fn name(&self) -> String {
