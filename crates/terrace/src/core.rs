@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 use terrace_pages::{Cleaner, PageStore};
 use terrace_tier::{Demoter, TierContext};
@@ -16,6 +15,7 @@ use terrace_wal::{Appended, Durability, Log};
 use crate::checkpointer::Checkpoints;
 use crate::drops::Drops;
 use crate::fault::{Fault, planted};
+use crate::load::space::Space;
 use crate::open::Opening;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
@@ -26,8 +26,8 @@ use crate::registry::{Open, Registry};
 pub struct Core {
     pub options: Options,
     pub budget: Budget,
-    /// For files of loaders; store and log have theirs.
-    pub disk: Arc<dyn Disk>,
+    /// What loaders take.
+    pub loads: Arc<Space>,
     pub store: Arc<PageStore>,
     pub tiers: Arc<TierContext>,
     pub log: Log,

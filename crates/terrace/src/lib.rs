@@ -69,7 +69,8 @@ pub use progress::{Progress, Work};
 pub use range::Range;
 pub use spec::{HashOptions, Kind, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions};
 pub use stats::{
-    CheckpointInfo, CheckpointStats, DropStats, LogFigures, PageStats, Stats, StructureStats,
+    CheckpointInfo, CheckpointStats, DropStats, LoaderStats, LogFigures, PageStats, Stats,
+    StructureStats,
 };
 pub use table::{
     Index, IndexHandle, IndexInfo, KeySource, Keys, MAX_INDEXES, Rows, Table, TableOptions,

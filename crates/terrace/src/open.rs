@@ -24,6 +24,7 @@ use crate::checkpointer::Speed;
 use crate::core::Core;
 use crate::drops::Drops;
 use crate::load::run_file::remove_leftovers as remove_loads;
+use crate::load::space::Space;
 use crate::options::{Budget, Options, SweepOrder};
 use crate::passes::Passes;
 use crate::progress::{Teller, Work};
@@ -272,7 +273,7 @@ fn assemble(
     Core {
         options,
         budget,
-        disk,
+        loads: Space::new(disk),
         store,
         tiers,
         log,

@@ -323,6 +323,8 @@ pub struct MemoryStats {
     pub log_buffers: u64,
     /// What is kept for each structure.
     pub structures: u64,
+    /// What loaders sort in.
+    pub loaders: u64,
     /// Not in use now: for iterators and sweeps, and for what above may still grow.
     pub unused: u64,
 }
@@ -331,6 +333,7 @@ pub struct MemoryStats {
 const FRAME_HEADER_BYTES: u64 = 33;
 
 impl MemoryStats {
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn of(
         budget: &Budget,
         store: &PageStore,
@@ -338,6 +341,7 @@ impl MemoryStats {
         sketch: u64,
         log_buffers: u64,
         structures: u64,
+        loaders: u64,
     ) -> Self {
         let s = store.stats();
         let cold = s
@@ -357,6 +361,7 @@ impl MemoryStats {
             sketch,
             log_buffers,
             structures,
+            loaders,
             unused: 0,
         };
         stats.unused = budget.limit.saturating_sub(stats.used());
@@ -377,6 +382,7 @@ impl MemoryStats {
             + self.sketch
             + self.log_buffers
             + self.structures
+            + self.loaders
     }
 }
 

@@ -29,8 +29,20 @@ pub struct Stats {
     pub checkpoints: CheckpointStats,
     /// Dropped structures whose pages could not be given back so far.
     pub drops: DropStats,
+    /// Files of loaders: what they sort and have no memory for.
+    pub loaders: LoaderStats,
     /// How the opening went.
     pub opening: Opening,
+}
+
+/// Files of loaders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct LoaderStats {
+    /// Their length now.
+    pub file_bytes: u64,
+    /// What was written to such files.
+    pub bytes_written: u64,
 }
 
 /// Figures of one structure.
@@ -329,7 +341,12 @@ impl Core {
                 sketch,
                 log_buffers,
                 self.registry.memory_bytes(),
+                self.loads.memory_bytes(),
             ),
+            loaders: LoaderStats {
+                file_bytes: self.loads.file_bytes(),
+                bytes_written: self.loads.bytes_written(),
+            },
             pages,
             log,
             checkpoints: CheckpointStats {
@@ -343,13 +360,17 @@ impl Core {
 }
 
 impl Stats {
-    /// Bytes written to the disk since opening: pages, the files that say where they lie, the log.
+    /// Bytes written to the disk since opening: pages, the files that say where they lie, the log, the files
+    /// of loaders.
     pub fn disk_bytes_written(&self) -> u64 {
-        self.pages.writes * self.pages.page_bytes + self.pages.map_bytes_written + self.log.bytes
+        self.pages.writes * self.pages.page_bytes
+            + self.pages.map_bytes_written
+            + self.log.bytes
+            + self.loaders.bytes_written
     }
 
     /// Bytes of the files, those that say where pages lie excepted, which are small.
     pub fn disk_bytes(&self) -> u64 {
-        self.pages.data_file_bytes + self.log.file_bytes
+        self.pages.data_file_bytes + self.log.file_bytes + self.loaders.file_bytes
     }
 }

@@ -161,6 +161,7 @@ impl Display for Stats {
             ("access counters", m.sketch),
             ("log buffers", m.log_buffers),
             ("structures", m.structures),
+            ("loaders", m.loaders),
             ("unused", m.unused),
             ("limit", m.limit),
         ] {

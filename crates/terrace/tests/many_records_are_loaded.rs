@@ -134,6 +134,8 @@ fn nothing_is_there_before_the_end_and_nothing_stays_without() {
             loader.put(n.to_be_bytes(), [1; 100]).unwrap();
         }
         assert!(!files(&disk).is_empty(), "they all fit the memory");
+        let written = db.stats().loaders;
+        assert!(written.file_bytes > 1 << 20 && written.bytes_written > 1 << 20);
         assert_eq!(all(&map).len(), 1);
         drop(loader);
         assert!(files(&disk).is_empty());
@@ -368,17 +370,21 @@ fn memory_is_given_back() {
     for n in 0..10_000u32 {
         map.put(n.to_be_bytes(), [1; 100]).unwrap();
     }
-    let unused = || {
+    let left = || {
         db.checkpoint().unwrap();
-        db.stats().memory.unused
+        let memory = db.stats().memory;
+        assert!(memory.used() <= memory.limit, "{memory:?}");
+        (memory.unused + memory.loaders, memory.loaders)
     };
-    let before = unused();
+    let (before, none) = left();
     let mut loader = map.loader().unwrap();
     loader.put("a", "b").unwrap();
     // An eighth of a mebibyte.
-    let meanwhile = unused();
+    let (meanwhile, taken) = left();
+    assert_eq!((none, taken), (0, 128 << 10));
     assert!(meanwhile >= before + (96 << 10), "{before}, {meanwhile}");
     loader.finish().unwrap();
-    let after = unused();
+    let (after, none) = left();
+    assert_eq!(none, 0);
     assert!(after < meanwhile - (64 << 10), "{meanwhile}, {after}");
 }

@@ -11,6 +11,7 @@ mod buffer;
 mod merge;
 pub(crate) mod run_file;
 mod sorter;
+pub(crate) mod space;
 mod write;
 
 use terrace_base::Result;
@@ -22,6 +23,7 @@ use crate::progress::Progress;
 use crate::spec::Kind;
 use crate::write::check_lengths;
 use sorter::{Record, Sorter};
+use space::Memory;
 use write::{GROUP_RECORDS, group_bytes};
 
 /// One part in so many of the database's memory is for sorting.
@@ -75,33 +77,6 @@ struct Sorting {
     memory: Memory,
 }
 
-/// Memory of the database that others have to do without.
-struct Memory {
-    map: Map,
-    bytes: u64,
-}
-
-impl Memory {
-    fn take(map: &Map) -> Memory {
-        let core = &map.db.handle.core;
-        let bytes = (core.options.memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
-        core.store.take_extra_bytes(bytes);
-        core.store.rebalance();
-        Memory {
-            map: map.clone(),
-            bytes,
-        }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        let store = &self.map.db.handle.core.store;
-        store.give_extra_bytes(self.bytes);
-        store.rebalance();
-    }
-}
-
 impl Map {
     /// Begins to load many records; see [`Loader`].
     ///
@@ -111,9 +86,10 @@ impl Map {
         self.open.check()?;
         let core = &self.db.handle.core;
         let sorting = (self.kind() != Kind::Hash).then(|| {
-            let memory = Memory::take(self);
+            let bytes = (core.options.memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
+            let memory = Memory::take(&core.loads, &core.store, bytes);
             let threads = !core.options.foreground;
-            let sorter = Sorter::new(core.disk.clone(), memory.bytes as usize, threads);
+            let sorter = Sorter::new(core.loads.clone(), bytes as usize, threads);
             Sorting { sorter, memory }
         });
         Ok(Loader {

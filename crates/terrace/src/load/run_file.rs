@@ -15,6 +15,7 @@ use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, Result};
 
 use super::sorter::Record;
+use super::space::Space;
 
 /// Bytes of a block before its content.
 const HEADER_BYTES: usize = 16;
@@ -46,7 +47,7 @@ pub(crate) fn remove_leftovers(disk: &dyn Disk) -> Result<()> {
 
 /// A file that was written; it goes when this is dropped.
 pub(crate) struct Run {
-    disk: Arc<dyn Disk>,
+    space: Arc<Space>,
     file: Arc<dyn DiskFile>,
     name: String,
     seed: u64,
@@ -57,7 +58,8 @@ pub(crate) struct Run {
 impl Drop for Run {
     fn drop(&mut self) {
         // If that fails, the next opening does it.
-        let _ = self.disk.delete(&self.name);
+        let _ = self.space.disk.delete(&self.name);
+        self.space.deleted(self.bytes());
     }
 }
 
@@ -77,15 +79,16 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// An empty file. `block_bytes` is a multiple of the block of direct I/O.
-    pub fn create(disk: &Arc<dyn Disk>, block_bytes: usize) -> Result<Writer> {
+    pub fn create(space: &Arc<Space>, block_bytes: usize) -> Result<Writer> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{number:016x}");
-        let file = disk
+        let file = space
+            .disk
             .create(&name)
             .map_err(|e| Error::io("creating", &name, e))?;
         Ok(Writer {
             run: Run {
-                disk: disk.clone(),
+                space: space.clone(),
                 file,
                 name,
                 seed: mix(number, u64::from(std::process::id())),
@@ -135,6 +138,7 @@ impl Writer {
             .write_at(&self.block, run.bytes())
             .map_err(|e| Error::io("writing", &run.name, e))?;
         run.blocks += 1;
+        run.space.wrote(run.block_bytes as u64);
         self.used = HEADER_BYTES;
         Ok(())
     }
@@ -292,7 +296,7 @@ mod tests {
     }
 
     fn write(disk: &Arc<dyn Disk>) -> Result<Run> {
-        let mut writer = Writer::create(disk, BLOCK)?;
+        let mut writer = Writer::create(&Space::new(disk.clone()), BLOCK)?;
         for (key, value) in &records() {
             writer.push(Record {
                 key,

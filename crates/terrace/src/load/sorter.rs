@@ -2,27 +2,26 @@
 //! there are more, in files, which are merged (Knuth, The Art of Computer Programming 3, 5.4).
 //!
 //! Invariants: files of a higher level are older than those of a lower one, and within a level later ones are
-//! newer, so that of a key the newest record is known. No more files are merged at once than have a block each
-//! in the memory.
+//! newer, so that of a key the newest record is known. There are never more files than have a block each in
+//! half of the memory; the other half is for records that come in meanwhile.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use terrace_base::aligned::BLOCK_BYTES;
-use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
 use super::buffer::Buffer;
 use super::merge::Merge;
 use super::run_file::{Run, Writer};
+use super::space::Space;
 
 /// One part of the memory in so many is a block of a file.
-const BLOCK_PART: usize = 128;
+const BLOCK_PART: usize = 256;
 /// Longest block: longer ones are not read faster.
 const LONGEST_BLOCK: usize = 256 << 10;
-/// Fewest files that are merged at once; with a memory for which that is too many, blocks are as short as
-/// they can be.
-const LEAST_FAN_IN: usize = 4;
+/// As many files there may be in any case: fewer, and most of the time would go by merging them.
+const LEAST_FILES: usize = 8;
 
 /// A record that was put; without a value when that was written already, for it was long.
 #[derive(Clone, Copy)]
@@ -49,7 +48,7 @@ pub(crate) fn prefix_of(key: &[u8]) -> u64 {
 
 /// See the module's text.
 pub(crate) struct Sorter {
-    disk: Arc<dyn Disk>,
+    space: Arc<Space>,
     memory: usize,
     /// Whether another thread may sort and write while records come in.
     threads: bool,
@@ -84,9 +83,9 @@ impl Sorted {
 
 impl Sorter {
     /// Sorts in `memory` bytes.
-    pub fn new(disk: Arc<dyn Disk>, memory: usize, threads: bool) -> Sorter {
+    pub fn new(space: Arc<Space>, memory: usize, threads: bool) -> Sorter {
         Sorter {
-            disk,
+            space,
             memory,
             threads,
             records: 0,
@@ -104,10 +103,9 @@ impl Sorter {
         (part / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES)
     }
 
-    /// Files that are merged at once: half of those for which there is memory, as at the end there may be
-    /// nearly as many of more than one level.
-    fn fan_in(&self) -> usize {
-        (self.memory / self.block_bytes() / 2).max(LEAST_FAN_IN)
+    /// Most files that there are at once.
+    fn most_files(&self) -> usize {
+        (self.memory / 2 / self.block_bytes()).max(LEAST_FILES)
     }
 
     /// Adds a record.
@@ -143,10 +141,10 @@ impl Sorter {
     /// Sorts what is in the buffer, and writes it to a file.
     fn spill(&mut self) -> Result<()> {
         self.wait()?;
-        let (disk, block_bytes) = (self.disk.clone(), self.block_bytes());
+        let (space, block_bytes) = (self.space.clone(), self.block_bytes());
         let other = self.spare.take().unwrap_or_default();
         let full = std::mem::replace(&mut self.buffer, other);
-        let write = move || write_sorted(&disk, block_bytes, full);
+        let write = move || write_sorted(&space, block_bytes, full);
         if !self.threads {
             let (run, buffer) = write()?;
             self.spare = Some(buffer);
@@ -171,29 +169,39 @@ impl Sorter {
         self.add(run, 0)
     }
 
-    /// Adds a file to a level; if it is full now, its files become one of the next.
+    /// Adds a file to a level. Where there are too many now, those of the level that has the most become one.
     fn add(&mut self, run: Run, level: usize) -> Result<()> {
+        self.push_to(level, run);
+        while self.levels.iter().map(Vec::len).sum::<usize>() >= self.most_files() {
+            let fullest = (0..self.levels.len()).rev();
+            match fullest.max_by_key(|&level| self.levels[level].len()) {
+                Some(level) if self.levels[level].len() > 1 => self.lift(level)?,
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn push_to(&mut self, level: usize, run: Run) {
         if self.levels.len() <= level {
             self.levels.resize_with(level + 1, Vec::new);
         }
         self.levels[level].push(run);
-        match self.levels[level].len() < self.fan_in() {
-            true => Ok(()),
-            false => self.lift(level),
-        }
     }
 
     /// Makes the files of a level one of the next.
     fn lift(&mut self, level: usize) -> Result<()> {
+        // Its memory is for the blocks now.
+        self.spare = None;
         let runs = std::mem::take(&mut self.levels[level]);
         let mut merge = Merge::new(runs)?;
-        let mut writer = Writer::create(&self.disk, self.block_bytes())?;
+        let mut writer = Writer::create(&self.space, self.block_bytes())?;
         while let Some(record) = merge.next()? {
             writer.push(record)?;
         }
         drop(merge);
-        let run = writer.finish()?;
-        self.add(run, level + 1)
+        self.push_to(level + 1, writer.finish()?);
+        Ok(())
     }
 
     /// The end of the input: the records in order.
@@ -214,17 +222,8 @@ impl Sorter {
             self.spill()?;
             self.wait()?;
         }
-        // Their memory is for the blocks now.
         self.spare = None;
         self.buffer = Buffer::default();
-        let count = |levels: &[Vec<Run>]| levels.iter().map(Vec::len).sum::<usize>();
-        let mut level = 0;
-        while count(&self.levels) > 2 * self.fan_in() && level + 1 < self.levels.len() {
-            if self.levels[level].len() > 0 {
-                self.lift(level)?;
-            }
-            level += 1;
-        }
         let oldest_first = std::mem::take(&mut self.levels).into_iter().rev();
         Merge::new(oldest_first.flatten().collect()).map(Sorted::Files)
     }
@@ -240,12 +239,12 @@ impl Drop for Sorter {
 }
 
 fn write_sorted(
-    disk: &Arc<dyn Disk>,
+    space: &Arc<Space>,
     block_bytes: usize,
     mut buffer: Buffer,
 ) -> Result<(Run, Buffer)> {
     buffer.sort();
-    let mut writer = Writer::create(disk, block_bytes)?;
+    let mut writer = Writer::create(space, block_bytes)?;
     while let Some(record) = buffer.next() {
         writer.push(record)?;
     }
@@ -264,7 +263,8 @@ mod tests {
     /// the end.
     fn sort(records: u64, keys: u64, memory: usize, threads: bool) -> usize {
         let disk = SimDisk::new(1).shared();
-        let mut sorter = Sorter::new(disk.clone(), memory, threads);
+        let space = Space::new(disk.clone());
+        let mut sorter = Sorter::new(space.clone(), memory, threads);
         let mut model = BTreeMap::new();
         for i in 0..records {
             let n = terrace_base::checksum::mix(i, 7) % keys;
@@ -289,6 +289,8 @@ mod tests {
         assert!(sorted.next().unwrap().is_none());
         drop(sorted);
         assert!(disk.list().unwrap().is_empty(), "a file stays");
+        assert_eq!(space.file_bytes(), 0);
+        assert_eq!(space.bytes_written() > 0, files > 0);
         files
     }
 
@@ -297,7 +299,7 @@ mod tests {
         for threads in [false, true] {
             assert_eq!(sort(0, 1, 1 << 16, threads), 0);
             assert_eq!(sort(100, 1000, 1 << 16, threads), 0);
-            // Some files; as many as can be; with merges on one level, and on more.
+            // Some files, and with merges on one level, and on more.
             assert!(sort(1000, 10_000, 1 << 16, threads) > 1);
             assert!(sort(3000, 500, 1 << 16, threads) > 1);
             sort(20_000, 20_000, 1 << 16, threads);
@@ -307,8 +309,8 @@ mod tests {
 
     #[test]
     fn no_more_files_are_merged_at_once_than_have_room() {
-        let (memory, most) = (1 << 16, 2 * (1 << 16) / BLOCK_BYTES / 2);
-        assert!(sort(60_000, 60_000, memory, false) <= most);
+        let memory = 1 << 16;
+        assert!(sort(60_000, 60_000, memory, false) < memory / 2 / BLOCK_BYTES);
     }
 
     #[test]
@@ -322,7 +324,7 @@ mod tests {
                 fault: Fault::Eio,
                 forever: false,
             });
-            let mut sorter = Sorter::new(disk.shared(), 1 << 14, true);
+            let mut sorter = Sorter::new(Space::new(disk.shared()), 1 << 14, true);
             let push = |sorter: &mut Sorter, i: u64| {
                 let key = i.to_be_bytes();
                 let value = Some(&[1; 100][..]);
