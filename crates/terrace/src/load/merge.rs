@@ -1,9 +1,11 @@
 //! Many sorted files as one: the records of all of them in order, and of each key the newest.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use terrace_base::Result;
 
+use super::ahead::Ahead;
 use super::run_file::{Reader, Run};
 use super::sorter::{Record, prefix_of};
 
@@ -24,11 +26,13 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
-    /// The older of the files first. Reads a block of each.
-    pub fn new(runs: Vec<Run>) -> Result<Merge> {
-        let mut heads = Vec::with_capacity(runs.len());
-        for (age, run) in runs.into_iter().enumerate() {
-            let mut reader = Reader::new(run);
+    /// The older of the files first. Reads a block of each, and with `threads` one more ahead.
+    pub fn new(runs: Vec<Run>, threads: bool) -> Result<Merge> {
+        let ahead = threads.then(Ahead::start).transpose()?.map(Arc::new);
+        let readers = runs.into_iter().map(|run| Reader::new(run, ahead.clone()));
+        let readers: Vec<_> = readers.collect();
+        let mut heads = Vec::with_capacity(readers.len());
+        for (age, mut reader) in readers.into_iter().enumerate() {
             if reader.advance()? {
                 let prefix = prefix_of(reader.record().key);
                 heads.push(Head {

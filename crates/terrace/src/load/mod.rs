@@ -7,6 +7,7 @@
 //! are put; what is written is written as by [`Map::put`], in batches of the same logging, so a crash leaves
 //! of it what was logged, whole batches, from the lowest key on.
 
+mod ahead;
 mod buffer;
 mod merge;
 pub(crate) mod run_file;
@@ -30,7 +31,7 @@ use write::{GROUP_RECORDS, group_bytes};
 const MEMORY_PART: u64 = 8;
 /// Least and most memory for sorting: room for a few values of the longest kind, and more than which does not
 /// make it faster.
-const MEMORY: (u64, u64) = (64 << 10, 128 << 20);
+const MEMORY: (u64, u64) = (64 << 10, 64 << 20);
 /// Longer values are not sorted: they lie in pages of their own anyway, and would fill the memory.
 const LONG_VALUE: usize = 16 << 10;
 

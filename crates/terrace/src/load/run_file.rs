@@ -14,6 +14,7 @@ use terrace_base::checksum::{mix, seeded};
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, Result};
 
+use super::ahead::{Ahead, Coming};
 use super::sorter::Record;
 use super::space::Space;
 
@@ -155,6 +156,9 @@ impl Writer {
 /// Reads a file.
 pub(crate) struct Reader {
     run: Run,
+    /// Reads the next block while this one is in use, if it is there.
+    ahead: Option<Arc<Ahead>>,
+    coming: Option<Coming>,
     block: AlignedBuf,
     /// The next block.
     next: u64,
@@ -169,11 +173,18 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The file from its beginning. Reads nothing yet.
-    pub fn new(run: Run) -> Reader {
+    /// The file from its beginning. With `ahead` it takes the memory of two blocks, else of one.
+    pub fn new(run: Run, ahead: Option<Arc<Ahead>>) -> Reader {
         let block = AlignedBuf::zeroed(run.block_bytes);
+        let first = |ahead: &Arc<Ahead>| {
+            let block = AlignedBuf::zeroed(run.block_bytes);
+            ahead.ask(&run.file, 0, block)
+        };
+        let coming = ahead.as_ref().map(first);
         Reader {
             run,
+            ahead,
+            coming,
             block,
             next: 0,
             at: 0,
@@ -251,11 +262,22 @@ impl Reader {
         if self.next == self.run.blocks {
             return Ok(false);
         }
-        let at = self.next * self.run.block_bytes as u64;
-        self.run
-            .file
-            .read_at(&mut self.block, at)
-            .map_err(|e| Error::io("reading", &self.run.name, e))?;
+        let run = &self.run;
+        let at = self.next * run.block_bytes as u64;
+        let read = match self.coming.take() {
+            Some(coming) => coming
+                .wait()
+                .map(|block| std::mem::replace(&mut self.block, block))
+                .map(Some),
+            None => run.file.read_at(&mut self.block, at).map(|()| None),
+        };
+        let spare = read.map_err(|e| Error::io("reading", &run.name, e))?;
+        if let (Some(ahead), Some(spare)) = (&self.ahead, spare)
+            && self.next + 1 < run.blocks
+        {
+            let behind = at + run.block_bytes as u64;
+            self.coming = Some(ahead.ask(&run.file, behind, spare));
+        }
         let word = |at: usize| -> [u8; 8] { self.block[at..at + 8].try_into().unwrap_or_default() };
         let sum = seeded(mix(self.run.seed, self.next), &self.block[8..]);
         let len = u32::from_le_bytes(self.block[8..12].try_into().unwrap_or_default()) as usize;
@@ -281,7 +303,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace_sim::SimDisk;
+    use terrace_sim::{Fault, Injection, Op, SimDisk};
 
     const BLOCK: usize = 4096;
 
@@ -306,41 +328,75 @@ mod tests {
         writer.finish()
     }
 
+    /// Without reading ahead, and with.
+    fn ways() -> [Option<Arc<Ahead>>; 2] {
+        [None, Some(Arc::new(Ahead::start().unwrap()))]
+    }
+
     #[test]
     fn what_was_written_is_read_and_the_file_goes() {
-        let disk = SimDisk::new(1).shared();
-        let run = write(&disk).unwrap();
-        assert_eq!(disk.list().unwrap().len(), 1);
-        let mut reader = Reader::new(run);
-        for (key, value) in records() {
-            assert!(reader.advance().unwrap());
-            assert_eq!(reader.record().key, key);
-            assert_eq!(reader.record().value, value.as_deref());
+        for ahead in ways() {
+            let disk = SimDisk::new(1).shared();
+            let run = write(&disk).unwrap();
+            assert_eq!(disk.list().unwrap().len(), 1);
+            let mut reader = Reader::new(run, ahead);
+            for (key, value) in records() {
+                assert!(reader.advance().unwrap());
+                assert_eq!(reader.record().key, key);
+                assert_eq!(reader.record().value, value.as_deref());
+            }
+            assert!(!reader.advance().unwrap());
+            assert!(!reader.advance().unwrap());
+            drop(reader);
+            assert!(disk.list().unwrap().is_empty());
         }
-        assert!(!reader.advance().unwrap());
-        assert!(!reader.advance().unwrap());
-        drop(reader);
-        assert!(disk.list().unwrap().is_empty());
+    }
+
+    /// Reads until it fails.
+    fn failure(run: Run, ahead: Option<Arc<Ahead>>) -> Error {
+        let mut reader = Reader::new(run, ahead);
+        loop {
+            match reader.advance() {
+                Ok(more) => assert!(more, "nothing was found"),
+                Err(error) => return error,
+            }
+        }
     }
 
     #[test]
     fn a_byte_that_has_changed_is_found() {
         for at in [0, 8, 9, 12, 17, 4095, 3 * BLOCK, 7 * BLOCK + 77] {
-            let disk = SimDisk::new(1).shared();
-            let run = write(&disk).unwrap();
-            let mut block = AlignedBuf::zeroed(BLOCK);
-            let from = (at / BLOCK * BLOCK) as u64;
-            run.file.read_at(&mut block, from).unwrap();
-            block[at % BLOCK] ^= 4;
-            run.file.write_at(&block, from).unwrap();
-            let mut reader = Reader::new(run);
-            let error = loop {
-                match reader.advance() {
-                    Ok(more) => assert!(more, "byte {at}"),
-                    Err(error) => break error,
-                }
-            };
-            assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+            for ahead in ways() {
+                let disk = SimDisk::new(1).shared();
+                let run = write(&disk).unwrap();
+                let mut block = AlignedBuf::zeroed(BLOCK);
+                let from = (at / BLOCK * BLOCK) as u64;
+                run.file.read_at(&mut block, from).unwrap();
+                block[at % BLOCK] ^= 4;
+                run.file.write_at(&block, from).unwrap();
+                let error = failure(run, ahead);
+                assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_read_is_an_error() {
+        for nth in [1, 2, 9] {
+            for ahead in ways() {
+                let disk = SimDisk::new(1);
+                let run = write(&disk.shared()).unwrap();
+                disk.inject(Injection {
+                    op: Some(Op::Read),
+                    file: None,
+                    nth,
+                    fault: Fault::Eio,
+                    forever: false,
+                });
+                let error = failure(run, ahead);
+                assert!(matches!(error, Error::Io { .. }), "{error}");
+                assert!(disk.names().is_empty());
+            }
         }
     }
 

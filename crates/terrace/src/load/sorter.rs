@@ -194,7 +194,7 @@ impl Sorter {
         // Its memory is for the blocks now.
         self.spare = None;
         let runs = std::mem::take(&mut self.levels[level]);
-        let mut merge = Merge::new(runs)?;
+        let mut merge = Merge::new(runs, false)?;
         let mut writer = Writer::create(&self.space, self.block_bytes())?;
         while let Some(record) = merge.next()? {
             writer.push(record)?;
@@ -225,7 +225,8 @@ impl Sorter {
         self.spare = None;
         self.buffer = Buffer::default();
         let oldest_first = std::mem::take(&mut self.levels).into_iter().rev();
-        Merge::new(oldest_first.flatten().collect()).map(Sorted::Files)
+        let runs = oldest_first.flatten().collect();
+        Merge::new(runs, self.threads).map(Sorted::Files)
     }
 }
 
