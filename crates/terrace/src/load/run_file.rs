@@ -303,7 +303,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace_sim::{Fault, Injection, Op, SimDisk};
+    use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
     const BLOCK: usize = 4096;
 
@@ -378,6 +378,35 @@ mod tests {
                 assert!(matches!(error, Error::Corrupt { .. }), "{error}");
             }
         }
+    }
+
+    /// No writer writes that, but who knows what a disk does.
+    #[test]
+    fn any_bytes_under_right_checksums_are_records_or_an_error() {
+        let mut rng = Rng::new(1);
+        let (mut whole, mut torn) = (0, 0);
+        for round in 0..2000 {
+            let disk = SimDisk::new(1).shared();
+            let mut writer = Writer::create(&Space::new(disk), BLOCK).unwrap();
+            for _ in 0..rng.below(8) {
+                let mut bytes = rng.bytes(rng.clone().below(3000) as usize);
+                // Lengths that are not as good as always too long.
+                if bytes.len() > 6 && round % 2 == 0 {
+                    (bytes[1], bytes[4], bytes[5]) = (bytes[1] % 4, 0, 0);
+                }
+                writer.append(&bytes).unwrap();
+            }
+            let mut reader = Reader::new(writer.finish().unwrap(), None);
+            loop {
+                match reader.advance() {
+                    Ok(true) => assert!(reader.record().bytes() < 100_000),
+                    Ok(false) => break whole += 1,
+                    Err(Error::Corrupt { .. }) => break torn += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        assert!(whole > 100 && torn > 100, "{whole}, {torn}");
     }
 
     #[test]
