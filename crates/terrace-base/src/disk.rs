@@ -78,6 +78,10 @@ pub trait DiskFile: Send + Sync {
     /// little to do. Promises nothing, and does not wait until it is there.
     fn write_back(&self, _offset: u64, _len: u64) {}
 
+    /// Says that nobody needs what is at `offset..offset + len` any more, so that its space may be given back
+    /// although the file stays; then these bytes read as anything. Promises nothing.
+    fn discard(&self, _offset: u64, _len: u64) {}
+
     /// Makes all writes that returned before durable, and the length with them.
     fn sync(&self) -> io::Result<()>;
 

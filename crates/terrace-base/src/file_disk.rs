@@ -332,6 +332,13 @@ impl DiskFile for RealFile {
         start_write_back(&self.file, offset, len);
     }
 
+    fn discard(&self, offset: u64, len: u64) {
+        use rustix::fs::FallocateFlags;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // Where the file system knows no holes the space stays taken.
+        let _ = rustix::fs::fallocate(&self.file, flags, offset, len);
+    }
+
     fn sync(&self) -> io::Result<()> {
         if let Some(small) = &self.small_writes {
             small.shut();
@@ -463,6 +470,34 @@ mod tests {
         ));
         drop(first);
         FileDisk::open(dir.path(), DirectIo::Off).unwrap();
+    }
+
+    #[test]
+    fn what_is_discarded_takes_no_space_and_the_rest_stays() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = directory();
+        let disk = FileDisk::open(dir.path(), DirectIo::Preferred).unwrap();
+        let file = disk.create("file").unwrap();
+        let mut block = AlignedBuf::zeroed(1 << 20);
+        block.fill(7);
+        for i in 0..4 {
+            file.write_at(&block, i << 20).unwrap();
+        }
+        file.sync().unwrap();
+        let taken = || std::fs::metadata(dir.path().join("file")).unwrap().blocks() * 512;
+        let before = taken();
+        file.discard(1 << 20, 2 << 20);
+        assert_eq!(file.len().unwrap(), 4 << 20);
+        for i in [0, 3] {
+            file.read_at(&mut block, i << 20).unwrap();
+            assert!(block.iter().all(|byte| *byte == 7));
+        }
+        // Where the file system knows no holes nothing has happened.
+        let after = taken();
+        assert!(
+            after == before || after <= before - (2 << 20),
+            "{before}, {after}"
+        );
     }
 
     #[test]

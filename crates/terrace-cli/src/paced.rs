@@ -176,6 +176,9 @@ impl DiskFile for PacedFile {
         written
     }
 
+    fn discard(&self, offset: u64, len: u64) {
+        self.below.discard(offset, len);
+    }
     fn write_back(&self, offset: u64, len: u64) {
         self.below.write_back(offset, len);
         self.hand_on(len);

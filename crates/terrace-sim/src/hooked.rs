@@ -110,6 +110,9 @@ impl DiskFile for HookedFile {
         (self.hook)(Call::WriteBack(&self.name, offset, offset + len));
         self.file.write_back(offset, len);
     }
+    fn discard(&self, offset: u64, len: u64) {
+        self.file.discard(offset, len);
+    }
     fn sync(&self) -> io::Result<()> {
         (self.hook)(Call::Sync(&self.name));
         self.file.sync()

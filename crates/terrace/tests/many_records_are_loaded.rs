@@ -307,6 +307,28 @@ fn a_full_disk_ends_a_load_and_nothing_else() {
     }
 }
 
+/// What fills the disk is the log of the records that were written before: a checkpoint makes room.
+#[test]
+fn a_disk_that_is_full_of_log_does_not_end_a_load() {
+    for shape in SHAPES {
+        let disk = SimDisk::new(3);
+        let db = Database::open_on(disk.shared(), tiny(3)).unwrap();
+        let map = create(&db, "map", shape, MapOptions::new()).unwrap();
+        let value = [7; 100];
+        let records: Vec<_> = (0..60_000u32)
+            .map(|n| (n.to_be_bytes().to_vec(), value.to_vec()))
+            .collect();
+        // Records, files and log take some seven mebibytes each, and pages that are half full twice that.
+        let files = if shape.0 == Kind::Hash { 0 } else { 8 };
+        let pages = if shape.0 == Kind::Hash { 17 } else { 9 };
+        disk.set_capacity(Some(disk.used_bytes() + ((files + pages) << 20)));
+        load(&map, &records).unwrap_or_else(|e| panic!("{}: {e}", named(shape)));
+        assert!(db.stats().log.bytes > 6 << 20);
+        assert!(db.stats().checkpoints.completed > 1, "{}", named(shape));
+        assert_eq!(all(&map).len(), 60_000);
+    }
+}
+
 #[test]
 fn indexes_of_a_table_that_is_loaded_agree_with_it() {
     let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();

@@ -196,11 +196,16 @@ impl Loading<'_> {
         };
         self.bar.set_message("writing");
         let late = Late::new(self.args.json);
+        let mut written = 0;
         let ended = loader.finish_with(Durability::Buffered, |progress| {
+            written = progress.done;
             self.bar.suspend(|| late.show(progress));
         });
         late.clear();
-        ended?;
+        ended.with_context(|| {
+            let put = self.count.records;
+            format!("of {put} records about {written} are loaded, those with the lowest keys")
+        })?;
         Ok(())
     }
 

@@ -147,7 +147,8 @@ impl Loader {
     /// [`Options::durability`](crate::Options::durability).
     ///
     /// # Errors
-    /// Those of [`Map::put`], and of the disk. Some of the records are written then.
+    /// Those of [`Map::put`], and of the disk. Some of the records are written then: those with the lowest
+    /// keys (of a hash table those put first). What has been written is right, so the same may be loaded again.
     pub fn finish(self) -> Result<u64> {
         self.end(None, &mut |_| ())
     }
@@ -167,7 +168,8 @@ impl Loader {
 
     fn write_batch(&mut self) -> Result<()> {
         let core = &self.map.db.handle.core;
-        core.write_batch(&mut self.batch, Some(Durability::Buffered))?;
+        let batch = &mut self.batch;
+        core.with_room(|| core.write_batch(batch, Some(Durability::Buffered)))?;
         self.written += self.batch.len() as u64;
         self.batch.clear();
         Ok(())

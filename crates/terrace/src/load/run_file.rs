@@ -24,6 +24,9 @@ const HEADER_BYTES: usize = 16;
 const RECORD_BYTES: usize = 6;
 /// The length of a value that is not here.
 const ELSEWHERE: u32 = u32::MAX;
+/// Bytes of a file that are read before their space is given back: of many files that are read together, what
+/// is written from them has room then.
+const DISCARD_BYTES: u64 = 1 << 20;
 /// What the names of these files begin with; a number follows.
 const PREFIX: &str = "load-";
 
@@ -54,17 +57,29 @@ pub(crate) struct Run {
     seed: u64,
     block_bytes: usize,
     blocks: u64,
+    /// Bytes from the beginning on that are no longer needed, and whose space is given back.
+    discarded: u64,
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
         // If that fails, the next opening does it.
         let _ = self.space.disk.delete(&self.name);
-        self.space.deleted(self.bytes());
+        self.space.deleted(self.bytes() - self.discarded);
     }
 }
 
 impl Run {
+    /// Blocks before this one are not needed any more.
+    fn discard_before(&mut self, block: u64) {
+        let read = block * self.block_bytes as u64 - self.discarded;
+        if read >= DISCARD_BYTES {
+            self.file.discard(self.discarded, read);
+            self.space.deleted(read);
+            self.discarded += read;
+        }
+    }
+
     /// Length of the file.
     pub fn bytes(&self) -> u64 {
         self.blocks * self.block_bytes as u64
@@ -95,6 +110,7 @@ impl Writer {
                 seed: mix(number, u64::from(std::process::id())),
                 block_bytes,
                 blocks: 0,
+                discarded: 0,
             },
             block: AlignedBuf::zeroed(block_bytes),
             used: HEADER_BYTES,
@@ -285,6 +301,7 @@ impl Reader {
             return Err(self.damaged("is not as it was written"));
         }
         (self.at, self.end) = (HEADER_BYTES, HEADER_BYTES + len);
+        self.run.discard_before(self.next);
         self.next += 1;
         Ok(true)
     }

@@ -12,6 +12,7 @@ use terrace_wal::Durability;
 use super::Loader;
 use super::sorter::Sorted;
 use crate::batch::Batch;
+use crate::checkpointer::Speed;
 use crate::core::Core;
 use crate::map::Map;
 use crate::progress::{Progress, Teller, Work};
@@ -86,7 +87,7 @@ impl Loader {
             let mut sorted = sorting.sorter.finish().map_err(|e| core.failed(e))?;
             let mut written = 0;
             let mut write = |group: &mut Group| -> Result<()> {
-                core.write_group(group)?;
+                core.with_room(|| core.write_sorted(&mut group.batch, &group.run))?;
                 written += group.batch.len() as u64 + group.passed;
                 teller.is_at(written);
                 Ok(())
@@ -159,9 +160,18 @@ fn write_groups(
 }
 
 impl Core {
-    /// Writes a group, as a batch is.
-    fn write_group(&self, group: &mut Group) -> Result<()> {
-        let Group { batch, run, .. } = group;
-        self.write_sorted(batch, run)
+    /// Writes something that a full disk refuses before anything of it was done; and then once more, after a
+    /// checkpoint: what fills the disk may be the log of what was loaded before.
+    pub(super) fn with_room(&self, mut write: impl FnMut() -> Result<()>) -> Result<()> {
+        match write() {
+            Err(full) if full.is_disk_full() => {
+                let pass = self.passes.enter()?;
+                let made = self.checkpoint(Speed::Fast, false);
+                drop(pass);
+                made.map_err(|_| full)?;
+                write()
+            }
+            written => written,
+        }
     }
 }
