@@ -26,7 +26,7 @@ const RECORD_BYTES: usize = 6;
 const ELSEWHERE: u32 = u32::MAX;
 /// Bytes of a file that are read before their space is given back: of many files that are read together, what
 /// is written from them has room then.
-const DISCARD_BYTES: u64 = 1 << 20;
+const DISCARD_BYTES: u64 = 256 << 10;
 /// What the names of these files begin with; a number follows.
 const PREFIX: &str = "load-";
 
