@@ -205,10 +205,14 @@ pub trait Ordered: AccessMethod {
     /// Makes sure that the leaf which covers the edge is in memory (`Miss` otherwise).
     fn try_reach(&self, edge: Edge<'_>) -> Attempt<()>;
 
-    /// [`Ordered::try_reach`] of each record of a window, with the pages of those that are there. O(records +
-    /// pages).
-    fn try_reach_run(&self, run: &Window) -> Attempt<()> {
-        (0..run.len()).try_for_each(|i| self.try_reach(Edge::From(run.key(i))))
+    /// [`Ordered::try_reach`] of the records of a window from `next` on, with the pages of those that are there;
+    /// `next` is moved behind those that were reached. O(records + pages).
+    fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
+        while *next < run.len() {
+            self.try_reach(Edge::From(run.key(*next)))?;
+            *next += 1;
+        }
+        Ok(())
     }
 
     /// Records have been put from the position `from` up to `to`, in order, and few will soon come among

@@ -55,6 +55,9 @@ enum InnerPages {
     TooMany,
 }
 
+/// Times that frames are made for what another part of the budget is about to take.
+const ROUNDS_FOR_EXTRA: usize = 64;
+
 impl PageStore {
     /// A frame of its own for the caller, who holds nothing; waits for the cleaner if need be.
     ///
@@ -267,6 +270,25 @@ impl PageStore {
         self.lent.store(lent.len() as u64, Ordering::Relaxed);
         drop(lent);
         self.keep_frames(borrowed.min(most));
+    }
+
+    /// Lends frames for what was taken by [`PageStore::take_extra_bytes`], and has pages written if there are
+    /// too many changed ones. Bounded, so there may be fewer than are needed afterwards: hot records take
+    /// their time. Blocking; the caller holds nothing.
+    ///
+    /// # Errors
+    /// `Poisoned` when every cold page is dirty and writing has stopped.
+    pub fn make_room_for_extra(&self) -> Result<()> {
+        for _ in 0..ROUNDS_FOR_EXTRA {
+            self.rebalance();
+            let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
+            let needed = beyond.div_ceil(self.page_bytes() as u64);
+            if self.lent.load(Ordering::Relaxed) >= needed.min(self.pool.len() as u64 / 4) {
+                break;
+            }
+            self.make_frames()?;
+        }
+        Ok(())
     }
 
     /// Bytes used beside the frames that grow and shrink.

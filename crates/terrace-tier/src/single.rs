@@ -15,7 +15,7 @@ use crate::context::{Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::one_record::{self, Changed};
-use crate::sorted::{prefault_all, put_all};
+use crate::sorted::{most_misses, put_all, reach};
 use crate::structure::{Change, Expect, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
 
@@ -199,8 +199,11 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         }
     }
 
-    fn prefault_run(&self, run: &Window) -> Result<()> {
-        prefault_all(&self.method, run, |interrupt| self.settle(interrupt))
+    fn prefault_run(&self, run: &Window) -> Result<usize> {
+        let mut misses = most_misses(run);
+        reach(&self.method, run, run.len(), &mut misses, |interrupt| {
+            self.settle(interrupt)
+        })
     }
 
     fn apply_run_locked(&self, door: &Door<'_>, run: &Window) -> Result<()> {

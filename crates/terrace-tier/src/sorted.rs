@@ -18,6 +18,10 @@ use crate::structure::Change;
 use crate::tiered::Tiered;
 use crate::value::{free_inside, prepare_inside};
 
+/// See [`most_misses`]: one more for so many records, and so many in any case.
+const RECORDS_PER_MISS: usize = 8;
+const LEAST_MISSES: usize = 4;
+
 /// Puts a run: as many records at once as `put_run` takes of those that it is given (numbers in the run, in
 /// ascending order; it returns how many), and each that it does not take, or that is not `simple`, `alone`.
 pub(crate) fn put_all(
@@ -122,24 +126,55 @@ where
     }
 
     /// See [`crate::Structure::prefault_run`].
-    pub(crate) fn prefault_run_cold(&self, run: &Window) -> Result<()> {
-        let settle = |interrupt| self.context.settle(interrupt);
-        prefault_all(&self.cold, run, |interrupt| {
-            TierContext::settle_or(interrupt, settle, |page| self.does_without(page))
+    pub(crate) fn prefault_run_cold(&self, run: &Window) -> Result<usize> {
+        let mut misses = most_misses(run);
+        let reached = reach(&self.cold, run, run.len(), &mut misses, |interrupt| {
+            self.settle_read(interrupt)
+        })?;
+        let Some(hot) = self.hot() else {
+            return Ok(reached);
+        };
+        // They may be out of memory after an opening, and which of these records are hot is asked inside.
+        reach(hot, run, reached, &mut misses, |interrupt| {
+            self.settle_read(interrupt)
         })
+    }
+
+    fn settle_read(&self, interrupt: Interrupt) -> Result<()> {
+        let settle = |interrupt| self.context.settle(interrupt);
+        TierContext::settle_or(interrupt, settle, |page| self.does_without(page))
     }
 }
 
-/// Brings into memory what a run needs of a tier: for each record its leaf, and where it lies.
-pub(crate) fn prefault_all<M: Ordered>(
+/// Pages that are read for a run at most: with more, those that were read first would have to make way for
+/// the last ones where memory is short, and a run that needs so many is none.
+pub(crate) fn most_misses(run: &Window) -> usize {
+    LEAST_MISSES + run.len() / RECORDS_PER_MISS
+}
+
+/// Brings into memory what a run needs of a tier: for each of the first `most` records its leaf, and where it
+/// lies. As long as there are `misses` left, but for the first record in any case. Returns how many it was
+/// done for.
+pub(crate) fn reach<M: Ordered>(
     method: &M,
     run: &Window,
+    most: usize,
+    misses: &mut usize,
     settle: impl Fn(Interrupt) -> Result<()>,
-) -> Result<()> {
-    while let Err(interrupt) = method.try_reach_run(run) {
+) -> Result<usize> {
+    let mut next = 0;
+    while next < most
+        && let Err(interrupt) = method.try_reach_run(run, &mut next)
+    {
+        if let Interrupt::Miss(_) = interrupt {
+            if *misses == 0 && next > 0 {
+                break;
+            }
+            *misses = misses.saturating_sub(1);
+        }
         settle(interrupt)?;
     }
-    Ok(())
+    Ok(next.min(most))
 }
 
 #[cfg(test)]

@@ -132,8 +132,10 @@ pub trait Structure: Send + Sync {
     /// the record, and has logged the batch. Waits inside if it must (a documented exception).
     fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()>;
 
-    /// As [`Structure::prefault`], for [`Structure::apply_run_locked`].
-    fn prefault_run(&self, run: &Window) -> Result<()>;
+    /// As [`Structure::prefault`], for [`Structure::apply_run_locked`]. Returns for how many of the first records
+    /// it was done, at least one: fewer than all where they lie so far apart that many pages would have to be
+    /// read.
+    fn prefault_run(&self, run: &Window) -> Result<usize>;
 
     /// Makes the puts of a batch whose records are in ascending order of their positions, each once, and with
     /// their values inline however long they are: as [`Structure::apply_locked`] of each, but straight to

@@ -486,7 +486,7 @@ where
         }
     }
 
-    fn prefault_run(&self, run: &Window) -> Result<()> {
+    fn prefault_run(&self, run: &Window) -> Result<usize> {
         self.prefault_run_cold(run)
     }
 

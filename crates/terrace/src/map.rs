@@ -65,7 +65,7 @@ impl Map {
         &self.db
     }
 
-    fn failed(&self, error: terrace_base::Error) -> terrace_base::Error {
+    pub(crate) fn failed(&self, error: terrace_base::Error) -> terrace_base::Error {
         self.db.handle.core.failed(error)
     }
 

@@ -9,7 +9,7 @@ use common::{SHAPES, Shape, named, tiny};
 use terrace::{
     Database, Durability, Error, Index, KeySource, Kind, Map, MapOptions, Options, TableOptions,
 };
-use terrace_sim::{Fault, Injection, Rng, SimDisk};
+use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -320,7 +320,7 @@ fn a_disk_that_is_full_of_log_does_not_end_a_load() {
             .collect();
         // Records, files and log take some seven mebibytes each, and pages that are half full twice that.
         let files = if shape.0 == Kind::Hash { 0 } else { 8 };
-        let pages = if shape.0 == Kind::Hash { 17 } else { 9 };
+        let pages = if shape.0 == Kind::Hash { 17 } else { 7 };
         disk.set_capacity(Some(disk.used_bytes() + ((files + pages) << 20)));
         load(&map, &records).unwrap_or_else(|e| panic!("{}: {e}", named(shape)));
         assert!(db.stats().log.bytes > 6 << 20);
@@ -389,6 +389,108 @@ fn a_loader_takes_what_a_put_takes() {
     loader.put("a", "b").unwrap();
     db.close().unwrap();
     assert!(loader.finish().is_err());
+}
+
+/// Each record lies on a page of its own, and there are many more of these than have room in memory: those
+/// that are brought in first must not have to make way for the last ones, again and again.
+#[test]
+fn few_records_among_many_take_few_reads_each() {
+    for shape in SHAPES {
+        for (memory, page) in [(1 << 20, 4096), (4 << 20, 16384)] {
+            let disk = SimDisk::new(1);
+            let options = || tiny(1).foreground(false).memory(memory).page_size(page);
+            let db = Database::open_on(disk.shared(), options()).unwrap();
+            let map = create(&db, "map", shape, MapOptions::new()).unwrap();
+            let value = vec![1; page / 5];
+            let records: Vec<_> = (0..4000u32)
+                .map(|n| (n.to_be_bytes().to_vec(), value.clone()))
+                .collect();
+            load(&map, &records).unwrap();
+            for warm in [false, true] {
+                if warm {
+                    for n in 0..4000u32 {
+                        map.put((n * 7919 % 4000).to_be_bytes(), &value).unwrap();
+                    }
+                }
+                db.checkpoint().unwrap();
+                // Who reads without end is told that the power is gone.
+                let reads = db.stats().pages.reads;
+                disk.heal();
+                disk.inject(Injection {
+                    op: Some(Op::Read),
+                    file: None,
+                    nth: 100_000,
+                    fault: Fault::PowerCut,
+                    forever: false,
+                });
+                let few: Vec<_> = (0..4000u32)
+                    .step_by(4)
+                    .map(|n| (n.to_be_bytes().to_vec(), vec![u8::from(warm); 9]))
+                    .collect();
+                let what = format!("{}, {page}, warm: {warm}", named(shape));
+                load(&map, &few).unwrap_or_else(|e| panic!("{what}: {e}"));
+                let reads = db.stats().pages.reads - reads;
+                assert!(reads < 8000, "{what}: {reads} reads for 1000 records");
+                let got = all(&map);
+                assert_eq!(got.len(), 4000);
+                assert!(few.iter().all(|(key, value)| got[key] == *value), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn many_loaders_together_take_no_more_than_there_is() {
+    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1).foreground(false)).unwrap();
+    let map = create(&db, "map", SHAPES[1], MapOptions::new()).unwrap();
+    let mut loaders = Vec::new();
+    let refused = loop {
+        match map.loader() {
+            Ok(loader) => loaders.push(loader),
+            Err(error) => break error,
+        }
+        let memory = db.stats().memory;
+        assert!(memory.loaders <= memory.limit / 4, "{memory:?}");
+        assert!(loaders.len() < 100);
+    };
+    assert!(refused.to_string().contains("finish one"), "{refused}");
+    assert!(loaders.len() > 1);
+    for (n, loader) in loaders.iter_mut().enumerate() {
+        for i in 0..1000u32 {
+            loader
+                .put((i * 10 + n as u32).to_be_bytes(), [1; 50])
+                .unwrap();
+        }
+    }
+    let count = loaders.len();
+    for loader in loaders {
+        assert_eq!(loader.finish().unwrap(), 1000);
+    }
+    assert_eq!(all(&map).len(), 1000 * count);
+    assert_eq!(db.stats().memory.loaders, 0);
+    assert!(map.loader().is_ok());
+}
+
+#[test]
+fn a_loader_whose_structure_is_gone_writes_no_more_files() {
+    for closed in [false, true] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let map = create(&db, "map", SHAPES[1], MapOptions::new()).unwrap();
+        let mut loader = map.loader().unwrap();
+        match closed {
+            true => db.close().unwrap(),
+            false => db.drop_structure("map").unwrap(),
+        }
+        let put = (0..20_000u32).try_for_each(|n| loader.put(n.to_be_bytes(), [1; 100]));
+        let error = put.unwrap_err();
+        let is_gone = matches!(error, Error::NoSuchStructure { .. });
+        assert!(
+            is_gone || closed && error.to_string().contains("closed"),
+            "{error}"
+        );
+        assert!(files(&disk).is_empty());
+    }
 }
 
 #[test]

@@ -343,8 +343,11 @@ impl Ordered for BTree {
         self.descend_shared(edge).map(|_| ())
     }
 
-    fn try_reach_run(&self, run: &Window) -> Attempt<()> {
-        self.each_leaf_of(run, &mut |_, _| Ok(()))
+    fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
+        self.each_leaf_of(run, next, &mut |_, records, next| {
+            *next = records.end;
+            Ok(())
+        })
     }
 
     fn try_close_up(

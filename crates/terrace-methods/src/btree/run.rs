@@ -110,14 +110,17 @@ impl BTree {
         done
     }
 
-    /// Calls `see` with each leaf that covers keys of a window, latched, and which these are.
+    /// Calls `see` with each leaf that covers keys of a window, from `next` on, latched, and which these are.
+    /// It moves `next` behind those that it is done with.
+    #[allow(clippy::type_complexity)]
     pub(crate) fn each_leaf_of(
         &self,
         window: &Window,
-        see: &mut dyn FnMut(&Shared<'_>, Range<usize>) -> Attempt<()>,
+        next: &mut usize,
+        see: &mut dyn FnMut(&Shared<'_>, Range<usize>, &mut usize) -> Attempt<()>,
     ) -> Attempt<()> {
-        let mut from = 0;
-        while from < window.len() {
+        while *next < window.len() {
+            let from = *next;
             let leaf = self.leaf_shared(Edge::From(window.key(from)))?;
             let node = node_of!(leaf)?;
             let covers = |n: usize| node.covers(window.key(n)) == Ok(true);
@@ -127,8 +130,8 @@ impl BTree {
                     .find(|&n| !covers(n))
                     .unwrap_or(window.len()),
             };
-            see(&leaf, from..to)?;
-            from = to;
+            see(&leaf, from..to, next)?;
+            *next = to;
         }
         Ok(())
     }

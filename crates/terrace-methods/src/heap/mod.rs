@@ -298,8 +298,8 @@ impl Ordered for Heap {
         self.reach(edge)
     }
 
-    fn try_reach_run(&self, run: &Window) -> Attempt<()> {
-        self.reach_rows(run)
+    fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
+        self.reach_rows(run, next)
     }
 
     fn try_close_up(

@@ -160,23 +160,25 @@ fn location_in(view: View<'_>, key: &[u8], near: usize) -> Seen<(usize, Option<L
 
 impl Heap {
     /// See [`terrace_access::Ordered::try_reach_run`]: the leaves, and the pages of the rows that are there.
-    pub(crate) fn reach_rows(&self, run: &Window) -> Attempt<()> {
-        self.index()?.each_leaf_of(run, &mut |leaf, records| {
-            let mut near = 0;
-            for n in records {
-                // What makes no sense here is told by whoever needs it.
-                let Ok((i, at)) = location_in(leaf.view(), run.key(n), near) else {
-                    continue;
-                };
-                near = i;
-                if let Some(at) = at
-                    && let Err(miss @ Interrupt::Miss(_)) = self.store.optimistic(at.page)
-                {
-                    return Err(miss);
+    pub(crate) fn reach_rows(&self, run: &Window, next: &mut usize) -> Attempt<()> {
+        self.index()?
+            .each_leaf_of(run, next, &mut |leaf, records, next| {
+                let mut near = 0;
+                for n in records {
+                    *next = n;
+                    // What makes no sense here is told by whoever needs it.
+                    let Ok((i, at)) = location_in(leaf.view(), run.key(n), near) else {
+                        continue;
+                    };
+                    near = i;
+                    if let Some(at) = at
+                        && let Err(miss @ Interrupt::Miss(_)) = self.store.optimistic(at.page)
+                    {
+                        return Err(miss);
+                    }
                 }
-            }
-            Ok(())
-        })
+                Ok(())
+            })
     }
 
     /// See [`terrace_access::Ordered::put_run`].

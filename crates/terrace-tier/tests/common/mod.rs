@@ -115,7 +115,7 @@ pub fn put_run<'r>(
         slots.push(context.locks.slot(structure.id(), key));
     }
     run.sort();
-    structure.prefault_run(&run).unwrap();
+    assert!(structure.prefault_run(&run).unwrap() > 0);
     slots.sort_unstable();
     slots.dedup();
     let door = context.store.enter().unwrap();

@@ -13,6 +13,7 @@ use super::Batch;
 use crate::core::Core;
 use crate::fault::{Fault, planted};
 use crate::registry::Open;
+use crate::spec::Tiers;
 use crate::table::Expected;
 
 impl Core {
@@ -66,31 +67,40 @@ impl Core {
     }
 
     /// Writes a batch of puts in one structure, each key once: `run` has the same, in the order of the
-    /// structure. They go straight to where records rest, unless the structure has indexes.
-    pub fn write_sorted(&self, batch: &mut Batch, run: &Window) -> Result<()> {
+    /// structure. They go straight to where records rest, unless the structure has indexes, or two tiers and
+    /// for these records many pages would have to be read. With one tier nothing is done then; returns the
+    /// number of first records for which it would not be many.
+    pub fn write_sorted(&self, batch: &mut Batch, run: &Window) -> Result<Option<usize>> {
         let pass = self.passes.enter()?;
         let logged = batch.logged(self)?;
         let in_force = self.durability(logged, Some(Durability::Buffered))?;
         let Some(open) = batch.structures.first().map(|target| target.open.clone()) else {
-            return Ok(());
+            return Ok(None);
         };
         // Asked within the pass in which it is written: nobody makes an index meanwhile.
         if batch.changes_indexes() {
             drop(pass);
-            return self.write_batch(batch, in_force);
+            return self.write_batch(batch, in_force).map(|()| None);
         }
         let structure = &open.structure;
-        structure.prefault_run(run).map_err(|e| self.failed(e))?;
+        let reached = structure.prefault_run(run).map_err(|e| self.failed(e))?;
+        if reached < run.len() {
+            drop(pass);
+            return match open.spec.tiers {
+                Tiers::One => Ok(Some(reached)),
+                Tiers::Two => self.write_batch(batch, in_force).map(|()| None),
+            };
+        }
         let expected = Expected::default();
         let written = self.write_prefaulted(batch, logged, &expected, &mut |door, _| {
             self.store.wait_for_saved();
             structure.apply_run_locked(door, run)
         })?;
         drop(pass);
-        match (written.flatten(), in_force) {
-            (Some(appended), Some(durability)) => self.commit(appended, durability),
-            _ => Ok(()),
+        if let (Some(appended), Some(durability)) = (written.flatten(), in_force) {
+            self.commit(appended, durability)?;
         }
+        Ok(None)
     }
 
     /// The rest of writing a batch, once what it needs is in memory: `apply` makes its changes, told which of

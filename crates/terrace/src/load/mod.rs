@@ -3,8 +3,8 @@
 //! One after the other and in any order, records take the way of all others: into the hot tier, and out of
 //! it again. Sorted, they lie below in full pages, in the order of the keys, after one way.
 //!
-//! Invariants: nothing is written before the end is said, but for long values, which are written when they
-//! are put; what is written is written as by [`Map::put`], in batches of the same logging, so a crash leaves
+//! Invariants: of what is sorted nothing is written before the end is said, but for long values, which are
+//! written when they are put; what is written is written as by [`Map::put`], in batches of the same logging, so a crash leaves
 //! of it what was logged, whole batches, from the lowest key on.
 
 mod ahead;
@@ -32,6 +32,9 @@ const MEMORY_PART: u64 = 8;
 /// Least and most memory for sorting: room for a few values of the longest kind, and more than which does not
 /// make it faster.
 const MEMORY: (u64, u64) = (64 << 10, 64 << 20);
+/// Of that, so many parts in so many are for the records that are sorted, and the rest for those that are on
+/// their way from the files to the tiers.
+const SORT_PART: (u64, u64) = (3, 4);
 /// Longer values are not sorted: they lie in pages of their own anyway, and would fill the memory.
 const LONG_VALUE: usize = 16 << 10;
 
@@ -45,8 +48,10 @@ const LONG_VALUE: usize = 16 << 10;
 /// as large as the records. In a hash table, which has no such order, and in a table with indexes, the records
 /// go the way of a [`Batch`].
 ///
-/// Nothing is written before [`Loader::finish`] (values of more than 16 KiB are, when they are put), and if
-/// that is not called, nothing at all. It is not one change, as a batch is: others see records as they are
+/// Of what is sorted nothing is written before [`Loader::finish`], and if that is not called, nothing at all.
+/// Values of more than 16 KiB are written when they are put, and so are records of hash tables, a few at a
+/// time. Where few records are loaded among very many that are there, so that nearly each would take a page
+/// of its own, those with two tiers go into the hot one, as a put does. It is not one change, as a batch is: others see records as they are
 /// written, and after a crash some may be there. Others may write meanwhile; what is written last counts.
 ///
 /// ```
@@ -61,7 +66,7 @@ const LONG_VALUE: usize = 16 << 10;
 /// assert_eq!(squares.get(terrace::encode::u64(12))?.as_deref(), Some(&b"144"[..]));
 /// # Ok::<(), terrace::Error>(())
 /// ```
-#[must_use = "nothing is written before `finish` is called"]
+#[must_use = "records are written for certain only by `finish`"]
 pub struct Loader {
     map: Map,
     sorting: Option<Sorting>,
@@ -82,17 +87,23 @@ impl Map {
     /// Begins to load many records; see [`Loader`].
     ///
     /// # Errors
-    /// When the structure was dropped.
+    /// When the structure was dropped; when so many loaders of the database are open that there is no memory
+    /// for one more: each has half of what others have left.
     pub fn loader(&self) -> Result<Loader> {
         self.open.check()?;
         let core = &self.db.handle.core;
-        let sorting = (self.kind() != Kind::Hash).then(|| {
-            let bytes = (core.options.memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
-            let memory = Memory::take(&core.loads, &core.store, bytes);
-            let threads = !core.options.foreground;
-            let sorter = Sorter::new(core.loads.clone(), bytes as usize, threads);
-            Sorting { sorter, memory }
-        });
+        let sorting = match self.kind() {
+            Kind::Hash => None,
+            _ => {
+                let usual = (core.options.memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
+                let memory = Memory::take(&core.loads, &core.store, (MEMORY.0 / 2, usual));
+                let memory = memory.map_err(|e| self.failed(e))?;
+                let for_sorting = memory.bytes() / SORT_PART.1 * SORT_PART.0;
+                let threads = !core.options.foreground;
+                let sorter = Sorter::new(core.loads.clone(), for_sorting as usize, threads);
+                Some(Sorting { sorter, memory })
+            }
+        };
         Ok(Loader {
             map: self.clone(),
             sorting,
@@ -108,14 +119,17 @@ impl Loader {
     ///
     /// # Errors
     /// Keys and values that are too long: nothing has happened then. Those of the disk, after which the
-    /// records put so far are lost; for hash tables, and long values, those of [`Map::put`].
+    /// records put so far are lost; for hash tables, and long values, those of [`Map::put`], and then what was
+    /// put to a hash table may still be written by what is called next. When the database was closed or the
+    /// structure dropped: now and then it is looked whether it is so.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_lengths(key, value)?;
         let Some(sorting) = &mut self.sorting else {
             self.batch.put(&self.map, key, value);
             self.put += 1;
-            let most = group_bytes(&self.map.db.handle.core);
+            let core = &self.map.db.handle.core;
+            let most = group_bytes(core, core.options.memory / MEMORY_PART);
             if self.batch.len() >= GROUP_RECORDS || self.batch.bytes() >= most {
                 self.write_batch()?;
             }
@@ -126,8 +140,13 @@ impl Loader {
             self.map.put_with(key, value, Durability::Buffered)?;
         }
         let value = (!is_long).then_some(value);
-        let pushed = sorting.sorter.push(Record { key, value });
-        pushed.map_err(|e| self.map.db.handle.core.failed(e))?;
+        let (record, core) = (Record { key, value }, &self.map.db.handle.core);
+        if sorting.sorter.is_full_for(record) {
+            // Before a file is written for a structure that is no more, or a database that was closed.
+            drop(core.enter(&self.map.open)?);
+        }
+        let pushed = sorting.sorter.push(record);
+        pushed.map_err(|e| core.failed(e))?;
         self.put += 1;
         Ok(())
     }

@@ -250,6 +250,8 @@ impl Reader {
         whole.clear();
         self.take(RECORD_BYTES, &mut whole)?;
         let (key, value) = lens(&whole);
+        // No more than that: there may be many readers.
+        whole.reserve_exact((key + value.unwrap_or(0)).min(self.run.block_bytes * 8));
         self.take(key + value.unwrap_or(0), &mut whole)?;
         self.whole = whole;
         let from = RECORD_BYTES;

@@ -2,8 +2,9 @@
 //! there are more, in files, which are merged (Knuth, The Art of Computer Programming 3, 5.4).
 //!
 //! Invariants: files of a higher level are older than those of a lower one, and within a level later ones are
-//! newer, so that of a key the newest record is known. There are never more files than have a block each in
-//! half of the memory; the other half is for records that come in meanwhile.
+//! newer, so that of a key the newest record is known. There are never more files than have two blocks each
+//! in the memory, or very few; where some of them are merged while records come in, half of the memory is
+//! for these, and the files have a block each in the other half.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -55,6 +56,8 @@ pub(crate) struct Sorter {
     /// Records that came in, and the bytes of these.
     records: u64,
     bytes: u64,
+    /// Bytes of the longest.
+    longest: usize,
     buffer: Buffer,
     /// The other half of the memory, while nobody writes it.
     spare: Option<Buffer>,
@@ -90,6 +93,7 @@ impl Sorter {
             threads,
             records: 0,
             bytes: 0,
+            longest: 0,
             buffer: Buffer::default(),
             spare: Some(Buffer::default()),
             writing: None,
@@ -103,9 +107,15 @@ impl Sorter {
         (part / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES)
     }
 
-    /// Most files that there are at once.
+    /// Most files that there are at once: each has two blocks in memory when they are merged at the end, and
+    /// room for a record that goes over the end of one.
     fn most_files(&self) -> usize {
-        (self.memory / 2 / self.block_bytes()).max(LEAST_FILES)
+        (self.memory / (2 * self.block_bytes() + self.longest)).max(LEAST_FILES)
+    }
+
+    /// Whether a record has no more room in memory: then what is there goes to a file.
+    pub fn is_full_for(&self, record: Record<'_>) -> bool {
+        !self.buffer.has_room(record)
     }
 
     /// Adds a record.
@@ -116,7 +126,7 @@ impl Sorter {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        if !self.buffer.has_room(record) {
+        if self.is_full_for(record) {
             let spilled = self.spill();
             self.note(spilled)?;
         }
@@ -125,6 +135,7 @@ impl Sorter {
             let average = (self.bytes + bytes) / (self.records + 1);
             self.buffer.reserve(self.memory / 2, average as usize);
         }
+        self.longest = self.longest.max(record.bytes());
         self.records += 1;
         self.bytes += bytes;
         self.buffer.push(record);

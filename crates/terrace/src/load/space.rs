@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::disk::Disk;
+use terrace_base::{Error, Result};
 use terrace_pages::PageStore;
 
 /// See the module's text.
@@ -59,15 +60,40 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn take(space: &Arc<Space>, store: &Arc<PageStore>, bytes: u64) -> Memory {
-        space.memory.fetch_add(bytes, Ordering::Relaxed);
-        store.take_extra_bytes(bytes);
-        store.rebalance();
-        Memory {
+    /// Takes memory: half of what others have left of twice the `usual`, so that all loaders together never have
+    /// more than that, however many there are.
+    ///
+    /// # Errors
+    /// When there is none left, or what makes room for it fails.
+    pub fn take(
+        space: &Arc<Space>,
+        store: &Arc<PageStore>,
+        (least, usual): (u64, u64),
+    ) -> Result<Memory> {
+        let share = |taken: u64| (2 * usual).saturating_sub(taken) / 2;
+        let grant = |taken: u64| Some(share(taken)).filter(|bytes| *bytes >= least);
+        let add = |taken: u64| grant(taken).map(|bytes| taken + bytes);
+        let before = space
+            .memory
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .map_err(|_| {
+                Error::invalid(
+                    "so many loaders are open that there is no memory for one more; finish one, or open the database with more",
+                )
+            })?;
+        let memory = Memory {
             space: space.clone(),
             store: store.clone(),
-            bytes,
-        }
+            bytes: share(before),
+        };
+        store.take_extra_bytes(memory.bytes);
+        store.make_room_for_extra()?;
+        Ok(memory)
+    }
+
+    /// How much it is.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

@@ -24,12 +24,17 @@ const GROUP_BYTES: usize = 64 << 10;
 /// And no more than one part in so many of the log's buffer: half of what the log takes at once, which it
 /// would write itself, inside the gate.
 const LOG_PART: usize = 8;
+/// And of a loader's memory: there are [`GROUPS`] each way, and one in the hands of each thread, and all of
+/// them have their records twice.
+const MEMORY_PART: usize = 64;
 /// Groups that are on their way from one thread to the other.
-const GROUPS: usize = 4;
+const GROUPS: usize = 2;
 
-/// Bytes of a group in this database.
-pub(crate) fn group_bytes(core: &Core) -> usize {
-    GROUP_BYTES.min(core.budget.log as usize / LOG_PART)
+/// Bytes of a group in this database, for a loader with so much memory.
+pub(crate) fn group_bytes(core: &Core, memory: u64) -> usize {
+    GROUP_BYTES
+        .min(core.budget.log as usize / LOG_PART)
+        .min(memory as usize / MEMORY_PART)
 }
 
 /// Records that are written together, in order, each key once.
@@ -42,12 +47,12 @@ struct Group {
 }
 
 impl Group {
-    /// Fills it with the next records; `false` when there are none.
-    fn fill(&mut self, map: &Map, sorted: &mut Sorted) -> Result<bool> {
+    /// Fills it with the next records, of `most` bytes and no more than one record beyond; `false` when there
+    /// are none.
+    fn fill(&mut self, map: &Map, sorted: &mut Sorted, most: usize) -> Result<bool> {
         self.batch.clear();
         self.run.clear();
         self.passed = 0;
-        let most = group_bytes(&map.db.handle.core);
         while self.batch.len() < GROUP_RECORDS && self.batch.bytes() < most {
             let Some(record) = sorted.next()? else {
                 return Ok(!self.batch.is_empty() || self.passed > 0);
@@ -56,16 +61,37 @@ impl Group {
                 self.passed += 1;
                 continue;
             };
-            self.batch.put(map, record.key, value);
-            let append = |bytes: &[u8], out: &mut Vec<u8>| {
-                out.extend_from_slice(bytes);
-                Ok::<(), Error>(())
-            };
-            let key = |out: &mut Vec<u8>| append(record.key, out);
-            self.run
-                .push(Flags::NONE, None, key, |out| append(value, out))?;
+            self.push(map, record.key, value)?;
         }
         Ok(true)
+    }
+
+    fn push(&mut self, map: &Map, key: &[u8], value: &[u8]) -> Result<()> {
+        self.batch.put(map, key, value);
+        let append = |bytes: &[u8], out: &mut Vec<u8>| {
+            out.extend_from_slice(bytes);
+            Ok::<(), Error>(())
+        };
+        let of_key = |out: &mut Vec<u8>| append(key, out);
+        self.run
+            .push(Flags::NONE, None, of_key, |out| append(value, out))
+    }
+
+    /// Writes it, if need be in parts.
+    fn write(&mut self, map: &Map) -> Result<()> {
+        let core = &map.db.handle.core;
+        let whole = core.with_room(|| core.write_sorted(&mut self.batch, &self.run))?;
+        let Some(first) = whole else {
+            return Ok(());
+        };
+        for records in [0..first, first..self.run.len()] {
+            let mut part = Group::default();
+            for i in records {
+                part.push(map, self.run.key(i), self.run.value(i))?;
+            }
+            part.write(map)?;
+        }
+        Ok(())
     }
 }
 
@@ -87,18 +113,19 @@ impl Loader {
             let mut sorted = sorting.sorter.finish().map_err(|e| core.failed(e))?;
             let mut written = 0;
             let mut write = |group: &mut Group| -> Result<()> {
-                core.with_room(|| core.write_sorted(&mut group.batch, &group.run))?;
+                group.write(&self.map)?;
                 written += group.batch.len() as u64 + group.passed;
                 teller.is_at(written);
                 Ok(())
             };
+            let most = group_bytes(&core, memory.bytes());
             if core.options.foreground {
                 let mut group = Group::default();
-                while group.fill(&self.map, &mut sorted)? {
+                while group.fill(&self.map, &mut sorted, most)? {
                     write(&mut group)?;
                 }
             } else {
-                write_beside(&self.map, sorted, &mut write)?;
+                write_beside(&self.map, sorted, most, &mut write)?;
             }
             self.written += written;
             drop(memory);
@@ -115,6 +142,7 @@ impl Loader {
 fn write_beside(
     map: &Map,
     sorted: Sorted,
+    most: usize,
     write: &mut dyn FnMut(&mut Group) -> Result<()>,
 ) -> Result<()> {
     let (filled, to_write) = sync_channel(GROUPS);
@@ -122,7 +150,7 @@ fn write_beside(
     std::thread::scope(|scope| {
         let filler = std::thread::Builder::new()
             .name("terrace-loader".into())
-            .spawn_scoped(scope, || fill_groups(map, sorted, filled, to_fill))
+            .spawn_scoped(scope, || fill_groups(map, sorted, most, filled, to_fill))
             .map_err(|e| Error::io("starting", "a thread that merges", e))?;
         let done = write_groups(to_write, written, write);
         // It ends when nobody takes its groups any more.
@@ -135,12 +163,13 @@ fn write_beside(
 fn fill_groups(
     map: &Map,
     mut sorted: Sorted,
+    most: usize,
     filled: SyncSender<Group>,
     written: Receiver<Group>,
 ) -> Result<()> {
     loop {
         let mut group = written.try_recv().unwrap_or_default();
-        if !group.fill(map, &mut sorted)? || filled.send(group).is_err() {
+        if !group.fill(map, &mut sorted, most)? || filled.send(group).is_err() {
             return Ok(());
         }
     }
@@ -162,7 +191,7 @@ fn write_groups(
 impl Core {
     /// Writes something that a full disk refuses before anything of it was done; and then once more, after a
     /// checkpoint: what fills the disk may be the log of what was loaded before.
-    pub(super) fn with_room(&self, mut write: impl FnMut() -> Result<()>) -> Result<()> {
+    pub(super) fn with_room<T>(&self, mut write: impl FnMut() -> Result<T>) -> Result<T> {
         match write() {
             Err(full) if full.is_disk_full() => {
                 let pass = self.passes.enter()?;
