@@ -4,8 +4,8 @@
 //! it again. Sorted, they lie below in full pages, in the order of the keys, after one way.
 //!
 //! Invariants: of what is sorted nothing is written before the end is said, but for long values, which are
-//! written when they are put; what is written is written as by [`Map::put`], in batches of the same logging, so a crash leaves
-//! of it what was logged, whole batches, from the lowest key on.
+//! written when they are put; what is written is written as by [`Map::put`], in batches of the same logging,
+//! so a crash leaves of it what was logged, whole batches, from the lowest key on.
 
 mod ahead;
 mod buffer;
@@ -43,7 +43,7 @@ const LONG_VALUE: usize = 16 << 10;
 /// that is there.
 ///
 /// A tree or a table gets them sorted, so that it is written from the lowest key to the highest and each page
-/// once: with data that is larger than the memory several times as fast as [`Map::put`], and with full pages
+/// once: with data that is larger than the memory more than twice as fast as [`Map::put`], and with full pages
 /// afterwards. What does not fit an eighth of the database's memory meanwhile is kept in files in its folder,
 /// as large as the records. In a hash table, which has no such order, and in a table with indexes, the records
 /// go the way of a [`Batch`].
@@ -51,8 +51,9 @@ const LONG_VALUE: usize = 16 << 10;
 /// Of what is sorted nothing is written before [`Loader::finish`], and if that is not called, nothing at all.
 /// Values of more than 16 KiB are written when they are put, and so are records of hash tables, a few at a
 /// time. Where few records are loaded among very many that are there, so that nearly each would take a page
-/// of its own, those with two tiers go into the hot one, as a put does. It is not one change, as a batch is: others see records as they are
-/// written, and after a crash some may be there. Others may write meanwhile; what is written last counts.
+/// of its own, those with two tiers go into the hot one, as a put does. It is not one change, as a batch is:
+/// others see records as they are written, and after a crash some may be there. Others may write meanwhile;
+/// what is written last counts.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
