@@ -70,6 +70,12 @@ struct Operation {
 /// keep shorter ones in their records.
 const LONG_PART: usize = 8;
 
+/// Pages that a change makes dirty: it has a leaf, and now and then a page above it or beside it.
+const DIRTY_EACH: u64 = 2;
+/// The same of a change that goes straight to the cold tier of a table, and whose row is hot: a leaf and the
+/// page of the row in both tiers.
+const DIRTY_IN_BOTH: u64 = 4;
+
 impl Batch {
     pub(crate) fn new() -> Batch {
         Batch::default()
@@ -261,9 +267,9 @@ impl Batch {
         }) as u32
     }
 
-    /// What it may change at most, in a store with pages of this size of which so many are in use.
-    /// O(changes).
-    fn promise(&self, page_bytes: usize, live: u64) -> Promise {
+    /// What it may change at most, in a store with pages of this size of which so many are in use, if a change
+    /// makes so many pages dirty. O(changes).
+    fn promise(&self, page_bytes: usize, live: u64, dirty_each: u64) -> Promise {
         // Longer values than this may be chains of pages of their own.
         let inline = page_bytes / LONG_PART;
         let per_page = overflow::bytes_per_page(page_bytes);
@@ -287,16 +293,15 @@ impl Batch {
             }
         }
         let changes = self.len() as u64;
-        // Each change has a leaf, and now and then a page above it or beside it. It may split the leaf if
-        // that is full, but no leaf that was there more than once, and others only as what is stored fills
-        // them.
+        // A change may split its leaf if that is full, but no leaf that was there more than once, and others
+        // only as what is stored fills them.
         let splits = if stores {
             changes.min(live + (4 * rest / page_bytes) as u64)
         } else {
             0
         };
         Promise {
-            dirty: 2 * changes,
+            dirty: dirty_each * changes,
             new: splits + chains as u64,
         }
     }

@@ -9,11 +9,11 @@ use terrace_pages::{Door, Space};
 use terrace_tier::RecordLock;
 use terrace_wal::{Appended, Durability};
 
-use super::Batch;
+use super::{Batch, DIRTY_EACH, DIRTY_IN_BOTH};
 use crate::core::Core;
 use crate::fault::{Fault, planted};
 use crate::registry::Open;
-use crate::spec::Tiers;
+use crate::spec::{Kind, Tiers};
 use crate::table::Expected;
 
 impl Core {
@@ -53,7 +53,8 @@ impl Core {
         for (open, key, _) in batch.changes() {
             open.structure.prefault(key).map_err(|e| self.failed(e))?;
         }
-        self.write_prefaulted(batch, logged, expected, &mut |door, overruled| {
+        let at_most = (DIRTY_EACH, expected);
+        self.write_prefaulted(batch, logged, at_most, &mut |door, overruled| {
             batch
                 .changes()
                 .zip(overruled)
@@ -91,8 +92,12 @@ impl Core {
                 Tiers::Two => self.write_batch(batch, in_force).map(|()| None),
             };
         }
-        let expected = Expected::default();
-        let written = self.write_prefaulted(batch, logged, &expected, &mut |door, _| {
+        let dirty_each = match (open.spec.kind, open.spec.tiers) {
+            (Kind::Table, Tiers::Two) => DIRTY_IN_BOTH,
+            _ => DIRTY_EACH,
+        };
+        let at_most = (dirty_each, &Expected::default());
+        let written = self.write_prefaulted(batch, logged, at_most, &mut |door, _| {
             self.store.wait_for_saved();
             structure.apply_run_locked(door, run)
         })?;
@@ -104,13 +109,13 @@ impl Core {
     }
 
     /// The rest of writing a batch, once what it needs is in memory: `apply` makes its changes, told which of
-    /// them a later one overrules.
+    /// them a later one overrules, and makes no more than `dirty_each` pages dirty for each.
     #[allow(clippy::type_complexity)]
     fn write_prefaulted(
         &self,
         batch: &Batch,
         logged: bool,
-        expected: &Expected,
+        (dirty_each, expected): (u64, &Expected),
         apply: &mut dyn FnMut(&Door<'_>, &[bool]) -> Result<()>,
     ) -> Result<Option<Option<Appended>>> {
         let only_deletes = batch.deletes == batch.len();
@@ -130,7 +135,7 @@ impl Core {
         let slot_of = |open: &Open, key: &[u8]| locks.slot(open.id(), key);
         let (slots, overruled) = batch.slots(slot_of);
         // Behind the append nothing may fail, so there must be space for all of it before.
-        let promise = batch.promise(self.store.page_bytes(), self.store.live_pages());
+        let promise = batch.promise(self.store.page_bytes(), self.store.live_pages(), dirty_each);
         let lock_all = || -> Vec<_> { slots.iter().map(|slot| locks.lock(*slot)).collect() };
         let locked = planted(Fault::LockedBeforeGate).then(lock_all);
         let early = planted(Fault::AppendedBeforeGate).then(|| {
