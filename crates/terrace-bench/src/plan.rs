@@ -84,7 +84,8 @@ pub enum Load {
     /// In order of keys, by one thread: an order is a property of one writer.
     Sorted,
     /// In random order of keys, given to the store by one thread as records to be loaded together: see
-    /// [`Target::load`](crate::Target::load).
+    /// [`Target::load`](crate::Target::load). Latencies are those of handing a record over; the time that the
+    /// store takes behind the last one is in the throughput.
     Together,
     /// The records are there already.
     Skip,

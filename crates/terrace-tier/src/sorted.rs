@@ -10,7 +10,6 @@
 
 use terrace_access::{Attempt, Door, Interrupt, Ordered, Sweep, Touch, Window};
 use terrace_base::Result;
-use terrace_base::sync::yield_now;
 
 use crate::context::{Rooted, TierContext};
 use crate::fault::{Fault, planted};
@@ -115,12 +114,7 @@ where
         loop {
             match f() {
                 Ok(done) => return Ok(done),
-                // Latches are held for short, by nobody who waits for the locks that the caller holds.
-                Err(Interrupt::Conflict) => yield_now(),
-                Err(interrupt) => {
-                    let settle = |interrupt| self.context.store.settle(interrupt);
-                    TierContext::settle_or(interrupt, settle, |page| self.does_without(page))?;
-                }
+                Err(interrupt) => self.settle_inside(interrupt)?,
             }
         }
     }

@@ -322,6 +322,12 @@ where
     pub(crate) fn does_without(&self, page: PageId) -> bool {
         self.cold.do_without(page) || self.hot().is_some_and(|hot| hot.do_without(page))
     }
+
+    /// Settles an interrupt of a change for a caller inside the gate, who waits there if he must.
+    pub(crate) fn settle_inside(&self, interrupt: Interrupt) -> Result<()> {
+        let settle = |interrupt| self.context.store.settle(interrupt);
+        TierContext::settle_or(interrupt, settle, |page| self.does_without(page))
+    }
 }
 
 impl<H, C> Structure for Tiered<H, C>
@@ -478,10 +484,7 @@ where
                         helped = HELP_ENOUGH_INSIDE;
                     }
                 }
-                Err(interrupt) => {
-                    let settle = |interrupt| store.settle(interrupt);
-                    TierContext::settle_or(interrupt, settle, |page| self.does_without(page))?;
-                }
+                Err(interrupt) => self.settle_inside(interrupt)?,
             }
         }
     }

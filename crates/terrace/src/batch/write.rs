@@ -53,18 +53,23 @@ impl Core {
         for (open, key, _) in batch.changes() {
             open.structure.prefault(key).map_err(|e| self.failed(e))?;
         }
-        let at_most = (DIRTY_EACH, expected);
-        self.write_prefaulted(batch, logged, at_most, &mut |door, overruled| {
-            batch
-                .changes()
-                .zip(overruled)
-                .filter(|(_, overruled)| !**overruled || planted(Fault::OverruledShown))
-                .try_for_each(|((open, key, change), _)| {
-                    // The door was passed once for all of them.
-                    self.store.wait_for_saved();
-                    open.structure.apply_locked(door, key, change)
-                })
-        })
+        self.write_prefaulted(
+            batch,
+            logged,
+            DIRTY_EACH,
+            expected,
+            &mut |door, overruled| {
+                batch
+                    .changes()
+                    .zip(overruled)
+                    .filter(|(_, overruled)| !**overruled || planted(Fault::OverruledShown))
+                    .try_for_each(|((open, key, change), _)| {
+                        // The door was passed once for all of them.
+                        self.store.wait_for_saved();
+                        open.structure.apply_locked(door, key, change)
+                    })
+            },
+        )
     }
 
     /// Writes a batch of puts in one structure, each key once: `run` has the same, in the order of the
@@ -96,11 +101,12 @@ impl Core {
             (Kind::Table, Tiers::Two) => DIRTY_IN_BOTH,
             _ => DIRTY_EACH,
         };
-        let at_most = (dirty_each, &Expected::default());
-        let written = self.write_prefaulted(batch, logged, at_most, &mut |door, _| {
-            self.store.wait_for_saved();
-            structure.apply_run_locked(door, run)
-        })?;
+        let expected = Expected::default();
+        let written =
+            self.write_prefaulted(batch, logged, dirty_each, &expected, &mut |door, _| {
+                self.store.wait_for_saved();
+                structure.apply_run_locked(door, run)
+            })?;
         drop(pass);
         if let (Some(appended), Some(durability)) = (written.flatten(), in_force) {
             self.commit(appended, durability)?;
@@ -115,7 +121,8 @@ impl Core {
         &self,
         batch: &Batch,
         logged: bool,
-        (dirty_each, expected): (u64, &Expected),
+        dirty_each: u64,
+        expected: &Expected,
         apply: &mut dyn FnMut(&Door<'_>, &[bool]) -> Result<()>,
     ) -> Result<Option<Option<Appended>>> {
         let only_deletes = batch.deletes == batch.len();

@@ -2,12 +2,7 @@
 //!
 //! Invariant: of records with the same key, the one that came last is the only one that comes out.
 
-use super::sorter::{Record, prefix_of};
-
-/// Bytes before each record: the length of the key, and of the value or [`ELSEWHERE`].
-const HEADER_BYTES: usize = 6;
-/// The length of a value that is not here.
-const ELSEWHERE: u32 = u32::MAX;
+use super::record::{HEADER_BYTES, Lens, Record};
 
 /// Where a record begins, and the first bytes of its key: most are told apart by them.
 #[derive(Clone, Copy)]
@@ -54,15 +49,12 @@ impl Buffer {
     /// Adds a record.
     pub fn push(&mut self, record: Record<'_>) {
         let at = self.bytes.len() as u32;
-        let len = record.value.map_or(ELSEWHERE, |value| value.len() as u32);
-        self.bytes
-            .extend_from_slice(&(record.key.len() as u16).to_le_bytes());
-        self.bytes.extend_from_slice(&len.to_le_bytes());
+        self.bytes.extend_from_slice(&record.header());
         self.bytes.extend_from_slice(record.key);
         self.bytes
             .extend_from_slice(record.value.unwrap_or_default());
         self.places.push(Place {
-            prefix: prefix_of(record.key),
+            prefix: record.prefix(),
             at,
         });
     }
@@ -107,14 +99,8 @@ impl Buffer {
 
 /// The record that begins there.
 fn record_at(bytes: &[u8], at: u32) -> Record<'_> {
-    let bytes = &bytes[at as usize..];
-    let key = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
-    let value = u32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-    let (key, rest) = bytes[HEADER_BYTES..].split_at(key);
-    Record {
-        key,
-        value: (value != ELSEWHERE).then(|| &rest[..value as usize]),
-    }
+    let at = at as usize;
+    Record::at(bytes, at + HEADER_BYTES, Lens::read(&bytes[at..]))
 }
 
 #[cfg(test)]

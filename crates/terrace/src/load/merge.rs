@@ -6,8 +6,8 @@ use std::sync::Arc;
 use terrace_base::Result;
 
 use super::ahead::Ahead;
+use super::record::Record;
 use super::run_file::{Reader, Run};
-use super::sorter::{Record, prefix_of};
 
 /// A file, and the first bytes of the key that it is at.
 struct Head {
@@ -34,7 +34,7 @@ impl Merge {
         let mut heads = Vec::with_capacity(readers.len());
         for (age, mut reader) in readers.into_iter().enumerate() {
             if reader.advance()? {
-                let prefix = prefix_of(reader.record().key);
+                let prefix = reader.record().prefix();
                 heads.push(Head {
                     prefix,
                     age,
@@ -79,7 +79,7 @@ impl Merge {
             return Ok(());
         };
         if head.reader.advance()? {
-            head.prefix = prefix_of(head.reader.record().key);
+            head.prefix = head.reader.record().prefix();
         } else {
             self.heads.swap_remove(0);
         }

@@ -10,6 +10,7 @@
 mod ahead;
 mod buffer;
 mod merge;
+mod record;
 pub(crate) mod run_file;
 mod sorter;
 pub(crate) mod space;
@@ -23,7 +24,8 @@ use crate::map::Map;
 use crate::progress::Progress;
 use crate::spec::Kind;
 use crate::write::check_lengths;
-use sorter::{Record, Sorter};
+use record::Record;
+use sorter::Sorter;
 use space::Memory;
 use write::{GROUP_RECORDS, group_bytes};
 
@@ -43,7 +45,7 @@ const LONG_VALUE: usize = 16 << 10;
 /// that is there.
 ///
 /// A tree or a table gets them sorted, so that it is written from the lowest key to the highest and each page
-/// once: with data that is larger than the memory more than twice as fast as [`Map::put`], and with full pages
+/// once: with data that is larger than the memory about twice as fast as [`Map::put`], and with full pages
 /// afterwards. What does not fit an eighth of the database's memory meanwhile is kept in files in its folder,
 /// as large as the records. In a hash table, which has no such order, and in a table with indexes, the records
 /// go the way of a [`Batch`].

@@ -1,8 +1,7 @@
 //! A file of sorted records, written front to back and read once: what does not fit the memory of a loader.
 //!
 //! A file is blocks of one length: a checksum over what follows in the block, under a seed of the file and
-//! the block; the bytes in use; and these. A record may go on in the next block: the length of its key (two
-//! bytes), of its value (four, all ones if the value is not here), key, value.
+//! the block; the bytes in use; and these. A record (see [`record`](super::record)) may go on in the next block.
 //!
 //! Nothing here outlives the loader: no file is synced, and those that a crash has left are removed when the
 //! database is opened.
@@ -15,15 +14,11 @@ use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, Result};
 
 use super::ahead::{Ahead, Coming};
-use super::sorter::Record;
+use super::record::{HEADER_BYTES, Lens, Record};
 use super::space::Space;
 
 /// Bytes of a block before its content.
-const HEADER_BYTES: usize = 16;
-/// Bytes before a record.
-const RECORD_BYTES: usize = 6;
-/// The length of a value that is not here.
-const ELSEWHERE: u32 = u32::MAX;
+const BLOCK_HEADER: usize = 16;
 /// Bytes of a file that are read before their space is given back: of many files that are read together, what
 /// is written from them has room then.
 const DISCARD_BYTES: u64 = 256 << 10;
@@ -113,7 +108,7 @@ impl Writer {
                 discarded: 0,
             },
             block: AlignedBuf::zeroed(block_bytes),
-            used: HEADER_BYTES,
+            used: BLOCK_HEADER,
         })
     }
 
@@ -122,11 +117,7 @@ impl Writer {
     /// # Errors
     /// Those of the disk; then the file is of no use any more.
     pub fn push(&mut self, record: Record<'_>) -> Result<()> {
-        let value = record.value.map_or(ELSEWHERE, |value| value.len() as u32);
-        let mut header = [0; RECORD_BYTES];
-        header[..2].copy_from_slice(&(record.key.len() as u16).to_le_bytes());
-        header[2..].copy_from_slice(&value.to_le_bytes());
-        self.append(&header)?;
+        self.append(&record.header())?;
         self.append(record.key)?;
         self.append(record.value.unwrap_or_default())
     }
@@ -147,7 +138,7 @@ impl Writer {
     fn write_block(&mut self) -> Result<()> {
         let run = &mut self.run;
         self.block[self.used..].fill(0);
-        let len = (self.used - HEADER_BYTES) as u32;
+        let len = (self.used - BLOCK_HEADER) as u32;
         self.block[8..12].copy_from_slice(&len.to_le_bytes());
         let sum = seeded(mix(run.seed, run.blocks), &self.block[8..]);
         self.block[..8].copy_from_slice(&sum.to_le_bytes());
@@ -156,13 +147,13 @@ impl Writer {
             .map_err(|e| Error::io("writing", &run.name, e))?;
         run.blocks += 1;
         run.space.wrote(run.block_bytes as u64);
-        self.used = HEADER_BYTES;
+        self.used = BLOCK_HEADER;
         Ok(())
     }
 
     /// The file as it is now.
     pub fn finish(mut self) -> Result<Run> {
-        if self.used > HEADER_BYTES {
+        if self.used > BLOCK_HEADER {
             self.write_block()?;
         }
         Ok(self.run)
@@ -181,9 +172,9 @@ pub(crate) struct Reader {
     /// What of the block was not read yet.
     at: usize,
     end: usize,
-    /// Where key and value of the record lie that was read last, in the block or, if it goes on in the next,
-    /// in `whole`. Without an end of the value it is not here.
-    place: (usize, usize, Option<usize>),
+    /// Where the key of the record begins that was read last, in the block or, if it goes on in the next, in
+    /// `whole`; and its lengths.
+    place: (usize, Lens),
     is_whole: bool,
     whole: Vec<u8>,
 }
@@ -205,7 +196,7 @@ impl Reader {
             next: 0,
             at: 0,
             end: 0,
-            place: (0, 0, None),
+            place: (0, Lens::default()),
             is_whole: false,
             whole: Vec::new(),
         }
@@ -218,11 +209,8 @@ impl Reader {
         } else {
             &self.block
         };
-        let (key, value, end) = self.place;
-        Record {
-            key: &bytes[key..value],
-            value: end.map(|end| &bytes[value..end]),
-        }
+        let (from, lens) = self.place;
+        Record::at(bytes, from, lens)
     }
 
     /// Reads the next record; `false` at the end.
@@ -230,33 +218,25 @@ impl Reader {
         if self.at == self.end && !self.read_block()? {
             return Ok(false);
         }
-        let lens = |header: &[u8]| {
-            let key = usize::from(u16::from_le_bytes([header[0], header[1]]));
-            let value = u32::from_le_bytes([header[2], header[3], header[4], header[5]]);
-            (key, (value != ELSEWHERE).then_some(value as usize))
-        };
         let rest = &self.block[self.at..self.end];
-        if rest.len() >= RECORD_BYTES {
-            let (key, value) = lens(rest);
-            if RECORD_BYTES + key + value.unwrap_or(0) <= rest.len() {
-                let from = self.at + RECORD_BYTES;
-                self.place = (from, from + key, value.map(|value| from + key + value));
-                self.is_whole = false;
-                self.at = from + key + value.unwrap_or(0);
+        if rest.len() >= HEADER_BYTES {
+            let lens = Lens::read(rest);
+            if HEADER_BYTES + lens.bytes() <= rest.len() {
+                let from = self.at + HEADER_BYTES;
+                (self.place, self.is_whole) = ((from, lens), false);
+                self.at = from + lens.bytes();
                 return Ok(true);
             }
         }
         let mut whole = std::mem::take(&mut self.whole);
         whole.clear();
-        self.take(RECORD_BYTES, &mut whole)?;
-        let (key, value) = lens(&whole);
+        self.take(HEADER_BYTES, &mut whole)?;
+        let lens = Lens::read(&whole);
         // No more than that: there may be many readers.
-        whole.reserve_exact((key + value.unwrap_or(0)).min(self.run.block_bytes * 8));
-        self.take(key + value.unwrap_or(0), &mut whole)?;
+        whole.reserve_exact(lens.bytes().min(self.run.block_bytes * 8));
+        self.take(lens.bytes(), &mut whole)?;
         self.whole = whole;
-        let from = RECORD_BYTES;
-        self.place = (from, from + key, value.map(|value| from + key + value));
-        self.is_whole = true;
+        (self.place, self.is_whole) = ((HEADER_BYTES, lens), true);
         Ok(true)
     }
 
@@ -299,10 +279,10 @@ impl Reader {
         let word = |at: usize| -> [u8; 8] { self.block[at..at + 8].try_into().unwrap_or_default() };
         let sum = seeded(mix(self.run.seed, self.next), &self.block[8..]);
         let len = u32::from_le_bytes(self.block[8..12].try_into().unwrap_or_default()) as usize;
-        if word(0) != sum.to_le_bytes() || len == 0 || len > self.block.len() - HEADER_BYTES {
+        if word(0) != sum.to_le_bytes() || len == 0 || len > self.block.len() - BLOCK_HEADER {
             return Err(self.damaged("is not as it was written"));
         }
-        (self.at, self.end) = (HEADER_BYTES, HEADER_BYTES + len);
+        (self.at, self.end) = (BLOCK_HEADER, BLOCK_HEADER + len);
         self.run.discard_before(self.next);
         self.next += 1;
         Ok(true)

@@ -14,6 +14,7 @@ use terrace_base::{Error, Result};
 
 use super::buffer::Buffer;
 use super::merge::Merge;
+use super::record::Record;
 use super::run_file::{Run, Writer};
 use super::space::Space;
 
@@ -23,29 +24,6 @@ const BLOCK_PART: usize = 256;
 const LONGEST_BLOCK: usize = 256 << 10;
 /// As many files there may be in any case: fewer, and most of the time would go by merging them.
 const LEAST_FILES: usize = 8;
-
-/// A record that was put; without a value when that was written already, for it was long.
-#[derive(Clone, Copy)]
-pub(crate) struct Record<'r> {
-    pub key: &'r [u8],
-    pub value: Option<&'r [u8]>,
-}
-
-impl Record<'_> {
-    /// Bytes of key and value.
-    pub fn bytes(&self) -> usize {
-        self.key.len() + self.value.map_or(0, <[u8]>::len)
-    }
-}
-
-/// The first eight bytes of a key, in an order that is that of the keys unless they are the same.
-#[inline]
-pub(crate) fn prefix_of(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let len = key.len().min(8);
-    bytes[..len].copy_from_slice(&key[..len]);
-    u64::from_be_bytes(bytes)
-}
 
 /// See the module's text.
 pub(crate) struct Sorter {
