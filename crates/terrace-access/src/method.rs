@@ -129,6 +129,10 @@ pub trait Ordered: AccessMethod {
     /// by itself, and whoever asks for a window of records gets an error.
     const SCANS: bool = true;
 
+    /// Whether an index leads to the records, which lie on other pages than its leaves: so in a heap. The
+    /// leaves that lead to a record of a lower tier are of no use as soon as it is found above.
+    const INDEXED: bool = false;
+
     /// The position of a key; `place` is where it is put together, if it has to be. Two tiers of one
     /// structure agree on it.
     ///
@@ -319,8 +323,7 @@ pub trait Sweep: Ordered {
     fn try_pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool>;
 
     /// Whether what a record leaves is room for any other, wherever that lies in the order: so in a
-    /// heap. Else it is room for the other records of the same page alone. It also means that an index
-    /// leads to the records, the leaves of which are of no use as soon as the record is found above.
+    /// heap. Else it is room for the other records of the same page alone.
     const SHARES_ROOM: bool = false;
 
     /// Frees pages, some at most, if the room that records have left in others would hold what is on

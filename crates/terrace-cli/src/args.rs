@@ -480,6 +480,24 @@ impl SweepName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HotName {
+    /// A tree of rows
+    Tree,
+    /// A heap with an index, as the cold tier is, for comparison
+    Heap,
+}
+
+impl HotName {
+    /// As it is said on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            HotName::Tree => "tree",
+            HotName::Heap => "heap",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HashesName {
     /// One for both tiers
     Shared,
@@ -561,7 +579,11 @@ pub struct BenchArgs {
     #[arg(long, value_enum, value_name = "NAME", default_value = "default")]
     pub policy: PolicyName,
 
-    /// In which order the hot tier of a table is gone over for rows that can leave it
+    /// What the hot tier of a table is
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "tree")]
+    pub hot: HotName,
+
+    /// In which order a hot tier that is a heap is gone over for rows that can leave it
     #[arg(long, value_enum, value_name = "ORDER", default_value = "index")]
     pub sweep: SweepName,
 

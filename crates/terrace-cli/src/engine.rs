@@ -73,6 +73,8 @@ pub struct TreeSettings {
     pub logged: bool,
     /// Whether the tiers of a hash table have hash functions of their own.
     pub own_hashes: bool,
+    /// Whether the hot tier of a table is a heap.
+    pub hot_heap: bool,
     /// The indexes of a table.
     pub indexes: Vec<Index>,
 }
@@ -85,6 +87,7 @@ impl Default for TreeSettings {
             policy: Policy::Default,
             logged: true,
             own_hashes: false,
+            hot_heap: false,
             indexes: Vec::new(),
         }
     }
@@ -102,6 +105,7 @@ impl TreeSettings {
             .policy(self.policy)
             .logged(self.logged)
             .own_hashes(self.own_hashes)
+            .hot_heap(self.hot_heap)
     }
 
     fn table_options(&self, options: MapOptions) -> TableOptions {

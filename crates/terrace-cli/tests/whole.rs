@@ -274,15 +274,19 @@ fn the_loader_of_a_replay_is_told_everything() {
     let small = ["--records", "5k", "--memory", "16MiB"];
     for (more, label) in [
         (
-            ["--structure", "hash", "--hashes", "own"],
+            &["--structure", "hash", "--hashes", "own"][..],
             "default, a hash function for each tier",
         ),
         (
-            ["--structure", "table", "--sweep", "heap"],
-            "default, swept in heap order",
+            &["--structure", "table", "--hot", "heap"],
+            "default, a heap above",
+        ),
+        (
+            &["--structure", "table", "--hot", "heap", "--sweep", "heap"],
+            "default, a heap above, swept in heap order",
         ),
     ] {
-        let json = dir.run(&[&args[..], &small, &more].concat()).json();
+        let json = dir.run(&[&args[..], &small, more].concat()).json();
         assert_eq!(json["load"]["policy"], label);
         assert_eq!(json["policy"], label);
     }
@@ -301,7 +305,8 @@ fn senseless_benchmarks_are_refused_before_anything_is_made() {
         (&["--seconds", "-1"], "seconds"),
         (&["--seconds", "nan"], "seconds"),
         (&["--records", "0"], "records"),
-        (&["--sweep", "heap"], "--structure table"),
+        (&["--hot", "heap"], "--structure table"),
+        (&["--sweep", "heap"], "--hot heap"),
         (&["--device-iops", "3"], "10 to"),
     ] {
         let joined: Vec<String> = args.chunks(2).map(|pair| pair.join("=")).collect();

@@ -458,7 +458,7 @@ where
             }
             if task == Task::Evict && H::SHARES_ROOM {
                 self.room_for_pages(hot, entry)?;
-            } else if H::SHARES_ROOM {
+            } else if task != Task::Evict && C::INDEXED {
                 // The leaves that lead to cold records are in memory, as many as there is room for.
                 self.close_up(&unused.low, unused.high.as_deref(), entry)?;
             }

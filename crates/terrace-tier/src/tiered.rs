@@ -245,7 +245,7 @@ where
     fn note_hot_hit(&self, flags: Flags) {
         self.events.hot_hits.add(1);
         let share = &self.context.index_share;
-        if H::SHARES_ROOM {
+        if C::INDEXED {
             share.note_hot_hit();
         }
         let idle = self.levels.idle(flags.use_count());
@@ -382,7 +382,7 @@ where
             Some((found, false)) => {
                 self.events.cold_hits.add(1);
                 // As long as nobody has looked at the hot records, the two cannot be compared.
-                if H::SHARES_ROOM && missed < 2 && self.levels.idle_part() > 0.0 {
+                if C::INDEXED && missed < 2 && self.levels.idle_part() > 0.0 {
                     self.context.index_share.note_way();
                 }
                 let now = self.after_cold_read(slot, version, key, value, found, missed > 0);

@@ -169,7 +169,9 @@ fn hash_tables_answer_rightly_while_records_move() {
 #[test]
 fn heaps_answer_rightly_while_records_move() {
     check(150, || run::<Heap>(true));
+    check(150, || run::<Rows>(true));
     check(150, || run::<Heap>(false));
+    check(150, || run::<Rows>(false));
 }
 
 /// Who holds a lock is alone, and who validates has read nothing of a holder.

@@ -9,10 +9,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use common::*;
-use terrace_access::Window;
 use terrace_access::conformance::{
     Census, Check, Effort, Failure, KeyKind, Map, behaves_like_a_map, large_values_in_a_map,
 };
+use terrace_access::{Ordered, Window};
 use terrace_base::{Error, Result, StructureId};
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Single, Structure, TierContext, TierOptions, Tiered};
@@ -41,22 +41,22 @@ trait Composition {
     fn key_at<'a>(&self, position: &'a [u8]) -> &'a [u8];
 }
 
-struct One<M>(std::marker::PhantomData<M>);
+struct Alone<M>(std::marker::PhantomData<M>);
 
-impl<M: Method> Composition for One<M> {
-    type Structure = Single<M>;
+impl<M: Method> Composition for Alone<M> {
+    type Structure = One<M>;
 
-    fn create(&self, context: &Arc<TierContext>) -> Arc<Single<M>> {
-        one_tier(context)
+    fn create(&self, context: &Arc<TierContext>) -> Arc<One<M>> {
+        one_tier::<M>(context)
     }
-    fn open(&self, context: &Arc<TierContext>, of: &Single<M>) -> Arc<Single<M>> {
+    fn open(&self, context: &Arc<TierContext>, of: &One<M>) -> Arc<One<M>> {
         Arc::new(Single::open(context, StructureId(2), of.roots()))
     }
-    fn sweep(&self, _: &Single<M>) -> Result<()> {
+    fn sweep(&self, _: &One<M>) -> Result<()> {
         Ok(())
     }
     fn key_at<'a>(&self, position: &'a [u8]) -> &'a [u8] {
-        M::key_at(position)
+        M::Cold::key_at(position)
     }
 }
 
@@ -66,7 +66,7 @@ impl<M: Method> Composition for Both<M> {
     type Structure = Two<M>;
 
     fn create(&self, context: &Arc<TierContext>) -> Arc<Two<M>> {
-        two_tiers(context, &self.0)
+        two_tiers::<M>(context, &self.0)
     }
     fn open(&self, context: &Arc<TierContext>, of: &Two<M>) -> Arc<Two<M>> {
         Tiered::open(context, StructureId(1), of.roots(), self.0.clone())
@@ -75,7 +75,7 @@ impl<M: Method> Composition for Both<M> {
         structure.sweep_once().map(|_| ())
     }
     fn key_at<'a>(&self, position: &'a [u8]) -> &'a [u8] {
-        M::key_at(position)
+        M::Cold::key_at(position)
     }
 }
 
@@ -265,8 +265,8 @@ fn passes(composition: &impl Composition) {
     }
 }
 
-fn one<M: Method>() -> One<M> {
-    One(std::marker::PhantomData)
+fn one<M: Method>() -> Alone<M> {
+    Alone(std::marker::PhantomData)
 }
 
 fn two<M: Method>(inclusive: bool) -> Both<M> {
@@ -289,6 +289,7 @@ fn two_inclusive_tiers_conform() {
     passes(&two::<BTree>(true));
     passes(&two::<HashTable>(true));
     passes(&two::<Heap>(true));
+    passes(&two::<Rows>(true));
 }
 
 #[test]
@@ -296,6 +297,7 @@ fn two_exclusive_tiers_conform() {
     passes(&two::<BTree>(false));
     passes(&two::<HashTable>(false));
     passes(&two::<Heap>(false));
+    passes(&two::<Rows>(false));
 }
 
 /// The suite itself finds what it is there for, whatever the method.
@@ -322,5 +324,6 @@ fn the_suite_finds_planted_faults() {
         assert!(fails::<BTree>(fault), "{fault:?} in trees");
         assert!(fails::<HashTable>(fault), "{fault:?} in hash tables");
         assert!(fails::<Heap>(fault), "{fault:?} in heaps");
+        assert!(fails::<Rows>(fault), "{fault:?} in rows");
     }
 }

@@ -45,6 +45,7 @@ fn a_batch_may_hold_every_lock() {
     batches::<BTree>();
     batches::<HashTable>();
     batches::<Heap>();
+    batches::<Rows>();
 }
 
 fn batches<M: Method>() {
@@ -58,7 +59,7 @@ fn batches<M: Method>() {
         };
         let tree = two_tiers::<M>(&context, &options);
         let mut map = BTreeMap::new();
-        let strange = strange_pages(&tree, &context.store);
+        let strange = strange_pages::<M>(&tree, &context.store);
         for n in (0..4000).step_by(2) {
             let len = if n % 500 == 0 { 9000 } else { 90 };
             let (key, value) = (key(n), value(n, len));
@@ -86,9 +87,9 @@ fn batches<M: Method>() {
         drop(door);
         for n in 0..4000 {
             let key = key(n);
-            assert_eq!(get(&tree, &key).as_ref(), map.get(&key), "key {n}");
+            assert_eq!(get::<M>(&tree, &key).as_ref(), map.get(&key), "key {n}");
         }
-        assert_eq!(strange_pages(&tree, &context.store), strange);
+        assert_eq!(strange_pages::<M>(&tree, &context.store), strange);
     }
 }
 
@@ -97,6 +98,7 @@ fn more_structures_than_hot_frames() {
     many_structures::<BTree>();
     many_structures::<HashTable>();
     many_structures::<Heap>();
+    many_structures::<Rows>();
 }
 
 fn many_structures<M: Method>() {
@@ -128,9 +130,9 @@ fn many_structures<M: Method>() {
         }
     }
     for (n, tree) in trees.iter().enumerate() {
-        assert_eq!(get(tree, &key(0)), Some(value(n as u32 + 1, 50)));
-        assert_eq!(get(tree, &key(1)), None);
-        assert_eq!(get(tree, &key(2)), Some(value(n as u32 + 1, 5000)));
+        assert_eq!(get::<M>(tree, &key(0)), Some(value(n as u32 + 1, 50)));
+        assert_eq!(get::<M>(tree, &key(1)), None);
+        assert_eq!(get::<M>(tree, &key(2)), Some(value(n as u32 + 1, 5000)));
     }
 }
 
@@ -139,6 +141,7 @@ fn a_full_disk_loses_no_page() {
     full_disk::<BTree>();
     full_disk::<HashTable>();
     full_disk::<Heap>();
+    full_disk::<Rows>();
 }
 
 fn full_disk<M: Method>() {
@@ -146,7 +149,7 @@ fn full_disk<M: Method>() {
     let context = new_context(&disk, MEMORY, 4096);
     let _cleaner = Cleaner::start(context.store.clone()).unwrap();
     let tree = two_tiers::<M>(&context, &TierOptions::default());
-    let strange = strange_pages(&tree, &context.store);
+    let strange = strange_pages::<M>(&tree, &context.store);
     disk.set_capacity(Some(disk.used_bytes() + (4 << 20)));
     let mut refused = 0;
     for n in 0..400 {
@@ -161,7 +164,7 @@ fn full_disk<M: Method>() {
     }
     assert!(refused > 0);
     disk.set_capacity(None);
-    assert_eq!(strange_pages(&tree, &context.store), strange);
+    assert_eq!(strange_pages::<M>(&tree, &context.store), strange);
 }
 
 #[test]
@@ -170,6 +173,7 @@ fn the_first_step_of_a_demotion_does_not_empty_the_whole_hot_tier() {
     first_step::<HashTable>(64);
     // A leaf of an index has more records.
     first_step::<Heap>(224);
+    first_step::<Rows>(224);
 }
 
 /// `leaf` is the most records that a hot leaf has here.

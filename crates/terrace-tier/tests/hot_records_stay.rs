@@ -5,20 +5,21 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    BTree, HashTable, Heap, Method, Two, checkpoint, new_context, reopen, reopened, two_tiers,
+    BTree, HashTable, Heap, Method, Rows, Two, checkpoint, new_context, reopen, reopened, two_tiers,
 };
 
+use terrace_access::{Ordered, Sweep};
 use terrace_sim::SimDisk;
 use terrace_tier::policy::{Admission, LeafLocal, Policy};
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
 
-/// Of which the hot records take what [`HOT`] says. A heap has up to half of it for the leaves that
-/// lead to cold records.
+/// Of which the hot records take what [`HOT`] says. Above a heap up to half of it is for the leaves that
+/// lead to cold records, and a heap above holds fewer of them.
 fn memory<M: Method>() -> u64 {
-    if M::SHARES_ROOM {
-        1100 << 10
-    } else {
-        600 << 10
+    match (M::Cold::INDEXED, M::Hot::SHARES_ROOM) {
+        (true, true) => 1100 << 10,
+        (true, false) => 800 << 10,
+        _ => 600 << 10,
     }
 }
 
@@ -69,7 +70,7 @@ impl<M: Method> Bed<M> {
         let disk = SimDisk::new(1);
         let context = new_context(&disk, memory, 4096);
         let context = TierContext::with_sketch(context.store.clone(), 1 << 14, counters);
-        let tree: Arc<Two<M>> = two_tiers(&context, options);
+        let tree: Arc<Two<M>> = two_tiers::<M>(&context, options);
         for n in 0..RECORDS {
             tree.write(&key(n), Change::Put(&[7; 100]), None, &mut || ())
                 .unwrap();
@@ -101,7 +102,7 @@ impl<M: Method> Bed<M> {
         drop(context);
         let context = reopened(&disk, memory::<M>());
         Bed {
-            tree: reopen(&context, roots, &TierOptions::default()),
+            tree: reopen::<M>(&context, roots, &TierOptions::default()),
             context,
             disk,
         }
@@ -153,6 +154,7 @@ fn records_read_once_do_not_displace_those_that_are_used() {
     once_is_not_enough::<BTree>();
     once_is_not_enough::<HashTable>();
     once_is_not_enough::<Heap>();
+    once_is_not_enough::<Rows>();
 }
 
 fn once_is_not_enough<M: Method>() {
@@ -167,10 +169,10 @@ fn once_is_not_enough<M: Method>() {
     let gone = bed.misses(0..HOT);
     // Some are: what is used fades while nobody uses it. A heap also gives some memory to the leaves
     // that led to all those others.
-    let few = HOT / if M::SHARES_ROOM { 3 } else { 5 };
+    let few = HOT / if M::Hot::SHARES_ROOM { 3 } else { 5 };
     assert!(gone < u64::from(few), "{gone} of {HOT} were displaced");
     // In a heap there is room for a third of them for which nobody has to go.
-    let some = passing / 2 + if M::SHARES_ROOM { passing / 3 } else { 0 };
+    let some = passing / 2 + if M::Hot::SHARES_ROOM { passing / 3 } else { 0 };
     assert!(promoted < some, "{promoted} of {passing} came in");
 }
 
@@ -179,6 +181,7 @@ fn what_was_used_while_there_was_room_is_not_forgotten_as_soon_as_it_ends() {
     stays_when_room_ends::<BTree>(900 << 10);
     stays_when_room_ends::<HashTable>(900 << 10);
     stays_when_room_ends::<Heap>(1400 << 10);
+    stays_when_room_ends::<Rows>(1400 << 10);
 }
 
 fn stays_when_room_ends<M: Method>(memory: u64) {
@@ -203,6 +206,7 @@ fn what_is_used_is_still_known_after_reopening() {
     known_again::<BTree>();
     known_again::<HashTable>();
     known_again::<Heap>();
+    known_again::<Rows>();
 }
 
 fn known_again<M: Method>() {
@@ -303,6 +307,7 @@ fn what_comes_by_now_and_then_does_not_add_up() {
     of::<BTree>();
     of::<HashTable>();
     of::<Heap>();
+    of::<Rows>();
 }
 
 /// Misses of records that have become hot, long after others were.
@@ -322,15 +327,16 @@ fn other_records_that_become_hot_come_in_because_counts_age() {
         let aged = misses_of_the_next::<M>(LeafLocal);
         let kept = misses_of_the_next::<M>(Without::Ageing);
         assert!(aged < u64::from(HOT) / 50, "{aged} of {HOT} still miss");
-        // With the memory that it has here a heap finds room for both.
+        // With the memory that there is here a table finds room for both.
         assert!(
-            M::SHARES_ROOM || kept > u64::from(HOT) / 20,
+            M::Cold::INDEXED || kept > u64::from(HOT) / 20,
             "{kept} without ageing, too"
         );
     }
     of::<BTree>();
     of::<HashTable>();
     of::<Heap>();
+    of::<Rows>();
 }
 
 /// Misses of records that are neighbours, and all of a sudden all that is used.
@@ -362,6 +368,7 @@ fn what_was_loaded_and_is_not_used_makes_room() {
     makes_room::<BTree>(1800 << 10);
     makes_room::<HashTable>(1800 << 10);
     makes_room::<Heap>(2600 << 10);
+    makes_room::<Rows>(2600 << 10);
 }
 
 fn makes_room<M: Method>(memory: u64) {

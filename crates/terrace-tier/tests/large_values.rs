@@ -69,4 +69,5 @@ fn a_reader_of_a_long_value_is_not_held_up_by_changes_of_others() {
     a_long_value_is_read::<BTree>();
     a_long_value_is_read::<HashTable>();
     a_long_value_is_read::<Heap>();
+    a_long_value_is_read::<Rows>();
 }

@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    BTree, HashTable, Heap, Method, Rng, Tree, Two, checkpoint, new_context, one_tier, reopen,
-    reopened, two_tiers,
+    BTree, HashTable, Heap, Method, Rng, Rows, Tree, Two, checkpoint, new_context, one_tier,
+    reopen, reopened, two_tiers,
 };
 use terrace_access::Window;
 use terrace_pages::WHOLE_SHARE;
@@ -47,7 +47,7 @@ fn scan(structure: &dyn Structure, rng: &mut Rng, keys: u64) {
 fn scans_that_come_again_get_memory_for_pages_and_gets_take_it_back() {
     let disk = SimDisk::new(3);
     let context = new_context(&disk, MEMORY, 4096);
-    let tree = two_tiers(&context, &TierOptions::default());
+    let tree = two_tiers::<BTree>(&context, &TierOptions::default());
     filled(&*tree, KEYS);
     let store = &context.store;
     assert_eq!(store.hot_share(), WHOLE_SHARE);
@@ -88,7 +88,7 @@ fn scans_that_come_again_get_memory_for_pages_and_gets_take_it_back() {
 fn reading_everything_once_takes_nothing_from_hot_records() {
     let disk = SimDisk::new(4);
     let context = new_context(&disk, MEMORY, 4096);
-    let tree = two_tiers(&context, &TierOptions::default());
+    let tree = two_tiers::<BTree>(&context, &TierOptions::default());
     // Far more than fits, or what the loading has thrown out would be asked for again.
     filled(&*tree, 10 * KEYS);
     let (mut from, mut window) = (Vec::new(), Window::new());
@@ -108,7 +108,7 @@ fn reading_everything_once_takes_nothing_from_hot_records() {
 fn a_structure_with_one_tier_gets_memory_beside_one_with_two() {
     let disk = SimDisk::new(5);
     let context = new_context(&disk, MEMORY, 4096);
-    let tree = two_tiers(&context, &TierOptions::default());
+    let tree = two_tiers::<BTree>(&context, &TierOptions::default());
     let plain = one_tier::<terrace_methods::BTree>(&context);
     filled(&*tree, KEYS);
     filled(&*plain, KEYS);
@@ -129,19 +129,20 @@ fn a_hot_tier_opened_with_less_memory_shrinks_to_its_cap() {
     it_shrinks::<BTree>();
     it_shrinks::<HashTable>();
     it_shrinks::<Heap>();
+    it_shrinks::<Rows>();
 }
 
 /// Many of its pages are not in memory then, those that must be changed for others to go among them.
 fn it_shrinks<M: Method>() {
     let disk = SimDisk::new(8);
     let context = new_context(&disk, 3 * MEMORY, 4096);
-    let before: Arc<Two<M>> = two_tiers(&context, &TierOptions::default());
+    let before: Arc<Two<M>> = two_tiers::<M>(&context, &TierOptions::default());
     filled(&*before, 2 * KEYS);
     checkpoint(&context.store);
     let (roots, many) = (before.roots(), context.store.hot_frames());
     drop((before, context));
     let context = reopened(&disk, MEMORY);
-    let after: Arc<Two<M>> = reopen(&context, roots, &TierOptions::default());
+    let after: Arc<Two<M>> = reopen::<M>(&context, roots, &TierOptions::default());
     let mut value = Vec::new();
     let mut rng = Rng(3);
     // Hot pages come in one after the other, as records on them are asked for.
@@ -181,7 +182,7 @@ fn it_shrinks<M: Method>() {
 fn used_heap(rounds: u64, pick: &mut dyn FnMut(&mut Rng) -> u64) -> (Arc<TierContext>, f64) {
     let disk = SimDisk::new(5);
     let context = new_context(&disk, 2 * MEMORY, 4096);
-    let rows: Arc<Two<Heap>> = two_tiers(&context, &TierOptions::default());
+    let rows = two_tiers::<Heap>(&context, &TierOptions::default());
     filled(&*rows, 4 * KEYS);
     // Nothing of the load stays but in the cold tier.
     for _ in 0..1_000 {

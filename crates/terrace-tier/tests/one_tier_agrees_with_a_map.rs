@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::*;
-use terrace_access::Window;
+use terrace_access::{Ordered, Window};
 use terrace_base::StructureId;
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Single, Structure};
 
 const MEMORY: u64 = 400 << 10;
 
-fn scanned<M: Method>(one: &Single<M>) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn scanned<M: Method>(one: &One<M>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let (mut window, mut from, mut all) = (Window::new(), Vec::new(), BTreeMap::new());
     let mut value = Vec::new();
     loop {
         one.scan_up(&from, &mut window).unwrap();
         for i in 0..window.len() {
-            let key = M::key_at(window.key(i));
+            let key = M::Cold::key_at(window.key(i));
             // Large values are read by their keys.
             assert!(one.get(key, &mut value).unwrap());
             assert!(window.entry(i).large.is_some() || window.value(i) == value);
@@ -79,7 +79,7 @@ fn run<M: Method>(seed: u64) {
             }
         }
         if step % 5000 == 4999 {
-            assert_eq!(scanned(&one), model, "seed {seed}, step {step}");
+            assert_eq!(scanned::<M>(&one), model, "seed {seed}, step {step}");
             one.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
             checkpoint(&context.store);
             let roots = one.roots();

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use common::*;
-use terrace_access::{Touch, Window};
+use terrace_access::{AccessMethod, Touch, Window};
 use terrace_pages::PageStore;
 use terrace_sim::{Call, HookedDisk, SimDisk};
 use terrace_tier::fault::{Fault, Point, hook, plant};
@@ -39,7 +39,7 @@ fn watch(call: Call<'_>) {
 }
 
 /// A structure in a memory of its own.
-struct Bed<M> {
+struct Bed<M: Method> {
     context: Arc<TierContext>,
     tree: Arc<Two<M>>,
     _cleaner: terrace_pages::Cleaner,
@@ -55,7 +55,7 @@ impl<M: Method> Bed<M> {
         let store = Arc::new(store);
         let cleaner = terrace_pages::Cleaner::start(store.clone()).unwrap();
         let context = TierContext::new(store, 1 << 14);
-        let tree = two_tiers(&context, &options);
+        let tree = two_tiers::<M>(&context, &options);
         Bed {
             context,
             tree,
@@ -204,7 +204,11 @@ fn a_moving_record_is_seen<M: Method>() {
     let (tree, count) = (bed.tree.clone(), looked.clone());
     at(Point::BetweenTiers, move || {
         count.set(count.get() + 1);
-        assert_eq!(scanned(&tree).len(), 1, "the record is in neither tier");
+        assert_eq!(
+            scanned::<M>(&tree).len(),
+            1,
+            "the record is in neither tier"
+        );
     });
     bed.demote_all();
     assert_eq!(looked.get(), 1);
@@ -231,7 +235,7 @@ fn a_scan_meets_a_move<M: Method>() {
                 (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
             }
         });
-        let found = scanned(&bed.tree);
+        let found = scanned::<M>(&bed.tree);
         hook(None);
         assert_eq!(
             found.len(),
@@ -331,7 +335,7 @@ fn a_locked_record_stays<M: Method>() {
         let newcomer = format!("key-{:08}+", n * 29 % 6000).into_bytes();
         let before = count(&bed, &newcomer);
         let slot = bed.context.locks.slot(bed.tree.id(), &newcomer);
-        let held = everything_held(&bed.context, &bed.tree, &newcomer);
+        let held = everything_held::<M>(&bed.context, &bed.tree, &newcomer);
         // All else is locked, so the newcomer may find no room but by a split, and the help that it
         // gives may move a record of its own lock, which changes the version.
         loop {
@@ -350,7 +354,7 @@ fn a_locked_record_stays<M: Method>() {
     }
     // The same for the sweep, which looks at one leaf in each step.
     let before = count(&bed, b"");
-    let held = everything_held(&bed.context, &bed.tree, b"");
+    let held = everything_held::<M>(&bed.context, &bed.tree, b"");
     for _ in 0..100 {
         bed.tree.sweep_once().unwrap();
     }
@@ -635,6 +639,7 @@ fn every_scenario_passes_without_a_fault() {
     every_scenario_passes::<BTree>();
     every_scenario_passes::<HashTable>();
     every_scenario_passes::<Heap>();
+    every_scenario_passes::<Rows>();
 }
 
 fn all_found<M: Method>() {
@@ -652,4 +657,5 @@ fn every_fault_is_found() {
     all_found::<BTree>();
     all_found::<HashTable>();
     all_found::<Heap>();
+    all_found::<Rows>();
 }

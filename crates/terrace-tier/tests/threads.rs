@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::*;
-use terrace_access::Window;
+use terrace_access::{Ordered, Window};
 use terrace_pages::Cleaner;
 use terrace_sim::{Event, Operation, Outcome, SimDisk, check_key};
 use terrace_tier::policy::{LeafLocal, Policy, Sampled};
@@ -137,13 +137,13 @@ fn histories<M: Method>(seed: u64, options: TierOptions) {
         let (tree, log, number, stop, context) = (&tree, &log, &number, &stop, &context);
         let workers: Vec<_> = (0..3)
             .map(|thread| {
-                scope.spawn(move || work(tree, log, number, &mut Rng(seed * 100 + thread)))
+                scope.spawn(move || work::<M>(tree, log, number, &mut Rng(seed * 100 + thread)))
             })
             .collect();
         let scans = scope.spawn(move || {
             let mut rng = Rng(seed + 77);
             for _ in 0..60 {
-                scan_and_note(tree, log, &mut rng);
+                scan_and_note::<M>(tree, log, &mut rng);
             }
         });
         scope.spawn(move || {
@@ -177,7 +177,7 @@ fn work<M: Method>(tree: &Two<M>, log: &Log, number: &AtomicU64, rng: &mut Rng) 
         let what = rng.below(10);
         let called = log.now();
         let (operation, outcome) = match what {
-            0..=4 => (Operation::Get, Outcome::Value(get(tree, &key))),
+            0..=4 => (Operation::Get, Outcome::Value(get::<M>(tree, &key))),
             5 | 6 => {
                 assert!(tree.write(&key, put, None, &mut || ()).unwrap());
                 (Operation::Put(new), Outcome::Done)
@@ -188,11 +188,11 @@ fn work<M: Method>(tree: &Two<M>, log: &Log, number: &AtomicU64, rng: &mut Rng) 
                 (Operation::Delete, Outcome::Done)
             }
             8 => {
-                let outcome = look_and_write(tree, &key, put, false);
+                let outcome = look_and_write::<M>(tree, &key, put, false);
                 (Operation::Insert(new), outcome)
             }
             _ => {
-                let outcome = look_and_write(tree, &key, Change::Delete, true);
+                let outcome = look_and_write::<M>(tree, &key, Change::Delete, true);
                 (Operation::Remove, outcome)
             }
         };
@@ -233,7 +233,7 @@ fn scan_and_note<M: Method>(tree: &Two<M>, log: &Log, rng: &mut Rng) {
             // A large value comes as a reference; its content is read later.
             let inline = window.entry(i).large.is_none();
             shown.insert(
-                M::key_at(key).to_vec(),
+                M::Cold::key_at(key).to_vec(),
                 inline.then(|| window.value(i).to_vec()),
             );
         }
@@ -261,6 +261,7 @@ fn histories_with_the_default_policy() {
     histories::<BTree>(1, options(Arc::new(LeafLocal), true));
     histories::<HashTable>(1, options(Arc::new(LeafLocal), true));
     histories::<Heap>(1, options(Arc::new(LeafLocal), true));
+    histories::<Rows>(1, options(Arc::new(LeafLocal), true));
 }
 
 #[test]
@@ -268,6 +269,7 @@ fn histories_with_exclusive_tiers() {
     histories::<BTree>(2, options(Arc::new(LeafLocal), false));
     histories::<HashTable>(2, options(Arc::new(LeafLocal), false));
     histories::<Heap>(2, options(Arc::new(LeafLocal), false));
+    histories::<Rows>(2, options(Arc::new(LeafLocal), false));
 }
 
 #[test]
@@ -275,9 +277,11 @@ fn histories_with_the_papers_policy() {
     histories::<BTree>(3, options(Arc::new(Sampled::default()), true));
     histories::<HashTable>(3, options(Arc::new(Sampled::default()), true));
     histories::<Heap>(3, options(Arc::new(Sampled::default()), true));
+    histories::<Rows>(3, options(Arc::new(Sampled::default()), true));
     histories::<BTree>(4, options(Arc::new(Sampled::default()), false));
     histories::<HashTable>(4, options(Arc::new(Sampled::default()), false));
     histories::<Heap>(4, options(Arc::new(Sampled::default()), false));
+    histories::<Rows>(4, options(Arc::new(Sampled::default()), false));
 }
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -385,7 +389,7 @@ fn a_power_cut<M: Method>(seed: u64, options: TierOptions) {
     let found: State = keys
         .into_iter()
         .map(|key| {
-            let value = get(&tree, &key);
+            let value = get::<M>(&tree, &key);
             (
                 key,
                 value.unwrap_or_else(|| panic!("seed {seed}: no value")),
@@ -406,11 +410,14 @@ fn a_power_cut_leaves_the_last_cut() {
         a_power_cut::<BTree>(seed, options(Arc::new(LeafLocal), true));
         a_power_cut::<HashTable>(seed, options(Arc::new(LeafLocal), true));
         a_power_cut::<Heap>(seed, options(Arc::new(LeafLocal), true));
+        a_power_cut::<Rows>(seed, options(Arc::new(LeafLocal), true));
         a_power_cut::<BTree>(seed + 10, options(Arc::new(LeafLocal), false));
         a_power_cut::<HashTable>(seed + 10, options(Arc::new(LeafLocal), false));
         a_power_cut::<Heap>(seed + 10, options(Arc::new(LeafLocal), false));
+        a_power_cut::<Rows>(seed + 10, options(Arc::new(LeafLocal), false));
         a_power_cut::<BTree>(seed + 20, options(Arc::new(Sampled::default()), true));
         a_power_cut::<HashTable>(seed + 20, options(Arc::new(Sampled::default()), true));
         a_power_cut::<Heap>(seed + 20, options(Arc::new(Sampled::default()), true));
+        a_power_cut::<Rows>(seed + 20, options(Arc::new(Sampled::default()), true));
     }
 }

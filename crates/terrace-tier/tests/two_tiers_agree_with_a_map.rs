@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::*;
-use terrace_access::Window;
+
+use terrace_access::{Ordered, Window};
 use terrace_sim::SimDisk;
 use terrace_tier::policy::{LeafLocal, Sampled};
 use terrace_tier::{Change, Structure, TierOptions};
@@ -39,10 +40,16 @@ fn scan_all<M: Method>(tree: &Two<M>, up: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
         for i in 0..window.len() {
             let i = if up { i } else { window.len() - 1 - i };
             if window.entry(i).large.is_some() {
-                assert!(tree.get(M::key_at(window.key(i)), &mut value).unwrap());
-                out.push((M::key_at(window.key(i)).to_vec(), value.clone()));
+                assert!(
+                    tree.get(M::Cold::key_at(window.key(i)), &mut value)
+                        .unwrap()
+                );
+                out.push((M::Cold::key_at(window.key(i)).to_vec(), value.clone()));
             } else {
-                out.push((M::key_at(window.key(i)).to_vec(), window.value(i).to_vec()));
+                out.push((
+                    M::Cold::key_at(window.key(i)).to_vec(),
+                    window.value(i).to_vec(),
+                ));
             }
         }
     };
@@ -136,13 +143,13 @@ fn run_swept<M: Method>(seed: u64, options: TierOptions, operations: u64, stored
             let mut want: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
             want.sort_by_cached_key(|(k, _)| tree.position(k).unwrap());
             assert_eq!(
-                scan_all(&tree, true),
+                scan_all::<M>(&tree, true),
                 want,
                 "seed {seed}, step {step}: upwards"
             );
             let down: Vec<_> = want.iter().rev().cloned().collect();
             assert_eq!(
-                scan_all(&tree, false),
+                scan_all::<M>(&tree, false),
                 down,
                 "seed {seed}, step {step}: downwards"
             );
@@ -168,7 +175,7 @@ fn run_swept<M: Method>(seed: u64, options: TierOptions, operations: u64, stored
             disk = disk.restart(seed);
             context = reopened(&disk, memory);
             context.sweep_stored(stored);
-            tree = reopen(&context, roots, &options);
+            tree = reopen::<M>(&context, roots, &options);
         }
     }
     // In the order of storage room is made so slowly that a tier this small is always above its cap, and
@@ -182,6 +189,7 @@ fn with_the_default_policy() {
         run::<BTree>(seed, TierOptions::default(), 30_000);
         run::<HashTable>(seed, TierOptions::default(), 30_000);
         run::<Heap>(seed, TierOptions::default(), 30_000);
+        run::<Rows>(seed, TierOptions::default(), 30_000);
     }
 }
 
@@ -193,7 +201,8 @@ fn with_the_papers_policy() {
     };
     run::<BTree>(11, options.clone(), 30_000);
     run::<HashTable>(11, options.clone(), 30_000);
-    run::<Heap>(11, options, 30_000);
+    run::<Heap>(11, options.clone(), 30_000);
+    run::<Rows>(11, options, 30_000);
 }
 
 #[test]
@@ -205,7 +214,8 @@ fn with_exclusive_tiers() {
     };
     run::<BTree>(21, options.clone(), 30_000);
     run::<HashTable>(21, options.clone(), 30_000);
-    run::<Heap>(21, options, 30_000);
+    run::<Heap>(21, options.clone(), 30_000);
+    run::<Rows>(21, options, 30_000);
 }
 
 #[test]
@@ -222,4 +232,5 @@ fn with_a_sweep_in_the_order_of_storage() {
     // These know no such order, and are swept as ever.
     run_swept::<BTree>(35, TierOptions::default(), 10_000, true);
     run_swept::<HashTable>(36, TierOptions::default(), 10_000, true);
+    run_swept::<Rows>(37, TierOptions::default(), 10_000, true);
 }

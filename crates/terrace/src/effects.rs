@@ -398,6 +398,7 @@ mod tests {
             inclusive: true,
             logged: false,
             apart: false,
+            hot_heap: false,
         };
         let index = IndexEntry {
             table: StructureId(70),

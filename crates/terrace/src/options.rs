@@ -26,8 +26,9 @@ pub enum SweepOrder {
     /// of the cold index.
     #[default]
     Index,
-    /// That of the pages on which the rows lie: each row that leaves takes a way of its own into the
-    /// cold tier. It costs many times the page reads and writes.
+    /// That of the pages on which the rows lie, where that is another
+    /// ([`MapOptions::hot_heap`](crate::MapOptions::hot_heap)): each row that leaves takes a way of its own
+    /// into the cold tier. It costs many times the page reads and writes.
     Heap,
 }
 

@@ -210,9 +210,7 @@ impl Registry {
             match self.catalog.put(door, &entry, &mut commit) {
                 Ok(()) => Ok(Open::new(structure, meta)),
                 Err(interrupt) => {
-                    if structures::undo_create(&self.store, new.spec.kind, entry.roots, door)
-                        .is_err()
-                    {
+                    if structures::undo_create(&self.store, new.spec, entry.roots, door).is_err() {
                         // It was written out within this instant; it serves the next attempt.
                         leftover = Some((structure, meta));
                     }
@@ -368,11 +366,11 @@ impl Registry {
             return Ok(false);
         };
         let roots = open.structure.roots();
-        if structures::clear_step(&self.store, open.spec.kind, roots)? {
+        if structures::clear_step(&self.store, open.spec, roots)? {
             return Ok(true);
         }
         self.inside(Space::Reserve, |door| {
-            structures::free_roots(&self.store, open.spec.kind, roots, door, &mut || {
+            structures::free_roots(&self.store, open.spec, roots, door, &mut || {
                 if planted(Fault::ForgottenEntry) {
                     return Ok(());
                 }

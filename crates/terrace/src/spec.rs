@@ -64,6 +64,8 @@ pub struct Spec {
     pub logged: bool,
     /// Whether each tier of a hash table has a hash function of its own.
     pub apart: bool,
+    /// Whether the hot tier of a table is a heap with an index, as the cold one is, and not a tree of rows.
+    pub hot_heap: bool,
 }
 
 /// Bytes that [`Spec::encode`] appends.
@@ -71,6 +73,8 @@ pub const SPEC_BYTES: usize = 4;
 const INCLUSIVE: u8 = 1;
 const UNLOGGED: u8 = 2;
 const APART: u8 = 4;
+/// Tables that were made before there was a choice have a heap in both tiers, and no flag.
+const HOT_TREE: u8 = 8;
 
 impl Spec {
     /// Appends kind, tiers, policy and flags, a byte each.
@@ -91,13 +95,25 @@ impl Spec {
         let inclusive = if self.inclusive { INCLUSIVE } else { 0 };
         let unlogged = if self.logged { 0 } else { UNLOGGED };
         let apart = if self.apart { APART } else { 0 };
-        out.extend_from_slice(&[kind, tiers, policy, inclusive | unlogged | apart]);
+        let is_tree = self.has_hot_rows() && !self.hot_heap;
+        let hot_tree = if is_tree { HOT_TREE } else { 0 };
+        let flags = inclusive | unlogged | apart | hot_tree;
+        out.extend_from_slice(&[kind, tiers, policy, flags]);
+    }
+
+    /// Whether it has a hot tier of rows.
+    fn has_hot_rows(self) -> bool {
+        (self.kind, self.tiers) == (Kind::Table, Tiers::Two)
     }
 
     /// Refuses what nothing can be.
     pub fn check(self) -> Result<Spec> {
         if self.apart && (self.kind, self.tiers) != (Kind::Hash, Tiers::Two) {
             let what = "only a hash table with two tiers can have a hash function for each of them";
+            return Err(Error::invalid(what));
+        }
+        if self.hot_heap && !self.has_hot_rows() {
+            let what = "only a table with two tiers can have a heap as its hot tier";
             return Err(Error::invalid(what));
         }
         Ok(self)
@@ -108,10 +124,10 @@ impl Spec {
 pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
     let (&[kind, tiers, policy, flags], rest) = bytes.split_first_chunk::<SPEC_BYTES>()?;
     *bytes = rest;
-    if flags & !(INCLUSIVE | UNLOGGED | APART) != 0 {
+    if flags & !(INCLUSIVE | UNLOGGED | APART | HOT_TREE) != 0 {
         return None;
     }
-    let spec = Spec {
+    let mut spec = Spec {
         kind: match kind {
             0 => Kind::Tree,
             1 => Kind::Hash,
@@ -131,7 +147,13 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         inclusive: flags & INCLUSIVE != 0,
         logged: flags & UNLOGGED == 0,
         apart: flags & APART != 0,
+        hot_heap: false,
     };
+    let is_tree = flags & HOT_TREE != 0;
+    if is_tree && !spec.has_hot_rows() {
+        return None;
+    }
+    spec.hot_heap = spec.has_hot_rows() && !is_tree;
     spec.check().ok()
 }
 
@@ -150,6 +172,7 @@ pub struct MapOptions {
     inclusive: Option<bool>,
     logged: Option<bool>,
     apart: Option<bool>,
+    hot_heap: Option<bool>,
 }
 
 impl MapOptions {
@@ -204,6 +227,16 @@ impl MapOptions {
         }
     }
 
+    /// Whether the hot tier of a table is a heap with an index, as the cold one is: the paper's 2Heap, for
+    /// comparison. Else it is a tree of rows, which takes in more of them and gives them up with less work.
+    /// [`crate::SweepOrder::Heap`] has a meaning only with a heap.
+    pub fn hot_heap(self, hot_heap: bool) -> MapOptions {
+        MapOptions {
+            hot_heap: Some(hot_heap),
+            ..self
+        }
+    }
+
     pub(crate) fn spec(self, kind: Kind) -> Spec {
         Spec {
             kind,
@@ -212,6 +245,7 @@ impl MapOptions {
             inclusive: self.inclusive.unwrap_or(true),
             logged: self.logged.unwrap_or(true),
             apart: self.apart.unwrap_or(false),
+            hot_heap: self.hot_heap.unwrap_or(false),
         }
     }
 
@@ -270,6 +304,15 @@ impl MapOptions {
             };
             return differs(&of(is.apart), &of(apart));
         }
+        if let Some(hot_heap) = self.hot_heap
+            && hot_heap != is.hot_heap
+        {
+            let of = |hot_heap| match hot_heap {
+                true => format!("{kind} whose hot tier is a heap"),
+                false => format!("{kind} whose hot tier is no heap"),
+            };
+            return differs(&of(is.hot_heap), &of(hot_heap));
+        }
         Ok(())
     }
 }
@@ -317,8 +360,8 @@ mod tests {
                 seen += 1;
             }
         }
-        // And tiers apart for one kind and number of tiers.
-        assert_eq!(seen, 3 * 2 * 2 * 4 + 2 * 4);
+        // And tiers apart, or a heap above, for one kind and number of tiers.
+        assert_eq!(seen, 3 * 2 * 2 * 4 + 2 * 4 + 2 * 4);
         assert!(decode_spec(&mut &[0, 1, 0][..]).is_none());
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Door, Sweep};
+use terrace_access::{AccessMethod, Attempt, Door, Ordered, Sweep};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_methods::{BTree, HashTable, Heap};
 use terrace_pages::{Class, Exclusive, PageStore, Space};
@@ -24,6 +24,20 @@ fn tier_options(spec: Spec, on_hot_root: OnHotRoot) -> TierOptions {
     }
 }
 
+/// Calls a function with the access methods of a structure's tiers: that of the hot one, and that of the cold
+/// one, which is the only one where there is one tier.
+macro_rules! of_methods {
+    ($spec:expr, $call:ident($($argument:expr),*)) => {
+        match $spec.kind {
+            Kind::Tree => $call::<BTree, BTree>($($argument),*),
+            Kind::Hash if $spec.apart => $call::<HashTable, Apart>($($argument),*),
+            Kind::Hash => $call::<HashTable, HashTable>($($argument),*),
+            Kind::Table if $spec.hot_heap => $call::<Heap, Heap>($($argument),*),
+            Kind::Table => $call::<BTree, Heap>($($argument),*),
+        }
+    };
+}
+
 /// Makes an empty structure inside the gate.
 pub fn create(
     context: &Arc<TierContext>,
@@ -32,30 +46,24 @@ pub fn create(
     on_hot_root: OnHotRoot,
     door: &Door<'_>,
 ) -> Attempt<Arc<dyn Structure>> {
-    match spec.kind {
-        Kind::Tree => create_of::<BTree>(context, id, spec, on_hot_root, door),
-        Kind::Hash if spec.apart => {
-            let options = tier_options(spec, on_hot_root);
-            Ok(Tiered::<HashTable, Apart>::create(
-                context, id, door, options,
-            )?)
-        }
-        Kind::Hash => create_of::<HashTable>(context, id, spec, on_hot_root, door),
-        Kind::Table => create_of::<Heap>(context, id, spec, on_hot_root, door),
-    }
+    of_methods!(spec, create_of(context, id, spec, on_hot_root, door))
 }
 
-fn create_of<M: Sweep + Rooted + 'static>(
+fn create_of<H, C>(
     context: &Arc<TierContext>,
     id: StructureId,
     spec: Spec,
     on_hot_root: OnHotRoot,
     door: &Door<'_>,
-) -> Attempt<Arc<dyn Structure>> {
+) -> Attempt<Arc<dyn Structure>>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
+{
     let options = tier_options(spec, on_hot_root);
     Ok(match spec.tiers {
-        Tiers::One => Arc::new(Single::<M>::create(context, id, door)?),
-        Tiers::Two => Tiered::<M, M>::create(context, id, door, options)?,
+        Tiers::One => Arc::new(Single::<C>::create(context, id, door)?),
+        Tiers::Two => Tiered::<H, C>::create(context, id, door, options)?,
     })
 }
 
@@ -67,84 +75,79 @@ pub fn open(
     on_hot_root: OnHotRoot,
     roots: Roots,
 ) -> Arc<dyn Structure> {
-    match spec.kind {
-        Kind::Tree => open_of::<BTree>(context, id, spec, on_hot_root, roots),
-        Kind::Hash if spec.apart => {
-            let options = tier_options(spec, on_hot_root);
-            Tiered::<HashTable, Apart>::open(context, id, roots, options)
-        }
-        Kind::Hash => open_of::<HashTable>(context, id, spec, on_hot_root, roots),
-        Kind::Table => open_of::<Heap>(context, id, spec, on_hot_root, roots),
-    }
+    of_methods!(spec, open_of(context, id, spec, on_hot_root, roots))
 }
 
-fn open_of<M: Sweep + Rooted + 'static>(
+fn open_of<H, C>(
     context: &Arc<TierContext>,
     id: StructureId,
     spec: Spec,
     on_hot_root: OnHotRoot,
     roots: Roots,
-) -> Arc<dyn Structure> {
+) -> Arc<dyn Structure>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
+{
     let options = tier_options(spec, on_hot_root);
     match spec.tiers {
-        Tiers::One => Arc::new(Single::<M>::open(context, id, roots)),
-        Tiers::Two => Tiered::<M, M>::open(context, id, roots, options),
+        Tiers::One => Arc::new(Single::<C>::open(context, id, roots)),
+        Tiers::Two => Tiered::<H, C>::open(context, id, roots, options),
     }
 }
 
 /// Takes back, in the same entry of the gate, what [`create`] has just made.
 pub fn undo_create(
     store: &Arc<PageStore>,
-    kind: Kind,
+    spec: Spec,
     roots: Roots,
     door: &Door<'_>,
 ) -> Attempt<()> {
-    free_roots(store, kind, roots, door, &mut || Ok(()))
+    free_roots(store, spec, roots, door, &mut || Ok(()))
 }
 
 /// Removes records and pages of a structure that nobody uses, its roots excepted, in a bounded
 /// step. Returns whether more is left to do.
-pub fn clear_step(store: &Arc<PageStore>, kind: Kind, roots: Roots) -> Result<bool> {
-    match kind {
-        Kind::Tree => clear_step_of::<BTree>(store, roots),
-        Kind::Hash => clear_step_of::<HashTable>(store, roots),
-        Kind::Table => clear_step_of::<Heap>(store, roots),
-    }
+pub fn clear_step(store: &Arc<PageStore>, spec: Spec, roots: Roots) -> Result<bool> {
+    of_methods!(spec, clear_step_of(store, roots))
 }
 
-fn clear_step_of<M: Sweep + Rooted>(store: &Arc<PageStore>, roots: Roots) -> Result<bool> {
-    let hot = roots.hot.map(|root| (root, Class::Hot));
-    for (root, class) in hot.into_iter().chain([(roots.cold, Class::Cold)]) {
-        let method = M::open(store, root, class);
-        loop {
-            let door = store.enter_for(Space::Reserve)?;
-            match method.try_clear_step(&door) {
-                Ok(true) => return Ok(true),
-                Ok(false) => break,
-                Err(interrupt) => {
-                    drop(door);
-                    store.settle(interrupt)?;
-                }
+fn clear_step_of<H, C>(store: &Arc<PageStore>, roots: Roots) -> Result<bool>
+where
+    H: Sweep + Rooted,
+    C: Ordered + Rooted,
+{
+    if let Some(hot) = roots.hot
+        && clear_tier(store, &H::open(store, hot, Class::Hot))?
+    {
+        return Ok(true);
+    }
+    clear_tier(store, &C::open(store, roots.cold, Class::Cold))
+}
+
+fn clear_tier(store: &Arc<PageStore>, method: &impl AccessMethod) -> Result<bool> {
+    loop {
+        let door = store.enter_for(Space::Reserve)?;
+        match method.try_clear_step(&door) {
+            Ok(more) => return Ok(more),
+            Err(interrupt) => {
+                drop(door);
+                store.settle(interrupt)?;
             }
         }
     }
-    Ok(false)
 }
 
 /// Frees the pages of a structure of which nothing is left but what it was made of, if `forget`,
 /// which makes sure that nothing names them any more, succeeds.
 pub fn free_roots(
     store: &Arc<PageStore>,
-    kind: Kind,
+    spec: Spec,
     roots: Roots,
     door: &Door<'_>,
     forget: &mut dyn FnMut() -> Attempt<()>,
 ) -> Attempt<()> {
-    let pages = match kind {
-        Kind::Tree => pages_when_empty::<BTree>(store, roots),
-        Kind::Hash => pages_when_empty::<HashTable>(store, roots),
-        Kind::Table => pages_when_empty::<Heap>(store, roots),
-    }?;
+    let pages = of_methods!(spec, pages_when_empty(store, roots))?;
     // All of them are held before anything is forgotten, so that nothing is left that could fail.
     let mut held: Vec<Exclusive<'_>> = Vec::with_capacity(pages.len());
     for page in pages {
@@ -158,14 +161,15 @@ pub fn free_roots(
     Ok(())
 }
 
-fn pages_when_empty<M: Sweep + Rooted>(
-    store: &Arc<PageStore>,
-    roots: Roots,
-) -> Attempt<Vec<PageId>> {
+fn pages_when_empty<H, C>(store: &Arc<PageStore>, roots: Roots) -> Attempt<Vec<PageId>>
+where
+    H: Sweep + Rooted,
+    C: Ordered + Rooted,
+{
     let mut pages = Vec::new();
-    let hot = roots.hot.map(|root| (root, Class::Hot));
-    for (root, class) in hot.into_iter().chain([(roots.cold, Class::Cold)]) {
-        pages.extend(M::open(store, root, class).pages_when_empty()?);
+    if let Some(hot) = roots.hot {
+        pages.extend(H::open(store, hot, Class::Hot).pages_when_empty()?);
     }
+    pages.extend(C::open(store, roots.cold, Class::Cold).pages_when_empty()?);
     Ok(pages)
 }

@@ -168,6 +168,7 @@ impl Loader {
             .args(["--value-bytes", &args.value_bytes.to_string()])
             .args(["--tiers", &args.tiers.to_string()])
             .args(["--policy", args.policy.name()])
+            .args(["--hot", args.hot.name()])
             .args(["--sweep", args.sweep.name()])
             .args(["--hashes", args.hashes.name()])
             .args(["--threads", &args.threads.to_string()])

@@ -253,6 +253,8 @@ impl AccessMethod for Heap {
 }
 
 impl Ordered for Heap {
+    const INDEXED: bool = true;
+
     fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
         self.index()?.try_random(random)
     }

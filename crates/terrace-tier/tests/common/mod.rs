@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Flags, Sweep, Window};
+use terrace_access::{Flags, Ordered, Sweep, Window};
 use terrace_base::{PageId, StructureId};
 use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
@@ -14,13 +14,39 @@ use terrace_tier::{
 /// The access methods that all tests run over.
 pub use terrace_methods::{BTree, HashTable, Heap};
 
-/// What a tier can be made of.
-pub trait Method: Sweep + Rooted + 'static {}
+/// What tiers can be made of: a method in both, or one in each.
+pub trait Method: 'static {
+    type Hot: Sweep + Rooted<Order = <Self::Cold as Rooted>::Order> + 'static;
+    type Cold: Ordered + Rooted + 'static;
+}
 
-impl<M: Sweep + Rooted + 'static> Method for M {}
+impl Method for BTree {
+    type Hot = BTree;
+    type Cold = BTree;
+}
 
-/// The same method in both tiers.
-pub type Two<M> = Tiered<M, M>;
+impl Method for HashTable {
+    type Hot = HashTable;
+    type Cold = HashTable;
+}
+
+impl Method for Heap {
+    type Hot = Heap;
+    type Cold = Heap;
+}
+
+/// A tree of rows over a heap: what a table is.
+pub struct Rows;
+
+impl Method for Rows {
+    type Hot = BTree;
+    type Cold = Heap;
+}
+
+/// Two tiers.
+pub type Two<M> = Tiered<<M as Method>::Hot, <M as Method>::Cold>;
+/// One tier: the lower one alone.
+pub type One<M> = Single<<M as Method>::Cold>;
 /// A tree in both tiers.
 pub type Tree = Two<BTree>;
 
@@ -75,7 +101,7 @@ pub fn two_tiers<M: Method>(context: &Arc<TierContext>, options: &TierOptions) -
     })
 }
 
-pub fn one_tier<M: Method>(context: &Arc<TierContext>) -> Arc<Single<M>> {
+pub fn one_tier<M: Method>(context: &Arc<TierContext>) -> Arc<One<M>> {
     Arc::new(through(&context.store, |door| {
         Single::create(context, StructureId(2), door)
     }))

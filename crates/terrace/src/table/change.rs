@@ -103,6 +103,7 @@ impl Core {
         self.log_create(&NewStructure {
             spec: Spec {
                 kind: Kind::Tree,
+                hot_heap: false,
                 ..table.spec
             },
             name: &index.name,

@@ -68,6 +68,14 @@ impl TableOptions {
         }
     }
 
+    /// As [`MapOptions::hot_heap`], for the rows.
+    pub fn hot_heap(self, hot_heap: bool) -> TableOptions {
+        TableOptions {
+            map: self.map.hot_heap(hot_heap),
+            ..self
+        }
+    }
+
     /// With this index.
     pub fn index(mut self, index: Index) -> TableOptions {
         self.indexes.push(index);
