@@ -119,9 +119,11 @@ where
         Ok(())
     }
 
-    /// Writes the dirty hot records of one cold leaf's range to it, and closes that up. They become
-    /// clean; with `drop_unused` those that nobody has used leave the hot tier. Returns how many were
-    /// written.
+    /// Writes the dirty hot records of one cold leaf's range to it, and closes that up; but not the leaves of
+    /// an index, which lead to several hundred records each, so that several hot leaves come to each of them
+    /// in turn: what is closed up would be split at once, and the hand closes them up when it looks. The
+    /// records become clean; with `drop_unused` those that nobody has used leave the hot tier. Returns how
+    /// many were written.
     pub(crate) fn write_back(
         &self,
         low: &[u8],
@@ -131,7 +133,7 @@ where
     ) -> Result<usize> {
         let written =
             self.write_range((low, high), Selected::Dirty, drop_unused, entry, usize::MAX)?;
-        if written > 0 {
+        if written > 0 && !C::INDEXED {
             self.close_up(low, high, entry)?;
         }
         Ok(written)
@@ -293,13 +295,17 @@ where
         // Where in `copy` each record of the run is that may be written, and which of the run that is.
         let mut which = Vec::with_capacity(to - from);
         let mut of = Vec::with_capacity(to - from);
+        let mut at = 0;
         for i in (from..to).filter(|i| locks[i - from].is_some()) {
             let key = found.key(i);
-            let at = copy.lower_bound(key);
+            while at < copy.len() && copy.key(at) < key {
+                at += 1;
+            }
             // Or it was written or moved before the lock was had; the next sweep finds it.
             if at < copy.len() && copy.key(at) == key {
                 which.push(at);
                 of.push(i - from);
+                at += 1;
             }
         }
         let (written, interrupt) = self.write_run(door, copy, &which, chains);
