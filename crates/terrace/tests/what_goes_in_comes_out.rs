@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use common::{all_shapes, create, named};
 use terrace::{
-    Database, Durability, Error, HashOptions, Kind, MapOptions, Options, Tiers, TreeOptions,
+    Database, Durability, Error, HashOptions, Index, KeySource, Kind, MapOptions, Options,
+    SweepOrder, TableOptions, Tiers, TreeOptions,
 };
 use terrace_sim::SimDisk;
 
@@ -106,6 +107,58 @@ fn tiers_of_a_hash_table_may_have_hash_functions_of_their_own() {
     let report = db.verify().unwrap();
     assert!(report.is_clean(), "{report}");
     db.drop_structure("own").unwrap();
+}
+
+/// For comparison, and what tables were before there was a choice.
+#[test]
+fn the_hot_tier_of_a_table_may_be_a_heap() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options::new().memory(3 << 20).page_size(4096);
+    let heap = MapOptions::new().hot_heap(true);
+    let db = Database::open(dir.path(), options()).unwrap();
+    let refused = |e: Error| assert!(e.to_string().contains("as its hot tier"), "{e}");
+    refused(db.tree_with("tree", heap).unwrap_err());
+    refused(db.hash_with("hash", heap).unwrap_err());
+    let one = heap.tiers(Tiers::One);
+    refused(db.table_with("one", one.into()).unwrap_err());
+    let first = Index::on("first", KeySource::bytes(0..1));
+    let with_index = TableOptions::new().hot_heap(true).index(first);
+    let table = db.table_with("heap", with_index).unwrap();
+    let others = db.table("tree").unwrap();
+    let (records, value) = (15_000u32, |i: u32| vec![i as u8; 150]);
+    for i in 0..records {
+        table.put(i.to_be_bytes(), value(i)).unwrap();
+        others.put(i.to_be_bytes(), value(i)).unwrap();
+    }
+    drop((table, others));
+    db.close().unwrap();
+    for sweep in [SweepOrder::Heap, SweepOrder::Index] {
+        let db = Database::open(dir.path(), options().sweep(sweep)).unwrap();
+        let differs = |name: &str, heap: bool| {
+            let e = db.table_with(name, TableOptions::new().hot_heap(heap));
+            let e = e.unwrap_err().to_string();
+            assert!(e.contains("is a heap") && e.contains("is no heap"), "{e}");
+        };
+        differs("heap", false);
+        differs("tree", true);
+        for name in ["heap", "tree"] {
+            let table = db.table(name).unwrap();
+            for i in 0..records {
+                assert_eq!(table.get(i.to_be_bytes()).unwrap(), Some(value(i)));
+                table.put(i.to_be_bytes(), value(i)).unwrap();
+            }
+            assert_eq!(table.iter().unwrap().count(), records as usize);
+        }
+        let stats = db.stats();
+        let mut all = stats.structures.iter();
+        assert!(all.all(|structure| structure.demotions > 0), "{stats}");
+        let report = db.verify().unwrap();
+        assert!(report.is_clean(), "{report}");
+        db.close().unwrap();
+    }
+    let db = Database::open(dir.path(), options()).unwrap();
+    db.drop_structure("heap").unwrap();
+    db.drop_structure("tree").unwrap();
 }
 
 /// What `iter_unordered` is for.
