@@ -579,9 +579,9 @@ pub struct BenchArgs {
     #[arg(long, value_enum, value_name = "NAME", default_value = "default")]
     pub policy: PolicyName,
 
-    /// What the hot tier of a table is
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "tree")]
-    pub hot: HotName,
+    /// What the hot tier of a table is [default: tree, or what it is if it is there]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub hot: Option<HotName>,
 
     /// In which order a hot tier that is a heap is gone over for rows that can leave it
     #[arg(long, value_enum, value_name = "ORDER", default_value = "index")]

@@ -73,8 +73,8 @@ pub struct TreeSettings {
     pub logged: bool,
     /// Whether the tiers of a hash table have hash functions of their own.
     pub own_hashes: bool,
-    /// Whether the hot tier of a table is a heap.
-    pub hot_heap: bool,
+    /// Whether the hot tier of a table is a heap; what it is, or the default, if nothing is said.
+    pub hot_heap: Option<bool>,
     /// The indexes of a table.
     pub indexes: Vec<Index>,
 }
@@ -87,7 +87,7 @@ impl Default for TreeSettings {
             policy: Policy::Default,
             logged: true,
             own_hashes: false,
-            hot_heap: false,
+            hot_heap: None,
             indexes: Vec::new(),
         }
     }
@@ -100,12 +100,15 @@ impl TreeSettings {
         } else {
             Tiers::Two
         };
-        MapOptions::new()
+        let options = MapOptions::new()
             .tiers(tiers)
             .policy(self.policy)
             .logged(self.logged)
-            .own_hashes(self.own_hashes)
-            .hot_heap(self.hot_heap)
+            .own_hashes(self.own_hashes);
+        match self.hot_heap {
+            Some(hot_heap) => options.hot_heap(hot_heap),
+            None => options,
+        }
     }
 
     fn table_options(&self, options: MapOptions) -> TableOptions {

@@ -349,6 +349,10 @@ pub trait Rooted: Sized {
     fn try_order(&self) -> Attempt<Self::Order>;
     /// The structure with this root. Reads nothing.
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self;
+    /// The structure as a hot tier above one whose records are reached by an index.
+    fn above_an_index(self) -> Self {
+        self
+    }
     /// Its root page.
     fn root(&self) -> PageId;
     /// The pages that an empty structure is made of: its root, unless it has more.
@@ -386,6 +390,10 @@ impl Rooted for BTree {
         } else {
             tree
         }
+    }
+
+    fn above_an_index(self) -> Self {
+        BTree::above_an_index(self)
     }
 
     fn root(&self) -> PageId {

@@ -121,9 +121,9 @@ where
 
     /// Writes the dirty hot records of one cold leaf's range to it, and closes that up; but not the leaves of
     /// an index, which lead to several hundred records each, so that several hot leaves come to each of them
-    /// in turn: what is closed up would be split at once, and the hand closes them up when it looks. The
-    /// records become clean; with `drop_unused` those that nobody has used leave the hot tier. Returns how
-    /// many were written.
+    /// in turn: what is closed up would be split at once, and the hand closes them up when it looks, if it
+    /// does. The records become clean; with `drop_unused` those that nobody has used leave the hot tier.
+    /// Returns how many were written.
     pub(crate) fn write_back(
         &self,
         low: &[u8],
@@ -133,7 +133,8 @@ where
     ) -> Result<usize> {
         let written =
             self.write_range((low, high), Selected::Dirty, drop_unused, entry, usize::MAX)?;
-        if written > 0 && !C::INDEXED {
+        let looks = self.options.policy.accesses_per_look().is_finite();
+        if written > 0 && !(C::INDEXED && looks) {
             self.close_up(low, high, entry)?;
         }
         Ok(written)

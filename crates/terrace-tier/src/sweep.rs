@@ -200,8 +200,8 @@ where
             } else {
                 64.0
             };
-            // In a heap a leaf is one of the index, and many pages are none. The share of them that are
-            // is taken to be the same above and below.
+            // In a heap a leaf is one of the index, and many pages are none. As many records are taken to
+            // lie on a page below as above.
             let hot_leaves = if hand.leaves > 0 {
                 hand.leaves as f64
             } else {

@@ -125,7 +125,8 @@ where
     ) -> Arc<Self> {
         let hot = OnceLock::new();
         if let Some(root) = roots.hot {
-            let _ = hot.set(H::open(&context.store, root, Class::Hot));
+            let opened = H::open(&context.store, root, Class::Hot);
+            let _ = hot.set(Self::above(opened));
         }
         let cold = C::open(&context.store, roots.cold, Class::Cold);
         Tiered::with(context, id, hot, cold, options)
@@ -157,6 +158,14 @@ where
         tiered
     }
 
+    /// A hot tier above a cold one of this kind.
+    fn above(hot: H) -> H {
+        match C::INDEXED {
+            true => hot.above_an_index(),
+            false => hot,
+        }
+    }
+
     /// The hot tier, if there is one yet.
     pub fn hot(&self) -> Option<&H> {
         self.hot.get()
@@ -177,7 +186,7 @@ where
             return Ok(hot);
         }
         let order = self.cold.try_order()?;
-        let hot = H::create(&self.context.store, door, Class::Hot, order)?;
+        let hot = Self::above(H::create(&self.context.store, door, Class::Hot, order)?);
         let roots = Roots {
             hot: Some(hot.root()),
             cold: self.cold.root(),

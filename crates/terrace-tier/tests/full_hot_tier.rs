@@ -173,7 +173,7 @@ fn the_first_step_of_a_demotion_does_not_empty_the_whole_hot_tier() {
     first_step::<HashTable>(64);
     // A leaf of an index has more records.
     first_step::<Heap>(224);
-    first_step::<Rows>(224);
+    first_step::<Rows>(64);
 }
 
 /// `leaf` is the most records that a hot leaf has here.

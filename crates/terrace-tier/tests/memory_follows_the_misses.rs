@@ -178,11 +178,11 @@ fn it_shrinks<M: Method>() {
     assert!(after.stats().hot_hits > hits + 200);
 }
 
-/// A heap with its hot tier, and reads of these records, in any order, so often.
-fn used_heap(rounds: u64, pick: &mut dyn FnMut(&mut Rng) -> u64) -> (Arc<TierContext>, f64) {
+/// A heap with a hot tier, and reads of these records, in any order, so often.
+fn used<M: Method>(rounds: u64, pick: &mut dyn FnMut(&mut Rng) -> u64) -> (Arc<TierContext>, f64) {
     let disk = SimDisk::new(5);
     let context = new_context(&disk, 2 * MEMORY, 4096);
-    let rows = two_tiers::<Heap>(&context, &TierOptions::default());
+    let rows = two_tiers::<M>(&context, &TierOptions::default());
     filled(&*rows, 4 * KEYS);
     // Nothing of the load stays but in the cold tier.
     for _ in 0..1_000 {
@@ -206,8 +206,13 @@ fn used_heap(rounds: u64, pick: &mut dyn FnMut(&mut Rng) -> u64) -> (Arc<TierCon
 
 #[test]
 fn the_leaves_that_lead_to_cold_rows_get_memory_if_they_are_worth_it() {
+    they_get_memory::<Heap>();
+    they_get_memory::<Rows>();
+}
+
+fn they_get_memory<M: Method>() {
     // All rows alike: a leaf of the index leads to ten times as many as a page has.
-    let (context, _) = used_heap(300_000, &mut |rng| rng.below(4 * KEYS));
+    let (context, _) = used::<M>(300_000, &mut |rng| rng.below(4 * KEYS));
     let store = &context.store;
     let (leaves, frames) = (store.inner_frames(), store.frames());
     let kept = store.inner_kept();
@@ -226,7 +231,7 @@ fn the_leaves_that_lead_to_cold_rows_get_memory_if_they_are_worth_it() {
         "{kept:?}, {share}"
     );
     // A fifth of the rows alone: they fit, and nobody asks for what the index leads to.
-    let (context, hits) = used_heap(1_000_000, &mut |rng| rng.below(4 * KEYS / 5) * 5);
+    let (context, hits) = used::<M>(1_000_000, &mut |rng| rng.below(4 * KEYS / 5) * 5);
     let kept = context.store.inner_kept().unwrap_or(0);
     assert!(
         hits > 0.95,

@@ -73,7 +73,7 @@ const LONG_PART: usize = 8;
 /// Pages that a change makes dirty: it has a leaf, and now and then a page above it or beside it.
 const DIRTY_EACH: u64 = 2;
 /// The same of a change that goes straight to the cold tier of a table, and whose row is hot: a leaf and the
-/// page of the row in both tiers.
+/// page of the row below, and the same above where that is a heap, too.
 const DIRTY_IN_BOTH: u64 = 4;
 
 impl Batch {

@@ -30,6 +30,9 @@ pub struct StructureInfo {
     pub inclusive: bool,
     /// Whether the log keeps its changes.
     pub logged: bool,
+    /// Whether the hot tier of a table is a heap, as the cold one is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hot_heap: bool,
     /// The indexes of a table, in the order in which they were made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexInfo>,
@@ -45,6 +48,7 @@ impl StructureInfo {
             policy: open.spec.policy,
             inclusive: open.spec.inclusive,
             logged: open.spec.logged,
+            hot_heap: open.spec.hot_heap,
             indexes: open.table.as_ref().map_or_else(Vec::new, TableState::infos),
         }
     }

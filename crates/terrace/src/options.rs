@@ -22,7 +22,7 @@ const SEGMENT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum SweepOrder {
-    /// That of the primary index, which both tiers share: rows that leave together come to few pages
+    /// That of the primary keys, which both tiers share: rows that leave together come to few pages
     /// of the cold index.
     #[default]
     Index,

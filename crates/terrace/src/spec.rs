@@ -228,8 +228,9 @@ impl MapOptions {
     }
 
     /// Whether the hot tier of a table is a heap with an index, as the cold one is: the paper's 2Heap, for
-    /// comparison. Else it is a tree of rows, which takes in more of them and gives them up with less work.
-    /// [`crate::SweepOrder::Heap`] has a meaning only with a heap.
+    /// comparison, and what tables have that were made before there was a choice. Else it is a tree of rows,
+    /// which takes in more of them and gives them up with less work. [`crate::SweepOrder::Heap`] has a
+    /// meaning only with a heap.
     pub fn hot_heap(self, hot_heap: bool) -> MapOptions {
         MapOptions {
             hot_heap: Some(hot_heap),
@@ -360,6 +361,9 @@ mod tests {
                 seen += 1;
             }
         }
+        // Tables that were made before a flag said so have a heap in both tiers.
+        let heap_above = |flags| decode_spec(&mut &[2, 2, 0, flags][..]).unwrap().hot_heap;
+        assert!(heap_above(0) && heap_above(3) && !heap_above(8) && !heap_above(11));
         // And tiers apart, or a heap above, for one kind and number of tiers.
         assert_eq!(seen, 3 * 2 * 2 * 4 + 2 * 4 + 2 * 4);
         assert!(decode_spec(&mut &[0, 1, 0][..]).is_none());

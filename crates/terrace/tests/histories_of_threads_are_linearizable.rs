@@ -146,21 +146,21 @@ fn round(seed: u64, shape: Shape, inclusive: bool) {
 
 #[test]
 fn histories_with_one_tier_are_linearizable() {
-    round(1, (Kind::Tree, Tiers::One), true);
-    round(11, (Kind::Hash, Tiers::One), true);
-    round(21, (Kind::Table, Tiers::One), true);
+    round(1, (Kind::Tree, Tiers::One, false), true);
+    round(11, (Kind::Hash, Tiers::One, false), true);
+    round(21, (Kind::Table, Tiers::One, false), true);
 }
 
 #[test]
 fn histories_with_two_inclusive_tiers_are_linearizable() {
-    round(2, (Kind::Tree, Tiers::Two), true);
-    round(12, (Kind::Hash, Tiers::Two), true);
-    round(22, (Kind::Table, Tiers::Two), true);
+    round(2, (Kind::Tree, Tiers::Two, false), true);
+    round(12, (Kind::Hash, Tiers::Two, false), true);
+    round(22, (Kind::Table, Tiers::Two, false), true);
 }
 
 #[test]
 fn histories_with_two_exclusive_tiers_are_linearizable() {
-    round(3, (Kind::Tree, Tiers::Two), false);
-    round(13, (Kind::Hash, Tiers::Two), false);
-    round(23, (Kind::Table, Tiers::Two), false);
+    round(3, (Kind::Tree, Tiers::Two, false), false);
+    round(13, (Kind::Hash, Tiers::Two, false), false);
+    round(23, (Kind::Table, Tiers::Two, false), false);
 }

@@ -85,9 +85,9 @@ fn nor_does_any_of_many_threads() {
     let (db, seen) = watched(options().foreground(false));
     let maps: Vec<_> = SHAPES
         .into_iter()
-        .map(|(kind, tiers)| {
-            let options = MapOptions::new().tiers(tiers);
-            db.create_map(&named((kind, tiers)), kind, options).unwrap()
+        .map(|shape| {
+            let options = MapOptions::new().tiers(shape.1).hot_heap(shape.2);
+            db.create_map(&named(shape), shape.0, options).unwrap()
         })
         .collect();
     std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{SHAPES, all_shapes, named, seeds, tiny};
-use terrace::{Database, Durability, Kind, Map, MapOptions, Result};
+use terrace::{Database, Durability, Map, Result};
 use terrace_sim::{Rng, SimDisk, Survival};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -32,19 +32,6 @@ fn value(rng: &mut Rng) -> Vec<u8> {
         _ => rng.below(500),
     };
     rng.bytes(len as usize)
-}
-
-/// A table with a heap in both tiers, as tables were that were made before there was a choice; opened with
-/// nothing said of it.
-fn with_a_heap_above(db: &Database) -> Result<Map> {
-    let name = "a heap above";
-    match db.map(name) {
-        Err(terrace::Error::NoSuchStructure { .. }) => {
-            let options = MapOptions::new().hot_heap(true);
-            db.create_map(name, Kind::Table, options)
-        }
-        other => other,
-    }
 }
 
 /// Does one thing to all of them, and compares the answers.
@@ -139,8 +126,7 @@ fn all_structures_answer_alike_after_every_opening() {
         let mut disk = SimDisk::new(seed);
         for opening in 0..OPENINGS {
             let db = Database::open_on(disk.shared(), tiny(seed * 100 + opening)).unwrap();
-            let mut maps = all_shapes(&db).unwrap();
-            maps.push(with_a_heap_above(&db).unwrap());
+            let maps = all_shapes(&db).unwrap();
             let when = format!("seed {seed}, opening {opening}");
             compare(&db, &maps, &model, &when);
             for _ in 0..STEPS {

@@ -98,20 +98,20 @@ fn stays_short(shape: Shape, records: u64, updates: u64) {
 
 #[test]
 fn with_one_tier() {
-    stays_short((Kind::Tree, Tiers::One), 100_000, 100_000);
+    stays_short((Kind::Tree, Tiers::One, false), 100_000, 100_000);
 }
 
 #[test]
 fn with_two_tiers_and_much_more_data_than_memory() {
     for kind in [Kind::Tree, Kind::Hash, Kind::Table] {
-        stays_short((kind, Tiers::Two), 100_000, 200_000);
+        stays_short((kind, Tiers::Two, false), 100_000, 200_000);
     }
 }
 
 #[test]
 fn with_two_tiers_where_nearly_all_is_in_memory() {
     for kind in [Kind::Tree, Kind::Hash] {
-        stays_short((kind, Tiers::Two), 40_000, 250_000);
+        stays_short((kind, Tiers::Two, false), 40_000, 250_000);
     }
 }
 
@@ -127,7 +127,7 @@ fn while_checkpoints_are_made_among_updates_and_scans() {
     let disk = SimDisk::new(1);
     let db = Database::open_on(disk.shared(), options()).unwrap();
     let records = 60_000;
-    let map = loaded(&db, (Kind::Tree, Tiers::Two), records);
+    let map = loaded(&db, (Kind::Tree, Tiers::Two, false), records);
     let checkpoints = || db.stats().checkpoints.completed;
     let enough = checkpoints() + 6;
     let most = std::thread::scope(|scope| {

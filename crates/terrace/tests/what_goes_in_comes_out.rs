@@ -18,7 +18,8 @@ fn options() -> Options {
 fn both_trees(db: &Database) -> [terrace::Tree; 2] {
     [Tiers::One, Tiers::Two].map(|tiers| {
         let options = TreeOptions::new().tiers(tiers);
-        db.tree_with(&named((Kind::Tree, tiers)), options).unwrap()
+        db.tree_with(&named((Kind::Tree, tiers, false)), options)
+            .unwrap()
     })
 }
 
@@ -336,9 +337,9 @@ fn the_longest_keys_may_come_falling() {
     let db = Database::open_on(disk.shared(), options()).unwrap();
     // A heap has its keys in a tree.
     let shapes = [
-        (Kind::Tree, Tiers::One),
-        (Kind::Tree, Tiers::Two),
-        (Kind::Table, Tiers::One),
+        (Kind::Tree, Tiers::One, false),
+        (Kind::Tree, Tiers::Two, false),
+        (Kind::Table, Tiers::One, false),
     ];
     let maps = shapes.map(|shape| create(&db, &named(shape), shape, MapOptions::new()).unwrap());
     for first in (0..3000).step_by(10) {

@@ -42,13 +42,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             path.display()
         );
     }
-    if args.hot == HotName::Heap && (args.structure != KindName::Table || tiers(args) == 1) {
+    if args.hot == Some(HotName::Heap) && (args.structure != KindName::Table || tiers(args) == 1) {
         bail!(
             "only a table with two tiers can have a heap as its hot tier: --hot heap needs \
              --structure table --tiers 2"
         );
     }
-    if args.sweep == SweepName::Heap && args.hot != HotName::Heap {
+    if args.sweep == SweepName::Heap && args.hot != Some(HotName::Heap) {
         bail!(
             "only the rows of a heap lie in another order than that of their keys: --sweep heap needs \
              --structure table --tiers 2 --hot heap"
@@ -123,7 +123,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         policy: policy(args.policy),
         logged: args.log != LogMode::Off,
         own_hashes: args.hashes == HashesName::Own,
-        hot_heap: args.hot == HotName::Heap,
+        hot_heap: args.hot.map(|hot| hot == HotName::Heap),
         ..TreeSettings::default()
     };
     let tree = if args.skip_load {
@@ -265,7 +265,7 @@ fn policy_label(args: &BenchArgs) -> String {
         "record cache".into()
     } else if args.sweep == SweepName::Heap {
         format!("{}, a heap above, swept in heap order", args.policy.name())
-    } else if args.hot == HotName::Heap {
+    } else if args.hot == Some(HotName::Heap) {
         format!("{}, a heap above", args.policy.name())
     } else if args.hashes == HashesName::Own {
         format!("{}, a hash function for each tier", args.policy.name())

@@ -65,6 +65,8 @@ pub struct BTree {
     copies: bool,
     /// See [`BTree::leading`].
     leads: bool,
+    /// See [`BTree::above_an_index`].
+    is_above_index: bool,
 }
 
 impl BTree {
@@ -103,6 +105,7 @@ impl BTree {
             births: AtomicU32::new(STRIDE.wrapping_mul(root.0 as u32 | 1)),
             copies: false,
             leads: false,
+            is_above_index: false,
         }
     }
 
@@ -111,6 +114,15 @@ impl BTree {
     pub fn as_upper_tier(self) -> BTree {
         BTree {
             copies: true,
+            ..self
+        }
+    }
+
+    /// The tree as an upper tier whose records come to an index below and to rows apart from it: what they
+    /// cost there depends less on how many stay above than in a tree, and full leaves spill less often.
+    pub fn above_an_index(self) -> BTree {
+        BTree {
+            is_above_index: true,
             ..self
         }
     }

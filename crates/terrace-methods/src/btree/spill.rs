@@ -12,10 +12,12 @@ use super::leaf::Counts;
 use super::remove::{Neighbours, plan_separator, replace_separator};
 use crate::fault::{self, Fault};
 
-/// Part of a page that must be free in both leaves, beyond the new record, for spilling to be worth
-/// rewriting three pages. With half of that a load takes a twentieth longer, and the hot tier that it leaves
-/// is no better.
-const WORTH_SPILLING: usize = 5;
+/// Part of a page that must be free in both leaves together, beyond the new record, for spilling to be worth
+/// rewriting three pages.
+const WORTH_SPILLING: usize = 10;
+/// The same above an index: with half of that a load takes a twentieth longer, and the hot tier that it
+/// leaves is no better.
+const WORTH_SPILLING_ROWS: usize = 5;
 
 impl BTree {
     /// Moves records from the full leaf that covers `key` to a neighbour with room, so that a record
@@ -64,7 +66,11 @@ impl BTree {
         let page_bytes = n.left.bytes().len();
         let new = Item::leaf(key, value, Flags::NONE);
         let free = node_of!(n.left)?.reclaimable() + node_of!(n.right)?.reclaimable();
-        if free < Sizes::of(&[new]).records(0, 1, 0) + page_bytes / WORTH_SPILLING {
+        let worth = match self.is_above_index {
+            true => WORTH_SPILLING_ROWS,
+            false => WORTH_SPILLING,
+        };
+        if free < Sizes::of(&[new]).records(0, 1, 0) + page_bytes / worth {
             return Ok(Some(n));
         }
         let (a, b) = (BTree::private(&n.left), BTree::private(&n.right));

@@ -30,5 +30,5 @@ fn pages_of(records: usize, frames: usize) -> (u64, bool) {
 fn leaves_are_split_while_there_are_pages_and_filled_once_they_run_out() {
     let (ample, scarce) = (pages_of(6000, 4000), pages_of(6000, 100));
     assert!(!ample.1 && scarce.1, "{ample:?} {scarce:?}");
-    assert!(ample.0 * 30 > scarce.0 * 31, "{ample:?} {scarce:?}");
+    assert!(ample.0 * 12 > scarce.0 * 13, "{ample:?} {scarce:?}");
 }

@@ -23,27 +23,31 @@ pub fn tiny(seed: u64) -> Options {
         .seed(seed)
 }
 
-/// Kind and tiers of a structure.
-pub type Shape = (Kind, Tiers);
+/// Kind and tiers of a structure, and whether there is a heap above.
+pub type Shape = (Kind, Tiers, bool);
 
 /// What all tests run over.
-pub const SHAPES: [Shape; 6] = [
-    (Kind::Tree, Tiers::One),
-    (Kind::Tree, Tiers::Two),
-    (Kind::Hash, Tiers::One),
-    (Kind::Hash, Tiers::Two),
-    (Kind::Table, Tiers::One),
-    (Kind::Table, Tiers::Two),
+pub const SHAPES: [Shape; 7] = [
+    (Kind::Tree, Tiers::One, false),
+    (Kind::Tree, Tiers::Two, false),
+    (Kind::Hash, Tiers::One, false),
+    (Kind::Hash, Tiers::Two, false),
+    (Kind::Table, Tiers::One, false),
+    (Kind::Table, Tiers::Two, false),
+    (Kind::Table, Tiers::Two, true),
 ];
 
 /// A name for a structure of this shape.
-pub fn named((kind, tiers): Shape) -> String {
-    format!("{kind}, {tiers:?}")
+pub fn named((kind, tiers, hot_heap): Shape) -> String {
+    let heap = if hot_heap { ", a heap above" } else { "" };
+    format!("{kind}, {tiers:?}{heap}")
 }
 
 /// A new structure. Tables have indexes, so that all that is done to them is done to indexes too;
 /// those with one tier and some of the names have none.
-pub fn create(db: &Database, name: &str, (kind, tiers): Shape, options: MapOptions) -> Result<Map> {
+pub fn create(db: &Database, name: &str, shape: Shape, options: MapOptions) -> Result<Map> {
+    let (kind, tiers, hot_heap) = shape;
+    let options = options.hot_heap(hot_heap);
     let odd = name.bytes().next().is_some_and(|b| b % 2 == 1);
     if kind != Kind::Table || (tiers == Tiers::One && !odd) {
         return db.create_map(name, kind, options.tiers(tiers));

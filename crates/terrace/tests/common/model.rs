@@ -90,9 +90,8 @@ impl Model {
         for info in db.structures() {
             let records = db.map(&info.name)?.iter()?;
             let records = records.collect::<terrace::Result<Records>>()?;
-            model
-                .structures
-                .insert(info.name, ((info.kind, info.tiers), records));
+            let shape = (info.kind, info.tiers, info.hot_heap);
+            model.structures.insert(info.name, (shape, records));
         }
         Ok(model)
     }

@@ -193,7 +193,7 @@ fn step_on(db: &Database, step: &Step, model: &Model) -> Result<()> {
         Step::Drop(name) => db.drop_structure(name),
         Step::Rename(from, to) => db.rename_structure(from, to),
         Step::Read(name, key) => {
-            let ((kind, _), records) = &model.structures[name];
+            let ((kind, ..), records) = &model.structures[name];
             assert_eq!(
                 map(name)?.get(key)?.as_ref(),
                 records.get(key),

@@ -33,7 +33,7 @@ pub enum Step {
     Reopen,
 }
 
-const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 /// A script of `steps` steps. The structure without log comes first.
 pub fn script(seed: u64, steps: usize) -> Vec<Step> {
