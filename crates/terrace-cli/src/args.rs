@@ -480,24 +480,6 @@ impl SweepName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum HotName {
-    /// A tree of rows
-    Tree,
-    /// A heap with an index, as the cold tier is, for comparison
-    Heap,
-}
-
-impl HotName {
-    /// As it is said on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            HotName::Tree => "tree",
-            HotName::Heap => "heap",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HashesName {
     /// One for both tiers
     Shared,
@@ -579,9 +561,9 @@ pub struct BenchArgs {
     #[arg(long, value_enum, value_name = "NAME", default_value = "default")]
     pub policy: PolicyName,
 
-    /// What the hot tier of a table is [default: tree, or what it is if it is there]
-    #[arg(long, value_enum, value_name = "WHAT")]
-    pub hot: Option<HotName>,
+    /// Let the hot tier of a table be a heap, as the cold one is, for comparison
+    #[arg(long)]
+    pub hot_heap: bool,
 
     /// In which order a hot tier that is a heap is gone over for rows that can leave it
     #[arg(long, value_enum, value_name = "ORDER", default_value = "index")]

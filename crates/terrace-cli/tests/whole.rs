@@ -278,11 +278,11 @@ fn the_loader_of_a_replay_is_told_everything() {
             "default, a hash function for each tier",
         ),
         (
-            &["--structure", "table", "--hot", "heap"],
+            &["--structure", "table", "--hot-heap"],
             "default, a heap above",
         ),
         (
-            &["--structure", "table", "--hot", "heap", "--sweep", "heap"],
+            &["--structure", "table", "--hot-heap", "--sweep", "heap"],
             "default, a heap above, swept in heap order",
         ),
     ] {
@@ -305,8 +305,8 @@ fn senseless_benchmarks_are_refused_before_anything_is_made() {
         (&["--seconds", "-1"], "seconds"),
         (&["--seconds", "nan"], "seconds"),
         (&["--records", "0"], "records"),
-        (&["--hot", "heap"], "--structure table"),
-        (&["--sweep", "heap"], "--hot heap"),
+        (&["--hot-heap"], "--structure table"),
+        (&["--sweep", "heap"], "--hot-heap"),
         (&["--device-iops", "3"], "10 to"),
     ] {
         let joined: Vec<String> = args.chunks(2).map(|pair| pair.join("=")).collect();

@@ -17,7 +17,7 @@ use terrace_bench::{
 };
 
 use crate::args::{
-    BenchArgs, DistributionName, HashesName, HotName, KeyLayoutName, KindName, LoadOrder, LogMode,
+    BenchArgs, DistributionName, HashesName, KeyLayoutName, KindName, LoadOrder, LogMode,
     PolicyName, SweepName, WorkloadName,
 };
 use crate::engine::{Db, Durability, Policy, Settings, SweepOrder, TreeSettings};
@@ -42,16 +42,16 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             path.display()
         );
     }
-    if args.hot == Some(HotName::Heap) && (args.structure != KindName::Table || tiers(args) == 1) {
+    if args.hot_heap && (args.structure != KindName::Table || tiers(args) == 1) {
         bail!(
-            "only a table with two tiers can have a heap as its hot tier: --hot heap needs \
+            "only a table with two tiers can have a heap as its hot tier: --hot-heap needs \
              --structure table --tiers 2"
         );
     }
-    if args.sweep == SweepName::Heap && args.hot != Some(HotName::Heap) {
+    if args.sweep == SweepName::Heap && !args.hot_heap {
         bail!(
             "only the rows of a heap lie in another order than that of their keys: --sweep heap needs \
-             --structure table --tiers 2 --hot heap"
+             --structure table --tiers 2 --hot-heap"
         );
     }
     if args.hashes == HashesName::Own && (args.structure != KindName::Hash || tiers(args) == 1) {
@@ -123,7 +123,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         policy: policy(args.policy),
         logged: args.log != LogMode::Off,
         own_hashes: args.hashes == HashesName::Own,
-        hot_heap: args.hot.map(|hot| hot == HotName::Heap),
+        hot_heap: args.hot_heap.then_some(true),
         ..TreeSettings::default()
     };
     let tree = if args.skip_load {
@@ -265,7 +265,7 @@ fn policy_label(args: &BenchArgs) -> String {
         "record cache".into()
     } else if args.sweep == SweepName::Heap {
         format!("{}, a heap above, swept in heap order", args.policy.name())
-    } else if args.hot == Some(HotName::Heap) {
+    } else if args.hot_heap {
         format!("{}, a heap above", args.policy.name())
     } else if args.hashes == HashesName::Own {
         format!("{}, a hash function for each tier", args.policy.name())

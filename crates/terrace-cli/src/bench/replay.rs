@@ -168,7 +168,7 @@ impl Loader {
             .args(["--value-bytes", &args.value_bytes.to_string()])
             .args(["--tiers", &args.tiers.to_string()])
             .args(["--policy", args.policy.name()])
-            .args(args.hot.iter().flat_map(|hot| ["--hot", hot.name()]))
+            .args(args.hot_heap.then_some("--hot-heap"))
             .args(["--sweep", args.sweep.name()])
             .args(["--hashes", args.hashes.name()])
             .args(["--threads", &args.threads.to_string()])
