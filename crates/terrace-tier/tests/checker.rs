@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
 use shuttle::scheduler::RandomScheduler;
-use terrace_access::Window;
+use terrace_access::{Ordered, Window};
 use terrace_base::sync::thread;
 use terrace_sim::SimDisk;
 use terrace_tier::policy::Sampled;
@@ -52,14 +52,14 @@ fn write<M: Method>(tree: &Two<M>, written: &Written, writer: u64) {
     for round in 1..5 {
         let n = (writer + round * WRITERS) % KEYS;
         let n = n - n % WRITERS + writer;
-        put(tree, &key(n), round);
+        put::<M>(tree, &key(n), round);
         written[n as usize].store(round, Ordering::SeqCst);
-        put(tree, &own, round);
-        assert_eq!(get(tree, &own), Some(round));
+        put::<M>(tree, &own, round);
+        assert_eq!(get::<M>(tree, &own), Some(round));
         if round % 2 == 0 {
             let deleted = tree.write(&own, Change::Delete, None, &mut || ());
             assert!(deleted.unwrap());
-            assert_eq!(get(tree, &own), None);
+            assert_eq!(get::<M>(tree, &own), None);
         }
     }
 }
@@ -67,7 +67,7 @@ fn write<M: Method>(tree: &Two<M>, written: &Written, writer: u64) {
 fn read<M: Method>(tree: &Two<M>, written: &Written) {
     for n in 0..KEYS {
         let least = written[n as usize].load(Ordering::SeqCst);
-        let found = get(tree, &key(n)).expect("a key that stays");
+        let found = get::<M>(tree, &key(n)).expect("a key that stays");
         assert!(found >= least, "{found} where {least} was written");
     }
 }
@@ -78,7 +78,7 @@ fn scan<M: Method>(tree: &Two<M>, written: &Written) {
     loop {
         tree.scan_up(&from, &mut window).unwrap();
         for i in 0..window.len() {
-            let found = M::key_at(window.key(i)).to_vec();
+            let found = M::Cold::key_at(window.key(i)).to_vec();
             if found.starts_with(b"key-") {
                 seen.push((found, number(window.value(i))));
             }
@@ -112,21 +112,21 @@ fn run<M: Method>(inclusive: bool) {
     };
     let tree = two_tiers::<M>(&context, &options);
     let written = Arc::new(Written::default());
-    (0..KEYS).for_each(|n| put(&tree, &key(n), 0));
+    (0..KEYS).for_each(|n| put::<M>(&tree, &key(n), 0));
     // Everything is cold at first.
     (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
     let mut threads = Vec::new();
     for writer in 0..WRITERS {
         let (tree, written) = (tree.clone(), written.clone());
-        threads.push(thread::spawn(move || write(&tree, &written, writer)));
+        threads.push(thread::spawn(move || write::<M>(&tree, &written, writer)));
     }
     let (of, known) = (tree.clone(), written.clone());
     threads.push(thread::spawn(move || {
-        (0..4).for_each(|_| read(&of, &known))
+        (0..4).for_each(|_| read::<M>(&of, &known))
     }));
     let (of, known) = (tree.clone(), written.clone());
     threads.push(thread::spawn(move || {
-        (0..3).for_each(|_| scan(&of, &known))
+        (0..3).for_each(|_| scan::<M>(&of, &known))
     }));
     let of = tree.clone();
     threads.push(thread::spawn(move || {
@@ -137,9 +137,9 @@ fn run<M: Method>(inclusive: bool) {
         .for_each(|thread| thread.join().unwrap());
     (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
     let own = (0..WRITERS).map(|writer| format!("own-{writer}"));
-    own.for_each(|own| assert_eq!(get(&tree, own.as_bytes()), None));
-    read(&tree, &written);
-    scan(&tree, &written);
+    own.for_each(|own| assert_eq!(get::<M>(&tree, own.as_bytes()), None));
+    read::<M>(&tree, &written);
+    scan::<M>(&tree, &written);
     tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
 }
 
