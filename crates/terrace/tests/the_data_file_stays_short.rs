@@ -1,15 +1,18 @@
-//! The data file stays within 2.2 times the live pages of all tiers under updates that never end, and
-//! within 3 times while checkpoints are made among them; and what the database itself counts as memory
-//! stays within its limit meanwhile, but for what has just grown, for which frames make room a moment later.
+//! The data file stays within 2.2 times the live pages of all tiers under updates that never end, and while
+//! checkpoints are made among them, however slowly, within three places for each page and one more for each
+//! that memory holds; and what the database itself counts as memory stays within its limit meanwhile, but
+//! for what has just grown, for which frames make room a moment later.
 
 mod common;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Shape, create, named};
 use terrace::fault::store;
 use terrace::{Database, Kind, Map, MapOptions, MemoryStats, Options, Stats, Tiers};
-use terrace_sim::{Rng, SimDisk};
+use terrace_base::disk::Disk;
+use terrace_sim::{Call, HookedDisk, Rng, SimDisk};
 
 const MEMORY: u64 = 8 << 20;
 /// As long as the log may be, pages of hot tiers are not written, and take no space but their own.
@@ -122,41 +125,68 @@ fn is_about_within_the_limit(m: &MemoryStats) {
     assert!(m.cut_copies <= m.limit / 16, "{m:?}");
 }
 
-#[test]
-fn while_checkpoints_are_made_among_updates_and_scans() {
-    let disk = SimDisk::new(1);
-    let db = Database::open_on(disk.shared(), options()).unwrap();
+/// While a checkpoint is made a page has a place in the last image, one in the image to come and one for what
+/// it became since; one that is in memory needs another before it can give up the last of these. The file
+/// grows a sixteenth ahead.
+fn is_short_while_a_checkpoint_is_made(stats: &Stats, live: u64) {
+    let p = &stats.pages;
+    let most = (3 * live * p.page_bytes + MEMORY) / 16 * 17 + ROUNDED;
+    assert!(p.data_file_bytes <= most, "{live} live pages: {p:?}");
+}
+
+/// Updates and scans on `disk` until so many checkpoints were made.
+fn among_updates_and_scans(disk: Arc<dyn Disk>, tiers: Tiers, checkpoints: u64) {
+    let db = Database::open_on(disk, options()).unwrap();
     let records = 60_000;
-    let map = loaded(&db, (Kind::Tree, Tiers::Two, false), records);
-    let checkpoints = || db.stats().checkpoints.completed;
-    let enough = checkpoints() + 6;
+    let map = loaded(&db, (Kind::Tree, tiers, false), records);
+    let completed = || db.stats().checkpoints.completed;
+    let enough = completed() + checkpoints;
     let most = std::thread::scope(|scope| {
-        let (map, checkpoints) = (&map, &checkpoints);
+        let (map, completed) = (&map, &completed);
         scope.spawn(move || {
             let mut rng = Rng::new(3);
-            while checkpoints() < enough {
+            while completed() < enough {
                 (0..1000).for_each(|_| update(map, &mut rng, records));
             }
         });
         scope.spawn(move || {
-            while checkpoints() < enough {
+            while completed() < enough {
                 assert_eq!(map.iter().unwrap().count() as u64, records);
             }
         });
-        let mut most: f64 = 0.0;
-        while checkpoints() < enough {
+        let (mut most, mut live) = (0.0, 0);
+        while completed() < enough {
             let stats = db.stats();
+            live = live.max(stats.pages.live);
             is_about_within_the_limit(&stats.memory);
-            most = most.max(length(&stats));
+            is_short_while_a_checkpoint_is_made(&stats, live);
+            most = length(&stats).max(most);
         }
         most
     });
     eprintln!("at most {most:.2} times the live pages");
-    assert!(most <= 3.0, "{most:.2} times the live pages");
     // Only so that a failure ends; how long it takes does not matter.
     let end = Instant::now() + Duration::from_secs(60);
     while db.stats().memory.used() > MEMORY {
         assert!(Instant::now() < end, "{:?}", db.stats().memory);
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn while_checkpoints_are_made_among_updates_and_scans() {
+    among_updates_and_scans(SimDisk::new(1).shared(), Tiers::Two, 6);
+}
+
+#[test]
+fn while_checkpoints_are_made_so_slowly_that_updates_wait_for_them() {
+    let checkpointer = || std::thread::current().name() == Some("terrace-checkpointer");
+    for tiers in [Tiers::One, Tiers::Two] {
+        let disk = HookedDisk::new(SimDisk::new(1).shared(), move |call| {
+            if matches!(call, Call::Write(_)) && checkpointer() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        among_updates_and_scans(Arc::new(disk), tiers, 2);
     }
 }
