@@ -11,6 +11,7 @@ use terrace_base::Result;
 use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::latch::Latch;
+use crate::prefetch::{prefetch, prefetch_at};
 use crate::region::Region;
 use crate::view::View;
 
@@ -52,7 +53,6 @@ pub const WRITING: u8 = 2;
 const MAX_USE: u8 = 3;
 /// Lines that [`Pool::prefetch`] asks for: the header and what finds a key in a page of a hundred
 /// records.
-#[cfg(target_arch = "x86_64")]
 const PREFETCHED_LINES: usize = 9;
 
 /// Header of one frame.
@@ -202,40 +202,22 @@ impl Pool {
     /// is known before its latch has been looked at, and all these lines come at the same time.
     #[inline]
     pub fn prefetch(&self, index: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let start = self.region.piece(index as usize);
-            for line in 0..PREFETCHED_LINES {
-                // SAFETY: the address is inside the page, which is at least 4096 bytes long; a
-                // prefetch changes nothing that a program can see.
-                unsafe { _mm_prefetch(start.add(line * 64).cast::<i8>(), _MM_HINT_T0) };
-            }
+        let start = self.region.piece(index as usize);
+        for line in 0..PREFETCHED_LINES {
+            prefetch_at(start.wrapping_add(line * 64));
         }
     }
 
     /// Asks for the one line of a page that has the byte at `at`.
     #[inline]
     pub fn prefetch_line(&self, index: u32, at: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let line = self.region.piece(index as usize).wrapping_add(at);
-            // SAFETY: a prefetch of any address changes nothing that a program can see.
-            unsafe { _mm_prefetch(line.cast::<i8>(), _MM_HINT_T0) };
-        }
+        prefetch_at(self.region.piece(index as usize).wrapping_add(at));
     }
 
     /// Asks for the header of a frame, which has the latch of its page.
     #[inline]
     pub fn prefetch_header(&self, index: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let header: *const Frame = self.frame(index);
-            // SAFETY: a prefetch of any address changes nothing that a program can see.
-            unsafe { _mm_prefetch(header.cast::<i8>(), _MM_HINT_T0) };
-        }
+        prefetch(self.frame(index));
     }
 
     /// The page of a frame, to be read while nobody can change it.

@@ -15,6 +15,8 @@
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
+use crate::prefetch::prefetch_at;
+
 /// The page said something that cannot be: it changed while it was read, or it is damaged.
 /// Validate the latch version to tell which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,13 +126,7 @@ impl<'a> View<'a> {
     /// Asks the processor for the lines of the `len` bytes at `at`, for later. They need not be in the page.
     #[inline]
     pub fn prefetch(&self, at: usize, len: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let line = self.start.wrapping_add(at);
-            // SAFETY: a prefetch of any address changes nothing that a program can see.
-            unsafe { _mm_prefetch(line.cast::<i8>(), _MM_HINT_T0) };
-        }
+        prefetch_at(self.start.wrapping_add(at));
         self.prefetch_behind(at, len);
     }
 
@@ -138,14 +134,8 @@ impl<'a> View<'a> {
     /// be wanted as soon as that one has said what is there. They need not be in the page.
     #[inline]
     pub fn prefetch_behind(&self, at: usize, len: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            for line in (64..len).step_by(64) {
-                let line = self.start.wrapping_add(at + line);
-                // SAFETY: a prefetch of any address changes nothing that a program can see.
-                unsafe { _mm_prefetch(line.cast::<i8>(), _MM_HINT_T0) };
-            }
+        for line in (64..len).step_by(64) {
+            prefetch_at(self.start.wrapping_add(at + line));
         }
     }
 

@@ -92,6 +92,12 @@ impl LockTable {
         hash as usize & (self.versions.len() - 1)
     }
 
+    /// Asks the processor for the lock, which is about to be taken or read.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: usize) {
+        terrace_pages::prefetch(&self.versions[slot]);
+    }
+
     /// The version, unless the lock is held.
     #[inline]
     pub fn read(&self, slot: usize) -> Option<Version> {

@@ -85,6 +85,7 @@ pub(crate) fn write(
     mut settle: impl FnMut(Interrupt) -> Result<()>,
 ) -> Result<bool> {
     let (store, locks) = (&context.store, &context.locks);
+    locks.prefetch(slot);
     let mut prepared = Prepared::new(store, change, max_inline)?;
     loop {
         let early = planted(Fault::LockBeforeGate) && expect.is_none();

@@ -109,6 +109,12 @@ impl Sketch {
         (&lines[line], [place(hash), place(hash >> 16)])
     }
 
+    /// Asks the processor for the counters of a hash, which are about to be read.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        terrace_pages::prefetch(self.places(hash).0);
+    }
+
     /// How often the key with this hash was asked for, as far as it is known: never too few, but for
     /// halving and lost updates.
     #[inline]

@@ -411,8 +411,13 @@ where
         if let Change::Put(value) = change {
             check_limits(key, value)?;
         }
+        let hash = hash_of(self.id, key);
+        let slot = context.locks.slot_of(hash);
+        if context.is_full() {
+            // It comes while the gate and the lock are taken.
+            context.sketch.prefetch(hash);
+        }
         self.events.writes.add(1);
-        let slot = context.locks.slot(self.id, key);
         let max_inline = C::max_inline(context.store.page_bytes());
         let helped = Cell::new(0);
         one_record::write(

@@ -7,7 +7,7 @@
 use terrace_access::{Attempt, Door, Edge, Interrupt};
 use terrace_base::PageId;
 use terrace_base::sync::{spin_loop, yield_now};
-use terrace_pages::{Exclusive, Optimistic, Shared};
+use terrace_pages::{Exclusive, Optimistic, Shared, View};
 
 use super::BTree;
 use super::layout::{MAX_LEVEL, Node};
@@ -58,6 +58,17 @@ impl BTree {
     /// taken; what is read of the node is still to be validated. O(height).
     #[inline]
     pub(crate) fn descend(&self, edge: Edge<'_>, level: u8) -> Attempt<Way<'_>> {
+        self.descend_and(edge, level, |_| {})
+    }
+
+    /// The same; `arriving` is called with the node before anything is read of it, but for a root.
+    #[inline]
+    fn descend_and(
+        &self,
+        edge: Edge<'_>,
+        level: u8,
+        arriving: impl Fn(View<'_>),
+    ) -> Attempt<Way<'_>> {
         let mut node = self.store.optimistic(self.root)?;
         let mut parent: Option<Optimistic<'_>> = None;
         let mut expected = None;
@@ -82,6 +93,11 @@ impl BTree {
                 Err(_) => return Err(node.torn(BAD_RECORD)),
             };
             let next = self.store.optimistic(pid);
+            if let Ok(next) = &next
+                && seen.level == level + 1
+            {
+                arriving(next.view());
+            }
             node.validate()?;
             expected = Some(seen.level - 1);
             parent = Some(std::mem::replace(&mut node, next?));
@@ -137,7 +153,8 @@ impl BTree {
         if patient {
             return self.latch_patiently(door, edge, level, with_parent);
         }
-        let way = self.descend(edge, level)?;
+        // Whoever changes it looks at its fences first, which lie at its end.
+        let way = self.descend_and(edge, level, |node| node.prefetch(node.len() - 1, 0))?;
         if !with_parent {
             return Ok(Pair {
                 parent: None,
