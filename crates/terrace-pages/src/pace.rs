@@ -223,6 +223,13 @@ mod tests {
             flag.store(false, Ordering::Relaxed);
         }
         assert_eq!(gentle(0.0), whole);
+        // Half of the space that may come to the image since the cut.
+        let written = &store.counters.checkpoint_page_writes;
+        written.store(128, Ordering::Relaxed);
+        store.note_cut_space();
+        written.store(0, Ordering::Relaxed);
+        let pressed = gentle(0.0);
+        assert!(pressed > whole / 10 && pressed < whole / 2, "{pressed:?}");
     }
 
     #[test]

@@ -265,18 +265,18 @@ where
 
     // ---------------------------------------------------------------- writing
 
-    /// The hot tier takes the change, dirty; the caller holds the record's lock.
+    /// The hot tier takes the change, dirty; the caller holds the record's lock. `hash` is that of the key.
     fn apply(
         &self,
         door: &Door<'_>,
-        key: &[u8],
+        (key, hash): (&[u8], u64),
         value: Option<Value<'_>>,
         may_unlink: &dyn Fn() -> bool,
         log: &mut dyn FnMut(),
     ) -> Attempt<Option<LargeRef>> {
         let policy = &self.options.policy;
         let asked = if self.context.is_full() {
-            self.context.sketch.count(hash_of(self.id, key))
+            self.context.sketch.count(hash)
         } else {
             0
         };
@@ -427,7 +427,7 @@ where
             expect,
             |door, value, may_unlink| {
                 let chains = if helped.get() < HELP_ENOUGH {
-                    [self.apply(door, key, value, may_unlink, log)?, None]
+                    [self.apply(door, (key, hash), value, may_unlink, log)?, None]
                 } else {
                     self.apply_cold(door, key, value, may_unlink, log)?
                 };
@@ -476,10 +476,11 @@ where
         let store = &self.context.store;
         self.events.writes.add(1);
         let value = prepare_inside(store, door, change, C::max_inline(store.page_bytes()))?;
+        let hash = hash_of(self.id, key);
         let mut helped = 0;
         loop {
             let applied = if helped < HELP_ENOUGH_INSIDE {
-                let done = self.apply(door, key, value, &|| true, &mut || ());
+                let done = self.apply(door, (key, hash), value, &|| true, &mut || ());
                 done.map(|old| [old, None])
             } else {
                 self.apply_cold(door, key, value, &|| true, &mut || ())

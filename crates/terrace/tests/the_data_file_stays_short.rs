@@ -179,7 +179,7 @@ fn while_checkpoints_are_made_among_updates_and_scans() {
 }
 
 #[test]
-fn while_checkpoints_are_made_so_slowly_that_updates_wait_for_them() {
+fn while_checkpoints_are_made_slowly() {
     let checkpointer = || std::thread::current().name() == Some("terrace-checkpointer");
     for tiers in [Tiers::One, Tiers::Two] {
         let disk = HookedDisk::new(SimDisk::new(1).shared(), move |call| {
