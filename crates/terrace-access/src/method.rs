@@ -5,6 +5,7 @@
 //! attempt that was interrupted has not changed any record (it may have split a page).
 
 use terrace_base::{PageId, Result};
+use terrace_pages::Space;
 
 use crate::{Attempt, Door, Edge, Flags, Found, RecordPage, Value, Window};
 
@@ -77,6 +78,11 @@ impl Room for Rising {
 
 /// One tier: records found by key.
 pub trait AccessMethod: Send + Sync {
+    /// Whether a change is made without looking for what was there before: then an edit knows of a record
+    /// only if it is where changes are gathered, and erases by a mark, whether there is anything to erase or
+    /// not. A large value that is replaced further below is freed by the method itself.
+    const BLIND: bool = false;
+
     /// Looks `key` up; on a hit `value` is replaced by the inline value.
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>>;
 
@@ -98,6 +104,31 @@ pub trait AccessMethod: Send + Sync {
     /// Removes every record and every page but those that it was made of, in bounded steps: returns
     /// whether more is left to do.
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool>;
+
+    /// Does a bounded part of the work that earlier changes have left behind, if it has come to too much.
+    /// To be called before changes are made; `space` is that of the change. By default there is none.
+    /// Blocking; the caller holds nothing.
+    fn catch_up(&self, space: Space) -> Result<()> {
+        let _ = space;
+        Ok(())
+    }
+
+    /// Whether [`AccessMethod::catch_up`] has something to do.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    /// Does some of that work ahead of need. For threads in the background; bounded; blocking.
+    fn tend(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Goes on to take marks of deletions to where they have done their work, or begins to, if they are many
+    /// or, with `waited`, if there are any; whether more is to do. Bounded; blocking.
+    fn bury(&self, waited: bool) -> Result<bool> {
+        let _ = waited;
+        Ok(false)
+    }
 
     /// A page that an attempt missed cannot be read. Whether the next one will do without: it was wanted
     /// only for the room that there might be, or made. By default every page is needed.
@@ -209,6 +240,12 @@ pub trait Ordered: AccessMethod {
     /// Makes sure that the leaf which covers the edge is in memory (`Miss` otherwise).
     fn try_reach(&self, edge: Edge<'_>) -> Attempt<()>;
 
+    /// Makes sure that what a change at this position looks at is in memory (`Miss` otherwise): by default the
+    /// leaf that covers it.
+    fn try_reach_to_put(&self, position: &[u8]) -> Attempt<()> {
+        self.try_reach(Edge::From(position))
+    }
+
     /// [`Ordered::try_reach`] of the records of a window from `next` on, with the pages of those that are there;
     /// `next` is moved behind those that were reached. O(records + pages).
     fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
@@ -231,6 +268,14 @@ pub trait Ordered: AccessMethod {
     ) -> Attempt<Option<Vec<u8>>> {
         let _ = (door, from, to);
         Ok(None)
+    }
+
+    /// Moves records of the page that covers this position to the one before it, as long as that has no more
+    /// than `fill` of its room taken, and frees what becomes empty: for who goes through all pages to have
+    /// fewer of them. By default nothing. O(records of both).
+    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+        let _ = (door, position, fill);
+        Ok(())
     }
 
     /// Makes the method say what the window says of the first of these records (numbers in the window, in

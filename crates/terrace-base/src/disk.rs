@@ -38,6 +38,17 @@ pub trait Disk: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Gives a file another name, in the place of the file that has it, if there is one. Whether it has the
+    /// old name or the new one after a crash is open until the directory is synced; the new name is that of
+    /// the one file or of the other at every moment.
+    ///
+    /// # Errors
+    /// `Unsupported` by default.
+    fn rename(&self, old: &str, new: &str) -> io::Result<()> {
+        let _ = (old, new);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Removes a file. Durable after [`Disk::sync_directory`].
     fn delete(&self, name: &str) -> io::Result<()>;
 
@@ -53,6 +64,11 @@ pub trait Disk: Send + Sync {
     /// Whether files of [`Disk::open`] and [`Disk::create`] go around the cache of the operating system,
     /// which is outside every budget; `None` where there is no such cache.
     fn goes_around_cache(&self) -> Option<bool> {
+        None
+    }
+
+    /// The folder of the operating system in which the files lie; `None` where there is none.
+    fn folder(&self) -> Option<&std::path::Path> {
         None
     }
 }

@@ -62,6 +62,15 @@ pub enum Error {
         /// The least that would do.
         needed: u64,
     },
+    /// The power went while a map that keeps only what survives its process was open: what is in its file
+    /// came to the disk in any order, so nothing of it can be believed.
+    #[error(
+        "{file} was open without power-fail protection when the machine went down, so what it holds cannot be believed. Way out: restore it from a backup, or start it empty (Options::discard_after_power_loss), as one would a cache; Durability::Sync or a file on persistent memory survives this"
+    )]
+    PowerLost {
+        /// The file.
+        file: String,
+    },
     /// The key is longer than [`crate::MAX_KEY_BYTES`] (or than the page size allows).
     #[error(
         "a key of {len} bytes is longer than the limit of {limit} bytes; use a shorter one, a hash of it for example, and keep the long one in the value"
@@ -90,6 +99,11 @@ pub enum Error {
         /// The directory.
         path: String,
     },
+    /// The database was not closed after the last writes, so its log has to be replayed, which writes.
+    #[error(
+        "the database was not closed, and its log has to be replayed before it can be read only: who may write to its directory opens it once (Database::open, or any command of `terrace`) and closes it"
+    )]
+    NotClosed,
     /// There is no structure of this name.
     #[error(
         "there is no structure named \"{name}\"; look at the names that there are (Database::structures), or create it"
@@ -123,6 +137,36 @@ pub enum Error {
         /// The primary key of the row that was to get it.
         wants_it: Vec<u8>,
     },
+    /// The snapshot does not hold any more: the space that it kept was needed. Nothing wrong was answered.
+    #[error(
+        "the snapshot taken {} seconds ago was given up: {cause}. Way out: take another one, raise Options::snapshot_space, or free some space",
+        .since.elapsed().map_or(0, |age| age.as_secs())
+    )]
+    SnapshotGone {
+        /// When it was taken.
+        since: std::time::SystemTime,
+        /// Why it was given up.
+        cause: String,
+    },
+    /// Somebody asked for the end of it.
+    #[error("cancelled: {what}")]
+    Cancelled {
+        /// What was ended, and how things are now.
+        what: String,
+    },
+    /// A transaction was given up, because others kept changing what it had read. Nothing was changed.
+    #[error(
+        "a transaction was given up after {attempts} attempts, because others had changed what it had read: \"{}\" in \"{structure}\"; nothing was changed. Run it again, or change a single record with update or merge, which wait for nobody",
+        key.escape_ascii()
+    )]
+    Conflict {
+        /// The structure in which something had changed.
+        structure: String,
+        /// The key, or the first key of the range.
+        key: Vec<u8>,
+        /// How often it was tried.
+        attempts: u32,
+    },
     /// The arguments do not fit: an option out of range, a name too long, a structure of another kind.
     #[error("{what}")]
     Invalid {
@@ -149,6 +193,18 @@ impl Error {
         }
     }
 
+    /// The same; of [`Error::DiskFull`] it says how much space was needed, and how much there is.
+    pub fn with_space(mut self, needed: u64, free: Option<u64>) -> Error {
+        if let Error::DiskFull { what } = &mut self {
+            *what += &format!(" ({} KiB are needed at least", needed.div_ceil(1024));
+            *what += &match free {
+                Some(free) => format!(", and {} KiB are free)", free / 1024),
+                None => ")".to_owned(),
+            };
+        }
+        self
+    }
+
     /// A damaged file.
     pub fn corrupt(
         file: impl Into<String>,
@@ -160,6 +216,34 @@ impl Error {
             offset: offset.into(),
             what: what.into(),
             way_out: "restore the directory from a backup; without one, what can still be read of it can be saved with `terrace dump`, if the database opens",
+        }
+    }
+
+    /// The name of its kind, for programs in other languages; it stays, while texts may change.
+    ///
+    /// ```
+    /// let error = terrace_base::Error::invalid("no");
+    /// assert_eq!(error.kind(), "invalid");
+    /// ```
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::Corrupt { .. } => "corrupt",
+            Error::Io { .. } => "io",
+            Error::DiskFull { .. } => "disk_full",
+            Error::Poisoned { .. } => "poisoned",
+            Error::MemoryTooSmall { .. } => "memory_too_small",
+            Error::KeyTooLong { .. } => "key_too_long",
+            Error::ValueTooLong { .. } => "value_too_long",
+            Error::Locked { .. } => "locked",
+            Error::NotClosed => "not_closed",
+            Error::NoSuchStructure { .. } => "no_such_structure",
+            Error::StructureExists { .. } => "structure_exists",
+            Error::Duplicate { .. } => "duplicate",
+            Error::SnapshotGone { .. } => "snapshot_gone",
+            Error::Cancelled { .. } => "cancelled",
+            Error::PowerLost { .. } => "power_lost",
+            Error::Conflict { .. } => "conflict",
+            Error::Invalid { .. } => "invalid",
         }
     }
 

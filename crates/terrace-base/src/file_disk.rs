@@ -1,15 +1,22 @@
 //! The real disk: files of one directory, opened for direct I/O, under an exclusive lock.
 //!
-//! The lock belongs to the [`FileDisk`] and is released when it is dropped, by a crash too (the
+//! The lock belongs to the [`FileDisk`], in the process that opened it, and is released when it is dropped, by a crash too (the
 //! operating system holds it, not a file that could be left behind).
+//!
+//! Invariant: once open, the disk is the directory itself, not a path: files are found from its handle.
+//! So it stays the same one when the program changes its working directory, and when the directory gets
+//! another name.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+
 use crate::disk::{Disk, DiskFile};
+use crate::process::{Owner, of_another_process};
 use crate::small_writes::SmallWrites;
 use crate::sync::Mutex;
 use crate::{Error, Result};
@@ -40,8 +47,8 @@ pub struct FileDisk {
     /// the system says so to one of them; and after that nobody knows which names are durable.
     names: Mutex<bool>,
     direct: bool,
-    // Held for its lock only.
-    _lock: File,
+    lock: File,
+    owner: Owner,
 }
 
 impl FileDisk {
@@ -58,8 +65,7 @@ impl FileDisk {
                     "{shown} is not a directory; name the directory that holds the database"
                 )));
             }
-            let lock_path = path.join(LOCK_FILE);
-            let (lock, takes_direct) = open_lock(&lock_path, direct != DirectIo::Off)
+            let (lock, takes_direct) = open_lock(&directory, direct != DirectIo::Off)
                 .map_err(|e| Error::io("opening", LOCK_FILE, e))?;
             match lock.try_lock() {
                 Ok(()) => {}
@@ -68,9 +74,9 @@ impl FileDisk {
             }
             // Whoever had it before may have deleted the file in between, or the directory, and the
             // next one to come would make and lock another.
-            let file =
-                is_at(&lock, &lock_path).map_err(|e| Error::io("examining", LOCK_FILE, e))?;
-            if file && is_at(&directory, path).map_err(examined)? {
+            let still = is_in(&directory, &lock);
+            let still = still.map_err(|e| Error::io("examining", LOCK_FILE, e))?;
+            if still && is_at(&directory, path).map_err(examined)? {
                 break (directory, lock, takes_direct);
             }
             rounds += 1;
@@ -86,11 +92,13 @@ impl FileDisk {
             )));
         }
         Ok(FileDisk {
-            path: path.to_owned(),
+            // Without a working directory there is only the path that was given.
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             directory,
             names: Mutex::new(false),
             direct: takes_direct,
-            _lock: lock,
+            lock,
+            owner: Owner::here(),
         })
     }
 
@@ -99,7 +107,8 @@ impl FileDisk {
         let path = path.as_ref();
         let shown = path.display().to_string();
         let absolute = std::path::absolute(path).map_err(|e| Error::io("finding", &shown, e))?;
-        let made = made_above(&absolute);
+        let path = absolute.as_path();
+        let made = made_above(path);
         let was_there = path.exists();
         if !was_there {
             std::fs::create_dir_all(path).map_err(|e| Error::io("creating", &shown, e))?;
@@ -125,40 +134,78 @@ impl FileDisk {
         self.direct
     }
 
-    /// The directory.
+    /// An error in a child of the process that opened it: both have one lock.
+    fn check_owner(&self) -> io::Result<()> {
+        match self.owner.is_here() {
+            true => Ok(()),
+            false => Err(io::Error::other(of_another_process())),
+        }
+    }
+
+    /// The directory, as an absolute path where it was when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Deletes the file of the lock, for whoever takes back all that it has made there: to be called
+    /// before the disk is dropped, so that it is nobody else's.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn delete_lock(&self) -> io::Result<()> {
+        let flags = AtFlags::empty();
+        Ok(rustix::fs::unlinkat(&self.directory, LOCK_FILE, flags)?)
+    }
+
     fn open_file(&self, name: &str, create: bool, buffered: bool) -> io::Result<Arc<dyn DiskFile>> {
-        let path = self.file_path(name)?;
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(create)
-            .truncate(create);
+        self.check_owner()?;
+        let mut flags = OFlags::empty();
+        if create {
+            flags |= OFlags::CREATE | OFlags::TRUNC;
+        }
         if self.direct && !buffered {
-            options.custom_flags(direct_flag());
+            flags |= direct_flag();
         }
         Ok(Arc::new(RealFile {
-            file: options.open(path)?,
+            file: open_in(&self.directory, checked(name)?, flags)?,
             small_writes: buffered.then(SmallWrites::new),
         }))
     }
+}
 
-    fn file_path(&self, name: &str) -> io::Result<PathBuf> {
-        if name.is_empty()
-            || name.starts_with('.')
-            || name.contains(['/', '\0'])
-            || name == LOCK_FILE
-        {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("\"{name}\" cannot be the name of a database file"),
-            ));
+/// The name, if it can be one of a database file.
+fn checked(name: &str) -> io::Result<&str> {
+    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) || name == LOCK_FILE {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("\"{name}\" cannot be the name of a database file"),
+        ));
+    }
+    Ok(name)
+}
+
+/// Opens a file of the directory for reading and writing.
+fn open_in(directory: &File, name: &str, flags: OFlags) -> io::Result<File> {
+    // As the standard library opens files: not for programs that are started, and readable to whom the
+    // process allows it.
+    let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    loop {
+        match rustix::fs::openat(directory, name, flags, mode) {
+            Ok(file) => return Ok(File::from(file)),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
         }
-        Ok(self.path.join(name))
+    }
+}
+
+impl Drop for FileDisk {
+    fn drop(&mut self) {
+        // Children that were forked meanwhile have the file, too, and the lock with it, which is let go of
+        // for all of them here. They let go of nothing.
+        if self.owner.is_here() {
+            let _ = self.lock.unlock();
+        }
     }
 }
 
@@ -184,40 +231,49 @@ fn made_above(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether this file is the one of that name.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+/// Whether this is the directory of that path.
+fn is_at(directory: &File, path: &Path) -> io::Result<bool> {
     let there = match std::fs::metadata(path) {
         Ok(there) => there,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(e) => return Err(e),
     };
-    let file = file.metadata()?;
-    Ok((file.dev(), file.ino()) == (there.dev(), there.ino()))
+    let opened = directory.metadata()?;
+    Ok((opened.dev(), opened.ino()) == (there.dev(), there.ino()))
+}
+
+/// Whether this file is the one that the directory has under the name of the lock.
+fn is_in(directory: &File, lock: &File) -> io::Result<bool> {
+    let there = match rustix::fs::statat(directory, LOCK_FILE, AtFlags::empty()) {
+        Ok(there) => there,
+        Err(rustix::io::Errno::NOENT) => return Ok(false),
+        Err(e) => return Err(e.into()),
+    };
+    let opened = rustix::fs::fstat(lock)?;
+    Ok((opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino))
 }
 
 /// Opens the lock file, with the direct flag if `try_direct`, because opening a file is how one
 /// learns whether the file system takes the flag.
-fn open_lock(path: &Path, try_direct: bool) -> io::Result<(File, bool)> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
+fn open_lock(directory: &File, try_direct: bool) -> io::Result<(File, bool)> {
     if try_direct {
-        match options.clone().custom_flags(direct_flag()).open(path) {
-            Ok(file) => return Ok((file, direct_flag() != 0)),
+        match open_in(directory, LOCK_FILE, OFlags::CREATE | direct_flag()) {
+            Ok(file) => return Ok((file, !direct_flag().is_empty())),
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
             Err(e) => return Err(e),
         }
     }
-    Ok((options.open(path)?, false))
+    Ok((open_in(directory, LOCK_FILE, OFlags::CREATE)?, false))
 }
 
 #[cfg(target_os = "linux")]
-fn direct_flag() -> i32 {
-    rustix::fs::OFlags::DIRECT.bits() as i32
+fn direct_flag() -> OFlags {
+    OFlags::DIRECT
 }
 
 #[cfg(not(target_os = "linux"))]
-fn direct_flag() -> i32 {
-    0
+fn direct_flag() -> OFlags {
+    OFlags::empty()
 }
 
 impl Disk for FileDisk {
@@ -238,8 +294,9 @@ impl Disk for FileDisk {
     }
 
     fn reuse_buffered(&self, old: &str, new: &str, len: u64) -> io::Result<Arc<dyn DiskFile>> {
-        let (old, new) = (self.file_path(old)?, self.file_path(new)?);
-        let file = OpenOptions::new().read(true).write(true).open(&old)?;
+        self.check_owner()?;
+        let (old, new) = (checked(old)?, checked(new)?);
+        let file = open_in(&self.directory, old, OFlags::empty())?;
         if file.metadata()?.len() != len {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -247,7 +304,7 @@ impl Disk for FileDisk {
             ));
         }
         clear(&file, len)?;
-        std::fs::rename(old, new)?;
+        rustix::fs::renameat(&self.directory, old, &self.directory, new)?;
         let small_writes = SmallWrites::new();
         small_writes.reserved(&file, 0, len);
         Ok(Arc::new(RealFile {
@@ -256,22 +313,52 @@ impl Disk for FileDisk {
         }))
     }
 
+    fn rename(&self, old: &str, new: &str) -> io::Result<()> {
+        let (old, new) = (checked(old)?, checked(new)?);
+        Ok(rustix::fs::renameat(
+            &self.directory,
+            old,
+            &self.directory,
+            new,
+        )?)
+    }
+
     fn delete(&self, name: &str) -> io::Result<()> {
-        std::fs::remove_file(self.file_path(name)?)
+        self.check_owner()?;
+        let name = checked(name)?;
+        Ok(rustix::fs::unlinkat(
+            &self.directory,
+            name,
+            AtFlags::empty(),
+        )?)
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.path)? {
+        for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
-            if !entry.file_type()?.is_file() {
-                continue;
-            }
             // A name that is not UTF-8 is none of ours.
-            if let Ok(name) = entry.file_name().into_string()
-                && name != LOCK_FILE
-            {
-                names.push(name);
+            let Ok(name) = entry.file_name().to_str() else {
+                continue;
+            };
+            let is_file = match entry.file_type() {
+                FileType::Unknown => {
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    match rustix::fs::statat(&self.directory, name, flags) {
+                        Ok(stat) => FileType::from_raw_mode(stat.st_mode).is_file(),
+                        // Deleted in between.
+                        Err(rustix::io::Errno::NOENT) => false,
+                        Err(e) => return Err(e.into()),
+                    }
+                }
+                told => told.is_file(),
+            };
+            if is_file && name != LOCK_FILE {
+                names.push(name.to_owned());
             }
         }
         Ok(names)
@@ -452,202 +539,4 @@ fn start_write_back(file: &File, offset: u64, len: u64) {
 fn start_write_back(_file: &File, _offset: u64, _len: u64) {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::AlignedBuf;
-
-    fn directory() -> tempfile::TempDir {
-        tempfile::tempdir().expect("a temporary directory")
-    }
-
-    #[test]
-    fn a_second_handle_is_refused_until_the_first_is_gone() {
-        let dir = directory();
-        let first = FileDisk::open(dir.path(), DirectIo::Preferred).unwrap();
-        assert!(matches!(
-            FileDisk::open(dir.path(), DirectIo::Off),
-            Err(Error::Locked { .. })
-        ));
-        drop(first);
-        FileDisk::open(dir.path(), DirectIo::Off).unwrap();
-    }
-
-    #[test]
-    fn what_is_discarded_takes_no_space_and_the_rest_stays() {
-        use std::os::unix::fs::MetadataExt;
-        let dir = directory();
-        let disk = FileDisk::open(dir.path(), DirectIo::Preferred).unwrap();
-        let file = disk.create("file").unwrap();
-        let mut block = AlignedBuf::zeroed(1 << 20);
-        block.fill(7);
-        for i in 0..4 {
-            file.write_at(&block, i << 20).unwrap();
-        }
-        file.sync().unwrap();
-        let taken = || std::fs::metadata(dir.path().join("file")).unwrap().blocks() * 512;
-        let before = taken();
-        file.discard(1 << 20, 2 << 20);
-        assert_eq!(file.len().unwrap(), 4 << 20);
-        for i in [0, 3] {
-            file.read_at(&mut block, i << 20).unwrap();
-            assert!(block.iter().all(|byte| *byte == 7));
-        }
-        let after = taken();
-        // Where the file system knows no holes it says so, and nothing has happened.
-        let other = std::fs::File::create(dir.path().join("other")).unwrap();
-        other.set_len(1 << 20).unwrap();
-        let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&other, flags, 0, 1 << 20) {
-            Ok(()) => assert!(after <= before - (2 << 20), "{before}, {after}"),
-            Err(_) => assert_eq!(after, before),
-        }
-    }
-
-    #[test]
-    fn a_lock_that_was_deleted_by_its_owner_is_nobodys() {
-        use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-        let dir = directory();
-        let lock = dir.path().join(LOCK_FILE);
-        let (owned, owners, twice) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..2000 {
-                        let Ok(disk) = FileDisk::open(dir.path(), DirectIo::Off) else {
-                            continue;
-                        };
-                        owners.fetch_add(1, SeqCst);
-                        twice.fetch_add(u64::from(owned.swap(true, SeqCst)), SeqCst);
-                        // As who takes back what it has made, while it still has the lock.
-                        owned.store(false, SeqCst);
-                        std::fs::remove_file(&lock).unwrap();
-                        drop(disk);
-                    }
-                });
-            }
-        });
-        assert!(owners.into_inner() > 0);
-        assert_eq!(twice.into_inner(), 0);
-    }
-
-    #[test]
-    fn a_missing_directory_is_made_only_if_asked() {
-        let dir = directory();
-        let path = dir.path().join("a/b");
-        assert!(matches!(
-            FileDisk::open(&path, DirectIo::Off),
-            Err(Error::Io { .. })
-        ));
-        std::fs::write(dir.path().join("notes"), "").unwrap();
-        let above = |path: &Path| made_above(path).len();
-        assert_eq!(
-            made_above(&path),
-            [dir.path().join("a"), dir.path().to_owned()]
-        );
-        FileDisk::open_or_create(&path, DirectIo::Off).unwrap();
-        assert!(path.is_dir());
-        // With a database in it there is nothing to do; empty, as a crash leaves it, there is.
-        assert_eq!(above(&path), 0);
-        std::fs::create_dir(dir.path().join("c")).unwrap();
-        assert_eq!(above(&dir.path().join("c")), 1);
-    }
-
-    #[test]
-    fn files_hold_what_was_written_in_every_mode() {
-        for mode in [DirectIo::Preferred, DirectIo::Off] {
-            let dir = directory();
-            let disk = FileDisk::open(dir.path(), mode).unwrap();
-            let file = disk.create("data").unwrap();
-            file.allocate(0, 65536).unwrap();
-            assert_eq!(file.len().unwrap(), 65536);
-            let mut block = AlignedBuf::zeroed(8192);
-            block.fill(7);
-            file.write_at(&block, 4096).unwrap();
-            file.sync().unwrap();
-            disk.sync_directory().unwrap();
-            let mut back = AlignedBuf::zeroed(65536);
-            disk.open("data").unwrap().read_at(&mut back, 0).unwrap();
-            assert!(back[..4096].iter().all(|&b| b == 0));
-            assert!(back[4096..12288].iter().all(|&b| b == 7));
-            let end = file.read_at(&mut back, 4096).unwrap_err();
-            assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
-            assert_eq!(disk.list().unwrap(), ["data"]);
-            assert!(disk.free_bytes().unwrap() > 0);
-            disk.delete("data").unwrap();
-            assert!(disk.list().unwrap().is_empty());
-            assert_eq!(
-                disk.open("data").err().unwrap().kind(),
-                io::ErrorKind::NotFound
-            );
-        }
-    }
-
-    #[test]
-    fn buffered_files_take_any_offset_beside_direct_ones() {
-        let dir = directory();
-        let disk = FileDisk::open(dir.path(), DirectIo::Preferred).unwrap();
-        let file = disk.create_buffered("log").unwrap();
-        file.write_at(b"abc", 5).unwrap();
-        let mut back = [0; 4];
-        disk.open_buffered("log")
-            .unwrap()
-            .read_at(&mut back, 4)
-            .unwrap();
-        assert_eq!(&back, b"\0abc");
-    }
-
-    #[test]
-    fn a_file_that_is_used_again_has_another_name_and_only_zeros() {
-        let dir = directory();
-        let disk = FileDisk::open(dir.path(), DirectIo::Preferred).unwrap();
-        let file = disk.create_buffered("old").unwrap();
-        file.allocate(0, 65536).unwrap();
-        file.write_at(&[7; 65536], 0).unwrap();
-        let other_length = disk.reuse_buffered("old", "new", 4096).err().unwrap();
-        assert_eq!(other_length.kind(), io::ErrorKind::InvalidInput);
-        let file = match disk.reuse_buffered("old", "new", 65536) {
-            Err(e) if e.kind() == io::ErrorKind::Unsupported => return,
-            reused => reused.unwrap(),
-        };
-        assert_eq!(disk.list().unwrap(), ["new"]);
-        let mut back = vec![1; 65536];
-        file.read_at(&mut back, 0).unwrap();
-        assert!(back.iter().all(|&byte| byte == 0));
-        file.write_at(b"abc", 5).unwrap();
-        file.sync().unwrap();
-        disk.sync_directory().unwrap();
-        let again = disk.open_buffered("new").unwrap();
-        again.read_at(&mut back, 0).unwrap();
-        assert_eq!((&back[5..8], back[8]), (&b"abc"[..], 0));
-        let gone = disk.reuse_buffered("old", "new", 65536).err().unwrap();
-        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
-    }
-
-    #[test]
-    fn names_cannot_leave_the_directory_or_touch_the_lock() {
-        let dir = directory();
-        let disk = FileDisk::open(dir.path(), DirectIo::Off).unwrap();
-        for name in ["", ".", "..", "../x", "a/b", LOCK_FILE] {
-            assert_eq!(
-                disk.create(name).err().unwrap().kind(),
-                io::ErrorKind::InvalidInput,
-                "{name}"
-            );
-            assert_eq!(
-                disk.delete(name).err().unwrap().kind(),
-                io::ErrorKind::InvalidInput,
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_allocation_that_cannot_be_had_changes_nothing() {
-        let dir = directory();
-        let disk = FileDisk::open(dir.path(), DirectIo::Off).unwrap();
-        let file = disk.create("big").unwrap();
-        file.set_len(4096).unwrap();
-        assert!(file.allocate(0, 1 << 62).is_err());
-        assert_eq!(file.len().unwrap(), 4096);
-    }
-}
+mod tests;

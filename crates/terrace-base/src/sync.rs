@@ -9,6 +9,7 @@ mod imp {
     pub use std::hint::spin_loop;
     pub use std::sync::atomic;
     pub use std::thread;
+    pub use std::thread::panicking;
 
     /// Gives the processor to another thread.
     pub fn yield_now() {
@@ -20,6 +21,11 @@ mod imp {
 mod imp {
     pub use shuttle::sync::atomic;
     pub use shuttle::thread;
+
+    /// Under the checker a panic is the end of all threads, and nobody is left to be told.
+    pub fn panicking() -> bool {
+        false
+    }
 
     /// Gives the turn to another thread.
     pub fn yield_now() {

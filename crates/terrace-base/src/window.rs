@@ -83,7 +83,7 @@ pub(crate) fn stays_in_place(_file: &File) -> bool {
     false
 }
 
-/// What begin and length of a window are multiples of.
-pub(crate) fn page_bytes() -> usize {
+/// Bytes of a page of the system, of which the begin and length of a window are multiples.
+pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }

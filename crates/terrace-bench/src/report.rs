@@ -93,6 +93,9 @@ impl Outcome {
             cold_hits: a.cold_hits + b.cold_hits,
             promotions: a.promotions + b.promotions,
             demotions: a.demotions + b.demotions,
+            committed: a.committed + b.committed,
+            conflicts: a.conflicts + b.conflicts,
+            refreshed: a.refreshed + b.refreshed,
             checkpoints: a.checkpoints + b.checkpoints,
             swept_leaves: a.swept_leaves + b.swept_leaves,
             swept_fill_thousandths: a.swept_fill_thousandths + b.swept_fill_thousandths,
@@ -321,6 +324,12 @@ pub struct Report {
     pub latency_ns_by_operation: BTreeMap<&'static str, LatencySummary>,
     /// Records that scans gave, per second.
     pub scanned_records_per_second: f64,
+    /// Transactions committed while it was measured.
+    pub committed: u64,
+    /// Attempts of transactions that others were faster than, and that were made again.
+    pub conflicts: u64,
+    /// Records that transactions have looked at again, because others share their locks, and found the same.
+    pub refreshed: u64,
     /// What a write promises.
     pub durability: String,
     /// Requests of 16 KiB a second of the device that the disk was made to be as fast as, if it was.
@@ -430,6 +439,9 @@ impl Report {
             worst_100ms_ops_per_second: span.worst_tenth,
             latency_ns_by_operation: by_operation.iter().map(|(o, l)| (o.name(), *l)).collect(),
             scanned_records_per_second: span.scanned as f64 / span.seconds.max(1e-9),
+            committed: counters.committed,
+            conflicts: counters.conflicts,
+            refreshed: counters.refreshed,
             durability: plan.store.durability.clone(),
             device_iops: plan.store.device.map(|device| device.rate),
             device_latency_us: plan

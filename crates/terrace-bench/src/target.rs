@@ -39,6 +39,34 @@ pub trait Target: Sync {
         change: &mut dyn FnMut(&[u8], &mut Vec<u8>),
     ) -> TargetResult<bool>;
 
+    /// In one transaction reads two records and replaces both by what `change` makes of them: it is given which
+    /// of the two it is, the old value, and a place for the new one. It may be called more than once for each; its
+    /// last results count. Says whether both were there.
+    fn transfer(
+        &self,
+        keys: &[[u8; 8]; 2],
+        change: &mut dyn FnMut(usize, &[u8], &mut Vec<u8>),
+    ) -> TargetResult<bool> {
+        let _ = (keys, change);
+        Err("this store has no transactions".into())
+    }
+
+    /// Reads many records; `visit` is given which of the keys it is, and the value if there is one. A store that
+    /// knows no better way reads one after the other.
+    fn get_many(
+        &self,
+        keys: &[[u8; 8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> TargetResult<()> {
+        let mut value = Vec::new();
+        for (i, key) in keys.iter().enumerate() {
+            value.clear();
+            let found = self.get(key, &mut value)?;
+            visit(i, found.then_some(&value[..]));
+        }
+        Ok(())
+    }
+
     /// Visits up to `limit` records in key order, the first at `from` or behind it.
     fn scan(
         &self,
@@ -89,6 +117,12 @@ pub struct Counters {
     pub demotions: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
+    /// Transactions committed.
+    pub committed: u64,
+    /// Attempts of transactions that others were faster than.
+    pub conflicts: u64,
+    /// Records that transactions have looked at again and found the same.
+    pub refreshed: u64,
     /// Pages of the hot tier that were looked at for how full they are.
     pub swept_leaves: u64,
     /// The sum of how full they were, in thousandths.
@@ -126,6 +160,9 @@ impl Counters {
             promotions: self.promotions.saturating_sub(a.promotions),
             demotions: self.demotions.saturating_sub(a.demotions),
             checkpoints: self.checkpoints.saturating_sub(a.checkpoints),
+            committed: self.committed.saturating_sub(a.committed),
+            conflicts: self.conflicts.saturating_sub(a.conflicts),
+            refreshed: self.refreshed.saturating_sub(a.refreshed),
             swept_leaves: self.swept_leaves.saturating_sub(a.swept_leaves),
             swept_fill_thousandths: self
                 .swept_fill_thousandths

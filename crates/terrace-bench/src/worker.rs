@@ -14,7 +14,7 @@ use crate::plan::{Load, Plan};
 use crate::records::{KeySpace, check_value, fill_value};
 use crate::rng::{Rng, mix};
 use crate::target::{Target, TargetResult};
-use crate::workload::{LONGEST_SCAN, Operation, Workload};
+use crate::workload::{LONGEST_SCAN, MANY, Operation, Workload};
 
 /// Records that a loading thread takes at a time.
 const LOAD_STEP: u64 = 256;
@@ -239,6 +239,8 @@ impl<'a> Worker<'a> {
             Operation::Insert => self.insert(),
             Operation::Scan => self.scan(),
             Operation::ReadModifyWrite => self.read_modify_write(),
+            Operation::Transfer => self.transfer(),
+            Operation::MultiGet => self.read_many(),
         }
     }
 
@@ -368,6 +370,71 @@ impl<'a> Worker<'a> {
         Tally::add(&self.tally.checked, 1);
         Tally::add(&self.tally.changes, 1);
         Ok(())
+    }
+
+    /// Raises the versions of two records in one transaction: none may be lost, which the last look at all
+    /// records shows.
+    fn transfer(&mut self) -> Result<(), Error> {
+        let plan = self.shared.plan;
+        let from = self.shared.keys.number(self.choose());
+        let mut to = from;
+        while to == from {
+            to = self.shared.keys.number(self.choose());
+        }
+        let numbers = [from, to];
+        let keys = numbers.map(u64::to_be_bytes);
+        let mut wrong = None;
+        let begin = Instant::now();
+        let mut change = |i: usize, old: &[u8], new: &mut Vec<u8>| {
+            new.clear();
+            match check(numbers[i], plan.value_bytes, old) {
+                Ok(version) => fill_value(numbers[i], version + 1, plan.value_bytes, new),
+                Err(error) => {
+                    wrong = Some(error);
+                    new.extend_from_slice(old);
+                }
+            }
+        };
+        let found = self.shared.target.transfer(&keys, &mut change);
+        self.done(Operation::Transfer, begin);
+        if let Some(error) = wrong {
+            return Err(error);
+        }
+        if !found.map_err(Error::target("change two records"))? {
+            return Err(missing(from));
+        }
+        Tally::add(&self.tally.user_bytes, 2 * plan.record_bytes());
+        Tally::add(&self.tally.checked, 2);
+        Tally::add(&self.tally.changes, 2);
+        Ok(())
+    }
+
+    fn read_many(&mut self) -> Result<(), Error> {
+        let plan = self.shared.plan;
+        let numbers: Vec<u64> = (0..MANY)
+            .map(|_| self.shared.keys.number(self.choose()))
+            .collect();
+        let keys: Vec<[u8; 8]> = numbers.iter().map(|n| n.to_be_bytes()).collect();
+        let mut wrong = None;
+        let begin = Instant::now();
+        let read = self.shared.target.get_many(&keys, &mut |i, value| {
+            let checked = match value {
+                Some(value) => check(numbers[i], plan.value_bytes, value).map(|_| ()),
+                None => Err(missing(numbers[i])),
+            };
+            if let Err(error) = checked {
+                wrong.get_or_insert(error);
+            }
+        });
+        self.done(Operation::MultiGet, begin);
+        read.map_err(Error::target("read many records"))?;
+        match wrong {
+            Some(error) => Err(error),
+            None => {
+                Tally::add(&self.tally.checked, MANY as u64);
+                Ok(())
+            }
+        }
     }
 
     #[inline]
@@ -514,10 +581,11 @@ pub(crate) fn audit(shared: &Shared, mut progress: impl FnMut(u64)) -> Result<Au
         )));
     }
     let made = shared.total(|t| &t.changes);
-    let counts_changes = shared.plan.workload == Workload::F && shared.plan.load != Load::Skip;
+    let changes_only = matches!(shared.plan.workload, Workload::F | Workload::Transfer);
+    let counts_changes = changes_only && shared.plan.load != Load::Skip;
     if counts_changes && changes != made {
         return Err(Error::Wrong(format!(
-            "{made} read-modify-writes were made, but the records show {changes}: \
+            "{made} changes of what was read were made, but the records show {changes}: \
              updates were lost"
         )));
     }

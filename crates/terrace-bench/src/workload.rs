@@ -1,4 +1,4 @@
-//! The workloads: YCSB's six, and four more.
+//! The workloads: YCSB's six, and six more.
 
 use crate::rng::Rng;
 
@@ -15,19 +15,28 @@ pub enum Operation {
     Scan,
     /// An atomic read, change and write of one record.
     ReadModifyWrite,
+    /// A transaction that reads two records and changes both.
+    Transfer,
+    /// Reads of [`MANY`] records together.
+    MultiGet,
 }
+
+/// Records that one multi-get asks for.
+pub const MANY: usize = 64;
 
 /// The most records that one scan asks for; the length is drawn evenly from 1 up.
 pub const LONGEST_SCAN: u64 = 100;
 
 impl Operation {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Operation; 5] = [
+    pub const ALL: [Operation; 7] = [
         Operation::Read,
         Operation::Update,
         Operation::Insert,
         Operation::Scan,
         Operation::ReadModifyWrite,
+        Operation::Transfer,
+        Operation::MultiGet,
     ];
 
     /// The name used in reports.
@@ -38,6 +47,8 @@ impl Operation {
             Operation::Insert => "insert",
             Operation::Scan => "scan",
             Operation::ReadModifyWrite => "read_modify_write",
+            Operation::Transfer => "transfer",
+            Operation::MultiGet => "multi_get",
         }
     }
 }
@@ -65,11 +76,15 @@ pub enum Workload {
     Hotspot,
     /// Reads whose hot set moves elsewhere half-way.
     Shift,
+    /// Transactions that read two records and change both.
+    Transfer,
+    /// Reads of 64 records together.
+    MultiGet,
 }
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Workload; 10] = [
+    pub const ALL: [Workload; 12] = [
         Workload::A,
         Workload::B,
         Workload::C,
@@ -80,6 +95,8 @@ impl Workload {
         Workload::Scan,
         Workload::Hotspot,
         Workload::Shift,
+        Workload::Transfer,
+        Workload::MultiGet,
     ];
 
     /// The name used on the command line and in reports.
@@ -95,6 +112,8 @@ impl Workload {
             Workload::Scan => "scan",
             Workload::Hotspot => "hotspot",
             Workload::Shift => "shift",
+            Workload::Transfer => "transfer",
+            Workload::MultiGet => "multiget",
         }
     }
 
@@ -117,6 +136,8 @@ impl Workload {
             Workload::F => &[(Read, 50), (ReadModifyWrite, 50)],
             Workload::Load => &[(Insert, 100)],
             Workload::Scan => &[(Scan, 95), (Update, 5)],
+            Workload::Transfer => &[(Transfer, 100)],
+            Workload::MultiGet => &[(MultiGet, 100)],
         }
     }
 
@@ -128,7 +149,10 @@ impl Workload {
     /// Whether every access is to one record chosen by the distribution, so that the share of
     /// accesses outside the best set of records is the least number of page reads per operation.
     pub fn has_static_optimum(self) -> bool {
-        !matches!(self, Workload::E | Workload::Scan | Workload::Load)
+        !matches!(
+            self,
+            Workload::E | Workload::Scan | Workload::Load | Workload::Transfer | Workload::MultiGet
+        )
     }
 
     /// The next operation.
@@ -158,7 +182,7 @@ mod tests {
         let mut rng = Rng::new(1);
         for workload in Workload::ALL {
             assert_eq!(workload.mix().iter().map(|m| m.1).sum::<u64>(), 100);
-            let mut seen = [0u64; 5];
+            let mut seen = [0u64; Operation::ALL.len()];
             (0..100_000).for_each(|_| seen[workload.draw(&mut rng) as usize] += 1);
             for &(operation, percent) in workload.mix() {
                 let count = seen[operation as usize];

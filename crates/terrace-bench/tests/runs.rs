@@ -83,7 +83,9 @@ fn every_workload_runs_and_adds_up() {
             let writes = workload.mix().iter().any(|m| {
                 !matches!(
                     m.0,
-                    terrace_bench::Operation::Read | terrace_bench::Operation::Scan
+                    terrace_bench::Operation::Read
+                        | terrace_bench::Operation::Scan
+                        | terrace_bench::Operation::MultiGet
                 )
             });
             assert_eq!(
@@ -229,6 +231,7 @@ fn wrong_answers_are_noticed() {
     for (fault, workload, word) in [
         (Fault::LosesPuts, Workload::C, "missing"),
         (Fault::LosesUpdates, Workload::F, "updates were lost"),
+        (Fault::LosesUpdates, Workload::Transfer, "updates were lost"),
         (
             Fault::FlipsBits,
             Workload::C,

@@ -6,31 +6,49 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::{CheckpointArgs, StatArgs, VerifyArgs};
-use crate::engine::Db;
+use crate::other::Reached;
 use crate::output::{print, print_found};
 use crate::progress::Late;
 
 /// `terrace stat`
 pub fn stat(args: &StatArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open, args.json)?;
-    let text = if args.json {
-        db.stats_json()?.to_string()
-    } else {
-        db.stats_text()?
+    let mut db = Reached::find(&args.open, args.json)?;
+    let text = match (&mut db, args.json) {
+        (Reached::Own(db), true) => db.stats_json()?.to_string(),
+        (Reached::Own(db), false) => db.stats_text()?,
+        (Reached::Other(db), true) => db.stats_json()?.to_string(),
+        (Reached::Other(db), false) => db.stats_text()?,
     };
     // Printed first: a right answer is one also if the closing fails. And closed whether or not anybody
     // reads it: how a command ends does not depend on that.
     let printed = print(&format!("{}\n", text.trim_end()));
-    db.close()?;
+    if let Reached::Own(db) = db {
+        db.close()?;
+    }
     printed?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `terrace verify`
 pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open, args.json)?;
+    let mut db = match args.reclaim {
+        true => Reached::find(&args.open, args.json)?,
+        false => Reached::find_to_read(&args.open, args.json)?,
+    };
     let bar = Late::new(args.json);
-    let verified = db.verify(|progress| bar.show(progress));
+    if args.reclaim {
+        let Reached::Own(db) = &db else {
+            bail!("the database is open elsewhere; close it there to get lost space back");
+        };
+        let pages = db.reclaim()?;
+        if !args.json && pages > 0 {
+            print_found(&format!("{pages} pages that belonged to nobody are free\n"))?;
+        }
+    }
+    let verified = match &mut db {
+        Reached::Own(db) => db.verify(|progress| bar.show(progress)),
+        Reached::Other(db) => db.verify(|progress| bar.show(progress)),
+    };
     bar.clear();
     let verified = verified?;
     if args.json {
@@ -46,20 +64,32 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
             args.open.db.display()
         );
     }
-    db.close()?;
+    if let Reached::Own(db) = db {
+        db.close()?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// `terrace checkpoint`
 pub fn checkpoint(args: &CheckpointArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open, args.json)?;
-    let began = Instant::now();
+    let db = Reached::find(&args.open, args.json)?;
     let bar = Late::new(args.json);
-    let done = db.checkpoint(|progress| bar.show(progress));
-    bar.clear();
-    done?;
-    let seconds = began.elapsed().as_secs_f64();
-    db.close()?;
+    let seconds = match db {
+        Reached::Own(db) => {
+            let began = Instant::now();
+            let done = db.checkpoint(|progress| bar.show(progress));
+            bar.clear();
+            done?;
+            let seconds = began.elapsed().as_secs_f64();
+            db.close()?;
+            seconds
+        }
+        Reached::Other(mut db) => {
+            let done = db.checkpoint(|progress| bar.show(progress));
+            bar.clear();
+            done?
+        }
+    };
     print(&if args.json {
         format!("{}\n", json!({ "seconds": seconds }))
     } else {

@@ -1,17 +1,33 @@
 //! What can be said on the command line.
 
+mod admin;
+mod backup;
 mod demo;
 mod index;
+mod kind;
+mod memories;
+mod pm;
 mod structures;
+mod watch;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::engine::{Index, Kind};
+use crate::engine::Index;
+pub use admin::{CheckpointArgs, StatArgs, VerifyArgs};
+pub use backup::{
+    BackupCommand, BackupCreateArgs, BackupListArgs, BackupPruneArgs, BackupVerifyArgs,
+    CompactArgs, RestoreArgs,
+};
 pub use demo::DemoArgs;
 use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
+pub use kind::KindName;
+pub use memories::{DoctorArgs, PlaceCommand};
+pub use pm::{PmBenchArgs, PmDevice};
 pub use structures::{DropArgs, ListArgs, RenameArgs};
+pub use watch::{TopArgs, ViewArgs};
 
 use crate::size::{Size, parse_count, parse_size};
 
@@ -60,14 +76,28 @@ pub enum Command {
     Rename(RenameArgs),
     /// Show where the records live and where the memory goes
     Stat(StatArgs),
+    /// Watch the same live in a terminal
+    Top(TopArgs),
+    /// Watch it live in a browser
+    View(ViewArgs),
     /// Read every page and check every invariant
     Verify(VerifyArgs),
     /// Write a checkpoint now, so that the next opening has nothing to replay
     Checkpoint(CheckpointArgs),
+    /// Add to, list, check and shorten a backup set
+    #[command(subcommand)]
+    Backup(BackupCommand),
+    /// Make pages full and the file short
+    Compact(CompactArgs),
+    /// Make a new database of what a backup set has
+    Restore(RestoreArgs),
     /// Measure throughput, latency, page reads and memory under standard workloads
     Bench(Box<BenchArgs>),
     /// Count the words of real text in a fifth of the memory, with two tiers and with one
     Demo(DemoArgs),
+    /// Kinds of memory that this machine has
+    #[command(subcommand)]
+    Place(PlaceCommand),
 }
 
 /// Which database, and how to open it.
@@ -80,6 +110,11 @@ pub struct Open {
     /// The memory that it may use, for everything
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
     pub memory: Size,
+
+    /// The log may grow to this size before a checkpoint: on a small disk less than the 256 MiB, or twice
+    /// the memory, that it may otherwise
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub log_limit: Option<Size>,
 }
 
 /// Which structure of the database.
@@ -88,37 +123,6 @@ pub struct Structure {
     /// The structure; not needed if there is only one
     #[arg(long, short, value_name = "NAME")]
     pub structure: Option<String>,
-}
-
-/// What a structure is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KindName {
-    /// An ordered map: a B+tree
-    Tree,
-    /// A map without order: a hash table
-    Hash,
-    /// Rows by a primary key, with indexes over them
-    Table,
-}
-
-impl KindName {
-    /// As it is said on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            KindName::Tree => "tree",
-            KindName::Hash => "hash",
-            KindName::Table => "table",
-        }
-    }
-
-    /// The kind.
-    pub fn kind(self) -> Kind {
-        match self {
-            KindName::Tree => Kind::Tree,
-            KindName::Hash => Kind::Hash,
-            KindName::Table => Kind::Table,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -358,36 +362,6 @@ Of a damaged structure the records before the damage are printed, and then those
 last one on; of a table with one tier only the former. What is wrong is said on the standard error, and
 the command ends with 1: what was printed can be loaded, but is not all.";
 
-#[derive(Args, Debug)]
-pub struct StatArgs {
-    #[command(flatten)]
-    pub open: Open,
-
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct VerifyArgs {
-    #[command(flatten)]
-    pub open: Open,
-
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct CheckpointArgs {
-    #[command(flatten)]
-    pub open: Open,
-
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WorkloadName {
     /// YCSB A: half reads, half updates
@@ -410,6 +384,10 @@ pub enum WorkloadName {
     Hotspot,
     /// Reads whose hot set moves elsewhere half-way
     Shift,
+    /// Transactions that read two records and change both; --json has committed, conflicts, refreshed
+    Transfer,
+    /// Reads of 64 records together
+    Multiget,
     /// Loading by a process that is killed, then opening: replay of the log
     Replay,
 }
@@ -536,6 +514,9 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value = "tree")]
     pub structure: KindName,
 
+    #[command(flatten)]
+    pub pm: PmBenchArgs,
+
     /// How many records are loaded
     #[arg(long, value_name = "N", default_value = "10000000", value_parser = parse_count)]
     pub records: u64,
@@ -592,10 +573,6 @@ pub struct BenchArgs {
     /// What a write promises
     #[arg(long, value_enum, default_value = "buffered")]
     pub log: LogMode,
-
-    /// The log may grow to this size before a checkpoint; large enough, and there is none
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub log_limit: Option<Size>,
 
     /// Bytes of a page, if the database is created
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -655,6 +632,10 @@ pub struct BenchArgs {
     /// Write the course of the throughput to this SVG file, and of page reads beside it
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+
+    /// Serve a page at this address, 127.0.0.1:8480 for example, that shows live what goes on, and metrics
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<SocketAddr>,
 
     /// Delete the database afterwards
     #[arg(long, conflicts_with = "skip_load")]

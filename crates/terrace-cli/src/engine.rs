@@ -9,18 +9,27 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use terrace_bench::device::Device;
 use terrace_bench::{Counters, Durations};
+use terrace_view::Watched;
 
 pub use terrace::Tiers;
+pub use terrace::{
+    BackupOptions, BackupPoint, CompactOptions, Rate, RestoreOptions, RestoreTo, list_backup,
+    prune_backup, restore, verify_backup,
+};
 use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
 pub use terrace::{
     Durability, Error, Index, IndexInfo, Kind, Loader, Policy, Progress, SweepOrder, Work,
 };
 pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
-use crate::args::Open;
 use crate::paced::PacedDisk;
 use crate::place::Place;
 use crate::progress::Late;
+
+/// What a database is opened with that is only looked at.
+pub fn store_options(memory: u64) -> terrace::Options {
+    terrace::Options::new().memory(memory)
+}
 
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -56,6 +65,8 @@ pub struct Settings {
     pub sweep: SweepOrder,
     /// Whether a terminal shows how far the opening has come, if that takes its time.
     pub progress: bool,
+    /// Whether others may ask for figures while it is open.
+    pub control: bool,
     /// The device that its disk is to be as fast as; as fast as it is, if none.
     pub device: Option<Device>,
 }
@@ -122,8 +133,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// An open database.
 pub struct Db {
-    inner: terrace::Database,
-    place: Place,
+    pub(crate) inner: terrace::Database,
+    /// None of one that is only read.
+    pub(crate) place: Option<Place>,
 }
 
 impl Db {
@@ -132,7 +144,8 @@ impl Db {
         let mut options = terrace::Options::new()
             .memory(settings.memory)
             .create(settings.create)
-            .sweep(settings.sweep);
+            .sweep(settings.sweep)
+            .control(settings.control);
         if let Some(bytes) = settings.page_size {
             options = options.page_size(usize::try_from(bytes)?);
         }
@@ -152,7 +165,10 @@ impl Db {
         let opened = terrace::Database::open_on(disk, options);
         bar.clear();
         match opened {
-            Ok(inner) => Ok(Db { inner, place }),
+            Ok(inner) => Ok(Db {
+                inner,
+                place: Some(place),
+            }),
             Err(error) => {
                 place.clear();
                 Err(match error {
@@ -178,24 +194,12 @@ impl Db {
                 let Db { inner, place } = self;
                 let created = inner.stats().opening.created;
                 drop(inner);
-                if created {
+                if created && let Some(place) = place {
                     place.clear();
                 }
                 Err(error)
             }
         }
-    }
-
-    /// Opens what must be there; `quiet` if a program reads what comes of it.
-    pub fn open_existing(open: &Open, quiet: bool) -> Result<Self> {
-        Db::open(
-            &open.db,
-            &Settings {
-                memory: open.memory.0,
-                progress: !quiet,
-                ..Settings::default()
-            },
-        )
     }
 
     /// The names of the structures.
@@ -332,6 +336,11 @@ impl Db {
         Ok(serde_json::to_value(self.inner.survey()?)?)
     }
 
+    /// For whoever watches it; keeps it open.
+    pub fn watched(&self) -> Watched {
+        Watched::Own(self.inner.clone())
+    }
+
     /// What a benchmark looks at. Cheap enough for once a second while others work.
     pub fn counters(&self) -> Counters {
         let stats = self.inner.stats();
@@ -349,6 +358,9 @@ impl Db {
             promotions: sum(|s| s.promotions),
             demotions: sum(|s| s.demotions + s.replacements),
             checkpoints: stats.checkpoints.completed,
+            committed: stats.transactions.committed,
+            conflicts: stats.transactions.conflicts,
+            refreshed: stats.transactions.refreshed,
             swept_leaves: sum(|s| s.swept_leaves),
             swept_fill_thousandths: sum(|s| s.swept_fill_thousandths),
             disk_bytes: Some(stats.disk_bytes()),
@@ -364,12 +376,22 @@ impl Db {
 
     /// Checks everything; `progress` hears how far it has come.
     pub fn verify(&self, progress: impl FnMut(Progress)) -> Result<Verified> {
-        let report = self.inner.verify_with(progress)?;
-        Ok(Verified {
-            is_clean: report.is_clean(),
-            text: report.to_string(),
-            json: serde_json::to_value(&report)?,
-        })
+        Verified::of(&self.inner.verify_with(progress)?)
+    }
+
+    /// Adds a point to the backup set in a folder.
+    pub fn backup(&self, set: &Path, options: BackupOptions<'_>) -> Result<terrace::BackupReport> {
+        Ok(self.inner.backup(set, options)?)
+    }
+
+    /// Makes pages full and the file short.
+    pub fn compact(&self, options: CompactOptions<'_>) -> Result<terrace::CompactReport> {
+        Ok(self.inner.compact(options)?)
+    }
+
+    /// Gets back space that belongs to nobody; how many pages.
+    pub fn reclaim(&self) -> Result<u64> {
+        Ok(self.inner.reclaim()?)
     }
 
     /// Makes a checkpoint; `progress` hears, from another thread, how far it has come.
@@ -402,12 +424,23 @@ impl Db {
 
 /// What checking everything has shown.
 pub struct Verified {
-    /// Whether nothing is wrong.
+    /// Whether nothing is damaged; space may be lost.
     pub is_clean: bool,
     /// For people.
     pub text: String,
     /// For programs.
     pub json: Value,
+}
+
+impl Verified {
+    /// What a report says.
+    pub fn of(report: &terrace::VerifyReport) -> Result<Verified> {
+        Ok(Verified {
+            is_clean: !report.is_damaged(),
+            text: report.to_string(),
+            json: serde_json::to_value(report)?,
+        })
+    }
 }
 
 /// A structure of a database.
@@ -453,6 +486,37 @@ impl Tree {
     ) -> Result<()> {
         self.inner.update(key, change)?;
         Ok(())
+    }
+
+    /// In one transaction replaces two values by what `change` makes of them; whether both were there.
+    pub fn transfer(
+        &self,
+        keys: &[[u8; 8]; 2],
+        durability: Durability,
+        change: &mut dyn FnMut(usize, &[u8], &mut Vec<u8>),
+    ) -> Result<bool> {
+        let options = terrace::TransactionOptions::new().durability(durability);
+        let both = self.inner.database().transaction_with(options, |t| {
+            let mut new = Vec::new();
+            for (i, key) in keys.iter().enumerate() {
+                let Some(old) = t.get(&self.inner, key)? else {
+                    return Ok(false);
+                };
+                let mut value = Vec::with_capacity(old.len());
+                change(i, &old, &mut value);
+                new.push(value);
+            }
+            for (key, value) in keys.iter().zip(&new) {
+                t.put(&self.inner, key, value)?;
+            }
+            Ok::<_, terrace::Error>(true)
+        })?;
+        Ok(both)
+    }
+
+    /// The values of keys, in their order.
+    pub fn get_many(&self, keys: &[[u8; 8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        Ok(self.inner.get_many(keys)?)
     }
 
     /// The same as a table, if it is one.
@@ -598,7 +662,7 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    fn bounds(&self) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+    pub(crate) fn bounds(&self) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
         if let (Some(from), Some(to)) = (&self.from, &self.to)
             && from > to
         {

@@ -17,7 +17,7 @@ use crate::text::{add_dumped, add_field, escape, given, hex};
 /// `terrace get`
 pub fn get(args: &GetArgs) -> Result<ExitCode> {
     let key = given(&args.key, args.hex)?;
-    let db = Db::open_existing(&args.open, args.json)?;
+    let db = Db::open_to_read(&args.open, args.json)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     if let Some(index) = &args.index {
         let shown = Shown {
@@ -55,7 +55,7 @@ pub fn get(args: &GetArgs) -> Result<ExitCode> {
 }
 
 /// Prints what `terrace get` has found.
-fn print_value(args: &GetArgs, key: &[u8], value: &[u8]) -> Result<()> {
+pub(crate) fn print_value(args: &GetArgs, key: &[u8], value: &[u8]) -> Result<()> {
     let mut out = stdout();
     if args.json {
         writeln!(out, "{}", object(key, Some(value)))?;
@@ -83,6 +83,7 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     }
     let settings = Settings {
         memory: args.open.memory.0,
+        log_limit: args.open.log_limit.map(|size| size.0),
         create: true,
         progress: !args.json,
         ..Settings::default()
@@ -109,7 +110,7 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
 }
 
 /// The value that the standard input holds; no more of it than a value may have, and a little.
-fn value_from(input: impl Read, in_hex: bool) -> Result<Vec<u8>> {
+pub(crate) fn value_from(input: impl Read, in_hex: bool) -> Result<Vec<u8>> {
     // Two digits for a byte, and the end of the line.
     let most = MAX_VALUE_BYTES as u64 * if in_hex { 2 } else { 1 };
     let mut value = Vec::new();
@@ -146,7 +147,7 @@ pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     })
 }
 
-fn not_there(key: &str) -> ExitCode {
+pub(crate) fn not_there(key: &str) -> ExitCode {
     tell(&format!("terrace: there is no key {key:?}"));
     ExitCode::FAILURE
 }
@@ -164,7 +165,7 @@ pub fn scan(args: &ScanArgs) -> Result<ExitCode> {
         to: bytes(&args.to)?,
         reverse: args.reverse,
     };
-    let db = Db::open_existing(&args.open, args.json)?;
+    let db = Db::open_to_read(&args.open, args.json)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     // Rows are not needed to count them.
     let values = !args.keys_only && !args.count;
@@ -204,18 +205,18 @@ pub fn scan(args: &ScanArgs) -> Result<ExitCode> {
 }
 
 /// How records are printed.
-struct Shown {
-    json: bool,
-    hex: bool,
+pub(crate) struct Shown {
+    pub(crate) json: bool,
+    pub(crate) hex: bool,
     /// Values too.
-    values: bool,
+    pub(crate) values: bool,
     /// They are keys of an index with primary keys.
-    index: bool,
+    pub(crate) index: bool,
 }
 
 impl Shown {
     /// Prints the first of these records; how many there were.
-    fn all(&self, entries: Entries, limit: usize) -> Result<u64> {
+    pub(crate) fn all(&self, entries: Entries, limit: usize) -> Result<u64> {
         let mut out = stdout();
         let mut count = 0;
         let shown = if self.hex { hex } else { escape };
@@ -242,7 +243,7 @@ impl Shown {
 
 /// `terrace dump`
 pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open, false)?;
+    let db = Db::open_to_read(&args.open, false)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     let mut out = stdout();
     // Not between the records, if they are on a terminal, too.
@@ -280,7 +281,7 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
 
 /// Writes records until one cannot be read: how many, and why there were no more. An error is one of
 /// writing.
-fn write_dumped(
+pub(crate) fn write_dumped(
     out: &mut impl Write,
     entries: impl Iterator<Item = Result<Entry>>,
 ) -> Result<(u64, Option<anyhow::Error>)> {
@@ -310,7 +311,7 @@ fn rescue(out: &mut impl Write, tree: &Tree) -> Result<Option<(u64, Option<anyho
     Ok(rescued)
 }
 
-fn object(key: &[u8], value: Option<&[u8]>) -> Value {
+pub(crate) fn object(key: &[u8], value: Option<&[u8]>) -> Value {
     let mut object = Map::new();
     add_field(&mut object, "key", key);
     if let Some(value) = value {

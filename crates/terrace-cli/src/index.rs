@@ -54,7 +54,7 @@ fn drop_index(args: &IndexDropArgs) -> Result<ExitCode> {
 }
 
 fn list(args: &IndexListArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open, args.json)?;
+    let db = Db::open_to_read(&args.open, args.json)?;
     let mut text = String::new();
     for index in db.indexes(&args.table)? {
         let unique = if index.unique { "unique:" } else { "" };

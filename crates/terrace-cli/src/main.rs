@@ -3,24 +3,30 @@
 
 mod admin;
 mod args;
+mod backup;
 mod bench;
 mod demo;
 mod engine;
 mod entries;
 mod index;
 mod load;
+mod memories;
+mod other;
 mod output;
 mod paced;
 mod place;
+mod pm;
 mod progress;
 mod size;
 mod structures;
 mod text;
+mod to_read;
+mod watch;
 
 use clap::Parser;
 use std::process::ExitCode;
 
-use args::{Cli, Command};
+use args::{Cli, Command, KindName};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -37,20 +43,39 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
+        Command::Load(args) if pm::is_map(&args.open.db) || args.kind == KindName::Pm => {
+            pm::load(args)
+        }
         Command::Load(args) => load::run(args),
+        Command::Get(args) if pm::is_map(&args.open.db) => pm::get(args),
         Command::Get(args) => entries::get(args),
+        Command::Put(args) if pm::is_map(&args.open.db) || args.kind == KindName::Pm => {
+            pm::put(args)
+        }
         Command::Put(args) => entries::put(args),
+        Command::Delete(args) if pm::is_map(&args.open.db) => pm::delete(args),
         Command::Delete(args) => entries::delete(args),
+        Command::Scan(args) if pm::is_map(&args.open.db) => pm::scan(args),
         Command::Scan(args) => entries::scan(args),
+        Command::Dump(args) if pm::is_map(&args.open.db) => pm::dump(args),
         Command::Dump(args) => entries::dump(args),
         Command::Index(command) => index::run(command),
         Command::List(args) => structures::list(args),
         Command::Drop(args) => structures::drop_structure(args),
         Command::Rename(args) => structures::rename(args),
+        Command::Stat(args) if pm::is_map(&args.open.db) => pm::stat(args),
         Command::Stat(args) => admin::stat(args),
+        Command::Top(args) => watch::top(args),
+        Command::View(args) => watch::view(args),
+        Command::Verify(args) if pm::is_map(&args.open.db) => pm::verify(args),
         Command::Verify(args) => admin::verify(args),
         Command::Checkpoint(args) => admin::checkpoint(args),
+        Command::Backup(command) => backup::run(command),
+        Command::Compact(args) => backup::compact(args),
+        Command::Restore(args) => backup::restore(args),
+        Command::Bench(args) if args.structure == KindName::Pm => pm::bench(args),
         Command::Bench(args) => bench::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Place(command) => memories::run(command),
     }
 }

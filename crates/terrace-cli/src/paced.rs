@@ -99,6 +99,10 @@ impl Disk for PacedDisk {
         self.below.delete(name)
     }
 
+    fn folder(&self) -> Option<&std::path::Path> {
+        self.below.folder()
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         self.below.list()
     }

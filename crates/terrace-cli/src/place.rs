@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use terrace::{DirectIo, Disk, FileDisk};
@@ -67,7 +68,7 @@ impl Place {
             }
         }
         // Before the lock is let go, so that it is nobody else's.
-        let _ = std::fs::remove_file(self.path.join(LOCK));
+        let _ = self.disk.delete_lock();
         if !self.was_there {
             let _ = std::fs::remove_dir(&self.path);
         }
@@ -102,6 +103,10 @@ fn look_at(path: &Path, create: bool) -> Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         // What a link leads to may lie on another disk, whose promises are not those of this folder.
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        // What a process that was killed has left of `Options::control`.
+        if name == "control" && entry.file_type().is_ok_and(|kind| kind.is_socket()) {
+            continue;
+        }
         match name.as_str() {
             "data" if is_file => return Ok(()),
             "data" if entry.path().is_file() => bail!(

@@ -106,6 +106,9 @@ fn bar_of(progress: Progress) -> ProgressBar {
         Work::Rows => "comparing rows and indexes",
         Work::Checkpoint => "writing a checkpoint",
         Work::Load => "writing in order",
+        Work::Backup => "backing up",
+        Work::Restore => "restoring",
+        Work::Compact => "bringing pages together",
         _ => "working",
     });
     bar

@@ -11,7 +11,7 @@ use crate::text::escape;
 
 /// `terrace list`
 pub fn list(args: &ListArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open, args.json)?;
+    let db = Db::open_to_read(&args.open, args.json)?;
     let mut text = String::new();
     for structure in db.structures() {
         text += &if args.json {

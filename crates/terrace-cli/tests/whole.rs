@@ -36,19 +36,23 @@ fn stat_verify_and_checkpoint_answer() {
 fn what_was_found_is_printed_also_if_the_closing_fails() {
     let dir = Folder::new();
     dir.run(&["put", "db", "k", "v"]).ok();
-    for (args, found) in [
-        (&["get", "db", "k"][..], "v\n"),
-        (&["stat", "db"], "records, about"),
-    ] {
-        // The superblocks are written in turn.
-        let failed = (0..2).map(|_| {
-            let ran = dir.run_without_space(args);
-            let out = String::from_utf8_lossy(&ran.out);
-            assert!(out.contains(found), "{args:?}: {out}{}", ran.error);
-            ran.code == Some(1) && ran.error.contains("closing the database failed")
-        });
-        assert!(failed.fold(false, |any, failed| any | failed), "{args:?}");
-    }
+    // The superblocks are written in turn.
+    let failed = (0..2).map(|_| {
+        let ran = dir.run_without_space(&["stat", "db"]);
+        let out = String::from_utf8_lossy(&ran.out);
+        assert!(out.contains("records, about"), "{out}{}", ran.error);
+        ran.code == Some(1) && ran.error.contains("closing the database failed")
+    });
+    assert!(failed.fold(false, |any, failed| any | failed));
+    // What only reads writes nothing when it is closed, if the log is empty.
+    dir.run(&["checkpoint", "db"]).ok();
+    let ran = dir.run_without_space(&["get", "db", "k"]);
+    assert_eq!(
+        (ran.code, &ran.out[..]),
+        (Some(0), &b"v\n"[..]),
+        "{}",
+        ran.error
+    );
     assert_eq!(dir.run(&["get", "db", "k"]).ok(), "v\n");
 }
 
@@ -67,6 +71,7 @@ fn a_database_that_another_process_has_open_is_left_alone() {
         &["put", "db", "k", "x"],
         &["stat", "db"],
         &["verify", "db"],
+        &["checkpoint", "db"],
         &["dump", "db"],
     ] {
         dir.run(args)
@@ -76,6 +81,41 @@ fn a_database_that_another_process_has_open_is_left_alone() {
     assert_eq!(map.get("k").unwrap().unwrap(), b"w");
     drop((map, db));
     assert_eq!(dir.run(&["get", "db", "k"]).ok(), "w\n");
+}
+
+#[test]
+fn a_database_that_is_opened_with_control_answers_while_it_is_open() {
+    let dir = Folder::new();
+    let options = terrace::Options::new().memory(16 << 20).control(true);
+    let db = terrace::Database::open(dir.0.join("db"), options).unwrap();
+    let tree = db.tree("main").unwrap();
+    tree.put("k", "v").unwrap();
+    assert!(dir.run(&["stat", "db"]).ok().contains("records, about"));
+    let json = dir.run(&["stat", "db", "--json"]).json();
+    assert_eq!(json["structures"][0]["records"], 1, "{json}");
+    assert_eq!(json["memory"]["limit"], 16 << 20, "{json}");
+    let before = db.stats().checkpoints.completed;
+    assert!(dir.run(&["checkpoint", "db", "--json"]).json()["seconds"].is_f64());
+    assert_eq!(db.stats().checkpoints.completed, before + 1);
+    assert!(
+        dir.run(&["verify", "db"])
+            .ok()
+            .contains("no problems found")
+    );
+    let top = dir.run(&["top", "db", "--once"]).ok().to_owned();
+    assert!(
+        top.starts_with("terrace db ") && top.contains("main "),
+        "{top}"
+    );
+    // Records are read and written by nobody else.
+    dir.run(&["get", "db", "k"]).fails(&["is open elsewhere"]);
+    drop((tree, db));
+    assert_eq!(dir.run(&["get", "db", "k"]).ok(), "v\n");
+    // One that nobody has open is opened.
+    assert!(dir.run(&["top", "db", "--once"]).ok().contains("main "));
+    dir.run(&["top", "db"]).fails(&["no terminal", "--once"]);
+    dir.run(&["view", "db", "--http", "0.0.0.0:0"])
+        .fails(&["can be reached from other machines", "token"]);
 }
 
 #[test]

@@ -163,6 +163,8 @@ impl Emails {
                 .for_each(|b| hash = (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
             if !seen.insert(hash) {
                 key.push_str(&format!("{:05}", random.below(1_000_000)));
+                // From the beginning, as of any other key: a longer one may be the same.
+                hash = 0xCBF2_9CE4_8422_2325u64;
                 key.bytes()
                     .for_each(|b| hash = (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
                 if !seen.insert(hash) {
@@ -174,5 +176,19 @@ impl Emails {
         let mut order: Vec<usize> = (0..n).collect();
         shuffle(&mut order, &mut random);
         keys.pick(&order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_comes_twice() {
+        let keys = Emails::generate(200_000);
+        let mut all: Vec<&[u8]> = (0..keys.len()).map(|i| keys.get(i)).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 200_000);
     }
 }

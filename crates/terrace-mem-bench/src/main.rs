@@ -1,44 +1,95 @@
-//! Compares ordered maps: bytes per entry, throughput, longest pause.
-//!
-//! ```text
-//! mem-bench [--entries N] [--ops N] [--keys random,monotonic,clustered,email]
-//!           [--maps all | NAME,NAME] [--pause] [--in-turns] [--json FILE] [--plots DIR]
-//! ```
+//! Compares ordered maps: bytes per entry, throughput, longest pause; and repeats the experiments of
+//! the paper on hybrid indexes.
 
 mod alloc;
 mod emails;
 mod keys;
+mod paper;
 mod random;
 mod report;
 mod rivals;
 mod turns;
 mod workload;
 
+use clap::{Parser, Subcommand};
 use keys::KeySet;
+use paper::Experiment;
 use rivals::Maker;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use workload::{Plan, Probes, Row};
 
 #[global_allocator]
 static COUNTING: alloc::Counting = alloc::Counting;
 
-const USAGE: &str = "\
-Compares ordered maps in memory: bytes per entry, inserts, lookups, scans.
+/// Compares ordered maps in memory: bytes per entry, inserts, lookups, scans.
+#[derive(Parser)]
+#[command(name = "mem-bench", version, after_help = maps(), args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    compare: Compare,
+}
 
-mem-bench [OPTIONS]
+#[derive(Subcommand)]
+enum Command {
+    /// An experiment of the paper on hybrid indexes, as a table.
+    Paper {
+        /// Which one.
+        experiment: Experiment,
+        /// Entries of each map [default: 10000000].
+        #[arg(long, value_parser = number)]
+        entries: Option<usize>,
+        /// One million entries: about ten minutes for all experiments.
+        #[arg(long, conflicts_with = "entries")]
+        quick: bool,
+        /// The figures as JSON, too.
+        #[arg(long)]
+        json: Option<PathBuf>,
+        /// Pictures, and a page with all of them, too.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+}
 
-  --entries N       entries of each map, 1000 or more [default: 10000000]
-  --ops N           operations of each workload, 1000 or more [default: 4000000]
-  --keys LIST       of random, monotonic, clustered, email [default: all of them]
-  --maps LIST       names of maps, or all [default: the usual ones]
-  --in-turns        maps by turns, in slices: for a machine with other work; a table alone
-  --pause           the longest pauses of inserts, of three loads
-  --json FILE       results as JSON, too
-  --plots DIR       plots, too
-  --help            this";
+#[derive(clap::Args)]
+struct Compare {
+    /// Entries of each map, 1000 or more.
+    #[arg(long, value_parser = number, default_value = "10000000")]
+    entries: usize,
+    /// Operations of each workload, 1000 or more.
+    #[arg(long, value_parser = number, default_value = "4000000")]
+    ops: usize,
+    /// Sets of keys.
+    #[arg(long, value_delimiter = ',', value_parser = SETS, default_values = SETS)]
+    keys: Vec<String>,
+    /// Names of maps, or all [default: the usual ones].
+    #[arg(long, value_delimiter = ',')]
+    maps: Option<Vec<String>>,
+    /// Maps by turns, in slices: for a machine with other work; a table alone.
+    #[arg(long, conflicts_with_all = ["pause", "json", "plots"])]
+    in_turns: bool,
+    /// The longest pauses of inserts, of three loads.
+    #[arg(long)]
+    pause: bool,
+    /// Results as JSON, too.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Plots, too.
+    #[arg(long)]
+    plots: Option<PathBuf>,
+}
 
 /// Names of the key sets.
 const SETS: [&str; 4] = ["random", "monotonic", "clustered", "email"];
+
+fn number(text: &str) -> Result<usize, String> {
+    match text.replace('_', "").parse::<usize>() {
+        Ok(n) if n >= 1000 => Ok(n),
+        _ => Err("a number of 1000 or more is needed".into()),
+    }
+}
 
 /// Whether there is a map of this name for a set of keys.
 fn has_map(set: &str, name: &str) -> bool {
@@ -48,64 +99,52 @@ fn has_map(set: &str, name: &str) -> bool {
     }
 }
 
+/// Names of all maps, those of byte strings alone behind the others.
+fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = rivals::for_ints().iter().map(|maker| maker.name).collect();
+    let others = rivals::for_bytes();
+    names.extend(others.iter().map(|maker| maker.name));
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(*name));
+    names
+}
+
+fn maps() -> String {
+    format!("Maps: {}", names().join(", "))
+}
+
 struct Args {
     plan: Plan,
     keys: Vec<String>,
     maps: Option<Vec<String>>,
     in_turns: bool,
-    json: Option<String>,
-    plots: Option<String>,
+    json: Option<PathBuf>,
+    plots: Option<PathBuf>,
 }
 
-fn parse() -> Result<Args, String> {
-    let mut args = Args {
-        plan: Plan {
-            entries: 10_000_000,
-            ops: 4_000_000,
-            pause: false,
-        },
-        keys: SETS.map(String::from).into(),
-        maps: None,
-        in_turns: false,
-        json: None,
-        plots: None,
-    };
-    let mut given = std::env::args().skip(1);
-    while let Some(flag) = given.next() {
-        let mut value = || given.next().ok_or(format!("{flag} needs a value"));
-        let list = |text: String| text.split(',').map(String::from).collect::<Vec<_>>();
-        let number = |text: String| match text.replace('_', "").parse::<usize>() {
-            Ok(n) if n >= 1000 => Ok(n),
-            _ => Err(format!("{flag} needs a number of 1000 or more, not {text}")),
-        };
-        match flag.as_str() {
-            "--entries" => args.plan.entries = number(value()?)?,
-            "--ops" => args.plan.ops = number(value()?)?,
-            "--keys" => args.keys = list(value()?),
-            "--maps" => args.maps = Some(list(value()?)),
-            "--pause" => args.plan.pause = true,
-            "--in-turns" => args.in_turns = true,
-            "--json" => args.json = Some(value()?),
-            "--plots" => args.plots = Some(value()?),
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
+impl TryFrom<Compare> for Args {
+    type Error = String;
+
+    fn try_from(given: Compare) -> Result<Self, String> {
+        for name in given.maps.iter().flatten() {
+            if name != "all" && !given.keys.iter().any(|set| has_map(set, name)) {
+                let names = names().join(", ");
+                return Err(format!("no map {name} for these keys; maps are {names}"));
             }
-            _ => return Err(format!("unknown option {flag}")),
         }
+        Ok(Args {
+            plan: Plan {
+                entries: given.entries,
+                ops: given.ops,
+                pause: given.pause,
+            },
+            keys: given.keys,
+            maps: given.maps,
+            in_turns: given.in_turns,
+            json: given.json,
+            plots: given.plots,
+        })
     }
-    if let Some(other) = args.keys.iter().find(|set| !SETS.contains(&set.as_str())) {
-        return Err(format!("unknown keys {other}"));
-    }
-    for name in args.maps.iter().flatten() {
-        if name != "all" && !args.keys.iter().any(|set| has_map(set, name)) {
-            return Err(format!("no map {name} for these keys"));
-        }
-    }
-    if args.in_turns && (args.plan.pause || args.json.is_some() || args.plots.is_some()) {
-        return Err("--in-turns measures no pauses and writes no files".into());
-    }
-    Ok(args)
 }
 
 fn compare<S: KeySet>(
@@ -143,10 +182,29 @@ fn compare<S: KeySet>(
 }
 
 fn main() -> ExitCode {
-    let args = match parse() {
+    let cli = Cli::parse();
+    if let Some(Command::Paper {
+        experiment,
+        entries,
+        quick,
+        json,
+        out,
+    }) = cli.command
+    {
+        let usual = if quick { 1_000_000 } else { 10_000_000 };
+        let files = (json.as_deref(), out.as_deref());
+        return match paper::main(experiment, entries.unwrap_or(usual), files) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("the report could not be written: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let args = match Args::try_from(cli.compare) {
         Ok(args) => args,
         Err(error) => {
-            eprintln!("{error}\n{USAGE}");
+            eprintln!("{error}");
             return ExitCode::FAILURE;
         }
     };
@@ -204,7 +262,7 @@ fn main() -> ExitCode {
     let plotted = args
         .plots
         .iter()
-        .try_for_each(|dir| report::plots(&rows, std::path::Path::new(dir)));
+        .try_for_each(|dir| report::plots(&rows, dir));
     if let Err(error) = written.and(plotted) {
         eprintln!("the report could not be written: {error}");
         return ExitCode::FAILURE;

@@ -27,7 +27,8 @@ fn in_turns<K: ?Sized>(
     slice: usize,
     mut turn: impl FnMut(&mut dyn Rival<K>, usize),
 ) -> Vec<f64> {
-    for from in (0..n).step_by(slice) {
+    for (turn_no, from) in (0..n).step_by(slice).enumerate() {
+        eprintln!("turn {} of {}", turn_no + 1, n.div_ceil(slice));
         for side in &mut *sides {
             let start = processor_time();
             (from..(from + slice).min(n)).for_each(|i| turn(&mut *side.map, i));

@@ -29,8 +29,8 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// The maps of each set of keys: those of `rivals`.
-const INTS: usize = 16;
-const BYTES: usize = 15;
+const INTS: usize = 24;
+const BYTES: usize = 23;
 
 #[test]
 fn every_workload_runs_on_every_map_with_every_kind_of_keys() {
@@ -106,41 +106,41 @@ fn maps_are_measured_by_turns() {
 #[test]
 fn what_cannot_be_done_is_refused_at_once_and_said() {
     for (args, says) in [
-        (&["--what"][..], "unknown option --what"),
-        (&["random"], "unknown option random"),
-        (&["--entries"], "--entries needs a value"),
+        (&["--what"][..], "unexpected argument '--what'"),
+        (&["random"], "unrecognized subcommand 'random'"),
+        (&["--entries"], "a value is required for '--entries"),
+        (&["--entries", "many"], "a number of 1000 or more is needed"),
+        (&["--entries", "-1"], "unexpected argument '-1'"),
+        (&["--ops", "999"], "a number of 1000 or more is needed"),
         (
-            &["--entries", "many"],
-            "--entries needs a number of 1000 or more, not many",
+            &["--keys", "random,words"],
+            "invalid value 'words' for '--keys",
         ),
+        (&["--keys", ""], "'--keys <KEYS>'"),
         (
-            &["--entries", "-1"],
-            "--entries needs a number of 1000 or more, not -1",
+            &["--maps", "hybrid,hash"],
+            "no map hash for these keys; maps are BTreeMap",
         ),
-        (
-            &["--ops", "999"],
-            "--ops needs a number of 1000 or more, not 999",
-        ),
-        (&["--keys", "random,words"], "unknown keys words"),
-        (&["--keys", ""], "unknown keys"),
-        (&["--maps", "hybrid,hash"], "no map hash for these keys"),
         (
             &["--keys", "email", "--maps", "brie-tree"],
-            "no map brie-tree for these keys",
+            "no map brie-tree for these keys; maps are BTreeMap",
         ),
-        (&["--in-turns", "--pause"], "--in-turns measures no pauses"),
+        (&["--in-turns", "--pause"], "cannot be used with"),
+        (&["--in-turns", "--json", "x"], "cannot be used with"),
+        (&["paper"], "required"),
+        (&["paper", "fig8"], "invalid value 'fig8'"),
         (
-            &["--in-turns", "--json", "x"],
-            "--in-turns measures no pauses and writes no files",
+            &["paper", "fig5", "--quick", "--entries", "2000"],
+            "cannot be used with",
         ),
     ] {
         let output = run(args);
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{args:?}");
-        assert!(error.starts_with(says), "{args:?}: {error}");
+        assert!(error.contains(says), "{args:?}: {error}");
         assert!(
-            error.contains("--entries N"),
-            "{args:?} shows no help: {error}"
+            error.contains("--help") || error.contains("maps are"),
+            "{args:?} shows no way out: {error}"
         );
         assert!(output.stdout.is_empty(), "{args:?}");
     }
@@ -167,5 +167,29 @@ fn a_report_that_cannot_be_written_is_an_error() {
 fn help_is_no_error() {
     let output = run(&["--help"]);
     assert!(output.status.success() && output.stderr.is_empty());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("--in-turns"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("--in-turns") && text.contains("crossbeam-skiplist"));
+}
+
+#[test]
+fn an_experiment_of_the_paper_writes_figures_and_pictures() {
+    let dir = folder("paper");
+    let (json, out) = (dir.join("out.json"), dir.join("page"));
+    let output = run(&[
+        "paper",
+        "fig5",
+        "--entries",
+        "3000",
+        "--json",
+        &json.to_string_lossy(),
+        "--out",
+        &out.to_string_lossy(),
+    ]);
+    assert!(output.status.success());
+    let text = std::fs::read_to_string(json).expect("the JSON is there");
+    // Three sets of keys; four structures and their compact forms, and the compressed one.
+    assert_eq!(text.matches("\"bytes_per_entry\"").count(), 27);
+    let page = std::fs::read_to_string(out.join("index.html")).expect("the page is there");
+    assert!(page.contains("<svg") && page.contains("compact ART"));
+    assert!(out.join("fig5-gets_per_second.svg").exists());
 }

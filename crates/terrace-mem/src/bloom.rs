@@ -6,14 +6,19 @@
 //! over the dynamic stage and adds its keys to it, a few at each insert. The new generation
 //! serves only when the hand has passed the last key, so no operation waits for a rebuild.
 //!
+//! There is no generation before the dynamic stage has [`SMALL`] keys: a small map allocates none.
+//!
 //! Keys that come in order behind all others need no filter: from some of them on, every key
 //! may be in the dynamic stage, and is in no generation that serves.
 
-use crate::dynamic::{Pos, Tree};
+use crate::dynamic::{Any, DynamicCursor, DynamicStage};
 use crate::family::Family;
 
 /// Bits for each key that a generation is made for.
 const BITS: usize = 8;
+
+/// A dynamic stage with fewer keys has no filter: a look at it is as short as one at the filter.
+const SMALL: usize = 64;
 
 /// Keys that a generation is made for at least.
 const LEAST: usize = 1024;
@@ -55,7 +60,7 @@ impl Generation {
 /// Keys in order, one after the other, that are the beginning of a long row of them.
 const ROW: u32 = 64;
 
-/// A filter over the keys of a [`Tree`].
+/// A filter over the keys of a [`DynamicStage`].
 pub struct Filter<F: Family> {
     serving: Generation,
     filling: Option<(Generation, F::Buf)>,
@@ -69,7 +74,7 @@ pub struct Filter<F: Family> {
 impl<F: Family> Default for Filter<F> {
     fn default() -> Self {
         Filter {
-            serving: Generation::new(LEAST),
+            serving: Generation::new(0),
             filling: None,
             greatest: F::Buf::default(),
             row: 0,
@@ -82,7 +87,7 @@ impl<F: Family> Filter<F> {
     /// Whether the key, whose hash `hash` gives, may be in the dynamic stage.
     #[inline]
     pub fn may_have(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> bool {
-        if self.is_tail(key) {
+        if self.serving.words.is_empty() || self.is_tail(key) {
             return true;
         }
         let (i, bits) = self.serving.place(hash());
@@ -118,8 +123,14 @@ impl<F: Family> Filter<F> {
 
     /// Adds the key that was just put into `tree`, and moves the hand on. O(1).
     #[inline]
-    pub fn add<V>(&mut self, key: F::Ref<'_>, hash: u64, tree: &Tree<F, V>) {
+    pub fn add<V>(&mut self, key: F::Ref<'_>, hash: u64, tree: &Any<F, V>) {
         self.note(key);
+        if self.serving.words.is_empty() {
+            if tree.len() >= SMALL {
+                self.begin(tree);
+            }
+            return;
+        }
         if !self.is_tail(key) {
             self.serving.add(hash);
         } else if self.row == 0 {
@@ -132,8 +143,20 @@ impl<F: Family> Filter<F> {
         }
     }
 
+    /// The first generation: with all keys that there are, which are few.
+    fn begin<V>(&mut self, tree: &Any<F, V>) {
+        self.serving = Generation::new(tree.len().max(LEAST));
+        let mut at = tree.seek(None, || {});
+        while let Some(pos) = &mut at {
+            self.serving.add(F::hash(pos.key()));
+            if !pos.next() {
+                at = None;
+            }
+        }
+    }
+
     /// Adds the key to the filling generation, which is begun where there is none.
-    fn fill<V>(&mut self, hash: u64, tree: &Tree<F, V>) {
+    fn fill<V>(&mut self, hash: u64, tree: &Any<F, V>) {
         match &mut self.filling {
             Some((next, _)) => next.add(hash),
             None => {
@@ -146,11 +169,11 @@ impl<F: Family> Filter<F> {
         self.move_hand(tree);
     }
 
-    fn move_hand<V>(&mut self, tree: &Tree<F, V>) {
+    fn move_hand<V>(&mut self, tree: &Any<F, V>) {
         let Some((next, hand)) = &mut self.filling else {
             return;
         };
-        let mut pos = Pos::at_or_after(tree, Some(F::load(hand)));
+        let mut pos = tree.seek(Some(F::load(hand)), || {});
         for _ in 0..STRIDE {
             let Some(at) = &mut pos else { break };
             next.add(F::hash(at.key()));
@@ -189,7 +212,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn no_key_is_ever_missed_and_most_strangers_are_told() {
-        let mut tree = Tree::<IntFamily, ()>::default();
+        let mut tree = Any::<IntFamily, ()>::default();
         let mut filter = Filter::<IntFamily>::default();
         let key = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for i in 0..60_000u64 {
@@ -221,7 +244,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn keys_in_order_are_no_work_and_none_is_missed() {
-        let mut tree = Tree::<IntFamily, ()>::default();
+        let mut tree = Any::<IntFamily, ()>::default();
         let mut filter = Filter::<IntFamily>::default();
         let mut all = Vec::new();
         let mut add = |filter: &mut Filter<IntFamily>, key: u64| {

@@ -1,6 +1,8 @@
 //! The two forms keys are stored in, and the containers that each form brings along.
 
 use crate::dynamic::{ByteKeys, CAP, FANOUT, IntKeys, NodeKeys};
+#[cfg(feature = "pairs")]
+use crate::dynamic::{Classes, Inline, WholeKeys};
 use crate::lows::{ByteLows, IntLows, Lows};
 use crate::shortcuts::{ByteShortcuts, NoShortcuts, Shortcuts};
 use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun, StaticStage};
@@ -38,6 +40,18 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     /// Where keys that were looked up are.
     #[doc(hidden)]
     type Shortcuts: Shortcuts<Self>;
+
+    /// Whole keys of a trie's leaves.
+    #[cfg(feature = "pairs")]
+    #[doc(hidden)]
+    type Whole: WholeKeys<Self>;
+
+    /// The key as bytes in the same order: in `room`, where it is none.
+    #[doc(hidden)]
+    fn as_bytes<'k: 'r, 'r>(key: Self::Ref<'k>, room: &'r mut [u8; 8]) -> &'r [u8];
+    /// The key that these bytes are.
+    #[doc(hidden)]
+    fn of_bytes(bytes: &[u8]) -> Self::Ref<'_>;
 
     #[doc(hidden)]
     fn cmp(a: Self::Ref<'_>, b: Self::Ref<'_>) -> Ordering;
@@ -85,6 +99,18 @@ impl Family for IntFamily {
     type Lows = IntLows;
     type Stage = IntStage;
     type Shortcuts = NoShortcuts;
+    #[cfg(feature = "pairs")]
+    type Whole = Inline;
+
+    #[inline]
+    fn as_bytes<'k: 'r, 'r>(key: u64, room: &'r mut [u8; 8]) -> &'r [u8] {
+        *room = key.to_be_bytes();
+        room
+    }
+    #[inline]
+    fn of_bytes(bytes: &[u8]) -> u64 {
+        bytes.first_chunk().map_or(0, |b| u64::from_be_bytes(*b))
+    }
 
     #[inline]
     fn cmp(a: u64, b: u64) -> Ordering {
@@ -142,6 +168,17 @@ impl Family for ByteFamily {
     type Lows = ByteLows;
     type Stage = ByteStage;
     type Shortcuts = ByteShortcuts;
+    #[cfg(feature = "pairs")]
+    type Whole = Classes;
+
+    #[inline]
+    fn as_bytes<'k: 'r, 'r>(key: &'k [u8], _: &'r mut [u8; 8]) -> &'r [u8] {
+        key
+    }
+    #[inline]
+    fn of_bytes(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
 
     #[inline]
     fn cmp(a: &[u8], b: &[u8]) -> Ordering {

@@ -29,6 +29,12 @@ pub enum Fault {
     StaleShortcut = 10,
     /// A shortcut is taken that was being written while it was read.
     TornShortcut = 11,
+    /// A place of a slab is given back twice.
+    FreedTwice = 12,
+    /// A layer of a trie of words stays when its last key is removed.
+    LeftLayer = 13,
+    /// A merge takes entries that are marked as used for ones that are not.
+    LostMark = 14,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -31,7 +31,11 @@ mod lows;
 mod map;
 mod multi;
 mod options;
+mod pair;
 mod segment;
+#[cfg(feature = "serde")]
+mod serde;
+mod set;
 mod shortcuts;
 mod simd;
 mod slots;
@@ -45,8 +49,13 @@ pub use family::{ByteFamily, Family, IntFamily};
 #[cfg(feature = "planted-faults")]
 pub use faults::{Fault, plant};
 pub use key::{IndexKey, KeyPart, MAX_KEY_LEN, Probe};
-pub use map::{Cursor, Entry, HybridMap, IntoIter, Iter, Keys, OccupiedEntry, VacantEntry, Values};
+pub use map::{
+    Cursor, Entry, ExtractIf, HybridMap, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys,
+    OccupiedEntry, VacantEntry, Values, ValuesMut,
+};
 pub use multi::{HybridMultiMap, Lists};
 pub use options::{Merging, Options, Trigger, Updates, What};
+pub use pair::Pair;
+pub use set::{Combined, HybridSet};
 pub use stage::Stage;
 pub use usage::MemoryUsage;

@@ -2,6 +2,7 @@
 
 use crate::error::OptionsError;
 use crate::family::Family;
+use crate::pair::Pair;
 use crate::stage::{NodeCache, Plan, Stage};
 use std::any::TypeId;
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub enum Updates {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The dynamic stage, and what [`Stage::Auto`] means.
+    pub pair: Pair,
     /// The static stage.
     pub stage: Stage,
     /// When to merge.
@@ -86,6 +89,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
+            pair: Pair::Auto,
             stage: Stage::Auto,
             trigger: Trigger::Ratio(10),
             merging: Merging::Incremental,
@@ -101,6 +105,28 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The dynamic stage alone, as the original of a pair: nothing is merged unless it is asked for, and
+    /// neither filter nor shortcuts are there. After `merge_all` it is the compact form alone.
+    pub fn dynamic_only() -> Self {
+        Options {
+            merging: Merging::Manual,
+            filter: false,
+            shortcuts: 0,
+            ..Options::default()
+        }
+    }
+
+    /// A pair as the paper has it: merged at once at a ratio of ten, with a filter and without
+    /// shortcuts. Its compact form is cut into segments nevertheless, the temporary memory is one.
+    pub fn paper(pair: Pair) -> Self {
+        Options {
+            pair,
+            merging: Merging::Blocking,
+            shortcuts: 0,
+            ..Options::default()
+        }
+    }
+
     /// Fails where a field is set that the concurrent map has no use for.
     pub(crate) fn check_concurrent(&self) -> Result<(), OptionsError> {
         let usual = Options::default();
@@ -119,7 +145,8 @@ impl Options {
 
     pub(crate) fn plan<F: Family>(&self) -> Result<Plan<F>, OptionsError> {
         let ints = TypeId::of::<F>() == TypeId::of::<crate::IntFamily>();
-        let wrong = match self.stage {
+        let stage = self.pair.stage(self.stage);
+        let wrong = match stage {
             Stage::FrontCoded => ints,
             Stage::EliasFano | Stage::STree | Stage::Bitmap | Stage::Buckets => !ints,
             _ => false,
@@ -133,9 +160,9 @@ impl Options {
         if matches!(self.trigger, Trigger::Ratio(0) | Trigger::Constant(0)) {
             return Err(OptionsError::ZeroTrigger);
         }
-        let packed = self.stage == Stage::Compressed;
+        let packed = stage == Stage::Compressed;
         Ok(Plan {
-            stage: self.stage,
+            stage,
             cache: packed.then(|| Arc::new(NodeCache::new(self.cache_nodes))),
             grows: false,
         })

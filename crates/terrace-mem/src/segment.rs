@@ -131,6 +131,23 @@ impl<F: Family, V> SegmentList<F, V> {
         &self.segs
     }
 
+    /// The segments that keys of a span may be in, values to change.
+    pub fn segs_mut(
+        &mut self,
+        from: Option<F::Ref<'_>>,
+        to: Option<F::Ref<'_>>,
+    ) -> &mut [Segment<F, V>] {
+        let n = self.segs.len();
+        let a = from.map_or(0, |from| self.lows.find(from));
+        let b = to.map_or(n, |to| self.lows.find(to) + 1).min(n);
+        if let (Some(from), Some(to)) = (from, to)
+            && F::cmp(from, to).is_ge()
+        {
+            return &mut [];
+        }
+        self.segs.get_mut(a..b).unwrap_or_default()
+    }
+
     /// How many entries are there.
     #[inline]
     pub fn live(&self) -> usize {

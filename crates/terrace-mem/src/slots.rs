@@ -5,6 +5,7 @@
 //! check of that bit that makes it right.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// A fixed number of values, some of which may be gone.
 pub struct Slots<V> {
@@ -106,6 +107,17 @@ impl<V> Slots<V> {
         // SAFETY: a live slot, checked here, is initialised.
         self.is_live(i)
             .then(|| unsafe { self.vals[i].assume_init_mut() })
+    }
+
+    /// The live slots of a range, in order, with their values to change.
+    pub fn iter_mut(&mut self, range: Range<usize>) -> impl Iterator<Item = (usize, &mut V)> {
+        let dead = self.dead.as_deref();
+        let vals = self.vals[range.clone()].iter_mut();
+        let live = range
+            .zip(vals)
+            .filter(move |(i, _)| !dead.is_some_and(|dead| dead.has(*i)));
+        // SAFETY: the filter lets only slots through whose dead bit is clear; each is initialised.
+        live.map(|(i, val)| (i, unsafe { val.assume_init_mut() }))
     }
 
     /// Takes the value out of slot `i`, which is dead from then on.
@@ -220,6 +232,17 @@ mod tests {
                     assert_eq!(slots.last_live(i), (0..i).rfind(|&i| slots.is_live(i)));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn live_values_of_a_range_can_be_changed() {
+        let mut slots = Slots::from((0..100).collect::<Vec<_>>());
+        (10..90).for_each(|i| assert_eq!(slots.take(i), Some(i)));
+        slots.iter_mut(5..95).for_each(|(i, val)| *val = i + 1000);
+        for i in 0..100 {
+            let val = if (5..95).contains(&i) { i + 1000 } else { i };
+            assert_eq!(slots.get(i), (!(10..90).contains(&i)).then_some(&val));
         }
     }
 

@@ -1,5 +1,8 @@
 //! What the documentation promises beyond the behaviour of a `BTreeMap`.
 
+#[path = "support/like_std.rs"]
+mod like_std;
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use terrace_mem::{

@@ -10,8 +10,9 @@ mod linear;
 #[path = "support/scenes.rs"]
 mod scenes;
 
+use std::collections::BTreeMap;
 use std::panic::catch_unwind;
-use terrace_mem::{Fault, HybridMap, Merging, Options, plant};
+use terrace_mem::{Fault, HybridMap, Merging, Options, Pair, What, plant};
 
 /// Whether the check fails with the fault; all in one test, since a fault is planted globally.
 fn caught(fault: Fault, check: fn()) -> bool {
@@ -64,6 +65,48 @@ fn byte_strings_are_whole() {
     }
 }
 
+/// The dynamic structure of a pair has what a `BTreeMap` has while keys with long shared beginnings
+/// come and go.
+#[cfg_attr(not(feature = "pairs"), allow(dead_code))]
+fn structure_is_whole(pair: Pair) {
+    let options = Options {
+        pair,
+        ..Options::dynamic_only()
+    };
+    let mut map = HybridMap::<Vec<u8>, u64>::with_options(options).unwrap();
+    let mut model = BTreeMap::new();
+    for i in 0..4000u64 {
+        let x = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        // Up to three keys behind each of 200 beginnings, so that layers come and go.
+        let key = format!("{:07}{:07}{}", x % 20, x / 20 % 10, x / 200 % 3).into_bytes();
+        if i % 2 == 1 {
+            assert_eq!(map.remove(&key), model.remove(&key));
+        } else {
+            assert_eq!(map.insert(key.clone(), i), model.insert(key, i));
+        }
+        if i.is_multiple_of(100) {
+            assert!(map.iter().eq(model.iter().map(|(k, v)| (k.clone(), v))));
+        }
+    }
+}
+
+/// What was used stays when all else is merged, under every pair.
+fn marks_are_kept() {
+    for &pair in Pair::ALL {
+        let options = Options {
+            pair,
+            what: What::Cold,
+            merging: Merging::Manual,
+            ..Options::default()
+        };
+        let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
+        (0..1000).for_each(|i| assert_eq!(map.insert(i, i), None));
+        assert!((0..1000).step_by(4).all(|i| map.get(&i).is_some()));
+        while map.stage_lens().0 > 250 && map.merge_step() {}
+        assert_eq!(map.stage_lens(), (250, 750), "a mark is lost");
+    }
+}
+
 #[test]
 fn every_planted_fault_is_caught() {
     let same: fn() = || shuttle::check_random(scenes::same_keys, 3000);
@@ -86,6 +129,11 @@ fn every_planted_fault_is_caught() {
         (Fault::ShortSearch, byte_strings_are_whole),
         (Fault::StaleShare, byte_strings_are_whole),
         (Fault::StaleShortcut, byte_strings_are_whole),
+        (Fault::LostMark, marks_are_kept),
+        #[cfg(feature = "pairs")]
+        (Fault::FreedTwice, || structure_is_whole(Pair::Art)),
+        #[cfg(feature = "pairs")]
+        (Fault::LeftLayer, || structure_is_whole(Pair::Masstree)),
     ] {
         check();
         assert!(caught(fault, check), "{fault:?} was not caught");

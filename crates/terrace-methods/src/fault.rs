@@ -45,6 +45,30 @@ pub enum Fault {
     RunLosesRecord,
     /// Of records that are erased together the last one stays.
     LastStays,
+    /// A reader of an LSM-tree looks into the levels before the top has answered.
+    EarlyLevels,
+    /// A reader believes a page of a level whatever its stamp is.
+    StampIgnored,
+    /// The output of a step leaves out its last page.
+    OutputGap,
+    /// Of its sources a step takes only copies.
+    SourceKept,
+    /// A step leaves out the levels between the one it takes from and its target.
+    MiddleLeftOut,
+    /// Records leave the top before they are visible below.
+    TopFirst,
+    /// The entries of a step are installed from left to right, the old ones out of the way first.
+    LeftToRight,
+    /// What has changed in the top while a step was made leaves it, too.
+    ErasedUnequal,
+    /// A tombstone goes although there may be a record below it.
+    TombstoneEarly,
+    /// The filter of a page is one over other keys.
+    StrangeFilter,
+    /// The chains of versions that a merge drops stay.
+    MergedChainKept,
+    /// A step installs a large value whose record has changed meanwhile.
+    StaleChain,
 }
 
 impl Fault {
@@ -63,6 +87,23 @@ impl Fault {
         Fault::CrossedChain,
         Fault::RunLosesRecord,
         Fault::LastStays,
+    ];
+
+    /// Those of an LSM-tree.
+    #[cfg(any(test, feature = "planted-faults"))]
+    pub const OF_AN_LSM: [Fault; 12] = [
+        Fault::EarlyLevels,
+        Fault::StampIgnored,
+        Fault::OutputGap,
+        Fault::SourceKept,
+        Fault::MiddleLeftOut,
+        Fault::TopFirst,
+        Fault::LeftToRight,
+        Fault::ErasedUnequal,
+        Fault::TombstoneEarly,
+        Fault::StrangeFilter,
+        Fault::MergedChainKept,
+        Fault::StaleChain,
     ];
 
     /// Those of a hash table that the conformance suite finds.
@@ -97,7 +138,14 @@ pub enum Point {
     /// New boundaries of two buckets have been chosen between the grains that there were. The
     /// latches of the buckets are held, and no other.
     Dividing,
-    /// A reader of a heap knows where the row of its key is and has not read it yet. No latch is held.
+    /// A reader of an LSM-tree has looked into the top, and has not looked further.
+    Looking,
+    /// A step has read what it merges, and nothing is changed yet.
+    Merged,
+    /// A step has changed an entry of a level. It is inside the gate, and holds no latch.
+    Installing,
+    /// A reader of a heap knows where the row of its key is and has not read it yet; or one of an
+    /// LSM-tree knows the page of its key. No latch is held.
     Following,
 }
 

@@ -13,6 +13,7 @@ pub mod fault;
 mod fault;
 pub mod hash;
 pub mod heap;
+pub mod lsm;
 pub mod overflow;
 mod slots;
 mod unreadable;
@@ -23,6 +24,7 @@ const FULL: f64 = 0.95;
 pub use btree::BTree;
 pub use hash::HashTable;
 pub use heap::Heap;
+pub use lsm::Lsm;
 
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,6 @@
 //! until the last page is free: so a checkpoint never sees a chain that nobody owns.
 
 use terrace_access::{Attempt, Door, Interrupt, LargeRef};
-use terrace_base::sync::yield_now;
 use terrace_base::{Error, MAX_VALUE_BYTES, PageId, Result};
 use terrace_pages::{Class, PAGE_HEADER_BYTES, PageStore, View};
 
@@ -236,7 +235,7 @@ fn walk(
                 Ok(page) => break page,
                 Err(miss @ Interrupt::Miss(_)) => store.settle(miss)?,
                 // It left memory before its latch was taken.
-                Err(Interrupt::Conflict) if store.exists(pid) => yield_now(),
+                Err(Interrupt::Conflict) if store.exists(pid) => store.back_off()?,
                 Err(other) => return Err(other),
             }
         };
@@ -327,13 +326,15 @@ pub fn read(
 /// Frees a chain that no record refers to any more. Blocking; the caller holds nothing but
 /// [`PageStore::large_guard`], since before it unlinked the chain. O(pages), reads them.
 ///
-/// Behind a page that cannot be read, or is none of this chain, the rest stays: space that nobody owns, which `verify` reports.
-/// An error would be worse: the record is gone already, and the log says so again at every opening.
+/// A page that the disk does not give is asked for again a few times. Behind one that cannot be read even so,
+/// or is none of this chain, the rest stays: space that nobody owns, which `verify` reports and gets back. An
+/// error would be worse: the record is gone already, and the log says so again at every opening.
 ///
 /// # Errors
 /// Those of the store otherwise; the rest of the chain is then not freed.
 pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
     let (mut head, mut after) = (large.head, None);
+    let mut patience = Patience::default();
     while !head.is_none() {
         let door = store.enter_to_free()?;
         for _ in 0..PAGES_AT_ONCE {
@@ -345,6 +346,7 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
                 Err(interrupt) => {
                     drop(door);
                     match store.settle(interrupt) {
+                        Err(e) if patience.has_some(&e) => std::thread::sleep(patience.pause()),
                         Err(e) if e.is_unreadable() => return Ok(()),
                         other => other?,
                     }
@@ -362,7 +364,7 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
 /// As [`free`].
 pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Result<()> {
     let (mut head, mut after) = (large.head, None);
-    let mut freed = 0;
+    let (mut freed, mut patience) = (0, Patience::default());
     while !head.is_none() {
         // A checkpoint that still owes these pages is handed whole copies of them.
         if freed % PAGES_AT_ONCE == 0 {
@@ -372,12 +374,35 @@ pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Resul
         match free_first(store, door, head, &mut after) {
             Ok(next) => head = next,
             Err(interrupt) => match store.settle(interrupt) {
+                // At once: who is inside keeps others waiting.
+                Err(e) if patience.has_some(&e) => {}
                 Err(e) if e.is_unreadable() => return Ok(()),
                 other => other?,
             },
         }
     }
     Ok(())
+}
+
+/// Times that reads of a chain which is given up may fail before the rest of it is left behind: a device that
+/// was away for a moment, a path to it that changed.
+const MOST_FAILED_READS: u32 = 5;
+
+/// Failed reads so far.
+#[derive(Default)]
+struct Patience(u32);
+
+impl Patience {
+    /// Whether to try again after this error. Damage stays, however often one looks.
+    fn has_some(&mut self, error: &Error) -> bool {
+        self.0 += 1;
+        matches!(error, Error::Io { .. }) && self.0 <= MOST_FAILED_READS
+    }
+
+    /// How long to wait before: 1, 4, 16, 64 and 256 ms, a third of a second in all.
+    fn pause(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(1 << (2 * self.0.clamp(1, MOST_FAILED_READS) - 2))
+    }
 }
 
 /// The stamp and the number that the next page of a chain must have, once one of it was seen.

@@ -9,6 +9,7 @@ mod heights;
 mod holes;
 mod known;
 mod links;
+mod lsm;
 mod rising;
 mod rows;
 mod runs;

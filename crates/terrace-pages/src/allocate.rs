@@ -45,7 +45,9 @@ impl PageStore {
         };
         let header = self.pool.frame(frame);
         // Held only for an instant by others: somebody who came with an outdated word.
-        header.latch.exclusive();
+        if !header.latch.exclusive_while(|| !self.is_halted()) {
+            return Err(Interrupt::Conflict);
+        }
         // SAFETY: the exclusive latch was just taken, and the frame was taken off the free list, so
         // no other slice of it exists.
         let bytes = unsafe { self.pool.bytes_mut(frame) };
@@ -157,6 +159,42 @@ impl PageStore {
         if !writing {
             self.free_frames.lock().push(frame);
         }
+    }
+
+    /// Frees a page that nobody names any more, without reading it where it is not in memory. O(1).
+    ///
+    /// # Errors
+    /// `Conflict` when it is being read in, or is free.
+    pub fn free_unread(&self, door: &Door<'_>, pid: PageId) -> Attempt<()> {
+        let place = match self.table.load(pid) {
+            Word::Resident(_) => {
+                self.exclusive(pid, door)?.free();
+                return Ok(());
+            }
+            Word::Out(place) if !place.is_free() => place,
+            _ => return Err(Interrupt::Conflict),
+        };
+        // As if it were being read in: who wants it waits, and finds that there is no such page.
+        if !self.table.swap(pid, Word::Out(place), Word::Loading(place)) {
+            return Err(Interrupt::Conflict);
+        }
+        {
+            let mut map = self.map.lock();
+            // It may have been retagged until the mutex was had, and is not any more.
+            let newest = match self.table.load(pid) {
+                Word::Loading(now) => now,
+                _ => place,
+            };
+            let place = map.free_page(pid, newest);
+            let mut free = self.free_pages.lock();
+            let link = free.head.unwrap_or(PageId::NONE);
+            self.table.store(pid, Word::Out(place.with_link(link)));
+            free.head = Some(pid);
+            free.count += 1;
+            self.note_slots(&map);
+        }
+        self.end_of_read(pid);
+        Ok(())
     }
 
     /// Takes a frame that gets a page, or whose page changes class, into the accounts. Whoever calls

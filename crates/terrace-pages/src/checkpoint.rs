@@ -17,7 +17,9 @@ use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
 use crate::frame::{CUT_PENDING, Class, NO_PAGE};
-use crate::map::superblock::{LEARNT_BYTES, SUPERBLOCK_BYTES, superblock_offset};
+use crate::map::superblock::{
+    EPOCH_LIMIT, LEARNT_BYTES, NUMBER_LIMIT, SUPERBLOCK_BYTES, superblock_offset,
+};
 use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, base_bytes,
     journal_bytes, should_fold,
@@ -158,9 +160,16 @@ impl PageStore {
         at_cut: &mut dyn FnMut() -> CutInfo,
         durable_now: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<CheckpointReport> {
+        self.check_writable()?;
+        let _watch = self.watch("a checkpoint");
         let mut durable = self.durable.lock();
         self.check_poison()?;
         self.map.lock().health()?;
+        if durable.epoch >= EPOCH_LIMIT || durable.superblock.generation + 1 >= NUMBER_LIMIT {
+            return Err(Error::invalid(
+                "the database has made as many checkpoints as its format has numbers for; save it with `terrace dump` and load it into a new one",
+            ));
+        }
         let start = Instant::now();
         self.lend_for_cut();
         let _lent = LentAhead(self);
@@ -171,6 +180,8 @@ impl PageStore {
         .map(|c| c.load(Ordering::Relaxed));
         let no_unlinked_pages = self.large.write();
         let (begun, drained, closed) = self.gate.closed(|epoch| {
+            // Before the gate opens again.
+            let _watch = self.watch("the cut of a checkpoint");
             // An operation that failed halfway poisoned before it came out: no cut may have it.
             self.check_poison()?;
             self.map.lock().begin_cut(u64::from(epoch))?;
@@ -595,6 +606,8 @@ impl PageStore {
             let mut map = self.map.lock();
             let done = map.complete_step(self, STEP)?;
             self.note_slots(&map);
+            drop(map);
+            self.keep_pins_small();
             if done {
                 return Ok(());
             }
@@ -606,7 +619,9 @@ impl PageStore {
         self.cut.store(0, Ordering::Release);
         for (index, header) in self.pool.iter() {
             // The latch makes sure that nobody is just about to set the flag.
-            header.latch.shared();
+            if !header.latch.shared_while(|| !self.is_halted()) {
+                return self.check_poison();
+            }
             if header.has(CUT_PENDING) {
                 self.undo.forget(index);
                 header.clear(CUT_PENDING);

@@ -45,6 +45,7 @@ impl Drop for Cleaner {
 }
 
 fn run(store: &PageStore) {
+    let _watch = store.watch("the thread that cleans pages");
     while !store.stop.load(Ordering::Acquire) {
         let asked = {
             let mut wanted = store.wanted.0.lock();

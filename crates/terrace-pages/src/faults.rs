@@ -25,6 +25,8 @@ pub enum Planted {
     CleanerEnters = 7,
     /// The checkpointer is inside the gate while it writes pages.
     CutWritesEnter = 8,
+    /// A grace waits for nobody.
+    NoGrace = 9,
 }
 
 /// Where a test may step in, on the thread that gets there. No latch is held at either.
@@ -46,6 +48,7 @@ static NOW: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 #[cfg(feature = "planted-faults")]
 thread_local! {
     static HOOK: std::cell::RefCell<Option<Hook>> = const { std::cell::RefCell::new(None) };
+    static PANIC_IN: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
     static ENTERED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
@@ -76,6 +79,27 @@ pub(crate) fn entered() {}
 #[cfg(not(feature = "planted-faults"))]
 #[inline(always)]
 pub(crate) fn left() {}
+
+/// Lets this thread panic when it is about to change the page after so many others.
+#[cfg(feature = "planted-faults")]
+pub fn panic_after(changes: Option<u32>) {
+    PANIC_IN.set(changes);
+}
+
+/// This thread is about to change a page.
+#[cfg(feature = "planted-faults")]
+#[inline]
+pub(crate) fn changing() {
+    if let Some(left) = PANIC_IN.get() {
+        PANIC_IN.set(left.checked_sub(1));
+        assert!(left > 0, "a panic that a test has asked for");
+    }
+}
+
+/// This thread is about to change a page.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn changing() {}
 
 /// Lets `hook` run at every point that this thread reaches, except inside of itself.
 #[cfg(feature = "planted-faults")]

@@ -262,6 +262,11 @@ impl Pool {
     pub fn give_back(&self, index: u32) {
         self.region.give_back(index as usize);
     }
+
+    /// The frame is to be used again after [`Pool::give_back`].
+    pub fn take_back(&self, index: u32) {
+        self.region.take_back(index as usize);
+    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

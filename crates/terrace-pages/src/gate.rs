@@ -4,6 +4,10 @@
 //! Invariants: while the gate is closed and drained nobody is inside, so the epoch can be raised and
 //! the log position noted. Counting in and out is one cache line per thread, not a shared counter.
 //! Nobody inside waits for a disk, a sync, space or user code, so draining is short.
+//!
+//! Who is inside is counted by phase. [`PageStore::grace`] begins another phase and waits for those of
+//! the one before, so newcomers do not keep it waiting; no pass of the phase before is in use when
+//! the next one begins.
 
 use std::cell::Cell;
 // Of all gates together, and of no schedule that is tried out.
@@ -11,7 +15,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use terrace_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use terrace_base::sync::{Mutex, yield_now};
+use terrace_base::sync::{Mutex, panicking, yield_now};
 
 use crate::faults::{Planted, Point, entered, left, planted, reached};
 use crate::space::Promise;
@@ -20,9 +24,21 @@ use crate::store::PageStore;
 /// Counters over which threads spread: more than the threads that usually write at once.
 const LANES: usize = 64;
 
+/// Passes that are in use, by whether the phase in which they were given out is odd.
 #[derive(Default)]
 #[repr(align(64))]
-struct Lane(AtomicU32);
+struct Lane([AtomicU32; 2]);
+
+impl Lane {
+    fn of(&self, phase: u32) -> &AtomicU32 {
+        &self.0[(phase & 1) as usize]
+    }
+
+    /// Who is inside, of both phases.
+    fn sum(&self) -> u32 {
+        self.0[0].load(Ordering::SeqCst) + self.0[1].load(Ordering::SeqCst)
+    }
+}
 
 /// See the module's text.
 pub struct Gate {
@@ -31,6 +47,9 @@ pub struct Gate {
     /// Held by whoever closed the gate; waiters for its opening queue up here.
     closer: Mutex<()>,
     epoch: AtomicU32,
+    phase: AtomicU32,
+    /// Held while those of an earlier phase are waited for: there are counters for two only.
+    grace: Mutex<()>,
 }
 
 thread_local! {
@@ -71,19 +90,48 @@ impl Gate {
             closed: AtomicBool::new(false),
             closer: Mutex::new(()),
             epoch: AtomicU32::new(epoch),
+            phase: AtomicU32::new(0),
+            grace: Mutex::new(()),
         }
     }
 
-    /// Goes in unless the gate is closed.
-    fn try_pass(&self) -> Option<(usize, u32)> {
+    /// Goes in unless the gate is closed: lane, phase, epoch.
+    fn try_pass(&self) -> Option<(usize, u32, u32)> {
         let lane = lane();
-        let count = &self.lanes[lane].0;
-        count.fetch_add(1, Ordering::SeqCst);
-        if self.closed.load(Ordering::SeqCst) {
+        loop {
+            let phase = self.phase.load(Ordering::SeqCst);
+            let count = self.lanes[lane].of(phase);
+            // Together with the loads below ordered against the closing and its loads, and against a new
+            // phase and its loads.
+            count.fetch_add(1, Ordering::SeqCst);
+            if self.closed.load(Ordering::SeqCst) {
+                count.fetch_sub(1, Ordering::SeqCst);
+                return None;
+            }
+            if self.phase.load(Ordering::SeqCst) == phase {
+                return Some((lane, phase, self.epoch.load(Ordering::SeqCst)));
+            }
             count.fetch_sub(1, Ordering::SeqCst);
-            return None;
         }
-        Some((lane, self.epoch.load(Ordering::SeqCst)))
+    }
+
+    /// Comes out.
+    fn leave(&self, (lane, phase): (usize, u32)) {
+        self.lanes[lane].of(phase).fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Waits until everybody who is inside now has come out. The caller is not inside.
+    fn grace(&self) {
+        if planted(Planted::NoGrace) {
+            return;
+        }
+        let _one_at_a_time = self.grace.lock();
+        let before = self.phase.fetch_add(1, Ordering::SeqCst);
+        for lane in &self.lanes[..self.lanes()] {
+            while lane.of(before).load(Ordering::SeqCst) != 0 {
+                yield_now();
+            }
+        }
     }
 
     /// Threads that run and have been inside before: more are hardly ever inside at once. O(1).
@@ -99,7 +147,7 @@ impl Gate {
 
     /// How often the gate was passed by those who are inside now. O(lanes).
     pub fn inside(&self) -> u64 {
-        let count = |lane: &Lane| u64::from(lane.0.load(Ordering::SeqCst));
+        let count = |lane: &Lane| u64::from(lane.sum());
         self.lanes[..self.lanes()].iter().map(count).sum()
     }
 
@@ -112,7 +160,8 @@ impl Gate {
         let start = std::time::Instant::now();
         let hold = self.closer.lock();
         self.closed.store(true, Ordering::SeqCst);
-        let occupied = |l: &Lane| l.0.load(Ordering::SeqCst) != 0;
+        let opens = Opens(self);
+        let occupied = |l: &Lane| l.sum() != 0;
         while self.lanes.iter().any(occupied) && !planted(Planted::GateNotDrained) {
             reached(Point::Draining);
             yield_now();
@@ -121,17 +170,28 @@ impl Gate {
         let epoch = self.epoch.load(Ordering::SeqCst);
         let result = f(epoch);
         self.epoch.store(epoch + 1, Ordering::SeqCst);
-        self.closed.store(false, Ordering::SeqCst);
+        drop(opens);
         drop(hold);
         (result, drained, start.elapsed())
+    }
+}
+
+/// Opens the gate, also when what was done while it was closed has panicked.
+struct Opens<'g>(&'g Gate);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.0.closed.store(false, Ordering::SeqCst);
     }
 }
 
 /// The right to change pages: its holder is inside the gate, in one epoch, until it is dropped.
 pub struct Door<'a> {
     store: &'a PageStore,
-    lane: usize,
+    lane: (usize, u32),
     epoch: u32,
+    /// Whether its thread was unwinding already when it came in.
+    unwinding: bool,
     /// What was promised to whoever came in by it.
     promised: Promise,
 }
@@ -153,6 +213,10 @@ impl<'a> Door<'a> {
         self.epoch
     }
 
+    pub(crate) fn unwinding(&self) -> bool {
+        self.unwinding
+    }
+
     /// The store this door leads into.
     pub fn store(&self) -> &'a PageStore {
         self.store
@@ -162,24 +226,33 @@ impl<'a> Door<'a> {
 impl Drop for Door<'_> {
     fn drop(&mut self) {
         left();
+        if panicking() && !self.unwinding {
+            // Some pages of a change may have it and others not, or none of them what the log has.
+            self.store.halt("a change of pages");
+        }
         self.store.take_back(self.promised);
-        self.store.gate.lanes[self.lane]
-            .0
-            .fetch_sub(1, Ordering::SeqCst);
+        self.store.gate.leave(self.lane);
     }
 }
 
 impl PageStore {
     /// Goes through the gate if it is open; never waits.
     pub(crate) fn pass(&self) -> Option<Door<'_>> {
-        let (lane, epoch) = self.gate.try_pass()?;
+        let (lane, phase, epoch) = self.gate.try_pass()?;
         entered();
         Some(Door {
             store: self,
-            lane,
+            lane: (lane, phase),
             epoch,
+            unwinding: panicking(),
             promised: Promise::default(),
         })
+    }
+
+    /// Waits until everybody who is inside the gate now has left it, and for nobody who comes later. The
+    /// caller is not inside and holds nothing. Usually one look at as many counters as threads write.
+    pub fn grace(&self) {
+        self.gate.grace();
     }
 
     /// Goes through the gate, waiting while it is closed. The caller holds nothing.
@@ -215,11 +288,11 @@ mod tests {
                         let (gate, log) = (gate.clone(), log.clone());
                         thread::spawn(move || {
                             for _ in 0..3 {
-                                if let Some((lane, epoch)) = gate.try_pass() {
+                                if let Some((lane, phase, epoch)) = gate.try_pass() {
                                     log.lock().push(epoch);
                                     yield_now();
                                     log.lock().push(epoch);
-                                    gate.lanes[lane].0.fetch_sub(1, Ordering::SeqCst);
+                                    gate.leave((lane, phase));
                                 } else {
                                     drop(gate.closer.lock());
                                 }
@@ -245,6 +318,54 @@ mod tests {
                     thread.join().unwrap();
                 }
                 assert!(log.lock().is_sorted(), "epochs went back");
+            },
+            2000,
+        );
+    }
+
+    /// Whoever was inside when the grace began has come out when it ends, whatever phases pass.
+    #[test]
+    fn a_grace_waits_for_all_who_were_inside() {
+        shuttle::check_random(
+            || {
+                let gate = Arc::new(Gate::new(5));
+                // Who is inside, by turns of each worker.
+                let inside: Arc<Mutex<Vec<(usize, u32)>>> = Arc::default();
+                let workers: Vec<_> = (0..3)
+                    .map(|who| {
+                        let (gate, inside) = (gate.clone(), inside.clone());
+                        thread::spawn(move || {
+                            for turn in 0..3 {
+                                let Some((lane, phase, _)) = gate.try_pass() else {
+                                    continue;
+                                };
+                                inside.lock().push((who, turn));
+                                yield_now();
+                                inside.lock().retain(|it| *it != (who, turn));
+                                gate.leave((lane, phase));
+                            }
+                        })
+                    })
+                    .collect();
+                let waiters: Vec<_> = (0..2)
+                    .map(|_| {
+                        let (gate, inside) = (gate.clone(), inside.clone());
+                        thread::spawn(move || {
+                            for _ in 0..2 {
+                                let before = inside.lock().clone();
+                                gate.grace();
+                                let now = inside.lock().clone();
+                                assert!(
+                                    before.iter().all(|it| !now.contains(it)),
+                                    "{before:?} {now:?}"
+                                );
+                            }
+                        })
+                    })
+                    .collect();
+                for thread in workers.into_iter().chain(waiters) {
+                    thread.join().unwrap();
+                }
             },
             2000,
         );

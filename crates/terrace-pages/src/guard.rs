@@ -6,6 +6,7 @@
 use std::marker::PhantomData;
 
 use terrace_base::sync::atomic::Ordering;
+use terrace_base::sync::panicking;
 use terrace_base::{Error, PageId};
 
 use crate::frame::{CUT_PENDING, Class, Frame, MOVING, NO_PAGE};
@@ -190,6 +191,8 @@ pub struct Exclusive<'d> {
     pid: PageId,
     epoch: u32,
     changed: bool,
+    /// As that of its door.
+    unwinding: bool,
     _inside: PhantomData<&'d Door<'d>>,
 }
 
@@ -207,6 +210,7 @@ impl<'d> Exclusive<'d> {
             pid,
             epoch: door.epoch(),
             changed: false,
+            unwinding: door.unwinding(),
             _inside: PhantomData,
         }
     }
@@ -318,6 +322,7 @@ impl<'d> Exclusive<'d> {
         }
         if !self.changed {
             self.changed = true;
+            crate::faults::changing();
             let header = self.header();
             let dirty = header.dirty.load(Ordering::Relaxed);
             if dirty != self.epoch {
@@ -356,7 +361,11 @@ impl Drop for Exclusive<'_> {
             return;
         }
         let latch = &self.header().latch;
-        if self.changed {
+        if self.changed && panicking() && !self.unwinding {
+            // Nobody may see what is perhaps half changed.
+            self.store.halt("a change of a page");
+            latch.abandon();
+        } else if self.changed {
             latch.release_exclusive()
         } else {
             latch.release_unchanged()

@@ -108,23 +108,19 @@ impl Latch {
     }
 
     /// Takes the latch exclusively, waiting for its holders.
+    #[cfg(test)]
     pub fn exclusive(&self) {
         self.exclusive_while(|| true);
     }
 
-    /// Takes the latch shared, waiting for an exclusive holder.
-    pub fn shared(&self) {
-        self.shared_while(|| true);
-    }
-
-    /// As [`Latch::exclusive`], but waits only while `wanted`, which may be about anything that changes
+    /// Takes the latch exclusively, waiting for its holders, but only while `wanted`, which may be about anything that changes
     /// under the exclusive latch only; tells whether it has the latch.
     #[inline]
     pub fn exclusive_while(&self, wanted: impl Fn() -> bool) -> bool {
         self.try_exclusive() || self.acquire(Latch::try_exclusive, EXCLUSIVE | SHARED_MASK, &wanted)
     }
 
-    /// As [`Latch::shared`], on the same terms.
+    /// Takes the latch shared, waiting for an exclusive holder, on the same terms.
     #[inline]
     pub fn shared_while(&self, wanted: impl Fn() -> bool) -> bool {
         self.try_shared() || self.acquire(Latch::try_shared, EXCLUSIVE, &wanted)
@@ -171,6 +167,12 @@ impl Latch {
         if self.word.fetch_sub(EXCLUSIVE, Ordering::Release) & WAITERS != 0 {
             self.unpark();
         }
+    }
+
+    /// Leaves an exclusive hold as it is, for ever, and lets those who wait see whether they still want it.
+    #[cold]
+    pub fn abandon(&self) {
+        self.unpark();
     }
 
     /// Ends a shared hold.
@@ -351,7 +353,7 @@ mod tests {
                 }));
                 let of = pair.clone();
                 threads.push(thread::spawn(move || {
-                    of.latch.shared();
+                    assert!(of.latch.shared_while(|| true));
                     let left = of.left.load(Ordering::Relaxed);
                     yield_now();
                     assert_eq!(left, of.right.load(Ordering::Relaxed));

@@ -129,6 +129,7 @@ impl PageStore {
             map,
             FreePages::default(),
             durable,
+            None,
         )?;
         store.reserve_next_maps();
         Ok(store)
@@ -205,14 +206,17 @@ impl PageStore {
             ),
             false => e,
         })?;
-        let epoch = u32::try_from(superblock.epoch + 1)
+        // As it is below its limit.
+        let epoch = u32::try_from(superblock.epoch.saturating_add(1))
             .map_err(|_| Error::corrupt(DATA_FILE, None, "the epoch is out of range"))?;
         let durable = Durable {
             superblock,
             epoch,
             map_file,
         };
-        PageStore::assemble(options, layout, disk, data, words.0, map, free, durable)
+        PageStore::assemble(
+            options, layout, disk, data, words.0, map, free, durable, None,
+        )
     }
 
     /// Sees to it that the checkpoint that was opened is durable: the sync of its superblock may have failed,

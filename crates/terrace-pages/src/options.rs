@@ -25,7 +25,7 @@ const LEAST_HOT_PART: u64 = 16;
 pub const WHOLE_SHARE: u32 = 1000;
 /// Bytes of a frame beside its page: header, ghost, its place in the list of free frames, and a byte for
 /// its bit and for what of it is in the list of lent ones.
-const FRAME_BYTES: u64 = 32 + 1 + 4 + 1;
+pub(crate) const FRAME_BYTES: u64 = 32 + 1 + 4 + 1;
 /// Share of the memory that the page table may take: one part in this many.
 const TABLE_PART: u64 = 8;
 /// Share of the memory that copies for the cut may take: one part in this many.
@@ -127,6 +127,24 @@ impl Layout {
             aside,
             floor: COLD_FLOOR.min(frames / 4),
         })
+    }
+
+    /// That of a store that only reads: `frames` frames for an image of `pages` pages.
+    pub fn of_image(page_bytes: usize, frames: u64, pages: u64) -> Layout {
+        Layout {
+            frames: frames.min(MAX_FRAMES) as usize,
+            max_pages: pages,
+            write_batch: 1,
+            undo_bytes: page_bytes as u64,
+            hot_slack: 0,
+            aside: u64::MAX,
+            floor: 0,
+        }
+    }
+
+    /// Bytes of the buffers for writing pages.
+    pub fn buffer_bytes(&self, page_bytes: usize) -> u64 {
+        (self.write_batch * page_bytes * WRITE_BUFFERS) as u64
     }
 
     /// Frames that are never for hot pages.

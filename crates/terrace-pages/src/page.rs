@@ -41,6 +41,30 @@ pub fn seal(page: &mut [u8], pid: PageId, epoch: u32) -> u16 {
     sum as u16
 }
 
+/// Checks that these are the bytes of a page as it was written, whichever version of it; returns the 16 bits
+/// of its checksum that a place keeps.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn check_page(page: &[u8], pid: PageId) -> Result<u16> {
+    verify(page, pid, 0)
+}
+
+/// The same, of bytes that were read from there.
+pub(crate) fn verify(page: &[u8], pid: PageId, offset: u64) -> Result<u16> {
+    let sum = page.get(..8).and_then(|sum| sum.try_into().ok());
+    let check = u64::from_le_bytes(sum.unwrap_or_default()) as u16;
+    if page.len() < PAGE_HEADER_BYTES {
+        return Err(Error::corrupt(
+            DATA_FILE,
+            offset,
+            format!("{pid} is cut off"),
+        ));
+    }
+    open(page, pid, check, offset)?;
+    Ok(check)
+}
+
 /// Checks a page that was read: that its checksum is right, that it is this page, and that it is
 /// the version that the place names.
 pub fn open(page: &[u8], pid: PageId, check: u16, offset: u64) -> Result<()> {

@@ -265,6 +265,9 @@ impl PageStore {
         // A few frames of slack, so that a fluctuating use does not move memory to and fro.
         if lent.len() as u64 > target + 16 {
             let back = lent.split_off(target as usize);
+            for frame in &back {
+                self.pool.take_back(*frame);
+            }
             self.free_frames.lock().extend(back);
         }
         self.lent.store(lent.len() as u64, Ordering::Relaxed);

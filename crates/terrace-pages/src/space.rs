@@ -9,8 +9,10 @@ use crate::map::{Run, Words};
 use crate::options::DIRTY_EACH;
 use crate::store::{DATA_FILE, DATA_START, PageStore, Space};
 
-/// The file grows by at least this much, so that growing is rare.
-const MIN_GROWTH_BYTES: u64 = 1 << 20;
+/// The file grows by at least this much: growing is rare, and a database of a few records is small.
+const MIN_GROWTH_BYTES: u64 = 128 << 10;
+/// What a cut of the file must gain at least: less is not worth the file system's work.
+const MIN_CUT_BYTES: u64 = 1 << 20;
 /// And by at most this much, so that a small database on a nearly full disk is not refused.
 const MAX_GROWTH_BYTES: u64 = 64 << 20;
 /// Otherwise by one part of the file in this many.
@@ -22,6 +24,11 @@ const RELOCATE_PAGES: u64 = 256;
 /// the last image alone holds, and those that the checkpoint will write dirty pages to. Two sixteenths more
 /// are for what else is written until it is done, and one for growing ahead: 2.13 times the live pages.
 const ROOM_OF_16: u64 = 15;
+
+/// Compaction leaves one part in so many of the pages, and so many more, free in front: pages that change
+/// meanwhile need places, too.
+const COMPACT_SLACK: u64 = 32;
+const COMPACT_SPARE: u64 = 64;
 
 /// Promised pages of which it does not matter whether there are as many: a few small batches.
 const LITTLE: u64 = 128;
@@ -65,7 +72,11 @@ impl PageStore {
         loop {
             {
                 let mut map = self.map.lock();
-                if let Some(run) = map.allocate(want) {
+                let below = match self.compact_below.load(Ordering::Relaxed) {
+                    0 => None,
+                    below => map.allocate_below(want, below),
+                };
+                if let Some(run) = below.or_else(|| map.allocate(want)) {
                     self.note_slots(&map);
                     return Ok(run);
                 }
@@ -177,12 +188,20 @@ impl PageStore {
                     // A nearly full disk may have room for less.
                     slots /= 4;
                     if slots == 0 || !e.is_disk_full() {
+                        // Nobody waits for who only reads.
+                        while self.give_up_oldest_pin("the disk is full") {
+                            if self.counters.free_slots.load(Ordering::Relaxed) >= wanted {
+                                return Ok(());
+                            }
+                        }
                         // On a full disk the cleaner comes here again and again, and each checkpoint
                         // writes a superblock at least.
                         if self.checkpoint_frees_slots() {
                             self.ask_for_checkpoint();
                         }
-                        return Err(e);
+                        let free = self.counters.free_slots.load(Ordering::Relaxed);
+                        let missing = wanted.saturating_sub(free) * page;
+                        return Err(e.with_space(missing, self.disk.free_bytes().ok()));
                     }
                 }
             }
@@ -201,14 +220,58 @@ impl PageStore {
         let needed = self.slots_needed(Space::Ordinary) + MIN_GROWTH_BYTES / page;
         let spare = counts.free.saturating_sub(needed);
         let total = map.shrinkable_to().max(counts.total.saturating_sub(spare));
-        // Small gains are not worth the file system's work.
-        if counts.total - total < MIN_GROWTH_BYTES / page || !map.shrink(total) {
+        if counts.total - total < MIN_CUT_BYTES / page || !map.shrink(total) {
             return;
         }
         self.note_slots(&map);
         drop(map);
         // If it fails, the file is longer than need be until the next time.
         let _ = self.data.set_len(DATA_START + total * page);
+    }
+
+    /// Has pages that lie at the end of the file written further in front, until it has about as many slots
+    /// as pages: marks at most `most` of those as changed, and lets all writes go to the front as long as
+    /// there is room. Returns how many, 0 when nothing is left to be gained. To be called again after a
+    /// checkpoint, and [`PageStore::end_compacting`] at the end. The caller holds nothing.
+    ///
+    /// # Errors
+    /// Those of the disk; a page that cannot be read stays where it is.
+    pub fn compact_some(&self, most: u64) -> Result<u64> {
+        let live = self.live_pages();
+        let bound = live + live / COMPACT_SLACK + COMPACT_SPARE;
+        self.compact_below.store(bound, Ordering::Relaxed);
+        let mut moved = 0;
+        for pid in (0..self.table.count()).map(PageId) {
+            if moved >= most {
+                break;
+            }
+            if self.place(pid).slot().is_none_or(|slot| slot < bound) {
+                continue;
+            }
+            moved += u64::from(self.mark_changed(pid)?);
+        }
+        Ok(moved)
+    }
+
+    /// Writes go to where they usually go again.
+    pub fn end_compacting(&self) {
+        self.compact_below.store(0, Ordering::Relaxed);
+    }
+
+    /// Has a page written again, to another place; whether that is so.
+    fn mark_changed(&self, pid: PageId) -> Result<bool> {
+        match self.fault_in(pid) {
+            // It stays where it is; the file can still be cut behind it.
+            Err(e) if e.is_unreadable() => return Ok(false),
+            read => read?,
+        }
+        let door = self.enter_for(Space::Reserve)?;
+        let page = self.try_exclusive(pid, &door);
+        match page.and_then(|mut page| page.fill(0, 0).map(|_| ())) {
+            Err(Interrupt::Fail(e)) => Err(e),
+            // Somebody is changing it, so it will move anyway; or it is gone already.
+            Ok(()) | Err(_) => Ok(true),
+        }
     }
 
     /// Marks some pages at the end of a file with much free space as changed, so that they are
@@ -228,18 +291,7 @@ impl PageStore {
             if self.place(pid).slot().is_none_or(|slot| slot < bound) {
                 continue;
             }
-            match self.fault_in(pid) {
-                // It stays where it is; the file can still be cut behind it.
-                Err(e) if e.is_unreadable() => continue,
-                read => read?,
-            }
-            let door = self.enter_for(Space::Reserve)?;
-            let page = self.try_exclusive(pid, &door);
-            match page.and_then(|mut page| page.fill(0, 0).map(|_| ())) {
-                Err(Interrupt::Fail(e)) => return Err(e),
-                // Somebody is changing it, so it will move anyway; or it is gone already.
-                Ok(()) | Err(_) => moved += 1,
-            }
+            moved += u64::from(self.mark_changed(pid)?);
             if moved >= RELOCATE_PAGES {
                 break;
             }

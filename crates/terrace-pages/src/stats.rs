@@ -59,6 +59,8 @@ pub struct StoreStats {
     pub undo_bytes: u64,
     /// Bytes of the write buffers.
     pub buffer_bytes: u64,
+    /// Bytes for pinned images and those who read them.
+    pub snapshot_bytes: u64,
 }
 
 impl PageStore {
@@ -96,6 +98,7 @@ impl PageStore {
             table_bytes: self.table.memory_bytes() as u64,
             map_memory_bytes,
             undo_bytes: self.undo.memory_bytes(),
+            snapshot_bytes: self.pin_bytes(),
             buffer_bytes: (self.layout.write_batch * self.page_bytes()) as u64
                 * crate::options::WRITE_BUFFERS as u64,
         }

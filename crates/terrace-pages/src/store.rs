@@ -126,6 +126,7 @@ pub struct PageStore {
     pub(crate) large: RwLock<()>,
     /// See [`PageStore::number_large_value`].
     large_values: AtomicU64,
+    pub(crate) halt: crate::halt::Halt,
     pub(crate) poison: Mutex<Option<Error>>,
     pub(crate) poisoned: AtomicBool,
     pub(crate) stop: AtomicBool,
@@ -145,6 +146,11 @@ pub struct PageStore {
     /// Whether all pages that could be cleaned were ones that a checkpoint owes.
     pub(crate) cleaning_waits: AtomicBool,
     pub(crate) durable: Mutex<crate::checkpoint::Durable>,
+    pub(crate) pinned: crate::pin::Pinned,
+    /// Writes go below this slot if there is room; 0 for wherever they go usually.
+    pub(crate) compact_below: AtomicU64,
+    /// What it reads, if it is the store of an image.
+    pub(crate) image: Option<crate::image::Image>,
 }
 
 impl PageStore {
@@ -158,6 +164,7 @@ impl PageStore {
         map: PageMap,
         free_pages: FreePages,
         durable: crate::checkpoint::Durable,
+        image: Option<crate::image::Image>,
     ) -> Result<PageStore> {
         let pool = Pool::new(layout.frames, options.page_bytes)?;
         let free = (0..layout.frames as u32).rev().collect();
@@ -185,6 +192,7 @@ impl PageStore {
             write_buffers: crate::write::Buffers::new(layout.write_batch, options.page_bytes),
             large: RwLock::new(()),
             large_values: AtomicU64::new(0),
+            halt: Default::default(),
             poison: Mutex::default(),
             poisoned: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -201,6 +209,9 @@ impl PageStore {
             map: Mutex::new(map),
             free_pages: Mutex::new(free_pages),
             durable: Mutex::new(durable),
+            pinned: Default::default(),
+            compact_below: AtomicU64::new(0),
+            image,
             options,
             layout,
             disk,
@@ -209,6 +220,9 @@ impl PageStore {
             table,
         };
         store.note_slots(&store.map.lock());
+        if store.is_image() {
+            return Ok(store);
+        }
         // On a full disk one can still open, and read and delete.
         let _ = store.reserve_map(&store.durable.lock(), 0);
         Ok(store)
@@ -297,7 +311,7 @@ impl PageStore {
     pub(crate) fn shared_in(&self, frame: u32, pid: PageId) -> Attempt<Shared<'_>> {
         let header = self.pool.frame(frame);
         // Who has latches and waits for the latch of another page than it meant may wait for itself.
-        let stays = || header.page.load(Ordering::Acquire) == pid.0;
+        let stays = || header.page.load(Ordering::Acquire) == pid.0 && !self.is_halted();
         if !header.latch.shared_while(stays) {
             return Err(Interrupt::Conflict);
         }
@@ -331,7 +345,7 @@ impl PageStore {
         door: &'d Door<'a>,
     ) -> Attempt<Exclusive<'d>> {
         let header = self.pool.frame(frame);
-        let stays = || header.page.load(Ordering::Acquire) == pid.0;
+        let stays = || header.page.load(Ordering::Acquire) == pid.0 && !self.is_halted();
         if !header.latch.exclusive_while(stays) {
             return Err(Interrupt::Conflict);
         }
@@ -400,15 +414,8 @@ impl PageStore {
     pub fn settle(&self, interrupt: Interrupt) -> Result<()> {
         match interrupt {
             Interrupt::Miss(pid) => self.fault_in(pid),
-            Interrupt::Conflict => {
-                yield_now();
-                Ok(())
-            }
+            Interrupt::Conflict | Interrupt::HotFull => self.back_off(),
             Interrupt::NoFrame => self.make_frames(),
-            Interrupt::HotFull => {
-                yield_now();
-                Ok(())
-            }
             Interrupt::Fail(e) => Err(e),
         }
     }
@@ -428,6 +435,7 @@ impl PageStore {
     /// store itself needs to get out of trouble.
     pub fn enter_for(&self, space: Space) -> Result<Door<'_>> {
         self.check_poison()?;
+        self.check_writable()?;
         if self.undo.bytes() > self.layout.undo_bytes {
             self.wait_for_undo();
         }
@@ -479,6 +487,7 @@ impl PageStore {
     /// `Poisoned`.
     pub fn enter_to_free(&self) -> Result<Door<'_>> {
         self.check_poison()?;
+        self.check_writable()?;
         self.wait_for_saved();
         Ok(self.pass_waiting())
     }
@@ -496,7 +505,8 @@ impl PageStore {
 
     /// Goes in if that takes no waiting at all.
     pub fn try_enter(&self) -> Option<Door<'_>> {
-        if self.poisoned.load(Ordering::Relaxed) || self.undo.bytes() > self.layout.undo_bytes {
+        let stopped = self.poisoned.load(Ordering::Relaxed) || self.is_image();
+        if stopped || self.undo.bytes() > self.layout.undo_bytes {
             return None;
         }
         let door = self.pass()?;

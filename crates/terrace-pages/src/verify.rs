@@ -116,11 +116,12 @@ impl PageStore {
         let counts = map.counts();
         let used = counts.total - counts.free;
         equal("slots in flight", counts.in_flight, 0)?;
-        equal("slots in use", used, slots.len() as u64 + counts.image_only)?;
+        let beside = counts.image_only + counts.kept;
+        equal("slots in use", used, slots.len() as u64 + beside)?;
         equal(
             "slots by layer",
             used,
-            counts.image + counts.cut + counts.next,
+            counts.image + counts.cut + counts.next + counts.kept,
         )?;
         equal(
             "free slots",

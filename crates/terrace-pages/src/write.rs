@@ -11,7 +11,7 @@ use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
 use crate::faults::{Planted, planted};
-use crate::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
+use crate::frame::{CUT_PENDING, Class, Frame, NO_PAGE, WRITING};
 use crate::latch::Version;
 use crate::map::{PageMap, Place, Registered, Words};
 use crate::options::WRITE_BUFFERS;
@@ -199,7 +199,9 @@ impl PageStore {
     /// write.
     fn copy_out(&self, index: u32, purpose: Purpose, into: &mut [u8]) -> Option<Copied> {
         let header = self.pool.frame(index);
-        header.latch.shared();
+        if !self.latch_shared(header) {
+            return None;
+        }
         let pid = PageId(header.page.load(Ordering::Acquire));
         // Claimed before anything is looked at: another writer, who may hold the latch shared, too,
         // would change it.
@@ -261,11 +263,18 @@ impl PageStore {
         })
     }
 
+    /// Waits for the shared latch; `false` where it is held for ever, because the store is halted.
+    fn latch_shared(&self, header: &Frame) -> bool {
+        header.latch.shared_while(|| !self.is_halted())
+    }
+
     /// Ends the write of one page: `f` gets the header while the latch is held shared and tells what
     /// to do; then the frame is free for other writes.
     fn end_writing(&self, c: &Copied, f: impl FnOnce(bool)) {
         let header = self.pool.frame(c.frame);
-        header.latch.shared();
+        if !self.latch_shared(header) {
+            return;
+        }
         let page = header.page.load(Ordering::Acquire);
         let unchanged = header.latch.version() == c.version || planted(Planted::CleanThoughChanged);
         f(page == c.pid.0 && unchanged);

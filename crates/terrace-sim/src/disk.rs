@@ -253,6 +253,23 @@ impl Disk for SimDisk {
         }))
     }
 
+    fn rename(&self, old: &str, new: &str) -> io::Result<()> {
+        let mut world = self.world();
+        let verdict = world.enter(Op::Reuse, old, checksum::seeded(0, new.as_bytes()))?;
+        match verdict {
+            Verdict::Go => world
+                .rename(old, new)
+                .map(|_| ())
+                .ok_or_else(|| not_found(old)),
+            Verdict::Fail(fault) => {
+                if fault != Fault::NoSpace && world.rng.below(2) == 0 {
+                    world.rename(old, new);
+                }
+                Err(error_of(fault))
+            }
+        }
+    }
+
     fn delete(&self, name: &str) -> io::Result<()> {
         let mut world = self.world();
         let verdict = world.enter(Op::Delete, name, 0)?;

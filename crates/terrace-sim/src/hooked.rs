@@ -76,6 +76,10 @@ impl Disk for HookedDisk {
         (self.hook)(Call::Reuse(old, new));
         Ok(self.file(new, self.disk.reuse_buffered(old, new, len)?))
     }
+    fn rename(&self, old: &str, new: &str) -> io::Result<()> {
+        (self.hook)(Call::Reuse(old, new));
+        self.disk.rename(old, new)
+    }
     fn delete(&self, name: &str) -> io::Result<()> {
         (self.hook)(Call::Delete(name));
         self.disk.delete(name)

@@ -136,6 +136,15 @@ impl World {
         Some(id)
     }
 
+    /// Gives a file another name. What had it before goes only when this survives.
+    pub(crate) fn rename(&mut self, old: &str, new: &str) -> Option<u64> {
+        let id = self.names.remove(old)?;
+        self.names.insert(new.to_owned(), id);
+        self.pending_names.push((old.to_owned(), None));
+        self.pending_names.push((new.to_owned(), Some(id)));
+        Some(id)
+    }
+
     pub(crate) fn sync_directory(&mut self) {
         // What is pending, and only that: a change that a failed sync dropped stays lost.
         for (name, id) in std::mem::take(&mut self.pending_names) {

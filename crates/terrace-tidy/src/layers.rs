@@ -32,11 +32,27 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "terrace-wal",
         ],
     ),
+    ("terrace-metrics", &["terrace"]),
+    ("terrace-view", &["terrace", "terrace-metrics"]),
     ("terrace-bench", &[]),
-    ("terrace-cli", &["terrace", "terrace-bench"]),
+    (
+        "terrace-cli",
+        &[
+            "terrace",
+            "terrace-bench",
+            "terrace-place",
+            "terrace-pm",
+            "terrace-pm-bench",
+            "terrace-view",
+        ],
+    ),
     ("terrace-sim", &["terrace-base"]),
     ("terrace-mem", &[]),
+    ("terrace-pm", &["terrace-base"]),
+    ("terrace-pm-bench", &["terrace-base", "terrace-pm"]),
     ("terrace-mem-bench", &["terrace-mem"]),
+    ("terrace-place", &[]),
+    ("terrace-place-bench", &["terrace-place"]),
     ("terrace-tidy", &[]),
 ];
 

@@ -6,6 +6,8 @@
 //! the hot leaves writes tombstones, and nothing else: when there are about enough of them that each cold
 //! leaf is worth a read, or after a while, for what is deleted may be few values of many pages each.
 
+use std::sync::atomic::Ordering;
+
 use terrace_access::{AccessMethod, Flags, Ordered, Sweep};
 use terrace_base::Result;
 use terrace_pages::Space;
@@ -24,6 +26,9 @@ const STEP_LEAVES: usize = 64;
 /// Cold leaves after which it goes no further: each may have to be read, and the thread that does this
 /// has more to do.
 const STEP_COLD_LEAVES: usize = 64;
+
+/// Scans that leave tombstones alone after one could not write them, on a full disk say.
+const SCANS_AFTER_AN_ERROR: u32 = 256;
 
 /// Where a round stands. A hint: lost at a crash, with the count of deletes, and what is left of
 /// tombstones then waits for the deletes to come.
@@ -69,6 +74,29 @@ where
             }
         }
         Ok(true)
+    }
+
+    /// Writes the tombstones of this range, of one cold leaf, that a scan has walked over, so that the next
+    /// scan does not. Only if that takes no waiting, and never an error of the scan: the round, or who
+    /// makes room, does what is left. The caller holds nothing.
+    pub(crate) fn bury_walked(&self, low: &[u8], high: Option<&[u8]>) {
+        let Some(hot) = self.hot() else { return };
+        let put_off = &self.walked_put_off;
+        if put_off.load(Ordering::Relaxed) > 0 {
+            put_off.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let entry = Entry::Try;
+        let buried = self.write_tombstones(low, high, entry).and_then(|written| {
+            if written > 0 {
+                self.close_up(low, high, entry)?;
+                self.pack_leaf(hot, low, entry)?;
+            }
+            Ok(())
+        });
+        if buried.is_err() {
+            put_off.store(SCANS_AFTER_AN_ERROR, Ordering::Relaxed);
+        }
     }
 
     fn is_burying(&self, waited: bool) -> Result<bool> {

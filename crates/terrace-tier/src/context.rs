@@ -501,12 +501,13 @@ impl Rooted for Heap {
 }
 
 /// Checks a key and a value against the limits.
-pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
-    use terrace_base::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-    if key.len() > MAX_KEY_BYTES {
+pub(crate) fn check_limits(page_bytes: usize, key: &[u8], value: &[u8]) -> Result<()> {
+    use terrace_base::{MAX_VALUE_BYTES, max_key_bytes};
+    let limit = max_key_bytes(page_bytes);
+    if key.len() > limit {
         return Err(Error::KeyTooLong {
             len: key.len(),
-            limit: MAX_KEY_BYTES,
+            limit,
         });
     }
     if value.len() > MAX_VALUE_BYTES {

@@ -57,6 +57,9 @@ impl Drop for Demoter {
 }
 
 fn run(context: &TierContext, stop: &AtomicBool) {
+    let _watch = context
+        .store
+        .watch("the thread that makes room for hot records");
     let mut buried = Instant::now();
     while !stop.load(Ordering::Acquire) {
         {

@@ -58,11 +58,17 @@ pub enum Fault {
     ChainKept,
     /// A sorted run goes to the cold tier without looking which of its records are hot.
     RunPassesOverHot,
+    /// A writer does not tell those who watch its key before it appends to the log.
+    NoMarkBefore,
+    /// A writer does not tell those who watch its key after it has changed the record.
+    NoMarkAfter,
+    /// A scan leaves the tombstones that it walks over where they are.
+    DeadLeftBehind,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 26] = [
+    pub const ALL: [Fault; 29] = [
         Fault::HotAskedLast,
         Fault::PromotionWithoutLock,
         Fault::CopyBeforeLock,
@@ -89,6 +95,9 @@ impl Fault {
         Fault::ChainFreedByClean,
         Fault::ChainKept,
         Fault::RunPassesOverHot,
+        Fault::NoMarkBefore,
+        Fault::NoMarkAfter,
+        Fault::DeadLeftBehind,
     ];
 }
 

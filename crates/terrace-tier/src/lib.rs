@@ -37,13 +37,15 @@ mod sweep;
 mod tiered;
 mod value;
 mod verify;
+mod watch;
 
 pub use apart::Apart;
 pub use context::{Rooted, TierContext};
 pub use counter::Counter;
 pub use demoter::Demoter;
 pub use estimate::Estimate;
-pub use locks::{LockTable, RecordLock, Version};
+pub use locks::{Content, LockTable, RecordLock, Version};
 pub use single::Single;
 pub use structure::{Change, Expect, Roots, Structure, TierStats};
 pub use tiered::{OnHotRoot, TierOptions, Tiered};
+pub use watch::{Watch, Watches};

@@ -4,6 +4,11 @@
 //! never goes back. Only the holder changes or moves the records of its slot. Readers note the
 //! version, read, and validate. Several keys may share a slot; that costs retries, never
 //! correctness. Source: "Tiered-Indexing", optimistic lock table.
+//!
+//! A version has two parts. The *content* rises when a record of the slot has another value; the
+//! *moves* rise when records have only been moved between the tiers. A reader validates both. Who
+//! asks later whether what it read is still so, a transaction, compares the content alone. A lock
+//! that is dropped counts as changed, so a forgotten word costs a retry and never an answer.
 
 use terrace_base::StructureId;
 use terrace_base::checksum;
@@ -15,9 +20,28 @@ use crate::fault::{Point, reached};
 /// Rounds of spinning before the processor is given away: holders work in memory only.
 const SPINS: u32 = 100;
 
+/// The bit that says that the lock is held.
+const HELD: u64 = 1;
+/// The bits of the moves: 2^23 of them while one record is read are out of reach.
+const MOVES: u64 = 0x00FF_FFFE;
+/// One more content. There are 2^40 of them for each lock.
+const CONTENT: u64 = 1 << 24;
+
 /// A version as seen by a reader: even.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(u64);
+
+/// The part of a version that stands for the values of its records, wherever they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Content(u64);
+
+impl Version {
+    /// Its content.
+    #[inline]
+    pub fn content(self) -> Content {
+        Content(self.0 & !(HELD | MOVES))
+    }
+}
 
 /// The hash of a structure's key.
 #[inline]
@@ -38,26 +62,36 @@ pub struct RecordLock<'a> {
 impl RecordLock<'_> {
     /// The version that readers will see if the lock is let go of unchanged.
     pub fn version_after_unchanged(&self) -> Version {
-        Version(self.version.load(Ordering::Relaxed) - 1)
+        Version(self.version.load(Ordering::Relaxed) - HELD)
     }
 
-    /// Lets go after a change; returns the version that readers see from now on.
-    pub fn release_changed(self) -> Version {
-        let now = Version(self.version.load(Ordering::Relaxed) + 1);
+    /// Lets go after a change.
+    pub fn release_changed(self) {
         drop(self);
-        now
+    }
+
+    /// Lets go after records were moved between the tiers, each with the value that it had; returns
+    /// the version that readers see from now on.
+    pub fn release_moved(self) -> Version {
+        let held = self.version.load(Ordering::Relaxed);
+        // Held, so the sum is even; beyond the last one the moves begin anew.
+        let now = held & !(HELD | MOVES) | (held + 1) & MOVES;
+        // Nobody else writes the word while it is held.
+        self.version.store(now, Ordering::Release);
+        std::mem::forget(self);
+        Version(now)
     }
 
     /// Lets go after nothing was changed: readers who saw the version before are still right.
     pub fn release_unchanged(self) {
-        self.version.fetch_sub(1, Ordering::Release);
+        self.version.fetch_sub(HELD, Ordering::Release);
         std::mem::forget(self);
     }
 }
 
 impl Drop for RecordLock<'_> {
     fn drop(&mut self) {
-        self.version.fetch_add(1, Ordering::Release);
+        self.version.fetch_add(CONTENT - HELD, Ordering::Release);
     }
 }
 
@@ -102,7 +136,20 @@ impl LockTable {
     #[inline]
     pub fn read(&self, slot: usize) -> Option<Version> {
         let v = self.versions[slot].load(Ordering::Acquire);
-        (v & 1 == 0).then_some(Version(v))
+        (v & HELD == 0).then_some(Version(v))
+    }
+
+    /// The content, and whether the lock is held. Holders change what they hold.
+    #[inline]
+    pub fn content(&self, slot: usize) -> (Content, bool) {
+        let v = self.versions[slot].load(Ordering::Acquire);
+        (Version(v).content(), v & HELD != 0)
+    }
+
+    /// Lets go of a lock whose holder was forgotten, unchanged. For tests, which stand for a writer this way.
+    #[cfg(feature = "planted-faults")]
+    pub fn release_abandoned(&self, slot: usize) {
+        self.versions[slot].fetch_sub(HELD, Ordering::Release);
     }
 
     /// How many of these are free at the moment. O(slots), which are read at the same time.
@@ -137,7 +184,7 @@ impl LockTable {
         // Not `then_some`: a lock that was not taken must not be made, for dropping it lets go.
         cell.compare_exchange(
             version.0,
-            version.0 + 1,
+            version.0 + HELD,
             Ordering::Acquire,
             Ordering::Relaxed,
         )
@@ -190,6 +237,29 @@ mod tests {
         }
         assert!(!t.validate(slot, v) && t.upgrade(slot, v).is_none());
         assert!(t.try_lock(slot).is_some());
+    }
+
+    #[test]
+    fn a_move_leaves_the_content_and_no_move_goes_unseen() {
+        let t = LockTable::new(1000);
+        let before = t.read(3).unwrap();
+        let moved = t.lock(3).release_moved();
+        assert_eq!(t.read(3), Some(moved));
+        assert!(moved != before && moved.content() == before.content());
+        assert!(!t.validate(3, before));
+        t.lock(3).release_unchanged();
+        assert_eq!(t.read(3), Some(moved));
+        t.lock(3).release_changed();
+        let changed = t.read(3).unwrap();
+        assert!(changed.content() != moved.content());
+        assert_eq!(t.content(3), (changed.content(), false));
+        let held = t.lock(3);
+        assert_eq!(t.content(3), (changed.content(), true));
+        held.release_unchanged();
+        // The last of the moves is followed by the first, and the content is not touched.
+        t.versions[3].store((5 * CONTENT) | MOVES, Ordering::SeqCst);
+        let wrapped = t.lock(3).release_moved();
+        assert_eq!(wrapped.0, 5 * CONTENT);
     }
 
     #[test]

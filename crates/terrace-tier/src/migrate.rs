@@ -12,7 +12,6 @@ use terrace_access::{
     Attempt, Door, Edge, Flags, LargeRef, Ordered, Plan, Rising, Sweep, Value, Window,
 };
 use terrace_base::Result;
-use terrace_base::sync::yield_now;
 use terrace_pages::{Interrupt, Space};
 
 use crate::context::{Rooted, TierContext};
@@ -471,7 +470,7 @@ where
             match visited {
                 Ok(()) => {}
                 // Latches are held for short, by nobody who waits for these locks.
-                Err(Interrupt::Conflict) => yield_now(),
+                Err(Interrupt::Conflict) => self.context.store.back_off()?,
                 Err(Interrupt::Fail(e)) => return Err(e),
                 // The page has left memory, as hot ones do where there are more than may be. A chain must
                 // not have two owners, so for that it is waited for.
@@ -532,10 +531,10 @@ where
 /// Lets go of the locks; `changed` tells by index in the run whose records moved.
 fn release(locks: Vec<Option<RecordLock<'_>>>, changed: impl Fn(usize) -> bool) {
     for (i, lock) in locks.into_iter().enumerate() {
-        if let Some(lock) = lock
-            && !changed(i)
-        {
-            lock.release_unchanged();
+        match lock {
+            Some(lock) if changed(i) => drop(lock.release_moved()),
+            Some(lock) => lock.release_unchanged(),
+            None => {}
         }
     }
 }

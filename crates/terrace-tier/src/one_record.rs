@@ -10,6 +10,7 @@ use crate::context::TierContext;
 use crate::fault::{Fault, planted};
 use crate::structure::{Change, Expect};
 use crate::value::{Prepared, free_large, read_large};
+use crate::watch::Watches;
 
 /// Failed validations after which a reader takes the record's lock.
 const PATIENCE: u32 = 3;
@@ -78,7 +79,7 @@ pub(crate) fn read<T>(
 #[inline]
 pub(crate) fn write(
     context: &TierContext,
-    slot: usize,
+    (slot, watches, key): (usize, &Watches, &[u8]),
     (change, max_inline): (Change<'_>, usize),
     mut expect: Option<Expect<'_>>,
     mut attempt: impl FnMut(&Door<'_>, Option<Value<'_>>, &dyn Fn() -> bool) -> Attempt<Changed>,
@@ -116,6 +117,7 @@ pub(crate) fn write(
             },
         };
         let may_unlink = || prepared.guard.allows_unlinking();
+        watches.before(key);
         match attempt(&door, prepared.value, &may_unlink) {
             Ok(Changed { changed, chains }) => {
                 if changed {
@@ -123,6 +125,7 @@ pub(crate) fn write(
                 } else {
                     lock.release_unchanged()
                 }
+                watches.after(key);
                 drop(door);
                 free_large(store, chains.into_iter().flatten())?;
                 return Ok(true);

@@ -1,7 +1,7 @@
 //! Which records the hot tier takes in and which it lets go: one small trait, two policies.
 //!
 //! The figures behind the default come from simulating the state that decides page reads
-//! (ARCHITECTURE.md, "Policies").
+//! (docs/decisions/policies.md).
 
 use terrace_access::Flags;
 use terrace_base::{Error, Result};

@@ -1,7 +1,10 @@
 //! Upward migration: a record that was read from the cold tier is copied to the hot one.
 //!
 //! Under the record's lock, which is taken only if nothing has changed since the read (rule 2).
-//! Waits for nothing (rule 13): a promotion that cannot be had at once is not made.
+//! Waits for nothing (rule 13): a promotion that cannot be had at once is not made. Only where the same
+//! would be missing for the next one too, whoever read the record brings it in, when all is let go of.
+
+use std::sync::atomic::Ordering;
 
 use terrace_access::{Attempt, Door, Flags, Found, NoRoom, Ordered, Plan, Sweep, Value};
 use terrace_pages::Interrupt;
@@ -13,6 +16,10 @@ use crate::locks::hash_of;
 use crate::policy::Admission;
 use crate::room::LeafRoom;
 use crate::tiered::Tiered;
+
+/// Promotions of a structure that missed a page or a frame until somebody waits for it: so many that few
+/// wait.
+const MOST_IN_VAIN: u32 = 16;
 
 impl<H, C> Tiered<H, C>
 where
@@ -47,17 +54,36 @@ where
             0
         };
         let mut now = version;
-        if (policy.admit(admission) || planted(Fault::PolicyIgnored))
-            && let Ok(promoted) = self.promote(slot, version, key, value, (asked, full))
-        {
-            now = promoted;
-            self.events.promotions.add(1);
+        if policy.admit(admission) || planted(Fault::PolicyIgnored) {
+            match self.promote(slot, version, key, value, (asked, full)) {
+                Ok(promoted) => {
+                    now = promoted;
+                    self.events.promotions.add(1);
+                }
+                Err(interrupt) => self.not_promoted(interrupt),
+            }
         }
         if missed && full && policy.write_along() > 0 && self.stale.is_likely() {
             // Best effort: an error will meet whoever needs these pages.
             let _ = self.write_along(key, policy.write_along());
         }
         now
+    }
+
+    /// After a promotion that could not be had. What was missing is brought in if others would miss it
+    /// too: for the first one, which makes the hot tier and has the catalog say so, and where it is so
+    /// again and again. Nobody else might ever need those pages.
+    #[cold]
+    fn not_promoted(&self, interrupt: Interrupt) {
+        if !matches!(interrupt, Interrupt::Miss(_) | Interrupt::NoFrame) {
+            return;
+        }
+        let in_vain = self.in_vain.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.hot().is_none() || in_vain >= MOST_IN_VAIN {
+            self.in_vain.store(0, Ordering::Relaxed);
+            // Best effort: an error will meet whoever needs the page.
+            let _ = self.context.store.settle(interrupt);
+        }
     }
 
     fn promote(
@@ -85,7 +111,7 @@ where
         let mut now = version;
         match lock {
             Some(lock) if promoted.is_err() => lock.release_unchanged(),
-            Some(lock) => now = lock.release_changed(),
+            Some(lock) => now = lock.release_moved(),
             None => {}
         }
         drop(door);

@@ -10,7 +10,7 @@ use terrace_access::{Attempt, Interrupt, Ordered, RecordPage, Room, Sweep};
 
 use crate::context::Rooted;
 use crate::fault::{Fault, planted};
-use crate::locks::hash_of;
+use crate::locks::{RecordLock, hash_of};
 use crate::tiered::Tiered;
 
 /// Clean records among which the victim is looked for: among 16 it is hardly worse than among all.
@@ -109,7 +109,7 @@ where
                 continue;
             }
             freed += page.erase(i)?;
-            drop(lock);
+            lock.map(RecordLock::release_moved);
             context.sketch.keep(hash, uses);
             tiered.events.replacements.add(1);
         }

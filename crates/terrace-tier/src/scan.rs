@@ -6,6 +6,9 @@
 //! leaf still has the same members. Whatever moved between the tiers meanwhile changed the hot
 //! leaf's membership. After three failures the hot leaf's latch is kept while the cold one is read.
 //! Each key comes out once; the cursor is a position.
+//!
+//! Where a scan finds little but tombstones it writes them to the cold tier, if that takes no waiting:
+//! else whoever asks for the first record of a queue would walk over the same ones again and again.
 
 use terrace_access::{Attempt, Edge, Ordered, Sweep, Window};
 use terrace_base::Result;
@@ -17,6 +20,9 @@ use crate::tiered::Tiered;
 
 /// Failed validations before the hot latch is kept.
 const PATIENCE: u32 = 3;
+/// Tombstones of a window, if no more records are live, that the scan writes to the cold tier: about half
+/// of what a short scan reads at once, so that few are walked over twice, and enough for a run.
+const MANY_DEAD: usize = 32;
 
 impl<H, C> Tiered<H, C>
 where
@@ -25,6 +31,16 @@ where
 {
     /// Fills `window` with the live records next to `edge`.
     pub(crate) fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
+        self.scan_and(edge, window, true)
+    }
+
+    /// [`Tiered::scan`] which changes nothing, however many tombstones it finds: for verification, which has
+    /// counted the pages already.
+    pub(crate) fn scan_only(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
+        self.scan_and(edge, window, false)
+    }
+
+    fn scan_and(&self, edge: Edge<'_>, window: &mut Window, buries: bool) -> Result<()> {
         self.context.with_windows(|hot, cold| {
             hot.set_limit(window.limit());
             cold.set_limit(window.limit());
@@ -34,7 +50,7 @@ where
                     Ok(()) => break,
                     Err(Interrupt::Conflict) => {
                         failed += 1;
-                        terrace_base::sync::yield_now();
+                        self.context.store.back_off()?;
                     }
                     Err(interrupt) => {
                         if let Interrupt::Miss(_) = interrupt {
@@ -45,7 +61,21 @@ where
                     }
                 }
             }
-            merge(edge, hot, cold, window);
+            let dead = merge(edge, hot, cold, window);
+            // A part of a leaf with nothing else in it would be one more window for everybody, however small.
+            let is_all = window.low.is_empty() && window.high.is_none();
+            let many = if window.is_empty() && !is_all {
+                1
+            } else {
+                MANY_DEAD.max(window.len())
+            };
+            if buries && dead >= many && !planted(Fault::DeadLeftBehind) {
+                let below = match edge {
+                    Edge::Below(below) => Some(below),
+                    _ => window.high.as_deref(),
+                };
+                self.bury_walked(&window.low, below);
+            }
             Ok(())
         })
     }
@@ -88,8 +118,10 @@ where
     }
 }
 
-/// The live records of both windows in the range that both cover, the hot ones hiding cold ones.
-fn merge(edge: Edge<'_>, hot: &Window, cold: &Window, out: &mut Window) {
+/// The live records of both windows in the range that both cover, the hot ones hiding cold ones. Returns
+/// how many tombstones there are in it.
+fn merge(edge: Edge<'_>, hot: &Window, cold: &Window, out: &mut Window) -> usize {
+    let mut dead = 0;
     out.clear();
     let low = hot.low.as_slice().max(&cold.low);
     let high = match (&hot.high, &cold.high) {
@@ -116,7 +148,9 @@ fn merge(edge: Edge<'_>, hot: &Window, cold: &Window, out: &mut Window) {
             if c < c_end && hot.key(h) == cold.key(c) {
                 c += 1;
             }
-            if !hot.entry(h).flags.is_deleted() {
+            if hot.entry(h).flags.is_deleted() {
+                dead += 1;
+            } else {
                 out.push_from(hot, h);
             }
             h += 1;
@@ -125,4 +159,5 @@ fn merge(edge: Edge<'_>, hot: &Window, cold: &Window, out: &mut Window) {
             c += 1;
         }
     }
+    dead
 }

@@ -18,6 +18,10 @@ use crate::one_record::{self, Changed};
 use crate::sorted::{most_misses, put_all, reach};
 use crate::structure::{Change, Expect, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
+use crate::watch::Watches;
+
+/// How often a step of compaction tries a page that others are at work on.
+const COMPACT_PATIENCE: u32 = 8;
 
 /// See the module's text.
 pub struct Single<M> {
@@ -25,6 +29,7 @@ pub struct Single<M> {
     id: StructureId,
     method: M,
     events: Sets<Events>,
+    watches: Watches,
 }
 
 /// Reads since the structure was opened.
@@ -57,6 +62,7 @@ impl<M: Ordered + Rooted> Single<M> {
             id,
             method,
             events: Sets::default(),
+            watches: Watches::default(),
         }
     }
 
@@ -122,6 +128,10 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         self.id
     }
 
+    fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         match self.look(key, value)? {
             // Only a large value needs the lock's version: its chain could be freed meanwhile.
@@ -129,6 +139,19 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
                 self.get_versioned(key, value).map(|(found, _)| found)
             }
             found => Ok(self.counted(found.is_some())),
+        }
+    }
+
+    fn get_or_miss(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<std::result::Result<bool, PageId>> {
+        match self.method.try_get(key, Touch::No, value) {
+            Err(Interrupt::Miss(page)) => Ok(Err(page)),
+            Ok(Some(Found { large: None, .. })) => Ok(Ok(self.counted(true))),
+            // A large value, nothing, or somebody in the way.
+            Ok(_) | Err(_) => self.get(key, value).map(Ok),
         }
     }
 
@@ -158,13 +181,13 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     ) -> Result<bool> {
         let context = &self.context;
         if let Change::Put(value) = change {
-            check_limits(key, value)?;
+            check_limits(context.store.page_bytes(), key, value)?;
         }
         let slot = context.locks.slot(self.id, key);
         let max_inline = M::max_inline(context.store.page_bytes());
         one_record::write(
             context,
-            slot,
+            (slot, &self.watches, key),
             (change, max_inline),
             expect,
             |door, value, may_unlink| self.apply(door, key, value, may_unlink, log),
@@ -295,6 +318,10 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         self.method.verify(each, page)
     }
 
+    fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {
+        compact_step(&self.context, &self.method, from, fill)
+    }
+
     fn clear_step(&self) -> Result<bool> {
         clear_step(&self.context, &self.method)
     }
@@ -313,6 +340,39 @@ pub(crate) fn position_of<M: Ordered>(
             Err(interrupt) => context.settle_for_pages(interrupt)?,
         }
     }
+}
+
+/// One step of compaction; see [`Structure::compact_step`].
+pub(crate) fn compact_step<M: Ordered>(
+    context: &TierContext,
+    method: &M,
+    from: &[u8],
+    fill: f64,
+) -> Result<Option<Vec<u8>>> {
+    if !M::SCANS {
+        // There is no order in which to go through it.
+        return Ok(None);
+    }
+    let mut conflicts = 0;
+    loop {
+        let door = context.store.enter_for(terrace_pages::Space::Ordinary)?;
+        let done = method.try_compact(&door, from, fill);
+        drop(door);
+        match done {
+            Ok(()) => break,
+            // What others are at work on stays as it is.
+            Err(Interrupt::Conflict) if conflicts >= COMPACT_PATIENCE => break,
+            Err(interrupt) => {
+                conflicts += u32::from(matches!(interrupt, Interrupt::Conflict));
+                context.settle_for_pages(interrupt)?;
+            }
+        }
+    }
+    let mut span = Window::new();
+    while let Err(interrupt) = method.try_span(from, &mut span) {
+        context.settle_for_pages(interrupt)?;
+    }
+    Ok(span.high.take())
 }
 
 /// One bounded step of emptying a structure; its root goes last. Returns whether more is left.

@@ -7,11 +7,10 @@
 
 use terrace_access::{Ordered, Sweep};
 use terrace_base::Result;
-use terrace_base::sync::yield_now;
 use terrace_pages::Interrupt;
 
 use crate::context::Rooted;
-use crate::locks::hash_of;
+use crate::locks::{RecordLock, hash_of};
 use crate::migrate::Entry;
 use crate::tiered::Tiered;
 
@@ -36,7 +35,7 @@ where
             match collected {
                 Ok(true) => break,
                 Ok(false) => return Ok(0),
-                Err(Interrupt::Conflict) => yield_now(),
+                Err(Interrupt::Conflict) => self.context.store.back_off()?,
                 Err(interrupt) => self.context.store.settle(interrupt)?,
             }
         }
@@ -81,7 +80,7 @@ where
                     let lock = locks.try_lock(locks.slot_of(hash));
                     if lock.is_some() {
                         page.erase(i)?;
-                        drop(lock);
+                        lock.map(RecordLock::release_moved);
                         self.context.sketch.keep(hash, uses);
                         dropped = true;
                     }

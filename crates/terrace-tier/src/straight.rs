@@ -7,7 +7,6 @@
 
 use terrace_access::{Attempt, Door, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Sweep, Touch};
 use terrace_access::{Interrupt, Value};
-use terrace_base::sync::yield_now;
 
 use crate::context::Rooted;
 use crate::tiered::Tiered;
@@ -87,7 +86,7 @@ where
             match erased {
                 Ok(()) => return Ok(()),
                 // Latches are held for short, by nobody who waits for this record's lock.
-                Err(Interrupt::Conflict) => yield_now(),
+                Err(Interrupt::Conflict) => self.context.store.back_off()?,
                 Err(Interrupt::Fail(e)) => return Err(Interrupt::Fail(e)),
                 Err(other) => self.context.store.settle(other)?,
             }

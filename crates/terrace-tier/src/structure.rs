@@ -6,6 +6,7 @@ use terrace_pages::Space;
 
 use crate::Version;
 use crate::estimate::Estimate;
+use crate::watch::Watches;
 
 /// One write, as an effect: no checks are left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,10 +88,24 @@ pub trait Structure: Send + Sync {
     /// Its number.
     fn id(&self) -> StructureId;
 
+    /// The ranges of it that somebody watches, by key. Whoever changes records by
+    /// [`Structure::apply_locked`] or [`Structure::apply_run_locked`] looks at them as the module
+    /// `watch` says; [`Structure::write`] does so itself. Where the order is not that of the keys only all
+    /// of it can be watched.
+    fn watches(&self) -> &Watches;
+
     /// Looks `key` up; `value` is replaced by its value. Linearizable.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.get_versioned(key, value).map(|(found, _)| found)
     }
+
+    /// [`Structure::get`] as far as it needs nothing that is on disk; the inner error is the page that it would
+    /// have to read first.
+    fn get_or_miss(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<std::result::Result<bool, PageId>>;
 
     /// [`Structure::get`], and the version of the record's lock that the answer belongs to: a
     /// [`Structure::write`] that expects it succeeds only if nothing has changed since.
@@ -179,6 +194,14 @@ pub trait Structure: Send + Sync {
     /// Ends it. To be called by who began it, whatever came of it.
     fn end_stored(&self, scan: &StoredScan) {
         let _ = scan;
+    }
+
+    /// One step of having fewer pages: the page of its cold or only tier that covers `from` is brought
+    /// together with the one before it, as far as `fill` allows. Returns where to go on, or nothing behind
+    /// the last page. Reads and writes pages.
+    fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {
+        let _ = (from, fill);
+        Ok(None)
     }
 
     /// Where its tiers begin; the database stores it in the catalog.

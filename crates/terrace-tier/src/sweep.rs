@@ -11,7 +11,7 @@ use terrace_pages::{Interrupt, Space};
 
 use crate::context::Rooted;
 use crate::fault::{Fault, planted};
-use crate::locks::hash_of;
+use crate::locks::{RecordLock, hash_of};
 use crate::migrate::Entry;
 use crate::tiered::Tiered;
 
@@ -383,7 +383,7 @@ where
                             if lock.is_some() || planted(Fault::SweepWithoutLock) {
                                 match page.erase(i) {
                                     Ok(_) => {
-                                        drop(lock);
+                                        lock.map(RecordLock::release_moved);
                                         self.context.sketch.keep(hash, uses);
                                         dropped += 1;
                                         continue;

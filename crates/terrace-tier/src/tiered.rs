@@ -5,7 +5,7 @@
 //! Rule 10: a blind put touches no cold page.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use terrace_access::{
@@ -26,6 +26,7 @@ use crate::policy::Policy;
 use crate::room::LeafRoom;
 use crate::structure::{Change, Expect, Roots, Structure, TierStats};
 use crate::value::{free_inside, prepare_inside};
+use crate::watch::Watches;
 
 /// Hot leaves that a write which finds the tier full lets records go of, before it goes straight to
 /// the cold one.
@@ -94,8 +95,13 @@ pub struct Tiered<H, C> {
     pub(crate) events: Sets<Events>,
     pub(crate) hand: Mutex<crate::sweep::Hand>,
     pub(crate) burying: Mutex<crate::bury::Burying>,
+    /// Scans that leave tombstones alone; see [`crate::bury`].
+    pub(crate) walked_put_off: AtomicU32,
     pub(crate) stale: crate::sweep::Stale,
     pub(crate) levels: crate::levels::Levels,
+    /// Promotions that missed a page, since one was brought in for them.
+    pub(crate) in_vain: AtomicU32,
+    watches: Watches,
     /// See [`Structure::retire`].
     pub(crate) retired: AtomicBool,
 }
@@ -149,8 +155,11 @@ where
             events: Sets::default(),
             hand: Mutex::default(),
             burying: Mutex::default(),
+            walked_put_off: AtomicU32::new(0),
             stale: Default::default(),
             levels: Default::default(),
+            in_vain: AtomicU32::new(0),
+            watches: Watches::default(),
             retired: AtomicBool::new(false),
         });
         let weak: Weak<Self> = Arc::downgrade(&tiered);
@@ -247,6 +256,29 @@ where
             },
         )?;
         Ok(answer.map(|(seen, version)| (seen, version, missed)))
+    }
+
+    /// A record that the hot tier answers for, and whether it is there. That is right whatever its lock says: the
+    /// leaf's latch validated it.
+    #[inline]
+    fn get_hot(&self, key: &[u8], value: &mut Vec<u8>) -> Option<bool> {
+        if let Some(hot) = self.hot.get()
+            && let Ok(Some(found)) = hot.try_get(key, Touch::Raise, value)
+            && found.large.is_none()
+            && !planted(Fault::HotAskedLast)
+        {
+            if planted(Fault::HintDirties)
+                && let Ok(door) = self.context.store.enter()
+            {
+                let mut plan = |_: Option<(Flags, Value<'_>)>| {
+                    Ok(Plan::Put(Value::Inline(value), found.flags))
+                };
+                let _ = hot.try_edit(&door, key, &mut plan, &mut NoRoom, &mut || Ok(()));
+            }
+            self.note_hot_hit(found.flags);
+            return Some(!found.flags.is_deleted());
+        }
+        None
     }
 
     /// A read was answered by a hot record that had these flags.
@@ -348,25 +380,29 @@ where
         self.id
     }
 
-    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        // A hit in the hot tier is right whatever the lock says: the leaf's latch validated it.
-        if let Some(hot) = self.hot.get()
-            && let Ok(Some(found)) = hot.try_get(key, Touch::Raise, value)
-            && found.large.is_none()
-            && !planted(Fault::HotAskedLast)
-        {
-            if planted(Fault::HintDirties)
-                && let Ok(door) = self.context.store.enter()
-            {
-                let mut plan = |_: Option<(Flags, Value<'_>)>| {
-                    Ok(Plan::Put(Value::Inline(value), found.flags))
-                };
-                let _ = hot.try_edit(&door, key, &mut plan, &mut NoRoom, &mut || Ok(()));
-            }
-            self.note_hot_hit(found.flags);
-            return Ok(!found.flags.is_deleted());
+    fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    fn get_or_miss(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<std::result::Result<bool, PageId>> {
+        if let Some(there) = self.get_hot(key, value) {
+            return Ok(Ok(there));
         }
-        self.get_versioned(key, value).map(|(found, _)| found)
+        if let Err(Interrupt::Miss(page)) = self.look(key, value) {
+            return Ok(Err(page));
+        }
+        self.get_versioned(key, value).map(|(found, _)| Ok(found))
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        match self.get_hot(key, value) {
+            Some(there) => Ok(there),
+            None => self.get_versioned(key, value).map(|(found, _)| found),
+        }
     }
 
     fn get_while(
@@ -409,7 +445,7 @@ where
     ) -> Result<bool> {
         let context = &self.context;
         if let Change::Put(value) = change {
-            check_limits(key, value)?;
+            check_limits(context.store.page_bytes(), key, value)?;
         }
         let hash = hash_of(self.id, key);
         let slot = context.locks.slot_of(hash);
@@ -422,7 +458,7 @@ where
         let helped = Cell::new(0);
         one_record::write(
             context,
-            slot,
+            (slot, &self.watches, key),
             (change, max_inline),
             expect,
             |door, value, may_unlink| {
@@ -571,6 +607,10 @@ where
         page: &mut dyn FnMut(PageId) -> Result<()>,
     ) -> Result<()> {
         crate::verify::verify(self, each, page)
+    }
+
+    fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {
+        crate::single::compact_step(&self.context, &self.cold, from, fill)
     }
 
     fn retire(&self) {

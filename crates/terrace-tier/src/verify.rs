@@ -1,6 +1,6 @@
 //! Checking a two-tier structure: each tier by itself, then what must hold between them.
 
-use terrace_access::{Flags, Ordered, Sweep, Touch, Value, Window};
+use terrace_access::{Edge, Flags, Ordered, Sweep, Touch, Value, Window};
 use terrace_base::{Error, PageId, Result};
 
 use crate::context::Rooted;
@@ -92,7 +92,7 @@ where
     let mut window = Window::new();
     let mut from = Vec::new();
     loop {
-        tiered.scan_up(&from, &mut window)?;
+        tiered.scan_only(Edge::From(&from), &mut window)?;
         for i in 0..window.len() {
             let entry = window.entry(i);
             let value = match entry.large {

@@ -582,6 +582,43 @@ fn a_run_meets_hot_records<M: Method>() {
     bed.check();
 }
 
+/// Who watches when a write is appended to the log knows of it by then, and who begins to watch after
+/// that, before the record is changed, knows of it when the write has come to its end.
+fn watchers_are_told<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let watches = bed.tree.watches();
+    for change in [Change::Put(b"value"), Change::Delete] {
+        let (early, _) = watches.add(b"", None);
+        let mut late = None;
+        let mut log = || {
+            assert!(early.marks() > 0);
+            late = Some(watches.add(b"", None).0);
+        };
+        assert!(bed.tree.write(b"key", change, None, &mut log).unwrap());
+        let late = late.unwrap();
+        assert!(late.marks() > 0);
+        watches.remove(&early);
+        watches.remove(&late);
+    }
+}
+
+/// A queue and a stack: whoever takes the first record, or the last, does not walk over those before it.
+fn what_was_taken_is_walked_over_once<M: Method>() {
+    for up in [true, false] {
+        let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+        for n in 0..1200 {
+            bed.put(&key(n), &[7; 20]);
+        }
+        bed.demote_all();
+        for n in 1200..2400 {
+            bed.put(&key(n), &[7; 20]);
+        }
+        assert!(take(&*bed.tree, up, 2000) < 2 * 2000);
+        assert_eq!(scanned::<M>(&bed.tree).len(), 400);
+        bed.check();
+    }
+}
+
 fn scenario<M: Method>(fault: Fault) -> fn() {
     match fault {
         Fault::HotAskedLast
@@ -606,6 +643,8 @@ fn scenario<M: Method>(fault: Fault) -> fn() {
         Fault::PromotionWaits => a_promotion_waits_for_no_gate::<M>,
         Fault::ChainFreedByClean | Fault::ChainKept => chains_have_one_owner::<M>,
         Fault::RunPassesOverHot => a_run_meets_hot_records::<M>,
+        Fault::NoMarkBefore | Fault::NoMarkAfter => watchers_are_told::<M>,
+        Fault::DeadLeftBehind => what_was_taken_is_walked_over_once::<M>,
     }
 }
 

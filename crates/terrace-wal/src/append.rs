@@ -1,5 +1,6 @@
 //! Appending: a copy into the buffer under the mutex, which neither fails nor waits.
 
+use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, Result};
 
 use crate::log::Log;
@@ -27,13 +28,41 @@ impl Log {
     /// too long for the buffer, [`Reservation::is_streamed`]: it is written here, while this call
     /// holds the whole log.
     pub fn append(&self, reservation: &mut Reservation<'_>, parts: &[&[u8]]) -> Appended {
-        let len: usize = parts.iter().map(|p| p.len()).sum();
+        let mut state = self.state_for(reservation);
+        self.append_now(&mut state, reservation, parts)
+    }
+
+    /// [`Log::append`], if `check` says so just before the record has its place in the commit order;
+    /// otherwise nothing is done, and the reservation is as it was. Nobody else appends between the two, so
+    /// `check` must be short, must not wait, and must not use the log.
+    pub fn append_if(
+        &self,
+        reservation: &mut Reservation<'_>,
+        parts: &[&[u8]],
+        check: impl FnOnce() -> bool,
+    ) -> Option<Appended> {
+        let mut state = self.state_for(reservation);
+        check().then(|| self.append_now(&mut state, reservation, parts))
+    }
+
+    /// The log, once nothing has to be waited for any more.
+    fn state_for(&self, reservation: &Reservation<'_>) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         // Before the record has its place in the order, because the mutex is let go of.
         while reservation.is_streamed() && state.writing {
             self.written.wait(&mut state);
         }
-        let covered = reservation.consume(&mut state, len);
+        state
+    }
+
+    fn append_now(
+        &self,
+        state: &mut State,
+        reservation: &mut Reservation<'_>,
+        parts: &[&[u8]],
+    ) -> Appended {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        let covered = reservation.consume(state, len);
         let sequence = state.sequence;
         state.sequence += 1;
         let mut end = NOWHERE;
@@ -43,7 +72,7 @@ impl Log {
                     "a record of {len} bytes was appended to the log with a smaller reservation"
                 )))
             } else if reservation.is_streamed() {
-                self.stream(&mut state, parts)
+                self.stream(state, parts)
             } else {
                 state.put(parts, self.options.half(), |_| {
                     Err(Error::invalid(

@@ -225,20 +225,22 @@ impl Log {
         Vec::new()
     }
 
-    /// The file of the segment `old`, which nobody needs any more, as that of segment `number`; `None` if
-    /// that cannot be had. Then it is deleted, because somebody may need the space.
+    /// The file of the segment `old`, which nobody needs any more, as that of segment `number`, and its
+    /// length; `None` if that cannot be had, or is shorter than `least` or longer than segments are. Then
+    /// it is deleted, because somebody may need the space.
     pub(crate) fn reuse(
         &self,
         (old, known): (u32, Older),
         number: u32,
-    ) -> Option<Arc<dyn DiskFile>> {
-        let bytes = self.options.segment_bytes;
+        least: u64,
+    ) -> Option<(Arc<dyn DiskFile>, u64)> {
+        let bytes = known.bytes.max(least).min(self.options.segment_bytes);
         let [from, to] = [old, number].map(|n| file_name(&self.options.prefix, n));
         let reused = self.disk.reuse_buffered(&from, &to, bytes);
         if reused.is_err() && self.delete_segment(old).is_err() {
             // It only takes space; the next checkpoint tries again.
             self.state.lock().older.insert(old, known);
         }
-        reused.ok()
+        reused.ok().map(|file| (file, bytes))
     }
 }

@@ -2,24 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use terrace_base::Result;
 use terrace_base::sync::MutexGuard;
+use terrace_base::{Durability, Result};
 
 use crate::append::Appended;
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::state::State;
-
-/// When a commit returns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Durability {
-    /// Once the record is on the device: it survives a power cut.
-    Sync,
-    /// Once the record is with the operating system: it survives a crash of the process. A power
-    /// cut may take the last moments, always a suffix of the commit order.
-    Buffered,
-}
 
 impl Log {
     /// Waits until the record, and with it every one before it, is as durable as asked.

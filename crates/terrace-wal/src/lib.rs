@@ -36,11 +36,11 @@ mod way;
 mod tests;
 
 pub use append::Appended;
-pub use commit::Durability;
 pub use layout::{DecodedBlock, DecodedSegment, decode_segment};
 pub use log::Log;
 pub use lsn::{Lsn, Position};
-pub use options::{LogOptions, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
+pub use options::{LOG_SEGMENTS, LogOptions, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 pub use recover::RecoveryReport;
 pub use reserve::Reservation;
 pub use stats::LogStats;
+pub use terrace_base::Durability;

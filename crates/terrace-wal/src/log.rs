@@ -12,7 +12,7 @@ use crate::layout::HEADER_BYTES;
 use crate::lsn::{Lsn, Position};
 use crate::options::LogOptions;
 use crate::reserve::shortest_ordinary;
-use crate::segment::{self, PrepareError, Segment, file_name};
+use crate::segment::{self, PrepareError, Segment, Size, file_name};
 use crate::state::State;
 use crate::stats::LogStats;
 
@@ -57,15 +57,21 @@ impl Log {
             disk.delete(&name)
                 .map_err(|e| Error::io("deleting", &name, e))?;
         }
-        let least = shortest_ordinary(&options);
-        let first = Segment::prepare(&*disk, &options, FIRST_SEGMENT, generation, None, least)
-            .map_err(|e| match e {
-                PrepareError::Refused(e) | PrepareError::Fatal(e) => e,
-            })?;
+        let size = Size {
+            bytes: options.shortest(),
+            least: shortest_ordinary(&options),
+            file: None,
+        };
+        let first = Segment::prepare(&*disk, &options, FIRST_SEGMENT, generation, size);
+        let first = first.map_err(|e| match e {
+            PrepareError::Refused(e) | PrepareError::Fatal(e) => e,
+        })?;
         disk.sync_directory()
             .map_err(|e| Error::io("syncing", "the directory", e))?;
         let tail = Lsn::new(first.number, HEADER_BYTES as u32);
-        let state = State::new(&options, Arc::new(first), false, tail, FIRST_SEQUENCE);
+        let mut state = State::new(&options, Arc::new(first), false, tail, FIRST_SEQUENCE);
+        let first = state.current.clone();
+        state.made(&first);
         Ok(Log::with_state(disk, options, state))
     }
 
@@ -102,6 +108,7 @@ impl Log {
                 return Err(error);
             }
             state.generation = state.generation.max(generation);
+            state.checkpointed(&self.options);
             // What lies before the cut nobody needs any more, durable or not.
             state.dirty.retain(|s| u64::from(s.number) >= from.segment);
             state.current.clone()

@@ -20,6 +20,9 @@ pub const MIN_SEGMENT_BYTES: u64 = 16 << 10;
 /// Largest segment: an offset must fit 32 bits with room to spare.
 pub const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 
+/// How long segments may be, in bytes; a multiple of 4096.
+pub const LOG_SEGMENTS: std::ops::RangeInclusive<u64> = MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES;
+
 /// Smallest buffer: two halves that each hold some records.
 pub const MIN_BUFFER_BYTES: usize = 8 << 10;
 
@@ -28,6 +31,10 @@ pub const MIN_BUFFER_BYTES: usize = 8 << 10;
 pub struct LogOptions {
     /// Length of a segment file in bytes, a multiple of 4096. Applies to new segments.
     pub segment_bytes: u64,
+    /// Length of the first segment file that an opening makes, a multiple of 4096, if `segment_bytes` is
+    /// longer. Each one is twice as long as the one before, up to `segment_bytes`, and half as long where
+    /// a checkpoint has found that few were made: so the files are as long as there is writing.
+    pub first_segment_bytes: u64,
     /// Memory for records on their way to the file, part of the memory budget.
     pub buffer_bytes: usize,
     /// What the names of segment files begin with.
@@ -46,6 +53,7 @@ impl Default for LogOptions {
     fn default() -> Self {
         LogOptions {
             segment_bytes: 64 << 20,
+            first_segment_bytes: 64 << 20,
             buffer_bytes: 1 << 20,
             prefix: "log-".to_owned(),
             seed: None,
@@ -67,6 +75,12 @@ impl LogOptions {
                 "a log segment of {bytes} bytes is not possible; choose a multiple of 4096 from {MIN_SEGMENT_BYTES} to {MAX_SEGMENT_BYTES}"
             )));
         }
+        let first = self.first_segment_bytes;
+        if first < MIN_SEGMENT_BYTES || !first.is_multiple_of(4096) {
+            return Err(Error::invalid(format!(
+                "a first log segment of {first} bytes is not possible; choose a multiple of 4096 from {MIN_SEGMENT_BYTES} on"
+            )));
+        }
         if self.buffer_bytes < MIN_BUFFER_BYTES {
             return Err(Error::MemoryTooSmall {
                 what: "the log buffer".to_owned(),
@@ -82,9 +96,9 @@ impl LogOptions {
         self.buffer_bytes / 2
     }
 
-    /// Bytes that records and block headers can count on in one segment.
-    pub(crate) fn usable(&self) -> u64 {
-        usable(self.segment_bytes)
+    /// Length of the shortest segment that is made where the disk has the space.
+    pub(crate) fn shortest(&self) -> u64 {
+        self.first_segment_bytes.min(self.segment_bytes)
     }
 
     /// Whether a test wants segments kept to be used again.

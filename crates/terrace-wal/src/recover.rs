@@ -13,13 +13,16 @@ use terrace_base::{Error, Result};
 use crate::fault::Fault;
 use crate::layout::HEADER_BYTES;
 use crate::log::Log;
-use crate::lsn::Position;
+use crate::lsn::{Lsn, Position};
 use crate::options::LogOptions;
 use crate::replay::{End, Replay, bad_header, missing};
 use crate::seal::{delete, make_durable, seal};
 use crate::segment::{self, Segment};
 use crate::state::{Older, State};
 use crate::way::Way;
+
+/// Sequence numbers lie below: so many records no log has, and one more is still a number.
+const SEQUENCE_LIMIT: u64 = 1 << 62;
 
 /// What a recovery found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +48,27 @@ impl Log {
             matches!(segment, Ok(Some(segment)) if segment.generation >= generation)
         };
         segment::list(disk, options).is_ok_and(|numbers| numbers.iter().any(says))
+    }
+
+    /// Whether there is a record from exactly `from` on, the cut of the checkpoint `generation`. Reads only.
+    ///
+    /// # Errors
+    /// As [`Log::recover`].
+    pub fn has_records(
+        disk: &dyn Disk,
+        options: &LogOptions,
+        from: Position,
+        generation: u64,
+    ) -> Result<bool> {
+        options.check()?;
+        let numbers = segment::list(disk, options)?;
+        let at = checked(from)?;
+        let segments = open_segments(disk, options, &numbers, at.segment(), generation)?;
+        let mut apply = |_: u64, _: &[u8]| Ok(());
+        let mut replay = Replay::new(options, &numbers, &segments, from, at, &mut apply)?;
+        let mut end = replay.run()?;
+        replay.judge(&mut end)?;
+        Ok(replay.report(&end).records > 0)
     }
 
     /// Opens the log after the checkpoint whose superblock names the cut `from` and `generation`:
@@ -78,12 +102,7 @@ impl Log {
     ) -> Result<(Log, RecoveryReport)> {
         options.check()?;
         let numbers = segment::list(&*disk, &options)?;
-        let at = from.lsn().filter(|at| at.offset() as u64 >= HEADER_BYTES).ok_or_else(|| {
-            Error::invalid(format!(
-                "segment {} byte {} cannot be a cut of the log; the superblock that names it is not of this database",
-                from.segment, from.offset
-            ))
-        })?;
+        let at = checked(from)?;
         let segments = open_segments(&*disk, &options, &numbers, at.segment(), generation)?;
         let mut replay = Replay::new(&options, &numbers, &segments, from, at, apply)?;
         replay.way = seen.map(|seen| Way::new(&options, &segments, at, seen));
@@ -119,6 +138,17 @@ impl Log {
         state.older = older(&chain, &end);
         Ok((Log::with_state(disk, options, state), report))
     }
+}
+
+/// The place of a cut.
+fn checked(from: Position) -> Result<Lsn> {
+    let possible = |at: &Lsn| at.offset() as u64 >= HEADER_BYTES && from.sequence < SEQUENCE_LIMIT;
+    from.lsn().filter(possible).ok_or_else(|| {
+        Error::invalid(format!(
+            "segment {} byte {} cannot be a cut of the log; the superblock that names it is not of this database",
+            from.segment, from.offset
+        ))
+    })
 }
 
 /// All segments of the chain but the last.

@@ -10,8 +10,10 @@ use crate::fault::Fault;
 use crate::layout::{BLOCK_HEADER, MAX_BLOCK_PAYLOAD};
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::options::{LogOptions, MAX_RECORD_BYTES};
-use crate::segment::{PrepareError, Segment};
+use crate::options::{
+    LogOptions, MAX_RECORD_BYTES, MIN_SEGMENT_BYTES, RECORD_OVERHEAD_BYTES, usable,
+};
+use crate::segment::{PrepareError, Segment, Size};
 use crate::state::{Older, State};
 
 /// Space for records, held until it is used up or dropped.
@@ -77,23 +79,31 @@ impl std::fmt::Debug for Reservation<'_> {
     }
 }
 
-/// Longest record that goes through the buffer: it must leave room for others, be split at most
-/// once, and leave room in the segment.
+/// Longest record that goes through the buffer: it must leave room for others there, and in a segment of
+/// full length.
 fn longest_buffered(options: &LogOptions) -> u64 {
     (options.half() as u64 / 2)
-        .min(options.usable() / 2)
+        .min(usable(options.segment_bytes) / 2)
         .min(MAX_BLOCK_PAYLOAD as u64 / 2)
 }
 
-/// Space that ordinary reservations leave for those that must go through on a full disk.
-fn margin(options: &LogOptions) -> u64 {
-    options.usable() / 4
+/// What a record takes beyond [`record_space`] where segments are short and it lies in several: of each
+/// further one a block and a length.
+fn split_space(len: usize, options: &LogOptions) -> u64 {
+    // Half of the shortest is what a full disk may leave.
+    len as u64 / usable(shortest_ordinary(options)).max(1) * RECORD_OVERHEAD_BYTES as u64
+}
+
+/// Space that ordinary reservations leave for those that must go through on a full disk: a quarter of the
+/// newest segment, and never less than of one that the disk had space for.
+fn margin(state: &State, options: &LogOptions) -> u64 {
+    usable(state.newest().bytes.max(options.shortest())) / 4
 }
 
 /// A segment may be so short when the disk has no space for a whole one, and serve writes of all kinds: the
 /// margin is half of it.
 pub(crate) fn shortest_ordinary(options: &LogOptions) -> u64 {
-    options.segment_bytes / 2
+    (options.shortest() / 2 / 4096 * 4096).max(MIN_SEGMENT_BYTES)
 }
 
 /// And beside twice the space that is wanted so short, to serve what frees space.
@@ -107,23 +117,23 @@ impl Log {
     /// [`Error::DiskFull`] if there is no space for a further segment. A reservation for a single
     /// record longer than a quarter of the buffer is for exactly that record.
     pub fn reserve(&self, bytes: usize) -> Result<Reservation<'_>> {
-        self.reserve_leaving(bytes, margin(&self.options))
+        self.reserve_leaving(bytes, true)
     }
 
     /// As [`Log::reserve`], but may take the last quarter of a segment that ordinary reservations
     /// leave: for deletes, and whatever else frees space on a full disk.
     pub fn reserve_urgent(&self, bytes: usize) -> Result<Reservation<'_>> {
-        self.reserve_leaving(bytes, 0)
+        self.reserve_leaving(bytes, false)
     }
 
-    fn reserve_leaving(&self, bytes: usize, margin: u64) -> Result<Reservation<'_>> {
+    fn reserve_leaving(&self, bytes: usize, ordinary: bool) -> Result<Reservation<'_>> {
         if bytes > MAX_RECORD_BYTES {
             return Err(Error::invalid(format!(
                 "a log record of {bytes} bytes is longer than the limit of {MAX_RECORD_BYTES} bytes; write it in several batches"
             )));
         }
         let streamed = record_space(bytes) > longest_buffered(&self.options);
-        let mut space = record_space(bytes);
+        let mut space = record_space(bytes) + split_space(bytes, &self.options);
         if streamed {
             let block = self.options.half().min(MAX_BLOCK_PAYLOAD) / 2;
             // Every block has its header and a length; twice that, because ends are ragged.
@@ -139,6 +149,11 @@ impl Log {
                 return Err(Error::invalid("the log is closed"));
             }
             let room = state.room();
+            let margin = if ordinary {
+                margin(&state, &self.options)
+            } else {
+                0
+            };
             let wanted = state.reserved + space + margin;
             if room < wanted && state.preparing {
                 self.prepared.wait(&mut state);
@@ -146,12 +161,12 @@ impl Log {
             }
             // The next segment is made while there is still room, by one of those that need some:
             // making one takes syncs, and all others would wait for them.
-            let early = margin > 0 && !state.refused && room < wanted + margin && !state.preparing;
+            let early = ordinary && !state.refused && room < wanted + margin && !state.preparing;
             let early = early && !self.ask_for_segment(&mut state, room >= wanted);
             if room < wanted || early {
                 let made;
                 // Who frees space takes what there is.
-                let least = if margin > 0 {
+                let least = if ordinary {
                     shortest_ordinary(&self.options)
                 } else {
                     2 * wanted + SHORTEST_URGENT
@@ -205,16 +220,17 @@ impl Log {
     ) -> Result<(MutexGuard<'a, State>, Result<()>)> {
         state.preparing = true;
         state.asked.segment = false;
-        let number = state.spares.back().unwrap_or(&state.current).number;
+        let number = state.newest().number;
         let generation = state.generation;
         // Segments that are full are synced now and then, so that a lot of buffered commits does
         // not leave the whole log without a proof of what is durable.
         let full = state.dirty.len() > 1;
         let from = Lsn::new(state.current.number, 0);
         let old = state.take_outdated(&self.options);
+        let bytes = state.next_bytes(&self.options);
         let sealed = (state.sealed && state.spares.is_empty()).then(|| state.current.clone());
         drop(state);
-        let made = self.make_segment(number, generation, old, sealed, least);
+        let made = self.make_segment(number, generation, old, sealed, (bytes, least));
         let reused = matches!(made, Ok((_, true)));
         let made = made.map(|(segment, _)| segment);
         state = self.state.lock();
@@ -228,6 +244,7 @@ impl Log {
             Ok(segment) => {
                 state.stats.segments_created += 1;
                 state.stats.segments_reused += u64::from(reused);
+                state.made(&segment);
                 state.spares.push_back(Arc::new(segment));
             }
             Err(PrepareError::Refused(e)) => refused = Err(e),
@@ -252,7 +269,8 @@ impl Log {
         keep: u64,
     ) -> MutexGuard<'a, State> {
         let mut surplus = Vec::new();
-        let kept = keep.max(state.reserved + margin(&self.options)) + self.options.usable();
+        let kept =
+            keep.max(state.reserved + margin(&state, &self.options)) + usable(state.newest().bytes);
         while state.spares.len() > 1 && state.room() >= kept {
             surplus.extend(state.spares.pop_back());
         }
@@ -272,17 +290,17 @@ impl Log {
         generation: u64,
         old: Option<(u32, Older)>,
         sealed: Option<Arc<Segment>>,
-        least: u64,
+        (bytes, least): (u64, u64),
     ) -> std::result::Result<(Segment, bool), PrepareError> {
         let number = after.checked_add(1).ok_or_else(|| {
             PrepareError::Refused(Error::invalid(
                 "the log has used up its segment numbers; dump the database into a new one",
             ))
         })?;
-        let file = old.and_then(|old| self.reuse(old, number));
+        let file = old.and_then(|old| self.reuse(old, number, bytes));
         let reused = file.is_some();
-        let segment =
-            Segment::prepare(&*self.disk, &self.options, number, generation, file, least)?;
+        let size = Size { bytes, least, file };
+        let segment = Segment::prepare(&*self.disk, &self.options, number, generation, size)?;
         if !self.options.planted(Fault::NoDirectorySync) {
             self.sync_directory().map_err(PrepareError::Fatal)?;
         }

@@ -48,6 +48,16 @@ pub(crate) const KEPT_BACK_BYTES: u64 = 128 << 10;
 /// notes are, stays out.
 pub(crate) const PART_BYTES: u64 = 64 << 10;
 
+/// How long a segment is to be made.
+pub(crate) struct Size {
+    /// In bytes.
+    pub(crate) bytes: u64,
+    /// The same where the disk has too little space for that, at least.
+    pub(crate) least: u64,
+    /// The file that it takes, of `bytes` bytes or of more, as [`Disk::reuse_buffered`] returns it.
+    pub(crate) file: Option<(Arc<dyn DiskFile>, u64)>,
+}
+
 /// Why a segment could not be made.
 pub(crate) enum PrepareError {
     /// Nothing was changed that matters; may be tried again.
@@ -61,15 +71,14 @@ impl Segment {
     /// be synced; only then may a block go there, so that a header that is missing later is damage
     /// and not a crash.
     ///
-    /// It takes the file `reused`, which is as [`Disk::reuse_buffered`] returns it, or makes one. If the
-    /// disk has too little space for that, it may be shorter, `least` bytes at least.
+    /// It takes the file of `size`, or makes one. If the disk has too little space for that, it may be
+    /// shorter.
     pub(crate) fn prepare(
         disk: &dyn Disk,
         options: &LogOptions,
         number: u32,
         generation: u64,
-        reused: Option<Arc<dyn DiskFile>>,
-        least: u64,
+        size: Size,
     ) -> std::result::Result<Segment, PrepareError> {
         let name = file_name(&options.prefix, number);
         let refused = |error| {
@@ -77,9 +86,14 @@ impl Segment {
             let _ = disk.delete(&name);
             PrepareError::Refused(error)
         };
-        let mut bytes = options.segment_bytes;
-        let file = match reused {
-            Some(file) => file,
+        let Size {
+            mut bytes, least, ..
+        } = size;
+        let file = match size.file {
+            Some((file, its)) => {
+                bytes = its;
+                file
+            }
             None => {
                 let file = disk
                     .create_buffered(&name)
@@ -88,7 +102,8 @@ impl Segment {
                     let error = Error::io("reserving space for", &name, e);
                     let shorter = bytes / 2 / 4096 * 4096;
                     if shorter < least.max(MIN_SEGMENT_BYTES) || !error.is_disk_full() {
-                        return Err(refused(error));
+                        let free = disk.free_bytes().ok();
+                        return Err(refused(error.with_space(least.min(bytes), free)));
                     }
                     bytes = shorter;
                     // A part of it may have been had.

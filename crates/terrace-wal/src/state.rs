@@ -20,6 +20,9 @@ use crate::tail::Watermarks;
 /// Fewest bytes of room worth splitting a record for.
 const MIN_PIECE: usize = 16;
 
+/// Fewer segments than this between two checkpoints are few.
+const FEW_MADE: u32 = 2;
+
 /// The state of a log.
 pub(crate) struct State {
     pub(crate) staging: Staging,
@@ -65,6 +68,9 @@ pub(crate) struct State {
     pub(crate) older: BTreeMap<u32, Older>,
     /// Newest durable checkpoint generation.
     pub(crate) generation: u64,
+    /// Length of the next segment, and how many were made since the last checkpoint.
+    next_bytes: u64,
+    made: u32,
     pub(crate) poisoned: Option<String>,
     pub(crate) closed: bool,
     pub(crate) stats: LogStats,
@@ -133,10 +139,38 @@ impl State {
             sync_waiters: 0,
             dirty: Vec::new(),
             older: BTreeMap::new(),
+            next_bytes: options.shortest(),
+            made: 0,
             poisoned: None,
             closed: false,
             stats: LogStats::default(),
         }
+    }
+
+    /// The last of the segments that there are.
+    pub(crate) fn newest(&self) -> &Arc<Segment> {
+        self.spares.back().unwrap_or(&self.current)
+    }
+
+    /// How long the next segment is to be.
+    pub(crate) fn next_bytes(&self, options: &LogOptions) -> u64 {
+        let most = options.segment_bytes;
+        self.next_bytes.clamp(options.shortest(), most)
+    }
+
+    /// A segment was made: the next one is twice as long, or again as short as the disk has space for.
+    pub(crate) fn made(&mut self, segment: &Segment) {
+        self.next_bytes = segment.bytes.saturating_mul(2);
+        self.made = self.made.saturating_add(1);
+    }
+
+    /// A checkpoint was made. If the log did not get on much since the one before, the next segments need
+    /// not be as long.
+    pub(crate) fn checkpointed(&mut self, options: &LogOptions) {
+        if self.made < FEW_MADE {
+            self.next_bytes = (self.next_bytes(options) / 2 / 4096 * 4096).max(options.shortest());
+        }
+        self.made = 0;
     }
 
     /// Bytes that can still be appended to the segments there are.

@@ -3,14 +3,16 @@
 //! A batch keeps its changes as the payload of the log record that it becomes, so that writing it
 //! copies nothing.
 
+mod merges;
+pub mod standing;
 mod write;
 
 use std::sync::Arc;
 
-use terrace_base::{Error, Result};
+use terrace_base::{Error, MAX_KEY_BYTES, Result};
 use terrace_methods::overflow;
 use terrace_pages::Promise;
-use terrace_tier::Change;
+use terrace_tier::{Change, Watches};
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
 use crate::core::Core;
@@ -18,16 +20,27 @@ use crate::database::Database;
 use crate::effects::{delete_prefix, put_prefixes};
 use crate::fault::{Fault, planted};
 use crate::map::Map;
+use crate::merge::Merge;
 use crate::registry::Open;
 use crate::spec::Tiers;
 use crate::write::check_lengths;
+use standing::Standing;
 
 /// Most changes in a batch: their locks and places take memory beyond the limit while the batch is
 /// written. Beyond 10,000 changes or 4 MiB a batch holds up checkpoints while it is applied.
 pub const MAX_BATCH_OPERATIONS: usize = 1 << 24;
 
+/// The changes of a batch may take one part in so many of the memory: all of them are made behind one
+/// door, and from two thirds on they push each other out of it again.
+const MEMORY_PART: u64 = 2;
+/// What a change takes beside its key and value: a slot, lengths, and that pages are not full.
+const CHANGE_BYTES: usize = 16;
+
 /// Changes to be made together by [`crate::Database::write`]. Not yet written it is in your memory,
 /// not in the database's.
+///
+/// Its changes may take half of the database's memory at most, values that have pages of their own (longer
+/// than about a quarter of a page) not counted.
 ///
 /// Later changes of a key win over earlier ones. Mistakes (a key that is too long, a structure of
 /// another database) are told when the batch is written.
@@ -38,6 +51,8 @@ pub struct Batch {
     payload: Vec<u8>,
     operations: Vec<Operation>,
     structures: Vec<Target>,
+    /// What is worked out only when it is written.
+    merges: Vec<merges::Staged>,
     deletes: usize,
     mistake: Option<Error>,
 }
@@ -50,11 +65,12 @@ struct Target {
 }
 
 /// Where a batch stood, to go back there.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Mark {
     payload: usize,
     operations: usize,
     structures: usize,
+    merges: usize,
     deletes: usize,
 }
 
@@ -81,14 +97,14 @@ impl Batch {
         Batch::default()
     }
 
-    /// Number of changes.
+    /// Number of changes, merges included.
     pub fn len(&self) -> usize {
-        self.operations.len()
+        self.operations.len() + self.merges.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.operations.is_empty()
+        self.len() == 0
     }
 
     /// Bytes that it will take in the log.
@@ -101,6 +117,7 @@ impl Batch {
         self.payload.clear();
         self.operations.clear();
         self.structures.clear();
+        self.merges.clear();
         self.deletes = 0;
         self.mistake = None;
     }
@@ -115,6 +132,13 @@ impl Batch {
     /// Removes a key.
     pub fn delete(&mut self, map: &Map, key: impl AsRef<[u8]>) -> &mut Batch {
         self.change(&map.open, Some(&map.db), key.as_ref(), Change::Delete);
+        self
+    }
+
+    /// Changes the value of a key by what is there: see [`Map::merge`]. It is worked out when the batch is
+    /// written, in the order of the batch: earlier changes of the key count, later ones win.
+    pub fn merge(&mut self, map: &Map, key: impl AsRef<[u8]>, merge: Merge) -> &mut Batch {
+        self.merge_open(&map.open, Some(&map.db), key.as_ref(), merge);
         self
     }
 
@@ -162,6 +186,7 @@ impl Batch {
             payload: self.payload.len(),
             operations: self.operations.len(),
             structures: self.structures.len(),
+            merges: self.merges.len(),
             deletes: self.deletes,
         }
     }
@@ -171,12 +196,34 @@ impl Batch {
         self.payload.truncate(mark.payload);
         self.operations.truncate(mark.operations);
         self.structures.truncate(mark.structures);
+        self.merges.truncate(mark.merges);
         self.deletes = mark.deletes;
     }
 
-    /// What is wrong with it, if anything.
+    /// The name of a structure that it changes.
+    pub(crate) fn first_structure(&self) -> String {
+        let first = self.structures.first();
+        first.map_or_else(String::new, |target| target.open.name())
+    }
+
+    /// Whether it changes nothing, once its merges are worked out.
+    pub(crate) fn has_no_changes(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// What is wrong with it, if anything; of keys, whether they are longer than with any pages.
     pub(crate) fn mistake(&self) -> Option<Error> {
         self.mistake.clone()
+    }
+
+    /// The same where keys may be as long as `limit`. O(changes).
+    pub(crate) fn mistake_within(&self, limit: usize) -> Option<Error> {
+        let merged = self.merges.iter().map(merges::Staged::key_len);
+        let keys = self.operations.iter().map(|operation| operation.key.1);
+        let keys = keys.chain(merged);
+        let len = keys.max().unwrap_or(0) as usize;
+        let too_long = (len > limit).then_some(Error::KeyTooLong { len, limit });
+        self.mistake.clone().or(too_long)
     }
 
     /// The tables that it changes.
@@ -193,7 +240,7 @@ impl Batch {
 
     /// The only change, if it is one.
     pub(crate) fn only_change(&self) -> Option<(&Open, &[u8], Change<'_>)> {
-        let (1, change) = (self.len(), self.changes().next()?) else {
+        let (1, change) = (self.operations.len(), self.changes().next()?) else {
             return None;
         };
         Some(change)
@@ -235,9 +282,9 @@ impl Batch {
             .len()
             .saturating_add(key.len())
             .saturating_add(value.len());
-        let mistake = check_lengths(key, value).err().or_else(|| {
-            let full = self.operations.len() >= MAX_BATCH_OPERATIONS
-                || bytes.saturating_add(32) > MAX_RECORD_BYTES;
+        let mistake = check_lengths(MAX_KEY_BYTES, key, value).err().or_else(|| {
+            let full =
+                self.len() >= MAX_BATCH_OPERATIONS || bytes.saturating_add(32) > MAX_RECORD_BYTES;
             full.then(too_much)
         });
         if self.mistake.is_none() {
@@ -292,7 +339,7 @@ impl Batch {
                 Change::Delete => {}
             }
         }
-        let changes = self.len() as u64;
+        let changes = self.operations.len() as u64;
         // A change may split its leaf if that is full, but no leaf that was there more than once, and others
         // only as what is stored fills them.
         let splits = if stores {
@@ -349,6 +396,35 @@ impl Batch {
         })
     }
 
+    /// The first look of a writer at who watches its keys (see [`terrace_tier::Watches`]): under all locks,
+    /// before the append.
+    fn tell_watchers(&self, standing: Option<&dyn Standing>) {
+        for target in &self.structures {
+            if target.open.structure.watches().is_watched() {
+                return self.mark_watches(standing);
+            }
+        }
+    }
+
+    /// The second look: after the changes, inside the gate.
+    fn tell_watchers_still(&self) {
+        let mut watches = self.structures.iter().map(|t| t.open.structure.watches());
+        if watches.any(Watches::is_watched_still) && !planted(Fault::BatchUnwatched) {
+            self.mark_watches(None);
+        }
+    }
+
+    #[cold]
+    fn mark_watches(&self, standing: Option<&dyn Standing>) {
+        for (open, key, _) in self.changes() {
+            open.structure.watches().mark(key, |watch| {
+                if let Some(standing) = standing {
+                    standing.writes_in(watch);
+                }
+            });
+        }
+    }
+
     /// The slots of the record locks, ascending and each once; and which changes a later one of the
     /// same key overrules, so that nobody gets to see them.
     fn slots(&self, slot_of: impl Fn(&Open, &[u8]) -> usize) -> (Vec<usize>, Vec<bool>) {
@@ -379,11 +455,37 @@ impl Batch {
         (slots, overruled)
     }
 
+    /// Refuses what would push its own first changes out of memory while its last ones are made.
+    fn fits(&self, core: &Core) -> Result<()> {
+        let limit = core.options.memory / MEMORY_PART;
+        let each = |sum: usize| (sum + self.operations.len() * CHANGE_BYTES) as u64;
+        // Most are far from it.
+        if each(self.payload.len()) <= limit {
+            return Ok(());
+        }
+        // A value that has pages of its own is no part of what is changed in memory.
+        let inline = core.store.page_bytes() / 4;
+        let beside = |bytes: usize| if bytes > inline { 0 } else { bytes };
+        let sizes = self.operations.iter().map(|o| {
+            let value = o.value.map_or(0, |(_, len)| len as usize);
+            o.key.1 as usize + beside(value)
+        });
+        let bytes = each(sizes.sum());
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a batch of {} changes is {bytes} bytes in memory, and half of the memory, {limit} bytes, is the most; write it in several, load it with Map::loader, or raise Options::memory",
+            self.operations.len()
+        )))
+    }
+
     /// Whether the log keeps it; an error if it cannot be written as one.
     pub(crate) fn logged(&self, core: &Core) -> Result<bool> {
-        if let Some(mistake) = &self.mistake {
-            return Err(mistake.clone());
+        if let Some(mistake) = self.mistake_within(core.longest_key()) {
+            return Err(mistake);
         }
+        self.fits(core)?;
         let mut logged = None;
         for tree in &self.structures {
             let db = tree.db.as_ref();

@@ -4,7 +4,7 @@
 //! them is durable. One checkpoint runs at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use terrace_base::{Error, Result};
@@ -52,6 +52,8 @@ pub struct Checkpoints {
 pub struct State {
     /// The cut of the last durable one.
     pub cut: Position,
+    /// The generation of the last one that this process made, and the time of its cut.
+    pub made: Option<(u64, SystemTime)>,
     /// How the last one went.
     pub last: Option<CheckpointReport>,
     /// Why the last attempt failed, if it did.
@@ -74,6 +76,7 @@ impl Checkpoints {
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State {
                 cut,
+                made: None,
                 last: None,
                 error: None,
                 failures: 0,
@@ -142,8 +145,9 @@ impl Core {
         };
         let mut state = self.checkpoints.state.lock();
         match result {
-            Ok((report, cut)) => {
+            Ok((report, cut, time)) => {
                 state.cut = cut;
+                state.made = Some((report.generation, time));
                 state.last = Some(report);
                 state.error = None;
                 state.drained.record(report.drained);
@@ -161,15 +165,21 @@ impl Core {
         }
     }
 
-    fn checkpoint_alone(&self, speed: Speed, clean: bool) -> Result<(CheckpointReport, Position)> {
+    fn checkpoint_alone(
+        &self,
+        speed: Speed,
+        clean: bool,
+    ) -> Result<(CheckpointReport, Position, SystemTime)> {
         if let Some(e) = self.log.poisoned() {
             // What the log lost must not become durable by another way.
             return Err(e);
         }
         let cut = std::cell::Cell::new(None);
+        let time = std::cell::Cell::new(SystemTime::UNIX_EPOCH);
         let mut at_cut = || {
             let position = self.log.position();
             cut.set(Some(position));
+            time.set(SystemTime::now());
             CutInfo {
                 log_position: position.encode(),
                 learnt: self.registry.learnt(),
@@ -197,7 +207,7 @@ impl Core {
             .checkpoint_then(pace, &mut at_cut, &mut |generation| {
                 self.log.checkpointed(made()?, generation)
             })?;
-        Ok((report, made()?))
+        Ok((report, made()?, time.get()))
     }
 
     fn next_structure(&self) -> u32 {

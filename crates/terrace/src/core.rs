@@ -20,6 +20,7 @@ use crate::open::Opening;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
 use crate::registry::{Open, Registry};
+use crate::transaction::{Figures, Turn};
 
 /// See the module's text. Background threads hold it, handles hold it through
 /// [`crate::handle::Handle`].
@@ -32,15 +33,22 @@ pub struct Core {
     pub tiers: Arc<TierContext>,
     pub log: Log,
     pub registry: Registry,
-    pub passes: Passes,
+    pub passes: Arc<Passes>,
     /// Held by whoever closes a table to the changes of others; taken before `naming`.
     pub closing: Mutex<()>,
     /// Held by whoever creates, drops or renames; taken before a pass.
     pub naming: Mutex<()>,
     pub checkpoints: Checkpoints,
     pub drops: Drops,
+    pub snapshots: crate::snapshot::Shared,
+    #[cfg(feature = "backup")]
+    pub backups: crate::backup::Backups,
     /// Absent while the world is stopped, and without background threads.
     pub demoter: Mutex<Option<Demoter>>,
+    /// What became of transactions.
+    pub transactions: Figures,
+    /// See [`crate::transaction::Turn`].
+    pub turn: Turn,
     /// How the opening went.
     pub opening: Opening,
     /// Kept for its thread only.
@@ -100,6 +108,7 @@ impl Core {
         logged: bool,
         asked: Option<Durability>,
     ) -> Result<Option<Durability>> {
+        self.store.check_writable()?;
         match (logged, asked) {
             (true, asked) => Ok(Some(asked.unwrap_or(self.options.durability))),
             (false, Some(Durability::Sync)) => Err(Error::invalid(

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use crate::checkpointer::Speed;
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
+use terrace_base::read_only::ReadOnlyDisk;
 use terrace_base::{Error, Result};
 use terrace_wal::Durability;
 
 use crate::batch::Batch;
+use crate::core::Core;
 use crate::handle::Handle;
 use crate::hash::Hash;
 use crate::map::Map;
@@ -23,9 +25,12 @@ use crate::tree::Tree;
 use crate::verify::VerifyReport;
 
 /// An open database. Clones are the same database; it is closed when the last one, and the last
-/// handle of a structure, is dropped, or by [`Database::close`].
+/// handle of a structure, is dropped, or by [`Database::close`]. Dropped by a panic it makes no last
+/// checkpoint; what was acknowledged is in the log.
 ///
-/// Calls block. They may be made from any number of threads.
+/// Calls block. They may be made from any number of threads, but not in a process that was forked
+/// meanwhile: there they are errors (but for [`Database::stats`], which is not to be called there), and
+/// handles that are dropped touch nothing.
 ///
 /// ```
 /// use terrace::{Database, Durability, Options};
@@ -82,13 +87,59 @@ impl Database {
         Database::open_on(Arc::new(disk), options)
     }
 
+    /// Opens the database in a directory to be read only: nothing there is written, made or deleted, so
+    /// the files may be another user's, and the file system one that takes no writes. Any number of readers
+    /// may have it open, in any number of processes, and nobody may write meanwhile; what is read does not
+    /// change. Of [`Options`] the memory and direct I/O count. Whatever would write is an error.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # use terrace::{Database, Options};
+    /// let options = || Options::new().memory(16 << 20);
+    /// let db = Database::open(dir.path(), options())?;
+    /// db.tree("users")?.put("alice", "1")?;
+    /// db.close()?;
+    /// let db = Database::open_read_only(dir.path(), options())?;
+    /// let users = db.tree("users")?;
+    /// assert_eq!(users.get("alice")?.as_deref(), Some(&b"1"[..]));
+    /// assert!(users.put("bob", "1").is_err());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotClosed`] when the log has to be replayed; [`Error::Locked`] while somebody has it open
+    /// for writing; otherwise as [`Database::open`].
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        let direct = if options.direct_io {
+            DirectIo::Preferred
+        } else {
+            DirectIo::Off
+        };
+        options.check()?;
+        Database::open_read_only_on(Arc::new(ReadOnlyDisk::open(path, direct)?), options)
+    }
+
+    /// The same on any disk, to which nobody may write meanwhile.
+    ///
+    /// # Errors
+    /// As [`Database::open_read_only`].
+    pub fn open_read_only_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
+        let core = Core::open_read_only(disk, &options)?;
+        Ok(Database {
+            handle: Arc::new(Handle::of_image(core)),
+        })
+    }
+
     /// Opens the database on any disk: one of a test, for example.
     ///
     /// # Errors
     /// As [`Database::open`], without the lock, which is the disk's business.
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
+        let handle = Handle::open(disk.clone(), options)?;
+        #[cfg(feature = "control")]
+        handle.listen(&*disk)?;
         Ok(Database {
-            handle: Arc::new(Handle::open(disk, options)?),
+            handle: Arc::new(handle),
         })
     }
 
@@ -341,6 +392,16 @@ impl Database {
     /// As [`Database::verify`].
     pub fn verify_with(&self, mut progress: impl FnMut(Progress)) -> Result<VerifyReport> {
         self.handle.core.verify(&mut progress)
+    }
+
+    /// Gets back space that is lost: verifies everything, as [`Database::verify`] does, and frees the pages
+    /// that belong to nobody. Returns how many there were; the space is free after the next checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when something is damaged: then it is not known what belongs to whom, and nothing is
+    /// freed. Those of a write.
+    pub fn reclaim(&self) -> Result<u64> {
+        self.handle.core.reclaim()
     }
 
     /// Closes the database: waits for calls that are under way, makes a last checkpoint, so that

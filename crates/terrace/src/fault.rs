@@ -43,12 +43,36 @@ pub enum Fault {
     LockedBeforeGate,
     /// A batch takes the locks of its records in the order of its changes.
     LocksInAnyOrder,
+    /// A page that lies where it lay at the last backup counts as the same, whatever was written since.
+    EqualPlaceIsEqual,
+    /// A batch does not tell those who watch its keys.
+    BatchUnwatched,
+    /// A transaction takes a lock that it holds itself for one that others hold.
+    OwnLockRefused,
+    /// A transaction reads without looking at the locks.
+    UnlockedRead,
+    /// A transaction does not look whether what it has read is still so.
+    UnvalidatedRead,
+    /// A transaction passes over locks that others hold.
+    HeldIgnored,
+    /// A transaction does not look whether its ranges were written.
+    UnvalidatedRange,
+    /// A range is read before it is watched.
+    WatchedLate,
+    /// A refreshed read is taken for the same whatever its value is.
+    RefreshedBlindly,
+    /// A transaction looks at what it has read before it has its place in the log, and not again.
+    ValidatedEarly,
+    /// A batch does not look whether what its merges have left as it is still is so.
+    KeptUnvalidated,
+    /// Going back to a savepoint forgets the changes of before as well, or none.
+    SavepointIgnored,
 }
 
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 15] = [
+    pub const ANYWHERE: [Fault; 16] = [
         Fault::SyncAsBuffered,
         Fault::NothingConfirmed,
         Fault::TornBatch,
@@ -64,6 +88,22 @@ impl Fault {
         Fault::UncheckedUnique,
         Fault::StaleEntry,
         Fault::UnfinishedKept,
+        Fault::EqualPlaceIsEqual,
+    ];
+
+    /// Those of transactions.
+    pub const OF_TRANSACTIONS: [Fault; 11] = [
+        Fault::BatchUnwatched,
+        Fault::OwnLockRefused,
+        Fault::UnlockedRead,
+        Fault::UnvalidatedRead,
+        Fault::HeldIgnored,
+        Fault::UnvalidatedRange,
+        Fault::WatchedLate,
+        Fault::RefreshedBlindly,
+        Fault::ValidatedEarly,
+        Fault::KeptUnvalidated,
+        Fault::SavepointIgnored,
     ];
 
     /// Those of the order of a write, with which threads may come to wait for each other for ever.
@@ -84,6 +124,12 @@ pub fn store(db: &crate::Database) -> &terrace_pages::PageStore {
 #[cfg(feature = "planted-faults")]
 pub fn locks(db: &crate::Database) -> &terrace_tier::LockTable {
     &db.handle.core.tiers.locks
+}
+
+/// The same, to be kept beside the database.
+#[cfg(feature = "planted-faults")]
+pub fn shared_locks(db: &crate::Database) -> std::sync::Arc<terrace_tier::LockTable> {
+    db.handle.core.tiers.locks.clone()
 }
 
 /// Where among them the lock of a record is.

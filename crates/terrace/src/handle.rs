@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use crate::checkpointer::Speed;
 use parking_lot::Mutex;
 use terrace_base::disk::Disk;
+use terrace_base::process::of_another_process;
 use terrace_base::{Error, Result};
 
 use crate::core::Core;
@@ -17,6 +18,9 @@ pub struct Handle {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// What closing came to; held while it goes on, so that whoever closes too is told the same.
     closed: Mutex<Option<Result<()>>>,
+    /// The socket that others ask at.
+    #[cfg(feature = "control")]
+    listening: Mutex<Option<crate::control::Listening>>,
 }
 
 impl Handle {
@@ -27,6 +31,8 @@ impl Handle {
             core,
             threads: Mutex::default(),
             closed: Mutex::default(),
+            #[cfg(feature = "control")]
+            listening: Mutex::default(),
         };
         if !handle.core.options.foreground {
             *handle.core.demoter.lock() = Some(handle.core.tiers.start_demoter()?);
@@ -42,11 +48,40 @@ impl Handle {
         Ok(handle)
     }
 
+    /// Opens the socket that others ask at, if the options say so.
+    #[cfg(feature = "control")]
+    pub fn listen(&self, disk: &dyn Disk) -> Result<()> {
+        if self.core.options.control {
+            let folder = disk.folder().ok_or_else(|| {
+                Error::invalid(
+                    "Options::control needs a folder for its socket, and the files of this database lie in none; open it without",
+                )
+            })?;
+            let listening = crate::control::Listening::start(folder, self.core.clone())?;
+            *self.listening.lock() = Some(listening);
+        }
+        Ok(())
+    }
+
+    /// That of a snapshot, which needs no threads.
+    pub fn of_image(core: Arc<Core>) -> Handle {
+        Handle {
+            core,
+            threads: Mutex::default(),
+            closed: Mutex::default(),
+            #[cfg(feature = "control")]
+            listening: Mutex::default(),
+        }
+    }
+
     fn start(&self, name: &str, run: impl Fn(&Core) + Send + 'static) -> Result<()> {
         let core = self.core.clone();
         let thread = std::thread::Builder::new()
             .name(name.into())
-            .spawn(move || run(&core))
+            .spawn(move || {
+                let _watch = core.store.watch("a thread in the background");
+                run(&core);
+            })
             .map_err(|e| Error::io("starting", name, e))?;
         self.threads.lock().push(thread);
         Ok(())
@@ -55,18 +90,28 @@ impl Handle {
     /// Waits for the last call, stops the threads, makes the final checkpoint. Whoever closes again is
     /// told what came of it.
     pub fn close(&self) -> Result<()> {
+        if !self.core.passes.is_mine() {
+            return Err(of_another_process());
+        }
         let mut closed = self.closed.lock();
         if let Some(result) = &*closed {
             return result.clone();
         }
-        let result = self.close_once();
+        let result = self.close_once(true);
         *closed = Some(result.clone());
         result
     }
 
-    fn close_once(&self) -> Result<()> {
+    fn close_once(&self, last_checkpoint: bool) -> Result<()> {
         let core = &self.core;
+        #[cfg(feature = "control")]
+        if let Some(listening) = self.listening.lock().take() {
+            listening.stop();
+        }
         let first = core.passes.close();
+        if core.store.is_image() {
+            return Ok(());
+        }
         core.checkpoints.stop();
         core.drops.stop();
         core.log.dismiss();
@@ -79,7 +124,10 @@ impl Handle {
             // Dead: then this is the error that everybody gets.
             return core.passes.cause().map_or(Ok(()), Err);
         }
-        let checkpoint = core.checkpoint(Speed::Fast, true).map(|_| ());
+        let checkpoint = match last_checkpoint {
+            true => core.checkpoint(Speed::Fast, true).map(|_| ()),
+            false => Ok(()),
+        };
         // Without the checkpoint the log still has everything that was acknowledged.
         let log = core.log.close().map_err(|e| core.failed(e));
         checkpoint.and(log)
@@ -88,6 +136,20 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if !self.core.passes.is_mine() {
+            // The threads are not there to be waited for, and what they were at is half done: all of it
+            // stays as it is until the child ends.
+            std::mem::forget(self.core.clone());
+            std::mem::forget(std::mem::take(self.threads.get_mut()));
+            #[cfg(feature = "control")]
+            std::mem::forget(self.listening.get_mut().take());
+            return;
+        }
+        if std::thread::panicking() && self.closed.get_mut().is_none() {
+            // Nobody knows what the panic has left half done.
+            let result = self.close_once(false);
+            *self.closed.get_mut() = Some(result);
+        }
         // There is nobody to tell; what was acknowledged is in the log.
         let _ = self.close();
     }

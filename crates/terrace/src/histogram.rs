@@ -55,7 +55,7 @@ fn bound(bucket: usize) -> u64 {
 }
 
 /// Figures of a histogram.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct Summary {
     /// How many durations.

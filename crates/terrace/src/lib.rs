@@ -12,13 +12,18 @@
 //! - Damaged files are errors, never wrong values.
 //!
 //! Layers, downwards: this crate, the two-tier composition and the access methods, the page store
-//! and the log. ARCHITECTURE.md has the reasons.
+//! and the log. ARCHITECTURE.md has the rules, docs/decisions/ the reasons.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "backup")]
+mod backup;
 mod batch;
 mod catalog;
 mod checkpointer;
+mod compact;
+#[cfg(feature = "control")]
+pub mod control;
 mod core;
 mod database;
 #[doc(hidden)]
@@ -31,11 +36,14 @@ pub mod encode;
 pub mod fault;
 #[cfg(not(feature = "planted-faults"))]
 mod fault;
+mod gentle;
 mod handle;
 mod hash;
 mod histogram;
 mod load;
+mod many;
 mod map;
+mod merge;
 mod naming;
 mod open;
 mod opened;
@@ -46,27 +54,43 @@ mod progress;
 mod range;
 mod registry;
 mod replay;
+mod snapshot;
 mod spec;
 mod stats;
 mod stats_table;
 mod structures;
 mod table;
+mod transaction;
 mod tree;
 mod unordered;
 mod verify;
 mod write;
 
+#[cfg(feature = "backup")]
+pub use backup::{
+    BackupOptions, BackupPoint, BackupReport, BackupVerifyReport, PruneReport, RestoreOptions,
+    RestoreReport, RestoreTo, list_backup, prune_backup, restore, verify_backup,
+};
+#[cfg(feature = "backup")]
+#[doc(hidden)]
+pub use backup::{list_backup_on, prune_backup_on, restore_on, verify_backup_on};
 pub use batch::{Batch, MAX_BATCH_OPERATIONS};
+pub use compact::{CompactOptions, CompactReport};
+#[cfg(feature = "control")]
+pub use control::Control;
 pub use database::Database;
+pub use gentle::{Cancel, Rate};
 pub use hash::Hash;
 pub use histogram::Summary;
 pub use load::Loader;
 pub use map::Map;
+pub use merge::Merge;
 pub use naming::StructureInfo;
 pub use open::Opening;
 pub use options::{MemoryStats, Options, SweepOrder};
 pub use progress::{Progress, Work};
 pub use range::Range;
+pub use snapshot::{Snapshot, SnapshotMap};
 pub use spec::{HashOptions, Kind, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions};
 pub use stats::{
     CheckpointInfo, CheckpointStats, DropStats, LoaderStats, LogFigures, PageStats, Stats,
@@ -75,12 +99,17 @@ pub use stats::{
 pub use table::{
     Index, IndexHandle, IndexInfo, KeySource, Keys, MAX_INDEXES, Rows, Table, TableOptions,
 };
+pub use transaction::{
+    Committed, LastConflict, Reader, Savepoint, Transaction, TransactionIndex, TransactionOptions,
+    TransactionRange, TransactionRows, TransactionStats,
+};
 pub use tree::Tree;
 pub use unordered::Unordered;
 pub use verify::{VerifiedStructure, VerifyReport};
 
 pub use terrace_base::disk::{Disk, DiskFile};
 pub use terrace_base::file_disk::{DirectIo, FileDisk};
-pub use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
+pub use terrace_base::read_only::ReadOnlyDisk;
+pub use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result, max_key_bytes};
 pub use terrace_tier::Estimate;
 pub use terrace_wal::Durability;

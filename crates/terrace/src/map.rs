@@ -9,6 +9,7 @@ use terrace_wal::Durability;
 use crate::database::Database;
 use crate::fault::{Fault, planted};
 use crate::hash::Hash;
+use crate::merge::{Merge, Merged};
 use crate::range::Range;
 use crate::registry::Open;
 use crate::spec::Kind;
@@ -87,12 +88,27 @@ impl Map {
     /// As [`Map::get`].
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         let key = key.as_ref();
-        check_lengths(key, &[])?;
+        check_lengths(self.db.handle.core.longest_key(), key, &[])?;
         let _pass = self.db.handle.core.enter(&self.open)?;
         self.open
             .structure
             .get(key, value)
             .map_err(|e| self.failed(e))
+    }
+
+    /// The values of keys, in their order; a key that comes twice is answered twice. Each is of an instant of
+    /// its own: for all of one instant see [`Database::read`]. Records in memory are taken first, and the pages
+    /// of the others are read together, as many as the device takes at a time, so that many cold keys take
+    /// much less time than one after the other.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        let longest = self.db.handle.core.longest_key();
+        keys.iter()
+            .try_for_each(|key| check_lengths(longest, key, &[]))?;
+        self.db.handle.core.get_many(&self.open, &keys)
     }
 
     /// Whether there is a value. Reads it, however large it is.
@@ -183,7 +199,7 @@ impl Map {
         value: &[u8],
         durability: Option<Durability>,
     ) -> Result<bool> {
-        check_lengths(key, value)?;
+        check_lengths(self.db.handle.core.longest_key(), key, value)?;
         let mut was_there = false;
         self.edit(key, durability, |old| {
             was_there = old.is_some();
@@ -287,6 +303,65 @@ impl Map {
         Ok(was_there)
     }
 
+    /// Changes the value of a key by what is there, atomically, and returns whether it was changed: adds to a
+    /// number, keeps the lower or the higher of two values, appends, compares and sets. Worked out
+    /// from the value that it replaces, and logged as the put that it becomes.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// use terrace::{Merge, encode};
+    /// let counts = db.hash("counts")?;
+    /// counts.merge("visits", Merge::Add(1))?;
+    /// counts.merge("visits", Merge::Add(2))?;
+    /// assert_eq!(counts.get("visits")?, Some(encode::i64(3).to_vec()));
+    /// assert!(!counts.merge("visits", Merge::SetIfAbsent(b"0".to_vec()))?);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Map::put`]; [`terrace_base::Error::Invalid`], and nothing changed, where it does not fit the value: a
+    /// number of another length, a sum out of range, more bytes than the limit.
+    pub fn merge(&self, key: impl AsRef<[u8]>, merge: Merge) -> Result<bool> {
+        self.merge_impl(key.as_ref(), &merge, None)
+    }
+
+    /// [`Map::merge`], as durable as said.
+    ///
+    /// # Errors
+    /// As [`Map::merge`].
+    pub fn merge_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        merge: Merge,
+        durability: Durability,
+    ) -> Result<bool> {
+        self.merge_impl(key.as_ref(), &merge, Some(durability))
+    }
+
+    fn merge_impl(
+        &self,
+        key: &[u8],
+        merge: &Merge,
+        durability: Option<Durability>,
+    ) -> Result<bool> {
+        let mut answer = Ok(false);
+        self.edit(key, durability, |old| {
+            let merged = merge.apply(old);
+            answer = merged.as_ref().map(|_| true).map_err(Clone::clone);
+            match merged {
+                Ok(Merged::Set(Some(new))) => Edit::Put(new),
+                Ok(Merged::Set(None)) => Edit::Delete,
+                Ok(Merged::Keep) => {
+                    answer = Ok(false);
+                    Edit::Keep
+                }
+                Err(_) => Edit::Keep,
+            }
+        })?;
+        answer
+    }
+
     /// Looks, asks, and writes if the record is still as it was found; starts over if it is not.
     fn edit<V: AsRef<[u8]>>(
         &self,
@@ -294,7 +369,7 @@ impl Map {
         durability: Option<Durability>,
         mut ask: impl FnMut(Option<&[u8]>) -> Edit<V>,
     ) -> Result<()> {
-        check_lengths(key, &[])?;
+        check_lengths(self.db.handle.core.longest_key(), key, &[])?;
         let core = &self.db.handle.core;
         let mut value = Vec::new();
         loop {

@@ -13,7 +13,7 @@ use crate::spec::{Kind, Policy, Spec, Tiers};
 use crate::table::{IndexInfo, TableState};
 
 /// What a structure is.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct StructureInfo {
     /// Its name.
@@ -31,10 +31,10 @@ pub struct StructureInfo {
     /// Whether the log keeps its changes.
     pub logged: bool,
     /// Whether the hot tier of a table is a heap, as the cold one is.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hot_heap: bool,
     /// The indexes of a table, in the order in which they were made.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexInfo>,
 }
 
@@ -69,6 +69,10 @@ impl Core {
 
     /// What structures there are.
     pub fn structures(&self) -> Vec<StructureInfo> {
+        if !self.passes.is_mine() {
+            // Another thread may have had a lock when this process was forked.
+            return Vec::new();
+        }
         let all = self.registry.all();
         let mut infos: Vec<_> = all
             .iter()

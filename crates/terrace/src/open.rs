@@ -14,7 +14,9 @@ use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::map::Superblock;
-use terrace_pages::{Cleaner, CutInfo, LEARNT_BYTES, PageStore, Presence, StoreOptions};
+use terrace_pages::{
+    Cleaner, CutInfo, LEARNT_BYTES, PageStore, PinnedImage, Presence, StoreOptions,
+};
 use terrace_tier::TierContext;
 use terrace_wal::{Log, LogOptions, Position, decode_segment};
 
@@ -30,9 +32,11 @@ use crate::passes::Passes;
 use crate::progress::{Teller, Work};
 use crate::registry::Registry;
 use crate::replay::{replay, threads_for};
+use crate::snapshot::Nothing;
+use crate::transaction::{Figures, Turn};
 
 /// How an opening went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct Opening {
     /// Whether the database was made by it.
@@ -57,6 +61,9 @@ pub struct Opening {
 
 /// First structure number that is given out.
 const FIRST_STRUCTURE: u32 = 1;
+/// Bytes of what a snapshot has beside its pages: locks, of which readers take none, counters, a log that
+/// takes no records.
+const IMAGE_PART_BYTES: u64 = 16 << 10;
 /// Bytes read of a leftover log segment: its header and the longest block.
 const LEFTOVER_BYTES: usize = 4096 + (1 << 20) + 4096;
 
@@ -84,6 +91,75 @@ impl Core {
         core.resume_drops();
         Ok(core)
     }
+
+    /// Opens a pinned image, to be read only: there is no log, and no thread.
+    pub fn open_image(pin: PinnedImage, options: &Options) -> Result<Arc<Core>> {
+        let superblock = pin.superblock().clone();
+        Core::over_image(PageStore::open_image(pin)?, &superblock, options)
+    }
+
+    /// Opens the last checkpoint of a database that nobody writes to, to be read only.
+    ///
+    /// # Errors
+    /// When there is none, or its log has to be replayed; those of opening.
+    pub fn open_read_only(disk: Arc<dyn Disk>, options: &Options) -> Result<Arc<Core>> {
+        options.check()?;
+        let budget = Budget::of(options.memory);
+        if PageStore::presence(&*disk)? == Presence::Absent {
+            return Err(Error::invalid(
+                "there is no database here; name another directory",
+            ));
+        }
+        let superblock = PageStore::read_superblock(&*disk)?.newest;
+        check_page_size(options, &superblock)?;
+        let log_options = log_options(options, &budget);
+        let generation = superblock.generation;
+        if superblock.catalog_root == PageId::NONE
+            || Log::has_records(&*disk, &log_options, cut_of(&superblock)?, generation)?
+        {
+            return Err(Error::NotClosed);
+        }
+        let store = PageStore::open_read_only(disk, store_options(options, &budget))
+            .map_err(|e| budget.explain(e))?;
+        Core::over_image(store, &superblock, options)
+    }
+
+    fn over_image(
+        store: PageStore,
+        superblock: &Superblock,
+        options: &Options,
+    ) -> Result<Arc<Core>> {
+        let store = Arc::new(store);
+        let options = Options {
+            foreground: true,
+            replay_listener: None,
+            ..options.clone()
+        };
+        let disk: Arc<dyn Disk> = Arc::new(Nothing);
+        let log_options = LogOptions {
+            segment_bytes: IMAGE_PART_BYTES,
+            first_segment_bytes: IMAGE_PART_BYTES,
+            buffer_bytes: IMAGE_PART_BYTES as usize,
+            ..LogOptions::default()
+        };
+        let log = Log::create(disk.clone(), log_options, 0)?;
+        let cut = log.position();
+        log.close()?;
+        let part = IMAGE_PART_BYTES as usize;
+        let tiers = TierContext::with_sketch(store.clone(), part, part);
+        let catalog = Catalog::open(&store, superblock.catalog_root);
+        let registry = Registry::open(tiers.clone(), catalog, superblock.next_structure)?;
+        // In memory only: what is unfinished is not found, and nothing is taken apart.
+        registry.settle()?;
+        let beside = (log.memory_bytes() + tiers.memory_bytes()) as u64;
+        store.count_image_bytes(beside + registry.memory_bytes());
+        let budget = Budget::of(options.memory);
+        let opening = Opening::default();
+        let core = assemble(
+            options, budget, disk, store, tiers, log, registry, cut, opening, None,
+        );
+        Ok(Arc::new(core?))
+    }
 }
 
 fn seconds(duration: Duration) -> f64 {
@@ -98,9 +174,13 @@ fn store_options(options: &Options, budget: &Budget) -> StoreOptions {
     store
 }
 
+/// Length of the first file of the log: a database of one record is small. They grow from there.
+const FIRST_SEGMENT_BYTES: u64 = 128 << 10;
+
 fn log_options(options: &Options, budget: &Budget) -> LogOptions {
     LogOptions {
         segment_bytes: options.segment_bytes(),
+        first_segment_bytes: FIRST_SEGMENT_BYTES,
         buffer_bytes: budget.log as usize,
         seed: options.seed,
         ..LogOptions::default()
@@ -117,8 +197,17 @@ fn tier_context(store: &Arc<PageStore>, options: &Options, budget: &Budget) -> A
     tiers
 }
 
+/// Makes the log of a database whose pages come from elsewhere; where its records will begin.
+#[cfg(feature = "backup")]
+pub fn new_log(disk: Arc<dyn Disk>, options: &Options) -> Result<Position> {
+    let log = Log::create(disk, log_options(options, &Budget::of(options.memory)), 0)?;
+    let cut = log.position();
+    log.close()?;
+    Ok(cut)
+}
+
 /// A number that no two databases share.
-fn identity(options: &Options) -> u64 {
+pub fn identity(options: &Options) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     options.seed.map_or_else(
         || RandomState::new().hash_one(std::process::id()),
@@ -154,16 +243,15 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
         created: true,
         ..Opening::default()
     };
-    Ok(assemble(
+    assemble(
         options, budget, disk, store, tiers, log, registry, cut, opening, cleaner,
-    ))
+    )
 }
 
 fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core> {
     let superblock = PageStore::read_superblock(&*disk)?.newest;
     check_page_size(&options, &superblock)?;
-    let cut = Position::decode(&superblock.log_position)
-        .ok_or_else(|| Error::corrupt("data", None, "the superblock names no place in the log"))?;
+    let cut = cut_of(&superblock)?;
     let store = PageStore::open(disk.clone(), store_options(&options, &budget))?;
     let log_options = log_options(&options, &budget);
     if !Log::has_noted(&*disk, &log_options, superblock.generation) {
@@ -232,9 +320,14 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
         seconds: 0.0,
     };
     drop(demoter);
-    Ok(assemble(
+    assemble(
         options, budget, disk, store, tiers, log, registry, cut, opening, cleaner,
-    ))
+    )
+}
+
+fn cut_of(superblock: &Superblock) -> Result<Position> {
+    Position::decode(&superblock.log_position)
+        .ok_or_else(|| Error::corrupt("data", None, "the superblock names no place in the log"))
 }
 
 fn check_page_size(options: &Options, superblock: &Superblock) -> Result<()> {
@@ -248,6 +341,9 @@ fn check_page_size(options: &Options, superblock: &Superblock) -> Result<()> {
 }
 
 fn start(store: PageStore, options: &Options) -> Result<(Arc<PageStore>, Option<Cleaner>)> {
+    if let Some(space) = options.snapshot_space {
+        store.limit_pins((space / store.page_bytes() as u64).max(1));
+    }
     let store = Arc::new(store);
     let cleaner = if options.foreground {
         None
@@ -269,8 +365,10 @@ fn assemble(
     cut: Position,
     opening: Opening,
     cleaner: Option<Cleaner>,
-) -> Core {
-    Core {
+) -> Result<Core> {
+    let passes = Arc::new(Passes::new()?);
+    stop_after_panics(&store, &passes);
+    Ok(Core {
         options,
         budget,
         loads: Space::new(disk),
@@ -278,15 +376,37 @@ fn assemble(
         tiers,
         log,
         registry,
-        passes: Passes::new(),
+        passes,
         closing: Mutex::new(()),
         naming: Mutex::new(()),
         checkpoints: Checkpoints::new(cut),
         drops: Drops::default(),
+        snapshots: Default::default(),
+        #[cfg(feature = "backup")]
+        backups: Default::default(),
         demoter: Mutex::new(None),
+        transactions: Figures::default(),
+        turn: Turn::default(),
         opening,
         _cleaner: cleaner,
-    }
+    })
+}
+
+/// Whoever panics halfway through something stops everything: nobody calls any more, no checkpoint is made.
+fn stop_after_panics(store: &Arc<PageStore>, passes: &Arc<Passes>) {
+    // Neither keeps the other alive, so that the memory is given back when the database is closed.
+    let of_store = Arc::downgrade(passes);
+    store.on_halt(move |error| {
+        if let Some(passes) = of_store.upgrade() {
+            passes.kill(error);
+        }
+    });
+    let of_passes = Arc::downgrade(store);
+    passes.on_panic(move || {
+        if let Some(store) = of_passes.upgrade() {
+            store.halt("a call");
+        }
+    });
 }
 
 /// Removes the log of a creation that was cut off. A log with anything in it is somebody's data.

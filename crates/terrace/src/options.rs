@@ -2,7 +2,7 @@
 
 use terrace_base::{Error, Result};
 use terrace_pages::{PAGE_SIZES, PageStore};
-use terrace_wal::Durability;
+use terrace_wal::{Durability, LOG_SEGMENTS};
 
 use crate::progress::{Listener, Progress};
 
@@ -47,9 +47,11 @@ pub struct Options {
     pub(crate) direct_io: bool,
     pub(crate) log_limit: Option<u64>,
     pub(crate) log_segment: Option<u64>,
+    pub(crate) snapshot_space: Option<u64>,
     pub(crate) durability: Durability,
     pub(crate) sweep: SweepOrder,
     pub(crate) replay_listener: Option<Listener>,
+    pub(crate) control: bool,
     pub(crate) foreground: bool,
     pub(crate) seed: Option<u64>,
 }
@@ -63,9 +65,11 @@ impl Default for Options {
             direct_io: true,
             log_limit: None,
             log_segment: None,
+            snapshot_space: None,
             durability: Durability::Buffered,
             sweep: SweepOrder::Index,
             replay_listener: None,
+            control: false,
             foreground: false,
             seed: None,
         }
@@ -119,6 +123,16 @@ impl Options {
         }
     }
 
+    /// Bytes of the disk that snapshots and backups may keep, all together, beside the newest pages. Past it
+    /// the oldest is given up; writers never wait for it. Default: as much as the data that it shows, so one
+    /// snapshot alone is never given up but on a full disk.
+    pub fn snapshot_space(self, bytes: u64) -> Options {
+        Options {
+            snapshot_space: Some(bytes),
+            ..self
+        }
+    }
+
     /// How durable a write is when it returns, unless it says otherwise. Default:
     /// [`Durability::Buffered`].
     pub fn durability(self, durability: Durability) -> Options {
@@ -140,6 +154,15 @@ impl Options {
         }
     }
 
+    /// Whether a socket in the folder of the database answers other processes of the same user: then
+    /// `terrace stat`, `top`, `view`, `checkpoint` and `verify` work while this process has the database open;
+    /// see [`crate::control`]. Off by default. It costs a thread that waits, and nobody reads or writes
+    /// records over it.
+    #[cfg(feature = "control")]
+    pub fn control(self, control: bool) -> Options {
+        Options { control, ..self }
+    }
+
     /// Runs without background threads: checkpoints only on demand, drops before they return.
     /// Makes the order of all I/O a function of the calls, which is what simulations need.
     #[doc(hidden)]
@@ -156,8 +179,9 @@ impl Options {
         }
     }
 
-    /// Length of the log's segment files.
-    #[doc(hidden)]
+    /// Length of the files of the log in bytes, at most: a multiple of 4096, from 16 KiB to 1 GiB. They
+    /// begin with 128 KiB and double while much is written. Default: an eighth of
+    /// [`Options::log_limit`], 64 KiB to 64 MiB.
     pub fn log_segment(self, bytes: u64) -> Options {
         Options {
             log_segment: Some(bytes),
@@ -179,6 +203,14 @@ impl Options {
         {
             return Err(Error::invalid(format!(
                 "a log limit of {limit} bytes is too small; choose at least {MIN_LOG_LIMIT}"
+            )));
+        }
+        if let Some(bytes) = self.log_segment
+            && !(LOG_SEGMENTS.contains(&bytes) && bytes.is_multiple_of(4096))
+        {
+            let (least, most) = (LOG_SEGMENTS.start(), LOG_SEGMENTS.end());
+            return Err(Error::invalid(format!(
+                "log files of {bytes} bytes are not possible; choose a multiple of 4096 from {least} to {most}"
             )));
         }
         if self.memory > MOST_MEMORY {
@@ -295,7 +327,7 @@ impl Budget {
 }
 
 /// Where the limit went, as of now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// The limit: what follows adds up to it.
@@ -326,6 +358,8 @@ pub struct MemoryStats {
     pub structures: u64,
     /// What loaders sort in.
     pub loaders: u64,
+    /// What snapshots are read with, and what is known of the places of their pages and of those of backups.
+    pub snapshots: u64,
     /// Not in use now: for iterators and sweeps, and for what above may still grow.
     pub unused: u64,
 }
@@ -363,6 +397,7 @@ impl MemoryStats {
             log_buffers,
             structures,
             loaders,
+            snapshots: s.snapshot_bytes,
             unused: 0,
         };
         stats.unused = budget.limit.saturating_sub(stats.used());
@@ -384,6 +419,7 @@ impl MemoryStats {
             + self.log_buffers
             + self.structures
             + self.loaders
+            + self.snapshots
     }
 }
 

@@ -9,26 +9,33 @@
 //!
 //! Invariants: after [`Passes::quiesce`] returned, every pass that was given out before it began
 //! has been given back; while the state is not `Open` no pass is given out; no pass of the phase
-//! before is out when the next one begins. Nobody asks for a pass while holding one.
+//! before is out when the next one begins. Nobody asks for a pass while holding one. No code of the
+//! program runs under a pass but what catches its panics, so a panic under one is a fault of ours, and
+//! nobody knows what it has left half done.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::panicking;
 
 use parking_lot::{Condvar, Mutex};
+use terrace_base::process::{OwnWord, of_another_process};
 use terrace_base::{Error, Result};
 
 /// Cache lines over which the threads spread: more than usually call at once.
 const LANES: usize = 64;
 
-const OPEN: u8 = 0;
-const PAUSED: u8 = 1;
-const CLOSED: u8 = 2;
+/// What a child process finds, which has none of the threads.
+const FORKED: u64 = 0;
+const OPEN: u64 = 1;
+const PAUSED: u64 = 2;
+const CLOSED: u64 = 4;
 /// The state that is all its bits: it comes from every other one.
-const DEAD: u8 = 3;
+const DEAD: u64 = 7;
 /// The bits of the state, and that which says whether the phase is odd. In one word, so that who
 /// comes in looks at both at once.
-const STATE: u8 = 3;
-const ODD: u8 = 4;
+const STATE: u64 = 7;
+const ODD: u64 = 8;
 
 /// Passes that are out, by whether their phase is odd.
 #[derive(Default)]
@@ -36,7 +43,7 @@ const ODD: u8 = 4;
 struct Lane([AtomicU64; 2]);
 
 impl Lane {
-    fn of(&self, word: u8) -> &AtomicU64 {
+    fn of(&self, word: u64) -> &AtomicU64 {
         &self.0[usize::from(word & ODD != 0)]
     }
 }
@@ -45,22 +52,29 @@ impl Lane {
 pub struct Passes {
     lanes: Box<[Lane]>,
     /// State and phase.
-    word: AtomicU8,
+    word: OwnWord,
     /// Held while passes of an earlier phase are waited for: there are counters for two only.
     phase: Mutex<()>,
     /// Why the state is `DEAD`. The condition variable signals every change of state.
     cause: Mutex<Option<Error>>,
     changed: Condvar,
+    on_panic: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// The right to work in the database, until it is dropped.
 pub struct Pass<'a> {
+    passes: &'a Passes,
     lane: &'a AtomicU64,
+    /// Whether its thread was unwinding already when it came in.
+    unwinding: bool,
 }
 
 impl Drop for Pass<'_> {
     #[inline]
     fn drop(&mut self) {
+        if panicking() && !self.unwinding {
+            self.passes.panicked();
+        }
         self.lane.fetch_sub(1, Ordering::Release);
     }
 }
@@ -96,24 +110,50 @@ fn lane() -> usize {
 
 impl Passes {
     /// Open.
-    pub fn new() -> Passes {
-        Passes {
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn new() -> Result<Passes> {
+        Ok(Passes {
             lanes: (0..LANES).map(|_| Lane::default()).collect(),
-            word: AtomicU8::new(OPEN),
+            word: OwnWord::new(OPEN)?,
             phase: Mutex::new(()),
             cause: Mutex::new(None),
             changed: Condvar::new(),
+            on_panic: OnceLock::new(),
+        })
+    }
+
+    /// Whether this is the process that opened the database, not a child of it.
+    pub fn is_mine(&self) -> bool {
+        self.word.is_mine()
+    }
+
+    /// Calls `stop` when somebody panics who has a pass: it is to stop all parts, which calls
+    /// [`Passes::kill`].
+    pub fn on_panic(&self, stop: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_panic.set(Box::new(stop));
+    }
+
+    #[cold]
+    fn panicked(&self) {
+        if let Some(stop) = self.on_panic.get() {
+            stop();
         }
     }
 
-    fn state(&self) -> u8 {
-        self.word.load(Ordering::SeqCst) & STATE
+    fn word(&self) -> &AtomicU64 {
+        self.word.word()
+    }
+
+    fn state(&self) -> u64 {
+        self.word().load(Ordering::SeqCst) & STATE
     }
 
     /// Changes the state if it is this one; returns whether it was.
-    fn change(&self, from: u8, to: u8) -> bool {
-        let changed = |word: u8| (word & STATE == from).then_some(word & !STATE | to);
-        self.word
+    fn change(&self, from: u64, to: u64) -> bool {
+        let changed = |word: u64| (word & STATE == from).then_some(word & !STATE | to);
+        self.word()
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed)
             .is_ok()
     }
@@ -125,14 +165,18 @@ impl Passes {
     #[inline]
     pub fn enter(&self) -> Result<Pass<'_>> {
         loop {
-            let word = self.word.load(Ordering::SeqCst);
+            let word = self.word().load(Ordering::SeqCst);
             let lane = self.lanes[lane()].of(word);
             // Together with the load below ordered against the change of the word by `quiesce`, and its
             // loads: if the phase is still the same, the next one waits for this pass.
             lane.fetch_add(1, Ordering::SeqCst);
-            let now = self.word.load(Ordering::SeqCst);
+            let now = self.word().load(Ordering::SeqCst);
             if now == word && now & STATE == OPEN {
-                return Ok(Pass { lane });
+                return Ok(Pass {
+                    passes: self,
+                    lane,
+                    unwinding: panicking(),
+                });
             }
             lane.fetch_sub(1, Ordering::SeqCst);
             self.wait_to_enter()?;
@@ -141,6 +185,10 @@ impl Passes {
 
     #[cold]
     fn wait_to_enter(&self) -> Result<()> {
+        if self.state() == FORKED {
+            // Another thread may have had the lock when it was forked.
+            return Err(of_another_process());
+        }
         let mut cause = self.cause.lock();
         loop {
             match self.state() {
@@ -164,7 +212,7 @@ impl Passes {
     /// Waits until every pass given out so far was given back. The caller has none.
     pub fn quiesce(&self) {
         let _phase = self.phase.lock();
-        let before = self.word.fetch_xor(ODD, Ordering::SeqCst);
+        let before = self.word().fetch_xor(ODD, Ordering::SeqCst);
         for lane in &self.lanes {
             let mut spins = 0u32;
             while lane.of(before).load(Ordering::SeqCst) != 0 {
@@ -222,7 +270,7 @@ impl Passes {
     pub fn kill(&self, error: &Error) {
         let mut cause = self.cause.lock();
         cause.get_or_insert_with(|| error.clone());
-        self.word.fetch_or(DEAD, Ordering::SeqCst);
+        self.word().fetch_or(DEAD, Ordering::SeqCst);
         self.changed.notify_all();
     }
 }
@@ -235,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_pause_begins_when_the_last_pass_is_back() {
-        let passes = Passes::new();
+        let passes = Passes::new().unwrap();
         let inside = AtomicBool::new(false);
         std::thread::scope(|s| {
             for _ in 0..3 {
@@ -258,7 +306,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_those_at_work_waits_for_no_newcomers() {
-        let passes = Passes::new();
+        let passes = Passes::new().unwrap();
         let (entered, returned) = (AtomicBool::new(false), AtomicBool::new(false));
         // Only so that a failure ends; how long it takes does not matter.
         let end = Instant::now() + Duration::from_secs(20);
@@ -285,8 +333,8 @@ mod tests {
 
     #[test]
     fn those_at_work_are_waited_for_while_newcomers_come_and_go() {
-        let passes = Passes::new();
-        let word = || passes.word.load(Ordering::SeqCst);
+        let passes = Passes::new().unwrap();
+        let word = || passes.word().load(Ordering::SeqCst);
         for _ in 0..4 {
             let done = AtomicBool::new(false);
             let before = word();
@@ -316,7 +364,7 @@ mod tests {
 
     #[test]
     fn what_two_take_away_at_once_nobody_uses_after_they_have_waited() {
-        let passes = Passes::new();
+        let passes = Passes::new().unwrap();
         // What has been taken away, and what is gone since, of each of the two.
         let taken = [const { AtomicU64::new(0) }; 2];
         let gone = [const { AtomicU64::new(0) }; 2];
@@ -350,11 +398,11 @@ mod tests {
 
     #[test]
     fn closed_and_dead_say_so() {
-        let passes = Passes::new();
+        let passes = Passes::new().unwrap();
         assert!(passes.close());
         assert!(!passes.close());
         assert!(matches!(passes.enter(), Err(Error::Invalid { .. })));
-        let passes = Passes::new();
+        let passes = Passes::new().unwrap();
         let pause = passes.pause().unwrap();
         passes.kill(&Error::Poisoned { cause: "x".into() });
         drop(pause);

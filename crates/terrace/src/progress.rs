@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 /// What goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Work {
@@ -20,10 +20,16 @@ pub enum Work {
     Checkpoint,
     /// Records are written that a loader has sorted.
     Load,
+    /// Pages are read for a backup, or those of a backup set are checked.
+    Backup,
+    /// Pages are brought together, counted in pages as they were before.
+    Compact,
+    /// Pages of a backup set are written to a new database.
+    Restore,
 }
 
 /// How far it has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct Progress {
     /// What goes on.

@@ -3,7 +3,7 @@
 use terrace_base::{Error, Result};
 
 /// The kinds of structures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Kind {
@@ -26,7 +26,7 @@ impl std::fmt::Display for Kind {
 }
 
 /// In how many tiers a structure keeps its records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tiers {
     /// One: the plain access method, for data without skew and for comparison.
@@ -37,7 +37,7 @@ pub enum Tiers {
 }
 
 /// Which records the hot tier takes in and which it lets go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Policy {

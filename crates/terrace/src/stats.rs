@@ -12,9 +12,10 @@ use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
 use crate::registry::Open;
 use crate::table::IndexState;
+use crate::transaction::TransactionStats;
 
 /// A snapshot of a database's figures; counts are since it was opened. Prints as a table.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// The structures.
@@ -27,6 +28,8 @@ pub struct Stats {
     pub log: LogFigures,
     /// Checkpoints.
     pub checkpoints: CheckpointStats,
+    /// What became of transactions.
+    pub transactions: TransactionStats,
     /// Dropped structures whose pages could not be given back so far.
     pub drops: DropStats,
     /// Files of loaders: what they sort and have no memory for.
@@ -36,7 +39,7 @@ pub struct Stats {
 }
 
 /// Files of loaders.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct LoaderStats {
     /// Their length now.
@@ -46,7 +49,7 @@ pub struct LoaderStats {
 }
 
 /// Figures of one structure.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct StructureStats {
     /// What it is.
@@ -88,12 +91,12 @@ pub struct StructureStats {
     /// Mean fill of the hot leaves that the sweep has seen, 0 to 1; `None` before the first.
     pub hot_fill: Option<f64>,
     /// The figures of the indexes of a table, each a tree of its own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_index: Vec<StructureStats>,
 }
 
 /// Figures of pages and files.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct PageStats {
     /// Size of a page.
@@ -119,6 +122,8 @@ pub struct PageStats {
     /// Pages in memory that differ from disk; one that a checkpoint has still to write counts twice if it
     /// has changed since its cut.
     pub dirty: u64,
+    /// Pages on the disk that only snapshots and backups in progress still have.
+    pub kept: u64,
     /// Bytes of the data file.
     pub data_file_bytes: u64,
     /// Bytes written to the files that say where pages lie.
@@ -126,7 +131,7 @@ pub struct PageStats {
 }
 
 /// Figures of the log.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct LogFigures {
     /// Records appended.
@@ -150,7 +155,7 @@ pub struct LogFigures {
 }
 
 /// How a checkpoint went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct CheckpointInfo {
     /// Its number.
@@ -181,7 +186,7 @@ impl From<CheckpointReport> for CheckpointInfo {
 }
 
 /// Figures of checkpoints.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct CheckpointStats {
     /// Completed.
@@ -209,13 +214,19 @@ pub struct CheckpointStats {
     /// The same as counts: a duration in nanoseconds, and how many closings took at most that and
     /// longer than the one before.
     pub gate_closed_buckets: Vec<(u64, u64)>,
+    /// The same of `gate_drained`.
+    #[serde(default)]
+    pub gate_drained_buckets: Vec<(u64, u64)>,
+    /// The same of `total`.
+    #[serde(default)]
+    pub total_buckets: Vec<(u64, u64)>,
     /// How long they took as a whole.
     pub total: Summary,
 }
 
 /// Dropped structures whose pages could not be given back so far. They are tried again, also after
 /// the next opening; `verify` says which these are.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct DropStats {
     /// How many there are.
@@ -289,6 +300,7 @@ impl Core {
             hot: s.hot_frames,
             hot_cap: s.hot_cap,
             dirty: s.dirty_frames,
+            kept: s.slots.kept,
             data_file_bytes: terrace_pages::map::superblock::SLOTS_OFFSET
                 + s.slots.total * s.page_bytes,
             map_bytes_written: s.map_bytes,
@@ -311,6 +323,8 @@ impl Core {
                 gate_drained: state.drained.summary(),
                 gate_closed: state.closed.summary(),
                 gate_closed_buckets: state.closed.buckets(),
+                gate_drained_buckets: state.drained.buckets(),
+                total_buckets: state.total.buckets(),
                 total: state.total.summary(),
             };
             (stats, state.cut)
@@ -353,6 +367,7 @@ impl Core {
                 hot_rewrite_factor,
                 ..checkpoints
             },
+            transactions: self.transactions.stats(),
             drops: DropStats { stuck, last_error },
             opening: self.opening,
         }

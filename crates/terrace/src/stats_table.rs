@@ -162,6 +162,7 @@ impl Display for Stats {
             ("log buffers", m.log_buffers),
             ("structures", m.structures),
             ("loaders", m.loaders),
+            ("snapshots", m.snapshots),
             ("unused", m.unused),
             ("limit", m.limit),
         ] {
@@ -252,6 +253,27 @@ impl Display for Stats {
         }
         if let Some(error) = &c.last_error {
             writeln!(f, "  the last attempt failed: {error}")?;
+        }
+        let t = &self.transactions;
+        if t.committed + t.conflicts > 0 {
+            writeln!(f, "transactions")?;
+            writeln!(
+                f,
+                "  {} committed, {} conflicts, {} records looked at again, {} given up",
+                t.committed, t.conflicts, t.refreshed, t.given_up
+            )?;
+            for last in &t.last_conflicts {
+                let of = if last.label.is_empty() {
+                    String::new()
+                } else {
+                    format!(" of {}", last.label)
+                };
+                writeln!(
+                    f,
+                    "  the last of {} conflicts{of}: \"{}\" in \"{}\"",
+                    last.conflicts, last.key, last.structure
+                )?;
+            }
         }
         let d = &self.drops;
         if let Some(error) = &d.last_error {

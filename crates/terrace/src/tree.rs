@@ -75,4 +75,34 @@ impl Tree {
     pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         ordered::last(&self.map)
     }
+
+    /// Takes the record with the lowest key out, and returns it as it was then: a queue. Of several
+    /// threads each gets another one. What is put in front meanwhile may be left for the next call.
+    /// O(log n) over many calls: what was taken before is not walked over again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let jobs = db.tree("jobs")?;
+    /// jobs.put(terrace::encode::u64(1), "wash")?;
+    /// jobs.put(terrace::encode::u64(2), "dry")?;
+    /// assert_eq!(jobs.pop_first()?.unwrap().1, b"wash");
+    /// assert_eq!(jobs.pop_last()?.unwrap().1, b"dry");
+    /// assert_eq!(jobs.pop_first()?, None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Map::delete`].
+    pub fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        ordered::pop_first(&self.map)
+    }
+
+    /// As [`Tree::pop_first`], the record with the highest key: a stack.
+    ///
+    /// # Errors
+    /// As [`Map::delete`].
+    pub fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        ordered::pop_last(&self.map)
+    }
 }

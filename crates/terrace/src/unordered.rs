@@ -77,7 +77,9 @@ impl Stored {
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        self.map.open.structure.end_stored(&self.scan);
+        if self.map.db.handle.core.passes.is_mine() {
+            self.map.open.structure.end_stored(&self.scan);
+        }
     }
 }
 

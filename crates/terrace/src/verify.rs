@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
 use terrace_base::{Error, PageId, Result};
+use terrace_tier::Demoter;
 
 use crate::core::Core;
 use crate::progress::{Progress, Teller, Work};
@@ -10,7 +12,7 @@ use crate::registry::Open;
 use crate::table::{Listener, check_indexes};
 
 /// What a verification found.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[must_use = "what is wrong is in it: see `is_clean` and `into_result`"]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -20,12 +22,16 @@ pub struct VerifyReport {
     pub catalog_pages: u64,
     /// Pages that exist.
     pub live_pages: u64,
+    /// Pages that exist and belong to nobody: space that is lost until [`crate::Database::reclaim`] gets it
+    /// back, and no damage. A large value that was overwritten while the disk could not be read leaves some.
+    /// Zero where there are problems: then nobody knows.
+    pub lost_pages: u64,
     /// What is wrong; nothing, one hopes.
     pub problems: Vec<String>,
 }
 
 /// What a verification found of one structure.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct VerifiedStructure {
     /// Its name.
@@ -47,16 +53,27 @@ pub struct VerifiedStructure {
 impl VerifyReport {
     /// Whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
-        self.problems.is_empty()
+        !self.is_damaged() && self.lost_pages == 0
+    }
+
+    /// Whether something is damaged: then there are problems. Space that is lost is no damage.
+    pub fn is_damaged(&self) -> bool {
+        !self.problems.is_empty()
     }
 
     /// Nothing if nothing is wrong, so that `db.verify()?.into_result()?` fails where something is.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with the first problem and the number of all.
+    /// [`Error::Corrupt`] with the first problem and the number of all; [`Error::Invalid`] where only space is
+    /// lost.
     pub fn into_result(self) -> Result<()> {
         let Some(first) = self.problems.first() else {
-            return Ok(());
+            return match self.lost_pages {
+                0 => Ok(()),
+                lost => Err(Error::invalid(format!(
+                    "{lost} pages belong to nobody: space that is lost, and no damage; get it back with Database::reclaim, or `terrace verify --reclaim`"
+                ))),
+            };
         };
         let all = self.problems.len();
         Err(Error::corrupt(
@@ -95,7 +112,14 @@ impl std::fmt::Display for VerifyReport {
             "{:<32} {:>14}         {:>12} pages",
             "in all", "", self.live_pages
         )?;
-        if self.is_clean() {
+        if self.lost_pages > 0 {
+            writeln!(
+                f,
+                "{:<32} {:>14}         {:>12} pages (no damage; `terrace verify --reclaim` gets them back)",
+                "lost", "", self.lost_pages
+            )?;
+        }
+        if !self.is_damaged() {
             return writeln!(f, "no problems found");
         }
         writeln!(f, "{} problems:", self.problems.len())?;
@@ -103,6 +127,13 @@ impl std::fmt::Display for VerifyReport {
             .iter()
             .try_for_each(|problem| writeln!(f, "  {problem}"))
     }
+}
+
+/// What becomes of pages that belong to nobody.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Stays,
+    IsFreed,
 }
 
 /// Problems that are listed; more say nothing new.
@@ -152,23 +183,71 @@ impl Problems {
     }
 }
 
+/// Starts the demotion in the background again, also when `progress` has panicked.
+struct Resumes<'c> {
+    core: &'c Core,
+    /// Held, so that nobody else does it before.
+    demoter: MutexGuard<'c, Option<Demoter>>,
+    done: bool,
+}
+
+impl<'c> Resumes<'c> {
+    /// Stops it.
+    fn later(core: &'c Core) -> Resumes<'c> {
+        let mut demoter = core.demoter.lock();
+        demoter.take();
+        Resumes {
+            core,
+            demoter,
+            done: core.options.foreground,
+        }
+    }
+
+    fn now(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.done, true) {
+            // If no thread can be had now, writers make room themselves until the next time.
+            *self.demoter = Some(self.core.tiers.start_demoter()?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Resumes<'_> {
+    fn drop(&mut self) {
+        // There is nobody to tell.
+        let _ = self.now();
+    }
+}
+
 impl Core {
     /// Checks everything while nobody else does anything.
     pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
+        self.verify_and(Lost::Stays, progress)
+    }
+
+    /// The same, and frees the pages that belong to nobody; how many they were.
+    pub fn reclaim(&self) -> Result<u64> {
+        let before = self.verify_and(Lost::IsFreed, &mut |_| ())?;
+        let lost = before.lost_pages;
+        VerifyReport {
+            lost_pages: 0,
+            ..before
+        }
+        .into_result()?;
+        Ok(lost)
+    }
+
+    fn verify_and(&self, lost: Lost, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
         let _nobody_calls = self.passes.pause()?;
         let _no_checkpoint = self.checkpoints.hold();
         let _no_drop = self.drops.hold();
-        let mut demoter = self.demoter.lock();
-        demoter.take();
-        let report = self.verify_alone(progress);
-        if !self.options.foreground {
-            // If no thread can be had now, writers make room themselves until the next time.
-            *demoter = Some(self.tiers.start_demoter()?);
-        }
+        let mut resumes = Resumes::later(self);
+        let report = self.verify_alone(lost, progress);
+        resumes.now()?;
         report
     }
 
-    fn verify_alone(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
+    fn verify_alone(&self, lost: Lost, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
         let live_pages = self.store.live_pages();
         let mut owned = Owned {
             bits: Vec::new(),
@@ -192,7 +271,13 @@ impl Core {
             verified.index_of = table.map(|table| table.name());
             structures.push(verified);
         }
-        if owned.count != live_pages {
+        let mut lost_pages = 0;
+        if owned.count < live_pages && owned.problems.0.is_empty() {
+            lost_pages = live_pages - owned.count;
+            if lost == Lost::IsFreed {
+                self.free_lost(&owned.bits).map_err(|e| self.failed(e))?;
+            }
+        } else if owned.count != live_pages {
             let (owned_pages, what) = (owned.count, live_pages.abs_diff(owned.count));
             owned.problem(format!(
                 "{live_pages} pages exist, and {owned_pages} belong to somebody: {what} {}",
@@ -218,8 +303,20 @@ impl Core {
             structures,
             catalog_pages,
             live_pages,
+            lost_pages,
             problems: problems.0,
         })
+    }
+
+    /// Frees every page that is not among these. Nobody else is at work.
+    fn free_lost(&self, owned: &[u64]) -> Result<()> {
+        let is_owned = |number: u64| {
+            let word = owned.get((number / 64) as usize);
+            word.is_some_and(|word| word & 1 << (number % 64) != 0)
+        };
+        (0..self.store.page_numbers())
+            .filter(|number| !is_owned(*number))
+            .try_for_each(|number| self.store.free_unowned(PageId(number)))
     }
 }
 

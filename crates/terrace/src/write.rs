@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
+use terrace_base::{Error, MAX_VALUE_BYTES, Result, max_key_bytes};
 use terrace_tier::{Change, Expect, Version};
 use terrace_wal::{Appended, Durability};
 
@@ -15,13 +15,13 @@ use crate::fault::{Fault, planted};
 use crate::passes::Pass;
 use crate::registry::Open;
 
-/// Refuses keys and values that are too long.
+/// Refuses keys and values that are too long; `limit` is [`Core::longest_key`].
 #[inline]
-pub fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
-    if key.len() > MAX_KEY_BYTES {
+pub fn check_lengths(limit: usize, key: &[u8], value: &[u8]) -> Result<()> {
+    if key.len() > limit {
         return Err(Error::KeyTooLong {
             len: key.len(),
-            limit: MAX_KEY_BYTES,
+            limit,
         });
     }
     if value.len() > MAX_VALUE_BYTES {
@@ -57,6 +57,12 @@ impl AsFound<'_> {
 }
 
 impl Core {
+    /// Longest key that fits.
+    #[inline]
+    pub fn longest_key(&self) -> usize {
+        max_key_bytes(self.store.page_bytes())
+    }
+
     /// Makes one change of one structure. With `expect`, answers `false` and does nothing when the
     /// record is not as it was found.
     pub fn write_one(
@@ -69,9 +75,9 @@ impl Core {
     ) -> Result<bool> {
         let in_force = self.durability(open.spec.logged, durability)?;
         if let Change::Put(value) = change {
-            check_lengths(key, value)?;
+            check_lengths(self.longest_key(), key, value)?;
         } else {
-            check_lengths(key, &[])?;
+            check_lengths(self.longest_key(), key, &[])?;
         }
         let pass = self.enter(open)?;
         if open.table.as_ref().is_some_and(|table| !table.is_plain()) {

@@ -151,7 +151,7 @@ fn batches_on_two_tiers_whose_memory_is_full_leave_a_way_out() {
             map.put(key, [7; 200]).unwrap();
         }
         db.checkpoint().unwrap();
-        disk.set_capacity(Some(disk.used_bytes() + (320 << 10)));
+        disk.set_capacity(Some(disk.used_bytes() + (900 << 10)));
         let (mut done, mut refused) = (0, 0);
         for round in 0..24 {
             let mut batch = db.batch();
@@ -251,9 +251,10 @@ fn deletes_go_on_when_a_full_disk_is_opened_again() {
     }
     drop(map);
     db.close().unwrap();
-    // Less than a segment by far.
-    disk.set_capacity(Some(disk.used_bytes() + (400 << 10)));
+    disk.set_capacity(Some(disk.used_bytes()));
     let db = Database::open_on(disk.shared(), long()).unwrap();
+    // Less than the shortest segment that serves all writes, whatever the opening has given back.
+    disk.set_capacity(Some(disk.used_bytes() + (40 << 10)));
     let map = db.map("t").unwrap();
     let refused = map.put(key(1, 1), [9; 200]);
     assert!(refused.is_err_and(|e| e.is_disk_full()));

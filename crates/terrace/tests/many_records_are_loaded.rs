@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use common::{SHAPES, Shape, named, tiny};
 use terrace::{
     Database, Durability, Error, Index, KeySource, Kind, Map, MapOptions, Options, TableOptions,
+    Tiers,
 };
 use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
@@ -517,4 +518,29 @@ fn memory_is_given_back() {
     let (after, none) = left();
     assert_eq!(none, 0);
     assert!(after < meanwhile - (64 << 10), "{meanwhile}, {after}");
+}
+
+/// The first promotion makes the hot tier and has the catalog say so, whose page left memory long ago: it
+/// is brought in, though nobody writes.
+#[test]
+fn what_was_loaded_is_promoted_though_it_is_only_read() {
+    for shape in SHAPES.into_iter().filter(|shape| shape.1 == Tiers::Two) {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let map = common::create(&db, "map", shape, MapOptions::new()).unwrap();
+        let key = |n: u32| n.to_be_bytes();
+        let records: Vec<_> = (0..20_000u32)
+            .map(|n| (key(n).to_vec(), n.to_le_bytes().repeat(25)))
+            .collect();
+        load(&map, &records).unwrap();
+        let before = db.stats().structures[0].promotions;
+        for round in 0..8 {
+            for n in (0..20_000).step_by(41) {
+                let value = map.get(key(n)).unwrap();
+                assert_eq!(value, Some(n.to_le_bytes().repeat(25)), "{round}");
+            }
+        }
+        let promoted = db.stats().structures[0].promotions - before;
+        assert!(promoted > 20, "{}: {promoted}", named(shape));
+    }
 }

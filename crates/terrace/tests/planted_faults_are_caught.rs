@@ -15,7 +15,7 @@ use common::tables::{
     a_change_within_a_change, a_key_is_asked_for_twice, a_row_between_two_keys, half_an_index,
     rows_and_readers,
 };
-use common::{SHAPES, tiny};
+use common::{SHAPES, backups, tiny};
 use terrace::fault::{Fault, plant};
 use terrace::{
     Database, Durability, Index, KeySource, Options, TableOptions, Tiers, TreeOptions, encode,
@@ -206,7 +206,7 @@ const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 10] = [
+    let scenarios: [(&str, fn()); 11] = [
         ("confirmed writes", confirmed_writes),
         ("power cuts", power_cuts),
         ("torn batches", torn_batches),
@@ -216,6 +216,7 @@ fn planted_faults_are_caught() {
         ("a change within a change", a_change_within_a_change),
         ("a row between two keys", a_row_between_two_keys),
         ("half an index", half_indexes),
+        ("backups", || (1..6).for_each(backups)),
         ("rows and readers", || rows_and_readers(Tiers::Two, 2000)),
     ];
     for (name, scenario) in scenarios {

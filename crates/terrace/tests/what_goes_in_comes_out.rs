@@ -330,7 +330,7 @@ fn the_longest_keys_may_come_falling() {
     let disk = terrace_sim::SimDisk::new(1);
     let options = || Options::new().memory(8 << 20).page_size(4096);
     let key = |i: u32| {
-        let mut key = vec![b'p'; terrace::MAX_KEY_BYTES - 4];
+        let mut key = vec![b'p'; terrace::max_key_bytes(4096) - 4];
         key.extend(i.to_be_bytes());
         key
     };

@@ -1,8 +1,11 @@
 //! The shapes of keys that structures meet.
 
-use terrace_base::MAX_KEY_BYTES;
+use terrace_base::max_key_bytes;
 
 use super::Random;
+
+/// Longest key that every page size takes.
+const LONGEST: usize = max_key_bytes(4096);
 
 /// How the keys of a test look and in what order they come first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,10 +68,10 @@ impl KeyKind {
                 n => mixed(i).to_be_bytes()[..n].to_vec(),
             },
             KeyKind::Long => {
-                let len = mixed(i) as usize % (MAX_KEY_BYTES - 7);
+                let len = mixed(i) as usize % (LONGEST - 7);
                 let mut key = vec![b'a' + (i % 3) as u8; len];
                 key.extend_from_slice(&(i as u64).to_be_bytes());
-                key.truncate(MAX_KEY_BYTES);
+                key.truncate(LONGEST);
                 key
             }
         }

@@ -1,6 +1,6 @@
 //! What an edit promises: flags, commits, room, limits, large references.
 
-use terrace_base::{Error, MAX_KEY_BYTES};
+use terrace_base::{Error, max_key_bytes};
 
 use super::{Check, Fixture, Random, Subject, ensure, settled};
 use crate::{
@@ -198,14 +198,15 @@ fn commits<M: AccessMethod>(hand: &Hand<'_, M>) -> Check {
 }
 
 fn limits<F: Fixture>(fixture: &F, hand: &Hand<'_, F::Method>, page_bytes: usize) -> Check {
-    let longest = vec![7; MAX_KEY_BYTES];
+    let limit = max_key_bytes(page_bytes);
+    let longest = vec![7; limit];
     let most = vec![8; fixture.max_inline(page_bytes)];
     for last in 0..12u8 {
-        let key = [&longest[..MAX_KEY_BYTES - 1], &[last]].concat();
+        let key = [&longest[..limit - 1], &[last]].concat();
         hand.put(&key, &most, Flags::NONE)?;
     }
     for last in 0..12u8 {
-        let key = [&longest[..MAX_KEY_BYTES - 1], &[last]].concat();
+        let key = [&longest[..limit - 1], &[last]].concat();
         let got = hand.get(&key, Touch::No)?;
         ensure!(
             got.is_some_and(|(_, v)| v == most),

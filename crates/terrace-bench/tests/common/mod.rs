@@ -151,6 +151,35 @@ impl Target for Memory {
         Ok(true)
     }
 
+    fn transfer(
+        &self,
+        keys: &[[u8; 8]; 2],
+        change: &mut dyn FnMut(usize, &[u8], &mut Vec<u8>),
+    ) -> TargetResult<bool> {
+        let loses = self.fault == Fault::LosesUpdates;
+        let mut map = (!loses).then(|| self.write());
+        let mut new = [Vec::new(), Vec::new()];
+        for (i, key) in keys.iter().enumerate() {
+            self.count(key);
+            let old = match &map {
+                Some(map) => map.get(&key[..]).cloned(),
+                None => self.read().get(&key[..]).cloned(),
+            };
+            let Some(old) = old else { return Ok(false) };
+            change(i, &old, &mut new[i]);
+        }
+        if loses {
+            std::thread::yield_now();
+            map = Some(self.write());
+        }
+        if let Some(map) = &mut map {
+            for (key, new) in keys.iter().zip(new) {
+                map.insert(key.to_vec(), new);
+            }
+        }
+        Ok(true)
+    }
+
     fn scan(
         &self,
         from: &[u8],

@@ -1,6 +1,7 @@
 //! The demonstration on the command line.
 
 use clap::Args;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::size::{Size, parse_size};
@@ -35,6 +36,11 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 
+    /// Serve a page that shows live what goes on, at 127.0.0.1:8480 if nothing is said
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "127.0.0.1:8480")]
+    pub view: Option<SocketAddr>,
+
     /// Keep the databases
     #[arg(long)]
     pub keep: bool,
@@ -57,5 +63,6 @@ what is written to the disk is deleted at the end, also if the command is interr
 
 Examples:
   terrace demo
+  terrace demo --view
   terrace demo ~/books --seconds 60
   terrace demo --keep && terrace scan terrace-demo/two-tiers -s words --prefix tier";

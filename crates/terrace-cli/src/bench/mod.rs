@@ -23,6 +23,7 @@ use crate::args::{
 use crate::engine::{Db, Durability, Policy, Settings, SweepOrder, TreeSettings};
 use crate::output::print;
 use crate::progress;
+use crate::watch;
 use target::TreeTarget;
 
 /// The structure that benchmarks use.
@@ -87,9 +88,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         },
         create: !args.skip_load,
         page_size: args.page_size.map(|size| size.0),
-        log_limit: args.log_limit.map(|size| size.0),
+        log_limit: args.open.log_limit.map(|size| size.0),
         sweep: sweep(args.sweep),
         progress: !args.json,
+        control: true,
         device: device(args)?,
     };
     let result = measure(args, &prepared, &settings);
@@ -135,12 +137,15 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         LogMode::Sync => Durability::Sync,
         LogMode::Buffered | LogMode::Off => Durability::Buffered,
     };
+    let page = args.http.map(|http| watch::page(&db, &args.open.db, http));
+    let page = page.transpose()?;
     let target = TreeTarget::new(&db, &tree, durability);
     if args.record_cache {
         let cached = RecordCache::new(target, cache_bytes(args));
         let report = run_on(args, prepared, &cached)?;
         // What was changed in the cache alone is to be there for --skip-load.
         cached.settle().map_err(|e| anyhow::anyhow!("{e}"))?;
+        drop(page);
         db.close()?;
         return Ok(report);
     }
@@ -148,6 +153,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
     if args.unclean {
         replay::wait_for_the_end(&report)?;
     }
+    drop(page);
     db.close()?;
     Ok(report)
 }
@@ -178,6 +184,8 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
         WorkloadName::Scan => Workload::Scan,
         WorkloadName::Hotspot => Workload::Hotspot,
         WorkloadName::Shift => Workload::Shift,
+        WorkloadName::Transfer => Workload::Transfer,
+        WorkloadName::Multiget => Workload::MultiGet,
     };
     let mut plan = Plan::new(workload, args.records, args.open.memory.0);
     if workload != Workload::Hotspot {

@@ -148,7 +148,7 @@ fn text(result: &Value) -> String {
 }
 
 fn log_limit(args: &BenchArgs) -> u64 {
-    args.log_limit.map_or(LOG_LIMIT, |size| size.0)
+    args.open.log_limit.map_or(LOG_LIMIT, |size| size.0)
 }
 
 /// The process that loads and is killed.

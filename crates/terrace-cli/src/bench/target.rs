@@ -70,6 +70,28 @@ impl Target for TreeTarget<'_> {
         Ok(found)
     }
 
+    fn transfer(
+        &self,
+        keys: &[[u8; 8]; 2],
+        change: &mut dyn FnMut(usize, &[u8], &mut Vec<u8>),
+    ) -> TargetResult<bool> {
+        self.tree
+            .transfer(keys, self.durability, change)
+            .map_err(boxed)
+    }
+
+    fn get_many(
+        &self,
+        keys: &[[u8; 8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> TargetResult<()> {
+        let values = self.tree.get_many(keys).map_err(boxed)?;
+        for (i, value) in values.iter().enumerate() {
+            visit(i, value.as_deref());
+        }
+        Ok(())
+    }
+
     fn scan(
         &self,
         from: &[u8],

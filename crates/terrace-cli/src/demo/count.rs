@@ -1,6 +1,7 @@
 //! Counting words and pairs in a store: one atomic update for each.
 
 use anyhow::{Result, anyhow};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +14,7 @@ use super::grams::{NAMES, Window, decode, encode};
 use super::words::words;
 use crate::engine::{Db, Settings, Tree, TreeSettings};
 use crate::progress;
+use crate::watch;
 
 /// A database with its structures.
 pub struct Store {
@@ -35,6 +37,8 @@ pub struct Counting {
     /// When to stop even if there is more; pieces that are begun are finished.
     pub time: Duration,
     pub quiet: bool,
+    /// Where a page shows what goes on.
+    pub view: Option<SocketAddr>,
 }
 
 /// What a run has done.
@@ -92,10 +96,13 @@ impl Counting {
         let settings = Settings {
             memory: self.memory,
             create: true,
+            control: true,
             ..Settings::default()
         };
         let peak_is_from_here = resident::reset_peak();
         let db = Db::open(&self.db, &settings)?;
+        let view = self.view.map(|address| watch::page(&db, &self.db, address));
+        let _page = view.transpose()?;
         let trees = TreeSettings {
             tiers: self.tiers,
             ..TreeSettings::default()

@@ -100,6 +100,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
         // The other run is slower, and is to do the same: it gets more of the time.
         time: (left * 3 / 10).max(least),
         quiet: args.json,
+        view: args.view,
     };
     say("Counting with two tiers ...")?;
     let (two_outcome, answers) = counted(&two, &corpus)?;

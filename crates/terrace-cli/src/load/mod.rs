@@ -35,7 +35,7 @@ const SHOWN: u64 = 20;
 type Numbered<T> = (u64, Result<T>);
 
 /// A file being read, record by record.
-trait Source {
+pub(crate) trait Source {
     /// The next record; `None` at the end. An error is one of reading, after which there is no next.
     fn next(&mut self) -> Result<Option<Numbered<Entry>>>;
 }
@@ -72,6 +72,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
 
     let settings = Settings {
         memory: args.open.memory.0,
+        log_limit: args.open.log_limit.map(|size| size.0),
         create: true,
         progress: !args.json,
         ..Settings::default()
@@ -271,7 +272,7 @@ fn reads_stdin(args: &LoadArgs) -> bool {
     args.file.as_os_str() == "-"
 }
 
-fn open_input(args: &LoadArgs) -> Result<(Box<dyn Read>, Option<u64>)> {
+pub(crate) fn open_input(args: &LoadArgs) -> Result<(Box<dyn Read>, Option<u64>)> {
     if reads_stdin(args) {
         return Ok((Box::new(io::stdin()), None));
     }
@@ -287,7 +288,7 @@ fn open_input(args: &LoadArgs) -> Result<(Box<dyn Read>, Option<u64>)> {
     Ok((Box::new(file), meta.is_file().then_some(meta.len())))
 }
 
-fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Result<Box<dyn Source>> {
+pub(crate) fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Result<Box<dyn Source>> {
     let reader = BufReader::with_capacity(256 << 10, reader);
     let (key, value) = (args.key.as_deref(), args.value.as_deref());
     Ok(match (args.format, key) {

@@ -6,7 +6,7 @@
 use super::{Maker, Rival};
 use std::ops::Bound;
 use terrace_mem::{
-    ConcurrentHybridMap, HybridMap, HybridMultiMap, IndexKey, Merging, Options, Probe, Stage,
+    ConcurrentHybridMap, HybridMap, HybridMultiMap, IndexKey, Merging, Options, Pair, Probe, Stage,
     Trigger, Updates, What,
 };
 
@@ -112,6 +112,21 @@ fn stage(stage: Stage) -> Options {
     }
 }
 
+fn pair(pair: Pair) -> Options {
+    Options {
+        pair,
+        ..Options::default()
+    }
+}
+
+/// The dynamic structure of a pair alone, as the paper's original: nothing is merged.
+fn original(pair: Pair) -> Options {
+    Options {
+        pair,
+        ..Options::dynamic_only()
+    }
+}
+
 fn shared<K, Q>() -> Vec<Maker<Q>>
 where
     K: IndexKey + 'static,
@@ -158,6 +173,14 @@ where
         Maker::extra("hybrid-compact", || {
             make::<K, Q>(stage(Stage::CompactBTree))
         }),
+        Maker::extra("btree-pair", || make::<K, Q>(pair(Pair::BTree))),
+        Maker::extra("skip-list-pair", || make::<K, Q>(pair(Pair::SkipList))),
+        Maker::extra("masstree-pair", || make::<K, Q>(pair(Pair::Masstree))),
+        Maker::extra("art-pair", || make::<K, Q>(pair(Pair::Art))),
+        Maker::extra("btree-alone", || make::<K, Q>(original(Pair::BTree))),
+        Maker::extra("skip-list-alone", || make::<K, Q>(original(Pair::SkipList))),
+        Maker::extra("masstree-alone", || make::<K, Q>(original(Pair::Masstree))),
+        Maker::extra("art-alone", || make::<K, Q>(original(Pair::Art))),
         Maker::extra("hybrid-compressed", || {
             make::<K, Q>(stage(Stage::Compressed))
         }),

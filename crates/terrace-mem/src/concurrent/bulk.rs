@@ -5,7 +5,7 @@ use super::merge::PART_BYTES;
 use super::part::{Directory, Part};
 use super::shared::Shared;
 use super::{ConcurrentHybridMap, cell};
-use crate::dynamic::Tree;
+use crate::dynamic::Any;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::key::IndexKey;
@@ -124,8 +124,8 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> Load<'a, K, V> {
         }
         let vals = std::mem::take(&mut self.vals).into();
         let fixed = self.map.shared.fix(&self.keys, 0, n, vals);
-        self.parts
-            .push(Arc::new(Part::new(low, Tree::default(), 0, fixed)));
+        let tree = Any::new(self.map.shared.options.pair);
+        self.parts.push(Arc::new(Part::new(low, tree, 0, fixed)));
         self.len += n;
         <K::Family as Family>::store(self.keys.get(n - 1), &mut self.last);
         self.keys.truncate(0);

@@ -4,9 +4,10 @@ use super::cell;
 use super::part::{Directory, Fixed, Part, Slot};
 use super::shared::{Due, Shared};
 use super::signal::Signal;
-use crate::dynamic::{Pos, Tree};
+use crate::dynamic::{Any, DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::faults::{Fault, planted};
+use crate::pair::Pair;
 use crate::stage::{KeyRun, Stage, StaticStage};
 use crate::usage::MemoryUsage;
 use crossbeam_epoch::{self as epoch, Guard};
@@ -176,7 +177,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         }
         // From here on no writer gets in until the new directory is published.
         let mut dynamic = part.write();
-        let late = what_is_late(&dynamic.tree, &fixed, seen);
+        let late = what_is_late(&dynamic.tree, &fixed, seen, self.options.pair);
         let mut new: Vec<_> = fixed
             .into_iter()
             .zip(late)
@@ -262,9 +263,9 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
 }
 
 /// The first entries of a tree, as many as make a piece, and whether there are others.
-fn snapshot<F: Family, V: Clone>(tree: &Tree<F, Slot<V>>) -> (Snapshot<F, V>, bool) {
+fn snapshot<F: Family, V: Clone>(tree: &Any<F, Slot<V>>) -> (Snapshot<F, V>, bool) {
     let (mut keys, mut slots) = (F::Run::default(), Vec::new());
-    let mut at = Pos::at_or_after(tree, None);
+    let mut at = tree.seek(None, || {});
     while let Some(pos) = &mut at {
         if keys.key_bytes(0, slots.len()) >= PIECE {
             break;
@@ -280,12 +281,13 @@ fn snapshot<F: Family, V: Clone>(tree: &Tree<F, Slot<V>>) -> (Snapshot<F, V>, bo
 
 /// What changed since the snapshot, by the new part that it belongs to.
 fn what_is_late<F: Family, V: Clone>(
-    tree: &Tree<F, Slot<V>>,
+    tree: &Any<F, Slot<V>>,
     fixed: &[(F::Buf, Fixed<F, V>)],
     seen: &Snapshot<F, V>,
-) -> Vec<Tree<F, Slot<V>>> {
-    let mut late: Vec<Tree<F, Slot<V>>> = fixed.iter().map(|_| Tree::default()).collect();
-    let (mut at, mut i) = (Pos::at_or_after(tree, None), 0);
+    pair: Pair,
+) -> Vec<Any<F, Slot<V>>> {
+    let mut late: Vec<Any<F, Slot<V>>> = fixed.iter().map(|_| Any::new(pair)).collect();
+    let (mut at, mut i) = (tree.seek(None, || {}), 0);
     while let Some(pos) = &mut at {
         let (key, slot) = (pos.key(), pos.val());
         while i + 1 < fixed.len() && F::cmp(F::load(&fixed[i + 1].0), key).is_le() {

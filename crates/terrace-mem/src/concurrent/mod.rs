@@ -141,7 +141,8 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
     /// assert!(map.is_empty() && map.iter().next().is_none());
     /// ```
     pub fn clear(&self) {
-        self.shared.replace(Directory::new(), 0);
+        self.shared
+            .replace(Directory::new(self.shared.options.pair), 0);
     }
 
     /// The value of `key`. O(log n).

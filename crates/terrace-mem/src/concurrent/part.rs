@@ -1,9 +1,10 @@
 //! A part of the key space: its dynamic stage under a latch, its segment, and the directory.
 
 use super::cell::EpochCell;
-use crate::dynamic::{Pos, Tree};
+use crate::dynamic::{Any, DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::lows::Lows;
+use crate::pair::Pair;
 use crate::stage::StaticStage;
 use crate::sync::RwLock;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,7 @@ pub struct Slot<V> {
 
 /// The dynamic stage of a part.
 pub struct Dynamic<F: Family, V> {
-    pub tree: Tree<F, Slot<V>>,
+    pub tree: Any<F, Slot<V>>,
     /// How many entries of the tree are tombstones.
     gone: usize,
     /// How many entries the part has, of both stages.
@@ -151,9 +152,9 @@ pub struct Part<F: Family, V> {
 }
 
 /// How many tombstones there are, and how many entries in both together.
-fn count<F: Family, V>(tree: &Tree<F, Slot<V>>, segment: &Fixed<F, V>) -> (usize, usize) {
+fn count<F: Family, V>(tree: &Any<F, Slot<V>>, segment: &Fixed<F, V>) -> (usize, usize) {
     let (mut gone, mut live) = (0, segment.len());
-    let mut at = Pos::at_or_after(tree, None);
+    let mut at = tree.seek(None, || {});
     while let Some(pos) = &mut at {
         live -= usize::from(segment.get(pos.key()).is_some());
         match pos.val().val {
@@ -178,7 +179,7 @@ type LatchMut<'a, T> = shuttle::sync::RwLockWriteGuard<'a, T>;
 
 impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
     /// A part with entries in both stages.
-    pub fn new(low: F::Buf, tree: Tree<F, Slot<V>>, version: u64, segment: Fixed<F, V>) -> Self {
+    pub fn new(low: F::Buf, tree: Any<F, Slot<V>>, version: u64, segment: Fixed<F, V>) -> Self {
         let (gone, live) = count(&tree, &segment);
         Part {
             low,
@@ -217,12 +218,12 @@ pub struct Directory<F: Family, V> {
 
 impl<F: Family, V: Send + Sync + 'static> Directory<F, V> {
     /// One empty part for all keys.
-    pub fn new() -> Self {
+    pub fn new(pair: Pair) -> Self {
         let none = Fixed {
             keys: None,
             vals: Box::default(),
         };
-        let part = Part::new(F::Buf::default(), Tree::default(), 0, none);
+        let part = Part::new(F::Buf::default(), Any::new(pair), 0, none);
         Self::of(vec![Arc::new(part)])
     }
 

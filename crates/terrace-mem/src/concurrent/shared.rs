@@ -4,6 +4,7 @@ use super::cell::EpochCell;
 use super::merge;
 use super::part::{Directory, Part, Weight};
 use super::signal::Signal;
+use crate::dynamic::DynamicStage;
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::options::{Merging, Options, Trigger};
@@ -44,7 +45,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         options.check_concurrent()?;
         let background = options.merging == Merging::Incremental;
         let shared = Arc::new(Shared {
-            directory: EpochCell::new(Directory::new()),
+            directory: EpochCell::new(Directory::new(options.pair)),
             len: AtomicUsize::new(0),
             plan: options.plan()?,
             options,

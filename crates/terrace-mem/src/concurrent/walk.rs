@@ -1,7 +1,7 @@
 //! The entries of one part in order, from either end, out of both stages.
 
 use super::part::{Dynamic, Fixed};
-use crate::dynamic::Pos;
+use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::stage::{KeyCursor, StaticStage};
 use std::cmp::Ordering;
@@ -26,8 +26,8 @@ pub fn walk<F: Family, V>(
         _ => true,
     };
     let mut pos = match back {
-        false => Pos::at_or_after(&dynamic.tree, from),
-        true => Pos::before(&dynamic.tree, to),
+        false => dynamic.tree.seek(from, || {}),
+        true => dynamic.tree.seek_before(to),
     };
     pos = pos.filter(|at| inside(at.key()));
     let mut cursor = fixed.keys.as_ref().and_then(|keys| {

@@ -2,6 +2,7 @@
 
 use super::NodeKeys;
 use crate::family::Family;
+use crate::faults::{Fault, planted};
 use crate::simd;
 use arrayvec::ArrayVec;
 use std::mem;
@@ -191,7 +192,13 @@ impl<F: Family, V> Leaf<F, V> {
         }
     }
 
-    fn put(&mut self, i: usize, key: F::Ref<'_>, val: V) {
+    /// Whether the entry was marked as used; it is not from then on.
+    pub fn cool(&self, i: usize) -> bool {
+        let bit = 1 << i;
+        self.hot.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+    }
+
+    pub fn put(&mut self, i: usize, key: F::Ref<'_>, val: V) {
         self.keys.insert(i, key);
         self.vals.insert(i, val);
         let hot = self.hot.get_mut();
@@ -211,7 +218,7 @@ impl<F: Family, V> Leaf<F, V> {
         self.vals.remove(i)
     }
 
-    fn split(&mut self, at: usize) -> Self {
+    pub fn split(&mut self, at: usize) -> Self {
         let hot = self.hot.get_mut();
         let above = if at >= 64 { 0 } else { *hot >> at };
         *hot &= low_bits(at);
@@ -357,6 +364,38 @@ impl<F: Family, V> NodeMut<'_, F, V> {
     }
 }
 
+impl<'a, F: Family, V> NodeMut<'a, F, V> {
+    /// Shows the entries of `from..to` in order.
+    pub fn visit(
+        self,
+        from: Option<F::Ref<'_>>,
+        to: Option<F::Ref<'_>>,
+        see: &mut impl FnMut(F::Ref<'_>, &'a mut V),
+    ) {
+        match self {
+            NodeMut::Leaf(Leaf { keys, vals, .. }) => {
+                let a = from.map_or(0, |from| keys.lower_bound(from));
+                let b = to.map_or(vals.len(), |to| keys.lower_bound(to));
+                for (i, val) in vals.iter_mut().enumerate().take(b).skip(a) {
+                    see(keys.get(i), val);
+                }
+            }
+            NodeMut::Inner(Inner { keys, kids }) => {
+                let a = from.map_or(0, |from| keys.upper_bound(from));
+                let b = to.map_or(kids.len(), |to| keys.lower_bound(to) + 1);
+                match kids {
+                    Kids::Leaves(list) => list[a..b]
+                        .iter_mut()
+                        .for_each(|kid| NodeMut::Leaf(kid).visit(from, to, see)),
+                    Kids::Inners(list) => list[a..b]
+                        .iter_mut()
+                        .for_each(|kid| NodeMut::Inner(kid).visit(from, to, see)),
+                }
+            }
+        }
+    }
+}
+
 impl<F: Family, V> NodeRef<'_, F, V> {
     /// Takes the node out of the census.
     pub fn leave(self, census: &mut Census) {
@@ -491,7 +530,7 @@ fn drain_leaf<F: Family, V>(
     cut.limit -= b - a;
     let mask = low_bits(b) & !low_bits(a);
     let hot = *leaf.hot.get_mut() & mask;
-    if cut.keep_hot && hot != 0 {
+    if cut.keep_hot && hot != 0 && !planted(Fault::LostMark) {
         *leaf.hot.get_mut() &= !mask;
         let mut i = a;
         for bit in a..b {

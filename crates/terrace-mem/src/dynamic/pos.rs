@@ -1,7 +1,8 @@
 //! A place in the dynamic stage: an entry and the way down to it.
 
 use super::node::{Inner, Leaf, NodeRef};
-use super::{NodeKeys, Tree};
+use super::tree::Tree;
+use super::{DynamicCursor, NodeKeys};
 use crate::family::Family;
 use crate::simd;
 use arrayvec::ArrayVec;
@@ -20,24 +21,9 @@ pub struct Pos<'a, F: Family, V> {
     i: usize,
 }
 
-impl<F: Family, V> Clone for Pos<'_, F, V> {
-    fn clone(&self) -> Self {
-        Pos {
-            path: self.path.clone(),
-            leaf: self.leaf,
-            i: self.i,
-        }
-    }
-}
-
 impl<'a, F: Family, V> Pos<'a, F, V> {
-    /// The first entry whose key is not less than `probe`; the first of all for `None`.
-    pub fn at_or_after(tree: &'a Tree<F, V>, probe: Option<F::Ref<'_>>) -> Option<Self> {
-        Self::at_or_after_and(tree, probe, || {})
-    }
-
-    /// [`Pos::at_or_after`] that calls `meanwhile` when it has asked for the lines of the leaf and
-    /// would wait for them.
+    /// The first entry whose key is not less than `probe`; the first of all for `None`. Calls
+    /// `meanwhile` when it has asked for the lines of the leaf and would wait for them.
     #[inline]
     pub fn at_or_after_and(
         tree: &'a Tree<F, V>,
@@ -82,38 +68,6 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
         }
     }
 
-    /// The key.
-    #[inline]
-    pub fn key(&self) -> F::Ref<'a> {
-        self.leaf.keys.get(self.i)
-    }
-
-    /// The value.
-    #[inline]
-    pub fn val(&self) -> &'a V {
-        &self.leaf.vals[self.i]
-    }
-
-    /// Moves to the next entry; false, and somewhere undefined, where there is none.
-    #[inline]
-    pub fn next(&mut self) -> bool {
-        self.i += 1;
-        self.i < self.leaf.vals.len() || self.step_right()
-    }
-
-    /// Moves to the entry before; false, and somewhere undefined, where there is none.
-    #[inline]
-    pub fn prev(&mut self) -> bool {
-        self.i = self.i.wrapping_sub(1);
-        self.i != usize::MAX || self.step_left()
-    }
-
-    /// Whether both are the same entry of the same tree.
-    #[inline]
-    pub fn same(&self, other: &Self) -> bool {
-        self.i == other.i && std::ptr::eq(self.leaf, other.leaf)
-    }
-
     fn step_right(&mut self) -> bool {
         while let Some((inner, i)) = self.path.pop() {
             let next = i as usize + 1;
@@ -153,5 +107,38 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
                 }
             }
         }
+    }
+}
+
+impl<'a, F: Family, V> DynamicCursor<'a, F, V> for Pos<'a, F, V> {
+    #[inline]
+    fn key(&self) -> F::Ref<'_> {
+        self.leaf.keys.get(self.i)
+    }
+
+    #[inline]
+    fn val(&self) -> &'a V {
+        &self.leaf.vals[self.i]
+    }
+
+    #[inline]
+    fn next(&mut self) -> bool {
+        self.i += 1;
+        self.i < self.leaf.vals.len() || self.step_right()
+    }
+
+    #[inline]
+    fn prev(&mut self) -> bool {
+        self.i = self.i.wrapping_sub(1);
+        self.i != usize::MAX || self.step_left()
+    }
+
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        self.i == other.i && std::ptr::eq(self.leaf, other.leaf)
+    }
+
+    fn cool(&self) -> bool {
+        self.leaf.cool(self.i)
     }
 }

@@ -1,7 +1,8 @@
 //! The B+tree itself: root, counts, and the operations on whole keys.
 
-use super::NodeKeys;
 use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Near, Node, NodeMut, NodeRef};
+use super::pos::Pos;
+use super::{DynamicStage, NodeKeys, Span};
 use crate::family::Family;
 use std::mem::{self, size_of};
 
@@ -26,20 +27,6 @@ impl<F: Family, V> Default for Tree<F, V> {
 }
 
 impl<F: Family, V> Tree<F, V> {
-    /// How many entries there are.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes allocated for nodes and keys.
-    #[inline]
-    pub fn bytes(&self) -> usize {
-        self.census.leaves * size_of::<Leaf<F, V>>()
-            + self.census.inners * size_of::<Inner<F, V>>()
-            + self.census.heap
-    }
-
     fn leaf(&self, key: F::Ref<'_>) -> Option<&Leaf<F, V>> {
         let mut node = self.root.as_ref()?.get();
         loop {
@@ -50,9 +37,46 @@ impl<F: Family, V> Tree<F, V> {
         }
     }
 
-    /// The value of `key`; `touch` marks the entry as used.
+    /// Frees an empty root, and roots with one child.
+    fn settle(&mut self, empty: bool) {
+        if empty {
+            self.root = None;
+            self.census = Census::default();
+            self.height = 0;
+        }
+        while let Some(Node::Inner(inner)) = &mut self.root {
+            if inner.kids.len() > 1 {
+                break;
+            }
+            let kid = inner.kids.pop();
+            self.height -= 1;
+            if let Some(old) = mem::replace(&mut self.root, kid) {
+                old.get().leave(&mut self.census);
+            }
+        }
+    }
+}
+
+impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
+    type Cursor<'a>
+        = Pos<'a, F, V>
+    where
+        V: 'a;
+
     #[inline]
-    pub fn get(&self, key: F::Ref<'_>, touch: bool) -> Option<&V> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.census.leaves * size_of::<Leaf<F, V>>()
+            + self.census.inners * size_of::<Inner<F, V>>()
+            + self.census.heap
+    }
+
+    #[inline]
+    fn get(&self, key: F::Ref<'_>, touch: bool) -> Option<&V> {
         let leaf = self.leaf(key)?;
         let i = leaf.find(key).ok()?;
         if touch {
@@ -61,8 +85,7 @@ impl<F: Family, V> Tree<F, V> {
         Some(&leaf.vals[i])
     }
 
-    /// The value of `key`, to change; marks the entry as used.
-    pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+    fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
         let mut node = self.root.as_mut()?.get_mut();
         loop {
             match node {
@@ -79,14 +102,7 @@ impl<F: Family, V> Tree<F, V> {
         }
     }
 
-    /// Sets the value of `key` and returns the one it had.
-    pub fn insert(&mut self, key: F::Ref<'_>, val: V) -> Option<V> {
-        self.insert_and(key, val, |_| {})
-    }
-
-    /// [`Tree::insert`] that calls `meanwhile` twice: when it has asked for the lines of the last
-    /// inner node, if there is one, and for those of the leaf, and would wait for them.
-    pub fn insert_and(
+    fn insert_and(
         &mut self,
         key: F::Ref<'_>,
         val: V,
@@ -119,8 +135,7 @@ impl<F: Family, V> Tree<F, V> {
         None
     }
 
-    /// Takes out the entry of `key`.
-    pub fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
+    fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
         let root = self.root.as_mut()?.get_mut();
         let (val, empty) = root.remove(key, &mut self.census);
         self.len -= usize::from(val.is_some());
@@ -128,13 +143,9 @@ impl<F: Family, V> Tree<F, V> {
         val
     }
 
-    /// Takes out at most `limit` entries of `from..to` in order, no more behind the one with which
-    /// their keys have `bytes` bytes, and gives them to `sink`. With `keep_hot`, used ones stay,
-    /// count against both limits, are given to `kept`, and are no longer marked. Returns how many
-    /// entries were met, and whether a limit was. O(log n + met).
-    pub fn drain<'k>(
+    fn drain(
         &mut self,
-        range: (Option<F::Ref<'k>>, Option<F::Ref<'k>>),
+        range: Span<'_, F>,
         (limit, bytes): (usize, usize),
         keep_hot: bool,
         mut sink: impl FnMut(F::Ref<'_>, V),
@@ -168,8 +179,7 @@ impl<F: Family, V> Tree<F, V> {
         (limit - cut.limit, cut.limit == 0 || cut.bytes == 0)
     }
 
-    /// How many entries lie in `from..to`, counted no further than `limit`. O(log n + limit).
-    pub fn count(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
+    fn count(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
         match (&self.root, from, to) {
             (None, ..) => 0,
             (_, Some(from), Some(to)) if F::cmp(from, to).is_ge() => 0,
@@ -177,29 +187,36 @@ impl<F: Family, V> Tree<F, V> {
         }
     }
 
-    /// Frees an empty root, and roots with one child.
-    fn settle(&mut self, empty: bool) {
-        if empty {
-            self.root = None;
-            self.census = Census::default();
-            self.height = 0;
+    #[inline]
+    fn seek(&self, from: Option<F::Ref<'_>>, meanwhile: impl FnOnce()) -> Option<Pos<'_, F, V>> {
+        Pos::at_or_after_and(self, from, meanwhile)
+    }
+
+    fn visit_mut<'a>(
+        &'a mut self,
+        (from, to): Span<'_, F>,
+        mut see: impl FnMut(F::Ref<'_>, &'a mut V),
+    ) where
+        V: 'a,
+    {
+        if let (Some(from), Some(to)) = (from, to)
+            && F::cmp(from, to).is_ge()
+        {
+            return;
         }
-        while let Some(Node::Inner(inner)) = &mut self.root {
-            if inner.kids.len() > 1 {
-                break;
-            }
-            let kid = inner.kids.pop();
-            self.height -= 1;
-            if let Some(old) = mem::replace(&mut self.root, kid) {
-                old.get().leave(&mut self.census);
-            }
+        if let Some(root) = &mut self.root {
+            root.get_mut().visit(from, to, &mut see);
         }
+    }
+
+    fn seek_before(&self, to: Option<F::Ref<'_>>) -> Option<Pos<'_, F, V>> {
+        Pos::before(self, to)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Pos;
+    use super::super::DynamicCursor;
     use super::*;
     use crate::family::{ByteFamily, IntFamily};
     use std::collections::BTreeMap;
@@ -240,7 +257,7 @@ mod tests {
         let (a, b) = (found.0, tree.census);
         assert_eq!((a.leaves, a.inners, a.heap), (b.leaves, b.inners, b.heap));
         assert_eq!(tree.height, found.1.unwrap_or(0));
-        let mut pos = Pos::at_or_after(tree, None);
+        let mut pos = Pos::at_or_after_and(tree, None, || {});
         for (key, val) in model.values() {
             let p = pos.as_mut().expect("an entry is missing");
             assert!(F::cmp(p.key(), F::load(key)).is_eq());
@@ -371,7 +388,7 @@ mod tests {
         );
         // Leaves of two keys, and ten children or more in each node above.
         assert!(out.1 <= Some(4), "{:?} levels", out.1);
-        let mut pos = Pos::at_or_after(&tree, None).expect("it is not empty");
+        let mut pos = Pos::at_or_after_and(&tree, None, || {}).expect("it is not empty");
         assert!((1..3000).all(|i| pos.next() && *pos.val() == i));
         assert!(!pos.next());
     }

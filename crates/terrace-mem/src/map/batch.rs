@@ -1,6 +1,7 @@
 //! Many lookups at once, in step: each asks for its next cache line before any needs it.
 
 use super::Core;
+use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::stage::StaticStage;

@@ -2,7 +2,7 @@
 
 use super::iter::Merged;
 use crate::bloom::Filter;
-use crate::dynamic::{Near, Tree};
+use crate::dynamic::{Any, DynamicStage, Near};
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::options::{Options, Updates, What};
@@ -13,7 +13,7 @@ use crate::usage::MemoryUsage;
 
 /// A map from encoded keys to values.
 pub struct Core<F: Family, V> {
-    pub(super) dynamic: Tree<F, V>,
+    pub(super) dynamic: Any<F, V>,
     pub(super) filter: Filter<F>,
     pub(super) segments: SegmentList<F, V>,
     pub(super) options: Options,
@@ -27,7 +27,7 @@ pub struct Core<F: Family, V> {
 impl<F: Family, V> Core<F, V> {
     pub fn new(options: Options) -> Result<Self, OptionsError> {
         Ok(Core {
-            dynamic: Tree::default(),
+            dynamic: Any::new(options.pair),
             filter: Filter::default(),
             segments: SegmentList::default(),
             plan: options.plan()?,
@@ -38,7 +38,7 @@ impl<F: Family, V> Core<F, V> {
     }
 
     pub fn clear(&mut self) {
-        self.dynamic = Tree::default();
+        self.dynamic = Any::new(self.options.pair);
         self.filter = Filter::default();
         self.segments = SegmentList::default();
     }
@@ -109,6 +109,16 @@ impl<F: Family, V> Core<F, V> {
             self.put(key, val, F::hash(key));
         }
         self.dynamic.get_mut(key)
+    }
+
+    /// The value of `key`, to change where it is, whatever an update does else.
+    pub fn get_in_place(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+        let dynamic =
+            self.may_be_dynamic(key, || F::hash(key)) && self.dynamic.get(key, false).is_some();
+        match dynamic {
+            true => self.dynamic.get_mut(key),
+            false => self.segments.get_mut(key),
+        }
     }
 
     /// Takes the value out of the static stage; merges what it left behind where that is much.

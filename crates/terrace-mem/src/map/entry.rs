@@ -49,6 +49,28 @@ impl<'a, K: IndexKey, V> Entry<'a, K, V> {
         }
     }
 
+    /// The value, what `make` makes of the key where there was none.
+    pub fn or_insert_with_key(self, make: impl FnOnce(&K) -> V) -> &'a mut V {
+        match self {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let val = make(&entry.key);
+                entry.insert(val)
+            }
+        }
+    }
+
+    /// Sets the value; the entry is there then.
+    pub fn insert_entry(self, val: V) -> OccupiedEntry<'a, K, V> {
+        match self {
+            Entry::Occupied(mut entry) => {
+                entry.insert(val);
+                entry
+            }
+            Entry::Vacant(entry) => entry.insert_entry(val),
+        }
+    }
+
     /// The value, the default one where there was none.
     pub fn or_default(self) -> &'a mut V
     where
@@ -103,6 +125,12 @@ impl<'a, K: IndexKey, V> OccupiedEntry<'a, K, V> {
         std::mem::replace(self.get_mut(), val)
     }
 
+    /// Removes the entry and returns it.
+    pub fn remove_entry(self) -> (K, V) {
+        let val = self.map.remove(&self.key).expect(THERE);
+        (self.key, val)
+    }
+
     /// Removes the entry and returns its value.
     pub fn remove(self) -> V {
         self.map.remove(&self.key).expect(THERE)
@@ -113,6 +141,20 @@ impl<'a, K: IndexKey, V> VacantEntry<'a, K, V> {
     /// The key.
     pub fn key(&self) -> &K {
         &self.key
+    }
+
+    /// The key, owned.
+    pub fn into_key(self) -> K {
+        self.key
+    }
+
+    /// Sets the value; the entry is there then.
+    pub fn insert_entry(self, val: V) -> OccupiedEntry<'a, K, V> {
+        let VacantEntry { map, key } = self;
+        key.encode(|key| {
+            map.core.insert_new(key, val);
+        });
+        OccupiedEntry { map, key }
     }
 
     /// Sets the value.

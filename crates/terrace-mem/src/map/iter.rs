@@ -1,7 +1,7 @@
 //! Iteration over both stages in order, from both ends.
 
 use super::Core;
-use crate::dynamic::{Pos, Tree};
+use crate::dynamic::{Any, AnyPos, DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::segment::{Segment, SegmentList};
@@ -160,14 +160,14 @@ enum Side {
 )]
 enum Last<'a, F: Family, V> {
     /// The last of all, not looked for: most ranges without an end are left before they end.
-    OfAll(&'a Tree<F, V>),
-    At(Pos<'a, F, V>),
+    OfAll(&'a Any<F, V>),
+    At(AnyPos<'a, F, V>),
 }
 
 impl<'a, F: Family, V> Last<'a, F, V> {
-    fn pos(&mut self) -> Option<&mut Pos<'a, F, V>> {
+    fn pos(&mut self) -> Option<&mut AnyPos<'a, F, V>> {
         if let Last::OfAll(tree) = self {
-            *self = Last::At(Pos::before(tree, None)?);
+            *self = Last::At(tree.seek_before(None)?);
         }
         match self {
             Last::At(pos) => Some(pos),
@@ -178,8 +178,8 @@ impl<'a, F: Family, V> Last<'a, F, V> {
 
 /// The entries of both stages in one order. Lends each key until the next move.
 pub struct Merged<'a, F: Family, V> {
-    /// The first entry left of the dynamic stage and its key, and the last one.
-    dynamic: Option<(Pos<'a, F, V>, F::Ref<'a>, Last<'a, F, V>)>,
+    /// The first entry left of the dynamic stage, and the last one.
+    dynamic: Option<(AnyPos<'a, F, V>, Last<'a, F, V>)>,
     fixed: StaticRange<'a, F, V>,
     /// What was lent last, from the front or the back, and is still to be passed.
     lent: Option<(Side, bool)>,
@@ -187,7 +187,7 @@ pub struct Merged<'a, F: Family, V> {
 
 impl<'a, F: Family, V> Merged<'a, F, V> {
     pub fn new(
-        tree: &'a Tree<F, V>,
+        tree: &'a Any<F, V>,
         list: &'a SegmentList<F, V>,
         from: Option<F::Ref<'_>>,
         to: Option<F::Ref<'_>>,
@@ -197,7 +197,7 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
         if let Some((seg, from)) = near {
             seg.keys.prefetch_place(from);
         }
-        let first = Pos::at_or_after_and(tree, from, || {
+        let first = tree.seek(from, || {
             if let Some((seg, from)) = near {
                 seg.keys.approach_place(from);
             }
@@ -209,13 +209,12 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
         {
             fixed.back = (0, 0, None);
         } else if let Some(first) = first {
-            let key = first.key();
             if to.is_none() {
-                dynamic = Some((first, key, Last::OfAll(tree)));
-            } else if let Some(last) = Pos::before(tree, to)
-                && F::cmp(key, last.key()).is_le()
+                dynamic = Some((first, Last::OfAll(tree)));
+            } else if let Some(last) = tree.seek_before(to)
+                && F::cmp(first.key(), last.key()).is_le()
             {
-                dynamic = Some((first, key, Last::At(last)));
+                dynamic = Some((first, Last::At(last)));
             }
         }
         Merged {
@@ -236,7 +235,7 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
     }
 
     fn pass_dynamic(&mut self, front: bool) {
-        let Some((first, key, last)) = &mut self.dynamic else {
+        let Some((first, last)) = &mut self.dynamic else {
             return;
         };
         let more = match last {
@@ -250,9 +249,7 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
                 }
             }),
         };
-        if more {
-            *key = first.key();
-        } else {
+        if !more {
             self.dynamic = None;
         }
     }
@@ -265,9 +262,9 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
             None if !fixed => return None,
             None => Side::Static,
             Some(_) if !fixed => Side::Dynamic,
-            Some((_, first, _)) => {
+            Some((first, _)) => {
                 let key = self.fixed.front.1.as_ref()?.key();
-                if F::cmp(*first, key).is_lt() {
+                if F::cmp(first.key(), key).is_lt() {
                     Side::Dynamic
                 } else {
                     Side::Static
@@ -291,7 +288,7 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
             None if !fixed => return None,
             None => Side::Static,
             Some(_) if !fixed => Side::Dynamic,
-            Some((_, _, last)) => {
+            Some((_, last)) => {
                 let key = self.fixed.back.2.as_ref()?.key();
                 if F::cmp(last.pos()?.key(), key).is_gt() {
                     Side::Dynamic
@@ -302,7 +299,7 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
         };
         self.lent = Some((side, false));
         if side == Side::Dynamic {
-            let last = self.dynamic.as_mut()?.2.pos()?;
+            let last = self.dynamic.as_mut()?.1.pos()?;
             return Some((last.key(), last.val()));
         }
         let (seg, past, cursor) = &self.fixed.back;

@@ -6,7 +6,7 @@
 //! memory is one segment and no step takes longer than one (section 5 merges all at once).
 
 use super::Core;
-use crate::dynamic::Pos;
+use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::options::{Merging, Trigger, What};
 use crate::segment::{Segment, merge_runs};
@@ -115,7 +115,7 @@ impl<F: Family, V> Core<F, V> {
     }
 
     fn range_behind_hand(&self) -> Option<usize> {
-        let at = Pos::at_or_after(&self.dynamic, Some(F::load(&self.hand)))?;
+        let at = self.dynamic.seek(Some(F::load(&self.hand)), || {})?;
         Some(self.segments.locate(at.key()))
     }
 

@@ -11,10 +11,14 @@ mod core;
 mod entry;
 mod iter;
 mod merge;
+mod more;
+mod mutate;
 mod traits;
 
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use iter::{Cursor, IntoIter, Iter, Keys, Values};
+pub use more::{ExtractIf, IntoKeys, IntoValues};
+pub use mutate::{IterMut, ValuesMut};
 
 pub(crate) use self::core::Core;
 pub(crate) use iter::half_open;
@@ -32,8 +36,7 @@ use std::ops::RangeBounds;
 /// that holds most entries.
 ///
 /// It is used like a `BTreeMap`. The differences: keys are stored encoded, so iterators yield
-/// them as owned values; there is no `iter_mut`; a step of merging is part of some inserts,
-/// updates and removes, and takes about as long as copying one segment of 4096 entries.
+/// them as owned values; a step of merging is part of some inserts, updates and removes, and takes about as long as copying one segment of 4096 entries.
 ///
 /// Lookups are O(log n). Inserts are O(log n) and, for the merge, O(ratio) amortised. Byte strings
 /// are hashed in the same way in each program: keys that someone chose for it can make lookups
@@ -82,7 +85,7 @@ pub(crate) fn check<F: Family>(key: F::Ref<'_>) -> Result<(), KeyTooLong> {
 }
 
 impl<K: IndexKey, V> HybridMap<K, V> {
-    /// An empty map. Allocates a filter of 1024 bytes.
+    /// An empty map. Allocates nothing.
     pub fn new() -> Self {
         Self::with_options(Options::default()).expect("the default options go together")
     }
@@ -291,6 +294,15 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         R: RangeBounds<Q>,
     {
         Iter::new(iter::bounded(&self.core, &range))
+    }
+
+    /// The keys that lie in `range`, in order; as [`HybridMap::range`].
+    pub(crate) fn range_keys<Q, R>(&self, range: R) -> Keys<'_, K, V>
+    where
+        Q: Probe<K> + ?Sized,
+        R: RangeBounds<Q>,
+    {
+        Keys(self.range(range))
     }
 
     /// A cursor over the entries whose keys lie in `range`: it lends encoded keys and decodes

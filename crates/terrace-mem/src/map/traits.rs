@@ -2,7 +2,9 @@
 
 use super::{Cursor, Entry, HybridMap, IntoIter, Iter, Keys, OccupiedEntry, VacantEntry, Values};
 use crate::key::{IndexKey, Probe};
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::iter::FusedIterator;
 use std::ops::Index;
 
@@ -36,6 +38,25 @@ impl<K: IndexKey + PartialEq, V: PartialEq> PartialEq for HybridMap<K, V> {
 }
 
 impl<K: IndexKey + Eq, V: Eq> Eq for HybridMap<K, V> {}
+
+impl<K: IndexKey + PartialOrd, V: PartialOrd> PartialOrd for HybridMap<K, V> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.iter().partial_cmp(other.iter())
+    }
+}
+
+impl<K: IndexKey + Ord, V: Ord> Ord for HybridMap<K, V> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+impl<K: IndexKey + Hash, V: Hash> Hash for HybridMap<K, V> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.len());
+        self.iter().for_each(|entry| entry.hash(state));
+    }
+}
 
 impl<K: IndexKey, V> FromIterator<(K, V)> for HybridMap<K, V> {
     /// Sorted input is built into segments directly: O(n). Other input is inserted.

@@ -1,8 +1,12 @@
 //! The static stages for byte strings, behind one type.
 
-use super::compact::CompactTree;
+#[cfg(feature = "pairs")]
+use super::compact::TOWER;
+use super::compact::{CompactTree, FULL};
 use super::compressed::{Compressed, NodeCursor};
 use super::front_coded::{FrontCoded, FrontCursor, room_for};
+#[cfg(feature = "pairs")]
+use super::trie::{Radix, Trie, TrieCursor, Words};
 use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
 use crate::family::ByteFamily;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +31,13 @@ impl From<Kind> for ByteStage {
 
 enum Kind {
     Front(FrontCoded),
-    Compact(Box<CompactTree<ByteFamily>>),
+    Compact(Box<CompactTree<ByteFamily, FULL>>),
+    #[cfg(feature = "pairs")]
+    Skip(Box<CompactTree<ByteFamily, TOWER>>),
+    #[cfg(feature = "pairs")]
+    Words(Box<Trie<Words>>),
+    #[cfg(feature = "pairs")]
+    Art(Box<Trie<Radix>>),
     Packed(Box<Compressed<ByteFamily>>),
 }
 
@@ -37,10 +47,18 @@ impl StaticStage<ByteFamily> for ByteStage {
     fn build(run: &ByteRun, from: usize, to: usize, plan: &Plan<ByteFamily>) -> Self {
         let stage = match plan.stage {
             Stage::Compressed | Stage::CompactBTree | Stage::FrontCoded => plan.stage,
+            #[cfg(feature = "pairs")]
+            Stage::CompactSkipList | Stage::CompactMasstree | Stage::CompactArt => plan.stage,
             _ => choose::for_bytes(run, from, to),
         };
         let kind = match stage {
             Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
+            #[cfg(feature = "pairs")]
+            Stage::CompactSkipList => Kind::Skip(CompactTree::build(run, from, to).into()),
+            #[cfg(feature = "pairs")]
+            Stage::CompactMasstree => Kind::Words(Trie::build::<ByteFamily>(run, from, to).into()),
+            #[cfg(feature = "pairs")]
+            Stage::CompactArt => Kind::Art(Trie::build::<ByteFamily>(run, from, to).into()),
             Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
             _ => {
                 let n = to - from;
@@ -56,6 +74,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.kind {
             Kind::Front(s) => s.len(),
             Kind::Compact(s) => s.keys().len(),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => s.keys().len(),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => s.len(),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.len(),
             Kind::Packed(s) => s.len(),
         }
     }
@@ -70,6 +94,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.kind {
             Kind::Front(s) => s.find(key, hash(), likely),
             Kind::Compact(s) => s.find(key, likely),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => s.find(key, likely),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => s.find(key, likely),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.find(key, likely),
             Kind::Packed(s) => {
                 let (rank, equal) = s.search(key);
                 likely(rank);
@@ -82,6 +112,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.kind {
             Kind::Front(s) => s.seek(key),
             Kind::Compact(s) => s.seek(key),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => s.seek(key),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => s.seek(key),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.seek(key),
             Kind::Packed(s) => s.search(key).0,
         }
     }
@@ -90,6 +126,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.kind {
             Kind::Front(s) => ByteCursor::Front(s.cursor(rank)),
             Kind::Compact(s) => ByteCursor::Slice(s.keys(), rank),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => ByteCursor::Slice(s.keys(), rank),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => ByteCursor::Words(s.cursor(rank)),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => ByteCursor::Art(s.cursor(rank)),
             Kind::Packed(s) => ByteCursor::Node(s.cursor(rank)),
         }
     }
@@ -106,6 +148,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.kind {
             Kind::Front(s) => s.decode(into),
             Kind::Compact(s) => into.append(s.keys(), 0, s.keys().len()),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => into.append(s.keys(), 0, s.keys().len()),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => s.decode::<ByteFamily>(into),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.decode::<ByteFamily>(into),
             Kind::Packed(s) => s.decode(into),
         }
     }
@@ -141,8 +189,13 @@ impl StaticStage<ByteFamily> for ByteStage {
 
     #[inline]
     fn prefetch(&self, _: &[u8], hash: impl FnOnce() -> u64) {
-        if let Kind::Front(s) = &self.kind {
-            s.prefetch(hash());
+        match &self.kind {
+            Kind::Front(s) => s.prefetch(hash()),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => s.prefetch(),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.prefetch(),
+            _ => {}
         }
     }
 
@@ -170,6 +223,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.kind {
             Kind::Front(s) => s.key_bytes(),
             Kind::Compact(s) => s.keys().key_bytes(0, s.keys().len()),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => s.keys().key_bytes(0, s.keys().len()),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => s.key_bytes(),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.key_bytes(),
             Kind::Packed(s) => s.key_bytes(),
         }
     }
@@ -178,6 +237,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.kind {
             Kind::Front(s) => s.bytes(),
             Kind::Compact(s) => size_of_val(&**s) + s.bytes(),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => size_of_val(&**s) + s.bytes(),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => size_of_val(&**s) + s.bytes(),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => size_of_val(&**s) + s.bytes(),
             Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
         }
     }
@@ -186,6 +251,12 @@ impl StaticStage<ByteFamily> for ByteStage {
         match &self.kind {
             Kind::Front(_) => Stage::FrontCoded,
             Kind::Compact(_) => Stage::CompactBTree,
+            #[cfg(feature = "pairs")]
+            Kind::Skip(_) => Stage::CompactSkipList,
+            #[cfg(feature = "pairs")]
+            Kind::Words(_) => Stage::CompactMasstree,
+            #[cfg(feature = "pairs")]
+            Kind::Art(_) => Stage::CompactArt,
             Kind::Packed(_) => Stage::Compressed,
         }
     }
@@ -202,6 +273,12 @@ pub enum ByteCursor<'a> {
     Front(FrontCursor<'a>),
     /// In an array of keys.
     Slice(&'a ByteRun, usize),
+    /// In a trie of words.
+    #[cfg(feature = "pairs")]
+    Words(TrieCursor<'a, Words>),
+    /// In a trie of bytes.
+    #[cfg(feature = "pairs")]
+    Art(TrieCursor<'a, Radix>),
     /// In a decompressed node.
     Node(NodeCursor<'a, ByteFamily>),
 }
@@ -212,6 +289,10 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
         match self {
             ByteCursor::Front(c) => c.key(),
             ByteCursor::Slice(keys, i) => keys.get(*i),
+            #[cfg(feature = "pairs")]
+            ByteCursor::Words(c) => KeyCursor::<ByteFamily>::key(c),
+            #[cfg(feature = "pairs")]
+            ByteCursor::Art(c) => KeyCursor::<ByteFamily>::key(c),
             ByteCursor::Node(c) => c.key(),
         }
     }
@@ -220,6 +301,10 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
         match self {
             ByteCursor::Front(c) => c.rank(),
             ByteCursor::Slice(_, i) => *i,
+            #[cfg(feature = "pairs")]
+            ByteCursor::Words(c) => KeyCursor::<ByteFamily>::rank(c),
+            #[cfg(feature = "pairs")]
+            ByteCursor::Art(c) => KeyCursor::<ByteFamily>::rank(c),
             ByteCursor::Node(c) => c.rank(),
         }
     }
@@ -233,6 +318,10 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
                 more
             }
             ByteCursor::Node(c) => c.next(),
+            #[cfg(feature = "pairs")]
+            ByteCursor::Words(c) => KeyCursor::<ByteFamily>::next(c),
+            #[cfg(feature = "pairs")]
+            ByteCursor::Art(c) => KeyCursor::<ByteFamily>::next(c),
         }
     }
     fn prev(&mut self) -> bool {
@@ -244,6 +333,10 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
                 more
             }
             ByteCursor::Node(c) => c.prev(),
+            #[cfg(feature = "pairs")]
+            ByteCursor::Words(c) => KeyCursor::<ByteFamily>::prev(c),
+            #[cfg(feature = "pairs")]
+            ByteCursor::Art(c) => KeyCursor::<ByteFamily>::prev(c),
         }
     }
 }

@@ -26,6 +26,15 @@ pub enum Stage {
     Auto,
     /// Full nodes without pointers. All keys.
     CompactBTree,
+    /// The same with every sixteenth key a level higher, as the towers of a skip list have it. All keys.
+    #[cfg(feature = "pairs")]
+    CompactSkipList,
+    /// Layers of words of seven bytes. All keys.
+    #[cfg(feature = "pairs")]
+    CompactMasstree,
+    /// A radix tree without room to grow. All keys.
+    #[cfg(feature = "pairs")]
+    CompactArt,
     /// Blocks searched by vector compares. Integers.
     STree,
     /// A bit for each number of a chunk of 256. Integers.

@@ -1,20 +1,28 @@
 //! Compact B+tree: every node full, no pointers, children found by arithmetic (section 4.2, 4.3).
 //!
+//! A compact skip list is the same with smaller nodes: what is a separator there is a key of a higher
+//! tower here, and a search goes right over them where it halves there.
+//!
 //! The keys lie end to end; entry `i` of the level above is a separator for node `i` of the one
 //! below. Separators of byte strings are cut to what tells two nodes apart.
 
 use super::KeyRun;
 use crate::family::Family;
 
-const NODE: usize = 32;
+/// Keys of a node of a B+tree.
+pub const FULL: usize = 32;
 
-pub struct CompactTree<F: Family> {
+/// Keys between two towers of a skip list.
+#[cfg(feature = "pairs")]
+pub const TOWER: usize = 16;
+
+pub struct CompactTree<F: Family, const NODE: usize> {
     keys: F::Run,
     /// Separators, the lowest level first.
     levels: Vec<F::Run>,
 }
 
-impl<F: Family> CompactTree<F> {
+impl<F: Family, const NODE: usize> CompactTree<F, NODE> {
     pub fn build(run: &F::Run, from: usize, to: usize) -> Self {
         let mut keys = F::Run::default();
         keys.reserve(to - from, run.key_bytes(from, to));

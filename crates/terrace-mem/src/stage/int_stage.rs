@@ -2,10 +2,14 @@
 
 use super::bitmap::{Bitmap, BitmapCursor};
 use super::buckets::{BucketCursor, Buckets};
-use super::compact::CompactTree;
+#[cfg(feature = "pairs")]
+use super::compact::TOWER;
+use super::compact::{CompactTree, FULL};
 use super::compressed::{Compressed, NodeCursor};
 use super::elias_fano::{EfCursor, EliasFano};
 use super::s_tree::STree;
+#[cfg(feature = "pairs")]
+use super::trie::{Radix, Trie, TrieCursor};
 use super::{KeyCursor, Plan, Stage, StaticStage, choose};
 use crate::family::IntFamily;
 use crate::simd;
@@ -18,7 +22,11 @@ enum Kind {
     Buckets(Buckets),
     Fano(Box<EliasFano>),
     Tree(Box<STree>),
-    Compact(Box<CompactTree<IntFamily>>),
+    Compact(Box<CompactTree<IntFamily, FULL>>),
+    #[cfg(feature = "pairs")]
+    Skip(Box<CompactTree<IntFamily, TOWER>>),
+    #[cfg(feature = "pairs")]
+    Art(Box<Trie<Radix>>),
     Packed(Box<Compressed<IntFamily>>),
 }
 
@@ -33,6 +41,10 @@ impl IntStage {
             Kind::Fano(s) => s.find(key, likely),
             Kind::Tree(s) => s.find(key, likely),
             Kind::Compact(s) => s.find(key, likely),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => s.find(key, likely),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.find(&key.to_be_bytes(), likely),
             Kind::Packed(s) => {
                 let (rank, equal) = s.search(key);
                 likely(rank);
@@ -55,6 +67,13 @@ impl StaticStage<IntFamily> for IntStage {
         IntStage(match stage {
             Stage::STree => Kind::Tree(STree::build(keys).into()),
             Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
+            #[cfg(feature = "pairs")]
+            Stage::CompactSkipList => Kind::Skip(CompactTree::build(run, from, to).into()),
+            #[cfg(feature = "pairs")]
+            Stage::CompactArt => Kind::Art(Trie::build::<IntFamily>(run, from, to).into()),
+            // An integer is one word: there is one layer, which is a B+tree.
+            #[cfg(feature = "pairs")]
+            Stage::CompactMasstree => Kind::Compact(CompactTree::build(run, from, to).into()),
             Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
             Stage::Bitmap => Kind::Bits(Bitmap::build(keys)),
             Stage::Buckets => Kind::Buckets(Buckets::build(keys)),
@@ -70,6 +89,10 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Fano(s) => s.len(),
             Kind::Tree(s) => s.keys().len(),
             Kind::Compact(s) => s.keys().len(),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => s.keys().len(),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.len(),
             Kind::Packed(s) => s.len(),
         }
     }
@@ -90,6 +113,10 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Fano(s) => s.seek(key),
             Kind::Tree(s) => s.seek(key),
             Kind::Compact(s) => s.seek(key),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => s.seek(key),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.seek(&key.to_be_bytes()),
             Kind::Packed(s) => s.search(key).0,
         }
     }
@@ -101,6 +128,10 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Fano(s) => IntCursor::Fano(s.cursor(rank)),
             Kind::Tree(s) => IntCursor::Slice(s.keys(), rank),
             Kind::Compact(s) => IntCursor::Slice(s.keys(), rank),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => IntCursor::Slice(s.keys(), rank),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => IntCursor::Art(s.cursor(rank)),
             Kind::Packed(s) => IntCursor::Node(s.cursor(rank)),
         }
     }
@@ -124,6 +155,10 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Fano(s) => s.decode(into),
             Kind::Tree(s) => into.extend_from_slice(s.keys()),
             Kind::Compact(s) => into.extend_from_slice(s.keys()),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => into.extend_from_slice(s.keys()),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.decode::<IntFamily>(into),
             Kind::Packed(s) => s.decode(into),
         }
     }
@@ -137,6 +172,10 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Tree(s) => s.prefetch(),
             Kind::Compact(s) => simd::prefetch(s.keys(), s.keys().len() / 2),
             Kind::Packed(_) => {}
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => simd::prefetch(s.keys(), s.keys().len() / 2),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => s.prefetch(),
         }
     }
 
@@ -147,6 +186,8 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Fano(s) => s.approach(key),
             Kind::Tree(s) => s.seek(key),
             Kind::Compact(_) | Kind::Packed(_) => return None,
+            #[cfg(feature = "pairs")]
+            Kind::Skip(_) | Kind::Art(_) => return None,
         })
     }
 
@@ -161,6 +202,10 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Fano(s) => size_of_val(&**s) + s.bytes(),
             Kind::Tree(s) => size_of_val(&**s) + s.bytes(),
             Kind::Compact(s) => size_of_val(&**s) + s.bytes(),
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => size_of_val(&**s) + s.bytes(),
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => size_of_val(&**s) + s.bytes(),
             Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
         }
     }
@@ -172,6 +217,10 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Fano(_) => Stage::EliasFano,
             Kind::Tree(_) => Stage::STree,
             Kind::Compact(_) => Stage::CompactBTree,
+            #[cfg(feature = "pairs")]
+            Kind::Skip(_) => Stage::CompactSkipList,
+            #[cfg(feature = "pairs")]
+            Kind::Art(_) => Stage::CompactArt,
             Kind::Packed(_) => Stage::Compressed,
         }
     }
@@ -188,6 +237,9 @@ pub enum IntCursor<'a> {
     Fano(EfCursor<'a>),
     /// In an array of keys.
     Slice(&'a [u64], usize),
+    /// In a trie.
+    #[cfg(feature = "pairs")]
+    Art(TrieCursor<'a, Radix>),
     /// In a decompressed node.
     Node(NodeCursor<'a, IntFamily>),
 }
@@ -200,6 +252,8 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
             IntCursor::Buckets(c) => c.key(),
             IntCursor::Fano(c) => c.key(),
             IntCursor::Slice(keys, i) => keys[*i],
+            #[cfg(feature = "pairs")]
+            IntCursor::Art(c) => KeyCursor::<IntFamily>::key(c),
             IntCursor::Node(c) => c.key(),
         }
     }
@@ -210,6 +264,8 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
             IntCursor::Buckets(c) => c.rank(),
             IntCursor::Fano(c) => c.rank(),
             IntCursor::Slice(_, i) => *i,
+            #[cfg(feature = "pairs")]
+            IntCursor::Art(c) => KeyCursor::<IntFamily>::rank(c),
             IntCursor::Node(c) => c.rank(),
         }
     }
@@ -225,6 +281,8 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
                 more
             }
             IntCursor::Node(c) => c.next(),
+            #[cfg(feature = "pairs")]
+            IntCursor::Art(c) => KeyCursor::<IntFamily>::next(c),
         }
     }
     #[inline]
@@ -239,6 +297,8 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
                 more
             }
             IntCursor::Node(c) => c.prev(),
+            #[cfg(feature = "pairs")]
+            IntCursor::Art(c) => KeyCursor::<IntFamily>::prev(c),
         }
     }
 }

@@ -16,12 +16,16 @@ mod int_stage;
 mod node_cache;
 mod run;
 mod s_tree;
+#[cfg(feature = "pairs")]
+mod trie;
 
 pub use byte_stage::ByteStage;
 pub use choose::Stage;
 pub use int_stage::IntStage;
 pub use node_cache::NodeCache;
 pub use run::{ByteRun, KeyRun};
+#[cfg(feature = "pairs")]
+pub use trie::{ON, word};
 
 use crate::family::Family;
 use std::sync::Arc;

@@ -76,7 +76,7 @@ fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
     }
 }
 
-const INTS: [Stage; 7] = [
+const INTS: &[Stage] = &[
     Stage::Auto,
     Stage::CompactBTree,
     Stage::STree,
@@ -84,12 +84,22 @@ const INTS: [Stage; 7] = [
     Stage::Bitmap,
     Stage::Buckets,
     Stage::Compressed,
+    #[cfg(feature = "pairs")]
+    Stage::CompactSkipList,
+    #[cfg(feature = "pairs")]
+    Stage::CompactArt,
 ];
-const BYTES: [Stage; 4] = [
+const BYTES: &[Stage] = &[
     Stage::Auto,
     Stage::CompactBTree,
     Stage::FrontCoded,
     Stage::Compressed,
+    #[cfg(feature = "pairs")]
+    Stage::CompactSkipList,
+    #[cfg(feature = "pairs")]
+    Stage::CompactArt,
+    #[cfg(feature = "pairs")]
+    Stage::CompactMasstree,
 ];
 
 fn random(x: &mut u64) -> u64 {
@@ -110,7 +120,7 @@ fn all_small_sets_of_integers() {
             .filter(|i| set >> i & 1 == 1)
             .map(|i| domain[i])
             .collect();
-        for stage in INTS {
+        for &stage in INTS {
             check::<IntFamily>(&keys, &probes, stage);
         }
     }
@@ -142,7 +152,7 @@ fn all_small_sets_of_byte_strings() {
             .filter(|i| set >> i & 1 == 1)
             .map(|i| domain[i].to_vec())
             .collect();
-        for stage in BYTES {
+        for &stage in BYTES {
             check::<ByteFamily>(&keys, &probes, stage);
         }
     }
@@ -172,7 +182,7 @@ fn large_sets_of_integers() {
                 .take(300)
                 .flat_map(|&k| [k.wrapping_add(1), k.wrapping_sub(1)]),
         );
-        for stage in INTS {
+        for &stage in INTS {
             check::<IntFamily>(&keys, &probes, stage);
         }
     }
@@ -199,7 +209,7 @@ fn clusters_of_integers() {
             .step_by(7)
             .flat_map(|&k| [k, k + 1, k - 1])
             .collect();
-        for stage in INTS {
+        for &stage in INTS {
             check::<IntFamily>(&keys, &probes, stage);
         }
     }
@@ -259,7 +269,7 @@ fn large_sets_of_byte_strings() {
             other[cut.min(key.len() - 1)] ^= 1 << (random(&mut x) % 8);
             probes.push(other);
         }
-        for stage in BYTES {
+        for &stage in BYTES {
             check::<ByteFamily>(&keys, &probes, stage);
         }
     }

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
-use terrace_mem::{Entry, HybridMap, IndexKey, Merging, Options, Stage, Trigger, Updates, What};
+use terrace_mem::{
+    Entry, HybridMap, IndexKey, Merging, Options, Pair, Stage, Trigger, Updates, What,
+};
 
 /// Bytes that operations are read from; zeros at the end.
 pub struct Source<'a>(pub &'a [u8]);
@@ -42,12 +44,22 @@ const INTS: &[Stage] = &[
     Stage::Buckets,
     Stage::CompactBTree,
     Stage::Compressed,
+    #[cfg(feature = "pairs")]
+    Stage::CompactSkipList,
+    #[cfg(feature = "pairs")]
+    Stage::CompactArt,
 ];
 const BYTES: &[Stage] = &[
     Stage::Auto,
     Stage::FrontCoded,
     Stage::CompactBTree,
     Stage::Compressed,
+    #[cfg(feature = "pairs")]
+    Stage::CompactSkipList,
+    #[cfg(feature = "pairs")]
+    Stage::CompactArt,
+    #[cfg(feature = "pairs")]
+    Stage::CompactMasstree,
 ];
 
 impl TestKey for u64 {
@@ -123,8 +135,14 @@ impl TestKey for u128 {
 fn options(from: &mut Source<'_>, stages: &[Stage]) -> Options {
     let b = usize::from(from.byte());
     let c = usize::from(from.byte());
+    // Half of the runs have the pair's own form.
+    let stage = match b / 128 {
+        0 => stages[b % stages.len()],
+        _ => Stage::Auto,
+    };
     Options {
-        stage: stages[b % stages.len()],
+        pair: Pair::ALL[(b / 2 + c) % Pair::ALL.len()],
+        stage,
         trigger: [
             Trigger::Ratio(4),
             Trigger::Constant(1),

@@ -4,7 +4,7 @@
 use super::drive::{Source, TestKey, ranges_agree};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use terrace_mem::{ConcurrentHybridMap, Merging, Options, Trigger};
+use terrace_mem::{ConcurrentHybridMap, Merging, Options, Pair, Stage, Trigger};
 
 /// Values own heap memory, so that a wrong copy or a missing drop is seen.
 type Val = Box<u32>;
@@ -15,8 +15,13 @@ type Model<K> = BTreeMap<K, Val>;
 fn options<K: TestKey>(from: &mut Source<'_>, background: bool) -> Options {
     let (b, c) = (usize::from(from.byte()), usize::from(from.byte()));
     let ways = [Merging::Blocking, Merging::Manual, Merging::Incremental];
+    let stage = match b / 128 {
+        0 => K::STAGES[b % K::STAGES.len()],
+        _ => Stage::Auto,
+    };
     Options {
-        stage: K::STAGES[b % K::STAGES.len()],
+        pair: Pair::ALL[(b / 2 + c) % Pair::ALL.len()],
+        stage,
         trigger: [
             Trigger::Ratio(4),
             Trigger::Constant(1),

@@ -1,7 +1,7 @@
 //! Loading sorted records into an empty tree, leaf by full leaf.
 
 use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, LargeRef, Value};
-use terrace_base::{Error, MAX_KEY_BYTES, PageId, Result};
+use terrace_base::{Error, PageId, Result, max_key_bytes};
 
 use super::BTree;
 use super::descend::{node_of, sound};
@@ -71,14 +71,15 @@ impl BTree {
         let page_bytes = self.store.page_bytes();
         let most = (capacity(page_bytes) as f64 * fill.clamp(0.5, 1.0)) as usize;
         let inline = super::max_inline(page_bytes);
+        let longest = max_key_bytes(page_bytes);
         let (mut low, mut bytes, mut loaded) = (Vec::new(), 0, 0);
         for record in records {
             let (key, value) = record?;
             let (key, value) = (key.as_ref(), value.as_ref());
-            if key.len() > MAX_KEY_BYTES {
+            if key.len() > longest {
                 return Err(Error::KeyTooLong {
                     len: key.len(),
-                    limit: MAX_KEY_BYTES,
+                    limit: longest,
                 });
             }
             if waiting.last().is_some_and(|last| *last.key >= *key) {

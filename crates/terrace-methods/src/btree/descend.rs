@@ -6,7 +6,7 @@
 
 use terrace_access::{Attempt, Door, Edge, Interrupt};
 use terrace_base::PageId;
-use terrace_base::sync::{spin_loop, yield_now};
+use terrace_base::sync::spin_loop;
 use terrace_pages::{Exclusive, Optimistic, Shared, View};
 
 use super::BTree;
@@ -291,7 +291,7 @@ impl BTree {
                 break;
             }
             match get() {
-                Err(Interrupt::Conflict) if self.store.exists(child) => yield_now(),
+                Err(Interrupt::Conflict) if self.store.exists(child) => self.store.back_off()?,
                 Err(Interrupt::Conflict) => break,
                 other => return other,
             }

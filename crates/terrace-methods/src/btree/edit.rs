@@ -5,7 +5,7 @@
 
 use terrace_access::{Applied, Attempt, Door, Edge, Flags, Interrupt, Plan, Room, Value};
 use terrace_base::sync::spin_loop;
-use terrace_base::{Error, MAX_KEY_BYTES};
+use terrace_base::{Error, max_key_bytes};
 use terrace_pages::{Class, Exclusive};
 
 use super::BTree;
@@ -46,10 +46,11 @@ impl BTree {
         room: &mut dyn Room,
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Applied> {
-        if key.len() > MAX_KEY_BYTES {
+        let limit = max_key_bytes(self.store.page_bytes());
+        if key.len() > limit {
             return Err(Error::KeyTooLong {
                 len: key.len(),
-                limit: MAX_KEY_BYTES,
+                limit,
             }
             .into());
         }

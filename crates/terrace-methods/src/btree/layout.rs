@@ -59,7 +59,7 @@ pub(crate) const HEAP: usize = 20;
 pub(crate) const GARBAGE: usize = 22;
 pub(crate) const RUNS: usize = 30;
 pub(crate) const LAST: usize = 36;
-const LEVEL: usize = 17;
+pub(crate) const LEVEL: usize = 17;
 const FIRST_CHILD: usize = 32;
 const UNBOUNDED: u8 = 0x80;
 /// Bits of the prefix length that are the prefix length; the shift is above them.
@@ -328,6 +328,12 @@ impl<'a> Node<'a> {
     /// Reads the header. `Torn` when it is not that of a node, or contradicts itself.
     #[inline]
     pub fn open(view: View<'a>) -> Seen<Node<'a>> {
+        Node::open_as(view, TAG)
+    }
+
+    /// The same of a page that is laid out as a node, and belongs to another structure: with its tag.
+    #[inline]
+    pub fn open_as(view: View<'a>, tag: u8) -> Seen<Node<'a>> {
         let a = view.u64(HEADER)?;
         let b = view.u64(HEADER + 8)?;
         let node = Node {
@@ -342,7 +348,7 @@ impl<'a> Node<'a> {
             low_len: (b >> 16) as usize & 0xFFFF,
             high_len: (b >> 32) as usize & 0xFFFF,
         };
-        let sound = a as u8 == TAG
+        let sound = a as u8 == tag
             && node.level <= MAX_LEVEL
             && SLOTS + node.count * SLOT_BYTES + node.heap <= view.len()
             && node.low_len + node.high_len + node.garbage <= node.heap

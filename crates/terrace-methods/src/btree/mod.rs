@@ -14,16 +14,18 @@
 
 mod bulk;
 mod clear;
-mod descend;
+pub(crate) mod descend;
 mod edit;
-mod image;
+mod fences;
+mod floor;
+pub(crate) mod image;
 mod insert;
 pub(crate) mod layout;
 mod leaf;
 mod remove;
 pub(crate) mod run;
 mod sample;
-mod scan;
+pub(crate) mod scan;
 mod search;
 mod spill;
 mod split;
@@ -42,6 +44,7 @@ use terrace_base::sync::spin_loop;
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, Exclusive, PageStore, View};
 
+pub(crate) use floor::Floor;
 pub use layout::max_inline;
 pub use verify::verify_node;
 
@@ -246,7 +249,15 @@ fn raise(word: u16) -> Option<u16> {
 /// The record of a key in a leaf: what a lookup finds, the slot, and where its value is.
 #[inline]
 fn record_of(view: View<'_>, key: &[u8]) -> layout::Seen<Option<(Found, usize, Stored)>> {
-    let node = Node::open(view)?;
+    record_in(&Node::open(view)?, key)
+}
+
+/// The same in a leaf that has been opened.
+#[inline]
+pub(crate) fn record_in(
+    node: &Node<'_>,
+    key: &[u8],
+) -> layout::Seen<Option<(Found, usize, Stored)>> {
     let Ok(i) = node.find(key)? else {
         return Ok(None);
     };
@@ -360,6 +371,10 @@ impl Ordered for BTree {
             *next = records.end;
             Ok(())
         })
+    }
+
+    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+        self.compact(door, position, fill)
     }
 
     fn try_close_up(

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value, Window};
-use terrace_base::MAX_KEY_BYTES;
+use terrace_base::max_key_bytes;
 use terrace_base::sync::spin_loop;
 use terrace_pages::{Exclusive, Shared};
 
@@ -199,15 +199,15 @@ fn put_into(
 /// How many of the first keys of the run the leaf covers, and are long enough for it.
 fn covered(leaf: &Exclusive<'_>, run: Run<'_>) -> Attempt<usize> {
     let node = node_of!(leaf)?;
+    let most = max_key_bytes(leaf.bytes().len());
     let covers = |n: usize| {
         let key = run.key(n);
-        let fits =
-            key.len() <= MAX_KEY_BYTES && (!node.is_loose() || node.has_prefix(key) == Ok(true));
+        let fits = key.len() <= most && (!node.is_loose() || node.has_prefix(key) == Ok(true));
         fits && node.covers(key) == Ok(true)
     };
     // Where all are covered that is most often all that has to be compared.
     if covers(run.len() - 1) && covers(0) {
-        let is_short = |n: &usize| run.key(*n).len() <= MAX_KEY_BYTES;
+        let is_short = |n: &usize| run.key(*n).len() <= most;
         return Ok((0..run.len()).take_while(is_short).count());
     }
     Ok((0..run.len()).take_while(|n| covers(*n)).count())

@@ -139,7 +139,8 @@ fn begin(leaf: &Shared<'_>, node: &Node<'_>, edge: Edge<'_>, window: &mut Window
     Ok(())
 }
 
-fn fill(
+/// Appends to a window those of these records of a leaf whose flags are wanted. O(records).
+pub(crate) fn fill(
     node: &Node<'_>,
     records: Range<usize>,
     window: &mut Window,

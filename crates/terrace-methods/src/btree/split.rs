@@ -5,7 +5,7 @@
 //! content moves to two new pages.
 
 use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value};
-use terrace_base::{Error, MAX_KEY_BYTES, PageId};
+use terrace_base::{Error, PageId, max_key_bytes};
 use terrace_pages::{Class, Exclusive};
 
 use super::BTree;
@@ -116,7 +116,7 @@ impl BTree {
             // Since the inner node was found full, others have split it or merged its children, and
             // so few are left that there is nothing to split: it has room now.
             None if level > 0 => {
-                let most = SLOT_BYTES + CHILD_BYTES + key_bytes(MAX_KEY_BYTES);
+                let most = SLOT_BYTES + CHILD_BYTES + key_bytes(max_key_bytes(copy.len()));
                 // Or else what needs the room would be back here at once, without end.
                 return match now.items.is_empty() && now.node.reclaimable() >= most {
                     true => Ok(Step::Done),

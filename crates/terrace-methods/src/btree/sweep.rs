@@ -46,6 +46,12 @@ impl BTree {
         self.pack_worth(door, position, fill, WORTH_PACKING, false)
     }
 
+    /// See [`terrace_access::Ordered::try_compact`]. O(records).
+    pub(crate) fn compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+        self.pack_worth(door, position, fill, WORTH_CLOSING_UP, true)?;
+        Ok(())
+    }
+
     /// See [`terrace_access::Ordered::try_close_up`].
     pub(crate) fn close_up(
         &self,
@@ -100,7 +106,8 @@ impl BTree {
             Ok::<_, Interrupt>(capacity(page_bytes) - node_of!(page)?.reclaimable())
         };
         let moved = (page_bytes / worth).min(used(&n.right)?);
-        if used(&n.left)? + moved > most {
+        // One with nothing in it goes however full the other is.
+        if node_of!(n.right)?.count > 0 && used(&n.left)? + moved > most {
             return Ok(false);
         }
         let (a, b) = (BTree::private(&n.left), BTree::private(&n.right));

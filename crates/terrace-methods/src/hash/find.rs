@@ -9,7 +9,7 @@
 
 use terrace_access::{Attempt, Door, Interrupt};
 use terrace_base::PageId;
-use terrace_base::sync::{spin_loop, yield_now};
+use terrace_base::sync::spin_loop;
 use terrace_pages::{Exclusive, Optimistic, Shared};
 
 use super::HashTable;
@@ -229,7 +229,7 @@ impl HashTable {
         if pid != above {
             loop {
                 match get() {
-                    Err(Interrupt::Conflict) if self.store.exists(pid) => yield_now(),
+                    Err(Interrupt::Conflict) if self.store.exists(pid) => self.store.back_off()?,
                     Err(Interrupt::Conflict) => break,
                     other => return other,
                 }
@@ -308,7 +308,7 @@ impl HashTable {
                     {
                         return Err(self.damaged(pid, NO_ENTRY));
                     }
-                    yield_now();
+                    self.store.back_off()?;
                     continue;
                 }
                 other => other?,

@@ -455,6 +455,10 @@ impl Ordered for HashTable {
         self.put_records(door, window, which)
     }
 
+    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+        self.pack(door, hash_at(position), fill).map(|_| ())
+    }
+
     fn still_same(&self, window: &Window) -> bool {
         self.unchanged(window)
     }

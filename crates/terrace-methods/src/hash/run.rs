@@ -4,7 +4,7 @@
 //! is done as any single record is.
 
 use terrace_access::{Door, Flags, Interrupt, NoRoom, Plan, Value, Window};
-use terrace_base::MAX_KEY_BYTES;
+use terrace_base::max_key_bytes;
 use terrace_base::sync::spin_loop;
 
 use super::edit::{Outcome, Target};
@@ -22,6 +22,7 @@ impl HashTable {
             return 0;
         };
         let (mut done, mut thin) = (0, false);
+        let most = max_key_bytes(self.store.page_bytes());
         for &i in which {
             let (position, entry) = (window.key(i), window.entry(i));
             let Some(key) = position.get(HASH_BYTES..) else {
@@ -32,7 +33,7 @@ impl HashTable {
                 hash: hash_at(position),
                 key,
             };
-            let is_simple = entry.large.is_none() && key.len() <= MAX_KEY_BYTES;
+            let is_simple = entry.large.is_none() && key.len() <= most;
             if !is_simple || !held.span.covers(target.hash) {
                 break;
             }

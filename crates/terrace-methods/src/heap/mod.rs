@@ -304,6 +304,18 @@ impl Ordered for Heap {
         self.reach_rows(run, next)
     }
 
+    /// Compacts the index, and moves rows of a thin heap page to others.
+    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+        self.index()?.try_compact(door, position, fill)?;
+        match self.pack_rows(door) {
+            Err(terrace_access::Interrupt::Fail(e)) => Err(e.into()),
+            Err(terrace_access::Interrupt::Miss(page)) => {
+                Err(terrace_access::Interrupt::Miss(page))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn try_close_up(
         &self,
         door: &Door<'_>,

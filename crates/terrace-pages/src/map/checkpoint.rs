@@ -180,6 +180,7 @@ impl PageMap {
     /// Appends the places at the sealed cut of the pages from 0 to `bound`, in their order, to
     /// `out`: at most `budget` a call; `true` when there are no more. Pages changed since the cut
     /// are given as free; [`PageMap::fold_overrides`], called after this is through, has theirs.
+    /// Without a checkpoint in progress they are the places in the last image: to pin it.
     pub fn fold_base(
         &self,
         words: &impl Words,
@@ -188,7 +189,7 @@ impl PageMap {
         out: &mut Vec<Place>,
         budget: usize,
     ) -> Result<bool> {
-        self.expect("fold a cut", self.phase == Phase::Sealed)?;
+        self.expect_fold()?;
         let end = bound.min(cursor.next_pid.saturating_add(budget.max(1) as u64));
         for pid in cursor.next_pid..end {
             let place = words.place(PageId(pid));
@@ -210,7 +211,7 @@ impl PageMap {
         out: &mut Vec<(PageId, Place)>,
         budget: usize,
     ) -> Result<bool> {
-        self.expect("fold a cut", self.phase == Phase::Sealed)?;
+        self.expect_fold()?;
         let mut left = budget.max(1);
         while let Some(change) = self.next.get(cursor.at_next) {
             if left == 0 {
@@ -262,7 +263,7 @@ impl PageMap {
                         &mut self.broken,
                         "more image slots than were replaced",
                     );
-                    self.free_slot(slot);
+                    self.give_up(slot);
                 }
                 let place = words.place(pid);
                 if place.tag() == self.cut_tag && self.may_retag() {
@@ -384,6 +385,11 @@ impl PageMap {
             return false;
         }
         true
+    }
+
+    fn expect_fold(&self) -> Result<()> {
+        let possible = matches!(self.phase, Phase::Sealed | Phase::Idle);
+        self.expect("fold a cut", possible)
     }
 
     fn expect(&self, what: &str, possible: bool) -> Result<()> {

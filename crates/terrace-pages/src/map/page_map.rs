@@ -1,13 +1,14 @@
 //! The three layers of the page map: which slots hold which version of which page.
 //!
 //! What always holds:
-//! - A slot is in use exactly while a layer or a write in flight names it.
+//! - A slot is in use exactly while a layer or a write in flight names it, or it is kept for a pin (`pins.rs`).
 //! - The words of the page store name the newest version of every page; the map keeps only what
 //!   that version hides: for every page that a layer changed, the place in the layer below.
 //! - A slot named by the last durable image is not given out before the checkpoint that replaces
 //!   it is durable.
 
 use super::changes::{Change, ChangeList};
+use super::pins::Pins;
 use super::place::{Place, Tag};
 use super::slots::{Run, Slots};
 use terrace_base::{Error, PageId, Result};
@@ -30,7 +31,7 @@ pub enum Registered {
 }
 
 /// Slots by what they are used for. They add up:
-/// `total = free + in_flight + image + cut + next`.
+/// `total = free + in_flight + image + cut + next + kept`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlotCounts {
     /// All slots of the file.
@@ -47,6 +48,8 @@ pub struct SlotCounts {
     pub cut: u64,
     /// Named by the changes since.
     pub next: u64,
+    /// Named by no layer, and kept for a pin.
+    pub kept: u64,
 }
 
 /// Where a checkpoint stands.
@@ -94,6 +97,7 @@ pub struct PageMap {
     /// Late pages that sealing has put in their places.
     pub(super) placed: usize,
     pub(super) counts: Held,
+    pub(super) pins: Pins,
     /// One past the highest slot in use when the last and the last but one checkpoint were done:
     /// the two superblocks name nothing beyond.
     pub(super) ends: [u64; 2],
@@ -137,6 +141,7 @@ impl PageMap {
             late: Vec::new(),
             placed: 0,
             counts: Held::default(),
+            pins: Pins::default(),
             ends: [end; 2],
             broken: None,
             #[cfg(test)]
@@ -202,6 +207,7 @@ impl PageMap {
         if for_cut && self.phase != Phase::Open {
             return Registered::Refused;
         }
+        self.note_written(slot);
         Self::less(
             &mut self.counts.in_flight,
             &mut self.broken,
@@ -273,10 +279,11 @@ impl PageMap {
             total,
             free,
             in_flight,
-            image: total.saturating_sub(free + in_flight + cut + next),
+            image: total.saturating_sub(free + in_flight + cut + next + self.pins.kept()),
             image_only: cut_hides + next_hides_image,
             cut,
             next,
+            kept: self.pins.kept(),
         }
     }
 
@@ -315,6 +322,15 @@ impl PageMap {
             + self.cut.memory_bytes()
             + self.next.memory_bytes()
             + self.late.capacity() * size_of::<Late>()
+            + self.pins.memory_bytes()
+    }
+
+    fn note_written(&mut self, slot: u64) {
+        #[cfg(test)]
+        if self.faults.bit_not_set && slot.is_multiple_of(2) {
+            return;
+        }
+        self.pins.note_written(slot);
     }
 
     pub(super) fn next_tag(&self) -> Tag {

@@ -23,6 +23,12 @@ pub const LEARNT_BYTES: usize = 40;
 /// Version of all files that a superblock names.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// Generations, numbers of map files and sequence numbers of the log lie below: so many no database reaches,
+/// and one more of each is still a number.
+pub const NUMBER_LIMIT: u64 = 1 << 62;
+/// Epochs lie below: they rise with each checkpoint, and frames have 32 bits for them.
+pub const EPOCH_LIMIT: u32 = u32::MAX - 1;
+
 pub(super) const MAGIC: [u8; 8] = *b"TERRACE\0";
 /// The checksum is here in every version, so that one can tell a newer version from damage.
 pub(super) const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 8;
@@ -193,6 +199,18 @@ impl Superblock {
                 "generation {} is in the wrong block",
                 self.generation
             ));
+        }
+        for (what, number) in [
+            ("generation", self.generation),
+            ("map file", self.map.number),
+            ("record of the log", self.next_sequence),
+        ] {
+            if number >= NUMBER_LIMIT {
+                return Some(format!("a {what} of number {number}"));
+            }
+        }
+        if self.epoch >= u64::from(EPOCH_LIMIT) {
+            return Some(format!("an epoch of {}", self.epoch));
         }
         if !PAGE_BYTES.contains(&self.page_bytes) || !self.page_bytes.is_power_of_two() {
             return Some(format!("a page size of {} bytes", self.page_bytes));

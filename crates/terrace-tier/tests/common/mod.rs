@@ -8,7 +8,7 @@ use terrace_base::{PageId, StructureId};
 use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 use terrace_tier::{
-    RecordLock, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered,
+    Change, RecordLock, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered,
 };
 
 /// The access methods that all tests run over.
@@ -148,6 +148,33 @@ pub fn put_run<'r>(
     let held: Vec<RecordLock<'_>> = slots.iter().map(|slot| context.locks.lock(*slot)).collect();
     structure.apply_run_locked(&door, &run).unwrap();
     drop(held);
+}
+
+/// Takes so many records out, each time the first one (`up`) or the last. How many windows that reads.
+pub fn take(structure: &dyn Structure, up: bool, records: usize) -> usize {
+    let (mut windows, mut window) = (0, Window::new());
+    window.set_limit(64);
+    for _ in 0..records {
+        let (mut low, mut high) = (Vec::new(), None);
+        loop {
+            windows += 1;
+            let scanned = match up {
+                true => structure.scan_up(&low, &mut window),
+                false => structure.scan_down(high.as_deref(), &mut window),
+            };
+            scanned.unwrap();
+            if !window.is_empty() {
+                break;
+            }
+            low = window.high.take().unwrap_or_default();
+            high = Some(std::mem::take(&mut window.low));
+        }
+        let at = if up { 0 } else { window.len() - 1 };
+        let key = &window.key(at)[structure.position_prefix()..];
+        let deleted = structure.write(key, Change::Delete, None, &mut || ());
+        assert!(deleted.unwrap());
+    }
+    windows
 }
 
 /// A small deterministic generator.

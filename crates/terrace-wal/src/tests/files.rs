@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
+use terrace_sim::SimDisk;
 
 use super::basics::put;
 use crate::{Durability, Log, LogOptions};
@@ -61,4 +62,43 @@ fn small_records_cost_little_more_than_themselves() {
     });
     let ratio = log.bytes_since(from) as f64 / (20_000.0 * 128.0);
     assert!(ratio <= 1.2, "{ratio}");
+}
+
+#[test]
+fn segments_grow_with_the_writing_and_shrink_again() {
+    let disk = SimDisk::new(1);
+    let options = LogOptions {
+        first_segment_bytes: 16 << 10,
+        segment_bytes: 1 << 20,
+        buffer_bytes: 256 << 10,
+        seed: Some(1),
+        ..LogOptions::default()
+    };
+    let log = Log::create(disk.shared(), options.clone(), 0).unwrap();
+    assert_eq!(log.disk_bytes(), 16 << 10);
+    let from = log.position();
+    // Each is longer than the first segments, and goes through the buffer.
+    for i in 0..60u8 {
+        put(&log, &[i; 60_000], Durability::Buffered).unwrap();
+    }
+    let made = log.stats().segments_created;
+    assert!(made <= 12, "{made} segments");
+    let copy = disk.copy();
+    let mut found = Vec::new();
+    let mut apply = |_: u64, bytes: &[u8]| {
+        found.push(bytes.to_vec());
+        Ok(())
+    };
+    Log::recover(copy.shared(), options, from, 0, &mut apply).unwrap();
+    assert!(found.into_iter().eq((0..60u8).map(|i| vec![i; 60_000])));
+    // Checkpoints that find little written.
+    for generation in 1..12 {
+        log.checkpointed(log.position(), generation).unwrap();
+    }
+    let before = log.stats().segments_created;
+    while log.stats().segments_created == before {
+        put(&log, &[1; 1000], Durability::Buffered).unwrap();
+    }
+    let last = disk.names().into_iter().max().unwrap();
+    assert_eq!(disk.contents(&last).unwrap().len(), 16 << 10);
 }

@@ -26,7 +26,7 @@ impl Core {
             return Ok(());
         }
         // Asked within the pass in which it is written: nobody makes an index meanwhile.
-        let appended = if batch.changes_indexes() {
+        let appended = if batch.changes_indexes() || batch.has_merges() {
             drop(pass);
             self.write_rounds(batch, None)?.flatten()
         } else {
@@ -48,7 +48,7 @@ impl Core {
         &self,
         batch: &Batch,
         logged: bool,
-        expected: &Expected,
+        expected: &Expected<'_>,
     ) -> Result<Option<Option<Appended>>> {
         for (open, key, _) in batch.changes() {
             open.structure.prefault(key).map_err(|e| self.failed(e))?;
@@ -122,10 +122,10 @@ impl Core {
         batch: &Batch,
         logged: bool,
         dirty_each: u64,
-        expected: &Expected,
+        expected: &Expected<'_>,
         apply: &mut dyn FnMut(&Door<'_>, &[bool]) -> Result<()>,
     ) -> Result<Option<Option<Appended>>> {
-        let only_deletes = batch.deletes == batch.len();
+        let only_deletes = batch.deletes == batch.operations.len();
         let space = if only_deletes {
             Space::Reserve
         } else {
@@ -161,24 +161,45 @@ impl Core {
             held.into_iter().for_each(RecordLock::release_unchanged);
             return Ok(None);
         }
-        let appended = early.flatten().or_else(|| {
-            reservation
-                .as_mut()
-                .map(|reservation| match batch.operations.get(batch.len() / 2) {
-                    Some(middle) if planted(Fault::TornBatch) && batch.len() > 1 => batch
-                        .append_torn(middle, |part| {
-                            let appended = self.log.append(reservation, &[part]);
-                            let _ = self.log.flush();
-                            appended
-                        }),
-                    _ => self.log.append(reservation, &[&batch.payload]),
-                })
-        });
+        let standing = expected.standing;
+        if !planted(Fault::BatchUnwatched) {
+            batch.tell_watchers(standing);
+        }
+        let ours = |slot| slots.binary_search(&slot).is_ok() && !planted(Fault::OwnLockRefused);
+        let stands = || expected.stands(locks, &ours);
+        let middle = batch.operations.get(batch.operations.len() / 2);
+        let torn = middle.filter(|_| planted(Fault::TornBatch) && batch.operations.len() > 1);
+        let appended = match (early.flatten(), reservation.as_mut(), torn) {
+            (Some(early), _, _) => Some(Some(early)),
+            (None, Some(reservation), Some(middle)) => {
+                Some(Some(batch.append_torn(middle, |part| {
+                    let appended = self.log.append(reservation, &[part]);
+                    let _ = self.log.flush();
+                    appended
+                })))
+            }
+            // Looked at before too: what has to be read for it comes while nobody waits.
+            (None, Some(reservation), None) => stands()
+                .then(|| self.log.append_if(reservation, &[&batch.payload], stands))
+                .flatten()
+                .map(Some),
+            // Without log there is no order of commits to keep.
+            (None, None, _) => {
+                // The locks that are held here are to be seen before those of others are looked at.
+                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+                stands().then_some(None)
+            }
+        };
+        let Some(appended) = appended else {
+            held.into_iter().for_each(RecordLock::release_unchanged);
+            return Ok(None);
+        };
         let applied = apply(&door, &overruled);
         // Without log a batch that was applied in part cannot be completed either. While the door is held:
         // no cut may have the half of it.
         let applied = applied.map_err(|e| self.kill(e));
         drop(held);
+        batch.tell_watchers_still();
         drop(door);
         applied.map(|()| Some(appended))
     }

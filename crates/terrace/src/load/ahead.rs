@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use terrace_base::disk::DiskFile;
+use terrace_base::process::Owner;
 use terrace_base::{AlignedBuf, Error, Result};
 
 /// Reads that are under way at once: what a disk needs to be busy while blocks are long.
@@ -24,6 +25,7 @@ struct Wanted {
 pub(crate) struct Ahead {
     wanted: Option<Sender<Wanted>>,
     threads: Vec<JoinHandle<()>>,
+    owner: Owner,
 }
 
 /// A block that will be there.
@@ -44,6 +46,7 @@ impl Ahead {
         let mut ahead = Ahead {
             wanted: Some(wanted),
             threads: Vec::with_capacity(THREADS),
+            owner: Owner::here(),
         };
         for _ in 0..THREADS {
             let to_read = to_read.clone();
@@ -73,6 +76,11 @@ impl Ahead {
 
 impl Drop for Ahead {
     fn drop(&mut self) {
+        if !self.owner.is_here() {
+            // In a child there are no such threads.
+            std::mem::forget((self.wanted.take(), std::mem::take(&mut self.threads)));
+            return;
+        }
         self.wanted = None;
         for thread in self.threads.drain(..) {
             // A panic of the thread has been reported by the panic hook already.

@@ -17,6 +17,7 @@ pub(crate) mod space;
 mod write;
 
 use terrace_base::Result;
+use terrace_base::process::of_another_process;
 use terrace_wal::Durability;
 
 use crate::batch::Batch;
@@ -93,8 +94,8 @@ impl Map {
     /// When the structure was dropped; when so many loaders of the database are open that there is no memory
     /// for one more: each has half of what others have left.
     pub fn loader(&self) -> Result<Loader> {
-        self.open.check()?;
         let core = &self.db.handle.core;
+        drop(core.enter(&self.open)?);
         let sorting = match self.kind() {
             Kind::Hash => None,
             _ => {
@@ -127,7 +128,8 @@ impl Loader {
     /// structure dropped: now and then it is looked whether it is so.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        check_lengths(key, value)?;
+        check_lengths(self.map.db.handle.core.longest_key(), key, value)?;
+        self.check_owner()?;
         let Some(sorting) = &mut self.sorting else {
             self.batch.put(&self.map, key, value);
             self.put += 1;
@@ -152,6 +154,13 @@ impl Loader {
         pushed.map_err(|e| core.failed(e))?;
         self.put += 1;
         Ok(())
+    }
+
+    fn check_owner(&self) -> Result<()> {
+        match self.map.db.handle.core.loads.owner.is_here() {
+            true => Ok(()),
+            false => Err(of_another_process()),
+        }
     }
 
     /// How many records were put.

@@ -58,6 +58,9 @@ pub(crate) struct Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
+        if !self.space.owner.is_here() {
+            return;
+        }
         // If that fails, the next opening does it.
         let _ = self.space.disk.delete(&self.name);
         self.space.deleted(self.bytes() - self.discarded);

@@ -221,9 +221,11 @@ impl Sorter {
 
 impl Drop for Sorter {
     fn drop(&mut self) {
-        if let Some(writing) = self.writing.take() {
+        match self.writing.take() {
             // Its file goes with what it returns.
-            let _ = writing.join();
+            Some(writing) if self.space.owner.is_here() => drop(writing.join()),
+            // In a child there is no such thread.
+            writing => std::mem::forget(writing),
         }
     }
 }

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::disk::Disk;
+use terrace_base::process::Owner;
 use terrace_base::{Error, Result};
 use terrace_pages::PageStore;
 
 /// See the module's text.
 pub struct Space {
     pub disk: Arc<dyn Disk>,
+    /// The process that loads: a child that it forks must leave threads and files alone.
+    pub owner: Owner,
     memory: AtomicU64,
     file_bytes: AtomicU64,
     bytes_written: AtomicU64,
@@ -19,6 +22,7 @@ impl Space {
     pub fn new(disk: Arc<dyn Disk>) -> Arc<Space> {
         Arc::new(Space {
             disk,
+            owner: Owner::here(),
             memory: AtomicU64::new(0),
             file_bytes: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
@@ -99,6 +103,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if !self.space.owner.is_here() {
+            return;
+        }
         self.space.memory.fetch_sub(self.bytes, Ordering::Relaxed);
         self.store.give_extra_bytes(self.bytes);
         self.store.rebalance();

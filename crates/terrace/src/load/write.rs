@@ -101,6 +101,7 @@ impl Loader {
         durability: Option<Durability>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64> {
+        self.check_owner()?;
         let core = self.map.db.handle.core.clone();
         let in_force = core.durability(self.map.open.spec.logged, durability)?;
         let mut teller = Teller::new(progress, Work::Load, self.put);

@@ -183,7 +183,7 @@ impl Core {
                 continue;
             };
             let (entry, value) = encode(unique, &key, &primary);
-            check_lengths(&entry, &[]).map_err(|e| {
+            check_lengths(self.longest_key(), &entry, &[]).map_err(|e| {
                 Error::invalid(format!(
                     "the key of the row \"{}\" is too long for the index \"{}\" of the table \"{}\": {e}",
                     primary.escape_ascii(),

@@ -271,7 +271,7 @@ impl std::fmt::Debug for Index {
 }
 
 /// An index of a table.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct IndexInfo {
     /// Its name.
@@ -338,7 +338,7 @@ mod tests {
             "bytes:4",
             "bytes:4..4",
             "bytes:5..4",
-            "bytes:0..2000",
+            "bytes:0..5000",
             "bytes:01..4",
             "bytes:-1..4",
             "json:a",

@@ -4,7 +4,7 @@
 //! entries change in one batch, which the log keeps as effects of these structures.
 
 mod change;
-mod entry;
+pub mod entry;
 mod extract;
 mod index;
 mod options;
@@ -24,7 +24,7 @@ use crate::range::Range;
 pub use index::{Index, IndexEntry, IndexInfo, KeySource, Stored};
 pub use options::{MAX_INDEXES, TableOptions};
 pub use read::{IndexHandle, Keys, Rows};
-pub use rows::Expected;
+pub use rows::{Expected, Round};
 pub use state::{IndexState, TableState};
 pub use verify::{Listener, check_indexes};
 
@@ -115,6 +115,24 @@ impl Table {
     /// As [`Map::get`].
     pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         ordered::last(&self.map)
+    }
+
+    /// Takes the row with the lowest primary key out, and returns it as it was then: a queue. Of several
+    /// threads each gets another one. What is put in front meanwhile may be left for the next call.
+    /// O(log n) over many calls: what was taken before is not walked over again.
+    ///
+    /// # Errors
+    /// As [`Map::delete`].
+    pub fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        ordered::pop_first(&self.map)
+    }
+
+    /// As [`Table::pop_first`], the row with the highest primary key: a stack.
+    ///
+    /// # Errors
+    /// As [`Map::delete`].
+    pub fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        ordered::pop_last(&self.map)
     }
 
     /// Its indexes, in the order in which they were made.

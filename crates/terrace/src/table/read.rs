@@ -6,7 +6,7 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use terrace_base::{Error, MAX_KEY_BYTES, Result};
+use terrace_base::{Error, Result};
 
 use super::entry::{bounds, decode, prefix};
 use crate::fault::{Fault, planted};
@@ -22,10 +22,10 @@ use crate::registry::Open;
 /// not at all.
 #[derive(Clone)]
 pub struct IndexHandle {
-    table: Map,
+    pub(crate) table: Map,
     /// The tree that holds its entries.
-    entries: Map,
-    unique: bool,
+    pub(crate) entries: Map,
+    pub(crate) unique: bool,
 }
 
 impl IndexHandle {
@@ -62,7 +62,8 @@ impl IndexHandle {
         if self.unique {
             self.check()?;
             // No row has a longer one.
-            let entry = (key.len() <= MAX_KEY_BYTES).then(|| key.to_vec());
+            let longest = self.table.db.handle.core.longest_key();
+            let entry = (key.len() <= longest).then(|| key.to_vec());
             return Ok(Rows {
                 index: self.clone(),
                 entries: Entries::One(entry),

@@ -12,12 +12,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_base::{Error, Result, StructureId};
-use terrace_tier::{Change, Expect, Version};
+use terrace_tier::{Change, Expect, LockTable, Version};
 use terrace_wal::{Appended, Durability};
 
 use super::entry::encode;
 use super::state::{IndexState, Snapshot};
 use crate::batch::Batch;
+use crate::batch::standing::Standing;
 use crate::core::Core;
 use crate::fault::{Fault, planted};
 use crate::registry::Open;
@@ -29,17 +30,24 @@ const ROUNDS: u32 = 16;
 /// between the tiers meanwhile is likely to share one with some of them.
 const ROUNDS_IF_LARGE: (u32, usize) = (1, 64);
 
+/// The same for a batch with merges, which never goes alone: then it is refused.
+const ROUNDS_OF_MERGES: u32 = 10_000;
+
 /// What a round rests on.
 #[derive(Default)]
-pub struct Expected {
+pub struct Expected<'s> {
     /// Snapshots of the tables in the batch.
     tables: Vec<(Arc<Open>, Snapshot)>,
     /// Record locks with the versions that were read.
     versions: Vec<(usize, Version)>,
+    /// The same of records that merges have left as they are: they are not locked.
+    pub kept: Vec<(usize, Version)>,
+    /// What was read beside the records that are written.
+    pub standing: Option<&'s dyn Standing>,
 }
 
 /// How a round ended.
-enum Round {
+pub enum Round {
     /// Written.
     Written(Option<Appended>),
     /// Something has changed meanwhile; nothing was done.
@@ -60,12 +68,23 @@ struct Difference<'b> {
 /// The holder of a key of a unique index.
 type Keys<'a> = BTreeMap<(StructureId, &'a [u8]), &'a [u8]>;
 
-impl Expected {
-    /// Whether every version is still the one that was read, `now` being the version of a slot that
-    /// the caller has locked.
+impl Expected<'_> {
+    /// Whether the content is still the one that was read under every version, `now` being the version
+    /// of a slot that the caller has locked.
     pub fn holds(&self, now: impl Fn(usize) -> Option<Version>) -> bool {
         let mut versions = self.versions.iter();
-        versions.all(|(slot, version)| now(*slot) == Some(*version))
+        versions
+            .all(|(slot, version)| now(*slot).is_some_and(|now| now.content() == version.content()))
+    }
+
+    /// Whether what was read and is not written is still so. Asked just before the batch has its place in the
+    /// order of commits; `ours` says of a lock whether the batch holds it.
+    pub fn stands(&self, locks: &LockTable, ours: &dyn Fn(usize) -> bool) -> bool {
+        let kept = self.kept.iter().all(|(slot, version)| {
+            let (content, held) = locks.content(*slot);
+            content == version.content() && (!held || ours(*slot))
+        });
+        kept && self.standing.is_none_or(|standing| standing.stands(ours))
     }
 
     /// Whether the snapshots are the newest and the tables open; holds for as long as the caller's
@@ -90,7 +109,7 @@ impl Core {
         let in_force = self.durability(open.spec.logged, durability)?;
         let mut batch = Batch::default();
         batch.change(open, None, key, change);
-        if let Some(mistake) = batch.mistake() {
+        if let Some(mistake) = batch.mistake_within(self.longest_key()) {
             return Err(mistake);
         }
         let Some(appended) = self.write_rounds(&mut batch, expect)? else {
@@ -111,17 +130,27 @@ impl Core {
         batch: &mut Batch,
         expect: Option<&AsFound<'_>>,
     ) -> Result<Option<Option<Appended>>> {
-        let mark = batch.mark();
         let (few, large) = ROUNDS_IF_LARGE;
         let rounds = if batch.len() > large { few } else { ROUNDS };
+        // What was found of a merged record does not come to rest by closing tables.
+        let rounds = if batch.has_merges() {
+            ROUNDS_OF_MERGES
+        } else {
+            rounds
+        };
         for _ in 0..rounds {
-            let round = self.round(batch, expect, false);
-            batch.back_to(mark);
-            match round? {
+            match self.round(batch, expect, false, None)? {
                 Round::Written(appended) => return Ok(Some(appended)),
                 Round::NotAsFound => return Ok(None),
-                Round::Changed => {}
+                Round::Changed => std::thread::yield_now(),
             }
+        }
+        if batch.has_merges() {
+            return Err(Error::Conflict {
+                structure: batch.first_structure(),
+                key: Vec::new(),
+                attempts: rounds,
+            });
         }
         // A large batch may meet somebody in every round, or bring in what pushes out what it has
         // read before. So it goes alone.
@@ -132,9 +161,7 @@ impl Core {
             .filter_map(|open| open.table.as_ref())
             .map(|table| self.close_table(table))
             .collect();
-        let round = self.round(batch, expect, true);
-        batch.back_to(mark);
-        match round? {
+        match self.round(batch, expect, true, None)? {
             Round::Written(appended) => Ok(Some(appended)),
             Round::NotAsFound => Ok(None),
             // Nobody else changes rows of closed tables, and nothing was expected of locks.
@@ -144,9 +171,49 @@ impl Core {
         }
     }
 
-    /// One round; `alone` if the tables are closed to all others.
-    fn round(&self, batch: &mut Batch, expect: Option<&AsFound<'_>>, alone: bool) -> Result<Round> {
-        let mut expected = Expected::default();
+    /// One round, if `standing` stands, too; the batch is afterwards as it was. `alone` if the tables are closed to
+    /// all others. The caller has no pass.
+    pub fn round(
+        &self,
+        batch: &mut Batch,
+        expect: Option<&AsFound<'_>>,
+        alone: bool,
+        standing: Option<&dyn Standing>,
+    ) -> Result<Round> {
+        let mark = batch.mark();
+        let round = self.round_once(batch, expect, alone, standing);
+        batch.back_to(mark);
+        round
+    }
+
+    fn round_once(
+        &self,
+        batch: &mut Batch,
+        expect: Option<&AsFound<'_>>,
+        alone: bool,
+        standing: Option<&dyn Standing>,
+    ) -> Result<Round> {
+        let mut expected = Expected {
+            standing,
+            ..Expected::default()
+        };
+        batch.work_out_merges(
+            |open, key| {
+                let mut value = Vec::new();
+                let _pass = self.enter(open)?;
+                let answer = open.structure.get_versioned(key, &mut value);
+                let (found, version) = answer.map_err(|e| self.failed(e))?;
+                Ok((found.then_some(value), version))
+            },
+            |open, key, version, changed| {
+                let slot = self.tiers.locks.slot(open.id(), key);
+                if changed {
+                    expected.versions.push((slot, version));
+                } else if !planted(Fault::KeptUnvalidated) {
+                    expected.kept.push((slot, version));
+                }
+            },
+        )?;
         for open in batch.tables() {
             if let Some(table) = &open.table {
                 let snapshot = if alone {
@@ -164,7 +231,8 @@ impl Core {
             return Ok(Round::Changed);
         }
         if alone {
-            expected = Expected::default();
+            expected.tables.clear();
+            expected.versions.clear();
         }
         let mut entries = Vec::new();
         // All that goes first: a key that one row gives up another may take in the same batch.
@@ -178,7 +246,7 @@ impl Core {
         for d in &differences {
             if let Some(new) = &d.new {
                 let entry = encode(d.index.entry.unique, new, d.primary);
-                check_lengths(&entry.0, &[]).map_err(|e| {
+                check_lengths(self.longest_key(), &entry.0, &[]).map_err(|e| {
                     Error::invalid(format!(
                         "a key of the index \"{}\" of the table \"{}\" is too long, together with the row's primary key \
                          where the index is not unique: {e}. Nothing was changed",
@@ -197,7 +265,7 @@ impl Core {
             let change = value.as_deref().map_or(Change::Delete, Change::Put);
             batch.change(index, None, key, change);
         }
-        if let Some(mistake) = batch.mistake() {
+        if let Some(mistake) = batch.mistake_within(self.longest_key()) {
             return Err(mistake);
         }
         self.write_expecting(batch, &expected)
@@ -209,7 +277,7 @@ impl Core {
         &self,
         batch: &'b Batch,
         expect: Option<&AsFound<'_>>,
-        expected: &mut Expected,
+        expected: &mut Expected<'_>,
     ) -> Result<Option<Vec<Difference<'b>>>> {
         let (mut differences, mut row) = (Vec::new(), Vec::new());
         for (open, key, change) in batch.last_changes() {
@@ -258,7 +326,7 @@ impl Core {
     fn check_unique(
         &self,
         differences: &[Difference<'_>],
-        expected: &mut Expected,
+        expected: &mut Expected<'_>,
         alone: bool,
     ) -> Result<bool> {
         if planted(Fault::UncheckedUnique) {
@@ -276,7 +344,7 @@ impl Core {
             let Some(new) = &d.new else { continue };
             let place = (d.index.open.id(), &new[..]);
             // Longer ones are in no index, and are refused with its name when they are written.
-            if check_lengths(new, &[]).is_err() {
+            if check_lengths(self.longest_key(), new, &[]).is_err() {
                 continue;
             }
             let in_batch = comes.insert(place, d.primary);
@@ -305,14 +373,23 @@ impl Core {
     }
 
     /// Writes rows with entries if what they rest on still stands.
-    fn write_expecting(&self, batch: &Batch, expected: &Expected) -> Result<Round> {
+    fn write_expecting(&self, batch: &Batch, expected: &Expected<'_>) -> Result<Round> {
         let pass = self.passes.enter()?;
         if !expected.admitted() {
             return Ok(Round::Changed);
         }
         let logged = batch.logged(self)?;
+        if batch.has_no_changes() {
+            let stands = expected.stands(&self.tiers.locks, &|_| false);
+            return Ok(if stands {
+                Round::Written(None)
+            } else {
+                Round::Changed
+            });
+        }
         // With one change its record can be waited for outside the gate.
         let single = match (batch.only_change(), &expected.versions[..]) {
+            _ if expected.standing.is_some() || !expected.kept.is_empty() => None,
             (Some(change), []) => Some((change, None)),
             (Some(change), [(_, version)]) => Some((change, Some(*version))),
             _ => None,

@@ -2,14 +2,18 @@
 //! on a simulated disk whose outcome is compared with the model.
 #![allow(dead_code)]
 
+pub mod anomalies;
 pub mod model;
 pub mod run;
 pub mod script;
 pub mod tables;
+pub mod transactions;
 
 use terrace::{
-    Database, Index, KeySource, Kind, Map, MapOptions, Options, Result, TableOptions, Tiers,
+    BackupOptions, Database, Index, KeySource, Kind, Map, MapOptions, Options, Rate,
+    RestoreOptions, Result, TableOptions, Tiers, TreeOptions, restore_on,
 };
+use terrace_sim::SimDisk;
 
 /// A database as small as it gets, so that pages leave memory, segments fill and hot tiers are at
 /// their cap after a few hundred records; without threads, so that a run is a function of its seed.
@@ -91,5 +95,31 @@ pub fn seeds(usual: u64) -> Vec<u64> {
     {
         Some(seed) => vec![seed],
         None => (1..=usual * factor()).collect(),
+    }
+}
+
+/// A small tree that is backed up again and again, with any number of checkpoints in between: pages come to
+/// lie where they lay before. Each point must be restored as it was.
+pub fn backups(seed: u64) {
+    let (disk, set) = (SimDisk::new(seed), SimDisk::new(seed + 1));
+    let db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
+    let options = TreeOptions::new().tiers(Tiers::One);
+    let tree = db.tree_with("t", options).unwrap();
+    for round in 0..8u64 {
+        for checkpoint in 0..(seed + round) % 4 {
+            let value = format!("{round}-{checkpoint}");
+            (0..60).for_each(|i| tree.put(format!("{i:03}"), value.repeat(30)).unwrap());
+            db.checkpoint().unwrap();
+        }
+        let options = BackupOptions::new().rate(Rate::Fast);
+        db.backup_on(set.shared(), options).unwrap();
+        let to = SimDisk::new(3);
+        let options = RestoreOptions::new().options(tiny(seed + 500));
+        restore_on(set.shared(), to.shared(), options).unwrap();
+        let again = Database::open_on(to.shared(), tiny(seed + 600)).unwrap();
+        let found = again.tree_with("t", TreeOptions::new()).unwrap();
+        let all =
+            |tree: &terrace::Tree| -> Vec<_> { tree.iter().unwrap().map(Result::unwrap).collect() };
+        assert!(all(&found) == all(&tree), "seed {seed}, round {round}");
     }
 }

@@ -21,6 +21,10 @@ pub struct Faults {
     pub abort_after_superblock: bool,
     pub late_writes_forgotten: bool,
     pub retag_forgotten: bool,
+    pub frees_pinned: bool,
+    pub one_of_many: bool,
+    pub keeps_born: bool,
+    pub bit_not_set: bool,
 }
 
 /// A mistake to plant, in the map or in the one who drives it.
@@ -38,6 +42,12 @@ pub enum Bug {
     LateWritesForgotten,
     RetagForgotten,
     UnlinkedNotPostponed,
+    PinForgetsNext,
+    PinFrees,
+    PinOneOfMany,
+    PinKeepsBorn,
+    BackupBitless,
+    BackupBitNotSet,
 }
 
 impl Bug {
@@ -50,6 +60,10 @@ impl Bug {
             abort_after_superblock: self == Bug::AbortAfterSuperblock,
             late_writes_forgotten: self == Bug::LateWritesForgotten,
             retag_forgotten: self == Bug::RetagForgotten,
+            frees_pinned: self == Bug::PinFrees,
+            one_of_many: self == Bug::PinOneOfMany,
+            keeps_born: self == Bug::PinKeepsBorn,
+            bit_not_set: self == Bug::BackupBitNotSet,
         }
     }
 }

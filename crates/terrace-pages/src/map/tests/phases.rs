@@ -100,6 +100,7 @@ fn steps_out_of_turn_are_refused_and_change_nothing() {
         );
         if !allowed.contains(&"begin") {
             assert!(map.begin_cut(99).is_err());
+            assert!(map.pin(SlotSet::default()).is_err(), "pinned in {phase:?}");
         }
         if !allowed.contains(&"seal") {
             assert!(map.seal_step(9).is_err());
@@ -115,7 +116,7 @@ fn steps_out_of_turn_are_refused_and_change_nothing() {
         }
         assert_eq!(map.phase(), phase);
     };
-    refuse_all_but(&mut map, &["begin"]);
+    refuse_all_but(&mut map, &["begin", "fold", "overrides"]);
     assert!(map.begin_cut(0).is_err(), "epochs begin with 1");
     map.begin_cut(1).expect("idle");
     refuse_all_but(&mut map, &["seal", "abort"]);
@@ -128,7 +129,7 @@ fn steps_out_of_turn_are_refused_and_change_nothing() {
     refuse_all_but(&mut map, &["complete"]);
     assert!(map.complete_step(&table, 9).expect("committed"));
     assert!(map.begin_cut(1).is_err(), "an epoch ends once");
-    refuse_all_but(&mut map, &["begin"]);
+    refuse_all_but(&mut map, &["begin", "fold", "overrides"]);
     assert!(map.health().is_ok());
 }
 

@@ -2,8 +2,8 @@
 
 use super::codecs::superblock;
 use crate::map::superblock::{
-    CHECKSUM_AT, FORMAT_VERSION, MAGIC, SUPERBLOCK_BYTES, block_checksum, slot_offset,
-    superblock_offset,
+    CHECKSUM_AT, EPOCH_LIMIT, FORMAT_VERSION, MAGIC, NUMBER_LIMIT, SUPERBLOCK_BYTES,
+    block_checksum, slot_offset, superblock_offset,
 };
 use crate::map::{MapFile, Superblock, Superblocks};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn reseal(block: &mut [u8], index: usize) {
 
 #[test]
 fn every_field_comes_back_and_a_short_block_is_refused() {
-    for generation in [0, 7, u64::MAX] {
+    for generation in [0, 7, NUMBER_LIMIT - 1] {
         let written = make(generation);
         let bytes = block(&written);
         let mut blocks: [&[u8]; 2] = [&[], &[]];
@@ -200,4 +200,36 @@ proptest! {
         }
         prop_assert!(Superblocks::read([&bytes, &bytes], None).is_err());
     }
+}
+
+#[test]
+fn numbers_that_no_database_reaches_are_damage() {
+    let limit = NUMBER_LIMIT;
+    for number in [limit, limit + 1, u64::MAX - 1, u64::MAX] {
+        let changes: [fn(&mut Superblock, u64); 4] = [
+            |s, n| s.generation = n,
+            |s, n| s.map.number = n,
+            |s, n| s.next_sequence = n,
+            |s, n| s.epoch = n,
+        ];
+        for (which, change) in changes.into_iter().enumerate() {
+            let mut superblock = make(4);
+            change(&mut superblock, number);
+            let bytes = block(&superblock);
+            let mut blocks: [&[u8]; 2] = [&[], &[]];
+            blocks[(superblock.generation % 2) as usize] = &bytes;
+            let read = Superblocks::read(blocks, None);
+            assert!(
+                matches!(read, Err(Error::Corrupt { .. })),
+                "{which}: {number}"
+            );
+        }
+    }
+    let mut superblock = make(4);
+    superblock.epoch = u64::from(EPOCH_LIMIT);
+    let bytes = block(&superblock);
+    assert!(Superblocks::read([&bytes, &[]], None).is_err());
+    superblock.epoch -= 1;
+    let bytes = block(&superblock);
+    assert!(Superblocks::read([&bytes, &[]], None).is_ok());
 }

@@ -2,6 +2,7 @@
 //! three layers: every step of the protocol is one call, so that a test can interleave them.
 
 mod checkpoint;
+mod pins;
 
 use super::disk::Disk;
 use super::{Bug, Rng};
@@ -145,6 +146,11 @@ pub struct World {
     /// What every page holds now.
     truth: BTreeMap<u64, u64>,
     unlinked: BTreeSet<u64>,
+    pinning: Option<pins::Pinning>,
+    pins: Vec<pins::Pin>,
+    leaving: Vec<PinId>,
+    /// Of each page in the last backup: its slot then, and its content.
+    backup: BTreeMap<u64, (u64, u64)>,
     history: BTreeMap<u64, BTreeMap<u64, u64>>,
     counter: u64,
     pub checkpoints_done: u64,
@@ -203,6 +209,10 @@ impl World {
             layers: Layers::default(),
             truth: BTreeMap::new(),
             unlinked: BTreeSet::new(),
+            pinning: None,
+            pins: Vec::new(),
+            leaving: Vec::new(),
+            backup: BTreeMap::new(),
             history: BTreeMap::from([(0, BTreeMap::new())]),
             counter: 0,
             checkpoints_done: 0,
@@ -268,6 +278,9 @@ impl World {
         self.checkpoint = None;
         self.flights.clear();
         self.unlinked.clear();
+        self.pinning = None;
+        self.pins.clear();
+        self.leaving.clear();
         self.layers = Layers::default();
         self.truth.clear();
         for pid in 0..self.pages {

@@ -31,7 +31,12 @@ impl World {
     /// One step of the checkpoint, whatever is next.
     pub fn checkpoint_step(&mut self) -> Step {
         let Some(checkpoint) = &self.checkpoint else {
-            return self.begin();
+            // Who pins an image holds what a checkpoint needs.
+            return if self.pinning.is_some() {
+                Ok(())
+            } else {
+                self.begin()
+            };
         };
         if checkpoint.aborting {
             return self.abort_step();
@@ -323,6 +328,7 @@ impl World {
     /// No slot is used and free, none is lost, and the counts are right.
     pub fn check(&self) -> Step {
         self.map.health().map_err(text)?;
+        self.check_pins()?;
         let Layers { image, cut, next } = &self.layers;
         let mut used: BTreeSet<u64> = image.values().copied().collect();
         used.extend(cut.values().chain(next.values()).flatten());
@@ -334,12 +340,13 @@ impl World {
         {
             return Err(format!("slot {slot} is used and free"));
         }
-        if counts.total != counts.free + counts.in_flight + counts.image + counts.cut + counts.next
-        {
+        let named = counts.in_flight + counts.image + counts.cut + counts.next;
+        if counts.total != counts.free + named + counts.kept {
             return Err(format!("the counts do not add up: {counts:?}"));
         }
         let aborting = self.checkpoint.as_ref().is_some_and(|c| c.aborting);
         if aborting
+            || !self.leaving.is_empty()
             || !matches!(
                 self.map.phase(),
                 Phase::Idle | Phase::Sealed | Phase::Committing
@@ -348,6 +355,14 @@ impl World {
             // Some slots are about to be freed.
             return Ok(());
         }
+        let kept = self.kept_for_pins();
+        if let Some(slot) = kept
+            .iter()
+            .find(|slot| used.contains(*slot) || !self.map.pins.is_kept(**slot))
+        {
+            return Err(format!("slot {slot} is used, or is not kept for a pin"));
+        }
+        used.extend(&kept);
         if let Some(slot) =
             (0..counts.total).find(|s| !used.contains(s) && !self.map.slots.is_free(*s))
         {
@@ -363,6 +378,7 @@ impl World {
             image_only: image.keys().filter(hidden).count() as u64,
             cut: named(cut),
             next: named(next),
+            kept: kept.len() as u64,
         };
         if counts != wanted {
             return Err(format!("{counts:?}, wanted {wanted:?}"));

@@ -1,0 +1,186 @@
+//! The real disk, to be read only: no file is written, made or deleted, so it may belong to others or lie
+//! on a file system that takes no writes.
+//!
+//! Invariant: as long as it is open nobody else has the directory for writing: its lock is a shared one,
+//! which any number of readers have at a time, and writers take the same one alone.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+
+use crate::disk::{Disk, DiskFile};
+use crate::file_disk::{DirectIo, LOCK_FILE};
+use crate::{Error, Result};
+
+/// A directory of files that are only read, locked against writers.
+pub struct ReadOnlyDisk {
+    path: PathBuf,
+    directory: File,
+    direct: bool,
+    // Held for its lock only.
+    _lock: File,
+}
+
+impl ReadOnlyDisk {
+    /// Opens the directory.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while somebody has it open for writing; those of the file system. A directory in
+    /// which nobody has ever opened a database is refused.
+    pub fn open(path: impl AsRef<Path>, direct: DirectIo) -> Result<ReadOnlyDisk> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let directory = File::open(path).map_err(|e| Error::io("opening", &shown, e))?;
+        let lock = open_in(&directory, LOCK_FILE, OFlags::empty());
+        let lock = lock.map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::invalid(format!(
+                "there is no database in {shown}; name the directory that holds it"
+            )),
+            _ => Error::io("opening", LOCK_FILE, e),
+        })?;
+        match lock.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: shown }),
+            Err(TryLockError::Error(e)) => return Err(Error::io("locking", LOCK_FILE, e)),
+        }
+        let direct = direct != DirectIo::Off
+            && !direct_flag().is_empty()
+            && open_in(&directory, LOCK_FILE, direct_flag()).is_ok();
+        Ok(ReadOnlyDisk {
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            directory,
+            direct,
+            _lock: lock,
+        })
+    }
+
+    fn open_file(&self, name: &str, direct: bool) -> io::Result<Arc<dyn DiskFile>> {
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let flags = if direct {
+            direct_flag()
+        } else {
+            OFlags::empty()
+        };
+        Ok(Arc::new(ReadOnlyFile(open_in(
+            &self.directory,
+            name,
+            flags,
+        )?)))
+    }
+}
+
+/// Opens a file of the directory for reading.
+fn open_in(directory: &File, name: &str, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
+    loop {
+        match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+            Ok(file) => return Ok(File::from(file)),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn direct_flag() -> OFlags {
+    OFlags::DIRECT
+}
+
+#[cfg(not(target_os = "linux"))]
+fn direct_flag() -> OFlags {
+    OFlags::empty()
+}
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::Error::new(
+        io::ErrorKind::ReadOnlyFilesystem,
+        "the files were opened to be read only",
+    ))
+}
+
+impl Disk for ReadOnlyDisk {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_file(name, self.direct)
+    }
+
+    fn create(&self, _name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        refused()
+    }
+
+    fn open_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_file(name, false)
+    }
+
+    fn create_buffered(&self, _name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        refused()
+    }
+
+    fn delete(&self, _name: &str) -> io::Result<()> {
+        refused()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().to_str()
+                && matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown)
+                && !name.starts_with('.')
+                && name != LOCK_FILE
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        refused()
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn goes_around_cache(&self) -> Option<bool> {
+        Some(self.direct)
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+}
+
+struct ReadOnlyFile(File);
+
+impl DiskFile for ReadOnlyFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_at(&self, _buf: &[u8], _offset: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        refused()
+    }
+
+    fn allocate(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}

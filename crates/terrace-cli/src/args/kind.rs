@@ -1,0 +1,40 @@
+//! The kinds of structures, as they are said on the command line.
+
+use clap::ValueEnum;
+
+use crate::engine::Kind;
+
+/// What a structure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KindName {
+    /// An ordered map: a B+tree
+    Tree,
+    /// A map without order: a hash table
+    Hash,
+    /// Rows by a primary key, with indexes over them
+    Table,
+    /// A map in persistent memory: a file of its own, where a database is a folder
+    Pm,
+}
+
+impl KindName {
+    /// As it is said on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            KindName::Tree => "tree",
+            KindName::Hash => "hash",
+            KindName::Table => "table",
+            KindName::Pm => "pm",
+        }
+    }
+
+    /// The kind.
+    pub fn kind(self) -> Kind {
+        match self {
+            // A map in persistent memory is no structure of a database; it has commands of its own.
+            KindName::Tree | KindName::Pm => Kind::Tree,
+            KindName::Hash => Kind::Hash,
+            KindName::Table => Kind::Table,
+        }
+    }
+}

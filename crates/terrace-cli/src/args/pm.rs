@@ -1,0 +1,44 @@
+//! What can be said of maps in persistent memory.
+
+use clap::{Args, ValueEnum};
+
+/// What lies below a map in persistent memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PmDevice {
+    /// Ordinary memory, counted: fences, lines, units of the medium
+    Count,
+    /// The same
+    Sim,
+    /// A file, by the clock
+    File,
+    /// A file on persistent memory, by the clock
+    Dax,
+}
+
+/// Options of `terrace bench --structure pm`.
+#[derive(Args, Debug)]
+pub struct PmBenchArgs {
+    /// With --structure pm: what lies below; with count and sim the path may be -
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "count")]
+    pub device: PmDevice,
+
+    /// With --structure pm: what to compare with: fast-fair, dptree, betree, plain, paper, literal, or all
+    #[arg(long, value_name = "NAME")]
+    pub rival: Option<String>,
+
+    /// With --structure pm: insert, insert-skewed, update, search, mix, range, rise, or all
+    #[arg(long, value_name = "WORK")]
+    pub work: Option<String>,
+
+    /// With --structure pm: how long fences take, in nanoseconds: next to the last line, and elsewhere
+    #[arg(long, value_name = "NEXT,FAR")]
+    pub fence_ns: Option<String>,
+
+    /// With --structure pm: bytes of memory for each key; 3.5 if nothing is said
+    #[arg(long, value_name = "N")]
+    pub bytes_per_key: Option<f64>,
+
+    /// With --structure pm: how long it takes to open the map after a crash, too
+    #[arg(long)]
+    pub recovery: bool,
+}

@@ -1,0 +1,104 @@
+//! A database that another process has open: what can be asked of it there.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Instant;
+use terrace::{CheckpointInfo, Control, Progress};
+use terrace_view::Watched;
+
+use crate::args::Open;
+use crate::engine::{Db, Verified};
+
+/// A database, wherever it is open.
+pub enum Reached {
+    /// Here.
+    Own(Box<Db>),
+    /// In another process that answers.
+    Other(Other),
+}
+
+/// The other process.
+pub struct Other(Control);
+
+impl Reached {
+    /// Opens what must be there, or asks whoever has it open; `quiet` if a program reads what comes of it.
+    pub fn find(open: &Open, quiet: bool) -> Result<Reached> {
+        Reached::or_asked(open, Db::open_existing(open, quiet))
+    }
+
+    /// The same for a command that only reads.
+    pub fn find_to_read(open: &Open, quiet: bool) -> Result<Reached> {
+        Reached::or_asked(open, Db::open_to_read(open, quiet))
+    }
+
+    fn or_asked(open: &Open, opened: Result<Db>) -> Result<Reached> {
+        let refused = match opened {
+            Ok(db) => return Ok(Reached::Own(Box::new(db))),
+            Err(error) => error,
+        };
+        match refused.downcast_ref() {
+            Some(terrace::Error::Locked { .. }) => match Other::find(&open.db) {
+                Some(other) => Ok(Reached::Other(other)),
+                None => Err(refused.context(
+                    "a database that is opened with Options::control(true) answers this command while \
+                     it is open",
+                )),
+            },
+            _ => Err(refused),
+        }
+    }
+}
+
+impl Other {
+    /// Who has it open, if they answer.
+    pub fn find(folder: &Path) -> Option<Other> {
+        let mut control = Control::connect(folder).ok()?;
+        control.version().ok()?;
+        Some(Other(control))
+    }
+
+    /// For whoever watches it.
+    pub fn watched(&mut self, folder: &Path) -> Watched {
+        // A connection of its own, as this one may be asked for other things.
+        Watched::Other(folder.to_path_buf(), None)
+    }
+
+    /// Statistics for people.
+    pub fn stats_text(&mut self) -> Result<String> {
+        Ok(self.0.survey().context(ASKED)?.to_string())
+    }
+
+    /// Statistics for programs.
+    pub fn stats_json(&mut self) -> Result<Value> {
+        Ok(serde_json::to_value(self.0.survey().context(ASKED)?)?)
+    }
+
+    /// Checks everything; `progress` hears how far it has come.
+    pub fn verify(&mut self, progress: impl FnMut(Progress)) -> Result<Verified> {
+        Verified::of(&self.0.verify(progress).context(ASKED)?)
+    }
+
+    /// Adds a point to the backup set in a folder.
+    pub fn backup(
+        &mut self,
+        set: &Path,
+        full: bool,
+        rate: Option<u64>,
+        progress: impl FnMut(Progress),
+    ) -> Result<terrace::BackupReport> {
+        // That process may be in another folder.
+        let set = std::path::absolute(set)?;
+        self.0.backup(set, full, rate, progress).context(ASKED)
+    }
+
+    /// Makes a checkpoint, and says how many seconds it took.
+    pub fn checkpoint(&mut self, progress: impl FnMut(Progress)) -> Result<f64> {
+        let began = Instant::now();
+        let _: CheckpointInfo = self.0.checkpoint(progress).context(ASKED)?;
+        Ok(began.elapsed().as_secs_f64())
+    }
+}
+
+/// Where it went wrong.
+const ASKED: &str = "cannot ask the process that has the database open";

@@ -1,0 +1,194 @@
+//! One of the dynamic structures. The branch on which it is comes once for each operation.
+
+#[cfg(feature = "pairs")]
+use super::art::{Art, ArtPos};
+#[cfg(feature = "pairs")]
+use super::masstree::{MassPos, Masstree};
+use super::pos::Pos;
+#[cfg(feature = "pairs")]
+use super::skip_list::{SkipList, SkipPos};
+use super::tree::Tree;
+use super::{DynamicCursor, DynamicStage, Near, Span};
+use crate::family::Family;
+#[cfg(feature = "pairs")]
+use crate::family::IntFamily;
+use crate::pair::Pair;
+#[cfg(feature = "pairs")]
+use std::any::TypeId;
+
+/// The dynamic stage of a map: what its [`Pair`] says.
+pub enum Any<F: Family, V> {
+    Tree(Tree<F, V>),
+    #[cfg(feature = "pairs")]
+    Skip(Box<SkipList<F, V>>),
+    #[cfg(feature = "pairs")]
+    Mass(Box<Masstree<F, V>>),
+    #[cfg(feature = "pairs")]
+    Art(Box<Art<F, V>>),
+}
+
+/// A place in it.
+#[cfg_attr(
+    feature = "pairs",
+    allow(
+        clippy::large_enum_variant,
+        reason = "an allocation for each range would cost more than the room on the stack"
+    )
+)]
+pub enum AnyPos<'a, F: Family, V> {
+    Tree(Pos<'a, F, V>),
+    #[cfg(feature = "pairs")]
+    Skip(SkipPos<'a, F, V>),
+    #[cfg(feature = "pairs")]
+    Mass(MassPos<'a, F, V>),
+    #[cfg(feature = "pairs")]
+    Art(ArtPos<'a, F, V>),
+}
+
+/// Does the same with whichever it is.
+macro_rules! each {
+    ($of:ident, $any:expr, $it:ident => $do:expr) => {
+        match $any {
+            $of::Tree($it) => $do,
+            #[cfg(feature = "pairs")]
+            $of::Skip($it) => $do,
+            #[cfg(feature = "pairs")]
+            $of::Mass($it) => $do,
+            #[cfg(feature = "pairs")]
+            $of::Art($it) => $do,
+        }
+    };
+}
+
+/// Does the same with whichever it is, and makes a place of what comes.
+macro_rules! place {
+    ($any:expr, $it:ident => $do:expr) => {
+        match $any {
+            Any::Tree($it) => $do.map(AnyPos::Tree),
+            #[cfg(feature = "pairs")]
+            Any::Skip($it) => $do.map(AnyPos::Skip),
+            #[cfg(feature = "pairs")]
+            Any::Mass($it) => $do.map(AnyPos::Mass),
+            #[cfg(feature = "pairs")]
+            Any::Art($it) => $do.map(AnyPos::Art),
+        }
+    };
+}
+
+impl<F: Family, V> Any<F, V> {
+    /// An empty one. Allocates nothing for the B+tree.
+    pub fn new(pair: Pair) -> Self {
+        match pair {
+            Pair::Auto | Pair::BTree => Any::Tree(Tree::default()),
+            #[cfg(feature = "pairs")]
+            Pair::Art => Any::Art(Box::default()),
+            #[cfg(feature = "pairs")]
+            Pair::SkipList => Any::Skip(Box::default()),
+            // An integer is one word: there is one layer, which is a B+tree.
+            #[cfg(feature = "pairs")]
+            Pair::Masstree if TypeId::of::<F>() == TypeId::of::<IntFamily>() => {
+                Any::Tree(Tree::default())
+            }
+            #[cfg(feature = "pairs")]
+            Pair::Masstree => Any::Mass(Box::default()),
+        }
+    }
+}
+
+impl<F: Family, V> Default for Any<F, V> {
+    fn default() -> Self {
+        Self::new(Pair::Auto)
+    }
+}
+
+impl<F: Family, V> DynamicStage<F, V> for Any<F, V> {
+    type Cursor<'a>
+        = AnyPos<'a, F, V>
+    where
+        V: 'a;
+
+    #[inline]
+    fn len(&self) -> usize {
+        each!(Any, self, it => it.len())
+    }
+    fn bytes(&self) -> usize {
+        each!(Any, self, it => it.bytes())
+    }
+    #[inline]
+    fn get(&self, key: F::Ref<'_>, touch: bool) -> Option<&V> {
+        each!(Any, self, it => it.get(key, touch))
+    }
+    #[inline]
+    fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+        each!(Any, self, it => it.get_mut(key))
+    }
+    #[inline]
+    fn insert_and(&mut self, key: F::Ref<'_>, val: V, meanwhile: impl FnMut(Near)) -> Option<V> {
+        each!(Any, self, it => it.insert_and(key, val, meanwhile))
+    }
+    fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
+        each!(Any, self, it => it.remove(key))
+    }
+    #[inline]
+    fn seek(&self, from: Option<F::Ref<'_>>, meanwhile: impl FnOnce()) -> Option<AnyPos<'_, F, V>> {
+        place!(self, it => it.seek(from, meanwhile))
+    }
+    fn seek_before(&self, to: Option<F::Ref<'_>>) -> Option<AnyPos<'_, F, V>> {
+        place!(self, it => it.seek_before(to))
+    }
+    fn visit_mut<'a>(&'a mut self, span: Span<'_, F>, see: impl FnMut(F::Ref<'_>, &'a mut V))
+    where
+        V: 'a,
+    {
+        each!(Any, self, it => it.visit_mut(span, see));
+    }
+    fn count(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
+        each!(Any, self, it => it.count(from, to, limit))
+    }
+    fn drain(
+        &mut self,
+        span: Span<'_, F>,
+        limits: (usize, usize),
+        keep_hot: bool,
+        sink: impl FnMut(F::Ref<'_>, V),
+        kept: impl FnMut(F::Ref<'_>),
+    ) -> (usize, bool) {
+        each!(Any, self, it => it.drain(span, limits, keep_hot, sink, kept))
+    }
+}
+
+impl<'a, F: Family, V> DynamicCursor<'a, F, V> for AnyPos<'a, F, V> {
+    #[inline]
+    fn key(&self) -> F::Ref<'_> {
+        each!(AnyPos, self, it => it.key())
+    }
+    #[inline]
+    fn val(&self) -> &'a V {
+        each!(AnyPos, self, it => it.val())
+    }
+    #[inline]
+    fn next(&mut self) -> bool {
+        each!(AnyPos, self, it => it.next())
+    }
+    #[inline]
+    fn prev(&mut self) -> bool {
+        each!(AnyPos, self, it => it.prev())
+    }
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (AnyPos::Tree(a), AnyPos::Tree(b)) => a.same(b),
+            #[cfg(feature = "pairs")]
+            (AnyPos::Skip(a), AnyPos::Skip(b)) => a.same(b),
+            #[cfg(feature = "pairs")]
+            (AnyPos::Mass(a), AnyPos::Mass(b)) => a.same(b),
+            #[cfg(feature = "pairs")]
+            (AnyPos::Art(a), AnyPos::Art(b)) => a.same(b),
+            #[cfg(feature = "pairs")]
+            _ => false,
+        }
+    }
+    fn cool(&self) -> bool {
+        each!(AnyPos, self, it => it.cool())
+    }
+}

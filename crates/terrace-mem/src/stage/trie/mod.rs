@@ -1,0 +1,239 @@
+//! Compact tries (sections 4.2 and 4.3): the nodes of a segment in one string of bytes, each as long as
+//! what it has, children named by rank or place, and what only one key has apart.
+//!
+//! One form with two steps: [`Radix`] goes on by a byte, which is the compact ART; [`Words`] by seven
+//! bytes, which is the compact Masstree: each layer is a flat array of words, searched by halving. A
+//! node is
+//!
+//! ```text
+//! flags, children - 1, length of prefix, prefix, labels in order, references
+//! ```
+//!
+//! where a reference has two bytes, or four in a long segment: the rank of a key, or the place of a
+//! node. Below a node without other nodes all ranks follow each other, so it has the first alone. A
+//! node with a child for each byte has no labels.
+//!
+//! Nothing is recursive: a trie is as deep as its keys are long.
+
+mod build;
+mod cursor;
+mod nums;
+mod step;
+
+pub use cursor::TrieCursor;
+pub use step::{ON, Radix, Step, Words, word};
+
+use crate::simd;
+use nums::{Nums, read2, read4};
+use std::marker::PhantomData;
+
+/// Behind the prefix a key ends.
+const ENDS: u8 = 1;
+/// The length of the prefix has two bytes.
+const LONG: u8 = 2;
+/// Everything below is a key: there is one reference, to the first.
+const LEAVES: u8 = 4;
+
+/// Tails for each of which their start is known.
+const STARTS: usize = 16;
+
+/// A reference to a node or, with the highest bit of its width, to a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Child {
+    Key(usize),
+    Node(usize),
+}
+
+/// Sorted distinct keys.
+pub struct Trie<S: Step> {
+    nodes: Box<[u8]>,
+    /// What is behind the way to each key, end to end.
+    tails: Box<[u8]>,
+    lens: Nums,
+    /// Where each sixteenth of them begins.
+    starts: Nums,
+    root: Child,
+    n: usize,
+    key_bytes: usize,
+    /// References have four bytes.
+    wide: bool,
+    step: PhantomData<S>,
+}
+
+/// A node that was read.
+struct View<'a, S: Step> {
+    prefix: &'a [u8],
+    labels: &'a [u8],
+    refs: &'a [u8],
+    /// Children, without the key that ends here.
+    n: usize,
+    ends: bool,
+    leaves: bool,
+    wide: bool,
+    step: PhantomData<S>,
+}
+
+impl<'a, S: Step> View<'a, S> {
+    /// Children and the key that ends here.
+    #[inline]
+    fn all(&self) -> usize {
+        self.n + usize::from(self.ends)
+    }
+
+    /// What is behind branch `i`, counted with the key that ends here as the first.
+    #[inline]
+    fn child(&self, i: usize) -> Child {
+        let at = if self.leaves { 0 } else { i };
+        let (number, bit) = match self.wide {
+            false => (read2(self.refs, at * 2), 1 << 15),
+            true => (read4(self.refs, at * 4), 1 << 31),
+        };
+        match (number & bit != 0, self.leaves) {
+            (true, true) => Child::Key((number & !bit) + i),
+            (true, false) => Child::Key(number & !bit),
+            (false, _) => Child::Node(if self.wide { number } else { number * 2 }),
+        }
+    }
+
+    /// The branch of a label, or the first behind it.
+    #[inline]
+    fn branch(&self, label: S::Label) -> Result<usize, usize> {
+        let first = usize::from(self.ends);
+        match S::search(self.labels, self.n, label) {
+            Ok(i) => Ok(first + i),
+            Err(i) => Err(first + i),
+        }
+    }
+}
+
+impl<S: Step> Trie<S> {
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    pub fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.nodes.len() + self.tails.len() + self.lens.heap() + self.starts.heap()
+    }
+
+    #[inline]
+    fn view(&self, at: usize) -> View<'_, S> {
+        let node = &self.nodes[at..];
+        let flags = node[0];
+        let (n, mut from) = S::children(node, 1);
+        let len = if flags & LONG == 0 {
+            from += 1;
+            usize::from(node[from - 1])
+        } else {
+            from += 2;
+            read2(node, from - 2)
+        };
+        let (prefix, rest) = node[from..].split_at(len);
+        let (labels, refs) = rest.split_at(S::labels_len(n));
+        View {
+            prefix,
+            labels,
+            refs,
+            n,
+            ends: flags & ENDS != 0,
+            leaves: flags & LEAVES != 0,
+            wide: self.wide,
+            step: PhantomData,
+        }
+    }
+
+    /// What is behind the way to a key.
+    #[inline]
+    fn tail(&self, rank: usize) -> &[u8] {
+        let block = rank / STARTS;
+        let from = self.starts.get(block) + self.lens.sum(block * STARTS, rank);
+        &self.tails[from..from + self.lens.get(rank)]
+    }
+
+    /// The first key below.
+    fn first_rank(&self, mut at: Child) -> usize {
+        loop {
+            match at {
+                Child::Key(rank) => return rank,
+                Child::Node(place) => at = self.view(place).child(0),
+            }
+        }
+    }
+
+    /// The last key below.
+    fn last_rank(&self, mut at: Child) -> usize {
+        loop {
+            match at {
+                Child::Key(rank) => return rank,
+                Child::Node(place) => {
+                    let node = self.view(place);
+                    at = node.child(node.all() - 1);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub fn find(&self, key: &[u8], mut likely: impl FnMut(usize)) -> Option<usize> {
+        let (mut at, mut depth) = (self.root, 0);
+        loop {
+            let place = match at {
+                Child::Key(rank) => {
+                    likely(rank);
+                    return (self.tail(rank) == &key[depth..]).then_some(rank);
+                }
+                Child::Node(place) => place,
+            };
+            let node = self.view(place);
+            if !key[depth..].starts_with(node.prefix) {
+                return None;
+            }
+            depth += node.prefix.len();
+            at = match S::label(&key[depth..]) {
+                Some((label, len)) => {
+                    depth += len;
+                    node.child(node.branch(label).ok()?)
+                }
+                None if node.ends => node.child(0),
+                None => return None,
+            };
+        }
+    }
+
+    /// How many keys are less.
+    pub fn seek(&self, key: &[u8]) -> usize {
+        let (mut at, mut depth) = (self.root, 0);
+        loop {
+            let rest = &key[depth..];
+            let place = match at {
+                Child::Key(rank) => return rank + usize::from(self.tail(rank) < rest),
+                Child::Node(place) => place,
+            };
+            let node = self.view(place);
+            let same = node.prefix.len().min(rest.len());
+            match node.prefix[..same].cmp(&rest[..same]) {
+                std::cmp::Ordering::Less => return self.last_rank(at) + 1,
+                std::cmp::Ordering::Equal if same == node.prefix.len() => depth += same,
+                _ => return self.first_rank(at),
+            }
+            let Some((label, len)) = S::label(&key[depth..]) else {
+                // The key that ends here, or the first behind it.
+                return self.first_rank(at);
+            };
+            match node.branch(label) {
+                Ok(i) => (at, depth) = (node.child(i), depth + len),
+                Err(i) if i < node.all() => return self.first_rank(node.child(i)),
+                Err(_) => return self.last_rank(at) + 1,
+            }
+        }
+    }
+
+    pub fn prefetch(&self) {
+        if let Child::Node(place) = self.root {
+            simd::prefetch(&self.nodes, place);
+        }
+    }
+}

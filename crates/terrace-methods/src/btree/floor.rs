@@ -1,0 +1,117 @@
+//! The greatest record at or below a key: for trees whose records stand for ranges of keys.
+//!
+//! Separators are cut short, so the leaf that covers a key may have only greater records; then the last
+//! record of the leaf on its left is it, and the answer counts only if the first leaf is still the same.
+
+use terrace_access::{Attempt, Edge, Interrupt};
+use terrace_base::sync::spin_loop;
+use terrace_pages::Optimistic;
+
+use super::BTree;
+use super::descend::{BAD_RECORD, PATIENCE};
+use super::layout::{Node, Seen, Stored};
+
+/// What was found; kept and refilled to spare allocations.
+#[derive(Default)]
+pub(crate) struct Floor {
+    /// The record's key.
+    pub key: Vec<u8>,
+    /// Its inline value.
+    pub value: Vec<u8>,
+    /// No record has a key between this one's and that; `None` at the end of the tree. It may be below
+    /// the key of the next record.
+    pub next: Option<Vec<u8>>,
+}
+
+impl BTree {
+    /// The greatest record with a key at most that of the edge (below it, or the last of all). False
+    /// where there is none. O(log n).
+    ///
+    /// # Errors
+    /// `Miss` when a page is not in memory, `Conflict` when the tree changes all the time.
+    pub(crate) fn floor(&self, edge: Edge<'_>, out: &mut Floor) -> Attempt<bool> {
+        for _ in 0..PATIENCE {
+            match self.floor_once(edge, out) {
+                Err(Interrupt::Conflict) => spin_loop(),
+                other => return other,
+            }
+        }
+        Err(Interrupt::Conflict)
+    }
+
+    fn floor_once(&self, edge: Edge<'_>, out: &mut Floor) -> Attempt<bool> {
+        let first = self.descend(edge, 0)?.node;
+        let mut low = match seen(&first, floor_in(&first, edge, true, out))? {
+            None => {
+                first.validate()?;
+                return Ok(true);
+            }
+            Some(low) => low,
+        };
+        first.validate()?;
+        while !low.is_empty() {
+            let edge = Edge::Below(&low);
+            let leaf = self.descend(edge, 0)?.node;
+            let next = seen(&leaf, floor_in(&leaf, edge, false, out))?;
+            leaf.validate()?;
+            match next {
+                None => {
+                    first.validate()?;
+                    return Ok(true);
+                }
+                // Each leaf on the left begins below the one before, or it is damaged.
+                Some(next) if next < low => low = next,
+                Some(_) => return Err(leaf.torn(BAD_RECORD)),
+            }
+        }
+        first.validate()?;
+        Ok(false)
+    }
+}
+
+fn seen<T>(leaf: &Optimistic<'_>, seen: Seen<T>) -> Attempt<T> {
+    seen.map_err(|_| leaf.torn(BAD_RECORD))
+}
+
+/// Takes the record from a leaf; or returns where the leaf begins, if it has none. What comes behind is
+/// taken of the `first` leaf alone.
+fn floor_in(
+    leaf: &Optimistic<'_>,
+    edge: Edge<'_>,
+    first: bool,
+    out: &mut Floor,
+) -> Seen<Option<Vec<u8>>> {
+    let node = Node::open(leaf.view())?;
+    let place = match edge {
+        Edge::From(key) => match node.find(key)? {
+            Ok(i) => Some(i),
+            Err(i) => i.checked_sub(1),
+        },
+        Edge::Below(key) => {
+            let (Ok(i) | Err(i)) = node.find(key)?;
+            i.checked_sub(1)
+        }
+        Edge::End => node.count.checked_sub(1),
+    };
+    if first {
+        let after = place.map_or(0, |i| i + 1);
+        out.next = if after < node.count {
+            let mut next = out.next.take().unwrap_or_default();
+            next.clear();
+            node.append_key(after, &mut next)?;
+            Some(next)
+        } else {
+            node.high()?
+        };
+    }
+    let Some(i) = place else {
+        return node.low().map(Some);
+    };
+    out.key.clear();
+    node.append_key(i, &mut out.key)?;
+    out.value.clear();
+    if let Stored::Inline { at, len } = node.leaf_record(node.slot(i)?)?.value {
+        node.view.append_to(at, len, &mut out.value)?;
+    }
+    Ok(None)
+}

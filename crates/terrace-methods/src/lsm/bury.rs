@@ -1,0 +1,98 @@
+//! Tombstones on their way out: ranges that have some are merged into the last level, one after the other.
+//!
+//! A tombstone that nothing pushes on would stay above for ever, and with it the record that it hides. So
+//! when there are many, or after a while, a round through all keys takes them down, the records around them
+//! along: after all is deleted no page is left.
+
+use terrace_access::{Ordered, Window};
+use terrace_base::Result;
+use terrace_base::sync::atomic::Ordering as Atomic;
+use terrace_pages::Space;
+
+use super::level::settled;
+use super::plan::{Burying, Job};
+use super::{Lsm, State};
+
+/// A round is due when there is a tombstone for so many records of the last level.
+const RECORDS_PER_TOMBSTONE: u64 = 64;
+/// The same where there are few records.
+const LEAST_DELETES: u64 = 64;
+/// Ranges that one call looks at, at most.
+const RANGES: usize = 16;
+/// Steps that one call makes, at most.
+const STEPS: usize = 2;
+
+impl Lsm {
+    /// See [`terrace_access::AccessMethod::bury`].
+    pub(crate) fn bury_some(&self, waited: bool) -> Result<bool> {
+        let state = settled(&self.store, || self.state())?;
+        let mut cursors = self.work.lock();
+        let mut at = match cursors.burying.at.take() {
+            Some(at) => at,
+            None if self.is_grave_full(state, &cursors.burying, waited) => {
+                cursors.burying.deletes = self.counters.deletes.load(Atomic::Relaxed);
+                Vec::new()
+            }
+            None => return Ok(false),
+        };
+        let mut steps = 0;
+        for _ in 0..RANGES {
+            let job = self.range_to_last(state, at.clone())?;
+            if self.has_tombstones(state, &job)? {
+                // Where it is given up because something has changed, the next round finds it.
+                self.carry_out(state, &job, Space::Reserve)?;
+                self.count_top(state)?;
+                steps += 1;
+            }
+            match job.high {
+                Some(high) => at = high,
+                None => return Ok(false),
+            }
+            if steps == STEPS {
+                break;
+            }
+        }
+        cursors.burying.at = Some(at);
+        Ok(true)
+    }
+
+    fn is_grave_full(&self, state: &State, burying: &Burying, waited: bool) -> bool {
+        let deletes = self.counters.deletes.load(Atomic::Relaxed);
+        let above = state.downwards().map(|level| level.figures().tombstones);
+        let dead = above.sum::<u64>() + deletes.saturating_sub(burying.deletes);
+        let records = state.level(0).map_or(0, |level| level.figures().records);
+        let enough = (records / RECORDS_PER_TOMBSTONE).max(LEAST_DELETES);
+        dead >= enough || (waited && dead > 0)
+    }
+
+    /// Whether there is a tombstone in the range of a step.
+    fn has_tombstones(&self, state: &State, job: &Job) -> Result<bool> {
+        let range = (job.low.as_slice(), job.high.as_deref());
+        for level in (1..state.count()).filter_map(|number| state.level(number)) {
+            let slots = level.slots(&self.store, range, usize::MAX)?;
+            let dead = slots.iter().filter_map(|slot| slot.entry);
+            if dead.map(|entry| entry.tombstones).sum::<u32>() > 0 {
+                return Ok(true);
+            }
+        }
+        let mut window = Window::new();
+        window.set_keys_only(true);
+        let mut at = job.low.clone();
+        loop {
+            let mut dead = |flags: terrace_access::Flags| flags.is_deleted();
+            settled(&self.store, || {
+                let high = job.high.as_deref();
+                state
+                    .top
+                    .try_window_within(&at, high, &mut dead, &mut window)
+            })?;
+            if !window.is_empty() {
+                return Ok(true);
+            }
+            match window.high.take() {
+                Some(next) if job.high.as_ref().is_none_or(|high| next < *high) => at = next,
+                _ => return Ok(false),
+            }
+        }
+    }
+}

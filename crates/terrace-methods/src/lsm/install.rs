@@ -1,0 +1,435 @@
+//! A step becomes visible: within one entry of the gate, so that no cut has a half of it.
+//!
+//! In this order: pages are made, which nobody names yet; then the entries of the target, from right to
+//! left; then what is left of the sources, from the lowest up; then records leave the top; then the pages
+//! that no entry names any more are freed. At every instant a look from above finds each record, because
+//! what moves is below before it leaves above.
+//!
+//! Until the first entry is changed nothing is, and an interrupt lets go of everything. From then on nothing
+//! may fail, and what is not in memory is waited for inside: entries are, as a rule.
+
+use terrace_access::{
+    AccessMethod, Attempt, Door, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Sweep,
+    Value, Window,
+};
+use terrace_base::sync::atomic::Ordering as Atomic;
+use terrace_base::{PageId, Result};
+use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Space};
+
+use super::entry::Entry;
+use super::level::{Level, Slot};
+use super::page::{Image, Name, new_stamp};
+use super::{Lsm, State};
+use crate::btree::Floor;
+use crate::fault::{self, Fault, Point};
+use crate::overflow;
+
+/// Fill up to which leaves of the top are packed once records have left them.
+const PACKED: f64 = 0.95;
+/// Attempts after which what is missing is waited for inside: where there are too few frames for all that a
+/// step needs at once, nobody would ever get on.
+const PATIENCE: u32 = 64;
+
+/// What a range of a level is to become.
+pub(crate) struct Part {
+    /// First key of a page, or of a gap.
+    pub low: Vec<u8>,
+    pub image: Option<Image>,
+}
+
+/// What becomes of a range of a level.
+pub(crate) struct Install<'l> {
+    level: &'l Level,
+    /// First keys of the entries that go, or are replaced, in order.
+    old: Vec<Vec<u8>>,
+    /// Pages that go.
+    pages: Vec<Entry>,
+    /// What comes instead, in order, without gaps.
+    parts: Vec<Part>,
+}
+
+impl<'l> Install<'l> {
+    /// The level's slots are to become these parts.
+    pub fn new(level: &'l Level, slots: &[Slot], mut parts: Vec<Part>) -> Install<'l> {
+        // Of two gaps side by side the first is enough.
+        let mut after_gap = false;
+        parts.retain(|part| {
+            let again = after_gap && part.image.is_none();
+            after_gap = part.image.is_none();
+            !again
+        });
+        let from = parts
+            .first()
+            .map(|part| part.low.clone())
+            .unwrap_or_default();
+        let lows = slots.iter().map(|slot| slot.low.clone());
+        Install {
+            level,
+            old: lows.filter(|low| *low >= from).collect(),
+            pages: slots.iter().filter_map(|slot| slot.entry).collect(),
+            parts,
+        }
+    }
+}
+
+/// All that a step changes.
+#[derive(Default)]
+pub(crate) struct Change<'l> {
+    /// The levels from above, the target last.
+    pub levels: Vec<Install<'l>>,
+    /// Chains that nobody names afterwards.
+    pub dropped: Vec<LargeRef>,
+}
+
+impl Lsm {
+    /// Installs a step. `copied` are the records that leave the top. False, and nothing has changed, where
+    /// one of them that has a chain is not there any more.
+    pub(crate) fn install(
+        &self,
+        state: &State,
+        change: &mut Change<'_>,
+        copied: Option<&Window>,
+        space: Space,
+    ) -> Result<bool> {
+        let store = &self.store;
+        let guard = (!change.dropped.is_empty()).then(|| store.large_guard());
+        let images = change.levels.iter().flat_map(|install| &install.parts);
+        let new = images.filter(|part| part.image.is_some()).count() as u64;
+        let entries: usize = change.levels.iter().map(|l| l.parts.len()).sum();
+        let promise = Promise {
+            dirty: 2 * change.levels.len() as u64 + entries as u64 / 8 + 4,
+            new: new + change.levels.len() as u64 + 2,
+        };
+        let space = match space {
+            Space::Reserve => Space::Reserve,
+            _ => Space::Migration,
+        };
+        let mut patience = PATIENCE;
+        loop {
+            for install in &change.levels {
+                for part in [install.parts.first(), install.parts.last()]
+                    .into_iter()
+                    .flatten()
+                {
+                    self.reach_entries(install.level, &part.low)?;
+                }
+            }
+            let door = store.enter_for_many(space, promise)?;
+            match self.install_inside(state, &door, (change, patience == 0), copied) {
+                Ok(true) => break,
+                Ok(false) => return Ok(false),
+                Err(interrupt) => {
+                    drop(door);
+                    patience = patience.saturating_sub(1);
+                    store.settle(interrupt)?;
+                }
+            }
+        }
+        if fault::planted(Fault::MergedChainKept) {
+            change.dropped.clear();
+        }
+        for large in change.dropped.drain(..) {
+            overflow::free(store, large)?;
+        }
+        drop(guard);
+        let bytes = new * store.page_bytes() as u64;
+        self.counters.merge_bytes.fetch_add(bytes, Atomic::Relaxed);
+        Ok(true)
+    }
+
+    fn install_inside(
+        &self,
+        state: &State,
+        door: &Door<'_>,
+        (change, waits): (&mut Change<'_>, bool),
+        copied: Option<&Window>,
+    ) -> Attempt<bool> {
+        let mut made = Vec::new();
+        let ready = self
+            .make_pages(door, (change, waits), &mut made)
+            .and_then(|()| match waits {
+                true => Ok(()),
+                false => self.look_ahead(state, change, copied),
+            });
+        if let Err(interrupt) = ready {
+            self.unmake(door, &made)?;
+            return Err(interrupt);
+        }
+        // Whoever replaces a record that has a chain waits until its chain is that of a page below, or not.
+        let is_large = |w: &&Window| super::page::chains(w).next().is_some();
+        let held = copied.filter(is_large).map(|_| self.chains.lock());
+        if let (Some(copied), Some(_)) = (copied, &held) {
+            match self.chains_still_there(state, copied) {
+                Ok(true) => {}
+                other => {
+                    self.unmake(door, &made)?;
+                    return other;
+                }
+            }
+        }
+        let installed = self.make_visible(state, door, change, copied, &made);
+        // Some of it is visible, or may be.
+        installed.map_err(|e| self.store.poison(&e))?;
+        Ok(true)
+    }
+
+    /// Makes the pages of all images, in the order of the levels and of the parts.
+    fn make_pages(
+        &self,
+        door: &Door<'_>,
+        (change, waits): (&mut Change<'_>, bool),
+        made: &mut Vec<Name>,
+    ) -> Attempt<()> {
+        for install in &mut change.levels {
+            let level = install.level.number;
+            for image in install.parts.iter_mut().filter_map(|p| p.image.as_mut()) {
+                let mut page = loop {
+                    match self.store.allocate(door, Class::Cold) {
+                        // Those that were made already may be written meanwhile.
+                        Err(wait @ Interrupt::NoFrame) if waits => self.store.settle(wait)?,
+                        made => break made?,
+                    }
+                };
+                let stamp = new_stamp(&self.store, door.epoch());
+                image.sign(stamp, level);
+                made.push(Name {
+                    page: page.pid(),
+                    stamp,
+                    level,
+                });
+                let rest = image.bytes.len() - PAGE_HEADER_BYTES;
+                page.fill(PAGE_HEADER_BYTES, rest)?
+                    .copy_from_slice(&image.bytes[PAGE_HEADER_BYTES..]);
+            }
+        }
+        Ok(())
+    }
+
+    /// `Miss` where something that the installation will change is not in memory.
+    fn look_ahead(
+        &self,
+        state: &State,
+        change: &Change<'_>,
+        copied: Option<&Window>,
+    ) -> Attempt<()> {
+        drop(self.store.shared(self.root)?);
+        for install in &change.levels {
+            let index = &install.level.index;
+            let lows = install.parts.iter().map(|part| &part.low);
+            for low in lows.chain(&install.old) {
+                index.try_reach(Edge::From(low))?;
+            }
+            if let Some(first) = install.parts.first()
+                && !first.low.is_empty()
+            {
+                index.try_reach(Edge::Below(&first.low))?;
+            }
+        }
+        match copied {
+            Some(copied) => state.top.try_reach_run(copied, &mut 0),
+            None => Ok(()),
+        }
+    }
+
+    /// Frees pages again that nobody names.
+    fn unmake(&self, door: &Door<'_>, made: &[Name]) -> Attempt<()> {
+        for name in made {
+            self.free_page(door, name.page)
+                .map_err(|e| Interrupt::Fail(self.store.poison(&e)))?;
+        }
+        Ok(())
+    }
+
+    fn make_visible(
+        &self,
+        state: &State,
+        door: &Door<'_>,
+        change: &Change<'_>,
+        copied: Option<&Window>,
+        made: &[Name],
+    ) -> Result<()> {
+        let mut made = made;
+        if let Some(copied) = copied.filter(|_| fault::planted(Fault::TopFirst)) {
+            self.leave_top(state, door, copied)?;
+            fault::reached(Point::Installing);
+        }
+        // The target is the last one, and the names are in the same order.
+        for install in change.levels.iter().rev() {
+            let images = install.parts.iter().filter(|p| p.image.is_some()).count();
+            let (rest, names) = made.split_at(made.len() - images);
+            made = rest;
+            self.replace_entries(door, install, names)?;
+        }
+        if let Some(copied) = copied {
+            self.leave_top(state, door, copied)?;
+        }
+        self.until_done(|| {
+            state
+                .root()
+                .write(&mut self.store.exclusive(self.root, door)?)
+        })?;
+        for entry in change.levels.iter().flat_map(|install| &install.pages) {
+            self.free_page(door, entry.name.page)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the entries of a range, from right to left: until an entry is there the one on its left
+    /// covers its keys, with a page that still has them.
+    fn replace_entries(
+        &self,
+        door: &Door<'_>,
+        install: &Install<'_>,
+        names: &[Name],
+    ) -> Result<()> {
+        let index = &install.level.index;
+        let (mut old, mut names) = (install.old.as_slice(), names);
+        let mut figures = install.level.figures();
+        for entry in &install.pages {
+            figures.pages = figures.pages.saturating_sub(1);
+            figures.bytes = figures.bytes.saturating_sub(entry.used.into());
+            figures.records = figures.records.saturating_sub(entry.records.into());
+            figures.tombstones = figures.tombstones.saturating_sub(entry.tombstones.into());
+        }
+        let mut value = Vec::new();
+        if fault::planted(Fault::LeftToRight) {
+            for low in install.old.iter().filter(|low| !low.is_empty()) {
+                self.drop_entry(door, install.level, low)?;
+                fault::reached(Point::Installing);
+            }
+            old = &[];
+        }
+        for part in install.parts.iter().rev() {
+            value.clear();
+            if let Some(image) = &part.image
+                && let Some((name, rest)) = names.split_last()
+            {
+                names = rest;
+                let entry = Entry::of(image, *name);
+                entry.encode(&image.filter, &mut value);
+                figures.pages += 1;
+                figures.bytes += u64::from(entry.used);
+                figures.records += u64::from(entry.records);
+                figures.tombstones += u64::from(entry.tombstones);
+            }
+            let put = Plan::Put(Value::Inline(&value), Flags::NONE);
+            self.until_done(|| {
+                index.try_edit(door, &part.low, &mut |_| Ok(put), &mut NoRoom, &mut || {
+                    Ok(())
+                })
+            })?;
+            fault::reached(Point::Installing);
+            while let Some((last, rest)) = old.split_last()
+                && *last >= part.low
+            {
+                old = rest;
+                if install.parts.binary_search_by(|p| p.low.cmp(last)).is_err() {
+                    self.drop_entry(door, install.level, last)?;
+                }
+            }
+        }
+        self.join_gaps(door, install)?;
+        install.level.set_figures(figures);
+        Ok(())
+    }
+
+    fn drop_entry(&self, door: &Door<'_>, level: &Level, key: &[u8]) -> Result<()> {
+        self.until_done(|| {
+            let erase = &mut |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
+            level
+                .index
+                .try_edit(door, key, erase, &mut NoRoom, &mut || Ok(()))
+        })?;
+        Ok(())
+    }
+
+    /// A gap that came behind another one needs no entry, or there would be one for every step that was ever
+    /// made.
+    fn join_gaps(&self, door: &Door<'_>, install: &Install<'_>) -> Result<()> {
+        let Some(first) = install.parts.first() else {
+            return Ok(());
+        };
+        if first.image.is_some() || first.low.is_empty() {
+            return Ok(());
+        }
+        let mut floor = Floor::default();
+        let before =
+            self.until_done(|| install.level.entry_at(Edge::Below(&first.low), &mut floor))?;
+        if before.is_none() {
+            self.drop_entry(door, install.level, &first.low)?;
+        }
+        Ok(())
+    }
+
+    /// From the top those of these records go that are still what they were, bit for bit.
+    fn leave_top(&self, state: &State, door: &Door<'_>, copied: &Window) -> Result<()> {
+        let (mut next, mut which, mut value) = (0, Vec::new(), Vec::new());
+        while next < copied.len() {
+            let first = next;
+            let mut end = first;
+            self.until_done(|| {
+                end = first;
+                state.top.try_visit(door, copied.key(first), &mut |page| {
+                    which.clear();
+                    let mut near = 0;
+                    while end < copied.len() {
+                        // Nobody else takes anything out of the top, so what is not here is further on.
+                        let Some(i) = page.find_behind(copied.key(end), near)? else {
+                            break;
+                        };
+                        let large = page.value(i, &mut value)?;
+                        let was = copied.entry(end);
+                        let is_same = page.flags(i)? == was.flags
+                            && large == was.large
+                            && value == copied.value(end);
+                        if is_same || fault::planted(Fault::ErasedUnequal) {
+                            which.push(i);
+                        }
+                        near = i;
+                        end += 1;
+                    }
+                    page.erase_all(&mut which)
+                })
+            })?;
+            // Thin leaves are joined with what lies before them; best effort.
+            let _ = state.top.try_pack(door, copied.key(first), PACKED);
+            // The first one is in its leaf, or nowhere.
+            next = end.max(first + 1);
+        }
+        Ok(())
+    }
+
+    /// Frees a page that no entry names.
+    pub(crate) fn free_page(&self, door: &Door<'_>, page: PageId) -> Result<()> {
+        self.until_done(|| self.store.free_unread(door, page))
+    }
+
+    /// Does something until it works, inside the gate.
+    pub(crate) fn until_done<T>(&self, f: impl FnMut() -> Attempt<T>) -> Result<T> {
+        super::level::settled(&self.store, f)
+    }
+
+    /// One more level above all others, without pages.
+    pub(crate) fn add_level(&self, state: &State, space: Space) -> Result<()> {
+        loop {
+            let door = self.store.enter_for(space)?;
+            let made = self.store.exclusive(self.root, &door).and_then(|mut page| {
+                let index = super::new_index(&self.store, &door)?;
+                let mut root = state.root();
+                root.levels.push((index, Default::default()));
+                root.write(&mut page)?;
+                Ok(index)
+            });
+            match made {
+                Ok(index) => {
+                    state.add(&self.store, index, Default::default());
+                    return Ok(());
+                }
+                Err(interrupt) => {
+                    drop(door);
+                    self.store.settle(interrupt)?;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! One level: the index of its pages, and what is in them about.
+
+use std::sync::Arc;
+
+use terrace_access::{Attempt, Edge, Found, Interrupt, Window};
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
+use terrace_base::{PageId, Result};
+use terrace_pages::{Class, PageStore, Shared};
+
+use super::entry::{self, Entry};
+use super::filter;
+use super::page::{self, wrong};
+use super::root::LevelFigures;
+use crate::BTree;
+use crate::btree::layout::Stored;
+use crate::btree::{Floor, record_in};
+use crate::fault::{self, Point};
+
+const NO_ENTRY: &str = "its index says what no entry of a page says, or has none for a key";
+const NOT_ITS_PAGE: &str = "the index names it as a page of this level, which it is not:";
+
+/// See the module's text.
+pub(crate) struct Level {
+    /// The pages, by the first key of each; a leaf of it leads to many pages, as an inner node does.
+    pub index: BTree,
+    /// Counted from the last one.
+    pub number: u8,
+    pages: AtomicU64,
+    bytes: AtomicU64,
+    records: AtomicU64,
+    tombstones: AtomicU64,
+}
+
+/// The part of a level that one entry speaks of.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub low: Vec<u8>,
+    pub high: Option<Vec<u8>>,
+    pub entry: Option<Entry>,
+}
+
+impl Level {
+    /// The level with this index.
+    pub fn open(store: &Arc<PageStore>, root: PageId, number: u8, figures: LevelFigures) -> Level {
+        Level {
+            index: BTree::open(store.clone(), root, Class::Cold).leading(),
+            number,
+            pages: AtomicU64::new(figures.pages),
+            bytes: AtomicU64::new(figures.bytes),
+            records: AtomicU64::new(figures.records),
+            tombstones: AtomicU64::new(figures.tombstones),
+        }
+    }
+
+    /// What is in it about.
+    pub fn figures(&self) -> LevelFigures {
+        let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        LevelFigures {
+            pages: of(&self.pages),
+            bytes: of(&self.bytes),
+            records: of(&self.records),
+            tombstones: of(&self.tombstones),
+        }
+    }
+
+    /// Sets that; only the step at work does.
+    pub fn set_figures(&self, figures: LevelFigures) {
+        self.pages.store(figures.pages, Ordering::Relaxed);
+        self.bytes.store(figures.bytes, Ordering::Relaxed);
+        self.records.store(figures.records, Ordering::Relaxed);
+        self.tombstones.store(figures.tombstones, Ordering::Relaxed);
+    }
+
+    /// The entry at this edge; its filter is behind the first bytes of `floor.value`.
+    #[inline]
+    pub fn entry_at(&self, edge: Edge<'_>, floor: &mut Floor) -> Attempt<Option<Entry>> {
+        let there = self.index.floor(edge, floor)?;
+        match entry::decode(&floor.value, self.number) {
+            Some(entry) if there => Ok(entry.map(|(entry, _)| entry)),
+            _ => Err(wrong(self.index.root(), NO_ENTRY).into()),
+        }
+    }
+
+    /// Looks a key up; `None` where this level has nothing to say about it.
+    #[inline]
+    pub fn find(
+        &self,
+        store: &PageStore,
+        (key, hash): (&[u8], u64),
+        value: &mut Vec<u8>,
+        floor: &mut Floor,
+    ) -> Attempt<Option<Found>> {
+        let Some(entry) = self.entry_at(Edge::From(key), floor)? else {
+            return Ok(None);
+        };
+        let filter = floor.value.get(entry::ENTRY_BYTES..).unwrap_or_default();
+        if !filter::may_have(filter, hash) {
+            return Ok(None);
+        }
+        fault::reached(Point::Following);
+        let page = match store.optimistic(entry.name.page) {
+            Err(Interrupt::Conflict) if !store.exists(entry.name.page) => {
+                return Err(self.gone(&entry, key));
+            }
+            other => other?,
+        };
+        let seen = page::open(page.view(), &entry.name).and_then(|node| {
+            let Some(node) = node else { return Ok(None) };
+            if !node.covers(key)? {
+                return Ok(None);
+            }
+            let found = record_in(&node, key)?;
+            if let Some((_, _, Stored::Inline { at, len })) = found {
+                value.clear();
+                node.view.append_to(at, len, value)?;
+            }
+            Ok(Some(found.map(|(found, ..)| found)))
+        });
+        match seen {
+            Ok(Some(found)) => {
+                page.validate()?;
+                Ok(found)
+            }
+            Ok(None) => {
+                page.validate()?;
+                Err(self.gone(&entry, key))
+            }
+            Err(_) => Err(page.torn(page::BAD)),
+        }
+    }
+
+    /// The page is not the one that the entry meant: it was merged away, and then the entry says so, too,
+    /// because pages are freed when no entry names them any more.
+    #[cold]
+    pub fn gone(&self, entry: &Entry, key: &[u8]) -> Interrupt {
+        let mut floor = Floor::default();
+        match self.entry_at(Edge::From(key), &mut floor) {
+            Ok(Some(now)) if now.name == entry.name => {
+                let what = format_args!("{NOT_ITS_PAGE} {}", entry.name.level);
+                wrong(entry.name.page, what).into()
+            }
+            Ok(_) => Interrupt::Conflict,
+            Err(other) => other,
+        }
+    }
+
+    /// The page of an entry under its shared latch, which is let go of after `f`; the entry covers `key`.
+    pub fn with_page<T>(
+        &self,
+        store: &PageStore,
+        (entry, key): (&Entry, &[u8]),
+        f: impl FnOnce(&Shared<'_>) -> Attempt<T>,
+    ) -> Attempt<T> {
+        let page = match store.shared(entry.name.page) {
+            Err(Interrupt::Conflict) if !store.exists(entry.name.page) => {
+                return Err(self.gone(entry, key));
+            }
+            other => other?,
+        };
+        let is_it = page::open(page.view(), &entry.name).map_err(|_| page.torn(page::BAD))?;
+        if is_it.is_none() {
+            drop(page);
+            return Err(self.gone(entry, key));
+        }
+        f(&page)
+    }
+
+    /// What the level has between two keys, slot by slot, at most so many with a page. Only the step at
+    /// work may call this: nobody else changes the index. Blocking.
+    pub fn slots(
+        &self,
+        store: &PageStore,
+        (low, high): (&[u8], Option<&[u8]>),
+        most: usize,
+    ) -> Result<Vec<Slot>> {
+        let mut floor = Floor::default();
+        let entry = settled(store, || self.entry_at(Edge::From(low), &mut floor))?;
+        let mut slots = vec![Slot {
+            low: floor.key.clone(),
+            high: None,
+            entry,
+        }];
+        let mut pages = usize::from(entry.is_some());
+        let mut at = [floor.key.as_slice(), &[0]].concat();
+        let mut window = Window::new();
+        window.set_limit(most.saturating_add(2));
+        loop {
+            settled(store, || {
+                terrace_access::Ordered::try_window(&self.index, Edge::From(&at), &mut window)
+            })?;
+            for i in window.lower_bound(&at)..window.len() {
+                let key = window.key(i);
+                let last = slots.len() - 1;
+                slots[last].high = Some(key.to_vec());
+                if high.is_some_and(|high| key >= high) || pages >= most {
+                    return Ok(slots);
+                }
+                let entry = entry::decode(window.value(i), self.number)
+                    .ok_or_else(|| wrong(self.index.root(), NO_ENTRY))?
+                    .map(|(entry, _)| entry);
+                pages += usize::from(entry.is_some());
+                slots.push(Slot {
+                    low: key.to_vec(),
+                    high: None,
+                    entry,
+                });
+            }
+            match window.high.take() {
+                Some(next) => at = next,
+                None => return Ok(slots),
+            }
+        }
+    }
+}
+
+/// Does something until it works, waiting where it has to.
+pub(crate) fn settled<T>(store: &PageStore, mut f: impl FnMut() -> Attempt<T>) -> Result<T> {
+    loop {
+        match f() {
+            Ok(done) => return Ok(done),
+            Err(interrupt) => store.settle(interrupt)?,
+        }
+    }
+}

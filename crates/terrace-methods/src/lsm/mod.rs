@@ -1,0 +1,573 @@
+//! The LSM-tree: records in key order, in levels of packed pages that are merged and never changed.
+//!
+//! A small *top*, a B+tree, takes every change, deletions as tombstones. *Steps* carry ranges of records
+//! from there to the levels below and on to the last one: each merges the records of a range of keys, at
+//! most some dozens of pages, into new pages. A level is an index, a B+tree of one entry for each of its
+//! pages. All of it are pages of the store: a checkpoint is the manifest, and nothing of merging is logged.
+//!
+//! Invariants:
+//! * A look from above is right at every instant: for each key the topmost version, a tombstone too, of
+//!   top and levels is the newest. Readers look from above to below, and into no index before what is above
+//!   has answered; what moves meanwhile moves down, and is below before it leaves above.
+//! * In a level pages do not overlap; where no page is nothing is. Pages are immutable until they are freed,
+//!   and a reader believes one only if it has the stamp that its entry says.
+//! * A step takes of every level from its first to its target every record in its range; of the target it
+//!   takes whole pages.
+//! * A step is installed within one entry of the gate: the target's entries from right to left, then what is
+//!   left of its sources from the lowest up, the top last. So no cut has a half of it.
+//! * From the top only such records leave that are bit for bit those that were copied.
+//! * A chain of overflow pages has one owner, the topmost version that names it. The version that a merge
+//!   drops gives its chain up after the installation. Who replaces a record of the top that has a chain, and
+//!   who installs one, do so one after the other (`chains`).
+//! * A tombstone goes only where no page of a deeper level overlaps the whole range of the output.
+//! * There is one step at a time; it holds no record lock.
+
+mod bury;
+mod clear;
+mod entry;
+mod filter;
+mod install;
+mod level;
+mod merge;
+mod page;
+mod plan;
+mod root;
+mod step;
+mod verify;
+mod window;
+
+use std::sync::{Arc, OnceLock};
+
+use terrace_access::{
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, Room,
+    Touch, Value, Window,
+};
+use terrace_base::sync::Mutex;
+use terrace_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use terrace_base::{PageId, Result};
+use terrace_pages::{Class, PageStore, Space};
+
+pub use crate::btree::layout::max_inline;
+pub use page::verify_page;
+pub use root::{LevelFigures, verify_root};
+
+use crate::BTree;
+use crate::btree::Floor;
+use crate::fault::{self, Fault, Point};
+use level::Level;
+use plan::Cursors;
+use root::{MOST_LEVELS, Root};
+use window::Scratch;
+
+/// Windows and floors that are kept for the next reader: more readers at once allocate.
+const MOST_SCRATCH: usize = 8;
+/// The part of the memory that the top of a structure may take which is the only tier.
+const TOP_PART_ALONE: u64 = 8;
+/// The same below a hot tier, which gathers changes already.
+const TOP_PART_BELOW: u64 = 32;
+/// Fewest leaves of the top.
+const LEAST_TOP: u64 = 8;
+/// Changes of the top between two looks at how large it is.
+const CHANGES_PER_LOOK: u64 = 16;
+
+/// What has happened since the tree was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LsmFigures {
+    /// Levels below the top.
+    pub levels: u64,
+    /// Leaves of the top, as of the last look.
+    pub top_leaves: u64,
+    /// Most leaves that the top is to have.
+    pub top_bound: u64,
+    /// Steps made.
+    pub steps: u64,
+    /// Bytes of data pages that steps have made.
+    pub merge_bytes: u64,
+    /// Data pages that steps have read.
+    pub merge_reads: u64,
+    /// Times that somebody who changed a record made a step first, or waited for one.
+    pub waits: u64,
+    /// Most steps that a single change has waited for.
+    pub most_waits: u64,
+    /// Bytes of keys and values that were put into the top.
+    pub user_bytes: u64,
+    /// What each level has, the last one first.
+    pub by_level: Vec<LevelFigures>,
+    /// Bytes of filters, about.
+    pub filter_bytes: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    top_leaves: AtomicU64,
+    changes: AtomicU64,
+    /// Changes from which on somebody looks again how large the top is.
+    look_due: AtomicU64,
+    steps: AtomicU64,
+    merge_bytes: AtomicU64,
+    merge_reads: AtomicU64,
+    waits: AtomicU64,
+    most_waits: AtomicU64,
+    user_bytes: AtomicU64,
+    deletes: AtomicU64,
+}
+
+/// Top and levels, once the root has been read.
+pub(crate) struct State {
+    pub top: BTree,
+    levels: [OnceLock<Level>; MOST_LEVELS],
+    count: AtomicUsize,
+}
+
+impl State {
+    fn new(store: &Arc<PageStore>, root: &Root) -> State {
+        let state = State {
+            top: BTree::open(store.clone(), root.top, Class::Cold).leading(),
+            levels: Default::default(),
+            count: AtomicUsize::new(0),
+        };
+        for (index, figures) in &root.levels {
+            state.add(store, *index, *figures);
+        }
+        state
+    }
+
+    /// A level more, above all others. Only one thread at a time does this.
+    pub fn add(&self, store: &Arc<PageStore>, index: PageId, figures: LevelFigures) {
+        let number = self.count.load(Ordering::Relaxed);
+        let level = Level::open(store, index, number as u8, figures);
+        if let Some(place) = self.levels.get(number)
+            && place.set(level).is_ok()
+        {
+            self.count.store(number + 1, Ordering::Release);
+        }
+    }
+
+    /// How many levels there are.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// A level by its number, counted from the last one.
+    pub fn level(&self, number: usize) -> Option<&Level> {
+        self.levels.get(number).and_then(OnceLock::get)
+    }
+
+    /// All levels, the uppermost first.
+    pub fn downwards(&self) -> impl Iterator<Item = &Level> {
+        (0..self.count()).rev().filter_map(|n| self.level(n))
+    }
+
+    /// The level with the most pages, if any has one.
+    pub fn finest(&self) -> Option<&Level> {
+        self.downwards()
+            .filter(|level| level.figures().pages > 0)
+            .max_by_key(|level| level.figures().pages)
+    }
+
+    /// What the root page is to say.
+    pub fn root(&self) -> Root {
+        Root {
+            top: self.top.root(),
+            levels: (0..self.count())
+                .filter_map(|n| self.level(n))
+                .map(|level| (level.index.root(), level.figures()))
+                .collect(),
+        }
+    }
+}
+
+/// An LSM-tree in a page store. See the module's text.
+pub struct Lsm {
+    store: Arc<PageStore>,
+    root: PageId,
+    state: OnceLock<State>,
+    /// Whether no tier above gathers changes.
+    is_alone: bool,
+    /// Held by who makes a step.
+    work: Mutex<Cursors>,
+    /// See the module's text.
+    chains: Mutex<()>,
+    scratch: Mutex<Vec<Scratch>>,
+    counters: Counters,
+}
+
+impl Lsm {
+    /// Makes an empty tree: the root, whose number is to be kept, the top and one level. O(1).
+    ///
+    /// # Errors
+    /// Those of [`PageStore::allocate`].
+    pub fn create(store: &Arc<PageStore>, door: &Door<'_>) -> Attempt<Lsm> {
+        let mut page = store.allocate(door, Class::Inner)?;
+        let made = (|| {
+            let top = BTree::create(store, door, Class::Cold)?;
+            let level = match new_index(store, door) {
+                Ok(level) => level,
+                Err(interrupt) => {
+                    top.try_free_root(door)?;
+                    return Err(interrupt);
+                }
+            };
+            Ok(Root {
+                top: top.root(),
+                levels: vec![(level, LevelFigures::default())],
+            })
+        })();
+        let written = made.and_then(|root: Root| root.write(&mut page));
+        match written {
+            Ok(()) => Ok(Lsm::open(store.clone(), page.pid())),
+            Err(interrupt) => {
+                page.free();
+                Err(interrupt)
+            }
+        }
+    }
+
+    /// The tree with this root. Reads nothing. O(1).
+    pub fn open(store: Arc<PageStore>, root: PageId) -> Lsm {
+        Lsm {
+            store,
+            root,
+            state: OnceLock::new(),
+            is_alone: false,
+            work: Mutex::default(),
+            chains: Mutex::default(),
+            scratch: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The tree as the only tier: its top is larger, because nothing above gathers changes.
+    pub fn alone(self) -> Lsm {
+        Lsm {
+            is_alone: true,
+            ..self
+        }
+    }
+
+    /// Number of the root page; never changes.
+    pub fn root(&self) -> PageId {
+        self.root
+    }
+
+    /// Root pages of the parts, which are left when the tree is empty.
+    ///
+    /// # Errors
+    /// `Miss` when the root has to be read first.
+    pub fn part_roots(&self) -> Attempt<Vec<PageId>> {
+        let root = self.state()?.root();
+        let levels = root.levels.iter().map(|(index, _)| *index);
+        Ok([root.top].into_iter().chain(levels).collect())
+    }
+
+    /// Gives the pages back that an empty tree is made of; nobody may use it any more.
+    ///
+    /// # Errors
+    /// `Miss` when one of them is not in memory; `Fail` when the tree is not empty.
+    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        let state = self.state()?;
+        let page = self.store.exclusive(self.root, door)?;
+        for level in state.downwards() {
+            if self.store.exists(level.index.root()) {
+                level.index.try_free_root(door)?;
+            }
+        }
+        if self.store.exists(state.top.root()) {
+            state.top.try_free_root(door)?;
+        }
+        page.free();
+        Ok(())
+    }
+
+    /// Top and levels.
+    #[inline]
+    pub(crate) fn state(&self) -> Attempt<&State> {
+        if let Some(state) = self.state.get() {
+            return Ok(state);
+        }
+        let root = Root::of(&self.store.shared(self.root)?)?;
+        let parts = root.levels.iter().map(|(index, _)| *index);
+        let mut parts: Vec<PageId> = parts.chain([root.top, self.root]).collect();
+        parts.sort_unstable();
+        if parts.windows(2).any(|two| two[0] == two[1]) {
+            return Err(page::wrong(self.root, "this root names itself, or one part twice").into());
+        }
+        Ok(self.state.get_or_init(|| State::new(&self.store, &root)))
+    }
+
+    /// What has happened since the tree was opened, and what is in it about.
+    ///
+    /// # Errors
+    /// Those of reading the root.
+    pub fn figures(&self) -> Result<LsmFigures> {
+        let state = level::settled(&self.store, || self.state())?;
+        let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let c = &self.counters;
+        let mut figures = LsmFigures {
+            levels: state.count() as u64,
+            top_leaves: of(&c.top_leaves),
+            top_bound: self.top_bound(),
+            steps: of(&c.steps),
+            merge_bytes: of(&c.merge_bytes),
+            merge_reads: of(&c.merge_reads),
+            waits: of(&c.waits),
+            most_waits: of(&c.most_waits),
+            user_bytes: of(&c.user_bytes),
+            ..LsmFigures::default()
+        };
+        let levels = (0..state.count()).filter_map(|number| state.level(number));
+        figures.by_level = levels.map(Level::figures).collect();
+        let filtered = figures.by_level.iter().skip(1).map(|f| f.records);
+        figures.filter_bytes = filtered.sum::<u64>() * filter::BITS as u64 / 8;
+        Ok(figures)
+    }
+
+    /// Most leaves that the top is to have.
+    fn top_bound(&self) -> u64 {
+        let part = match self.is_alone {
+            true => TOP_PART_ALONE,
+            false => TOP_PART_BELOW,
+        };
+        (self.store.frames() / part).max(LEAST_TOP)
+    }
+
+    /// Counts the leaves of the top now and then; returns how many there were last.
+    fn look_at_top(&self, state: &State) -> u64 {
+        let c = &self.counters;
+        let changes = c.changes.load(Ordering::Relaxed);
+        let due = c.look_due.load(Ordering::Relaxed);
+        if changes >= due
+            && let Ok(leaves) = state.top.count_leaves(usize::MAX)
+        {
+            c.look_due
+                .store(changes + CHANGES_PER_LOOK, Ordering::Relaxed);
+            c.top_leaves.store(leaves as u64, Ordering::Relaxed);
+        }
+        c.top_leaves.load(Ordering::Relaxed)
+    }
+
+    /// A record of so many bytes comes to the top.
+    fn note_change(&self, bytes: usize) {
+        self.counters.changes.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .user_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The newest version of a key that is below the top.
+    fn find_in_levels(
+        &self,
+        state: &State,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Attempt<Option<Found>> {
+        let hash = filter::hash(self.root.0, key);
+        let mut floor = Floor::default();
+        // How many there are is asked after the top has answered.
+        for level in state.downwards() {
+            let found = level.find(&self.store, (key, hash), value, &mut floor)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Changes the top: a deletion leaves a tombstone. What lies below is not looked at.
+    fn edit<'v>(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
+        room: &mut dyn Room,
+        commit: &mut dyn FnMut() -> Attempt<()>,
+    ) -> Attempt<Applied> {
+        let state = self.state()?;
+        let mut chains = None;
+        let (mut bytes, mut erased) = (0, false);
+        let mut blind = |before: Option<(Flags, Value<'_>)>| {
+            if let Some((_, Value::Large(_))) = before
+                && chains.is_none()
+            {
+                // A step may be about to give this chain to a page below.
+                chains = Some(self.chains.try_lock().ok_or(Interrupt::Conflict)?);
+            }
+            let is_dead = before.is_some_and(|(flags, _)| flags.is_deleted());
+            Ok(match plan(before.filter(|_| !is_dead))? {
+                Plan::Erase if is_dead => Plan::Keep,
+                Plan::Erase => {
+                    erased = true;
+                    bytes = key.len();
+                    Plan::Put(Value::Inline(b""), Flags::DELETED)
+                }
+                Plan::Put(value, flags) => {
+                    erased = false;
+                    bytes = key.len()
+                        + match value {
+                            Value::Inline(value) => value.len(),
+                            Value::Large(large) => large.len as usize,
+                        };
+                    Plan::Put(value, flags.without(Flags::DELETED))
+                }
+                Plan::Keep | Plan::Flags(_) => Plan::Keep,
+            })
+        };
+        let mut done = state.top.try_edit(door, key, &mut blind, room, commit)?;
+        drop(chains);
+        if done.changed {
+            if erased {
+                self.counters.deletes.fetch_add(1, Ordering::Relaxed);
+            }
+            self.note_change(bytes);
+        }
+        done.before = done.before.filter(|(flags, _)| !flags.is_deleted());
+        Ok(done)
+    }
+}
+
+/// The index of a level without pages: one entry, which says so.
+fn new_index(store: &Arc<PageStore>, door: &Door<'_>) -> Attempt<PageId> {
+    let index = BTree::create(store, door, Class::Cold)?;
+    let mut plan = |_: Option<(Flags, Value<'_>)>| Ok(Plan::Put(Value::Inline(b""), Flags::NONE));
+    let put = index.try_edit(
+        door,
+        b"",
+        &mut plan,
+        &mut terrace_access::NoRoom,
+        &mut || Ok(()),
+    );
+    if let Err(interrupt) = put {
+        index.try_free_root(door)?;
+        return Err(interrupt);
+    }
+    Ok(index.root())
+}
+
+impl AccessMethod for Lsm {
+    const BLIND: bool = true;
+
+    fn try_get(&self, key: &[u8], _: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
+        let state = self.state()?;
+        let early = match fault::planted(Fault::EarlyLevels) {
+            true => Some(self.find_in_levels(state, key, value)?),
+            false => None,
+        };
+        let found = match state.top.try_get(key, Touch::No, value)? {
+            Some(found) => Some(found),
+            None => {
+                fault::reached(Point::Looking);
+                match early {
+                    Some(found) => found,
+                    None => self.find_in_levels(state, key, value)?,
+                }
+            }
+        };
+        Ok(found.filter(|found| !found.flags.is_deleted()))
+    }
+
+    fn try_edit<'v>(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
+        room: &mut dyn Room,
+        commit: &mut dyn FnMut() -> Attempt<()>,
+    ) -> Attempt<Applied> {
+        self.edit(door, key, plan, room, commit)
+    }
+
+    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+        self.clear_step(door)
+    }
+
+    fn verify(
+        &self,
+        each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
+        page: &mut dyn FnMut(PageId) -> Result<()>,
+    ) -> Result<()> {
+        self.check(each, page)
+    }
+
+    fn catch_up(&self, space: Space) -> Result<()> {
+        self.make_due_step(space)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.lags_by(1)
+    }
+
+    fn tend(&self) -> Result<()> {
+        self.work_ahead()
+    }
+
+    fn bury(&self, waited: bool) -> Result<bool> {
+        self.bury_some(waited)
+    }
+}
+
+impl Ordered for Lsm {
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.random(random)
+    }
+
+    fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.chosen(position, window)
+    }
+
+    fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
+        self.window(edge, &mut |_| true, window)
+    }
+
+    fn try_window_if(
+        &self,
+        edge: Edge<'_>,
+        select: &mut dyn FnMut(Flags) -> bool,
+        window: &mut Window,
+    ) -> Attempt<()> {
+        self.window(edge, select, window)
+    }
+
+    fn try_span(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.state()?.top.try_span(position, window)
+    }
+
+    fn still_same(&self, _: &Window) -> bool {
+        false
+    }
+
+    fn try_reach(&self, edge: Edge<'_>) -> Attempt<()> {
+        self.reach(edge)
+    }
+
+    fn try_reach_to_put(&self, position: &[u8]) -> Attempt<()> {
+        self.state()?.top.try_reach(Edge::From(position))
+    }
+
+    fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
+        self.state()?.top.try_reach_run(run, next)
+    }
+
+    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        let Ok(state) = self.state() else {
+            return 0;
+        };
+        // A tombstone is put like a record, one by one.
+        let is_dead = |&&i: &&usize| window.entry(i).flags.is_deleted();
+        let live = which.iter().take_while(|i| !is_dead(i)).count();
+        let put = state.top.put_records(door, window, &which[..live]);
+        for &i in &which[..put] {
+            self.note_change(window.key(i).len() + window.value(i).len());
+        }
+        put
+    }
+
+    fn try_window_held(
+        &self,
+        edge: Edge<'_>,
+        window: &mut Window,
+        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
+    ) -> Attempt<()> {
+        self.try_window(edge, window)?;
+        inside(window)
+    }
+}

@@ -1,0 +1,165 @@
+//! Walking an LSM-tree and checking every invariant that can be seen from inside.
+
+use terrace_access::{AccessMethod, Flags, Value, Window};
+use terrace_base::{PageId, Result};
+use terrace_pages::View;
+
+use super::entry;
+use super::filter;
+use super::level::{Level, Slot, settled};
+use super::page::{self, wrong};
+use super::{LevelFigures, Lsm};
+use crate::btree::image::{Payload, parts};
+use crate::btree::verify::copy_of;
+use crate::overflow;
+
+type Each<'e> = &'e mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>;
+type Page<'e> = &'e mut dyn FnMut(PageId) -> Result<()>;
+
+impl Lsm {
+    /// See [`terrace_access::AccessMethod::verify`]. O(pages), reads all of them.
+    pub(crate) fn check(&self, each: Each<'_>, page: Page<'_>) -> Result<()> {
+        page(self.root)?;
+        let state = settled(&self.store, || self.state())?;
+        state.top.verify(&mut |_, _, _| Ok(()), page)?;
+        for level in state.downwards() {
+            let mut entries = Vec::new();
+            let mut take = |key: &[u8], _: Flags, value: Value<'_>| {
+                if let Value::Inline(value) = value {
+                    entries.push((key.to_vec(), value.to_vec()));
+                }
+                Ok(())
+            };
+            level.index.verify(&mut take, page)?;
+            self.check_level(level, &entries, page)?;
+        }
+        let mut window = Window::new();
+        let mut at = Vec::new();
+        loop {
+            settled(&self.store, || self.window_from(&at, &mut window))?;
+            for i in window.lower_bound(&at)..window.len() {
+                let entry = window.entry(i);
+                let value = entry
+                    .large
+                    .map_or(Value::Inline(window.value(i)), Value::Large);
+                each(window.key(i), entry.flags, value)?;
+            }
+            match window.high.take() {
+                Some(high) => at = high,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn check_level(
+        &self,
+        level: &Level,
+        entries: &[(Vec<u8>, Vec<u8>)],
+        page: Page<'_>,
+    ) -> Result<()> {
+        let fail = |what: String| Err(wrong(level.index.root(), what));
+        // A structure that is being cleared has no entries any more.
+        if entries.first().is_some_and(|(key, _)| !key.is_empty()) {
+            return fail(format!(
+                "level {} does not begin at the first key",
+                level.number
+            ));
+        }
+        let mut sum = LevelFigures::default();
+        for (i, (low, value)) in entries.iter().enumerate() {
+            let high = entries.get(i + 1).map(|(key, _)| key.clone());
+            let Some(entry) = entry::decode(value, level.number) else {
+                return fail(format!(
+                    "entry {i} of level {} makes no sense",
+                    level.number
+                ));
+            };
+            let Some((entry, filter)) = entry else {
+                continue;
+            };
+            sum.pages += 1;
+            sum.bytes += u64::from(entry.used);
+            sum.records += u64::from(entry.records);
+            sum.tombstones += u64::from(entry.tombstones);
+            let slot = Slot {
+                low: low.clone(),
+                high,
+                entry: Some(entry),
+            };
+            self.check_page(&slot, filter, page)?;
+        }
+        let said = level.figures();
+        if !entries.is_empty() && said != sum {
+            return fail(format!(
+                "level {} is said to have {said:?}, and has {sum:?}",
+                level.number
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_page(&self, slot: &Slot, filter: &[u8], page: Page<'_>) -> Result<()> {
+        let Some(entry) = slot.entry else {
+            return Ok(());
+        };
+        let pid = entry.name.page;
+        page(pid)?;
+        let mut copy = copy_of(&self.store, pid)?;
+        let fail = |what: String| Err(wrong(pid, what));
+        match page::open(View::of(&copy), &entry.name) {
+            Ok(Some(_)) => {}
+            _ => {
+                return fail(format!(
+                    "it is not the page that level {} names",
+                    entry.name.level
+                ));
+            }
+        }
+        page::as_leaf(&mut copy);
+        crate::btree::verify_node(&copy)?;
+        let Ok(now) = parts(&copy) else {
+            return fail("a record of it reaches past the page".into());
+        };
+        if now.low != slot.low || now.high.map(<[u8]>::to_vec) != slot.high {
+            return fail(format!(
+                "it covers {:02x?}..{:02x?}, but its entry {:02x?}..{:02x?}",
+                now.low, now.high, slot.low, slot.high
+            ));
+        }
+        let dead = now
+            .items
+            .iter()
+            .filter(|item| item.flags.is_deleted())
+            .count();
+        if now.items.len() != entry.records as usize || dead != entry.tombstones as usize {
+            return fail(format!(
+                "it has {} records, {dead} of them tombstones, and its entry says {} and {}",
+                now.items.len(),
+                entry.records,
+                entry.tombstones
+            ));
+        }
+        for item in &now.items {
+            let key = item.key();
+            if *key < *now.low || now.high.is_some_and(|high| *key >= *high) {
+                return fail("a key of it lies outside of its range".into());
+            }
+            if item.flags.is_deleted() && entry.name.level == 0 {
+                return fail("there is a tombstone on the last level".into());
+            }
+            if !filter::may_have(filter, filter::hash(self.root.0, &key)) {
+                return fail("its filter denies a key that it has".into());
+            }
+            if let Payload::Value(Value::Large(large)) = item.payload {
+                if !entry.has_large {
+                    return fail("its entry says nothing of a large value".into());
+                }
+                // What is left of one when clearing has begun with it.
+                if !large.head.is_none() {
+                    overflow::verify(&self.store, large, page)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

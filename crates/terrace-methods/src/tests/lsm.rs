@@ -1,0 +1,435 @@
+//! LSM-trees against a model: after each step, and in the middle of steps, where a hook looks.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use terrace_access::{
+    AccessMethod, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Window,
+};
+use terrace_base::checksum::mix;
+use terrace_base::{Error, PageId, Result};
+use terrace_pages::{Pace, PageStore, Space};
+use terrace_sim::SimDisk;
+
+use super::faults::Planted;
+use super::fixture::{info, options};
+use crate::fault::{Fault, Point, hook, plant};
+use crate::{Lsm, overflow};
+
+const PAGE: usize = 4096;
+/// Enough for a second level.
+const KEYS: u64 = 8000;
+
+/// What a key has: bytes, or a large value of so many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Have {
+    Bytes(Vec<u8>),
+    Large(usize),
+}
+
+struct Tested {
+    store: Arc<PageStore>,
+    lsm: Lsm,
+    /// Takes the numbers of pages that the other one frees, for pages of other records with the same keys.
+    other: Lsm,
+    model: RefCell<BTreeMap<Vec<u8>, Have>>,
+}
+
+fn failed(what: String) -> Error {
+    Error::invalid(what)
+}
+
+fn key(n: u64) -> Vec<u8> {
+    // In an order that is not that of the numbers, over many leaves.
+    (mix(n % KEYS, 7) as u32).to_be_bytes().to_vec()
+}
+
+impl Tested {
+    fn new() -> Result<Tested> {
+        let disk = SimDisk::new(5).shared();
+        let store = Arc::new(PageStore::create(disk, options(PAGE, 256), 1, &info())?);
+        let make = || loop {
+            let made = Lsm::create(&store, &store.enter()?);
+            match made {
+                Ok(lsm) => return Ok::<_, Error>(lsm),
+                Err(interrupt) => store.settle(interrupt)?,
+            }
+        };
+        let (lsm, other) = (make()?, make()?);
+        Ok(Tested {
+            store,
+            lsm,
+            other,
+            model: RefCell::default(),
+        })
+    }
+
+    /// Makes a change without a step before it.
+    fn change(&self, key: &[u8], have: Option<Have>) -> Result<()> {
+        let guard = self.store.large_guard();
+        let large = match &have {
+            Some(Have::Large(len)) => Some(overflow::write(&self.store, &vec![key[0]; *len])?),
+            _ => None,
+        };
+        let plan_of = |_: Option<(Flags, Value<'_>)>| {
+            Ok(match (&have, large) {
+                (_, Some(large)) => Plan::Put(Value::Large(large), Flags::NONE),
+                (Some(Have::Bytes(bytes)), _) => Plan::Put(Value::Inline(bytes), Flags::NONE),
+                _ => Plan::Erase,
+            })
+        };
+        let done = loop {
+            let door = self.store.enter()?;
+            let done = self
+                .lsm
+                .try_edit(&door, key, &mut { plan_of }, &mut NoRoom, &mut || Ok(()));
+            drop(door);
+            match done {
+                Ok(done) => break done,
+                Err(interrupt) => self.store.settle(interrupt)?,
+            }
+        };
+        if let Some((_, Some(old))) = done.before {
+            overflow::free(&self.store, old)?;
+        }
+        drop(guard);
+        let mut model = self.model.borrow_mut();
+        match have {
+            Some(have) => model.insert(key.to_vec(), have),
+            None => model.remove(key),
+        };
+        Ok(())
+    }
+
+    /// A step here, and the pages that it frees are taken there.
+    fn trade_pages(&self, n: u64) -> Result<()> {
+        for i in 0..100 {
+            let key = key(mix(n, i));
+            let have = self.model.borrow().get(&key).cloned();
+            // What is there already: the step has something to take along.
+            if let Some(Have::Bytes(_)) = have {
+                self.change(&key, have)?;
+            }
+        }
+        self.lsm.step(0.0, Space::Ordinary)?;
+        for i in 0..200 {
+            let key = key(mix(n, i));
+            loop {
+                let door = self.store.enter()?;
+                let put = Plan::Put(Value::Inline(b"of another tree"), Flags::NONE);
+                let done =
+                    self.other
+                        .try_edit(&door, &key, &mut |_| Ok(put), &mut NoRoom, &mut || Ok(()));
+                drop(door);
+                match done {
+                    Ok(_) => break,
+                    Err(interrupt) => self.store.settle(interrupt)?,
+                }
+            }
+        }
+        self.other.step(0.0, Space::Ordinary).map(|_| ())
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Have>> {
+        let mut value = Vec::new();
+        // Whoever starts over for ever has met what no step repairs.
+        for _ in 0..1000 {
+            match self.lsm.try_get(key, Touch::No, &mut value) {
+                Ok(None) => return Ok(None),
+                Ok(Some(found)) => match found.large {
+                    None => return Ok(Some(Have::Bytes(value))),
+                    Some(large) => match self.read(large) {
+                        Ok(bytes) if bytes.iter().all(|b| *b == key[0]) => {
+                            return Ok(Some(Have::Large(bytes.len())));
+                        }
+                        Ok(_) => return Err(failed("a large value of another key".into())),
+                        Err(Interrupt::Conflict) => {}
+                        Err(interrupt) => self.store.settle(interrupt)?,
+                    },
+                },
+                Err(interrupt) => self.store.settle(interrupt)?,
+            }
+        }
+        Err(failed("a reader starts over for ever".into()))
+    }
+
+    fn read(&self, large: LargeRef) -> std::result::Result<Vec<u8>, Interrupt> {
+        let mut out = Vec::new();
+        overflow::read(&self.store, large, &mut out, &mut || Ok(true), &mut || {
+            Ok(false)
+        })?;
+        Ok(out)
+    }
+
+    fn expect(&self, key: &[u8]) -> Result<()> {
+        let expected = self.model.borrow().get(key).cloned();
+        let found = self.get(key)?;
+        match found == expected {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "{key:02x?} has {found:?} instead of {expected:?}"
+            ))),
+        }
+    }
+
+    /// All keys by windows, in both directions, and each by itself.
+    fn expect_all(&self) -> Result<()> {
+        (0..KEYS).try_for_each(|n| self.expect(&key(n)))?;
+        let model = self.model.borrow();
+        for limit in [usize::MAX, 7] {
+            let mut window = Window::new();
+            window.set_limit(limit);
+            let (mut up, mut at) = (Vec::new(), Vec::new());
+            loop {
+                self.settled(|| self.lsm.try_window(Edge::From(&at), &mut window))?;
+                up.extend((window.lower_bound(&at)..window.len()).map(|i| window.key(i).to_vec()));
+                match window.high.take() {
+                    Some(high) if high > at => at = high,
+                    Some(_) => return Err(failed("a window goes nowhere".into())),
+                    None => break,
+                }
+            }
+            let (mut down, mut below) = (Vec::new(), None::<Vec<u8>>);
+            loop {
+                let edge = below.as_deref().map_or(Edge::End, Edge::Below);
+                self.settled(|| self.lsm.try_window(edge, &mut window))?;
+                let end = below
+                    .as_deref()
+                    .map_or(window.len(), |below| window.lower_bound(below));
+                down.extend((0..end).rev().map(|i| window.key(i).to_vec()));
+                if window.low.is_empty() {
+                    break;
+                }
+                below = Some(window.low.clone());
+            }
+            down.reverse();
+            for keys in [up, down] {
+                if !keys.iter().eq(model.keys()) {
+                    return Err(failed(format!(
+                        "windows of {limit} have {} records instead of {}",
+                        keys.len(),
+                        model.len()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn settled<T>(&self, mut f: impl FnMut() -> std::result::Result<T, Interrupt>) -> Result<T> {
+        loop {
+            match f() {
+                Ok(done) => return Ok(done),
+                Err(interrupt) => self.store.settle(interrupt)?,
+            }
+        }
+    }
+
+    /// Every page has an owner, and every invariant holds.
+    fn verify(&self) -> Result<()> {
+        let mut pages = std::collections::BTreeSet::new();
+        let mut records = 0;
+        self.lsm.verify(
+            &mut |_, _, _| {
+                records += 1;
+                Ok(())
+            },
+            &mut |page: PageId| match pages.insert(page) {
+                true => Ok(()),
+                false => Err(failed(format!("{page} has two owners"))),
+            },
+        )?;
+        if records != self.model.borrow().len() {
+            return Err(failed(format!("{records} records are counted")));
+        }
+        self.other.verify(
+            &mut |_, _, _| Ok(()),
+            &mut |page| match pages.insert(page) {
+                true => Ok(()),
+                false => Err(failed(format!("{page} has two owners"))),
+            },
+        )?;
+        let live = self.store.live_pages();
+        match pages.len() as u64 == live {
+            true => Ok(()),
+            false => Err(failed(format!("{} of {live} pages are owned", pages.len()))),
+        }
+    }
+
+    /// Changes as a seed has them, with steps as they fall due.
+    fn work(&self, seed: u64, changes: u64) -> Result<()> {
+        for n in 0..changes {
+            let draw = mix(seed, n);
+            let key = key(draw >> 20);
+            let have = match draw % 16 {
+                0..3 => None,
+                3 => Some(Have::Large(5000 + (draw >> 40) as usize % 9000)),
+                _ => Some(Have::Bytes(vec![
+                    draw as u8;
+                    20 + (draw >> 32) as usize % 150
+                ])),
+            };
+            self.lsm.catch_up(Space::Ordinary)?;
+            self.change(&key, have)?;
+            if draw.is_multiple_of(997) {
+                self.store.checkpoint(Pace::Fast, &mut info)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Some work, looked at from all sides, in the middle of steps too.
+fn run(seed: u64, changes: u64, between: u64) -> Result<()> {
+    let tested = Rc::new(Tested::new()?);
+    let trouble: Rc<RefCell<Option<Error>>> = Rc::default();
+    let turn = Rc::new(Cell::new(seed));
+    {
+        let (tested, trouble, turn) = (tested.clone(), trouble.clone(), turn.clone());
+        hook(Some(Box::new(move |point| {
+            turn.set(turn.get() + 1);
+            let n = turn.get();
+            let done = match point {
+                // A look from above is right at every instant: some keys each time.
+                Point::Installing => (0..5).try_for_each(|i| tested.expect(&key(mix(n, i)))),
+                // The key that is copied may change before it is installed.
+                Point::Merged if n.is_multiple_of(3) => (0..20).try_for_each(|i| {
+                    let have = match i % 4 {
+                        0 => None,
+                        1 => Some(Have::Large(6000)),
+                        _ => Some(Have::Bytes(vec![n as u8; 40])),
+                    };
+                    tested.change(&key(mix(n, i)), have)
+                }),
+                // Whatever a reader has seen, a step may be made before it goes on.
+                Point::Looking | Point::Following if n.is_multiple_of(between) => {
+                    tested.trade_pages(n)
+                }
+                _ => Ok(()),
+            };
+            if let Err(e) = done {
+                trouble.borrow_mut().get_or_insert(e);
+            }
+        })));
+    }
+    let result = (|| {
+        for round in 0..4 {
+            tested.work(seed * 10 + round, changes / 4)?;
+            tested.expect_all()?;
+            tested.verify()?;
+            if let Some(e) = trouble.borrow_mut().take() {
+                return Err(e);
+            }
+        }
+        Ok(())
+    })();
+    hook(None);
+    result
+}
+
+#[test]
+fn lsm_trees_agree_with_a_map_at_every_instant() {
+    for seed in 1..4 {
+        if let Err(e) = run(seed, 20_000, 64) {
+            panic!("seed {seed}: {e}");
+        }
+    }
+}
+
+#[test]
+fn the_model_finds_every_planted_fault_of_an_lsm_tree() {
+    for fault in Fault::OF_AN_LSM {
+        plant(Some(fault));
+        let planted = Planted;
+        // Only who meets a page number that has just been taken by a page for the same key falls for it.
+        let (seeds, between) = match fault {
+            Fault::StampIgnored => (1..9, 4),
+            _ => (1..4, 64),
+        };
+        let found = seeds
+            .map(|seed| run(seed, 20_000, between))
+            .find(Result::is_err);
+        drop(planted);
+        match found {
+            Some(Err(e)) => println!("{fault:?}: {e}"),
+            _ => panic!("{fault:?} was not found"),
+        }
+    }
+}
+
+/// After all is deleted and the tombstones have gone down, no page is left but those of an empty tree.
+#[test]
+fn what_is_deleted_leaves_nothing() {
+    let tested = Tested::new().unwrap();
+    let empty = tested.store.live_pages();
+    tested.work(3, 12_000).unwrap();
+    let keys: Vec<_> = tested.model.borrow().keys().cloned().collect();
+    for key in keys {
+        tested.lsm.catch_up(Space::Reserve).unwrap();
+        tested.change(&key, None).unwrap();
+    }
+    let mut more = tested.lsm.bury(true).unwrap();
+    while more {
+        more = tested.lsm.bury(false).unwrap();
+    }
+    tested.verify().unwrap();
+    let left = tested.store.live_pages();
+    let levels = tested.lsm.figures().unwrap().levels;
+    assert!(
+        left <= empty + levels + 8,
+        "{left} pages, {empty} when it was empty"
+    );
+}
+
+/// Clearing ends, in bounded steps, also where it was begun before a crash, and leaves only roots.
+#[test]
+fn clearing_leaves_nothing_but_roots() {
+    let tested = Tested::new().unwrap();
+    tested.work(4, 8_000).unwrap();
+    let mut steps = 0;
+    loop {
+        let door = tested.store.enter_for(Space::Reserve).unwrap();
+        let more = tested.lsm.try_clear_step(&door);
+        drop(door);
+        match more {
+            Ok(false) => break,
+            Ok(true) => steps += 1,
+            Err(interrupt) => tested.store.settle(interrupt).unwrap(),
+        }
+    }
+    assert!(steps > 1);
+    let parts_of = |lsm: &Lsm| tested.settled(|| lsm.part_roots()).unwrap().len() as u64;
+    let others = parts_of(&tested.other) + 1;
+    let roots = parts_of(&tested.lsm) + 1 + others;
+    assert_eq!(tested.store.live_pages(), roots);
+    loop {
+        let door = tested.store.enter_for(Space::Reserve).unwrap();
+        let freed = tested.lsm.try_free_root(&door);
+        drop(door);
+        match freed {
+            Ok(()) => break,
+            Err(interrupt) => tested.store.settle(interrupt).unwrap(),
+        }
+    }
+    assert_eq!(tested.store.live_pages(), others);
+}
+
+/// Each step reads and writes a bounded number of pages.
+#[test]
+fn steps_are_bounded() {
+    let tested = Tested::new().unwrap();
+    for n in 0..20_000 {
+        let before = tested.lsm.figures().unwrap();
+        tested.lsm.catch_up(Space::Ordinary).unwrap();
+        let after = tested.lsm.figures().unwrap();
+        assert!(after.steps <= before.steps + 1);
+        let pages = (after.merge_bytes - before.merge_bytes) / PAGE as u64;
+        assert!(pages <= 80, "{pages} pages in one step");
+        tested
+            .change(&key(n * n), Some(Have::Bytes(vec![1; 60])))
+            .unwrap();
+        assert!(after.top_leaves <= after.top_bound + 4);
+    }
+}

@@ -1,0 +1,209 @@
+//! A panic in the middle of a change: what it has left half done nobody reads, nobody adds to, and no
+//! checkpoint makes durable. The next opening finds the last checkpoint and the log.
+//!
+//! Invariants: once [`PageStore::is_halted`], nobody goes in to change pages, and the latch of a page that
+//! was being changed stays held for ever, so that its bytes are read by nobody. Whoever waits for it is
+//! told. Who panics for reasons of his own and only lets go of what he has not changed halts nothing.
+
+use std::sync::OnceLock;
+
+use terrace_base::sync::atomic::{AtomicBool, Ordering};
+use terrace_base::sync::{panicking, yield_now};
+use terrace_base::{Error, Result};
+
+use crate::store::PageStore;
+
+type Hook = Box<dyn Fn(&Error) + Send + Sync>;
+
+/// Whether there was such a panic, and who is told of it.
+#[derive(Default)]
+pub(crate) struct Halt {
+    halted: AtomicBool,
+    hook: OnceLock<Hook>,
+}
+
+/// Halts the store if a panic goes through it: if it is dropped by one that had not begun when it was made.
+pub struct Watch<'s> {
+    store: &'s PageStore,
+    work: &'static str,
+    unwinding: bool,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if panicking() && !self.unwinding {
+            self.store.halt(self.work);
+        }
+    }
+}
+
+impl PageStore {
+    /// Calls `hook` with the error when the store is halted, before anybody can see what was left half
+    /// done. It must not wait. Only the first one counts.
+    pub fn on_halt(&self, hook: impl Fn(&Error) + Send + Sync + 'static) {
+        let _ = self.halt.hook.set(Box::new(hook));
+    }
+
+    /// Whether a panic has left something half done.
+    #[inline]
+    pub fn is_halted(&self) -> bool {
+        self.halt.halted.load(Ordering::Acquire)
+    }
+
+    /// Stops everything until the store is opened again, after a panic in `work`.
+    #[cold]
+    pub fn halt(&self, work: &str) {
+        let error = self.poison(&Error::Poisoned {
+            cause: format!("a thread has panicked in {work}"),
+        });
+        if let Some(hook) = self.halt.hook.get() {
+            hook(&error);
+        }
+        self.halt.halted.store(true, Ordering::Release);
+        self.note_progress();
+    }
+
+    /// Keeps an eye on `work`; see [`Watch`].
+    pub fn watch(&self, work: &'static str) -> Watch<'_> {
+        Watch {
+            store: self,
+            work,
+            unwinding: panicking(),
+        }
+    }
+
+    /// Lets others go on, for who is about to try again what somebody else stood in the way of.
+    ///
+    /// # Errors
+    /// `Poisoned` when that may be for ever, because the store is halted.
+    pub fn back_off(&self) -> Result<()> {
+        if self.is_halted() {
+            return self.check_poison();
+        }
+        yield_now();
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use terrace_base::PageId;
+    use terrace_sim::SimDisk;
+
+    use crate::checkpoint::CutInfo;
+    use crate::frame::Class;
+    use crate::interrupt::Interrupt;
+    use crate::map::superblock::LEARNT_BYTES;
+    use crate::options::StoreOptions;
+    use crate::pace::Pace;
+
+    fn info() -> CutInfo {
+        CutInfo {
+            log_position: [0; 24],
+            learnt: [0; LEARNT_BYTES],
+            next_structure: 1,
+            next_sequence: 1,
+            catalog_root: PageId::NONE,
+            clean: false,
+        }
+    }
+
+    fn store() -> PageStore {
+        let options = StoreOptions {
+            page_bytes: 4096,
+            ..StoreOptions::new(1 << 20)
+        };
+        PageStore::create(SimDisk::new(1).shared(), options, 1, &info()).unwrap()
+    }
+
+    fn panics(f: impl FnOnce()) {
+        assert!(catch_unwind(AssertUnwindSafe(f)).is_err());
+    }
+
+    fn is_halted(store: &PageStore) -> bool {
+        let refused = matches!(store.enter().err(), Some(Error::Poisoned { .. }));
+        assert_eq!(refused, store.is_halted());
+        refused
+    }
+
+    #[test]
+    fn a_panic_while_the_gate_is_closed_leaves_it_open_and_the_store_halted() {
+        let store = store();
+        panics(|| {
+            let _ = store.checkpoint(Pace::Fast, &mut || panic!("at the cut"));
+        });
+        assert!(is_halted(&store));
+        assert!(store.pass().is_some(), "the gate is closed for ever");
+        assert!(store.checkpoint(Pace::Fast, &mut info).is_err());
+    }
+
+    #[test]
+    fn a_page_that_is_half_changed_is_read_by_nobody_and_nobody_waits_for_it() {
+        let store = store();
+        let told = std::sync::Arc::new(AtomicBool::new(false));
+        let hears = told.clone();
+        store.on_halt(move |_| hears.store(true, Ordering::SeqCst));
+        let pid = store
+            .allocate(&store.enter().unwrap(), Class::Cold)
+            .unwrap()
+            .pid();
+        let (latched, waits) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !latched.load(Ordering::SeqCst) {
+                    yield_now();
+                }
+                waits.store(true, Ordering::SeqCst);
+                assert!(matches!(store.shared(pid).err(), Some(Interrupt::Conflict)));
+                assert!(store.settle(Interrupt::Conflict).is_err());
+            });
+            panics(|| {
+                let door = store.enter().unwrap();
+                let mut page = store.exclusive(pid, &door).unwrap();
+                page.change(100, 1).unwrap()[0] = 1;
+                latched.store(true, Ordering::SeqCst);
+                while !waits.load(Ordering::SeqCst) {
+                    yield_now();
+                }
+                panic!("halfway");
+            });
+        });
+        assert!(is_halted(&store) && told.load(Ordering::SeqCst));
+        assert!(store.optimistic(pid).is_err());
+        let (done, _) = store
+            .write_pages(
+                &[store.resident(pid).unwrap()],
+                crate::write::Purpose::Clean,
+            )
+            .map(|n| (n, ()))
+            .unwrap();
+        assert_eq!(done, 0);
+    }
+
+    #[test]
+    fn who_lets_go_of_pages_because_of_a_panic_before_halts_nothing() {
+        struct Changes<'s>(&'s PageStore);
+        impl Drop for Changes<'_> {
+            fn drop(&mut self) {
+                let door = self.0.enter().unwrap();
+                let mut page = self.0.allocate(&door, Class::Cold).unwrap();
+                page.change(100, 1).unwrap()[0] = 1;
+            }
+        }
+        let store = store();
+        panics(|| {
+            let _changes = Changes(&store);
+            panic!("a fault of the program");
+        });
+        assert!(!is_halted(&store));
+        store.checkpoint(Pace::Fast, &mut info).unwrap();
+        panics(|| {
+            let _door = store.enter().unwrap();
+            panic!("behind the door");
+        });
+        assert!(is_halted(&store));
+    }
+}

@@ -1,0 +1,188 @@
+//! A second page store that reads a pinned image: other frames over the same file, and nothing is written.
+//!
+//! Invariants: nobody goes through its door; a page in memory was read while the pin held, and stays good
+//! when it holds no more.
+
+use std::sync::Arc;
+
+use terrace_base::disk::Disk;
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
+use terrace_base::{Error, PageId, Result};
+
+use crate::allocate::FreePages;
+use crate::checkpoint::Durable;
+use crate::map::PageMap;
+use crate::options::{Layout, StoreOptions};
+use crate::pin::PinnedImage;
+use crate::store::PageStore;
+use crate::table::{Table, Word};
+
+/// Fewest frames of one: paths from root to leaf for some threads.
+const LEAST_FRAMES: u64 = 64;
+/// It has one part in so many of the memory, so that as many as can be pinned have less than
+/// [`ALL_PART`] together.
+const MEMORY_PART: u64 = 40;
+/// All of them together have one part in so many at most: more frames are never lent.
+const ALL_PART: u64 = 4;
+
+/// Memory that opening takes for one that is only read: pages of the fewest frames and of write buffers, and
+/// bytes for each page that there is.
+const OPENING_PAGES: u64 = 160;
+const OPENING_EACH: u64 = 80;
+
+/// What keeps an image readable.
+pub(crate) struct Image {
+    pub(crate) pin: PinnedImage,
+    /// Taken from the memory of the store that the image is of.
+    taken: AtomicU64,
+    /// Whether it is of a store that nobody writes to.
+    alone: bool,
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let (main, taken) = (self.pin.store(), self.taken.load(Ordering::Relaxed));
+        main.give_pin_bytes(taken);
+    }
+}
+
+impl PageStore {
+    /// A store that reads this image, with frames that the image's store lends.
+    ///
+    /// # Errors
+    /// `MemoryTooSmall` when those that there are leave too little.
+    pub fn open_image(pin: PinnedImage) -> Result<PageStore> {
+        let memory = pin.store().options.memory / MEMORY_PART;
+        PageStore::image_of(pin, memory, false)
+    }
+
+    /// Opens the last checkpoint to be read only, with a memory of its own: nothing is written, not even to
+    /// say that it was opened. Nobody else may write to it meanwhile.
+    ///
+    /// # Errors
+    /// As [`PageStore::open`].
+    pub fn open_read_only(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<PageStore> {
+        let superblock = PageStore::read_superblock(&*disk)?.newest;
+        // What opening takes; no page is ever in a frame of it.
+        let page = u64::from(superblock.page_bytes);
+        let least = OPENING_PAGES * page + superblock.pages * OPENING_EACH;
+        let memory = options.memory.saturating_sub(least);
+        if memory < LEAST_FRAMES * (page + crate::options::FRAME_BYTES) {
+            return Err(Error::MemoryTooSmall {
+                what: format!("a page store with pages of {page} bytes, to be read only"),
+                given: options.memory,
+                needed: least + LEAST_FRAMES * (page + crate::options::FRAME_BYTES),
+            });
+        }
+        let opening = StoreOptions {
+            memory: least,
+            ..options
+        };
+        let store = Arc::new(PageStore::open(disk, opening)?);
+        PageStore::image_of(store.pin_image()?, memory, true)
+    }
+
+    fn image_of(mut pin: PinnedImage, memory: u64, alone: bool) -> Result<PageStore> {
+        let main = pin.store().clone();
+        let page = main.page_bytes();
+        let frames = (memory / (page as u64 + crate::options::FRAME_BYTES)).max(LEAST_FRAMES);
+        let superblock = pin.superblock().clone();
+        let layout = Layout::of_image(page, frames, superblock.pages);
+        let options = StoreOptions {
+            page_bytes: page,
+            memory,
+        };
+        let table = Table::new(layout.max_pages)?;
+        let (mut free, places) = (FreePages::default(), pin.take_places());
+        for (pid, place) in places.iter().enumerate() {
+            table.store(PageId(pid as u64), Word::Out(*place));
+            free.count += u64::from(place.is_free());
+        }
+        table.set_count(places.len() as u64);
+        drop(places);
+        let durable = Durable {
+            epoch: 1,
+            superblock,
+            map_file: main.durable.lock().map_file.clone(),
+        };
+        // The table takes the place of the list of places, which is counted.
+        let taken = match alone {
+            true => 0,
+            false => {
+                frames * (page as u64 + crate::options::FRAME_BYTES) + layout.buffer_bytes(page)
+            }
+        };
+        let wanted = main.pin_bytes() + taken;
+        if wanted > main.options.memory / ALL_PART && !alone {
+            return Err(Error::MemoryTooSmall {
+                what: "one more snapshot, or one of so much data (all of them have a quarter)"
+                    .into(),
+                given: main.options.memory,
+                needed: wanted * ALL_PART,
+            });
+        }
+        main.take_pin_bytes(taken);
+        // If too little can be had at once, hot records leave meanwhile.
+        let room = match alone {
+            true => Ok(()),
+            false => main.make_room_for_extra(),
+        };
+        let image = Image {
+            pin,
+            taken: AtomicU64::new(taken),
+            alone,
+        };
+        room?;
+        let (disk, data) = (main.disk.clone(), main.data.clone());
+        let map = PageMap::new(0);
+        PageStore::assemble(
+            options,
+            layout,
+            disk,
+            data,
+            table,
+            map,
+            free,
+            durable,
+            Some(image),
+        )
+    }
+
+    /// Counts memory that whoever reads this image takes beside it.
+    pub fn count_image_bytes(&self, bytes: u64) {
+        if let Some(image) = &self.image
+            && !image.alone
+        {
+            image.taken.fetch_add(bytes, Ordering::Relaxed);
+            image.pin.store().take_pin_bytes(bytes);
+        }
+    }
+
+    /// Whether it only reads an image.
+    #[inline]
+    pub fn is_image(&self) -> bool {
+        self.image.is_some()
+    }
+
+    /// The image that it reads, if it does.
+    pub fn pinned(&self) -> Option<&Arc<crate::pin::PinState>> {
+        self.image.as_ref().map(|image| image.pin.state())
+    }
+
+    /// Refuses to change an image.
+    ///
+    /// # Errors
+    /// If it is one.
+    #[inline]
+    pub fn check_writable(&self) -> Result<()> {
+        match &self.image {
+            None => Ok(()),
+            Some(image) if image.alone => Err(Error::invalid(
+                "the database was opened to be read only; open it with Database::open to write to it",
+            )),
+            Some(_) => Err(Error::invalid(
+                "a snapshot cannot be changed; write to the database that it is of",
+            )),
+        }
+    }
+}

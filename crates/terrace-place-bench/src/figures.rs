@@ -1,0 +1,350 @@
+//! The experiments of the paper, each with its workloads and what it varies.
+
+use crate::Setting;
+use crate::contender::{ALL as POLICIES, Contender, PAPER};
+use crate::report::{Row, round};
+use crate::run::{Outcome, Plan, run};
+use crate::workload::{
+    BLOCKS, RANGE, RANGE_INSERT, RANGE_SCAN, RANGE_UPDATE, UNIFORM, Workload, YCSB, ZIPF,
+};
+use anyhow::{Result, bail};
+use serde_json::json;
+use terrace_place::{PlacedTree, Techniques};
+
+/// All of them.
+pub const ALL: [&str; 16] = [
+    "fig2", "fig5", "fig6", "fig8", "fig13", "fig14", "fig15a", "fig15b", "fig15c", "fig16",
+    "fig17", "fig18", "fig19", "fig20", "table2", "fig21",
+];
+
+/// Entries and operations of a run of full size.
+const ENTRIES: f64 = 2_000_000.0;
+const OPERATIONS: f64 = 20_000_000.0;
+
+/// Runs one.
+pub fn measure(name: &str, setting: &Setting) -> Result<Vec<Row>> {
+    match name {
+        "fig2" => fig2(setting),
+        "fig5" => layers::fig5(setting),
+        "fig6" => layers::fig6(setting),
+        "fig8" => fig8(setting),
+        "fig13" => compare(
+            "fig13",
+            &[RANGE, RANGE_INSERT, RANGE_UPDATE, RANGE_SCAN],
+            0.1,
+            setting,
+        ),
+        "fig14" => compare("fig14", &YCSB, 0.2, setting),
+        "fig15a" => fig15a(setting),
+        "fig15b" => fig15b(setting),
+        "fig15c" => fig15c(setting),
+        "fig16" => fig16(setting),
+        "fig17" => fig17(setting),
+        "fig18" => sizes::fig18(setting),
+        "fig19" => fig19(setting),
+        "fig20" => fig20(setting),
+        "table2" => table2(setting),
+        "fig21" => compare("fig21", &[BLOCKS], 0.2, setting),
+        other => bail!(
+            "there is no experiment `{other}`: {}, bars, all",
+            ALL.join(", ")
+        ),
+    }
+}
+
+mod layers;
+mod sizes;
+
+/// A plan of this setting's size.
+pub fn plan(setting: &Setting, workload: Workload, fast_share: f64) -> Plan {
+    let entries = ((ENTRIES * setting.scale) as u64).max(1000);
+    // Ranges touch many leaves each.
+    let scans = if workload.scan > 0 { 10.0 } else { 1.0 };
+    let operations = ((OPERATIONS * setting.scale / scans) as u64).max(2000);
+    Plan {
+        cache: setting.cache,
+        delay: setting.delay,
+        memories: setting.memories.clone(),
+        ..Plan::new(entries, operations, workload, fast_share)
+    }
+}
+
+fn row(
+    figure: &'static str,
+    plan: &Plan,
+    outcome: &Outcome,
+    best: Option<f64>,
+    setting: &Setting,
+) -> Row {
+    let row = Row::of(
+        figure,
+        plan.contender.name(),
+        plan.workload.name,
+        plan.fast_share,
+        outcome,
+        best,
+        &setting.rs,
+    );
+    if setting.timed {
+        return row.with("ns_per_op", round(outcome.nanoseconds));
+    }
+    row
+}
+
+fn policies(setting: &Setting) -> Vec<Contender> {
+    if setting.policies.is_empty() {
+        POLICIES.to_vec()
+    } else {
+        setting.policies.clone()
+    }
+}
+
+/// What the best placement of nodes reaches.
+pub fn optimum(plan: &Plan) -> Result<Outcome> {
+    run(&Plan {
+        delay: None,
+        ..plan.by(Contender::Optimum)
+    })
+}
+
+/// All policies on some workloads.
+fn compare(
+    figure: &'static str,
+    workloads: &[Workload],
+    share: f64,
+    setting: &Setting,
+) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for workload in workloads {
+        let plan = plan(setting, *workload, share);
+        let outcome = optimum(&plan)?;
+        // Where nodes are made meanwhile, the best placement of those before is no bound.
+        let best = (workload.insert == 0).then_some(outcome.fast_missing);
+        rows.push(row(
+            figure,
+            &plan.by(Contender::Optimum),
+            &outcome,
+            best,
+            setting,
+        ));
+        for contender in policies(setting) {
+            let plan = plan.by(contender);
+            let outcome = run(&plan)?;
+            rows.push(row(figure, &plan, &outcome, best, setting));
+        }
+    }
+    Ok(rows)
+}
+
+/// Weighted allocation alone, by the share of fast memory.
+fn fig2(setting: &Setting) -> Result<Vec<Row>> {
+    let all = run(&plan(setting, ZIPF, 1.0).by(Contender::AllFast))?;
+    let mut rows = vec![];
+    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let plan = plan(setting, ZIPF, share).by(Contender::Interleave);
+        let outcome = run(&plan)?;
+        let mut row = row("fig2", &plan, &outcome, None, setting);
+        for r in &setting.rs {
+            let loss = 1.0 - all.time(*r) / outcome.time(*r);
+            row = row.with(&format!("loss_r{r}"), round(loss));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// By the share of hot paths in fast memory.
+fn fig8(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for share in [0.01, 0.02, 0.04, 0.06, 0.08, 0.1] {
+        let plan = plan(setting, RANGE, share).by(Contender::Prophet);
+        let outcome = run(&plan)?;
+        rows.push(row("fig8", &plan, &outcome, None, setting));
+    }
+    Ok(rows)
+}
+
+/// What is hot moves in the middle.
+fn fig15a(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    let chosen = if setting.policies.is_empty() {
+        vec![
+            Contender::Heat,
+            Contender::Sinlk(PAPER),
+            Contender::Memtis4K,
+            Contender::Tpp,
+        ]
+    } else {
+        setting.policies.clone()
+    };
+    for workload in [RANGE, ZIPF] {
+        for contender in &chosen {
+            let mut plan = plan(
+                setting,
+                workload,
+                if workload.name == "sp" { 0.1 } else { 0.2 },
+            );
+            plan = plan.by(*contender);
+            plan.shift = Some(plan.operations / 2);
+            plan.window = (plan.operations / 40).max(1);
+            let outcome = run(&plan)?;
+            rows.push(row("fig15a", &plan, &outcome, None, setting));
+        }
+    }
+    Ok(rows)
+}
+
+/// By how often the engine is asked: the intervals of the paper, as the number of entries that
+/// noted lookups make a period, come from the size of the run.
+fn fig15b(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for times in [0.25, 0.5, 1.0, 2.0, 4.0] {
+        let mut plan = plan(setting, RANGE, 0.1);
+        plan.operations = (plan.operations as f64 * times).max(2000.0) as u64;
+        let outcome = run(&plan)?;
+        let row = row("fig15b", &plan, &outcome, None, setting);
+        rows.push(row.with("operations_times", times));
+    }
+    Ok(rows)
+}
+
+/// By the share of fast memory.
+fn fig15c(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for workload in [ZIPF, RANGE, UNIFORM] {
+        for share in [0.1, 0.2, 0.4, 0.6, 0.8] {
+            let plan = plan(setting, workload, share);
+            let best = optimum(&plan)?.fast_missing;
+            for contender in [
+                Contender::Heat,
+                Contender::Sinlk(PAPER),
+                Contender::InternalFirst,
+                Contender::Interleave,
+            ] {
+                let plan = plan.by(contender);
+                let outcome = run(&plan)?;
+                rows.push(row("fig15c", &plan, &outcome, Some(best), setting));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// By the number of entries.
+fn fig16(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for times in [0.2, 0.5, 1.0, 2.0] {
+        let mut plan = plan(setting, ZIPF, 0.2);
+        plan.entries = ((plan.entries as f64 * times) as u64).max(1000);
+        plan.operations = ((plan.operations as f64 * times) as u64).max(2000);
+        for contender in [Contender::Heat, Contender::Interleave] {
+            let plan = plan.by(contender);
+            let outcome = run(&plan)?;
+            let row = row("fig16", &plan, &outcome, None, setting);
+            rows.push(row.with("entries", plan.entries));
+        }
+    }
+    Ok(rows)
+}
+
+/// One technique after the other.
+fn fig17(setting: &Setting) -> Result<Vec<Row>> {
+    let none = Techniques {
+        layering: false,
+        leaf_tracking: false,
+        migration: false,
+        histogram: false,
+        watermark: false,
+    };
+    let layering = Techniques {
+        layering: true,
+        ..none
+    };
+    let tracking = Techniques {
+        leaf_tracking: true,
+        ..layering
+    };
+    let migration = Techniques {
+        migration: true,
+        ..tracking
+    };
+    let histogram = Techniques {
+        histogram: true,
+        ..migration
+    };
+    let mut rows = vec![];
+    for workload in [ZIPF, RANGE] {
+        let share = if workload.name == "sp" { 0.1 } else { 0.2 };
+        let plan = plan(setting, workload, share);
+        let best = optimum(&plan)?.fast_missing;
+        let steps = [none, layering, tracking, migration, histogram, PAPER];
+        let contenders = steps.map(Contender::Sinlk);
+        for contender in [Contender::Interleave, Contender::LayerOnly]
+            .into_iter()
+            .chain(contenders)
+            .chain([Contender::Heat])
+        {
+            let plan = plan.by(contender);
+            let outcome = run(&plan)?;
+            rows.push(row("fig17", &plan, &outcome, Some(best), setting));
+        }
+    }
+    Ok(rows)
+}
+
+/// The slowest operations with and without a watermark, where new keys are the hot ones.
+fn fig19(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    let passive = Techniques {
+        watermark: false,
+        ..PAPER
+    };
+    for contender in [
+        Contender::Sinlk(passive),
+        Contender::Sinlk(PAPER),
+        Contender::Heat,
+    ] {
+        let plan = plan(setting, YCSB[3], 0.2).by(contender);
+        let outcome = run(&plan)?;
+        rows.push(row("fig19", &plan, &outcome, None, setting));
+    }
+    Ok(rows)
+}
+
+/// How full fast memory is over time.
+fn fig20(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for contender in [Contender::Sinlk(PAPER), Contender::Heat] {
+        let mut plan = plan(setting, YCSB[3], 0.2).by(contender);
+        plan.window = (plan.operations / 40).max(1);
+        let outcome = run(&plan)?;
+        let mut row = row("fig20", &plan, &outcome, None, setting);
+        row.series = outcome.filled_series.clone();
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// What tracking and workers take.
+fn table2(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    let [leaf, inner] = PlacedTree::<u64, u64>::node_bytes();
+    for contender in [Contender::AllFast, Contender::Heat, Contender::Sinlk(PAPER)] {
+        let plan = plan(setting, ZIPF, 0.2).by(contender);
+        let outcome = run(&plan)?;
+        let heat = outcome.stats.as_ref().map_or(0, |s| s.heat_bytes);
+        let row = row("table2", &plan, &outcome, None, setting)
+            .with("bytes_an_entry", round(outcome.bytes_an_entry))
+            .with("heat_bytes", heat)
+            .with("leaf_bytes", leaf)
+            .with("inner_bytes", inner)
+            .with("engine_share_of_time", round(outcome.engine_time));
+        rows.push(row.with("longest_step_us", round(outcome.longest_step)));
+    }
+    Ok(rows)
+}
+
+/// A number for a row's further figures.
+pub(crate) fn number(value: f64) -> serde_json::Value {
+    json!(round(value))
+}

@@ -1,0 +1,97 @@
+//! Which lookups are noted: a countdown of the thread, with random steps.
+
+use std::cell::Cell;
+
+/// How many lookups go by for each that is noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sampling {
+    /// One in so many lookups notes its leaf, 1 at least.
+    pub leaf: u32,
+    /// One in so many of these notes the whole path; 0: none does.
+    pub path: u32,
+}
+
+impl Default for Sampling {
+    /// One in eight, and of these one in eight.
+    fn default() -> Sampling {
+        Sampling { leaf: 8, path: 8 }
+    }
+}
+
+/// What a lookup should note.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noting {
+    /// Its leaf.
+    Leaf,
+    /// Its leaf, and all nodes above it.
+    Path,
+}
+
+/// Countdown in the lower half, a generator of random numbers in the upper.
+const START: u64 = 0x9E37_79B9 << 32 | 1;
+
+#[cfg(not(feature = "shuttle"))]
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(START) };
+}
+#[cfg(feature = "shuttle")]
+shuttle::thread_local! {
+    static COUNT: Cell<u64> = Cell::new(START);
+}
+
+impl Sampling {
+    /// Whether this lookup is to be noted, and how. A few instructions when it is not.
+    #[inline(always)]
+    pub fn tick(self) -> Option<Noting> {
+        COUNT.with(|count| {
+            let left = count.get() - 1;
+            count.set(left);
+            if left as u32 != 0 {
+                return None;
+            }
+            Some(self.again(count, left))
+        })
+    }
+
+    #[cold]
+    fn again(self, count: &Cell<u64>, left: u64) -> Noting {
+        let mut random = (left >> 32) as u32;
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        let leaf = self.leaf.max(1);
+        // Uniform from 1 to twice the mean, less one.
+        let next = 1 + ((u64::from(random >> 8) * u64::from(2 * leaf - 1)) >> 24);
+        count.set(u64::from(random) << 32 | next);
+        // The bits that choose the path are others than those of the step.
+        if self.path > 0 && (random & 0xFF).is_multiple_of(self.path) {
+            Noting::Path
+        } else {
+            Noting::Leaf
+        }
+    }
+
+    /// Begins anew, as a new thread does: for tests and measurements that must be repeatable.
+    pub fn restart() {
+        COUNT.with(|count| count.set(START));
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_eight_is_noted_and_of_these_one_in_eight_with_its_path() {
+        Sampling::restart();
+        let all: Vec<_> = (0..80_000)
+            .filter_map(|_| Sampling::default().tick())
+            .collect();
+        let paths = all.iter().filter(|n| **n == Noting::Path).count();
+        assert!((9_500..10_500).contains(&all.len()), "{}", all.len());
+        assert!((1_100..1_400).contains(&paths), "{paths}");
+        let every = Sampling { leaf: 1, path: 0 };
+        every.tick();
+        assert!((0..20).filter_map(|_| every.tick()).count() >= 5);
+    }
+}

@@ -1,0 +1,96 @@
+//! Other placements, by counting: of pages, which nothing but a table says where they lie, and of
+//! oracles.
+//!
+//! A rival is told of every node that is made and of every touch, in a tree whose nodes do not
+//! move, and says where each would lie. The pages are those of an allocator that hands out
+//! addresses one after the other, as a heap does while it grows.
+
+mod known;
+mod pages;
+
+pub use known::{Known, Training};
+pub use pages::{Caption, Memtis, PAGE_2M, PAGE_4K, Pages, Tpp};
+
+use crate::id::{NodeId, Tier};
+
+/// A placement that only counts.
+pub trait Rival: Send {
+    /// All nodes of the tree so far are in the table; so many bytes may be fast.
+    fn settle(&mut self, table: &Table, fast_bytes: u64);
+
+    /// A node has been touched; `missing` if a cache of the processor would not have it.
+    fn touch(&mut self, table: &Table, node: u32, missing: bool);
+
+    /// An operation has ended.
+    fn tick(&mut self, table: &Table);
+
+    /// Where a node lies.
+    fn tier(&self, table: &Table, node: u32) -> Tier;
+
+    /// Nodes that have moved.
+    fn moves(&self) -> u64;
+}
+
+/// All nodes in the order in which they were made.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// By class and index: the number of the node.
+    numbers: [Vec<u32>; crate::id::CLASSES],
+    nodes: Vec<Entry>,
+    next: u64,
+}
+
+/// A node of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The first address.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: u32,
+    /// Whether it has no children.
+    pub leaf: bool,
+}
+
+impl Table {
+    /// A node was made.
+    pub fn born(&mut self, id: NodeId, bytes: usize) {
+        let numbers = &mut self.numbers[id.class() as usize];
+        let at = id.index() as usize;
+        if numbers.len() <= at {
+            numbers.resize(at + 1, u32::MAX);
+        }
+        numbers[at] = self.nodes.len() as u32;
+        self.nodes.push(Entry {
+            address: self.next,
+            bytes: bytes as u32,
+            leaf: id.class() == 0,
+        });
+        self.next += bytes as u64;
+    }
+
+    /// The number of a node.
+    pub fn number(&self, id: NodeId) -> Option<u32> {
+        let number = *self.numbers[id.class() as usize].get(id.index() as usize)?;
+        (number != u32::MAX).then_some(number)
+    }
+
+    /// A node by its number.
+    pub fn node(&self, number: u32) -> Option<&Entry> {
+        self.nodes.get(number as usize)
+    }
+
+    /// Nodes that were made.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Bytes of all.
+    pub fn bytes(&self) -> u64 {
+        self.next
+    }
+}

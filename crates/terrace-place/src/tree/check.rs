@@ -1,0 +1,121 @@
+//! Whether a tree is what it should be: every node reached once, in order, in a memory that the
+//! rules allow, and all bytes counted.
+
+use super::map::Core;
+use super::nodes::{Kid, LEAF, Node, Nodes};
+use crate::id::{NodeId, Tier};
+use crate::model::Model;
+use crate::sync::whole;
+use std::collections::HashSet;
+
+/// What a walk over all nodes has found.
+#[derive(Debug, Default)]
+struct Walk {
+    ids: HashSet<NodeId>,
+    bytes: [u64; 2],
+    entries: usize,
+}
+
+impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
+    /// Walks all nodes.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let dir = whole(self.dir.read());
+        if dir.lows.len() + 1 != dir.parts.len() {
+            return Err("the directory has a bound too many or too few".into());
+        }
+        if !dir.lows.is_sorted_by(|a, b| a < b) {
+            return Err("the bounds of the directory are out of order".into());
+        }
+        let mut walk = Walk::default();
+        for (i, part) in dir.parts.iter().enumerate() {
+            let tree = whole(part.0.read());
+            let root = tree.root.as_ref().ok_or("a part has no root")?;
+            let low = i.checked_sub(1).and_then(|i| dir.lows.get(i));
+            let before = walk.entries;
+            walk.below(&self.nodes, root, tree.levels, (low, dir.lows.get(i)))?;
+            if walk.entries - before != tree.len {
+                return Err(format!(
+                    "part {i} has {} entries and says {}",
+                    walk.entries - before,
+                    tree.len
+                ));
+            }
+        }
+        let len = self.len.load(std::sync::atomic::Ordering::Relaxed);
+        if walk.entries != len {
+            return Err(format!("{} entries, {len} counted", walk.entries));
+        }
+        let budget = &self.nodes.budget;
+        let counted = [budget.bytes(Tier::Fast), budget.bytes(Tier::Slow)];
+        if walk.bytes != counted {
+            return Err(format!("{:?} bytes, {counted:?} counted", walk.bytes));
+        }
+        let live: u64 = self.nodes.live().iter().flatten().sum();
+        if walk.ids.len() as u64 != live {
+            return Err(format!("{} nodes, {live} slots in use", walk.ids.len()));
+        }
+        if let Some(heat) = &self.nodes.heat {
+            // A slot without a node has no heat.
+            for slice in heat.slices() {
+                for n in 0..crate::heat::CHUNK as u32 {
+                    let index = slice.number as u32 * crate::heat::CHUNK as u32 + n;
+                    let id = NodeId::new(slice.tier, slice.class, index);
+                    if heat.of(id) > 0 && !walk.ids.contains(&id) {
+                        return Err(format!("{id:?} is free and has heat"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Walk {
+    fn below<K: Ord, V, M: Model>(
+        &mut self,
+        nodes: &Nodes<K, V, M>,
+        kid: &Kid,
+        levels: usize,
+        (low, high): (Option<&K>, Option<&K>),
+    ) -> Result<(), String> {
+        let id = kid.id();
+        if !self.ids.insert(id) {
+            return Err(format!("{id:?} is reached twice"));
+        }
+        let within =
+            |key: &K| low.is_none_or(|low| low <= key) && high.is_none_or(|high| key < high);
+        match nodes.node(kid) {
+            Node::Leaf(leaf) => {
+                self.bytes[id.tier() as usize] += Nodes::<K, V, M>::LEAF_BYTES as u64;
+                self.entries += leaf.keys.len();
+                if levels != 0 {
+                    return Err(format!("leaf {id:?} lies too high"));
+                }
+                if leaf.keys.len() != leaf.vals.len() || leaf.keys.len() > LEAF {
+                    return Err(format!("leaf {id:?} has keys without values"));
+                }
+                if !leaf.keys.iter().all(within) || !leaf.keys.is_sorted_by(|a, b| a < b) {
+                    return Err(format!("keys of leaf {id:?} are out of order"));
+                }
+            }
+            Node::Inner(inner) => {
+                self.bytes[id.tier() as usize] += Nodes::<K, V, M>::INNER_BYTES as u64;
+                if levels == 0 || inner.kids.len() != inner.keys.len() + 1 {
+                    return Err(format!("inner node {id:?} is no inner node"));
+                }
+                if !inner.keys.iter().all(within) || !inner.keys.is_sorted_by(|a, b| a < b) {
+                    return Err(format!("keys of inner node {id:?} are out of order"));
+                }
+                for (i, kid) in inner.kids.iter().enumerate() {
+                    if nodes.bounded() && id.tier() == Tier::Slow && kid.tier() == Tier::Fast {
+                        return Err(format!("fast node {:?} lies below slow {id:?}", kid.id()));
+                    }
+                    let low = i.checked_sub(1).map_or(low, |i| inner.keys.get(i));
+                    let high = inner.keys.get(i).or(high);
+                    self.below(nodes, kid, levels - 1, (low, high))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

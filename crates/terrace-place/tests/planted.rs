@@ -1,0 +1,213 @@
+//! Each planted fault makes some check fail; without it the same checks pass.
+//!
+//! `cargo test -p terrace-place --features planted-faults --test planted`
+#![cfg(not(feature = "shuttle"))]
+
+#[path = "support/drive.rs"]
+#[allow(dead_code, reason = "as the model tests")]
+mod drive;
+#[path = "support/hostile.rs"]
+#[allow(dead_code, reason = "some wants are for other tests")]
+mod hostile;
+#[path = "support/toy.rs"]
+#[allow(dead_code, reason = "as the tests of small trees")]
+mod toy;
+
+use drive::Random;
+use hostile::{Hostile, Want};
+use std::process::{Command, Stdio};
+use terrace_place::{
+    Births, Budget, CLASSES, Engine, Fault, Heat, HeatPolicy, Histogram, Limit, Memory, NodeId,
+    PlacedTree, Placement, Stepped, Steps, Tier, plant,
+};
+use toy::Toy;
+
+const ALL: [Fault; 16] = [
+    Fault::StaleList,
+    Fault::SlotKept,
+    Fault::SlotFreedTwice,
+    Fault::WrongPlace,
+    Fault::WrongTierBit,
+    Fault::SlowSibling,
+    Fault::SlowRoot,
+    Fault::BottomUp,
+    Fault::BlindDemotion,
+    Fault::HeatInherited,
+    Fault::HeatLeftBehind,
+    Fault::BudgetInNodes,
+    Fault::ThresholdExceeds,
+    Fault::CooledTwice,
+    Fault::SlowMerge,
+    Fault::BoundIgnored,
+];
+
+/// The fault that a child process plants.
+const VARIABLE: &str = "TERRACE_PLACE_FAULT";
+
+/// Some faults end in a crash, so each is planted in a process of its own.
+#[test]
+fn every_planted_fault_is_caught() {
+    assert!(passes(None), "without a fault the checks must pass");
+    let survivors: Vec<Fault> = ALL.into_iter().filter(|f| passes(Some(*f))).collect();
+    assert!(survivors.is_empty(), "not caught: {survivors:?}");
+}
+
+fn passes(fault: Option<Fault>) -> bool {
+    let number = fault.map_or(0, |f| f as u8);
+    let me = std::env::current_exe().unwrap();
+    Command::new(me)
+        .args(["--exact", "checks", "--ignored"])
+        .env(VARIABLE, number.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+}
+
+#[test]
+#[ignore = "run by the test above, with a fault or without"]
+fn checks() {
+    let number: u8 = std::env::var(VARIABLE).unwrap().parse().unwrap();
+    plant(ALL.into_iter().find(|f| *f as u8 == number));
+    heat_follows_nodes();
+    a_cooling_halves_once();
+    what_is_above_the_threshold_fits();
+    the_limit_holds();
+    for want in [Want::AllUp, Want::FlipFlop, Want::Random(77), Want::AllDown] {
+        grow_and_shrink(want, Births::Origin, 1.0);
+        grow_and_shrink(want, Births::Always(Tier::Slow), 0.5);
+    }
+    a_list_is_refused_when_its_part_has_changed();
+}
+
+fn heat_follows_nodes() {
+    let heat = Heat::new([64; CLASSES]);
+    let (a, b) = (NodeId::new(Tier::Slow, 0, 1), NodeId::new(Tier::Fast, 0, 2));
+    heat.set(a, 40);
+    heat.moved(a, b);
+    assert_eq!((heat.of(a), heat.of(b)), (0, 40));
+}
+
+fn a_cooling_halves_once() {
+    let toy = Toy::new(&[None, Some(0), Some(0)], &[64; 3], &[false; 3], 3);
+    for i in 0..20 {
+        toy.heat.note_leaf(NodeId::new(Tier::Slow, 7, i));
+    }
+    let mut engine = Engine::<Toy>::new(Box::new(HeatPolicy::default()));
+    while engine.step(&toy.world(), Steps::nodes(8)) == Stepped::Busy {}
+    let root = NodeId::new(Tier::Fast, 1, 0);
+    let leaf = NodeId::new(Tier::Fast, 0, 1);
+    assert_eq!((toy.heat.of(root), toy.heat.of(leaf)), (32, 32));
+}
+
+fn what_is_above_the_threshold_fits() {
+    let mut histogram = Histogram::new([100, 0, 0, 0, 0, 0, 0, 0]);
+    for heat in [200, 100, 50, 20, 9, 5, 2, 1] {
+        histogram.add(0, Tier::Slow, heat, 1);
+    }
+    assert_eq!(histogram.threshold(350).from, 6);
+}
+
+fn the_limit_holds() {
+    let policy = Hostile {
+        want: Want::AllUp,
+        swap: false,
+        births: Births::Always(Tier::Slow),
+    };
+    let small = Budget::new(Limit::Bytes(500));
+    assert!(!small.try_take(1000, 500));
+    let limit = 1 << 20;
+    let placement = Placement::two(Memory::Heap, Memory::Heap)
+        .fast_bytes(limit)
+        .policy(policy)
+        .manual();
+    // Large leaves, so that one too many shows.
+    let tree = PlacedTree::<u64, [u64; 32]>::new(placement).unwrap();
+    for i in 0..6_000 {
+        tree.insert(i * 7919 % 6_011, [i; 32]).unwrap();
+    }
+    for _ in 0..500 {
+        tree.get(&1);
+        tree.place_step(Steps::nodes(64));
+    }
+    let stats = tree.placement();
+    assert!(
+        stats.peak_fast_bytes + stats.heat_bytes <= limit && stats.promoted > 100,
+        "{stats:?}"
+    );
+}
+
+fn grow_and_shrink(want: Want, births: Births, share: f64) {
+    let policy = Hostile {
+        want,
+        swap: false,
+        births,
+    };
+    let placement = Placement::two(Memory::Heap, Memory::Heap)
+        .slots(1 << 12)
+        .fast_share(share)
+        .policy(policy)
+        .manual();
+    let tree = PlacedTree::<u64, u64>::new(placement).unwrap();
+    let mut random = Random(9);
+    let check = |tree: &PlacedTree<u64, u64>| {
+        tree.check().unwrap();
+    };
+    // Enough for inner nodes that are merged.
+    let keys = match want {
+        Want::Random(_) | Want::FlipFlop => 1600,
+        _ => 700,
+    };
+    for i in 0..keys {
+        tree.insert(random.below(1 << 40), i).unwrap();
+        if i.is_multiple_of(8) || i < 40 {
+            check(&tree);
+        }
+        tree.place_step(Steps::nodes(1 + random.below(40) as usize));
+        if i.is_multiple_of(8) || i < 40 {
+            check(&tree);
+        }
+    }
+    let mut keys: Vec<u64> = tree.iter().map(|(k, _)| k).collect();
+    assert_eq!(keys.len(), tree.len());
+    while let Some(key) = (!keys.is_empty()).then(|| {
+        let at = random.below(keys.len() as u64) as usize;
+        keys.swap_remove(at)
+    }) {
+        assert!(tree.remove(&key).is_some(), "a key is lost");
+        if keys.len().is_multiple_of(4) {
+            tree.place_step(Steps::nodes(1 + random.below(10) as usize));
+            check(&tree);
+        }
+    }
+}
+
+fn a_list_is_refused_when_its_part_has_changed() {
+    let policy = Hostile {
+        want: Want::AllUp,
+        swap: false,
+        births: Births::Always(Tier::Slow),
+    };
+    let placement = Placement::two(Memory::Heap, Memory::Heap)
+        .fast_share(1.0)
+        .policy(policy)
+        .manual();
+    let tree = PlacedTree::<u64, u64>::new(placement).unwrap();
+    for i in 0..400 {
+        tree.insert(i * 100, i).unwrap();
+    }
+    while tree.placement().promoted == 0 {
+        tree.get(&100);
+        tree.place_step(Steps::nodes(1));
+    }
+    for i in 0..400 {
+        tree.insert(i * 7 + 1, i).unwrap();
+    }
+    // What is left of the list is of no use any more.
+    let before = tree.placement();
+    while tree.placement().periods == before.periods && tree.place_step(Steps::nodes(1)) {}
+    assert_eq!(tree.placement().promoted, before.promoted);
+    assert!(tree.placement().stale > 0, "{:?}", tree.placement());
+    tree.check().unwrap();
+}

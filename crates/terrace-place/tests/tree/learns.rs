@@ -1,0 +1,100 @@
+//! What is hot comes to lie in fast memory, within the budget, and follows when it moves.
+
+use crate::drive::Random;
+use terrace_place::{Memory, PlacedTree, Placement, Sampling, SinlkPolicy, Steps, Techniques};
+
+const KEYS: u64 = 60_000;
+
+/// Lookups of a hot range of 5 % of the keys, nine in ten of them. Returns the share of lookups
+/// of the last third that found a fast leaf.
+fn look_up(tree: &PlacedTree<u64, u64>, first: u64, lookups: u64) -> f64 {
+    let mut random = Random(first + 1);
+    let mut before = [0; 2];
+    for i in 0..lookups {
+        let key = if random.below(10) < 9 {
+            first + random.below(KEYS / 20)
+        } else {
+            random.below(KEYS)
+        };
+        assert_eq!(tree.get(&key), Some(key));
+        if i % 64 == 0 {
+            tree.place_step(Steps::nodes(256));
+        }
+        if i == lookups * 2 / 3 {
+            before = tree.placement().samples;
+        }
+    }
+    let after = tree.placement().samples;
+    let [fast, slow] = [after[0] - before[0], after[1] - before[1]];
+    fast as f64 / (fast + slow) as f64
+}
+
+fn filled(placement: Placement) -> PlacedTree<u64, u64> {
+    Sampling::restart();
+    let tree = PlacedTree::new(placement).unwrap();
+    for i in 0..KEYS {
+        // A permutation, so that leaves are as full as in real trees.
+        let key = i * 7919 % KEYS;
+        tree.insert(key, key).unwrap();
+    }
+    tree
+}
+
+#[test]
+fn a_hot_range_is_fast_and_is_found_again_when_it_has_moved() {
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_share(0.15);
+    let tree = filled(placement.manual());
+    let share = look_up(&tree, 10_000, 150_000);
+    assert!(share > 0.88, "{share}");
+    let share = look_up(&tree, 40_000, 150_000);
+    assert!(share > 0.88, "{share}");
+    let stats = tree.placement();
+    assert!(stats.shifts >= 1 && stats.periods > 10, "{stats:?}");
+    assert!(stats.fast_bytes <= stats.limit.unwrap(), "{stats:?}");
+    tree.check().unwrap();
+}
+
+#[test]
+fn the_policy_of_the_paper_learns_too() {
+    let placement = Placement::two(Memory::Heap, Memory::Heap)
+        .fast_share(0.15)
+        .policy(SinlkPolicy::new(Techniques::default()));
+    let tree = filled(placement.manual());
+    let share = look_up(&tree, 10_000, 600_000);
+    assert!(share > 0.7, "{share}");
+    tree.check().unwrap();
+}
+
+#[test]
+fn a_budget_in_bytes_holds_with_all_that_is_always_fast() {
+    let limit = 400 << 10;
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_bytes(limit);
+    let tree = filled(placement.manual());
+    look_up(&tree, 10_000, 60_000);
+    let stats = tree.placement();
+    assert!(stats.fast_bytes + stats.heat_bytes <= limit, "{stats:?}");
+    assert!(stats.fast_bytes > 100 << 10, "{stats:?}");
+}
+
+#[test]
+fn the_same_operations_give_the_same_placement() {
+    let run = || {
+        let placement = Placement::two(Memory::Heap, Memory::Heap).fast_share(0.15);
+        let tree = filled(placement.manual());
+        look_up(&tree, 10_000, 40_000);
+        tree.placement()
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn settled_nodes_stay_where_they_are() {
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_share(0.15);
+    let tree = filled(placement.manual());
+    look_up(&tree, 10_000, 300_000);
+    let before = tree.placement();
+    look_up(&tree, 10_000, 100_000);
+    let after = tree.placement();
+    let moves = after.promoted + after.demoted - before.promoted - before.demoted;
+    assert!(moves < 400, "{moves} moves in 100,000 lookups");
+}

@@ -1,0 +1,78 @@
+//! Faults that tests plant, one at a time, to show that they would be found.
+//!
+//! Each breaks one of the rules at the head of the crate. Without the feature `planted-faults` every
+//! question is answered with no at compile time.
+
+/// What can be planted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// Rule 2: slots and word of a drain without a fence between them.
+    NoPhase,
+    /// Rule 2: the next pointer is stored together with the word.
+    NextWithWord,
+    /// Rule 3: the slot of a resident that a split moves is used again in the same drain.
+    MovedSlotReused,
+    /// Rule 4: records count as dead before their drain is durable, and their segments go at once.
+    DeadBeforeDrain,
+    /// Rule 4: the word of a drain is not fenced.
+    WordNotFenced,
+    /// Rule 4: records copied to the head of the log are not fenced before the tail moves.
+    CopyNotFenced,
+    /// Rule 5: acknowledged without a fence.
+    AcknowledgedWithoutFence,
+    /// Rule 5: a writer flushes its own record only, though others before it are not durable.
+    OwnRecordOnly,
+    /// Rule 6: partitions by turns, not by key.
+    PartitionByTurns,
+    /// Rule 7: a segment is freed when it has no live record, wherever it stands.
+    FreedInAnyOrder,
+    /// Rule 8: the header of a segment is not fenced.
+    HeaderNotFenced,
+    /// Rule 8: the tail is not durable before its segment is used again.
+    TailNotFenced,
+    /// Rule 8: the check of a record does not cover its place in the log.
+    CheckWithoutSequence,
+    /// Rule 9: recovery does not cut behind the first hole.
+    NoCut,
+    /// Rule 10: a new leaf is not durable before the switch.
+    NewLeafNotFlushed,
+    /// Rule 10: a split takes buffered pairs first and leaves a resident behind.
+    ResidentLeftBehind,
+    /// Rule 10: a merge switches before what it moved is durable.
+    MergeWithoutFence,
+    /// Rule 11: a leaf is free before the switch that dropped it is stored.
+    LeafFreedEarly,
+    /// Rule 12: blobs are believed without their check.
+    BlobWithoutCheck,
+    /// Rule 12: the place of a blob is free before what replaced it is durable.
+    BlobFreedEarly,
+    /// Rule 16: a failed fence is forgotten.
+    FailureForgotten,
+    /// The boot id is not looked at.
+    BootForgotten,
+}
+
+#[cfg(feature = "planted-faults")]
+thread_local! {
+    static NOW: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a fault in the calling thread, or none.
+#[cfg(feature = "planted-faults")]
+pub fn plant(fault: Option<Planted>) {
+    NOW.with(|now| now.set(fault));
+}
+
+/// Whether this fault is planted in the calling thread.
+#[cfg(feature = "planted-faults")]
+#[inline]
+pub(crate) fn planted(fault: Planted) -> bool {
+    NOW.with(|now| now.get() == Some(fault))
+}
+
+/// Nothing is planted.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn planted(_fault: Planted) -> bool {
+    false
+}

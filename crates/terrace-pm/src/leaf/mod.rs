@@ -1,0 +1,188 @@
+//! Leaves in persistent memory: 512 bytes, a header line and up to 28 pairs in no order.
+//!
+//! ```text
+//! word 0   bits 0-27 which slots hold pairs; bit 28 which next pointer counts
+//! word 1   two next pointers, u32 each: leaf numbers, 0 for none
+//! word 2   the lower fence (its first eight bytes)
+//! word 3-6 a byte of the hash of each slot's key; the upper half of word 6 is a check of the fence
+//! word 7   the blob of the lower fence, for byte strings
+//! word 8-  pairs: key, value
+//! ```
+//!
+//! What a reader may see hangs on word 0 alone (rule 1). The word of next pointers is changed only in the
+//! half that does not count.
+
+mod drain;
+mod merge;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Acquire;
+use terrace_base::checksum::mix;
+use terrace_base::{Error, Result};
+
+pub use drain::{Incoming, compare, drain};
+pub use merge::merge;
+
+use crate::arena::{Arena, ChunkKind, LEAF_BYTES};
+
+/// Words of a leaf.
+pub const LEAF_WORDS: usize = 64;
+/// Slots of a leaf at most.
+pub const MOST_SLOTS: usize = 28;
+const USE: u64 = 1 << 28;
+const SLOTS: u64 = USE - 1;
+
+/// A leaf, to be read under its node's latch.
+#[derive(Clone, Copy)]
+pub struct Leaf<'a> {
+    words: &'a [AtomicU64],
+    /// Number of the first word.
+    pub at: usize,
+    /// Number of the leaf.
+    pub number: u32,
+}
+
+impl<'a> Leaf<'a> {
+    /// The leaf of this number; `None` where no leaf can be.
+    pub fn new(arena: &'a Arena, number: u32) -> Option<Leaf<'a>> {
+        let at = number as usize * LEAF_WORDS;
+        let words = arena.pm().words().get(at..at + LEAF_WORDS)?;
+        Some(Leaf { words, at, number })
+    }
+
+    /// As [`Leaf::new`], for a number that was found on the medium: it must lie in a chunk of leaves, and
+    /// its header must be one.
+    pub fn checked(arena: &'a Arena, number: u32) -> Result<Leaf<'a>> {
+        let byte = u64::from(number) * LEAF_BYTES;
+        let damaged = |what: String| Error::corrupt(arena.pm().name(), byte, what);
+        if !arena.is_place(byte, ChunkKind::Leaves, LEAF_BYTES) {
+            return Err(damaged(format!(
+                "the chain of leaves leads to {number}, where no leaf can be"
+            )));
+        }
+        let leaf = Leaf::new(arena, number)
+            .ok_or_else(|| damaged(format!("leaf {number} lies past the end")))?;
+        let slots = arena.layout().shape.slots;
+        let word = leaf.word(0);
+        if word & !(USE | ((1 << slots) - 1)) != 0 {
+            return Err(damaged(format!("leaf {number} has slots that no leaf has")));
+        }
+        if leaf.word(6) >> 32 != fence_check(arena, number, leaf.word(2), leaf.word(7)) {
+            return Err(damaged(format!(
+                "the lower fence of leaf {number} is not what was written"
+            )));
+        }
+        Ok(leaf)
+    }
+
+    fn word(&self, i: usize) -> u64 {
+        self.words[i].load(Acquire)
+    }
+
+    /// Which slots hold pairs.
+    pub fn slots(&self) -> u64 {
+        self.word(0) & SLOTS
+    }
+
+    /// How many pairs it has.
+    pub fn len(&self) -> u32 {
+        self.slots().count_ones()
+    }
+
+    /// The next leaf; 0 for none.
+    pub fn next(&self) -> u32 {
+        let which = self.word(0) >> 28 & 1;
+        (self.word(1) >> (32 * which)) as u32
+    }
+
+    /// The lower fence: its first bytes, and its blob.
+    pub fn low(&self) -> (u64, u64) {
+        (self.word(2), self.word(7))
+    }
+
+    /// The pair of a slot.
+    pub fn pair(&self, slot: usize) -> (u64, u64) {
+        (self.word(8 + 2 * slot), self.word(9 + 2 * slot))
+    }
+
+    /// The byte of the hash of a slot's key.
+    pub fn fingerprint(&self, slot: usize) -> u8 {
+        (self.word(3 + slot / 8) >> (8 * (slot % 8))) as u8
+    }
+
+    /// All pairs, by slot.
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, (u64, u64))> + use<'a> {
+        let leaf = *self;
+        let slots = self.slots();
+        (0..MOST_SLOTS)
+            .filter(move |slot| slots >> slot & 1 == 1)
+            .map(move |slot| (slot, leaf.pair(slot)))
+    }
+
+    /// The slot of a key: those with its fingerprint, until `is_it` says so.
+    pub fn find(&self, fingerprint: u8, mut is_it: impl FnMut(u64, u64) -> bool) -> Option<usize> {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        let slots = self.slots();
+        for group in 0..4 {
+            let here = slots >> (8 * group) & 0xff;
+            if here == 0 {
+                continue;
+            }
+            let x = self.word(3 + group) ^ ONES.wrapping_mul(u64::from(fingerprint));
+            // The high bit of each byte that is zero in `x`; a byte above a zero one may be told, too, and
+            // the key decides.
+            let mut zeros = x.wrapping_sub(ONES) & !x & (ONES << 7);
+            while zeros != 0 {
+                let within = zeros.trailing_zeros() as usize / 8;
+                zeros &= zeros - 1;
+                if here >> within & 1 == 1 {
+                    let slot = 8 * group + within;
+                    let (key, value) = self.pair(slot);
+                    if is_it(key, value) {
+                        return Some(slot);
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+fn fence_check(arena: &Arena, number: u32, low: u64, blob: u64) -> u64 {
+    mix(
+        mix(arena.layout().map_id, u64::from(number)),
+        mix(low, blob),
+    ) >> 32
+}
+
+/// Writes a leaf that nothing refers to yet, and begins to flush it.
+pub fn write_new(
+    arena: &Arena,
+    number: u32,
+    low: (u64, u64),
+    next: u32,
+    pairs: &[(u64, u64, u8)],
+    flush: bool,
+) {
+    let at = number as usize * LEAF_WORDS;
+    let pm = arena.pm();
+    pm.store(at, (1u64 << pairs.len()) - 1);
+    pm.store(at + 1, u64::from(next));
+    pm.store(at + 2, low.0);
+    let mut prints = [0u64; 4];
+    for (slot, (_, _, print)) in pairs.iter().enumerate() {
+        prints[slot / 8] |= u64::from(*print) << (8 * (slot % 8));
+    }
+    prints[3] |= fence_check(arena, number, low.0, low.1) << 32;
+    for (i, word) in prints.into_iter().enumerate() {
+        pm.store(at + 3 + i, word);
+    }
+    pm.store(at + 7, low.1);
+    for (slot, (key, value, _)) in pairs.iter().enumerate() {
+        pm.store(at + 8 + 2 * slot, *key);
+        pm.store(at + 9 + 2 * slot, *value);
+    }
+    if flush {
+        pm.flush(at, 8 + 2 * pairs.len());
+    }
+}

@@ -1,0 +1,367 @@
+//! The log: what was put and deleted, one record of 32 bytes each, in partitions by hash of the key.
+//!
+//! A segment is 4096 bytes: `magic | partition << 32`, ordinal, map id, check of these three, zeros up to
+//! byte 64; then records: key, value, `sequence << 2 | op`, check. The check covers the sequence number,
+//! so a record of an earlier life of the place is no record (rule 8).
+//!
+//! All records of a key lie in one partition, in the order of its node's latch (rule 6), and a partition is
+//! freed from its tail only (rule 7): what is left is always the end of each key's history. Records become
+//! durable in order: who fences flushes everything from the durable mark on (rule 5).
+
+mod replay;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use terrace_base::Result;
+use terrace_base::checksum::mix;
+use terrace_base::sync::{Mutex, MutexGuard};
+
+pub use replay::{Found, Record};
+
+use crate::arena::{Arena, BlobRef, SEGMENT_BYTES};
+use crate::faults::{Planted, planted};
+use crate::key::partition;
+use crate::last::Place;
+
+/// Words of a segment.
+pub const SEGMENT_WORDS: usize = (SEGMENT_BYTES / 8) as usize;
+const MAGIC: u64 = 0x6765_5370;
+/// The log may hold this many times the records that are live, and two segments a partition.
+const SLACK: usize = 3;
+/// In tests with segments of fewer records than this it may hold less, so that cleaning comes soon.
+const TINY_RECORDS: usize = 8;
+
+/// What a record says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// The key has this value.
+    Put,
+    /// The key is gone.
+    Delete,
+}
+
+/// A segment of a partition.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Its number in the file.
+    pub number: u32,
+    /// Its number in the partition.
+    pub ordinal: u64,
+}
+
+/// What is known of a partition.
+#[derive(Default)]
+pub struct Partition {
+    /// From the tail to the head.
+    pub segments: VecDeque<Segment>,
+    /// Ordinal of the newest segment that ever was.
+    pub last: u64,
+    /// Records of the head.
+    pub fill: u32,
+    /// Records of the head that are durable.
+    pub durable: u32,
+    /// Blobs that are free once the tail has passed this ordinal: as long as a record refers to a blob its
+    /// place is not used again, or an old record could be taken for a newer one (rule 12).
+    limbo: VecDeque<(u64, u64)>,
+}
+
+/// The log.
+pub struct Log {
+    arena: Arc<Arena>,
+    partitions: Vec<Mutex<Partition>>,
+    lengths: Vec<AtomicUsize>,
+    /// Only for the fault of partitions by turns.
+    turn: AtomicU64,
+}
+
+/// The words of a segment's header.
+pub fn header(map_id: u64, partition: u32, ordinal: u64) -> [u64; 4] {
+    let first = MAGIC | u64::from(partition) << 32;
+    let check = mix(mix(first, ordinal), map_id) | 1;
+    [first, ordinal, map_id, check]
+}
+
+/// The check of a record.
+pub fn record_check(map_id: u64, partition: u32, words: [u64; 3]) -> u64 {
+    let [key, value, sequence] = words;
+    let sequence = if planted(Planted::CheckWithoutSequence) {
+        sequence & 3
+    } else {
+        sequence
+    };
+    mix(
+        mix(map_id ^ u64::from(partition), sequence),
+        mix(key, value),
+    ) | 1
+}
+
+/// A tail as it is stored: 48 bits of ordinal, 16 of a check.
+pub fn tail_word(map_id: u64, partition: u32, ordinal: u64) -> u64 {
+    let ordinal = ordinal & ((1 << 48) - 1);
+    ordinal | mix(map_id ^ u64::from(partition), ordinal) >> 48 << 48
+}
+
+impl Log {
+    /// Over partitions as recovery has found them.
+    pub fn new(arena: Arc<Arena>, partitions: Vec<Partition>) -> Log {
+        Log {
+            lengths: partitions
+                .iter()
+                .map(|partition| AtomicUsize::new(partition.segments.len()))
+                .collect(),
+            partitions: partitions.into_iter().map(Mutex::new).collect(),
+            arena,
+            turn: AtomicU64::new(0),
+        }
+    }
+
+    /// The partition of a hash.
+    pub fn partition_of(&self, hash: u64) -> u32 {
+        let count = self.partitions.len() as u32;
+        if planted(Planted::PartitionByTurns) {
+            return (self.turn.fetch_add(1, Relaxed) % u64::from(count)) as u32;
+        }
+        partition(hash, count)
+    }
+
+    /// How many partitions there are.
+    pub fn count(&self) -> u32 {
+        self.partitions.len() as u32
+    }
+
+    /// Segments of each partition.
+    pub fn length(&self, partition: u32) -> usize {
+        self.lengths[partition as usize].load(Relaxed)
+    }
+
+    /// Segments of all partitions.
+    pub fn segments(&self) -> usize {
+        self.lengths.iter().map(|length| length.load(Relaxed)).sum()
+    }
+
+    /// Whether it holds more than it should, with so many live records.
+    pub fn is_over(&self, live: usize) -> bool {
+        let records = self.arena.layout().shape.records as usize;
+        let most = if records < TINY_RECORDS {
+            live + records * self.partitions.len()
+        } else {
+            SLACK * live + 2 * records * self.partitions.len()
+        };
+        self.segments() * records > most
+    }
+
+    /// Takes a partition.
+    pub fn lock(&self, partition: u32) -> Locked<'_> {
+        Locked {
+            log: self,
+            number: partition,
+            guard: self.partitions[partition as usize].lock(),
+        }
+    }
+
+    /// Makes everything of a partition durable, without holding it while waiting.
+    pub fn commit_apart(&self, partition: u32) -> Result<()> {
+        self.commit_many(std::iter::once(partition))
+    }
+
+    /// Makes everything of these partitions durable with one fence.
+    pub fn commit_many(&self, partitions: impl Iterator<Item = u32>) -> Result<()> {
+        let mut marks = Vec::new();
+        for number in partitions {
+            let locked = self.lock(number);
+            locked.flush_pending();
+            marks.push((number, locked.guard.last, locked.guard.fill));
+        }
+        if marks.is_empty() {
+            return Ok(());
+        }
+        if !planted(Planted::AcknowledgedWithoutFence) {
+            self.arena.pm().fence()?;
+        }
+        for (number, segment, fill) in marks {
+            let mut locked = self.lock(number);
+            if locked.guard.last == segment && locked.guard.durable < fill {
+                locked.guard.durable = fill;
+            }
+        }
+        Ok(())
+    }
+
+    /// The record is dead: what replaced it is on its way, or in its leaf.
+    pub fn bury(&self, place: Place) {
+        self.arena.set_live(place.segment, place.index, false);
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.segments() * size_of::<Segment>() + self.partitions.len() * 192
+    }
+}
+
+/// A partition that is held.
+pub struct Locked<'a> {
+    log: &'a Log,
+    number: u32,
+    guard: MutexGuard<'a, Partition>,
+}
+
+impl Locked<'_> {
+    /// The partition.
+    pub fn partition(&mut self) -> &mut Partition {
+        &mut self.guard
+    }
+
+    /// Writes a record to the head; durable after [`Locked::commit`].
+    pub fn append(&mut self, op: Op, key: u64, value: u64) -> Result<Place> {
+        let arena = &*self.log.arena;
+        let layout = arena.layout();
+        if self.guard.segments.is_empty() || self.guard.fill >= layout.shape.records {
+            self.new_segment()?;
+        }
+        let head = self.guard.segments[self.guard.segments.len() - 1];
+        let index = self.guard.fill;
+        let sequence = head.ordinal * u64::from(layout.shape.records) + u64::from(index);
+        let words = [key, value, sequence << 2 | op as u64];
+        let check = record_check(layout.map_id, self.number, words);
+        let at = record_at(head.number, index);
+        for (i, word) in words.into_iter().chain([check]).enumerate() {
+            arena.pm().store(at + i, word);
+        }
+        self.guard.fill += 1;
+        arena.set_live(head.number, index, true);
+        Ok(Place {
+            segment: head.number,
+            index,
+        })
+    }
+
+    fn flush_pending(&self) {
+        let Some(head) = self.guard.segments.back() else {
+            return;
+        };
+        let from = if planted(Planted::OwnRecordOnly) {
+            self.guard.fill.saturating_sub(1).max(self.guard.durable)
+        } else {
+            self.guard.durable
+        };
+        if from < self.guard.fill {
+            let count = (self.guard.fill - from) as usize * 4;
+            self.log
+                .arena
+                .pm()
+                .flush(record_at(head.number, from), count);
+        }
+    }
+
+    /// Whether records wait for a fence.
+    pub fn is_pending(&self) -> bool {
+        self.guard.durable < self.guard.fill
+    }
+
+    /// Makes everything so far durable.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.is_pending() {
+            self.flush_pending();
+            if !planted(Planted::AcknowledgedWithoutFence) {
+                self.log.arena.pm().fence()?;
+            }
+            self.guard.durable = self.guard.fill;
+        }
+        Ok(())
+    }
+
+    /// A blob that is free once no record of the log can refer to it.
+    pub fn drop_blob(&mut self, blob: u64) {
+        if planted(Planted::BlobFreedEarly) {
+            self.log.arena.release_blob(BlobRef(blob));
+        } else {
+            let newest = self.guard.last;
+            self.guard.limbo.push_back((newest, blob));
+        }
+    }
+
+    /// A header is durable before the first record behind it, and after every record before it.
+    fn new_segment(&mut self) -> Result<()> {
+        self.commit()?;
+        let arena = &*self.log.arena;
+        let number = arena.take_segment()?;
+        let ordinal = self.guard.last + 1;
+        let at = number as usize * SEGMENT_WORDS;
+        for (i, word) in header(arena.layout().map_id, self.number, ordinal)
+            .into_iter()
+            .enumerate()
+        {
+            arena.pm().store(at + i, word);
+        }
+        arena.pm().flush(at, 4);
+        if !planted(Planted::HeaderNotFenced) {
+            arena.pm().fence()?;
+        }
+        self.guard.last = ordinal;
+        self.guard.fill = 0;
+        self.guard.durable = 0;
+        self.guard.segments.push_back(Segment { number, ordinal });
+        self.count();
+        Ok(())
+    }
+
+    fn count(&self) {
+        let length = self.guard.segments.len();
+        self.log.lengths[self.number as usize].store(length, Relaxed);
+    }
+
+    /// Frees the segment at the tail, whose records are all dead.
+    pub fn free_tail(&mut self) -> Result<()> {
+        // What replaced its records may wait for a fence yet (rule 4).
+        if !planted(Planted::CopyNotFenced) {
+            self.commit()?;
+        }
+        let arena = &*self.log.arena;
+        let Some(gone) = self.guard.segments.pop_front() else {
+            return Ok(());
+        };
+        let layout = arena.layout();
+        let word = layout.tail(self.number);
+        arena.pm().store(
+            word,
+            tail_word(layout.map_id, self.number, gone.ordinal + 1),
+        );
+        arena.pm().flush(word, 1);
+        if !planted(Planted::TailNotFenced) {
+            arena.pm().fence()?;
+        }
+        arena.release_segment(gone.number);
+        while let Some((ordinal, blob)) = self.guard.limbo.front().copied() {
+            if ordinal > gone.ordinal {
+                break;
+            }
+            self.guard.limbo.pop_front();
+            arena.release_blob(BlobRef(blob));
+        }
+        self.count();
+        Ok(())
+    }
+
+    /// The fault of freeing in any order: every segment without a live record but the head.
+    pub fn free_anywhere(&mut self) {
+        let arena = &*self.log.arena;
+        let head = self.guard.last;
+        self.guard.segments.retain(|segment| {
+            let [a, b] = arena.live_bits(segment.number);
+            let dead = a.load(Relaxed) == 0 && b.load(Relaxed) == 0;
+            if dead && segment.ordinal != head {
+                arena.release_segment(segment.number);
+                return false;
+            }
+            true
+        });
+        self.count();
+    }
+}
+
+/// Word of a record.
+pub fn record_at(segment: u32, index: u32) -> usize {
+    segment as usize * SEGMENT_WORDS + 8 + index as usize * 4
+}

@@ -1,0 +1,204 @@
+//! What of the log a crash has left: segments from the tail on, records up to the first hole.
+//!
+//! Ordinals from the tail to the last segment must all be there, or the map would be shorter than it was
+//! (rule 8). Only the last one can have a hole. What lies behind it was never acknowledged, and is cut off before
+//! anything is appended at the hole, or a record of this life could come back behind a newer one (rule 9).
+
+use std::collections::BTreeMap;
+use terrace_base::{Error, Result};
+
+use super::{Op, Partition, SEGMENT_WORDS, Segment, header, record_at, record_check, tail_word};
+use crate::arena::{Arena, ChunkKind, SEGMENT_BYTES};
+use crate::faults::{Planted, planted};
+use crate::last::Place;
+
+/// A record that is to be applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// What it says.
+    pub op: Op,
+    /// Its key's word.
+    pub key: u64,
+    /// Its value, or blob.
+    pub value: u64,
+    /// Where it lies.
+    pub place: Place,
+}
+
+/// What was found.
+pub struct Found {
+    /// Each partition, ready to be appended to.
+    pub partitions: Vec<Partition>,
+    /// Segments that are free.
+    pub free: Vec<u32>,
+}
+
+impl Found {
+    /// Looks at every segment, and cuts off what lies behind holes.
+    pub fn read(arena: &Arena) -> Result<Found> {
+        let layout = *arena.layout();
+        let map_id = layout.map_id;
+        let mut tails = Vec::new();
+        for partition in 0..layout.shape.partitions {
+            let word = arena.load(layout.tail(partition));
+            let ordinal = word & ((1 << 48) - 1);
+            if word != tail_word(map_id, partition, ordinal) {
+                return Err(Error::corrupt(
+                    arena.pm().name(),
+                    layout.tail(partition) as u64 * 8,
+                    format!("the tail of log partition {partition} is not what was written"),
+                ));
+            }
+            tails.push(ordinal);
+        }
+        let mut found: Vec<BTreeMap<u64, u32>> = vec![BTreeMap::new(); tails.len()];
+        let mut free = Vec::new();
+        for place in arena.places(ChunkKind::Log, SEGMENT_BYTES) {
+            let number = (place / SEGMENT_BYTES) as u32;
+            let at = number as usize * SEGMENT_WORDS;
+            let words = [0, 1, 2, 3].map(|i| arena.load(at + i));
+            let partition = (words[0] >> 32) as u32;
+            let ordinal = words[1];
+            let is_ours = partition < layout.shape.partitions
+                && words == header(map_id, partition, ordinal)
+                && ordinal >= tails[partition as usize];
+            match is_ours {
+                true => {
+                    if let Some(twice) = found[partition as usize].insert(ordinal, number) {
+                        // Two with one header: one is a copy that nobody wrote.
+                        return Err(Error::corrupt(
+                            arena.pm().name(),
+                            u64::from(twice) * SEGMENT_BYTES,
+                            format!(
+                                "segment {ordinal} of log partition {partition} is there twice"
+                            ),
+                        ));
+                    }
+                }
+                false => free.push(number),
+            }
+        }
+        let mut partitions = Vec::new();
+        let mut has_cut = false;
+        for (partition, segments) in found.into_iter().enumerate() {
+            let (read, cut) = read_partition(arena, partition as u32, tails[partition], &segments)?;
+            partitions.push(read);
+            has_cut |= cut;
+        }
+        if has_cut {
+            arena.pm().fence()?;
+        }
+        Ok(Found { partitions, free })
+    }
+}
+
+fn read_partition(
+    arena: &Arena,
+    partition: u32,
+    tail: u64,
+    segments: &BTreeMap<u64, u32>,
+) -> Result<(Partition, bool)> {
+    let mut read = Partition {
+        last: tail.saturating_sub(1),
+        ..Partition::default()
+    };
+    let mut hole = false;
+    let mut cut = false;
+    let mut expected = tail;
+    if segments.is_empty() && tail > 1 {
+        return Err(Error::corrupt(
+            arena.pm().name(),
+            arena.layout().tail(partition) as u64 * 8,
+            format!("segment {tail} of log partition {partition} is missing"),
+        ));
+    }
+    for (ordinal, number) in segments {
+        if *ordinal != expected && !planted(Planted::FreedInAnyOrder) {
+            return Err(Error::corrupt(
+                arena.pm().name(),
+                arena.layout().tail(partition) as u64 * 8,
+                format!("segment {expected} of log partition {partition} is missing"),
+            ));
+        }
+        expected = ordinal + 1;
+        if hole {
+            // A segment begins only when the one before is full and durable.
+            return Err(Error::corrupt(
+                arena.pm().name(),
+                u64::from(*number) * SEGMENT_BYTES,
+                format!(
+                    "records before segment {ordinal} of log partition {partition} are missing"
+                ),
+            ));
+        }
+        let mut fill = 0;
+        for index in 0..arena.layout().shape.records {
+            if !hole && record(arena, partition, *number, *ordinal, index).is_some() {
+                fill = index + 1;
+                continue;
+            }
+            hole = true;
+            let check = record_at(*number, index) + 3;
+            if arena.load(check) != 0 && !planted(Planted::NoCut) {
+                arena.pm().store(check, 0);
+                arena.pm().flush(check, 1);
+                cut = true;
+            }
+        }
+        for bits in arena.live_bits(*number) {
+            bits.store(0, std::sync::atomic::Ordering::Relaxed);
+        }
+        read.segments.push_back(Segment {
+            number: *number,
+            ordinal: *ordinal,
+        });
+        read.last = *ordinal;
+        read.fill = fill;
+        read.durable = fill;
+    }
+    Ok((read, cut))
+}
+
+fn record(arena: &Arena, partition: u32, number: u32, ordinal: u64, index: u32) -> Option<Record> {
+    let layout = arena.layout();
+    let at = record_at(number, index);
+    let words = [0, 1, 2].map(|i| arena.load(at + i));
+    let sequence = ordinal * u64::from(layout.shape.records) + u64::from(index);
+    let is_right = arena.load(at + 3) == record_check(layout.map_id, partition, words)
+        && (words[2] >> 2 == sequence || planted(Planted::CheckWithoutSequence));
+    let op = match words[2] & 3 {
+        0 => Op::Put,
+        1 => Op::Delete,
+        _ => return None,
+    };
+    is_right.then_some(Record {
+        op,
+        key: words[0],
+        value: words[1],
+        place: Place {
+            segment: number,
+            index,
+        },
+    })
+}
+
+impl Partition {
+    /// Every record, from the tail on.
+    pub fn records<'a>(
+        &'a self,
+        arena: &'a Arena,
+        partition: u32,
+    ) -> impl Iterator<Item = Record> + 'a {
+        let records = arena.layout().shape.records;
+        self.segments.iter().flat_map(move |segment| {
+            let fill = if segment.ordinal == self.last {
+                self.fill
+            } else {
+                records
+            };
+            (0..fill).filter_map(move |index| {
+                record(arena, partition, segment.number, segment.ordinal, index)
+            })
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! Files as persistent memory: on DAX, on a device of it, and any other file.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use terrace_base::sync::Mutex;
+use terrace_base::{Durability, Error, Result};
+
+use super::flush::{self, Instruction};
+use super::mapped::Mapped;
+use super::{Domain, LINE_WORDS, Order, Pm, probe};
+
+/// Pages remembered between two syncs before the whole file is synced instead.
+const MOST_PAGES: usize = 4096;
+const PAGE: usize = 4096;
+
+/// How a file becomes durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Lines are written back by an instruction; `None` where the power supply does that (eADR).
+    Dax(Option<Instruction>),
+    /// A fence is a sync of the pages that were flushed.
+    Synced,
+    /// Nothing is done: stores to a shared mapping outlive the process by themselves.
+    Process,
+}
+
+/// A file, or a device of persistent memory, that is open and locked.
+pub struct Device {
+    file: File,
+    map: Mapped,
+    len: AtomicU64,
+    capacity: u64,
+    kind: Kind,
+    fixed: bool,
+    name: String,
+    pages: Mutex<Vec<usize>>,
+    /// Held by the thread that syncs: whoever comes meanwhile waits, as its pages may be among those. True
+    /// once a sync has failed: nobody knows what of it is durable.
+    syncing: Mutex<bool>,
+}
+
+/// Opens or makes a file for `capacity` bytes at most, as durable as asked where it can be: `None` is
+/// [`Durability::Sync`] on persistent memory and [`Durability::Buffered`] elsewhere.
+///
+/// Returns the device and whether the file was empty.
+pub fn open_device(
+    path: &Path,
+    capacity: u64,
+    durability: Option<Durability>,
+    create: bool,
+) -> Result<(Device, bool)> {
+    let name = path.display().to_string();
+    let failed = |op| {
+        let name = name.clone();
+        move |source: std::io::Error| Error::io(op, name, source)
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(create)
+        .truncate(false)
+        .open(path)
+        .map_err(failed("opening"))?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
+        |e| {
+            if e == rustix::io::Errno::WOULDBLOCK {
+                Error::Locked { path: name.clone() }
+            } else {
+                Error::io("locking", name.clone(), e.into())
+            }
+        },
+    )?;
+    let about = file.metadata().map_err(failed("looking at"))?;
+    let device = about.file_type().is_char_device();
+    if !device && !about.is_file() {
+        return Err(Error::invalid(format!(
+            "{name} is neither a file nor a device of persistent memory"
+        )));
+    }
+    let size = if device {
+        probe::device_size(&file).ok_or_else(|| {
+            Error::invalid(format!("{name} is no device of persistent memory (DAX)"))
+        })?
+    } else {
+        about.len()
+    };
+    if !device && size > 0 && size < crate::arena::SUPERBLOCK_BYTES {
+        return Err(Error::corrupt(
+            name,
+            size,
+            "it is too short for a map in persistent memory",
+        ));
+    }
+    let capacity = if device { size } else { capacity.max(size) };
+    let room = usize::try_from(capacity)
+        .map_err(|_| Error::invalid(format!("{capacity} bytes are more than can be mapped")))?;
+    let dax = flush::best().and_then(|instruction| {
+        let map = Mapped::new(&file, room, !device).ok()?;
+        Some((map, instruction))
+    });
+    let (map, kind) = match dax {
+        Some((map, _)) if durability == Some(Durability::Buffered) => (map, Kind::Process),
+        Some((map, _)) if probe::caches_are_durable() => (map, Kind::Dax(None)),
+        Some((map, instruction)) => (map, Kind::Dax(Some(instruction))),
+        None => {
+            let map = Mapped::new(&file, room, false).map_err(failed("mapping"))?;
+            let kind = match durability {
+                Some(Durability::Sync) => Kind::Synced,
+                _ => Kind::Process,
+            };
+            (map, kind)
+        }
+    };
+    let opened = Device {
+        file,
+        map,
+        len: AtomicU64::new(size / 8 * 8),
+        capacity,
+        kind,
+        fixed: device,
+        name,
+        pages: Mutex::new(Vec::new()),
+        syncing: Mutex::new(false),
+    };
+    Ok((opened, size == 0))
+}
+
+impl Device {
+    /// How it becomes durable.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Device and inode.
+    pub fn identity(&self) -> (u64, u64) {
+        probe::file_identity(&self.file)
+    }
+
+    fn sync_pages(&self) -> Result<()> {
+        let mut has_failed = self.syncing.lock();
+        if *has_failed {
+            return Err(Error::Poisoned {
+                cause: format!("an earlier sync of {} failed", self.name),
+            });
+        }
+        let synced = self.sync_taken();
+        *has_failed = synced.is_err();
+        synced
+    }
+
+    fn sync_taken(&self) -> Result<()> {
+        let mut pages = std::mem::take(&mut *self.pages.lock());
+        pages.sort_unstable();
+        pages.dedup();
+        let failed = |e| Error::io("syncing", self.name.clone(), e);
+        if pages.len() >= MOST_PAGES {
+            return self.sync_all().map_err(failed);
+        }
+        let mut rest = &pages[..];
+        while let [first, ..] = rest {
+            let run = rest
+                .iter()
+                .enumerate()
+                .take_while(|(i, page)| **page == first + i)
+                .count();
+            self.map.sync(first * PAGE, run * PAGE).map_err(failed)?;
+            rest = &rest[run..];
+        }
+        Ok(())
+    }
+
+    fn sync_all(&self) -> std::io::Result<()> {
+        self.map.sync(0, self.len.load(Acquire) as usize)?;
+        self.file.sync_all()
+    }
+}
+
+impl Pm for Device {
+    fn words(&self) -> &[AtomicU64] {
+        self.map.words((self.len.load(Acquire) / 8) as usize)
+    }
+
+    fn flush(&self, word: usize, count: usize) {
+        match self.kind {
+            Kind::Dax(Some(instruction)) => {
+                if let Some(words) = self.words().get(word..word + count) {
+                    flush::flush(words, instruction);
+                }
+            }
+            Kind::Synced => {
+                let mut pages = self.pages.lock();
+                for page in word * 8 / PAGE..=(word + count.max(1) - 1) * 8 / PAGE {
+                    if pages.last() != Some(&page) && pages.len() < MOST_PAGES {
+                        pages.push(page);
+                    }
+                }
+            }
+            Kind::Dax(None) | Kind::Process => {}
+        }
+    }
+
+    fn fence(&self) -> Result<()> {
+        match self.kind {
+            Kind::Dax(_) => flush::fence(),
+            Kind::Process => std::sync::atomic::compiler_fence(SeqCst),
+            Kind::Synced => self.sync_pages()?,
+        }
+        Ok(())
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let now = self.len.load(Relaxed);
+        if bytes <= now {
+            return Ok(());
+        }
+        if bytes > self.capacity || self.fixed {
+            return Err(Error::DiskFull {
+                what: format!(
+                    "{} has no room beyond {} bytes (Options::capacity)",
+                    self.name, self.capacity
+                ),
+            });
+        }
+        // Never a sparse file: a store to a page without a block would end the process.
+        rustix::fs::fallocate(
+            &self.file,
+            rustix::fs::FallocateFlags::empty(),
+            now,
+            bytes - now,
+        )
+        .map_err(|e| Error::io("growing", self.name.clone(), e.into()))?;
+        if self.kind != Kind::Process {
+            self.file
+                .sync_all()
+                .map_err(|e| Error::io("syncing", self.name.clone(), e))?;
+        }
+        self.len.store(bytes, Release);
+        Ok(())
+    }
+
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn order(&self) -> Order {
+        match self.kind {
+            Kind::Dax(_) if cfg!(target_arch = "x86_64") => Order::Line,
+            _ => Order::Word,
+        }
+    }
+
+    fn domain(&self) -> Domain {
+        match self.kind {
+            Kind::Process => Domain::Process,
+            _ => Domain::Power,
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        match self.kind {
+            Kind::Dax(_) => Ok(()),
+            _ => self
+                .sync_all()
+                .map_err(|e| Error::io("syncing", self.name.clone(), e)),
+        }
+    }
+
+    fn is_slow(&self) -> bool {
+        self.kind == Kind::Synced
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+const _: () = assert!(LINE_WORDS * 8 == 64);

@@ -1,0 +1,152 @@
+//! The memory below everything: words that can be stored, flushed line by line, and fenced.
+//!
+//! A store is seen by every thread at once and is durable only when its line was flushed and the thread
+//! that flushed it has fenced. What a crash leaves of a word in between is any value that was stored to it
+//! since it was last durable ([`Order::Word`]); on x86 it is less than that ([`Order::Line`]), but nothing
+//! here relies on it.
+
+mod count;
+mod delay;
+mod device;
+#[allow(unsafe_code)]
+mod flush;
+mod heap;
+#[allow(unsafe_code)]
+mod mapped;
+mod probe;
+mod sim;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use terrace_base::Result;
+
+pub use count::{Count, Counts};
+pub use delay::Delay;
+pub use device::{Device, Kind as DeviceKind, open_device};
+pub use heap::Heap;
+pub use probe::{boot_id, file_identity};
+pub use sim::{Event, Images, Sim};
+
+/// Bytes of a word: what is stored and torn as one.
+pub const WORD: usize = 8;
+/// Words of a line: what is flushed as one.
+pub const LINE_WORDS: usize = 8;
+
+/// What the storage may do to the order of stores in a crash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// A prefix of the stores to each line survives (x86).
+    Line,
+    /// Each word has any value stored since it was last durable (anything else, and files).
+    Word,
+}
+
+/// What a fenced store survives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Domain {
+    /// A crash of the process, and no more.
+    Process,
+    /// A power cut.
+    Power,
+}
+
+/// Memory that outlives the process.
+///
+/// Places are word numbers: byte / 8.
+pub trait Pm: Send + Sync {
+    /// All words that there are now. Loads go straight to them; stores go through [`Pm::store`].
+    fn words(&self) -> &[AtomicU64];
+
+    /// Stores a word; durable only after [`Pm::flush`] and [`Pm::fence`].
+    fn store(&self, word: usize, value: u64) {
+        if let Some(place) = self.words().get(word) {
+            place.store(value, Ordering::Release);
+        }
+    }
+
+    /// Begins to write the lines that hold these words.
+    fn flush(&self, word: usize, count: usize);
+
+    /// Waits until everything that *this thread* flushed is durable.
+    fn fence(&self) -> Result<()>;
+
+    /// Makes room for this many bytes in all; [`terrace_base::Error::DiskFull`] if there is none.
+    fn grow(&self, bytes: u64) -> Result<()>;
+
+    /// The most bytes that [`Pm::grow`] can give.
+    fn capacity(&self) -> u64;
+
+    /// What may be torn.
+    fn order(&self) -> Order;
+
+    /// What a fence is worth.
+    fn domain(&self) -> Domain;
+
+    /// Writes everything to the device, whatever the domain.
+    fn sync(&self) -> Result<()>;
+
+    /// Told by readers how many lines of leaves they have read; only counters listen.
+    fn has_read(&self, _lines: u64) {}
+
+    /// Whether fences are so slow that nobody should wait for one with a latch held.
+    fn is_slow(&self) -> bool {
+        false
+    }
+
+    /// The name in messages.
+    fn name(&self) -> &str;
+}
+
+impl Pm for Box<dyn Pm> {
+    fn words(&self) -> &[AtomicU64] {
+        (**self).words()
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        (**self).store(word, value);
+    }
+
+    fn flush(&self, word: usize, count: usize) {
+        (**self).flush(word, count);
+    }
+
+    fn fence(&self) -> Result<()> {
+        (**self).fence()
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        (**self).grow(bytes)
+    }
+
+    fn capacity(&self) -> u64 {
+        (**self).capacity()
+    }
+
+    fn order(&self) -> Order {
+        (**self).order()
+    }
+
+    fn domain(&self) -> Domain {
+        (**self).domain()
+    }
+
+    fn sync(&self) -> Result<()> {
+        (**self).sync()
+    }
+
+    fn has_read(&self, lines: u64) {
+        (**self).has_read(lines);
+    }
+
+    fn is_slow(&self) -> bool {
+        (**self).is_slow()
+    }
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+}
+
+/// The lines that hold `count` words from `word` on, as a range of line numbers.
+pub fn lines(word: usize, count: usize) -> std::ops::Range<usize> {
+    word / LINE_WORDS..(word + count.max(1)).div_ceil(LINE_WORDS)
+}

@@ -1,0 +1,124 @@
+//! The one memory number: what is left of it beside the index is shared out to buffers, by leaves.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use crate::last::{CHUNK_BYTES, CHUNK_PAIRS};
+
+/// More pairs a leaf than this gain little, and make searches in buffers long.
+const MOST_A_LEAF: u64 = 8;
+/// More pairs a node are never buffered.
+const MOST_A_NODE: usize = 240;
+/// The fewest that a node buffers, however small the memory.
+pub const LEAST: usize = 4;
+
+/// Who has how much.
+pub struct Budget {
+    memory: u64,
+    /// Nodes and leaves in them.
+    nodes: AtomicI64,
+    leaves: AtomicI64,
+    /// Bytes of nodes without their buffers, of buffers, and of everything else.
+    index: AtomicI64,
+    buffers: AtomicI64,
+    other: AtomicI64,
+    /// Pairs a leaf, in sixteenths; 0 where not even the index has room.
+    share: AtomicU64,
+}
+
+impl Budget {
+    /// Of so many bytes.
+    pub fn new(memory: u64) -> Budget {
+        Budget {
+            memory,
+            nodes: AtomicI64::new(0),
+            leaves: AtomicI64::new(0),
+            index: AtomicI64::new(0),
+            buffers: AtomicI64::new(0),
+            other: AtomicI64::new(0),
+            share: AtomicU64::new(MOST_A_LEAF * 16),
+        }
+    }
+
+    /// The limit.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Nodes, leaves and bytes have changed by so much.
+    pub fn change(&self, nodes: i64, leaves: i64, index: i64, buffers: i64) {
+        if nodes != 0 || leaves != 0 {
+            self.nodes.fetch_add(nodes, Relaxed);
+            self.leaves.fetch_add(leaves, Relaxed);
+        }
+        if index != 0 {
+            self.index.fetch_add(index, Relaxed);
+        }
+        if buffers != 0 {
+            self.buffers.fetch_add(buffers, Relaxed);
+        }
+    }
+
+    /// What arena and log take.
+    pub fn set_other(&self, bytes: u64) {
+        self.other.store(bytes as i64, Relaxed);
+    }
+
+    /// Bytes of everything but buffers.
+    pub fn index(&self) -> u64 {
+        (self.index.load(Relaxed) + self.other.load(Relaxed)).max(0) as u64
+    }
+
+    /// Bytes of everything.
+    pub fn used(&self) -> u64 {
+        self.index() + self.buffers.load(Relaxed).max(0) as u64
+    }
+
+    /// What the index needs, with the least of buffers.
+    pub fn needed(&self) -> u64 {
+        self.index() + self.nodes.load(Relaxed).max(1) as u64 * CHUNK_BYTES as u64
+    }
+
+    /// Shares out anew; nodes have come or gone.
+    pub fn share_out(&self) {
+        let leaves = self.leaves.load(Relaxed).max(1) as u64;
+        let left = self.memory.saturating_sub(self.index());
+        let pairs = left / CHUNK_BYTES as u64 * CHUNK_PAIRS as u64;
+        let share = if self.needed() > self.memory {
+            0
+        } else {
+            (pairs * 16 / leaves).clamp(1, MOST_A_LEAF * 16)
+        };
+        self.share.store(share, Relaxed);
+    }
+
+    /// Whether the index alone has no room: new keys must wait.
+    pub fn is_exhausted(&self) -> bool {
+        self.share.load(Relaxed) == 0
+    }
+
+    /// Whether not even one chunk more has room.
+    pub fn is_used_up(&self) -> bool {
+        self.used() + CHUNK_BYTES as u64 > self.memory
+    }
+
+    /// Pairs a leaf that buffers may hold.
+    pub fn share(&self) -> f64 {
+        self.share.load(Relaxed) as f64 / 16.0
+    }
+
+    /// How many pairs a node of so many leaves may buffer. A hot one may have twice its share while others
+    /// leave a quarter of all unused.
+    pub fn cap(&self, leaves: usize) -> usize {
+        let share = self.share.load(Relaxed) as usize;
+        let mut cap = share * leaves / 16;
+        let left = self.memory.saturating_sub(self.index());
+        if (self.buffers.load(Relaxed).max(0) as u64) < left / 4 * 3 {
+            cap *= 2;
+        }
+        if cap >= 2 * CHUNK_PAIRS {
+            cap = cap / CHUNK_PAIRS * CHUNK_PAIRS;
+        }
+        cap.clamp(LEAST, MOST_A_NODE)
+    }
+}

@@ -1,0 +1,276 @@
+//! When buffers are full: which leaves are drained, and what becomes of the node then.
+
+use std::cmp::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
+use terrace_base::Result;
+
+use super::Tree;
+use crate::arena::BlobRef;
+use crate::faults::{Planted, planted};
+use crate::key::Own;
+use crate::last::{Body, Buffers, Node, PAPER_BUFFER, PAPER_SLOTS};
+use crate::leaf::{Incoming, Leaf, compare, drain, merge};
+
+/// A leaf may be filled this far by the paper's flush before it is flushed alone.
+const PAPER_SPLIT: u32 = 26;
+/// Nodes with fewer leaves than this look for a neighbour to merge with.
+const FEW_LEAVES: usize = 2;
+
+impl<O: Own> Tree<O> {
+    /// How many pairs a node may buffer.
+    pub(crate) fn cap(&self, body: &Body<O>) -> usize {
+        match self.settings.buffers {
+            Buffers::Elastic if self.settings.node_leaves < 8 => 5,
+            Buffers::Elastic => self.budget.cap(body.leaves.len()),
+            _ => (PAPER_SLOTS + 1)
+                .saturating_sub(body.leaves.len())
+                .max(super::budget::LEAST),
+        }
+    }
+
+    fn most_leaves(&self) -> usize {
+        match self.settings.buffers {
+            Buffers::Elastic => self.settings.node_leaves,
+            // The literal node splits when its index part takes all but four slots.
+            Buffers::Literal => (PAPER_SLOTS - 4).min(self.settings.node_leaves),
+            Buffers::Paper => (PAPER_SLOTS - PAPER_BUFFER).min(self.settings.node_leaves),
+        }
+    }
+
+    /// Drains the leaves for which most is buffered.
+    pub(crate) fn drain_fullest(&self, body: &mut Body<O>) -> Result<()> {
+        let chosen = if self.settings.buffers == Buffers::Literal {
+            self.first_in_buffer(body)
+        } else {
+            let counts = body.buffer.counts();
+            let mut order: Vec<usize> = (0..body.leaves.len()).filter(|i| counts[*i] > 0).collect();
+            order.sort_by_key(|i| std::cmp::Reverse(counts[*i]));
+            order.truncate(self.settings.drained);
+            order
+        };
+        self.drain_leaves(body, chosen)
+    }
+
+    /// The paper's leaf-count flush: pairs from the left, until one goes to another leaf than the first
+    /// few, or would make a leaf too full; that leaf alone is taken then.
+    fn first_in_buffer(&self, body: &Body<O>) -> Vec<usize> {
+        let counts = body.buffer.counts();
+        let mut chosen: Vec<usize> = Vec::new();
+        for (_, entry) in body.buffer.iter() {
+            let leaf = entry.leaf as usize;
+            if chosen.contains(&leaf) {
+                continue;
+            }
+            if chosen.len() == self.settings.drained {
+                break;
+            }
+            let has = Leaf::new(&self.arena, body.leaves[leaf]).map_or(0, |leaf| leaf.len());
+            if has + u32::from(counts[leaf]) > PAPER_SPLIT {
+                if chosen.is_empty() {
+                    chosen.push(leaf);
+                }
+                break;
+            }
+            chosen.push(leaf);
+        }
+        chosen
+    }
+
+    /// Drains these leaves of a node, and splits or merges what asks for it.
+    pub(crate) fn drain_leaves(&self, body: &mut Body<O>, mut chosen: Vec<usize>) -> Result<()> {
+        chosen.sort_unstable();
+        let mut leaves: Vec<(u32, Vec<Incoming>)> = chosen
+            .iter()
+            .map(|i| (body.leaves[*i], Vec::new()))
+            .collect();
+        for (number, entry) in body.buffer.iter() {
+            if let Ok(which) = chosen.binary_search(&(entry.leaf as usize)) {
+                leaves[which].1.push(Incoming {
+                    key: entry.key,
+                    value: entry.value,
+                    is_delete: entry.is_delete,
+                    entry: number,
+                });
+            }
+        }
+        if planted(Planted::DeadBeforeDrain) {
+            for (_, incoming) in &leaves {
+                for pair in incoming {
+                    self.log.bury(body.buffer.get(pair.entry).place);
+                }
+            }
+            self.free_dead()?;
+        }
+        let drained = drain::<O>(&self.arena, self.settings.blobs, &leaves)?;
+        for entry in &drained.done {
+            self.log.bury(body.buffer.get(*entry).place);
+        }
+        self.counters.drains.fetch_add(1, Relaxed);
+        self.counters
+            .leaf_writes
+            .fetch_add(leaves.len() as u64, Relaxed);
+        self.counters
+            .drained
+            .fetch_add(drained.done.len() as u64, Relaxed);
+        self.buffered.fetch_sub(drained.done.len(), Relaxed);
+        let before = body.buffer.bytes();
+        let index = body.bytes() - before;
+        body.buffer.remove_all(drained.done);
+        if self.is_open.load(Relaxed) {
+            // While records are replayed nothing is freed: what nobody refers to is found afterwards.
+            for blob in drained.dropped.into_iter().filter(|blob| *blob != 0) {
+                let partition = self.log.partition_of(BlobRef(blob).hash());
+                self.log.lock(partition).drop_blob(blob);
+            }
+        }
+        let splits = drained.splits.len();
+        for split in drained.splits.into_iter().rev() {
+            let at = chosen[split.of];
+            if body.leaves.len() == body.leaves.capacity() {
+                // A little more than needed: what a node takes is counted.
+                body.lows.reserve_exact(2);
+                body.leaves.reserve_exact(2);
+            }
+            body.lows.insert(at + 1, split.low.clone());
+            body.leaves.insert(at + 1, split.leaf);
+            body.buffer.split_leaf(at as u8, |entry| {
+                compare(&self.arena, (entry.key, entry.value), &split.low) != Ordering::Less
+            });
+        }
+        self.counters.splits.fetch_add(splits as u64, Relaxed);
+        let mut merged = 0;
+        if drained.has_deleted {
+            merged = self.merge_leaves(body, &chosen)?;
+        }
+        let after = body.buffer.bytes();
+        self.count_buffer(before, after);
+        let grown = (body.bytes() - after) as i64 - index as i64;
+        self.budget.change(0, splits as i64 - merged, grown, 0);
+        if body.leaves.len() > self.most_leaves() {
+            self.split_node(body);
+        } else if drained.has_deleted && body.leaves.len() < FEW_LEAVES {
+            self.absorb_next(body)?;
+        }
+        Ok(())
+    }
+
+    /// Merges what a delete has left nearly empty with a neighbour under the same node.
+    fn merge_leaves(&self, body: &mut Body<O>, touched: &[usize]) -> Result<i64> {
+        let mut merged = 0;
+        let from = touched.first().map_or(0, |i| i.saturating_sub(1));
+        let mut at = from;
+        while at + 1 < body.leaves.len() && at <= touched.last().map_or(0, |i| i + 1) {
+            if merge(&self.arena, body.leaves[at], body.leaves[at + 1], O::BYTES)? {
+                body.leaves.remove(at + 1);
+                body.lows.remove(at + 1);
+                body.buffer.merge_leaf(at as u8 + 1);
+                merged += 1;
+                // One pair of leaves a drain: its work is bounded.
+                break;
+            }
+            at += 1;
+        }
+        self.counters.merges.fetch_add(merged as u64, Relaxed);
+        Ok(merged)
+    }
+
+    /// Divides a node that has too many leaves.
+    fn split_node(&self, body: &mut Body<O>) {
+        let mut parts = 2;
+        if self.settings.buffers != Buffers::Elastic && self.settings.hotness {
+            let now = self.counters.writes.load(Relaxed) as u32;
+            // The two levels above take any number of nodes; formula (1) is given what a parent of the
+            // paper's size would have free on the average.
+            let (wanted, heat) = body.heat.split(now, PAPER_SLOTS / 3);
+            parts = wanted;
+            body.heat = heat;
+        }
+        let count = body.leaves.len();
+        parts = parts.min(count / 2).max(2);
+        let mut nodes = Vec::new();
+        let before = (body.bytes() - body.buffer.bytes()) as i64;
+        let buffers = body.buffer.bytes() as i64;
+        for part in (1..parts).rev() {
+            let at = count * part / parts;
+            let lows = body.lows.split_off(at);
+            let leaves = body.leaves.split_off(at);
+            let low = lows[0].clone();
+            let high = body.high.replace(low.clone());
+            let node = Node::new(lows, leaves, high);
+            {
+                let mut right = node.body.write();
+                right.heat = body.heat;
+                let mut moved = Vec::new();
+                for (i, mut entry) in body.buffer.iter() {
+                    if entry.leaf as usize >= at {
+                        moved.push(i);
+                        entry.leaf -= at as u8;
+                        right.buffer.push(entry);
+                    }
+                }
+                body.buffer.remove_all(moved);
+                let buffer = right.buffer.bytes() as i64;
+                self.budget
+                    .change(1, 0, right.bytes() as i64 - buffer, buffer);
+            }
+            nodes.push((low, node));
+        }
+        body.lows.shrink_to_fit();
+        body.leaves.shrink_to_fit();
+        let index = (body.bytes() - body.buffer.bytes()) as i64;
+        let left = body.buffer.bytes() as i64;
+        self.budget.change(0, 0, index - before, left - buffers);
+        self.counters.node_splits.fetch_add(1, Relaxed);
+        self.counters.node_parts.fetch_add(parts as u64, Relaxed);
+        nodes.reverse();
+        self.directory.insert(nodes);
+        self.share_out();
+    }
+
+    /// Shares the memory out anew.
+    pub(crate) fn share_out(&self) {
+        let other = self.arena.memory() + (self.log.memory() + self.directory.bytes()) as u64;
+        self.budget.set_other(other);
+        self.budget.share_out();
+    }
+
+    /// Takes the leaves of the next node over, where a node has shrunk to one: a queue would leave a
+    /// trail of empty ones.
+    fn absorb_next(&self, body: &mut Body<O>) -> Result<()> {
+        let Some(high) = body.high.clone() else {
+            return Ok(());
+        };
+        let Some(next) = self.directory.find(&high) else {
+            return Ok(());
+        };
+        // Left to right: this node is held, the next one is to its right.
+        let mut right = next.body.write();
+        let fits = right.leaves.len() + body.leaves.len() <= self.most_leaves() / 2 + 1
+            && right.buffer.len() + body.buffer.len() <= self.cap(body) * 2;
+        if !right.covers(&high) || right.lows.first() != Some(&high) || !fits {
+            return Ok(());
+        }
+        let first = body.leaves.len();
+        let own = (body.bytes() - body.buffer.bytes()) as i64;
+        let buffers = (body.buffer.bytes() + right.buffer.bytes()) as i64;
+        let gone = (right.bytes() - right.buffer.bytes()) as i64;
+        body.lows.append(&mut right.lows);
+        body.leaves.append(&mut right.leaves);
+        for (_, mut entry) in right.buffer.iter() {
+            entry.leaf += first as u8;
+            body.buffer.push(entry);
+        }
+        right.buffer = crate::last::Buffer::default();
+        right.is_dead = true;
+        body.high = right.high.take();
+        self.directory.remove(&high);
+        let index = (body.bytes() - body.buffer.bytes()) as i64;
+        let after = body.buffer.bytes() as i64;
+        self.budget
+            .change(-1, 0, index - own - gone, after - buffers);
+        drop(right);
+        let merged = self.merge_leaves(body, &[first])?;
+        self.budget.change(0, -merged, 0, 0);
+        Ok(())
+    }
+}

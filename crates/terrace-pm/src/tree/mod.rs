@@ -1,0 +1,155 @@
+//! The map itself, for keys as they are kept in memory: what `PmMap` puts types around.
+//!
+//! Order of latches: node latches from left to right, then a partition of the log, then the arena. The
+//! lock of the directory is taken by who holds latches, and never the other way round.
+
+mod budget;
+mod clean;
+mod drains;
+mod range;
+mod read;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use terrace_base::sync::Mutex;
+use terrace_base::{Error, Result};
+
+pub use budget::Budget;
+pub use range::Cursor;
+pub use write::{Change, Wanted, When};
+
+use crate::arena::Arena;
+use crate::faults::{Planted, planted};
+use crate::key::{Own, ValueOut};
+use crate::last::{Buffers, Directory};
+use crate::log::Log;
+
+/// Settings of the tree that do not change while it is open.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How buffers get their room.
+    pub buffers: Buffers,
+    /// Whether nodes in a burst split into more than two (the paper's mode).
+    pub hotness: bool,
+    /// Leaves of a drain.
+    pub drained: usize,
+    /// Leaves of a node at most.
+    pub node_leaves: usize,
+    /// Whether pairs refer to blobs.
+    pub blobs: bool,
+    /// Whether values are bytes.
+    pub value_bytes: bool,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Whether a write is durable when it returns.
+    pub is_sync: bool,
+}
+
+/// What the tree has done since it was opened.
+#[derive(Default)]
+pub struct Counters {
+    /// Puts and deletes.
+    pub writes: AtomicU64,
+    /// Drains.
+    pub drains: AtomicU64,
+    /// Leaves that drains wrote.
+    pub leaf_writes: AtomicU64,
+    /// Pairs that went into leaves.
+    pub drained: AtomicU64,
+    /// Leaves that were split.
+    pub splits: AtomicU64,
+    /// Nodes that were split.
+    pub node_splits: AtomicU64,
+    /// Nodes that splits made.
+    pub node_parts: AtomicU64,
+    /// Leaves that were merged.
+    pub merges: AtomicU64,
+    /// Records that were copied to the head of the log.
+    pub copies: AtomicU64,
+}
+
+/// A tree in persistent memory.
+pub struct Tree<O: Own> {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) log: Log,
+    pub(crate) directory: Directory<O>,
+    pub(crate) settings: Settings,
+    pub(crate) budget: Budget,
+    pub(crate) counters: Counters,
+    /// Pairs in buffers.
+    pub(crate) buffered: AtomicUsize,
+    cleaner: Mutex<clean::Hand>,
+    poison: Mutex<Option<String>>,
+    is_poisoned: AtomicBool,
+    /// False while records are replayed: nothing is freed then (rule 13).
+    pub(crate) is_open: AtomicBool,
+}
+
+impl<O: Own> Tree<O> {
+    /// Over what recovery has found.
+    pub fn new(
+        arena: Arc<Arena>,
+        log: Log,
+        directory: Directory<O>,
+        settings: Settings,
+        budget: Budget,
+    ) -> Tree<O> {
+        Tree {
+            arena,
+            log,
+            directory,
+            settings,
+            budget,
+            counters: Counters::default(),
+            buffered: AtomicUsize::new(0),
+            cleaner: Mutex::new(clean::Hand::default()),
+            poison: Mutex::new(None),
+            is_poisoned: AtomicBool::new(false),
+            is_open: AtomicBool::new(false),
+        }
+    }
+
+    /// An error if a fence has failed: nobody knows what is durable, so nothing more is written (rule 16).
+    pub fn check_poison(&self) -> Result<()> {
+        if !self.is_poisoned.load(Acquire) {
+            return Ok(());
+        }
+        let cause = self.poison.lock().clone().unwrap_or_default();
+        Err(Error::Poisoned { cause })
+    }
+
+    /// Remembers a failure that leaves it unknown what is durable. A full file changes nothing.
+    pub(crate) fn guard<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && matches!(error, Error::Io { .. } | Error::Poisoned { .. })
+            && !planted(Planted::FailureForgotten)
+        {
+            let mut poison = self.poison.lock();
+            poison.get_or_insert_with(|| error.to_string());
+            self.is_poisoned.store(true, Release);
+        }
+        result
+    }
+
+    /// What a pair's value is.
+    pub(crate) fn value_of(&self, value: u64) -> ValueOut {
+        if !self.settings.blobs {
+            return ValueOut::Int(value);
+        }
+        let bytes = self.arena.blob_value(crate::arena::BlobRef(value));
+        if self.settings.value_bytes {
+            return ValueOut::Bytes(bytes);
+        }
+        let mut word = [0; 8];
+        let len = bytes.len().min(8);
+        word[..len].copy_from_slice(&bytes[..len]);
+        ValueOut::Int(u64::from_le_bytes(word))
+    }
+
+    /// Pairs in buffers.
+    pub fn buffered(&self) -> usize {
+        self.buffered.load(Relaxed)
+    }
+}

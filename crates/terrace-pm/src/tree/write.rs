@@ -1,0 +1,266 @@
+//! Puts and deletes: into the log, then into the buffer of the key's node.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use terrace_base::{Error, Result, max_key_bytes};
+
+use super::Tree;
+use crate::arena::BlobRef;
+use crate::key::{Own, ValueIn, ValueOut};
+use crate::last::{Body, Buffers, Entry, Node};
+use crate::leaf::compare;
+use crate::log::Op;
+
+/// Longest key, in bytes: that of the smallest pages.
+const LONGEST_KEY: usize = max_key_bytes(4096);
+
+/// What becomes of a key.
+pub enum Change<'a> {
+    /// This value.
+    Put(ValueIn<'a>),
+    /// Nothing: it is gone.
+    Delete,
+}
+
+/// Which value a key must have now for the change to be made.
+pub enum Wanted<'a> {
+    /// Any; nobody looks.
+    Any,
+    /// None: the key must not be there.
+    Absent,
+    /// Some.
+    Present,
+    /// What the closure says to the old value.
+    Decide(&'a mut dyn FnMut(Option<ValueOut>) -> Option<Vec<u8>>),
+}
+
+/// When a write is durable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// When it returns, as far as the map promises that.
+    Now,
+    /// Later: who groups writes fences them together.
+    Together,
+}
+
+impl<O: Own> Tree<O> {
+    /// Changes a key: what it had before, where `wanted` looks, and whether the change was made.
+    pub fn write(
+        &self,
+        key: &O,
+        change: &Change<'_>,
+        wanted: &mut Wanted<'_>,
+        when: When,
+    ) -> Result<(Option<ValueOut>, bool)> {
+        self.check_poison()?;
+        if key.bytes().len() > LONGEST_KEY {
+            return Err(Error::KeyTooLong {
+                len: key.bytes().len(),
+                limit: LONGEST_KEY,
+            });
+        }
+        let is_put = matches!(change, Change::Put(_));
+        // Cleaning comes first, with nothing held (rule 15).
+        match self.clean() {
+            // The log finds no room to be cleaned; whether there is room for this record is seen below.
+            Err(error) if error.is_disk_full() => {}
+            cleaned => self.guard(cleaned)?,
+        }
+        if is_put && !self.arena.has_room() {
+            // The log may hold what a leaf or a record needs.
+            match self.clean_hard() {
+                Err(error) if error.is_disk_full() => {}
+                cleaned => self.guard(cleaned)?,
+            }
+            if !self.arena.has_room() {
+                return Err(self.full());
+            }
+        }
+        let hash = key.hash();
+        loop {
+            let node = self.node(key)?;
+            let mut body = node.body.write();
+            if !body.covers(key) {
+                continue;
+            }
+            let known = self.find_buffered(&body, key);
+            if known.is_none() && self.is_full(&body) {
+                if self.budget.is_exhausted() && is_put {
+                    return Err(Error::MemoryTooSmall {
+                        what: format!("the index of {}", self.arena.pm().name()),
+                        given: self.budget.memory(),
+                        needed: self.budget.needed(),
+                    });
+                }
+                self.guard(self.drain_fullest(&mut body))?;
+                continue;
+            }
+            let old = match wanted {
+                Wanted::Any => None,
+                _ => self.look(&body, key),
+            };
+            let made;
+            let change = match wanted {
+                Wanted::Absent if old.is_some() => return Ok((old, false)),
+                Wanted::Present if old.is_none() => return Ok((None, false)),
+                Wanted::Decide(decide) => match decide(old.clone()) {
+                    Some(bytes) => {
+                        made = bytes;
+                        &if self.settings.value_bytes {
+                            Change::Put(ValueIn::Bytes(&made))
+                        } else {
+                            Change::Put(ValueIn::Int(int(&made)))
+                        }
+                    }
+                    None if old.is_none() => return Ok((None, false)),
+                    None => &Change::Delete,
+                },
+                _ => change,
+            };
+            self.guard(self.record(&mut body, key, hash, change, known, when))?;
+            drop(body);
+            self.counters.writes.fetch_add(1, Relaxed);
+            if self.settings.is_sync && when == When::Now && self.arena.pm().is_slow() {
+                let partition = self.log.partition_of(hash);
+                self.guard(self.log.commit_apart(partition))?;
+            }
+            return Ok((old, true));
+        }
+    }
+
+    /// Makes what was written together durable, in these partitions.
+    pub fn commit_together(&self, partitions: u64) -> Result<()> {
+        if !self.settings.is_sync {
+            return Ok(());
+        }
+        let numbers = (0..self.log.count()).filter(|p| partitions >> p & 1 == 1);
+        self.guard(self.log.commit_many(numbers))
+    }
+
+    fn record(
+        &self,
+        body: &mut Body<O>,
+        key: &O,
+        hash: u64,
+        change: &Change<'_>,
+        known: Option<usize>,
+        when: When,
+    ) -> Result<()> {
+        let (op, value) = match change {
+            Change::Put(value) => (Op::Put, self.store_value(key, hash, *value)?),
+            Change::Delete if O::BYTES => {
+                (Op::Delete, self.arena.write_blob(hash, key.bytes(), &[])?.0)
+            }
+            Change::Delete => (Op::Delete, 0),
+        };
+        let apart = self.arena.pm().is_slow() && when == When::Now;
+        let mut partition = self.log.lock(self.log.partition_of(hash));
+        let place = match partition.append(op, key.word(), value) {
+            Ok(place) => place,
+            Err(error) => {
+                if self.settings.blobs && value != 0 {
+                    self.arena.release_blob(BlobRef(value));
+                }
+                return Err(error);
+            }
+        };
+        let superseded = known.map(|i| body.buffer.get(i));
+        if let Some(old) = superseded
+            && self.settings.blobs
+            && old.value != 0
+            && !old.is_replayed
+        {
+            // Freed when what replaces it is durable (rule 11).
+            partition.drop_blob(old.value);
+        }
+        if self.settings.is_sync && when == When::Now && !apart {
+            partition.commit()?;
+        } else if !self.settings.is_sync {
+            // What outlives the process is stored; nothing is to be waited for.
+            partition.commit()?;
+        }
+        drop(partition);
+        let entry = Entry {
+            key: key.word(),
+            value,
+            place,
+            leaf: body.leaf_of(key) as u8,
+            is_delete: op == Op::Delete,
+            is_copied: false,
+            is_replayed: false,
+        };
+        match (known, superseded) {
+            (Some(i), Some(old)) => {
+                self.log.bury(old.place);
+                body.buffer.set(i, entry);
+            }
+            _ => {
+                let before = body.buffer.bytes();
+                body.buffer.push(entry);
+                self.buffered.fetch_add(1, Relaxed);
+                self.count_buffer(before, body.buffer.bytes());
+            }
+        }
+        Ok(())
+    }
+
+    fn store_value(&self, key: &O, hash: u64, value: ValueIn<'_>) -> Result<u64> {
+        match value {
+            ValueIn::Int(int) if !self.settings.blobs => Ok(int),
+            ValueIn::Int(int) => {
+                let blob = self
+                    .arena
+                    .write_blob(hash, key.bytes(), &int.to_le_bytes())?;
+                Ok(blob.0)
+            }
+            ValueIn::Bytes(bytes) => Ok(self.arena.write_blob(hash, key.bytes(), bytes)?.0),
+        }
+    }
+
+    /// The node of a key.
+    pub(crate) fn node(&self, key: &O) -> Result<Arc<Node<O>>> {
+        self.directory
+            .find(key)
+            .ok_or_else(|| Error::invalid("a map without nodes"))
+    }
+
+    /// The number of a key's pair in the buffer.
+    pub(crate) fn find_buffered(&self, body: &Body<O>, key: &O) -> Option<usize> {
+        body.buffer.find(key.word(), |entry| {
+            compare(&self.arena, (entry.key, entry.value), key) == Ordering::Equal
+        })
+    }
+
+    /// Whether a node must drain before it takes another pair.
+    fn is_full(&self, body: &Body<O>) -> bool {
+        let len = body.buffer.len();
+        len >= self.cap(body)
+            || (self.settings.buffers == Buffers::Elastic
+                && len >= super::budget::LEAST
+                && body.buffer.is_at_end()
+                && self.budget.is_used_up())
+    }
+
+    pub(crate) fn count_buffer(&self, before: usize, after: usize) {
+        if before != after {
+            self.budget.change(0, 0, 0, after as i64 - before as i64);
+        }
+    }
+
+    fn full(&self) -> Error {
+        Error::DiskFull {
+            what: format!(
+                "{} has used all of its capacity (Options::capacity when it was made)",
+                self.arena.pm().name()
+            ),
+        }
+    }
+}
+
+fn int(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let len = bytes.len().min(8);
+    word[..len].copy_from_slice(&bytes[..len]);
+    u64::from_le_bytes(word)
+}

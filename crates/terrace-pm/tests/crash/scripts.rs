@@ -1,0 +1,95 @@
+//! Short scripts, each for what it is named after, cut at every store, in every image.
+
+use super::enumerate::{Model, Op, Random, Tried, empty, every_moment, factor};
+use super::lives::{STYLES, script};
+
+/// Scripts that together do all there is: drains, splits, merges, cleaning, groups across segments.
+pub fn scripts() -> Vec<(&'static str, Vec<Op>, u64)> {
+    let put = |k: u64, v: u64| Op::Put(k, v << 8);
+    let mut all: Vec<(&'static str, Vec<Op>, u64)> = vec![
+        (
+            "drains and a split",
+            (0..12).map(|i| put(i * 5 % 12, i)).collect(),
+            12,
+        ),
+        ("keys that rise", (0..14).map(|i| put(i, i)).collect(), 14),
+        (
+            "updates of few keys, and cleaning",
+            (0..40).map(|i| put(i % 3, i)).collect(),
+            3,
+        ),
+    ];
+    let mut merges: Vec<Op> = (0..10).map(|i| put(i, i)).collect();
+    merges.extend((0..10).map(|i| Op::Delete(i * 7 % 10)));
+    merges.extend((0..6).map(|i| put(i, 100 + i)));
+    all.push(("merges after deletes", merges, 10));
+    let mut cold = vec![put(9, 1)];
+    cold.extend((0..60).map(|i| put(i % 2, i)));
+    all.push(("a cold pair is copied, then drained", cold, 10));
+    // The log has let go of the residents when their leaves split.
+    let long = (0..44).map(|i| put(i * 7 % 22, i)).collect();
+    all.push(("splits of what the log has freed", long, 22));
+    let groups = (0..8)
+        .map(|i| Op::Group((0..4).map(|j| ((i * 3 + j) % 7, i << 8 | j)).collect()))
+        .collect();
+    all.push(("groups across segments", groups, 7));
+    let mut mixed = Vec::new();
+    for i in 0..8 {
+        mixed.push(Op::Group(vec![(i % 4, i << 8), ((i + 1) % 4, i << 8 | 1)]));
+        mixed.push(put(i % 3, 50 + i));
+        mixed.push(Op::Delete((i + 2) % 4));
+    }
+    all.push(("groups, puts and deletes", mixed, 4));
+    all
+}
+
+pub fn run(depth: u32, tried: &mut Tried) -> Result<(), String> {
+    let start = empty();
+    for (name, script, keys) in scripts() {
+        let mut random = Random(77);
+        every_moment(
+            &start,
+            &Model::new(),
+            &script,
+            keys,
+            depth,
+            &mut random,
+            tried,
+        )
+        .map_err(|e| format!("{name}: {e}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_image_of_every_moment_of_the_scripts_is_right() {
+    let mut tried = Tried::default();
+    run(2, &mut tried).unwrap();
+    println!("{tried:?}");
+    assert!(tried.images > 10_000, "{tried:?}");
+}
+
+#[test]
+fn every_image_of_every_moment_of_drawn_scripts_is_right() {
+    let mut tried = Tried::default();
+    let start = empty();
+    for seed in 1..=4 * factor() {
+        let mut random = Random(seed * 31);
+        let mut style = STYLES[(seed % 6) as usize];
+        style.steps = 40;
+        style.keys = style.keys.min(12);
+        let mut value = 0;
+        let script = script(&mut random, style, &mut value);
+        every_moment(
+            &start,
+            &Model::new(),
+            &script,
+            style.keys,
+            1,
+            &mut random,
+            &mut tried,
+        )
+        .unwrap_or_else(|e| panic!("script {seed}: {e}"));
+    }
+    println!("{tried:?}");
+}

@@ -1,0 +1,389 @@
+//! Maps in real files: killed processes, power losses, copies, damage, full and small.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use terrace_pm::faults::{Planted, plant};
+use terrace_pm::pm::{Pm, Sim};
+use terrace_pm::{Domain, Durability, Error, Options, PmMap};
+
+type Map = PmMap<u64, u64>;
+
+fn factor() -> u64 {
+    std::env::var("TERRACE_TEST_FACTOR").map_or(1, |f| f.parse().unwrap_or(1))
+}
+
+fn options() -> Options {
+    Options::new().memory(2 << 20).capacity(64 << 20)
+}
+
+fn value_of(key: u64, round: u64) -> u64 {
+    key * 1_000_003 + round
+}
+
+fn apply(model: &mut BTreeMap<u64, u64>, key: u64, new: Option<u64>) {
+    match new {
+        Some(value) => model.insert(key, value),
+        None => model.remove(&key),
+    };
+}
+
+/// The other process of the test below: writes, and says what was acknowledged.
+fn write_until_killed(path: &Path) {
+    let map = Map::open(path, options()).unwrap();
+    let mut out = std::io::stdout().lock();
+    let first = map.get(0u64).unwrap().unwrap_or(0);
+    for step in first + 1.. {
+        let key = 1 + step * 7919 % 3000;
+        if step.is_multiple_of(5) {
+            map.delete(key).unwrap();
+        } else {
+            map.put(key, value_of(key, step)).unwrap();
+        }
+        map.put(0u64, step).unwrap();
+        if writeln!(out, "{step}").and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing_that_was_acknowledged() {
+    if let Some(path) = std::env::var_os("TERRACE_PM_CHILD") {
+        return write_until_killed(Path::new(&path));
+    }
+    let shared = PathBuf::from("/dev/shm");
+    for (folder, kills) in [(None, 3), (shared.is_dir().then_some(shared), 5)] {
+        let folder = match folder {
+            Some(shared) => tempfile::tempdir_in(shared).unwrap(),
+            None => tempfile::tempdir().unwrap(),
+        };
+        let path = folder.path().join("map.pm");
+        let mut model = BTreeMap::new();
+        let mut done = 0;
+        for kill in 0..kills * factor() {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "a_killed_process_loses_nothing_that_was_acknowledged",
+                ])
+                .args(["--nocapture", "--test-threads", "1"])
+                .env("TERRACE_PM_CHILD", &path)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let mut acknowledged = done;
+            let wanted = 300 + kill * 517 % 2000;
+            let mut seen = 0;
+            while let Some(Ok(line)) = lines.next() {
+                // The harness writes lines of its own.
+                let number = line.rsplit(' ').next().unwrap_or_default();
+                if let Ok(step) = number.parse::<u64>() {
+                    acknowledged = step;
+                    seen += 1;
+                }
+                if seen == wanted {
+                    child.kill().unwrap();
+                }
+            }
+            let status = child.wait().unwrap();
+            assert_eq!(status.signal(), Some(9), "{status}");
+            let map = Map::open(&path, options()).unwrap();
+            let reached = map.get(0u64).unwrap().unwrap();
+            assert!(reached >= acknowledged, "{reached} < {acknowledged}");
+            for step in done + 1..=reached + 1 {
+                let key = 1 + step * 7919 % 3000;
+                let new = (!step.is_multiple_of(5)).then(|| value_of(key, step));
+                if step == reached + 1 {
+                    // In flight: either way.
+                    let found = map.get(key).unwrap();
+                    if found == new && found != model.get(&key).copied() {
+                        apply(&mut model, key, new);
+                    }
+                } else {
+                    apply(&mut model, key, new);
+                }
+            }
+            done = reached;
+            for key in 1..=3000 {
+                assert_eq!(map.get(key).unwrap(), model.get(&key).copied(), "key {key}");
+            }
+            assert!(map.verify().unwrap().is_clean());
+            // As if it had been killed here, too.
+            map.crash();
+        }
+    }
+}
+
+#[test]
+fn after_a_power_loss_a_buffered_map_is_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache.pm");
+    let map = Map::open(&path, options().boot(1)).unwrap();
+    assert_eq!(map.durability(), Durability::Buffered);
+    map.put(1, 10).unwrap();
+    map.crash();
+    // The same boot: the process has died, and that is all.
+    let map = Map::open(&path, options().boot(1)).unwrap();
+    assert_eq!(map.get(1).unwrap(), Some(10));
+    map.crash();
+    let error = Map::open(&path, options().boot(2)).unwrap_err();
+    assert!(matches!(error, Error::PowerLost { .. }), "{error}");
+    assert!(error.to_string().contains("discard_after_power_loss"));
+    plant(Some(Planted::BootForgotten));
+    assert!(
+        Map::open(&path, options().boot(2)).is_ok(),
+        "the fault is planted"
+    );
+    plant(None);
+    // Opened by the fault and closed since: believed. Once more without closing:
+    let map = Map::open(&path, options().boot(2)).unwrap();
+    map.crash();
+    let map = Map::open(&path, options().boot(3).discard_after_power_loss(true)).unwrap();
+    assert_eq!(map.get(1).unwrap(), None, "it begins empty");
+    map.put(2, 20).unwrap();
+    map.close().unwrap();
+    drop(map);
+    // A map that was closed is believed after any number of boots.
+    let map = Map::open(&path, options().boot(4)).unwrap();
+    assert_eq!(map.get(2).unwrap(), Some(20));
+}
+
+#[test]
+fn a_synced_map_is_believed_after_a_power_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map.pm");
+    let sync = || options().durability(Durability::Sync);
+    let map = Map::open(&path, sync().boot(1)).unwrap();
+    assert_eq!(map.stats().domain, Domain::Power);
+    for key in 0..20 {
+        map.put(key, key + 1).unwrap();
+    }
+    map.put_all((20..60).map(|key| (key, key + 1))).unwrap();
+    map.crash();
+    let map = Map::open(&path, sync().boot(2)).unwrap();
+    assert_eq!(map.iter().count(), 60);
+}
+
+#[test]
+fn one_process_at_a_time_and_no_copies_of_open_maps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map.pm");
+    let copy = folder.path().join("copy.pm");
+    let map = Map::open(&path, options()).unwrap();
+    map.put(1, 1).unwrap();
+    let error = Map::open(&path, options()).unwrap_err();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    std::fs::copy(&path, &copy).unwrap();
+    let error = Map::open(&copy, options()).unwrap_err();
+    assert!(error.to_string().contains("copy"), "{error}");
+    map.close().unwrap();
+    drop(map);
+    std::fs::copy(&path, &copy).unwrap();
+    assert_eq!(
+        Map::open(&copy, options()).unwrap().get(1).unwrap(),
+        Some(1)
+    );
+}
+
+#[test]
+fn foreign_and_short_files_are_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    for content in [
+        b"not a map at all".repeat(4000),
+        b"short".to_vec(),
+        vec![0xff; 8192],
+    ] {
+        std::fs::write(&path, &content).unwrap();
+        let error = Map::open(&path, options()).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), content);
+        assert!(terrace_pm::kinds(&path).is_err());
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(Map::open(&path, options().create(false)).is_err());
+    assert!(!path.exists());
+    Map::open(&path, options()).unwrap().close().unwrap();
+    let error = PmMap::<str, u64>::open(&path, options()).unwrap_err();
+    assert!(error.to_string().contains("64 bits"), "{error}");
+    assert_eq!(
+        terrace_pm::kinds(&path).unwrap().0,
+        "unsigned numbers of 64 bits"
+    );
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_or_does_no_harm_to_keys() {
+    let capacity = 96 << 10;
+    let tiny = || Options::new().tiny().memory(1 << 20);
+    let sim = Arc::new(Sim::new(capacity));
+    let map = Map::open_on(sim.clone(), tiny()).unwrap();
+    for key in 0..40 {
+        map.put(key, value_of(key, 0)).unwrap();
+    }
+    for key in 0..5 {
+        map.delete(key).unwrap();
+    }
+    map.close().unwrap();
+    let image = sim.image();
+    let mut random = 7u64;
+    for _ in 0..4000 * factor() {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let mut damaged = image.clone();
+        let word = (random >> 33) as usize % damaged.len();
+        damaged[word] ^= 1 << (random & 63);
+        let sim = Arc::new(Sim::from_image(&damaged, capacity));
+        let Ok(map) = Map::open_on(sim, tiny()) else {
+            continue;
+        };
+        // A leaf's values and bits have no checksum (the device's are trusted): what `verify` does not
+        // find may be another value, but no panic and no key that was never there.
+        let _ = map.verify().unwrap();
+        for pair in map.iter() {
+            let (key, _) = pair.unwrap();
+            let _ = map.get(key).unwrap();
+        }
+    }
+    // Cut short anywhere.
+    for len in [
+        0,
+        1,
+        100,
+        1024,
+        1536,
+        2048,
+        image.len() / 2,
+        image.len() - 1,
+    ] {
+        let sim = Arc::new(Sim::from_image(&image[..len], capacity));
+        if let Ok(map) = Map::open_on(sim, tiny()) {
+            let _ = map.iter().count();
+        }
+    }
+}
+
+#[test]
+fn a_full_map_is_an_error_and_deletes_and_gets_go_on() {
+    let sim = Arc::new(Sim::new(96 << 10));
+    let map = Map::open_on(sim, Options::new().tiny().memory(1 << 20)).unwrap();
+    let mut model = BTreeMap::new();
+    let mut key = 0u64;
+    let error = loop {
+        key += 1;
+        match map.put(key * 977 % 5003, key) {
+            Ok(()) => model.insert(key * 977 % 5003, key),
+            Err(error) => break error,
+        };
+        assert!(key < 5000, "it is never full");
+    };
+    assert!(error.is_disk_full(), "{error}");
+    for (key, value) in &model {
+        assert_eq!(map.get(*key).unwrap(), Some(*value));
+    }
+    let gone: Vec<u64> = model.keys().copied().collect();
+    for key in &gone[..gone.len() / 2] {
+        map.delete(*key).unwrap();
+        model.remove(key);
+    }
+    assert!(map.verify().unwrap().is_clean());
+    assert_eq!(map.iter().count(), model.len());
+    // There is room again.
+    for key in 10_000..10_003u64 {
+        map.put(key, 1).unwrap();
+    }
+}
+
+#[test]
+fn memory_that_is_too_small_says_what_is_needed() {
+    let sim = Arc::new(Sim::new(64 << 20));
+    let opened = Map::open_on(sim, Options::new().memory(1000));
+    let Err(Error::MemoryTooSmall { given, needed, .. }) = opened else {
+        panic!("{opened:?}");
+    };
+    assert!(given == 1000 && needed > 1000);
+}
+
+#[test]
+fn the_memory_is_kept() {
+    let sim = Arc::new(Sim::new(64 << 20));
+    let memory = 600_000;
+    let map = Map::open_on(sim, Options::new().memory(memory).capacity(64 << 20)).unwrap();
+    for key in 0..100_000u64 {
+        map.put(key.wrapping_mul(0x9E37_79B9_7F4A_7C15), key)
+            .unwrap();
+        if key.is_multiple_of(1000) {
+            let used = map.stats().memory_bytes;
+            assert!(used <= memory + memory / 50, "{used} at {key}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_fence_stops_all_writing_and_no_reading() {
+    for fault in [None, Some(Planted::FailureForgotten)] {
+        plant(fault);
+        let sim = Arc::new(Sim::new(96 << 10));
+        let map = Map::open_on(sim.clone(), Options::new().tiny().memory(1 << 20)).unwrap();
+        map.put(1, 1).unwrap();
+        sim.fail_after(0);
+        assert!(map.put(2, 2).is_err());
+        sim.fail_after(u64::MAX);
+        let again = map.put(3, 3);
+        if fault.is_none() {
+            assert!(matches!(again, Err(Error::Poisoned { .. })), "{again:?}");
+            assert_eq!(map.get(1).unwrap(), Some(1));
+        } else {
+            assert!(again.is_ok(), "the fault is planted");
+        }
+        plant(None);
+        map.crash();
+    }
+}
+
+#[test]
+fn threads_agree_on_what_is_there() {
+    let sim = Arc::new(Sim::new(32 << 20));
+    let map = Map::open_on(
+        sim.clone() as Arc<dyn Pm>,
+        Options::new().memory(400_000).capacity(32 << 20),
+    )
+    .unwrap();
+    std::thread::scope(|scope| {
+        for t in 0..4u64 {
+            let map = map.clone();
+            scope.spawn(move || {
+                for i in 0..4000u64 {
+                    let key = (i * 4 + t).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                    map.put(key, i).unwrap();
+                    assert_eq!(map.get(key).unwrap(), Some(i));
+                    if i.is_multiple_of(7) {
+                        assert!(map.remove(key).unwrap());
+                    }
+                    // One key that all change.
+                    map.update(5, |old: Option<u64>| Some(old.unwrap_or(0) + 1))
+                        .unwrap();
+                    if i.is_multiple_of(500) {
+                        let keys: Vec<u64> = map.iter().map(|pair| pair.unwrap().0).collect();
+                        assert!(keys.is_sorted());
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(map.get(5).unwrap(), Some(16_000));
+    let report = map.verify().unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
+    map.crash();
+    let sim = Arc::new(Sim::from_image(&sim.image(), 32 << 20));
+    let again = Map::open_on(sim, Options::new().memory(600_000).capacity(32 << 20)).unwrap();
+    assert_eq!(again.get(5).unwrap(), Some(16_000));
+    assert_eq!(again.verify().unwrap().keys, report.keys);
+}

@@ -1,0 +1,339 @@
+//! A frame: figures of one moment, and rates since the frame before.
+//!
+//! Invariants: the parts of the memory add up to its limit, or to what is in use where that is more for a
+//! moment. Rates are of the time between two frames, and none of the first.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use terrace::{Kind, Result, Stats, StructureStats, Tiers};
+
+use crate::watched::Watched;
+
+/// Frames whose page reads per operation are remembered: two minutes at two a second.
+const REMEMBERED: usize = 240;
+
+/// Figures of one moment.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Frame {
+    /// What the database is called.
+    pub name: String,
+    /// Seconds since it was first watched.
+    pub watched_seconds: f64,
+    /// The memory limit.
+    pub memory_limit: u64,
+    /// Where the memory goes; adds up to the limit.
+    pub memory: Vec<Part>,
+    /// The structures, and below each its indexes.
+    pub rows: Vec<Row>,
+    /// Reads and logged writes a second.
+    pub operations: f64,
+    /// Pages read a second.
+    pub page_reads: f64,
+    /// Pages written a second.
+    pub page_writes: f64,
+    /// Pages read for each operation; none where there was none.
+    pub reads_per_operation: Option<f64>,
+    /// The same of the frames before this one, the oldest first, with this one.
+    pub history: Vec<f64>,
+    /// Bytes of the data file.
+    pub data_bytes: u64,
+    /// The log.
+    pub log: Log,
+    /// Checkpoints.
+    pub checkpoint: Checkpoint,
+    /// Times a second that a thread had to wait for a frame, or for a checkpoint.
+    pub waits: f64,
+}
+
+/// A part of the memory.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Part {
+    /// What it is for.
+    pub name: &'static str,
+    /// How much.
+    pub bytes: u64,
+}
+
+/// A structure or an index.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Whether it is an index of the table above it.
+    pub is_index: bool,
+    /// Its kind.
+    pub kind: &'static str,
+    /// In how many tiers it keeps its records.
+    pub tiers: u8,
+    /// Records, about.
+    pub records: Option<u64>,
+    /// Of them those in the hot tier.
+    pub hot: Option<u64>,
+    /// Those in the cold (or only) tier; a record may be in both.
+    pub cold: Option<u64>,
+    /// Reads a second.
+    pub reads: f64,
+    /// Share of the reads since the last frame that the hot tier answered.
+    pub hit_rate: Option<f64>,
+    /// Records a second that were promoted.
+    pub up: f64,
+    /// Records a second that left the hot tier, by ageing or displaced.
+    pub down: f64,
+}
+
+/// The log.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Log {
+    /// Bytes that a recovery would read now.
+    pub since_checkpoint: u64,
+    /// Bytes at which a checkpoint begins.
+    pub limit: u64,
+    /// Bytes that it grows by in a second.
+    pub growth: f64,
+}
+
+/// Checkpoints.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Checkpoint {
+    /// How many were completed.
+    pub completed: u64,
+    /// How many were given up.
+    pub failed: u64,
+    /// How far the one that is being made has come, 0 to 1.
+    pub running: Option<f64>,
+    /// Seconds that the last one took.
+    pub last_seconds: Option<f64>,
+    /// For how long nobody could change pages during it, in seconds.
+    pub last_closed_seconds: Option<f64>,
+    /// Pages that it wrote.
+    pub last_pages: Option<u64>,
+}
+
+/// Somebody who watches.
+#[derive(Debug)]
+pub struct Watch {
+    name: String,
+    watched: Watched,
+    began: Instant,
+    /// How old numbers of records may be.
+    survey_every: Duration,
+    survey: Option<(Instant, Stats)>,
+    last: Option<(Instant, Stats)>,
+    history: VecDeque<f64>,
+}
+
+impl Watch {
+    /// Watches a database, and counts its records again after `survey_every`.
+    pub fn new(name: impl Into<String>, watched: Watched, survey_every: Duration) -> Watch {
+        Watch {
+            name: name.into(),
+            watched,
+            began: Instant::now(),
+            survey_every,
+            survey: None,
+            last: None,
+            history: VecDeque::new(),
+        }
+    }
+
+    /// The figures, with numbers of records that are at most so old.
+    ///
+    /// # Errors
+    /// As [`Watched::stats`]. Numbers of records that cannot be had are none.
+    pub fn stats(&mut self, at_most: Duration) -> Result<Stats> {
+        let old = |taken: &(Instant, Stats)| taken.0.elapsed() >= at_most;
+        if self.survey.as_ref().is_none_or(old) {
+            // A closed or a failing database has none, and says so below.
+            self.survey = self
+                .watched
+                .survey()
+                .ok()
+                .map(|stats| (Instant::now(), stats));
+        }
+        let mut stats = self.watched.stats()?;
+        if let Some((_, survey)) = &self.survey {
+            let counted: HashMap<u32, &StructureStats> =
+                each(survey).map(|one| (one.info.id, one)).collect();
+            for one in stats.structures.iter_mut() {
+                fill(one, &counted);
+                one.by_index
+                    .iter_mut()
+                    .for_each(|index| fill(index, &counted));
+            }
+        }
+        Ok(stats)
+    }
+
+    /// Figures that were read from the database just now, or why that is not possible.
+    ///
+    /// # Errors
+    /// As [`Watched::survey`].
+    pub fn check(&mut self) -> Result<Stats> {
+        self.watched.survey()
+    }
+
+    /// A frame of now.
+    ///
+    /// # Errors
+    /// As [`Watched::stats`].
+    pub fn frame(&mut self) -> Result<Frame> {
+        let stats = self.stats(self.survey_every)?;
+        let now = Instant::now();
+        let since = self.last.as_ref().map(|(then, before)| {
+            let seconds = now.duration_since(*then).as_secs_f64().max(1e-3);
+            Since { seconds, before }
+        });
+        let mut frame = Frame::of(&self.name, &stats, since.as_ref());
+        frame.watched_seconds = now.duration_since(self.began).as_secs_f64();
+        if let Some(reads) = frame.reads_per_operation {
+            self.history.push_back(reads);
+            if self.history.len() > REMEMBERED {
+                self.history.pop_front();
+            }
+        }
+        frame.history = self.history.iter().copied().collect();
+        self.last = Some((now, stats));
+        Ok(frame)
+    }
+}
+
+fn each(stats: &Stats) -> impl Iterator<Item = &StructureStats> {
+    stats
+        .structures
+        .iter()
+        .flat_map(|one| std::iter::once(one).chain(&one.by_index))
+}
+
+fn fill(one: &mut StructureStats, counted: &HashMap<u32, &StructureStats>) {
+    if let Some(found) = counted.get(&one.info.id) {
+        one.records = found.records;
+        one.hot_records = found.hot_records;
+        one.cold_records = found.cold_records;
+    }
+}
+
+/// What was before.
+struct Since<'s> {
+    seconds: f64,
+    before: &'s Stats,
+}
+
+/// How much a figure grows by in a second. A database that was opened again counts from nothing.
+fn rate(since: Option<&Since<'_>>, now: u64, before: impl Fn(&Stats) -> u64) -> f64 {
+    since.map_or(0.0, |since| {
+        now.saturating_sub(before(since.before)) as f64 / since.seconds
+    })
+}
+
+impl Frame {
+    fn of(name: &str, stats: &Stats, since: Option<&Since<'_>>) -> Frame {
+        let reads = |stats: &Stats| each(stats).map(read).sum::<u64>();
+        let operations = rate(since, reads(stats) + stats.log.records, |before| {
+            reads(before) + before.log.records
+        });
+        let page_reads = rate(since, stats.pages.reads, |before| before.pages.reads);
+        let waits = |stats: &Stats| stats.pages.waits_for_frames + stats.pages.waits_for_cut;
+        let c = &stats.checkpoints;
+        Frame {
+            name: name.into(),
+            watched_seconds: 0.0,
+            memory_limit: stats.memory.limit,
+            memory: parts(stats),
+            rows: rows(stats, since),
+            operations,
+            page_reads,
+            page_writes: rate(since, stats.pages.writes, |before| before.pages.writes),
+            reads_per_operation: (operations > 0.0).then(|| page_reads / operations),
+            history: Vec::new(),
+            data_bytes: stats.pages.data_file_bytes,
+            log: Log {
+                since_checkpoint: stats.log.bytes_since_checkpoint,
+                limit: stats.log.limit,
+                growth: rate(since, stats.log.bytes, |before| before.log.bytes),
+            },
+            checkpoint: Checkpoint {
+                completed: c.completed,
+                failed: c.failed,
+                running: c.running.map(|at| at.done as f64 / at.total.max(1) as f64),
+                last_seconds: c.last.map(|last| last.seconds),
+                last_closed_seconds: c.last.map(|last| last.closed_seconds),
+                last_pages: c.last.map(|last| last.pages),
+            },
+            waits: rate(since, waits(stats), waits),
+        }
+    }
+}
+
+/// The parts of the memory, those together that are of one kind.
+fn parts(stats: &Stats) -> Vec<Part> {
+    let m = &stats.memory;
+    let part = |name, bytes| Part { name, bytes };
+    vec![
+        part("hot pages", m.hot_pages),
+        part("inner pages", m.inner_pages),
+        part("cold pages", m.cold_pages),
+        part("page table", m.frame_headers + m.page_table + m.page_map),
+        part("locks and counters", m.locks + m.sketch + m.structures),
+        part(
+            "buffers",
+            m.cut_copies + m.write_buffers + m.log_buffers + m.loaders + m.snapshots,
+        ),
+        part("unused", m.unused),
+    ]
+}
+
+fn read(one: &StructureStats) -> u64 {
+    one.hot_hits + one.cold_hits + one.misses
+}
+
+fn rows(stats: &Stats, since: Option<&Since<'_>>) -> Vec<Row> {
+    let before: HashMap<u32, &StructureStats> = since
+        .into_iter()
+        .flat_map(|since| each(since.before))
+        .map(|one| (one.info.id, one))
+        .collect();
+    let seconds = since.map_or(1.0, |since| since.seconds);
+    let row = |one: &StructureStats, is_index: bool| {
+        // What was made since counts from nothing; before the first frame there is no rate.
+        let grown = |figure: fn(&StructureStats) -> u64| match since {
+            None => 0,
+            Some(_) => {
+                let before = before.get(&one.info.id).map_or(0, |before| figure(before));
+                figure(one).saturating_sub(before)
+            }
+        };
+        let reads = grown(read);
+        Row {
+            name: one.info.name.clone(),
+            is_index,
+            kind: match one.info.kind {
+                _ if is_index => "index",
+                Kind::Tree => "tree",
+                Kind::Hash => "hash",
+                Kind::Table => "table",
+                _ => "other",
+            },
+            tiers: if one.info.tiers == Tiers::One { 1 } else { 2 },
+            records: one.records,
+            hot: one.hot_records.filter(|_| one.info.tiers == Tiers::Two),
+            cold: one.cold_records,
+            reads: reads as f64 / seconds,
+            hit_rate: (reads > 0).then(|| grown(|s| s.hot_hits) as f64 / reads as f64),
+            up: grown(|s| s.promotions) as f64 / seconds,
+            down: grown(|s| s.demotions + s.replacements) as f64 / seconds,
+        }
+    };
+    let mut rows = Vec::new();
+    for one in &stats.structures {
+        rows.push(row(one, false));
+        rows.extend(one.by_index.iter().map(|index| row(index, true)));
+    }
+    rows
+}

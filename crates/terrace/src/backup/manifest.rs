@@ -1,0 +1,238 @@
+//! What a backup set says of itself: one JSON file, replaced as a whole.
+//!
+//! Invariants: a point is there if the manifest names it; what no point names is a leftover. The manifest
+//! is written when all that it names is durable, and takes the place of the one before by a new name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use terrace_base::checksum::seeded;
+use terrace_base::disk::Disk;
+use terrace_base::{Error, Result};
+
+use super::names::{HEADER_BYTES, map_name, pages_name, point_of};
+
+/// Version of all files of a set.
+pub const FORMAT: u32 = 1;
+/// The file.
+pub const MANIFEST: &str = "manifest.json";
+/// It is written under this name.
+const WRITTEN: &str = "manifest.new";
+/// More is no manifest: a million points.
+const MOST_BYTES: u64 = 1 << 30;
+/// So that the checksum of something else does not fit.
+const SEED: u64 = 0x5E70_FBAC_0FF5;
+
+/// A file of a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileInfo {
+    /// Its length.
+    pub bytes: u64,
+    /// Of all of it; 0 for pages, which have one each.
+    pub checksum: u64,
+}
+
+/// A place in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LogPlace {
+    /// The segment.
+    pub segment: u64,
+    /// The byte in it.
+    pub offset: u64,
+    /// The number of the record there.
+    pub sequence: u64,
+}
+
+/// A state of the database that can be restored.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// Its number in the set, from 1.
+    pub point: u64,
+    /// The checkpoint that it is.
+    pub generation: u64,
+    /// When that checkpoint's cut was, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// Where the log goes on behind it.
+    pub log: LogPlace,
+    /// Page numbers lie below.
+    pub page_numbers: u64,
+    /// Pages that it has.
+    pub live_pages: u64,
+    /// Epoch of the cut.
+    pub epoch: u64,
+    /// Number for the next structure.
+    pub next_structure: u32,
+    /// Root page of the catalog.
+    pub catalog_root: u64,
+    /// The file of the pages that were stored for it, if any were.
+    pub pages: Option<FileInfo>,
+    /// The file that says where each page is.
+    pub map: FileInfo,
+}
+
+/// What a set is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Its identity, drawn at random.
+    pub set: u64,
+    /// The database that it is of.
+    pub database: u64,
+    /// Size of a page.
+    pub page_bytes: u32,
+    /// The points, in the order in which they were made.
+    pub points: Vec<Point>,
+    /// Files of pages whose own point was forgotten, and which others still need: number and length.
+    pub older_pages: Vec<(u64, u64)>,
+}
+
+#[derive(Deserialize)]
+struct Outer<'a> {
+    checksum: String,
+    #[serde(borrow)]
+    manifest: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
+fn checksum(body: &str) -> String {
+    format!("{:016x}", seeded(SEED, body.as_bytes()))
+}
+
+impl Manifest {
+    /// The one in a folder; `None` if there is none.
+    ///
+    /// # Errors
+    /// `Corrupt`, a newer format, those of the disk.
+    pub fn read(disk: &dyn Disk) -> Result<Option<Manifest>> {
+        let names = disk
+            .list()
+            .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
+        if !names.iter().any(|name| name == MANIFEST) {
+            return Ok(None);
+        }
+        let file = disk
+            .open_buffered(MANIFEST)
+            .map_err(|e| Error::io("opening", MANIFEST, e))?;
+        let len = file
+            .len()
+            .map_err(|e| Error::io("measuring", MANIFEST, e))?;
+        if len > MOST_BYTES {
+            return Err(damaged(format!("it has {len} bytes")));
+        }
+        let mut bytes = vec![0; len as usize];
+        file.read_at(&mut bytes, 0)
+            .map_err(|e| Error::io("reading", MANIFEST, e))?;
+        Manifest::decode(&bytes).map(Some)
+    }
+
+    /// Takes any bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Manifest> {
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text".into()))?;
+        let outer: Outer<'_> =
+            serde_json::from_str(text).map_err(|e| damaged(format!("it is no manifest ({e})")))?;
+        let body = outer.manifest.get();
+        if checksum(body) != outer.checksum {
+            return Err(damaged("its checksum does not fit".into()));
+        }
+        let version: Version =
+            serde_json::from_str(body).map_err(|e| damaged(format!("it has no format ({e})")))?;
+        if version.format != FORMAT {
+            return Err(Error::invalid(format!(
+                "{MANIFEST} says that the backup set has format {}, and this program knows {FORMAT}; use the version of terrace that made it, or a later one",
+                version.format
+            )));
+        }
+        let manifest: Manifest =
+            serde_json::from_str(body).map_err(|e| damaged(format!("it makes no sense ({e})")))?;
+        let rising = manifest.points.is_sorted_by(|a, b| a.point < b.point);
+        if !rising
+            || manifest
+                .points
+                .first()
+                .is_some_and(|first| first.point == 0)
+        {
+            return Err(damaged("its points are in no order".into()));
+        }
+        Ok(manifest)
+    }
+
+    /// As it is stored.
+    pub fn encode(&self) -> Result<String> {
+        let body = serde_json::to_string(self)
+            .map_err(|e| Error::invalid(format!("the manifest cannot be written: {e}")))?;
+        Ok(format!(
+            "{{\"checksum\":\"{}\",\"manifest\":{body}}}\n",
+            checksum(&body)
+        ))
+    }
+
+    /// Puts it in the place of the one before.
+    ///
+    /// # Errors
+    /// Those of the disk; then the one before is still there.
+    pub fn write(&self, disk: &Arc<dyn Disk>) -> Result<()> {
+        let text = self.encode()?;
+        let file = disk
+            .create_buffered(WRITTEN)
+            .map_err(|e| Error::io("creating", WRITTEN, e))?;
+        file.write_at(text.as_bytes(), 0)
+            .map_err(|e| Error::io("writing", WRITTEN, e))?;
+        file.sync().map_err(|e| Error::io("syncing", WRITTEN, e))?;
+        disk.rename(WRITTEN, MANIFEST)
+            .map_err(|e| Error::io("renaming", WRITTEN, e))?;
+        disk.sync_directory()
+            .map_err(|e| Error::io("syncing", "the folder of the backup set", e))
+    }
+
+    /// The files of pages that there are, with their lengths.
+    pub fn page_files(&self) -> BTreeMap<u64, u64> {
+        let own = |point: &Point| Some((point.point, point.pages?.bytes));
+        let own = self.points.iter().filter_map(own);
+        own.chain(self.older_pages.iter().copied()).collect()
+    }
+
+    /// Pages in a file of so many bytes.
+    pub fn pages_in(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(HEADER_BYTES) / u64::from(self.page_bytes.max(1))
+    }
+
+    /// Whether this is a file of a point, and no point needs it.
+    pub fn is_leftover(&self, name: &str) -> bool {
+        let is_map = |point: &Point| map_name(point.point) == name;
+        let is_pages = |file: &u64| pages_name(*file) == name;
+        point_of(name).is_some()
+            && !self.points.iter().any(is_map)
+            && !self.page_files().keys().any(is_pages)
+    }
+
+    /// The point of this number.
+    ///
+    /// # Errors
+    /// `Invalid` with those that there are.
+    pub fn point(&self, number: u64) -> Result<&Point> {
+        let found = self.points.iter().find(|point| point.point == number);
+        found.ok_or_else(|| {
+            let there = self.points.iter().map(|point| point.point.to_string());
+            Error::invalid(format!(
+                "the backup set has no point {number}; it has {}",
+                there.collect::<Vec<_>>().join(", ")
+            ))
+        })
+    }
+}
+
+fn damaged(what: String) -> Error {
+    Error::Corrupt {
+        file: MANIFEST.into(),
+        offset: None,
+        what,
+        way_out: "use another backup set, or another copy of this one; what its points hold cannot be told without it",
+    }
+}

@@ -1,0 +1,222 @@
+//! What a backup set has, and whether all of it is whole.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use terrace_base::disk::Disk;
+use terrace_base::{Error, Result};
+
+use super::manifest::{MANIFEST, Manifest, Point};
+use super::names::pages_name;
+use super::pages::{Entry, PagesReader, damaged, read_map};
+use super::set_disk;
+use crate::progress::{Progress, Teller, Work};
+
+/// Problems that are listed; more say nothing new.
+const MOST_PROBLEMS: usize = 100;
+
+/// A point of a backup set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct BackupPoint {
+    /// Its number.
+    pub point: u64,
+    /// The instant that it shows.
+    pub time: SystemTime,
+    /// The last logged change that it has.
+    pub sequence: u64,
+    /// Pages that it has.
+    pub live_pages: u64,
+    /// Bytes that were stored for it.
+    pub stored_bytes: u64,
+}
+
+/// What a verification of a set found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct BackupVerifyReport {
+    /// Points that are whole.
+    pub whole: Vec<u64>,
+    /// Points of which something is missing or damaged.
+    pub damaged: Vec<u64>,
+    /// Pages that were read.
+    pub pages: u64,
+    /// What is wrong, with file and point.
+    pub problems: Vec<String>,
+    /// Files that belong to no point: left by a backup that was cut off.
+    pub leftovers: Vec<String>,
+}
+
+impl BackupVerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn problem(&mut self, problem: String) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+}
+
+impl BackupPoint {
+    pub(super) fn of(point: &Point) -> BackupPoint {
+        BackupPoint {
+            point: point.point,
+            time: UNIX_EPOCH + Duration::from_millis(point.time_ms),
+            sequence: point.log.sequence.saturating_sub(1),
+            live_pages: point.live_pages,
+            stored_bytes: point.pages.map_or(0, |pages| pages.bytes) + point.map.bytes,
+        }
+    }
+}
+
+/// The manifest of the set on this disk.
+pub fn manifest(disk: &dyn Disk) -> Result<Manifest> {
+    Manifest::read(disk)?.ok_or_else(|| {
+        Error::invalid(format!(
+            "there is no backup set here: {MANIFEST} is missing; name the folder that was given to the backup"
+        ))
+    })
+}
+
+/// The points of the backup set in a folder, in the order in which they were made.
+///
+/// # Errors
+/// When there is no set, or its manifest is damaged.
+pub fn list_backup(set: impl AsRef<Path>) -> Result<Vec<BackupPoint>> {
+    list_backup_on(set_disk(set.as_ref())?)
+}
+
+/// The same on any disk.
+#[doc(hidden)]
+pub fn list_backup_on(disk: Arc<dyn Disk>) -> Result<Vec<BackupPoint>> {
+    let set = manifest(&*disk)?;
+    Ok(set.points.iter().map(BackupPoint::of).collect())
+}
+
+/// Reads all of the backup set in a folder and checks every page of every point.
+///
+/// # Errors
+/// When there is no set, its manifest is damaged, or it cannot be read. What else is wrong is in the report.
+pub fn verify_backup(
+    set: impl AsRef<Path>,
+    progress: impl FnMut(Progress),
+) -> Result<BackupVerifyReport> {
+    verify_backup_on(set_disk(set.as_ref())?, progress)
+}
+
+/// The same on any disk.
+#[doc(hidden)]
+pub fn verify_backup_on(
+    disk: Arc<dyn Disk>,
+    mut progress: impl FnMut(Progress),
+) -> Result<BackupVerifyReport> {
+    let set = manifest(&*disk)?;
+    let mut report = BackupVerifyReport::default();
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
+    let mut leftovers: Vec<String> = names
+        .into_iter()
+        .filter(|name| set.is_leftover(name))
+        .collect();
+    leftovers.sort_unstable();
+    report.leftovers = leftovers;
+    let mut maps: Vec<(u64, Result<Vec<Entry>>)> = Vec::new();
+    for point in &set.points {
+        maps.push((
+            point.point,
+            read_map(&*disk, set.set, point.point, point.map),
+        ));
+    }
+    let files = set.page_files();
+    let total = files.values().map(|bytes| set.pages_in(*bytes)).sum();
+    let mut teller = Teller::new(&mut progress, Work::Backup, total);
+    // For each file the pages that are named in it, and by whom.
+    let mut named: BTreeMap<u64, Vec<(Entry, u64)>> = BTreeMap::new();
+    let mut bad: Vec<u64> = Vec::new();
+    for (point, map) in &maps {
+        match map {
+            Ok(entries) => {
+                let live = set.point(*point)?.live_pages;
+                if entries.len() as u64 != live {
+                    bad.push(*point);
+                    let what = format!("{live} pages should be there, and {} are", entries.len());
+                    report.problem(format!("point {point}: {what}"));
+                }
+                for entry in entries {
+                    named.entry(entry.file).or_default().push((*entry, *point));
+                }
+            }
+            Err(e) if e.is_unreadable() => {
+                bad.push(*point);
+                report.problem(format!("point {point}: {e}"));
+            }
+            Err(e) => return Err(e.clone()),
+        }
+    }
+    for (file, mut entries) in named {
+        entries.sort_unstable_by_key(|(entry, _)| entry.index);
+        let name = pages_name(file);
+        let opened = match files.get(&file) {
+            Some(bytes) => {
+                PagesReader::open(&*disk, set.set, file, set.page_bytes as usize, *bytes)
+            }
+            None => Err(damaged(&name, None, "no point has a file of this name")),
+        };
+        let mut problem = |report: &mut BackupVerifyReport, points: &[u64], e: Error| {
+            bad.extend(points);
+            let points: Vec<String> = points.iter().map(u64::to_string).collect();
+            report.problem(format!("point {}: {e}", points.join(", ")));
+        };
+        let mut reader = match opened {
+            Ok(reader) => reader,
+            Err(e) => {
+                let mut points: Vec<u64> = entries.iter().map(|(_, point)| *point).collect();
+                points.sort_unstable();
+                points.dedup();
+                problem(&mut report, &points, e);
+                continue;
+            }
+        };
+        let mut at = 0;
+        while at < entries.len() {
+            let index = entries[at].0.index;
+            let same = entries[at..]
+                .iter()
+                .take_while(|(e, _)| e.index == index)
+                .count();
+            let some = &entries[at..at + same];
+            let checked = {
+                let mut page = Vec::new();
+                let read = reader.read(index, 1, &mut |_, bytes| {
+                    page.extend_from_slice(bytes);
+                    Ok(())
+                });
+                read.and_then(|()| {
+                    some.iter()
+                        .try_for_each(|(entry, _)| reader.check(entry, &page))
+                })
+            };
+            report.pages += 1;
+            teller.is_at(report.pages);
+            if let Err(e) = checked {
+                let points: Vec<u64> = some.iter().map(|(_, point)| *point).collect();
+                problem(&mut report, &points, e);
+            }
+            at += same;
+        }
+    }
+    teller.end();
+    for point in &set.points {
+        match bad.contains(&point.point) {
+            true => report.damaged.push(point.point),
+            false => report.whole.push(point.point),
+        }
+    }
+    Ok(report)
+}

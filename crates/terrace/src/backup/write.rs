@@ -1,0 +1,305 @@
+//! Making a point: the last checkpoint is pinned, what the set has not yet is read and stored.
+//!
+//! Invariants: the set is as it was until the manifest is replaced, whatever happens before; a page that is
+//! not what it should be is never stored; nobody who writes waits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use terrace_base::checksum::mix;
+use terrace_base::disk::Disk;
+use terrace_base::{AlignedBuf, Error, Result};
+use terrace_pages::map::SlotSet;
+use terrace_pages::{ImagePage, PinnedImage};
+use terrace_wal::Position;
+
+use super::manifest::{FORMAT, LogPlace, MANIFEST, Manifest, Point};
+use super::names::{map_name, pages_name, point_of};
+use super::pages::{Entry, PagesWriter, hash_of, read_map, write_map};
+use super::{BackupOptions, BackupReport};
+use crate::checkpointer::Speed;
+use crate::core::Core;
+use crate::fault::{Fault, planted};
+use crate::gentle::{Cancel, Pace};
+use crate::progress::{Teller, Work};
+
+/// What a database knows of the backups that it made since it was opened.
+#[derive(Default)]
+pub struct Backups {
+    /// Held while one is made.
+    running: Mutex<()>,
+    /// Of each set the last point, since which written slots are noted.
+    last: Mutex<HashMap<u64, PointId>>,
+}
+
+/// What the set has of the point before.
+struct Before {
+    entries: Vec<Entry>,
+    /// Slots written since, if that is known.
+    written: Option<SlotSet>,
+}
+
+impl Before {
+    fn entry(&self, page: &ImagePage) -> Option<&Entry> {
+        let at = self.entries.binary_search_by_key(&page.page.0, |e| e.page);
+        at.ok().map(|at| &self.entries[at])
+    }
+
+    /// The entry of a page that is known to be the same without reading it.
+    fn unchanged(&self, page: &ImagePage) -> Option<&Entry> {
+        let written = self.written.as_ref()?;
+        let entry = self.entry(page)?;
+        let is_same = entry.slot == page.slot
+            && (!written.has(page.slot) || planted(Fault::EqualPlaceIsEqual));
+        is_same.then_some(entry)
+    }
+}
+
+/// Number and checkpoint of a point. The number alone would not do: a set that was copied goes its own way.
+type PointId = (u64, u64);
+
+fn id_of(point: &Point) -> PointId {
+    (point.point, point.generation)
+}
+
+impl Core {
+    /// Adds a point to the set in this folder.
+    pub fn back_up(
+        &self,
+        disk: Arc<dyn Disk>,
+        mut options: BackupOptions<'_>,
+    ) -> Result<BackupReport> {
+        let began = Instant::now();
+        let _one_at_a_time = self.backups.running.lock();
+        let mut set = self.set(&disk)?;
+        let number = set.points.last().map_or(0, |point| point.point) + 1;
+        remove_leftovers(&disk, &set)?;
+        let known = self.backups.last.lock().get(&set.set).copied();
+        let (pin, written) = {
+            let _pass = self.passes.enter()?;
+            self.checkpoint(Speed::Fast, false)?;
+            // One that has begun meanwhile writes slowly, unless somebody waits for it: pins do.
+            let _no_checkpoint = self.checkpoints.hold();
+            let pinned = self.store.pin_image_for(set.set);
+            pinned.map_err(|e| self.failed(e))?
+        };
+        let made = self.store_point(&disk, &set, number, &pin, (known, &written), &mut options);
+        let made = made.and_then(|(point, report)| {
+            let id = id_of(&point);
+            set.points.push(point);
+            set.write(&disk)?;
+            Ok((id, report))
+        });
+        match made {
+            Ok((id, mut report)) => {
+                self.backups.last.lock().insert(set.set, id);
+                report.seconds = began.elapsed().as_secs_f64();
+                Ok(report)
+            }
+            Err(e) => {
+                self.store.backup_failed(set.set, written);
+                // If the manifest was replaced after all, the files are named by it.
+                if Manifest::read(&*disk).is_ok_and(|now| is_without(now.as_ref(), number)) {
+                    let _ = disk.delete(&pages_name(number));
+                    let _ = disk.delete(&map_name(number));
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// The set in a folder, or what a new one will be.
+    fn set(&self, disk: &Arc<dyn Disk>) -> Result<Manifest> {
+        let database = self.store.superblock().database;
+        let page_bytes = self.store.page_bytes() as u32;
+        let Some(set) = Manifest::read(&**disk)? else {
+            check_empty(disk)?;
+            return Ok(Manifest {
+                format: FORMAT,
+                set: self.draw(),
+                database,
+                page_bytes,
+                points: Vec::new(),
+                older_pages: Vec::new(),
+            });
+        };
+        if set.database != database || set.page_bytes != page_bytes {
+            return Err(Error::invalid(format!(
+                "{MANIFEST} is of a backup set of another database (number {:016x}, this one has {database:016x}); name another folder",
+                set.database
+            )));
+        }
+        Ok(set)
+    }
+
+    /// A number that nobody has drawn before.
+    fn draw(&self) -> u64 {
+        use std::hash::{BuildHasher, RandomState};
+        match self.options.seed {
+            Some(seed) => mix(seed, 0x5E7),
+            None => RandomState::new().hash_one(std::process::id()),
+        }
+    }
+
+    fn store_point(
+        &self,
+        disk: &Arc<dyn Disk>,
+        set: &Manifest,
+        number: u64,
+        pin: &PinnedImage,
+        (known, written): (Option<PointId>, &Option<SlotSet>),
+        options: &mut BackupOptions<'_>,
+    ) -> Result<(Point, BackupReport)> {
+        let page_bytes = self.store.page_bytes();
+        let last = set.points.last().filter(|_| !options.full);
+        let before = match last {
+            None => Before {
+                entries: Vec::new(),
+                written: None,
+            },
+            Some(last) => Before {
+                entries: read_map(&**disk, set.set, last.point, last.map)?,
+                written: written.clone().filter(|_| known == Some(id_of(last))),
+            },
+        };
+        let superblock = pin.superblock();
+        let mut entries = Vec::with_capacity(pin.live_pages() as usize);
+        for page in (0..superblock.pages).filter_map(|at| pin.page(terrace_base::PageId(at))) {
+            if let Some(entry) = before.unchanged(&page) {
+                entries.push(*entry);
+            }
+        }
+        let to_read = pin.live_pages() - entries.len() as u64;
+        let mut report = BackupReport {
+            point: number,
+            live_pages: pin.live_pages(),
+            read_pages: to_read,
+            ..BackupReport::default()
+        };
+        let mut pages = PagesWriter::new(disk.clone(), set.set, number, page_bytes);
+        let mut pace = Pace::new(options.rate, to_read * page_bytes as u64);
+        let mut buffer = AlignedBuf::zeroed(pace.batch(page_bytes));
+        let mut nothing = |_| ();
+        let tell = match &mut options.progress {
+            Some(progress) => &mut **progress,
+            None => &mut nothing,
+        };
+        let mut teller = Teller::new(tell, Work::Backup, to_read);
+        let mut done = 0;
+        let cancel = options.cancel.clone();
+        pin.in_file_order(
+            |page| before.unchanged(page).is_none(),
+            |mut some| {
+                while !some.is_empty() {
+                    if cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                        return Err(Error::Cancelled {
+                            what: "the backup; the set is as it was before".into(),
+                        });
+                    }
+                    // What is rotten is told with its name, and is not stored.
+                    let count = pin.read(some, &mut buffer)?;
+                    for (page, bytes) in
+                        some.iter().zip(buffer.chunks_exact(page_bytes)).take(count)
+                    {
+                        let hash = hash_of(bytes);
+                        let there = before.entry(page).filter(|entry| entry.hash == hash);
+                        entries.push(match there {
+                            Some(entry) => Entry {
+                                slot: page.slot,
+                                ..*entry
+                            },
+                            None => {
+                                report.stored_pages += 1;
+                                Entry {
+                                    page: page.page.0,
+                                    slot: page.slot,
+                                    file: number,
+                                    index: pages.push(bytes)?,
+                                    hash,
+                                }
+                            }
+                        });
+                    }
+                    some = &some[count..];
+                    done += count as u64;
+                    teller.is_at(done);
+                    pace.after((count * page_bytes) as u64);
+                }
+                Ok(())
+            },
+        )?;
+        teller.end();
+        entries.sort_unstable_by_key(|entry| entry.page);
+        let pages = pages.finish()?;
+        let map = write_map(disk, set.set, number, &entries)?;
+        disk.sync_directory()
+            .map_err(|e| Error::io("syncing", "the folder of the backup set", e))?;
+        report.stored_bytes = pages.map_or(0, |pages| pages.bytes) + map.bytes;
+        let log = Position::decode(&superblock.log_position).ok_or_else(|| {
+            Error::corrupt("data", None, "the superblock names no place in the log")
+        })?;
+        let made = self.checkpoints.state().made;
+        let made = made.filter(|(generation, _)| *generation == superblock.generation);
+        let time = made.map_or_else(SystemTime::now, |(_, time)| time);
+        let point = Point {
+            point: number,
+            generation: superblock.generation,
+            time_ms: millis(time),
+            log: LogPlace {
+                segment: log.segment,
+                offset: log.offset,
+                sequence: log.sequence,
+            },
+            page_numbers: superblock.pages,
+            live_pages: pin.live_pages(),
+            epoch: superblock.epoch,
+            next_structure: superblock.next_structure,
+            catalog_root: superblock.catalog_root.0,
+            pages,
+            map,
+        };
+        report.sequence = log.sequence.saturating_sub(1);
+        report.time = time;
+        Ok((point, report))
+    }
+}
+
+/// Milliseconds since 1970.
+pub fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
+}
+
+fn is_without(manifest: Option<&Manifest>, number: u64) -> bool {
+    manifest.is_none_or(|now| now.point(number).is_err())
+}
+
+/// A set begins in a folder of its own, so that nothing of others is deleted.
+fn check_empty(disk: &Arc<dyn Disk>) -> Result<()> {
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
+    let foreign = names
+        .iter()
+        .find(|name| point_of(name).is_none() && *name != "manifest.new");
+    match foreign {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(format!(
+            "the folder for the backup set has other files in it ({name}, for one) and no {MANIFEST}; name an empty folder, or one that is not there"
+        ))),
+    }
+}
+
+/// Deletes what a backup left that was cut off.
+pub fn remove_leftovers(disk: &Arc<dyn Disk>, set: &Manifest) -> Result<()> {
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
+    for name in names.iter().filter(|name| set.is_leftover(name)) {
+        disk.delete(name)
+            .map_err(|e| Error::io("deleting", name, e))?;
+    }
+    Ok(())
+}

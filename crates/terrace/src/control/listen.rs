@@ -1,0 +1,149 @@
+//! The socket and the thread that waits at it.
+//!
+//! Invariants: there is a socket only while the database is open, and nobody but the owner of the process
+//! (or root) gets past the door. No thread of it outlives [`Listening::stop`], so none keeps a closed
+//! database's folder locked.
+
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use terrace_base::{Error, Result};
+
+use crate::control::serve::{refuse, serve};
+use crate::control::{MAX_CONNECTIONS, PATIENCE, SOCKET, reach};
+use crate::core::Core;
+
+/// The open socket of a database. It ends with [`Listening::stop`].
+pub(crate) struct Listening {
+    path: PathBuf,
+    socket: UnixListener,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the threads know of each other.
+struct Shared {
+    stopped: AtomicBool,
+    connections: Mutex<Vec<Connection>>,
+}
+
+/// Somebody who asks, and the thread that answers.
+struct Connection {
+    stream: UnixStream,
+    thread: JoinHandle<()>,
+}
+
+impl Listening {
+    /// Listens in a folder. The caller holds the lock of the folder, so a
+    /// socket that is there is that of a process that has died.
+    pub fn start(folder: &Path, core: Arc<Core>) -> Result<Listening> {
+        let failed = |e: io::Error| Error::io("opening", SOCKET, e);
+        let path = folder.join(SOCKET);
+        let (short, _kept) = reach(folder).map_err(failed)?;
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+        let socket = UnixListener::bind(short).map_err(failed)?;
+        // Who comes before this is done is looked at all the same.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
+        let shared = Arc::new(Shared {
+            stopped: AtomicBool::new(false),
+            connections: Mutex::default(),
+        });
+        let accepting = (socket.try_clone().map_err(failed)?, shared.clone());
+        let thread = std::thread::Builder::new()
+            .name("terrace-control".into())
+            .spawn(move || accept(&accepting.0, &accepting.1, &core))
+            .map_err(failed)?;
+        Ok(Listening {
+            path,
+            socket,
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Takes the socket away, ends all connections and waits for the commands that are under way.
+    pub fn stop(mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        // Nobody waits at it any more, and who does wait there is woken.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        let _ = std::fs::remove_file(&self.path);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been reported by the panic hook already; so below.
+            let _ = thread.join();
+        }
+        let connections = std::mem::take(&mut *self.shared.connections.lock());
+        for connection in &connections {
+            let _ = connection.stream.shutdown(Shutdown::Both);
+        }
+        for connection in connections {
+            let _ = connection.thread.join();
+        }
+    }
+}
+
+fn accept(socket: &UnixListener, shared: &Arc<Shared>, core: &Arc<Core>) {
+    while !shared.stopped.load(Ordering::SeqCst) {
+        let stream = match socket.accept() {
+            Ok((stream, _)) => stream,
+            Err(_) if shared.stopped.load(Ordering::SeqCst) => return,
+            Err(_) => {
+                // Too many open files, for example: it passes, or nobody gets in.
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                continue;
+            }
+        };
+        // Who does not hear us is closed.
+        let _ = admit(stream, shared, core);
+    }
+}
+
+/// Begins a connection on a thread of its own, or says why not.
+fn admit(mut stream: UnixStream, shared: &Arc<Shared>, core: &Arc<Core>) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    if let Some(refusal) = stranger(&stream)? {
+        return stream.write_all(&refuse("invalid", refusal));
+    }
+    let mut connections = shared.connections.lock();
+    connections.retain(|connection| !connection.thread.is_finished());
+    if connections.len() >= MAX_CONNECTIONS {
+        let text = format!("{MAX_CONNECTIONS} connections are open already; close one of them");
+        return stream.write_all(&refuse("busy", text));
+    }
+    let ours = stream.try_clone()?;
+    let core = core.clone();
+    let thread = std::thread::Builder::new()
+        .name("terrace-asked".into())
+        .spawn(move || {
+            // However it ends there is nobody to tell.
+            let _ = serve(&mut stream, &core);
+            // The other side sees the end although a copy of the stream is kept.
+            let _ = stream.shutdown(Shutdown::Both);
+        })?;
+    connections.push(Connection {
+        stream: ours,
+        thread,
+    });
+    Ok(())
+}
+
+/// Why whoever is at the other end may not ask, if so.
+fn stranger(stream: &UnixStream) -> io::Result<Option<String>> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)?.uid;
+    let own = rustix::process::geteuid();
+    let may = peer == own || peer.is_root();
+    Ok((!may).then(|| {
+        let (peer, own) = (peer.as_raw(), own.as_raw());
+        format!("the database belongs to user {own}, and you are user {peer}; ask as that user")
+    }))
+}

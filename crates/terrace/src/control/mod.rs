@@ -1,0 +1,126 @@
+//! A socket in the folder of an open database, over which other processes of the same user ask for figures,
+//! checkpoints and verifications: see [`crate::Options::control`] and [`Control`].
+//!
+//! The protocol is lines of JSON. A request is `{"command":"stat"}`, of at most [`MAX_LINE_BYTES`] with its
+//! line end. An answer is any number of lines `{"progress":…}`, where it takes long, and then `{"ok":…}` or
+//! `{"error":{"kind":"…","text":"…"}}`. No command reads or writes a record. In a
+//! request for a backup `set` is the whole path of the folder of the set, and `rate` bytes a second, or none
+//! for as fast as it goes.
+//!
+//! | command | what `ok` holds |
+//! | --- | --- |
+//! | `version` | the version of Terrace, and of the protocol |
+//! | `stat` | [`crate::Stats`], as [`crate::Database::stats`] gives it |
+//! | `survey` | the same as [`crate::Database::survey`] gives it; reads some dozen pages of each structure |
+//! | `checkpoint` | [`crate::CheckpointInfo`] |
+//! | `backup` | `BackupReport`; the request has `"backup":{"set":"/path","full":false,"rate":null}` beside it |
+//! | `verify` | [`crate::VerifyReport`]; all other calls of the database wait until it is done |
+//!
+//! Limits: eight connections, ten idle seconds each, requests one after the other. The socket belongs to
+//! the user of the process (mode 0600), and who connects must be that user, or root.
+
+mod ask;
+mod listen;
+mod serve;
+
+pub use ask::Control;
+pub(crate) use listen::Listening;
+
+/// Name of the socket in the folder of the database.
+pub const SOCKET: &str = "control";
+
+/// Longest request, and longest line that a client takes: figures of thousands of structures fit in the
+/// latter many times over.
+pub const MAX_LINE_BYTES: usize = 64 << 10;
+
+/// Version of the protocol. Commands may be added without raising it.
+pub const PROTOCOL: u32 = 1;
+
+/// Longest answer that a client takes: a line of figures has about a kilobyte for each structure.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+
+/// Connections at a time: a person with `top`, a page, a collector of metrics, and some to spare.
+const MAX_CONNECTIONS: usize = 8;
+
+/// How long a connection may be without a whole request, or not take an answer, before it is closed.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// What is asked.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    command: String,
+    /// What a backup is to be.
+    #[cfg(feature = "backup")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    backup: Option<BackupRequest>,
+}
+
+/// What a backup is to be.
+#[cfg(feature = "backup")]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BackupRequest {
+    set: std::path::PathBuf,
+    #[serde(default)]
+    full: bool,
+    /// Bytes a second.
+    #[serde(default)]
+    rate: Option<u64>,
+}
+
+/// A line of an answer.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer<T> {
+    /// How far long work has come, if anything is known of it.
+    Progress(Option<crate::Progress>),
+    /// What was asked for.
+    Ok(T),
+    /// Why there is nothing.
+    Error(Refusal),
+}
+
+/// Why there is no answer.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Refusal {
+    kind: String,
+    text: String,
+}
+
+/// What `version` answers.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct Version {
+    /// Of Terrace, in the process that has the database open.
+    pub version: String,
+    /// Of the protocol.
+    pub protocol: u32,
+    /// The number of that process.
+    pub process: u32,
+}
+
+impl Version {
+    /// That of this process.
+    fn own() -> Version {
+        Version {
+            version: env!("CARGO_PKG_VERSION").into(),
+            protocol: PROTOCOL,
+            process: std::process::id(),
+        }
+    }
+}
+
+/// A path to the socket that fits in an address, which holds about a hundred bytes; what it leads through
+/// must be kept until the path was used.
+fn reach(folder: &std::path::Path) -> std::io::Result<(std::path::PathBuf, Option<std::fs::File>)> {
+    use std::os::fd::AsRawFd;
+    const FITS: usize = 100;
+    let path = folder.join(SOCKET);
+    if path.as_os_str().len() <= FITS {
+        return Ok((path, None));
+    }
+    let folder = std::fs::File::open(folder)?;
+    let short = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
+    Ok((short.into(), Some(folder)))
+}

@@ -1,0 +1,186 @@
+//! What comes over one connection, and what is answered.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use terrace_base::{Error, Result};
+
+use crate::checkpointer::Speed;
+use crate::control::{Answer, MAX_LINE_BYTES, PATIENCE, Refusal, Request, Version};
+use crate::core::Core;
+use crate::progress::Progress;
+
+/// How often a client hears of long work.
+const TELL: Duration = Duration::from_millis(200);
+
+/// All commands, for who names another.
+const COMMANDS: &str = "version, stat, survey, checkpoint, backup, verify";
+
+/// Answers requests until there are no more.
+pub fn serve(stream: &mut UnixStream, core: &Core) -> io::Result<()> {
+    let mut pending = Vec::new();
+    loop {
+        let line = match next_line(stream, &mut pending)? {
+            Line::Whole(line) => line,
+            Line::End => return Ok(()),
+            Line::TooLong => {
+                let text =
+                    format!("a request has {MAX_LINE_BYTES} bytes at most, with its line end");
+                return stream.write_all(&refuse("invalid", text));
+            }
+        };
+        let answer = match serde_json::from_slice::<Request>(&line) {
+            Err(e) => refuse(
+                "invalid",
+                format!("not a request: {e}; one is {{\"command\":\"stat\"}} on a line"),
+            ),
+            Ok(request) => answer(stream, core, &request),
+        };
+        stream.write_all(&answer)?;
+    }
+}
+
+/// What came.
+enum Line {
+    /// A line, without its end.
+    Whole(Vec<u8>),
+    /// Nothing more, for now or at all.
+    End,
+    TooLong,
+}
+
+/// The next line, all of which must come within [`PATIENCE`].
+fn next_line(stream: &mut UnixStream, pending: &mut Vec<u8>) -> io::Result<Line> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line = pending.drain(..=end).take(end).collect();
+            return Ok(Line::Whole(line));
+        }
+        if pending.len() >= MAX_LINE_BYTES {
+            return Ok(Line::TooLong);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(Line::End);
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(Line::End),
+            Ok(read) => pending.extend_from_slice(&buffer[..read]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Does what is asked.
+fn answer(stream: &mut UnixStream, core: &Core, request: &Request) -> Vec<u8> {
+    match request.command.as_str() {
+        "version" => line(&Answer::Ok(Version::own())),
+        "stat" => line(&Answer::Ok(core.stats())),
+        "survey" => told(core.survey()),
+        "checkpoint" => told(checkpoint(stream, core)),
+        #[cfg(feature = "backup")]
+        "backup" => told(backup(stream, core, request)),
+        "verify" => {
+            let mut last = Instant::now();
+            told(core.verify(&mut |progress| {
+                if last.elapsed() >= TELL {
+                    last = Instant::now();
+                    // Nobody can stop it, whether or not anybody listens.
+                    let _ = tell(stream, Some(progress));
+                }
+            }))
+        }
+        _ => refuse(
+            "invalid",
+            format!("there is no command of this name; there are {COMMANDS}"),
+        ),
+    }
+}
+
+/// Adds a point to a backup set.
+#[cfg(feature = "backup")]
+fn backup(stream: &mut UnixStream, core: &Core, request: &Request) -> Result<crate::BackupReport> {
+    let Some(wanted) = &request.backup else {
+        return Err(Error::invalid(
+            "a backup needs the folder of its set: \"backup\":{\"set\":\"/path\"} beside the command",
+        ));
+    };
+    if !wanted.set.is_absolute() {
+        return Err(Error::invalid(format!(
+            "{} is no whole path, and this process may be in another folder",
+            wanted.set.display()
+        )));
+    }
+    let rate = wanted
+        .rate
+        .map_or(crate::Rate::Fast, crate::Rate::BytesPerSecond);
+    let mut last = Instant::now();
+    // Nobody is left to tell if it cannot be told; the backup is of use all the same.
+    let progress = |progress| {
+        if last.elapsed() >= TELL {
+            last = Instant::now();
+            let _ = tell(stream, Some(progress));
+        }
+    };
+    let options = crate::BackupOptions::new()
+        .full(wanted.full)
+        .rate(rate)
+        .progress(progress);
+    core.back_up_to(&wanted.set, options)
+}
+
+/// Makes a checkpoint and tells from another thread how far it is.
+fn checkpoint(stream: &mut UnixStream, core: &Core) -> Result<crate::CheckpointInfo> {
+    let (making, made) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        // Without the thread there is nothing to be seen, and that is all.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+            while let Err(RecvTimeoutError::Timeout) = made.recv_timeout(TELL) {
+                if tell(stream, core.stats().checkpoints.running).is_err() {
+                    return;
+                }
+            }
+        });
+        let done = core
+            .passes
+            .enter()
+            .and_then(|_pass| core.checkpoint(Speed::Fast, false));
+        drop(making);
+        done.map(crate::CheckpointInfo::from)
+    })
+}
+
+fn tell(stream: &mut UnixStream, progress: Option<Progress>) -> io::Result<()> {
+    stream.write_all(&line(&Answer::<()>::Progress(progress)))
+}
+
+fn told<T: serde::Serialize>(done: Result<T>) -> Vec<u8> {
+    match done {
+        Ok(value) => line(&Answer::Ok(value)),
+        Err(e) => refused(&e),
+    }
+}
+
+fn refused(error: &Error) -> Vec<u8> {
+    refuse(error.kind(), error.to_string())
+}
+
+/// The line that says why there is no answer.
+pub fn refuse(kind: &str, text: String) -> Vec<u8> {
+    let kind = kind.to_owned();
+    line(&Answer::<()>::Error(Refusal { kind, text }))
+}
+
+fn line<T: serde::Serialize>(answer: &Answer<T>) -> Vec<u8> {
+    // Numbers, names and texts alone, so it cannot fail; if it does, who asked sees the end.
+    let mut line = serde_json::to_vec(answer).unwrap_or_default();
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,142 @@
+//! A structure of a snapshot: what reads of a [`Map`], and nothing that writes.
+
+use std::ops::RangeBounds;
+
+use terrace_base::Result;
+
+use super::no_order;
+use crate::map::Map;
+use crate::ordered;
+use crate::range::Range;
+use crate::spec::Kind;
+use crate::table::{IndexHandle, IndexInfo, Table};
+use crate::unordered::Unordered;
+
+/// A structure as it was when the snapshot was taken; see [`crate::Snapshot`], which it keeps. What it
+/// answers never changes, so a range of it is a whole, and so is what an index answers.
+#[derive(Clone, Debug)]
+pub struct SnapshotMap {
+    map: Map,
+}
+
+impl SnapshotMap {
+    pub(super) fn new(map: Map) -> SnapshotMap {
+        SnapshotMap { map }
+    }
+
+    /// What it was called.
+    pub fn name(&self) -> String {
+        self.map.name()
+    }
+
+    /// What kind of structure it is.
+    pub fn kind(&self) -> Kind {
+        self.map.kind()
+    }
+
+    /// The value that a key had.
+    ///
+    /// # Errors
+    /// [`crate::Error::SnapshotGone`], a failure of the disk, damage.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.map.get(key)
+    }
+
+    /// Replaces `value` by the value that a key had and returns whether there was one; without, what
+    /// `value` holds means nothing.
+    ///
+    /// # Errors
+    /// As [`SnapshotMap::get`].
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
+        self.map.get_into(key, value)
+    }
+
+    /// The values that these keys had, in their order.
+    ///
+    /// # Errors
+    /// As [`SnapshotMap::get`].
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
+    /// Whether a key had a value.
+    ///
+    /// # Errors
+    /// As [`SnapshotMap::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.map.contains_key(key)
+    }
+
+    /// The records with keys in a range, in order, from either end. For everything use
+    /// [`SnapshotMap::iter`].
+    ///
+    /// # Errors
+    /// For a hash table, which has no order of keys. What is read later may fail as
+    /// [`SnapshotMap::get`] does.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
+        self.check_order()?;
+        ordered::range(&self.map, range)
+    }
+
+    /// The records whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`SnapshotMap::range`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
+        self.check_order()?;
+        ordered::prefix(&self.map, prefix.as_ref())
+    }
+
+    fn check_order(&self) -> Result<()> {
+        match self.kind() {
+            Kind::Hash => Err(no_order(&self.name())),
+            _ => Ok(()),
+        }
+    }
+
+    /// All records, in the order of the structure.
+    ///
+    /// # Errors
+    /// What is read later may fail as [`SnapshotMap::get`] does.
+    pub fn iter(&self) -> Result<Range> {
+        self.map.iter()
+    }
+
+    /// All records, in whatever order takes the fewest reads.
+    ///
+    /// # Errors
+    /// As [`SnapshotMap::iter`].
+    pub fn iter_unordered(&self) -> Result<Unordered> {
+        self.map.iter_unordered()
+    }
+
+    /// Whether there were no records.
+    ///
+    /// # Errors
+    /// As [`SnapshotMap::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        self.map.is_empty()
+    }
+
+    /// About how many records there were, from a sample.
+    ///
+    /// # Errors
+    /// As [`SnapshotMap::get`].
+    pub fn estimated_len(&self) -> Result<u64> {
+        self.map.estimated_len()
+    }
+
+    /// The indexes that it had, if it is a table.
+    pub fn indexes(&self) -> Vec<IndexInfo> {
+        let table = self.map.as_table();
+        table.map_or_else(Vec::new, |table| table.indexes())
+    }
+
+    /// One of its indexes.
+    ///
+    /// # Errors
+    /// When it is no table, or had no index of this name.
+    pub fn index(&self, name: &str) -> Result<IndexHandle> {
+        Table::new(self.map.clone()).index(name)
+    }
+}

@@ -1,0 +1,241 @@
+//! Snapshots: everything as it was at one instant, readable while others write.
+//!
+//! A snapshot is the image of a checkpoint, pinned, and a second database over it that only reads: so all
+//! that reads a database reads a snapshot, with no code of its own. Writers never wait for it; the space
+//! that it keeps has a limit, past which it is given up.
+
+mod map;
+mod nothing;
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use terrace_base::{Error, Result};
+
+pub use map::SnapshotMap;
+pub use nothing::Nothing;
+
+use crate::checkpointer::Speed;
+use crate::core::Core;
+use crate::database::Database;
+use crate::handle::Handle;
+use crate::naming::StructureInfo;
+use crate::progress::Progress;
+use crate::spec::{Kind, MapOptions};
+use crate::verify::VerifyReport;
+
+/// Everything that was written before one instant and nothing that was written after it, in all structures
+/// at once; see [`Database::snapshot`]. Clones are the same snapshot.
+///
+/// It is dropped with its last clone and the last thing that reads it. Until then it keeps the database's
+/// directory locked, a part of the memory and at most [`crate::Options::snapshot_space`] of the disk; if
+/// more is needed it is given up, and what has to be read from the disk answers
+/// [`Error::SnapshotGone`] from then on.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+/// let users = db.tree("users")?;
+/// users.put("alice", "1")?;
+/// let snapshot = db.snapshot()?;
+/// users.put("alice", "2")?;
+/// users.put("bob", "1")?;
+/// let then = snapshot.tree("users")?;
+/// assert_eq!(then.get("alice")?.as_deref(), Some(&b"1"[..]));
+/// assert_eq!(then.iter()?.count(), 1);
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Snapshot {
+    db: Database,
+    time: SystemTime,
+    sequence: u64,
+}
+
+/// The snapshot that was taken last, for others who ask for the same checkpoint.
+#[derive(Default)]
+pub struct Shared(Mutex<Option<Last>>);
+
+struct Last {
+    generation: u64,
+    time: SystemTime,
+    sequence: u64,
+    handle: Weak<Handle>,
+}
+
+impl Core {
+    /// A snapshot of a checkpoint that is at most so old, or made for it.
+    pub fn take_snapshot(&self, at_most: Option<Duration>) -> Result<Snapshot> {
+        let _pass = self.passes.enter()?;
+        let made = self.checkpoints.state().made;
+        let young = at_most.is_some_and(|most| {
+            let age = made.and_then(|(_, time)| time.elapsed().ok());
+            age.is_some_and(|age| age <= most)
+        });
+        if !young {
+            self.checkpoint(Speed::Fast, false)?;
+        }
+        // One that has begun meanwhile writes slowly, unless somebody waits for it: pins do.
+        let _no_checkpoint = self.checkpoints.hold();
+        let mut last = self.snapshots.0.lock();
+        let generation = self.store.superblock().generation;
+        let same = last.as_ref().filter(|last| last.generation == generation);
+        if let Some(last) = same
+            && let Some(handle) = last.handle.upgrade()
+            && handle
+                .core
+                .store
+                .pinned()
+                .is_none_or(|pin| pin.check().is_ok())
+        {
+            return Ok(Snapshot {
+                db: Database { handle },
+                time: last.time,
+                sequence: last.sequence,
+            });
+        }
+        let pin = self.store.pin_image().map_err(|e| self.failed(e))?;
+        let superblock = pin.superblock().clone();
+        let made = self.checkpoints.state().made;
+        let of_it = made.filter(|(generation, _)| *generation == superblock.generation);
+        let time = of_it.map_or_else(SystemTime::now, |(_, time)| time);
+        let sequence = superblock.next_sequence.saturating_sub(1);
+        let core = Core::open_image(pin, &self.options).map_err(|e| self.failed(e))?;
+        let handle = Arc::new(Handle::of_image(core));
+        *last = Some(Last {
+            generation: superblock.generation,
+            time,
+            sequence,
+            handle: Arc::downgrade(&handle),
+        });
+        Ok(Snapshot {
+            db: Database { handle },
+            time,
+            sequence,
+        })
+    }
+}
+
+impl Database {
+    /// A snapshot of everything as it is now: makes a checkpoint as fast as it can, and keeps its image.
+    /// Who writes meanwhile does not wait. It costs what a checkpoint costs, so for one that may be a little
+    /// older use [`Database::snapshot_at_most`].
+    ///
+    /// # Errors
+    /// Those of [`Database::checkpoint`]; when eight checkpoints are held by snapshots and backups already.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.handle.core.take_snapshot(None)
+    }
+
+    /// A snapshot that is at most so old: of the last checkpoint if that is young enough, else
+    /// [`Database::snapshot`].
+    ///
+    /// # Errors
+    /// As [`Database::snapshot`].
+    pub fn snapshot_at_most(&self, age: Duration) -> Result<Snapshot> {
+        self.handle.core.take_snapshot(Some(age))
+    }
+}
+
+impl Snapshot {
+    /// The instant that it shows.
+    pub fn time(&self) -> SystemTime {
+        self.time
+    }
+
+    /// The number of the last logged change that it has; structures without log are as of the same instant.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// What structures there were, by name.
+    pub fn structures(&self) -> Vec<StructureInfo> {
+        self.db.structures()
+    }
+
+    /// A structure, of whatever kind.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`] if there was none of this name.
+    pub fn map(&self, name: &str) -> Result<SnapshotMap> {
+        self.found(name, None)
+    }
+
+    /// A tree.
+    ///
+    /// # Errors
+    /// As [`Snapshot::map`]; [`Error::Invalid`] if it was of another kind.
+    pub fn tree(&self, name: &str) -> Result<SnapshotMap> {
+        self.found(name, Some(Kind::Tree))
+    }
+
+    /// A hash table.
+    ///
+    /// # Errors
+    /// As [`Snapshot::tree`].
+    pub fn hash(&self, name: &str) -> Result<SnapshotMap> {
+        self.found(name, Some(Kind::Hash))
+    }
+
+    /// A table, with its indexes.
+    ///
+    /// # Errors
+    /// As [`Snapshot::tree`].
+    pub fn table(&self, name: &str) -> Result<SnapshotMap> {
+        self.found(name, Some(Kind::Table))
+    }
+
+    fn found(&self, name: &str, kind: Option<Kind>) -> Result<SnapshotMap> {
+        let map = self.db.map(name)?;
+        MapOptions::new().check(name, kind, map.open.spec)?;
+        Ok(SnapshotMap::new(map))
+    }
+
+    /// Walks every page and every structure of it and checks every invariant; the database goes on
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// Only when it cannot begin; what it finds is in the report.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(|_| ())
+    }
+
+    /// [`Snapshot::verify`], telling now and then how far it has come.
+    ///
+    /// # Errors
+    /// As [`Snapshot::verify`].
+    pub fn verify_with(&self, progress: impl FnMut(Progress)) -> Result<VerifyReport> {
+        let report = self.db.verify_with(progress)?;
+        // Nothing is wrong with the database if it could not be read any more.
+        self.check()?;
+        Ok(report)
+    }
+
+    /// An error once it was given up.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotGone`].
+    pub fn check(&self) -> Result<()> {
+        match self.db.handle.core.store.pinned() {
+            Some(pin) => pin.check(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("time", &self.time)
+            .field("sequence", &self.sequence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A hash table has no order of keys in which there could be a range.
+fn no_order(name: &str) -> Error {
+    Error::invalid(format!(
+        "\"{name}\" is a hash table, which has no order of keys; go through all of it with SnapshotMap::iter"
+    ))
+}

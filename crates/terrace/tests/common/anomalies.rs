@@ -1,0 +1,311 @@
+//! What must not happen between transactions, each by a script of two of them by turns. Where the second one
+//! has to come at an instant within the first, it comes when that one reads from the disk or waits for a
+//! lock, so nothing here depends on timing.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use terrace::{
+    Database, Error, MapOptions, Merge, Options, Tiers, TransactionOptions, Tree, encode,
+};
+use terrace_sim::{Call, HookedDisk, SimDisk};
+
+fn database() -> (Database, Tree) {
+    let db = Database::open_on(SimDisk::new(1).shared(), super::tiny(1)).unwrap();
+    let tree = db.tree("t").unwrap();
+    for key in [b"a", b"b", b"c"] {
+        tree.put(key, key).unwrap();
+    }
+    (db, tree)
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>) {
+    assert!(matches!(result, Err(Error::Conflict { .. })), "{result:?}");
+}
+
+/// Two read a record, one changes it; what the other makes of it must not be kept.
+pub fn lost_update() {
+    let (db, tree) = database();
+    let mut first = db.begin(TransactionOptions::new());
+    assert!(first.get(&tree, "a").unwrap().is_some());
+    tree.put("a", "second").unwrap();
+    first.put(&tree, "a", "first").ok();
+    refused(first.commit());
+    assert_eq!(tree.get("a").unwrap().as_deref(), Some(&b"second"[..]));
+}
+
+/// Two read two records, and each changes the other one.
+pub fn write_skew() {
+    let (db, tree) = database();
+    let mut first = db.begin(TransactionOptions::new());
+    let mut second = db.begin(TransactionOptions::new());
+    for t in [&mut first, &mut second] {
+        assert!(t.get(&tree, "a").unwrap().is_some());
+        assert!(t.get(&tree, "b").unwrap().is_some());
+    }
+    first.put(&tree, "a", "x").unwrap();
+    second.put(&tree, "b", "x").unwrap();
+    first.commit().unwrap();
+    refused(second.commit());
+}
+
+/// A record comes into a range that was read, by a put, by a batch, and by another transaction.
+pub fn phantom() {
+    for way in 0..3 {
+        let (db, tree) = database();
+        let mut first = db.begin(TransactionOptions::new());
+        let count = first.range(&tree, "a".."m").unwrap().count();
+        assert_eq!(count, 3);
+        first.put(&tree, "x", "three").unwrap();
+        match way {
+            0 => tree.put("d", "new").unwrap(),
+            1 => {
+                let mut batch = db.batch();
+                batch.put(&tree, "z", "far").put(&tree, "d", "new");
+                db.write(batch, terrace::Durability::Buffered).unwrap();
+            }
+            _ => db.transaction(|t| t.put(&tree, "d", "new")).unwrap(),
+        }
+        refused(first.commit());
+        // What lies outside disturbs nobody.
+        let mut first = db.begin(TransactionOptions::new());
+        assert_eq!(first.range(&tree, "a".."m").unwrap().count(), 4);
+        first.put(&tree, "b", "in its own range").unwrap();
+        tree.put("m", "outside").unwrap();
+        first.commit().unwrap();
+    }
+}
+
+/// A change of what was read is told before user code computes on two states.
+pub fn no_zombies() {
+    let (db, tree) = database();
+    let mut first = db.begin(TransactionOptions::new());
+    assert!(first.get(&tree, "a").unwrap().is_some());
+    db.transaction(|t| {
+        t.put(&tree, "a", "new")?;
+        t.put(&tree, "b", "new")
+    })
+    .unwrap();
+    refused(first.get(&tree, "b"));
+    refused(first.get(&tree, "c"));
+    refused(first.commit());
+}
+
+/// A write of the same value, or of another record that shares the lock, and a record that moves between the
+/// tiers, are no conflicts.
+pub fn others_do_not_disturb() {
+    let (db, tree) = database();
+    let mut first = db.begin(TransactionOptions::new());
+    assert!(first.get(&tree, "a").unwrap().is_some());
+    tree.put("a", "a").unwrap();
+    // The smallest table of locks is shared by all of these.
+    for i in 0..5000u32 {
+        tree.put(i.to_be_bytes(), b"other").unwrap();
+    }
+    first.put(&tree, "b", "x").unwrap();
+    first.commit().unwrap();
+    assert!(db.stats().transactions.refreshed > 0);
+    assert_eq!(db.stats().transactions.conflicts, 0);
+}
+
+/// A transaction writes what it has read, and its own lock is no hindrance.
+pub fn reads_what_it_writes() {
+    let (db, tree) = database();
+    let mut first = db.begin(TransactionOptions::new());
+    assert!(first.get(&tree, "a").unwrap().is_some());
+    assert_eq!(first.range(&tree, "a"..="b").unwrap().count(), 2);
+    first.put(&tree, "a", "x").unwrap();
+    assert!(first.commit().unwrap().sequence.is_some());
+}
+
+/// A writer that holds its lock may be in the log already: it is waited for.
+pub fn held_locks_are_waited_for() {
+    let (db, tree) = database();
+    let mut first = db.begin(TransactionOptions::new());
+    assert!(first.get(&tree, "a").unwrap().is_some());
+    first.put(&tree, "x", "1").unwrap();
+    let locks = terrace::fault::locks(&db);
+    let slot = terrace::fault::lock_of(&tree, b"a");
+    // Let go of by the hook below, when somebody waits for it.
+    std::mem::forget(locks.lock(slot));
+    let waited = Rc::new(RefCell::new(false));
+    let seen = waited.clone();
+    let shared = terrace::fault::shared_locks(&db);
+    terrace_tier::fault::hook(Some(Box::new(move |point| {
+        if point == terrace_tier::fault::Point::Waiting && !*seen.borrow() {
+            *seen.borrow_mut() = true;
+            shared.release_abandoned(slot);
+        }
+    })));
+    let result = first.commit();
+    terrace_tier::fault::hook(None);
+    if !*waited.borrow() {
+        locks.release_abandoned(slot);
+    }
+    assert!(*waited.borrow(), "nobody waited: {result:?}");
+    result.unwrap();
+}
+
+/// A record is read under its lock: a writer that is in the log, and has not changed it yet, is waited for.
+pub fn reads_wait_for_writers() {
+    let (db, tree) = database();
+    // In the hot tier, where plain reads look at no lock.
+    assert!(tree.get("a").unwrap().is_some());
+    let locks = terrace::fault::shared_locks(&db);
+    let slot = terrace::fault::lock_of(&tree, b"a");
+    std::mem::forget(locks.lock(slot));
+    let done = Rc::new(RefCell::new(false));
+    let seen = done.clone();
+    let (writer, shared) = (tree.clone(), locks.clone());
+    terrace_tier::fault::hook(Some(Box::new(move |point| {
+        if point == terrace_tier::fault::Point::Waiting && !*seen.borrow() {
+            *seen.borrow_mut() = true;
+            shared.release_abandoned(slot);
+            writer.put("a", "new").unwrap();
+        }
+    })));
+    let mut first = db.begin(TransactionOptions::new());
+    let value = first.get(&tree, "a");
+    terrace_tier::fault::hook(None);
+    if !*done.borrow() {
+        locks.release_abandoned(slot);
+    }
+    assert!(*done.borrow(), "nobody waited");
+    first.put(&tree, "x", "1").ok();
+    let value = value.unwrap();
+    assert!(value.as_deref() == Some(b"new") || first.commit().is_err());
+}
+
+/// A database of one tier, most of whose pages are not in memory, and a disk that runs something once when a
+/// page is read.
+fn out_of_memory() -> (Database, Tree, Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>) {
+    let hook: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>> = Arc::default();
+    let (called, ran) = (hook.clone(), AtomicBool::new(false));
+    let disk = HookedDisk::new(SimDisk::new(1).shared(), move |call| {
+        if let (Call::Read("data"), Some(run)) = (call, called.get())
+            && !ran.swap(true, Ordering::SeqCst)
+        {
+            run();
+        }
+    });
+    let options: Options = super::tiny(1);
+    let db = Database::open_on(Arc::new(disk), options).unwrap();
+    let options = MapOptions::new().tiers(Tiers::One);
+    let tree = db.create_tree("t", options).unwrap();
+    for i in 0..20_000u32 {
+        tree.put(i.to_be_bytes(), [7; 100]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    (db, tree, hook)
+}
+
+/// Something changes after a transaction has looked, and before it has its place in the log.
+pub fn validated_at_the_last_instant() {
+    let (db, tree, hook) = out_of_memory();
+    let hot = db
+        .create_tree("hot", MapOptions::new().tiers(Tiers::One))
+        .unwrap();
+    hot.put("a", "old").unwrap();
+    let mut first = db.begin(TransactionOptions::new());
+    assert!(first.get(&hot, "a").unwrap().is_some());
+    // Its page has to be read first, which happens within the commit.
+    first.put(&tree, 100u32.to_be_bytes(), "x").unwrap();
+    let writer = hot.clone();
+    let change = move || writer.put("a", "new").unwrap();
+    assert!(hook.set(Box::new(change)).is_ok());
+    refused(first.commit());
+    assert_eq!(hot.get("a").unwrap().as_deref(), Some(&b"new"[..]));
+}
+
+/// A merge keeps a value, and the value changes before the batch has its place in the log: the batch must not be
+/// what it would have been before.
+pub fn kept_values_are_validated() {
+    let (db, tree, hook) = out_of_memory();
+    let hot = db
+        .create_tree("hot", MapOptions::new().tiers(Tiers::One))
+        .unwrap();
+    hot.put("a", "9").unwrap();
+    hot.put("b", "0").unwrap();
+    let writer = (db.clone(), hot.clone());
+    let change = move || {
+        let (db, hot) = &writer;
+        let mut batch = db.batch();
+        batch.put(hot, "a", "1").put(hot, "b", "7");
+        db.write(batch, terrace::Durability::Buffered).unwrap();
+    };
+    assert!(hook.set(Box::new(change)).is_ok());
+    let mut batch = db.batch();
+    // The page of the last one has to be read, which happens when the merge was worked out.
+    batch
+        .merge(&hot, "a", Merge::Max(b"5".to_vec()))
+        .put(&hot, "b", "8")
+        .put(&tree, 100u32.to_be_bytes(), "x");
+    db.write(batch, terrace::Durability::Buffered).unwrap();
+    let now = hot.get_many(&["a", "b"]).unwrap();
+    assert_eq!(now, [Some(b"5".to_vec()), Some(b"8".to_vec())]);
+}
+
+/// A record comes into a range while its first record is read.
+pub fn watched_before_it_is_read() {
+    let (db, tree, hook) = out_of_memory();
+    let writer = tree.clone();
+    // Far from the first record, whose page is being read.
+    let new = [&15_000u32.to_be_bytes()[..], b"new"].concat();
+    let change = move || writer.put(&new, "new").unwrap();
+    assert!(hook.set(Box::new(change)).is_ok());
+    let mut first = db.begin(TransactionOptions::new());
+    let (from, to) = (100u32.to_be_bytes(), 16_000u32.to_be_bytes());
+    let record = first.range(&tree, from..to).map(|mut range| range.next());
+    assert!(!matches!(record, Ok(None)));
+    first.put(&tree, 100u32.to_be_bytes(), "x").ok();
+    refused(first.commit());
+}
+
+/// Going back to a savepoint takes back what came after it, and nothing else.
+pub fn savepoints() {
+    let (db, tree) = database();
+    let mut t = db.begin(TransactionOptions::new());
+    t.put(&tree, "a", "1").unwrap();
+    let outer = t.savepoint();
+    t.put(&tree, "a", "2").unwrap();
+    t.delete(&tree, "b").unwrap();
+    let inner = t.savepoint();
+    t.merge(&tree, "n", Merge::Add(5)).unwrap();
+    assert_eq!(t.get(&tree, "n").unwrap(), Some(encode::i64(5).to_vec()));
+    t.rollback_to(&outer).unwrap();
+    assert!(t.rollback_to(&inner).is_err());
+    // Also when as much has come since as there was.
+    t.put(&tree, "b", [9; 300]).unwrap();
+    t.put(&tree, "c", "z").unwrap();
+    assert!(t.rollback_to(&inner).is_err());
+    t.rollback_to(&outer).unwrap();
+    assert_eq!(t.get(&tree, "a").unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(t.get(&tree, "b").unwrap().is_some());
+    t.merge(&tree, "m", Merge::Add(2)).unwrap();
+    t.commit().unwrap();
+    assert_eq!(tree.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(tree.get("b").unwrap().is_some());
+    assert_eq!(tree.get("n").unwrap(), None);
+    assert_eq!(tree.get("m").unwrap(), Some(encode::i64(2).to_vec()));
+}
+
+/// All of them.
+pub const ALL: [(&str, fn()); 12] = [
+    ("lost update", lost_update),
+    ("write skew", write_skew),
+    ("phantom", phantom),
+    ("zombies", no_zombies),
+    ("others do not disturb", others_do_not_disturb),
+    ("reads what it writes", reads_what_it_writes),
+    ("held locks are waited for", held_locks_are_waited_for),
+    ("reads wait for writers", reads_wait_for_writers),
+    (
+        "validated at the last instant",
+        validated_at_the_last_instant,
+    ),
+    ("watched before it is read", watched_before_it_is_read),
+    ("kept values are validated", kept_values_are_validated),
+    ("savepoints", savepoints),
+];

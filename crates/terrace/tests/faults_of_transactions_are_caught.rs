@@ -1,0 +1,28 @@
+//! Every fault of transactions that can be planted is caught by one of the anomalies.
+//!
+//! One test only: a fault is planted in the whole process.
+
+mod common;
+
+use std::panic::catch_unwind;
+
+use common::anomalies;
+use terrace::fault::{Fault, plant};
+
+#[test]
+fn every_fault_is_caught() {
+    let mut missed = Vec::new();
+    for fault in Fault::OF_TRANSACTIONS {
+        plant(Some(fault));
+        let mut caught = anomalies::ALL
+            .iter()
+            .filter(|(_, anomaly)| catch_unwind(*anomaly).is_err());
+        match caught.next() {
+            Some((name, _)) => println!("{fault:?}: {name}"),
+            None => missed.push(fault),
+        }
+        plant(None);
+        terrace_tier::fault::hook(None);
+    }
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}

@@ -1,0 +1,373 @@
+//! What a stranger does first, with the options that nobody sets: a queue, a small disk, keys as long as
+//! paths, a folder that may only be read.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::{SHAPES, create, named};
+use terrace::{Database, Error, Index, KeySource, MapOptions, Options, TableOptions, Tiers};
+use terrace_sim::{Rng, SimDisk};
+
+fn plain() -> Options {
+    Options::new().foreground(true)
+}
+
+mod queue {
+    use super::*;
+
+    #[test]
+    fn two_who_pop_get_each_record_once_in_order() {
+        for shape in SHAPES {
+            let (kind, ..) = shape;
+            if kind == terrace::Kind::Hash {
+                continue;
+            }
+            let db = Database::open_on(SimDisk::new(1).shared(), plain()).unwrap();
+            let map = create(&db, &named(shape), shape, MapOptions::new()).unwrap();
+            for i in 0..400u32 {
+                map.put(i.to_be_bytes(), "0123456789").unwrap();
+            }
+            let name = named(shape);
+            let pop = |first: bool| {
+                let popped = match (kind, first) {
+                    (terrace::Kind::Tree, true) => db.tree_at(&name).pop_first(),
+                    (terrace::Kind::Tree, false) => db.tree_at(&name).pop_last(),
+                    (_, true) => db.table_at(&name).pop_first(),
+                    (_, false) => db.table_at(&name).pop_last(),
+                };
+                popped.unwrap()
+            };
+            let take = |first: bool| {
+                let mut all = Vec::new();
+                while let Some((key, _)) = pop(first) {
+                    all.push(u32::from_be_bytes(key.try_into().unwrap()));
+                }
+                all
+            };
+            let (front, back) = std::thread::scope(|scope| {
+                let front = scope.spawn(|| take(true));
+                let back = scope.spawn(|| take(false));
+                (front.join().unwrap(), back.join().unwrap())
+            });
+            assert!(
+                front.is_sorted() && back.iter().rev().is_sorted(),
+                "{shape:?}"
+            );
+            let mut all = [front, back].concat();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..400), "{shape:?}");
+            assert!(map.is_empty().unwrap());
+            db.verify().unwrap().into_result().unwrap();
+        }
+    }
+
+    trait At {
+        fn tree_at(&self, name: &str) -> terrace::Tree;
+        fn table_at(&self, name: &str) -> terrace::Table;
+    }
+
+    impl At for Database {
+        fn tree_at(&self, name: &str) -> terrace::Tree {
+            self.open_tree(name, MapOptions::new()).unwrap()
+        }
+
+        fn table_at(&self, name: &str) -> terrace::Table {
+            let options = TableOptions::from(MapOptions::new());
+            self.open_table(name, options).unwrap()
+        }
+    }
+}
+
+mod batch {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_written_in_proportion_or_refused_before_anything_is_done() {
+        for tiers in [Tiers::One, Tiers::Two] {
+            let written = |changes: u64| {
+                let disk = SimDisk::new(1);
+                let options = plain().memory(8 << 20).page_size(4096);
+                let db = Database::open_on(disk.shared(), options).unwrap();
+                let options = MapOptions::new().tiers(tiers);
+                let tree = db.create_tree("t", options).unwrap();
+                tree.put("first", "1").unwrap();
+                let before = (disk.bytes_written(), db.stats().log.records);
+                let mut batch = db.batch();
+                for i in 0..changes {
+                    let key = i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
+                    batch.put(&tree, key, [7; 40]);
+                }
+                let result = db.write(batch, terrace::Durability::Buffered);
+                let after = (disk.bytes_written(), db.stats().log.records);
+                if result.is_err() {
+                    assert_eq!(after, before);
+                    assert_eq!(tree.iter().unwrap().count(), 1);
+                }
+                result.map(|()| after.0 - before.0)
+            };
+            let few = written(10_000).unwrap();
+            let many = written(60_000).unwrap();
+            assert!(many < 9 * few, "{few} bytes, and {many}");
+            let text = written(70_000).unwrap_err().to_string();
+            assert!(text.contains("half of the memory"), "{text}");
+        }
+    }
+}
+
+mod small_disk {
+    use super::*;
+
+    #[test]
+    fn a_database_of_one_record_is_small() {
+        let disk = SimDisk::new(1);
+        for round in 0..3 {
+            let db = Database::open_on(disk.shared(), plain()).unwrap();
+            db.tree("t").unwrap().put("k", "v").unwrap();
+            db.close().unwrap();
+            let used = disk.used_bytes();
+            assert!(used <= 2 << 20, "{used} bytes after {round}");
+        }
+    }
+
+    #[test]
+    fn eight_processes_put_into_eight_mebibytes() {
+        let disk = SimDisk::new(1);
+        disk.set_capacity(Some(8 << 20));
+        for i in 0..8u8 {
+            // None of them closes it.
+            let db = Database::open_on(disk.shared(), plain()).unwrap();
+            db.tree("t").unwrap().put([i], "v").unwrap();
+            std::mem::forget(db);
+        }
+        let db = Database::open_on(disk.shared(), plain()).unwrap();
+        assert_eq!(db.tree("t").unwrap().iter().unwrap().count(), 8);
+    }
+
+    #[test]
+    fn writing_goes_on_when_four_mebibytes_were_freed() {
+        let disk = SimDisk::new(1);
+        disk.set_capacity(Some(64 << 20));
+        let db = Database::open_on(disk.shared(), plain().memory(16 << 20)).unwrap();
+        let tree = db.tree("t").unwrap();
+        for i in 0..60_000u32 {
+            tree.put(i.to_be_bytes(), [7; 100]).unwrap();
+        }
+        for again in 0..3u32 {
+            // Somebody else takes all of the rest.
+            disk.set_capacity(Some(disk.used_bytes()));
+            let mut last = None;
+            for i in 0..400_000u32 {
+                if let Err(e) = tree.put((i * 7).to_be_bytes(), [8; 100]) {
+                    last = Some(e);
+                    break;
+                }
+            }
+            let full = last.expect("the disk is full some time");
+            assert!(matches!(full, Error::DiskFull { .. }), "{full}");
+            let text = full.to_string();
+            assert!(
+                text.contains("KiB are needed") && text.contains("KiB are free"),
+                "{text}"
+            );
+            disk.set_capacity(Some(disk.used_bytes() + (4 << 20)));
+            for i in 0..50u32 {
+                tree.put([again, i].map(u32::to_be_bytes).concat(), [9; 100])
+                    .unwrap_or_else(|e| panic!("{again}, {i}: {e}"));
+            }
+        }
+        drop(tree);
+        db.verify().unwrap().into_result().unwrap();
+    }
+}
+
+mod long_keys {
+    use super::*;
+
+    /// Few beginnings, so that fences and prefixes are long, too.
+    fn key(random: &mut Rng, longest: usize) -> Vec<u8> {
+        let len = match random.below(4) {
+            0 => longest,
+            1 => longest - random.below(5) as usize,
+            _ => 1 + random.below(longest as u64) as usize,
+        };
+        let mut key = vec![b'a' + random.below(3) as u8; len];
+        for _ in 0..random.below(4) {
+            let at = random.below(len as u64) as usize;
+            key[at] = random.below(256) as u8;
+        }
+        key
+    }
+
+    #[test]
+    fn keys_of_a_quarter_of_a_page_go_in_and_come_out() {
+        for (page, longest) in [(4096, 1024), (8192, 2048), (16384, 4096), (32768, 4096)] {
+            for shape in SHAPES {
+                let options = || {
+                    plain()
+                        .memory(100 * page as u64 + (1 << 20))
+                        .page_size(page)
+                };
+                let (disk, mut random) = (SimDisk::new(1), Rng::new(page as u64));
+                let db = Database::open_on(disk.shared(), options()).unwrap();
+                let (kind, tiers, hot_heap) = shape;
+                let how = MapOptions::new().tiers(tiers).hot_heap(hot_heap);
+                let map = db.create_map(&named(shape), kind, how).unwrap();
+                let mut model = BTreeMap::new();
+                for i in 0..500u32 {
+                    let key = key(&mut random, longest);
+                    let value = vec![i as u8; 30 + random.below(200) as usize];
+                    map.put(&key, &value).unwrap();
+                    model.insert(key, value);
+                    if i % 3 == 0 {
+                        let some = random.below(model.len() as u64) as usize;
+                        let gone = model.keys().nth(some).unwrap().clone();
+                        map.delete(&gone).unwrap();
+                        model.remove(&gone);
+                    }
+                }
+                let too_long = vec![1; longest + 1];
+                match map.put(&too_long, "") {
+                    Err(Error::KeyTooLong { limit, .. }) => assert_eq!(limit, longest),
+                    other => panic!("{other:?}"),
+                }
+                assert!(map.get(&too_long).is_err() && map.delete(&too_long).is_err());
+                let mut batch = db.batch();
+                batch.put(&map, &too_long, "").put(&map, "short", "");
+                assert!(db.write(batch, terrace::Durability::Buffered).is_err());
+                let agrees = |db: &Database, map: &terrace::Map| {
+                    for (key, value) in &model {
+                        assert_eq!(map.get(key).unwrap().as_ref(), Some(value), "{shape:?}");
+                    }
+                    assert_eq!(map.iter().unwrap().count(), model.len());
+                    db.verify().unwrap().into_result().unwrap();
+                };
+                agrees(&db, &map);
+                // Once from the log, and once from the pages.
+                for close in [false, true] {
+                    let (db, map) = {
+                        let db = Database::open_on(disk.copy().shared(), options()).unwrap();
+                        let map = db.map(&named(shape)).unwrap();
+                        (db, map)
+                    };
+                    agrees(&db, &map);
+                    drop(map);
+                    if !close {
+                        db.checkpoint().unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_has_keys_as_long() {
+        let db = Database::open_on(SimDisk::new(1).shared(), plain()).unwrap();
+        let by = Index::on("by", KeySource::bytes(0..4000));
+        let options = TableOptions::from(MapOptions::new().tiers(Tiers::Two)).index(by);
+        let table = db.table_with("t", options).unwrap();
+        for i in 0..100u8 {
+            table
+                .put([i; 20], [&[i / 2 + 1; 4000][..], &[i]].concat())
+                .unwrap();
+        }
+        let index = table.index("by").unwrap();
+        assert_eq!(index.get([7; 4000]).unwrap().count(), 2);
+        // With the primary key it would be longer than a key may be.
+        assert!(table.put([1; 200], [1; 4000]).is_err());
+        db.verify().unwrap().into_result().unwrap();
+    }
+}
+
+mod read_only {
+    use super::*;
+
+    #[test]
+    fn a_closed_database_is_read_and_nothing_is_written() {
+        let disk = SimDisk::new(1);
+        let small = || plain().memory(4 << 20).page_size(4096);
+        let db = Database::open_on(disk.shared(), small()).unwrap();
+        for shape in SHAPES {
+            let map = create(&db, &named(shape), shape, MapOptions::new()).unwrap();
+            for i in 0..3000u32 {
+                map.put(i.to_be_bytes(), i.to_le_bytes().repeat(20))
+                    .unwrap();
+            }
+        }
+        db.close().unwrap();
+        let written = disk.bytes_written();
+        // In less memory than the records need, twice at a time.
+        let least = || plain().memory(2 << 20);
+        let open = || Database::open_read_only_on(disk.shared(), least()).unwrap();
+        for db in [open(), open()] {
+            for shape in SHAPES {
+                let map = db.map(&named(shape)).unwrap();
+                for i in (0..3000u32).rev() {
+                    let value = map.get(i.to_be_bytes()).unwrap().unwrap();
+                    assert_eq!(value, i.to_le_bytes().repeat(20));
+                }
+                assert_eq!(map.iter().unwrap().count(), 3000);
+                let refused = map.put("k", "v").unwrap_err();
+                assert!(refused.to_string().contains("read only"), "{refused}");
+                assert!(map.delete([0; 4]).is_err());
+            }
+            assert!(db.tree("another").is_err());
+            assert!(db.checkpoint().is_err());
+            db.verify().unwrap().into_result().unwrap();
+            let _ = db.stats();
+            db.close().unwrap();
+        }
+        assert_eq!(disk.bytes_written(), written);
+    }
+
+    #[test]
+    fn a_log_that_has_to_be_replayed_is_an_error_that_says_who_opens_it() {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), plain()).unwrap();
+        db.tree("t").unwrap().put("k", "v").unwrap();
+        let killed = disk.copy();
+        db.close().unwrap();
+        let read = |disk: &SimDisk| Database::open_read_only_on(disk.shared(), plain());
+        let error = read(&killed).err().unwrap();
+        assert!(matches!(error, Error::NotClosed), "{error}");
+        drop(Database::open_on(killed.shared(), plain()).unwrap());
+        let db = read(&killed).unwrap();
+        assert_eq!(db.tree("t").unwrap().get("k").unwrap().unwrap(), b"v");
+        assert!(read(&SimDisk::new(2)).is_err());
+    }
+
+    #[test]
+    fn readers_share_a_folder_and_writers_have_it_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = || Options::new().memory(16 << 20);
+        let writer = Database::open(dir.path(), options()).unwrap();
+        writer.tree("t").unwrap().put("k", "v").unwrap();
+        let read = || Database::open_read_only(dir.path(), options());
+        assert!(matches!(read(), Err(Error::Locked { .. })));
+        writer.close().unwrap();
+        let names = || {
+            let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+            names.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
+            let of = |entry: &std::io::Result<std::fs::DirEntry>| {
+                let entry = entry.as_ref().unwrap();
+                let meta = entry.metadata().unwrap();
+                (entry.file_name(), meta.len(), meta.modified().unwrap())
+            };
+            names.iter().map(of).collect::<Vec<_>>()
+        };
+        let before = names();
+        let readers: Arc<[Database; 2]> = Arc::new([read().unwrap(), read().unwrap()]);
+        for db in readers.iter() {
+            assert_eq!(db.tree("t").unwrap().get("k").unwrap().unwrap(), b"v");
+        }
+        let second = Database::open(dir.path(), options());
+        assert!(matches!(second, Err(Error::Locked { .. })));
+        drop(readers);
+        assert_eq!(names(), before);
+        Database::open(dir.path(), options())
+            .unwrap()
+            .close()
+            .unwrap();
+    }
+}

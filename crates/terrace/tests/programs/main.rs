@@ -1,0 +1,28 @@
+//! What a program may do around an open database: change its working directory, fork, panic. What belongs to
+//! the whole process is done in a process of its own: this test binary itself, told by an environment
+//! variable what to be.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod forks;
+mod panics;
+mod working_directory;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+const CHILD: &str = "TERRACE_PROGRAM_TEST_DIRECTORY";
+
+/// The directory to work in, if this is such a process.
+fn child() -> Option<PathBuf> {
+    std::env::var_os(CHILD).map(PathBuf::from)
+}
+
+/// Runs the test of this name, which ends as its [`child`], in a process of its own.
+fn run_child(test: &str, directory: &Path) -> ExitStatus {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads", "1"])
+        .env(CHILD, directory)
+        .status()
+        .unwrap()
+}

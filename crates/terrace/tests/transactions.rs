@@ -1,0 +1,300 @@
+//! Transactions are serializable, in the order of the log; each anomaly by itself, and many at random.
+
+mod common;
+
+use std::collections::{BTreeMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use common::{anomalies, tiny, transactions as histories};
+use terrace::{Database, Durability, Error, MapOptions, Merge, Tiers, TransactionOptions, encode};
+use terrace_sim::{Call, Fault, HookedDisk, Injection, SimDisk};
+
+#[test]
+fn no_anomaly_happens() {
+    for (name, anomaly) in anomalies::ALL {
+        println!("{name}");
+        anomaly();
+    }
+}
+
+#[test]
+fn histories_of_threads_are_those_of_the_log_order() {
+    for seed in 0..4 * common::factor() {
+        histories::check(seed, 120).unwrap();
+    }
+}
+
+#[test]
+fn a_transaction_by_itself_matches_a_model() {
+    for seed in 0..6 * common::factor() {
+        histories::check_alone(seed, 150).unwrap();
+    }
+}
+
+#[test]
+fn closures_that_fail_or_panic_leave_nothing() {
+    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
+    let tree = db.tree("t").unwrap();
+    let mut runs = 0;
+    let failed = db.transaction(|t| {
+        runs += 1;
+        t.put(&tree, "a", "1")?;
+        Err::<(), _>(Error::invalid("no"))
+    });
+    assert!(matches!(failed, Err(Error::Invalid { .. })) && runs == 1);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        db.transaction(|t| {
+            assert_eq!(t.range(&tree, "a"..)?.count(), 0);
+            t.put(&tree, "a", "1")?;
+            if runs == 1 {
+                panic!("as a program may");
+            }
+            Ok::<_, Error>(())
+        })
+    }));
+    assert!(panicked.is_err());
+    drop({
+        let mut t = db.begin(TransactionOptions::new());
+        t.put(&tree, "a", "1").unwrap();
+        t
+    });
+    assert!(tree.is_empty().unwrap());
+    // The watch of the one that panicked is gone: the list of them never fills.
+    for _ in 0..200 {
+        db.read(|r| r.range(&tree, "a"..).map(|range| range.count()))
+            .unwrap();
+    }
+    tree.put("b", "2").unwrap();
+    // What belongs elsewhere, or does not fit, is said before anything happens.
+    let other = Database::open_on(SimDisk::new(2).shared(), tiny(2)).unwrap();
+    let foreign = other.tree("t").unwrap();
+    let mut t = db.begin(TransactionOptions::new());
+    assert!(matches!(t.get(&foreign, "a"), Err(Error::Invalid { .. })));
+    assert!(matches!(
+        t.put(&tree, [0; 100_000], ""),
+        Err(Error::KeyTooLong { .. })
+    ));
+    let hash = db.hash("h").unwrap();
+    assert!(matches!(
+        t.range(&hash, "a".."b"),
+        Err(Error::Invalid { .. })
+    ));
+    t.commit().unwrap();
+    let none = db.begin(TransactionOptions::new()).commit().unwrap();
+    assert_eq!(none.sequence, None);
+}
+
+#[test]
+fn a_transaction_that_is_always_too_late_is_given_up() {
+    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
+    let tree = db.tree("t").unwrap();
+    let mut runs = 0u64;
+    let options = TransactionOptions::new().attempts(5).label("late");
+    let result = db.transaction_with(options, |t| {
+        runs += 1;
+        t.get(&tree, "a")?;
+        tree.put("a", encode::u64(runs))?;
+        t.put(&tree, "b", "1")
+    });
+    let Err(Error::Conflict {
+        structure,
+        key,
+        attempts,
+    }) = result
+    else {
+        panic!("{result:?}");
+    };
+    assert_eq!(
+        (structure.as_str(), &key[..], attempts, runs),
+        ("t", &b"a"[..], 5, 5)
+    );
+    let stats = db.stats().transactions;
+    assert_eq!((stats.conflicts, stats.given_up), (5, 1));
+    assert_eq!(stats.last_conflicts[0].label, "late");
+    assert_eq!(tree.get("b").unwrap(), None);
+}
+
+#[test]
+fn merges_are_worked_out_in_order_or_not_at_all() {
+    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
+    for name in ["tree", "hash"] {
+        let map = match name {
+            "tree" => db.map(db.tree(name).unwrap().name().as_str()).unwrap(),
+            _ => db.map(db.hash(name).unwrap().name().as_str()).unwrap(),
+        };
+        map.put("old", encode::i64(10)).unwrap();
+        let mut batch = db.batch();
+        batch
+            .merge(&map, "old", Merge::Add(1))
+            .put(&map, "n", encode::i64(5))
+            .merge(&map, "n", Merge::Add(2))
+            .merge(&map, "gone", Merge::Add(2))
+            .delete(&map, "gone")
+            .merge(&map, "new", Merge::Add(3))
+            .merge(&map, "new", Merge::Add(4));
+        db.write(batch, Durability::Sync).unwrap();
+        let number = |key: &str| map.get(key).unwrap().and_then(|v| encode::to_i64(&v));
+        assert_eq!(
+            ["old", "n", "gone", "new"].map(number),
+            [Some(11), Some(7), None, Some(7)]
+        );
+        map.put("text", "abc").unwrap();
+        let mut batch = db.batch();
+        batch.put(&map, "x", "1").merge(&map, "text", Merge::Add(1));
+        assert!(matches!(
+            db.write(batch, Durability::Sync),
+            Err(Error::Invalid { .. })
+        ));
+        assert!(matches!(
+            map.merge("text", Merge::Add(1)),
+            Err(Error::Invalid { .. })
+        ));
+        assert_eq!(
+            (number("x"), map.get("text").unwrap()),
+            (None, Some(b"abc".to_vec()))
+        );
+        assert_eq!(
+            map.get_many(&["n", "none", "n", "text"]).unwrap(),
+            [
+                map.get("n").unwrap(),
+                None,
+                map.get("n").unwrap(),
+                Some(b"abc".to_vec())
+            ]
+        );
+    }
+}
+
+/// Cuts the power at many calls: each transaction moves one from one of two counters to the other and says
+/// in a third which it was, so a torn one shows, and so does a gap.
+#[test]
+fn a_power_cut_leaves_whole_transactions() {
+    for seed in 0..2 {
+        let mut n = 20 + seed;
+        loop {
+            let disk = SimDisk::new(seed);
+            disk.inject(Injection::any(n, Fault::PowerCut));
+            let synced = transfers(&disk, seed);
+            if disk.is_powered() {
+                break;
+            }
+            let found = disk.crash(n);
+            let db = Database::open_on(found.shared(), tiny(seed)).unwrap();
+            let tree = db.tree("t").unwrap();
+            let hash = db.hash("h").unwrap();
+            let number =
+                |value: Option<Vec<u8>>| value.and_then(|v| encode::to_i64(&v)).unwrap_or(0);
+            let (a, b) = (
+                number(tree.get("a").unwrap()),
+                number(hash.get("b").unwrap()),
+            );
+            let done = number(tree.get("n").unwrap());
+            assert_eq!((a, b), (-done, done), "seed {seed}, call {n}");
+            assert!(done >= synced, "seed {seed}, call {n}: {done} of {synced}");
+            assert!(db.verify().unwrap().problems.is_empty());
+            n += 13;
+        }
+    }
+}
+
+/// How many transactions were acknowledged as durable before the power went.
+fn transfers(disk: &SimDisk, seed: u64) -> i64 {
+    let mut synced = 0;
+    let run = || -> Result<(), Error> {
+        let db = Database::open_on(disk.shared(), tiny(seed))?;
+        let (tree, hash) = (db.tree("t")?, db.hash("h")?);
+        for i in 1..=120 {
+            let durability = if i % 3 == 0 {
+                Durability::Sync
+            } else {
+                Durability::Buffered
+            };
+            let options = TransactionOptions::new().durability(durability);
+            db.transaction_with(options, |t| {
+                let n = t
+                    .get(&tree, "n")?
+                    .and_then(|v| encode::to_i64(&v))
+                    .unwrap_or(0);
+                t.put(&tree, "n", encode::i64(n + 1))?;
+                t.merge(&tree, "a", Merge::Add(-1))?;
+                t.merge(&hash, "b", Merge::Add(1))?;
+                t.put(&tree, encode::i64(n), [7; 200])
+            })?;
+            if durability == Durability::Sync {
+                synced = i;
+            }
+        }
+        db.checkpoint()?;
+        Ok(())
+    };
+    let mut run = run;
+    let _ = run();
+    synced
+}
+
+/// Many reads become a watch over their range; what then changes there is noticed.
+#[test]
+fn very_many_reads_are_watched_together() {
+    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
+    for map in [
+        (*db.tree("t").unwrap()).clone(),
+        (*db.hash("h").unwrap()).clone(),
+    ] {
+        let mut model = BTreeMap::new();
+        for i in 0..6000u32 {
+            map.put(i.to_be_bytes(), [i as u8]).unwrap();
+            model.insert(i, i as u8);
+        }
+        let mut t = db.begin(TransactionOptions::new());
+        for (key, value) in &model {
+            assert_eq!(t.get(&map, key.to_be_bytes()).unwrap(), Some(vec![*value]));
+        }
+        map.put(17u32.to_be_bytes(), "x").unwrap();
+        t.put(&map, "new", "1").ok();
+        assert!(matches!(t.commit(), Err(Error::Conflict { .. })));
+    }
+}
+
+/// The first thread that reads a page waits for another one to do so, too: were pages read one after the other,
+/// nobody would come. (The bound is only there for a failure to end.)
+#[test]
+fn many_cold_records_are_read_together() {
+    for tiers in [Tiers::One, Tiers::Two] {
+        let readers: Arc<(Mutex<HashSet<ThreadId>>, Condvar)> = Arc::default();
+        let watched = Arc::new(AtomicBool::new(false));
+        let (seen, on) = (readers.clone(), watched.clone());
+        let disk = HookedDisk::new(SimDisk::new(1).shared(), move |call| {
+            if call == Call::Read("data") && on.load(Ordering::SeqCst) {
+                let (readers, came) = &*seen;
+                let mut readers = readers.lock().unwrap();
+                readers.insert(std::thread::current().id());
+                came.notify_all();
+                let alone = |readers: &mut HashSet<_>| readers.len() < 2;
+                drop(came.wait_timeout_while(readers, Duration::from_secs(20), alone));
+            }
+        });
+        let db = Database::open_on(Arc::new(disk), tiny(1)).unwrap();
+        let options = MapOptions::new().tiers(tiers);
+        let tree = db.create_tree("t", options).unwrap();
+        for i in 0..20_000u32 {
+            tree.put(i.to_be_bytes(), i.to_le_bytes().repeat(25))
+                .unwrap();
+        }
+        db.checkpoint().unwrap();
+        // Far from each other, in no order, twice the same, and some that are not there.
+        let keys: Vec<[u8; 4]> = (0..200u32)
+            .map(|i| (i % 150 * 7919 % 21_000).to_be_bytes())
+            .collect();
+        watched.store(true, Ordering::SeqCst);
+        let values = tree.get_many(&keys).unwrap();
+        watched.store(false, Ordering::SeqCst);
+        assert!(readers.0.lock().unwrap().len() >= 2, "{tiers:?}");
+        for (key, value) in keys.iter().zip(values) {
+            assert_eq!(value, tree.get(key).unwrap());
+        }
+    }
+}

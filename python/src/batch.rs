@@ -1,0 +1,115 @@
+//! Several changes as one.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use terrace::Durability;
+
+use crate::data::owned;
+use crate::map::Map;
+use crate::shared::Slot;
+
+/// A change that is to be made.
+struct Change {
+    map: Arc<Slot<terrace::Map>>,
+    key: Vec<u8>,
+    /// None for a delete.
+    value: Option<Vec<u8>>,
+}
+
+/// Changes that are made together when the block ends, all or none.
+#[pyclass(frozen, module = "terrace")]
+pub struct Batch {
+    db: Arc<Slot<terrace::Database>>,
+    durability: Durability,
+    changes: Mutex<Option<Vec<Change>>>,
+}
+
+impl Batch {
+    pub fn new(db: Arc<Slot<terrace::Database>>, sync: bool) -> Batch {
+        Batch {
+            db,
+            durability: if sync { Durability::Sync } else { Durability::Buffered },
+            changes: Mutex::new(Some(Vec::new())),
+        }
+    }
+
+    fn add(&self, change: Change) -> PyResult<()> {
+        match &mut *self.changes.lock() {
+            Some(changes) => {
+                changes.push(change);
+                Ok(())
+            }
+            None => Err(PyRuntimeError::new_err("the batch was written already; begin another one")),
+        }
+    }
+}
+
+#[pymethods]
+impl Batch {
+    fn put(&self, map: &Map, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.add(Change {
+            map: map.slot.clone(),
+            key: owned(key)?,
+            value: Some(owned(value)?),
+        })
+    }
+
+    fn delete(&self, map: &Map, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.add(Change {
+            map: map.slot.clone(),
+            key: owned(key)?,
+            value: None,
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.changes.lock().as_ref().map_or(0, Vec::len)
+    }
+
+    /// Makes the changes now.
+    fn write(&self, py: Python<'_>) -> PyResult<()> {
+        let taken = self.changes.lock().take();
+        let Some(changes) = taken else {
+            return Err(PyRuntimeError::new_err("the batch was written already"));
+        };
+        let maps = changes
+            .iter()
+            .map(|change| change.map.take_clone())
+            .collect::<PyResult<Vec<_>>>()?;
+        let durability = self.durability;
+        self.db.with_clone(py, move |db| {
+            let mut batch = db.batch();
+            for (change, map) in changes.iter().zip(&maps) {
+                match &change.value {
+                    Some(value) => batch.put(map, &change.key, value),
+                    None => batch.delete(map, &change.key),
+                };
+            }
+            drop(maps);
+            db.write(batch, durability)
+        })
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        raised: Option<&Bound<'_, PyType>>,
+        _error: Option<&Bound<'_, PyAny>>,
+        _trace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        if raised.is_some() {
+            drop(self.changes.lock().take());
+        } else if self.changes.lock().is_some() {
+            self.write(py)?;
+        }
+        Ok(false)
+    }
+}

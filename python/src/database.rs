@@ -1,0 +1,298 @@
+//! The database: opening, closing, structures, figures.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use terrace::{Durability, HashOptions, MapOptions, Options, Policy, TableOptions, Tiers};
+
+use crate::batch::Batch;
+use crate::data::size;
+use crate::map::{Hash, Map, Ordered, Tree};
+use crate::shared::{Shared, Slot};
+use crate::table::{Table, parse};
+
+/// An open database.
+#[pyclass(frozen, subclass, module = "terrace._terrace")]
+pub struct Database {
+    slot: Arc<Slot<terrace::Database>>,
+    path: PathBuf,
+}
+
+fn durability(said: &str) -> PyResult<Durability> {
+    match said {
+        "buffered" => Ok(Durability::Buffered),
+        "sync" => Ok(Durability::Sync),
+        other => Err(PyValueError::new_err(format!(
+            "durability is \"buffered\" or \"sync\", not {other:?}"
+        ))),
+    }
+}
+
+/// Options of a structure, as they were said.
+fn options(
+    tiers: Option<u8>,
+    policy: Option<&str>,
+    inclusive: Option<bool>,
+    logged: Option<bool>,
+) -> PyResult<MapOptions> {
+    let mut options = MapOptions::new();
+    match tiers {
+        None => {}
+        Some(1) => options = options.tiers(Tiers::One),
+        Some(2) => options = options.tiers(Tiers::Two),
+        Some(other) => return Err(PyValueError::new_err(format!("tiers are 1 or 2, not {other}"))),
+    }
+    match policy {
+        None => {}
+        Some("default") => options = options.policy(Policy::Default),
+        Some("paper") => options = options.policy(Policy::Paper),
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "the policy is \"default\" or \"paper\", not {other:?}"
+            )));
+        }
+    }
+    if let Some(inclusive) = inclusive {
+        options = options.inclusive(inclusive);
+    }
+    if let Some(logged) = logged {
+        options = options.logged(logged);
+    }
+    Ok(options)
+}
+
+impl Database {
+    fn structure(&self, map: terrace::Map) -> Map {
+        Map { slot: self.slot.shared.slot(map) }
+    }
+
+    fn as_tree(&self, py: Python<'_>, map: terrace::Map) -> PyResult<Py<PyAny>> {
+        let made = PyClassInitializer::from(self.structure(map)).add_subclass(Ordered).add_subclass(Tree);
+        Ok(Py::new(py, made)?.into_any())
+    }
+
+    fn as_hash(&self, py: Python<'_>, map: terrace::Map) -> PyResult<Py<PyAny>> {
+        let made = PyClassInitializer::from(self.structure(map)).add_subclass(Hash);
+        Ok(Py::new(py, made)?.into_any())
+    }
+
+    fn as_table(&self, py: Python<'_>, map: terrace::Map) -> PyResult<Py<PyAny>> {
+        let made = PyClassInitializer::from(self.structure(map)).add_subclass(Ordered).add_subclass(Table);
+        Ok(Py::new(py, made)?.into_any())
+    }
+}
+
+#[pymethods]
+impl Database {
+    #[new]
+    #[pyo3(signature = (
+        path, *, memory=None, create=true, durability="buffered", page_size=None, log_limit=None,
+        direct_io=true, control=false
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        memory: Option<&Bound<'_, PyAny>>,
+        create: bool,
+        durability: &str,
+        page_size: Option<&Bound<'_, PyAny>>,
+        log_limit: Option<&Bound<'_, PyAny>>,
+        direct_io: bool,
+        control: bool,
+    ) -> PyResult<Database> {
+        let mut options = Options::new()
+            .create(create)
+            .durability(self::durability(durability)?)
+            .direct_io(direct_io)
+            .control(control);
+        if let Some(bytes) = memory {
+            options = options.memory(size(bytes)?);
+        }
+        if let Some(bytes) = page_size {
+            options = options.page_size(usize::try_from(size(bytes)?)?);
+        }
+        if let Some(bytes) = log_limit {
+            options = options.log_limit(size(bytes)?);
+        }
+        let shared = Shared::new();
+        let opened = shared.opened(py, || terrace::Database::open(&path, options))?;
+        Ok(Database {
+            slot: shared.slot(opened),
+            path,
+        })
+    }
+
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// Closes it, with all handles of its structures. Twice is nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.slot.shared.check_fork()?;
+        let Some(db) = self.slot.peek() else {
+            return Ok(());
+        };
+        let shared = self.slot.shared.clone();
+        shared.clone().opened(py, move || {
+            shared.empty();
+            db.close()
+        })
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.slot.peek().is_none()
+    }
+
+    fn __repr__(&self) -> String {
+        let closed = if self.closed() { ", closed" } else { "" };
+        format!("<terrace database {:?}{closed}>", self.path)
+    }
+
+    #[pyo3(signature = (name, *, tiers=None, policy=None, inclusive=None, logged=None))]
+    fn tree(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        tiers: Option<u8>,
+        policy: Option<&str>,
+        inclusive: Option<bool>,
+        logged: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        let options = options(tiers, policy, inclusive, logged)?;
+        let tree = self.slot.with(py, |db| db.tree_with(name, options))?;
+        self.as_tree(py, (*tree).clone())
+    }
+
+    #[pyo3(signature = (name, *, tiers=None, policy=None, inclusive=None, logged=None))]
+    fn hash(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        tiers: Option<u8>,
+        policy: Option<&str>,
+        inclusive: Option<bool>,
+        logged: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        let options: HashOptions = options(tiers, policy, inclusive, logged)?;
+        let hash = self.slot.with(py, |db| db.hash_with(name, options))?;
+        self.as_hash(py, (*hash).clone())
+    }
+
+    #[pyo3(signature = (name, *, indexes=None, tiers=None, policy=None, inclusive=None, logged=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        indexes: Option<&Bound<'_, PyDict>>,
+        tiers: Option<u8>,
+        policy: Option<&str>,
+        inclusive: Option<bool>,
+        logged: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        let mut wanted = TableOptions::from(options(tiers, policy, inclusive, logged)?);
+        for (index, source) in indexes.into_iter().flatten() {
+            let (index, source): (String, String) = (index.extract()?, source.extract()?);
+            let parsed = parse(&index, &source).map_err(crate::errors::Failure::Engine)?;
+            wanted = wanted.index(parsed);
+        }
+        let said = indexes.is_some();
+        let table = self.slot.with(py, |db| match db.map(name) {
+            // Whoever says nothing of indexes takes them as they are.
+            Ok(found) if !said => {
+                let table = found.as_table();
+                table.ok_or(()).or_else(|()| db.table_with(name, wanted))
+            }
+            _ => db.table_with(name, wanted),
+        })?;
+        self.as_table(py, (*table).clone())
+    }
+
+    /// A structure that is there, of whatever kind.
+    fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        let map = self.slot.with(py, |db| db.map(name))?;
+        match map.kind() {
+            terrace::Kind::Tree => self.as_tree(py, map),
+            terrace::Kind::Hash => self.as_hash(py, map),
+            terrace::Kind::Table => self.as_table(py, map),
+            other => Err(PyTypeError::new_err(format!(
+                "{name:?} is a {other}, which this version of the package does not know"
+            ))),
+        }
+    }
+
+    fn __delitem__(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.slot.with(py, |db| db.drop_structure(name))
+    }
+
+    fn __contains__(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        Ok(self.names(py)?.iter().any(|known| known == name))
+    }
+
+    /// The names of the structures.
+    fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.slot
+            .with(py, |db| Ok(db.structures().into_iter().map(|s| s.name).collect()))
+    }
+
+    fn rename(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<()> {
+        self.slot.with(py, |db| db.rename_structure(old, new))
+    }
+
+    fn drop(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.__delitem__(py, name)
+    }
+
+    #[pyo3(signature = (*, sync=false))]
+    fn batch(&self, sync: bool) -> PyResult<Batch> {
+        self.slot.take_clone()?;
+        Ok(Batch::new(self.slot.clone(), sync))
+    }
+
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.slot.with_clone(py, |db| db.sync())
+    }
+
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        self.slot.with_clone(py, |db| db.checkpoint().map(drop))
+    }
+
+    /// What is wrong, one line each.
+    fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.slot.with_clone(py, |db| Ok(db.verify()?.problems))
+    }
+
+    /// The figures as JSON.
+    #[pyo3(signature = (*, survey=false))]
+    fn stats_json(&self, py: Python<'_>, survey: bool) -> PyResult<String> {
+        self.slot.with_clone(py, |db| {
+            let stats = if survey { db.survey()? } else { db.stats() };
+            serde_json::to_string(&stats).map_err(|e| terrace::Error::invalid(e.to_string()))
+        })
+    }
+
+    /// The figures as a table.
+    fn stats_text(&self, py: Python<'_>) -> PyResult<String> {
+        self.slot.with_clone(py, |db| Ok(db.survey()?.to_string()))
+    }
+
+    /// The figures as metrics.
+    #[pyo3(signature = (*, openmetrics=false, survey=false))]
+    fn metrics(&self, py: Python<'_>, openmetrics: bool, survey: bool) -> PyResult<String> {
+        let format = if openmetrics {
+            terrace_metrics::Format::OpenMetrics
+        } else {
+            terrace_metrics::Format::Prometheus
+        };
+        self.slot.with_clone(py, |db| {
+            let stats = if survey { db.survey()? } else { db.stats() };
+            Ok(terrace_metrics::render(&stats, format))
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! The part of the Python package that is written in Rust: handles of a database and its structures.
+//!
+//! What holds everywhere:
+//! - whoever may wait lets go of the interpreter first, and holds no lock of this crate when it asks for
+//!   it again;
+//! - no panic crosses the border: it becomes an error, and the database refuses everything from then on;
+//! - a handle that is used after the database was closed, or in a child after a fork, answers with an error.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod data;
+mod database;
+mod errors;
+mod iterate;
+mod map;
+mod shared;
+mod table;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+fn _terrace(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("MAX_KEY_BYTES", terrace::MAX_KEY_BYTES)?;
+    module.add("MAX_VALUE_BYTES", terrace::MAX_VALUE_BYTES)?;
+    module.add_class::<database::Database>()?;
+    module.add_class::<map::Map>()?;
+    module.add_class::<map::Ordered>()?;
+    module.add_class::<map::Tree>()?;
+    module.add_class::<map::Hash>()?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<table::Index>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<iterate::Entries>()?;
+    module.add_class::<iterate::View>()?;
+    module.add_function(wrap_pyfunction!(shared::forked, module)?)
+}

@@ -1,0 +1,534 @@
+//! Structures: what all have in common, and what those have whose records are in order.
+
+use std::cell::RefCell;
+use std::ops::Bound as End;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use terrace::Durability;
+
+use crate::data::{Data, data, owned, pair};
+use crate::iterate::{Entries, View, What, all, either_way};
+use crate::shared::{Raised, Slot};
+
+/// Changes that `update` writes at once, and bytes: what holds nobody else up.
+const GROUP_CHANGES: usize = 10_000;
+const GROUP_BYTES: usize = 4 << 20;
+/// Records handed to a loader at once.
+const LOADED_AT_ONCE: usize = 4096;
+/// A longer value does not leave its room behind.
+const KEPT_BYTES: usize = 1 << 16;
+
+thread_local! {
+    /// Where a value is copied to on its way out.
+    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A structure of records by key.
+#[pyclass(frozen, subclass, mapping, module = "terrace")]
+pub struct Map {
+    pub slot: Arc<Slot<terrace::Map>>,
+}
+
+/// What a write promises, if it was said.
+pub fn durability(sync: Option<bool>) -> Option<Durability> {
+    sync.map(|sync| if sync { Durability::Sync } else { Durability::Buffered })
+}
+
+impl Map {
+    fn find(&self, py: Python<'_>, key: &Data<'_>) -> PyResult<Option<Py<PyBytes>>> {
+        let found = self.slot.with(py, |map| {
+            VALUE.with_borrow_mut(|value| map.get_into(key.as_ref(), value))
+        })?;
+        Ok(found.then(|| {
+            VALUE.with_borrow_mut(|value| {
+                let object = PyBytes::new(py, value).unbind();
+                if value.capacity() > KEPT_BYTES {
+                    *value = Vec::new();
+                }
+                object
+            })
+        }))
+    }
+
+    fn write_group(&self, py: Python<'_>, group: &mut Vec<(Vec<u8>, Vec<u8>)>) -> PyResult<()> {
+        let group = std::mem::take(group);
+        self.slot.with(py, |map| {
+            let db = map.database();
+            let mut batch = db.batch();
+            for (key, value) in &group {
+                batch.put(map, key, value);
+            }
+            db.write(batch, Durability::Buffered)
+        })
+    }
+
+    fn write_all<'py>(
+        &self,
+        py: Python<'py>,
+        pairs: impl Iterator<Item = PyResult<(Vec<u8>, Vec<u8>)>>,
+    ) -> PyResult<()> {
+        let (mut group, mut bytes) = (Vec::new(), 0);
+        for next in pairs {
+            let (key, value) = next?;
+            bytes += key.len() + value.len();
+            group.push((key, value));
+            if group.len() >= GROUP_CHANGES || bytes >= GROUP_BYTES {
+                self.write_group(py, &mut group)?;
+                bytes = 0;
+            }
+        }
+        if group.is_empty() {
+            return Ok(());
+        }
+        self.write_group(py, &mut group)
+    }
+
+    /// Reads, lets `change` answer, and writes if nobody else was faster.
+    fn read_and_change(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        change: &Bound<'_, PyAny>,
+        sync: Option<bool>,
+    ) -> PyResult<bool> {
+        let key = owned(key)?;
+        let change = change.clone().unbind();
+        let mut raised: Option<PyErr> = None;
+        let said = &mut raised;
+        let done = self.slot.with_clone(py, move |map| {
+            let ask = |old: Option<&[u8]>| {
+                let answer = Python::attach(|py| {
+                    let old = old.map(|old| PyBytes::new(py, old));
+                    let answer = change.bind(py).call1((old,))?;
+                    if answer.is_none() { Ok(None) } else { owned(&answer).map(Some) }
+                });
+                answer.unwrap_or_else(|error| {
+                    *said = Some(error);
+                    // The engine holds nothing while it asks, and has changed nothing.
+                    resume_unwind(Box::new(Raised))
+                })
+            };
+            match durability(sync) {
+                Some(durability) => map.update_with(&key, durability, ask),
+                None => map.update(&key, ask),
+            }
+        });
+        match raised {
+            Some(error) => Err(error),
+            None => done,
+        }
+    }
+}
+
+#[pymethods]
+impl Map {
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<String> {
+        self.slot.with(py, |map| Ok(map.name()))
+    }
+
+    #[getter]
+    fn kind(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.slot.with(py, |map| Ok(kind(map)))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match self.slot.with(py, |map| Ok((map.name(), kind(map)))) {
+            Ok((name, kind)) => format!("<terrace {kind} {name:?}>"),
+            Err(_) => "<terrace structure of a closed database>".into(),
+        }
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Err(PyTypeError::new_err(
+            "how many records there are is not known exactly, as put and delete do not look whether a key \
+             is there: use estimated_len(), or count what items() gives",
+        ))
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(!self.is_empty(py)?)
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let key = data(key)?;
+        self.slot.with(py, |map| map.contains_key(key.as_ref()))
+    }
+
+    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyBytes>> {
+        let found = self.find(py, &data(key)?)?;
+        found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
+    }
+
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.put(py, key, value, None)
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        match self.remove(py, key, None)? {
+            Some(_) => Ok(()),
+            None => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Entries> {
+        all(py, &self.slot, What::Keys, false)
+    }
+
+    fn __reversed__(&self, py: Python<'_>) -> PyResult<Entries> {
+        all(py, &self.slot, What::Keys, true)
+    }
+
+    fn keys(&self) -> View {
+        View::new(self.slot.clone(), What::Keys)
+    }
+
+    fn values(&self) -> View {
+        View::new(self.slot.clone(), What::Values)
+    }
+
+    fn items(&self) -> View {
+        View::new(self.slot.clone(), What::Items)
+    }
+
+    #[pyo3(signature = (key, default=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        default: Option<Py<PyAny>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let found = self.find(py, &data(key)?)?;
+        Ok(found.map(Py::into_any).or(default))
+    }
+
+    #[pyo3(signature = (keys, default=None))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        default: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let keys: Vec<Vec<u8>> = keys
+            .try_iter()?
+            .map(|key| owned(&key?))
+            .collect::<PyResult<_>>()?;
+        let found = self
+            .slot
+            .with(py, |map| keys.iter().map(|key| map.get(key)).collect::<terrace::Result<Vec<_>>>())?;
+        let default = default.unwrap_or_else(|| py.None());
+        let objects = found.into_iter().map(|value| match value {
+            Some(value) => PyBytes::new(py, &value).into_any(),
+            None => default.bind(py).clone(),
+        });
+        PyList::new(py, objects.collect::<Vec<_>>())
+    }
+
+    #[pyo3(signature = (key, value, *, sync=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        sync: Option<bool>,
+    ) -> PyResult<()> {
+        let (key, value) = (data(key)?, data(value)?);
+        self.slot.with(py, |map| match durability(sync) {
+            Some(durability) => map.put_with(key.as_ref(), value.as_ref(), durability),
+            None => map.put(key.as_ref(), value.as_ref()),
+        })
+    }
+
+    #[pyo3(signature = (key, *, sync=None))]
+    fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>, sync: Option<bool>) -> PyResult<()> {
+        let key = data(key)?;
+        self.slot.with(py, |map| match durability(sync) {
+            Some(durability) => map.delete_with(key.as_ref(), durability),
+            None => map.delete(key.as_ref()),
+        })
+    }
+
+    #[pyo3(signature = (key, value, *, sync=None))]
+    fn insert(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        sync: Option<bool>,
+    ) -> PyResult<bool> {
+        let (key, value) = (data(key)?, data(value)?);
+        self.slot.with(py, |map| match durability(sync) {
+            Some(durability) => map.insert_with(key.as_ref(), value.as_ref(), durability),
+            None => map.insert(key.as_ref(), value.as_ref()),
+        })
+    }
+
+    #[pyo3(signature = (key, *, sync=None))]
+    fn remove(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        sync: Option<bool>,
+    ) -> PyResult<Option<Py<PyBytes>>> {
+        let key = data(key)?;
+        let removed = self.slot.with(py, |map| match durability(sync) {
+            Some(durability) => map.remove_with(key.as_ref(), durability),
+            None => map.remove(key.as_ref()),
+        })?;
+        Ok(removed.map(|value| PyBytes::new(py, &value).unbind()))
+    }
+
+    #[pyo3(signature = (key, *default))]
+    fn pop(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        default: &Bound<'_, PyTuple>,
+    ) -> PyResult<Py<PyAny>> {
+        if default.len() > 1 {
+            return Err(PyTypeError::new_err("pop expects a key and at most one default"));
+        }
+        match (self.remove(py, key, None)?, default.get_item(0)) {
+            (Some(value), _) => Ok(value.into_any()),
+            (None, Ok(default)) => Ok(default.unbind()),
+            (None, Err(_)) => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    /// The last record of an ordered structure, and one or another of a hash table.
+    fn popitem<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let popped = self.slot.with(py, |map| {
+            loop {
+                let Some(next) = map.iter()?.next_back() else {
+                    return Ok(None);
+                };
+                let (key, _) = next?;
+                // Unless another thread was faster.
+                if let Some(value) = map.remove(&key)? {
+                    return Ok(Some((key, value)));
+                }
+            }
+        })?;
+        match popped {
+            Some((key, value)) => Ok((PyBytes::new(py, &key), PyBytes::new(py, &value))),
+            None => Err(PyKeyError::new_err("popitem(): there is no record")),
+        }
+    }
+
+    #[pyo3(signature = (key, default))]
+    fn setdefault(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        default: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyBytes>> {
+        let value = data(default)?;
+        let key = data(key)?;
+        loop {
+            if let Some(found) = self.find(py, &key)? {
+                return Ok(found);
+            }
+            let made = self.slot.with(py, |map| map.insert(key.as_ref(), value.as_ref()))?;
+            if made {
+                return Ok(PyBytes::new(py, value.as_ref()).unbind());
+            }
+        }
+    }
+
+    #[pyo3(signature = (other=None, change=None, /, *, sync=None, **named))]
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        other: Option<&Bound<'py, PyAny>>,
+        change: Option<&Bound<'py, PyAny>>,
+        sync: Option<bool>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Option<bool>> {
+        if let (Some(key), Some(change)) = (other, change) {
+            if !change.is_callable() {
+                return Err(PyTypeError::new_err(
+                    "update takes a mapping or pairs; or a key and a function that makes the new value of \
+                     the old one",
+                ));
+            }
+            return self.read_and_change(py, key, change, sync).map(Some);
+        }
+        if let Some(other) = other {
+            if let Ok(dict) = other.cast::<PyDict>() {
+                let pairs = dict.iter().map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
+                self.write_all(py, pairs)?;
+            } else if other.hasattr("keys")? {
+                let keys = other.call_method0("keys")?;
+                let pairs = keys.try_iter()?.map(|key| {
+                    let key = key?;
+                    Ok((owned(&key)?, owned(&other.get_item(&key)?)?))
+                });
+                self.write_all(py, pairs)?;
+            } else {
+                self.write_all(py, other.try_iter()?.map(|next| pair(&next?)))?;
+            }
+        }
+        if let Some(named) = named {
+            let pairs = named.iter().map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
+            self.write_all(py, pairs)?;
+        }
+        Ok(None)
+    }
+
+    /// Deletes all records that are there, in groups.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.slot.with_clone(py, |map| {
+            let db = map.database().clone();
+            let mut batch = db.batch();
+            for record in map.iter()? {
+                batch.delete(&map, record?.0);
+                if batch.len() >= GROUP_CHANGES || batch.bytes() >= GROUP_BYTES {
+                    db.write(std::mem::replace(&mut batch, db.batch()), Durability::Buffered)?;
+                }
+            }
+            db.write(batch, Durability::Buffered)
+        })
+    }
+
+    fn is_empty(&self, py: Python<'_>) -> PyResult<bool> {
+        self.slot.with(py, terrace::Map::is_empty)
+    }
+
+    fn estimated_len(&self, py: Python<'_>) -> PyResult<u64> {
+        self.slot.with(py, terrace::Map::estimated_len)
+    }
+
+    /// Sorts records first and writes each page once: for many at a time.
+    fn load(&self, py: Python<'_>, records: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let mut loader = self.slot.with(py, terrace::Map::loader)?;
+        let mut all = records.try_iter()?;
+        loop {
+            let group: Vec<_> = all
+                .by_ref()
+                .take(LOADED_AT_ONCE)
+                .map(|next| pair(&next?))
+                .collect::<PyResult<_>>()?;
+            let (last, given) = (group.len() < LOADED_AT_ONCE, &mut loader);
+            self.slot
+                .with(py, move |_| group.iter().try_for_each(|(key, value)| given.put(key, value)))?;
+            if last {
+                return self.slot.with(py, move |_| loader.finish());
+            }
+        }
+    }
+}
+
+/// The kind as it is said.
+pub fn kind(map: &terrace::Map) -> &'static str {
+    match map.kind() {
+        terrace::Kind::Tree => "tree",
+        terrace::Kind::Hash => "hash",
+        terrace::Kind::Table => "table",
+        _ => "structure",
+    }
+}
+
+/// A structure whose records are in the order of their keys.
+#[pyclass(frozen, subclass, extends = Map, module = "terrace")]
+pub struct Ordered;
+
+fn low(key: Option<Vec<u8>>) -> End<Vec<u8>> {
+    key.map_or(End::Unbounded, End::Included)
+}
+
+fn high(key: Option<Vec<u8>>) -> End<Vec<u8>> {
+    key.map_or(End::Unbounded, End::Excluded)
+}
+
+/// Bounds of a range, from what was given.
+pub fn bounds(
+    start: Option<&Bound<'_, PyAny>>,
+    stop: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(End<Vec<u8>>, End<Vec<u8>>)> {
+    Ok((low(start.map(owned).transpose()?), high(stop.map(owned).transpose()?)))
+}
+
+fn range_of(map: &terrace::Map, range: (End<Vec<u8>>, End<Vec<u8>>)) -> terrace::Result<terrace::Range> {
+    match (map.as_tree(), map.as_table()) {
+        (Some(tree), _) => tree.range(range),
+        (_, Some(table)) => table.range(range),
+        _ => map.iter(),
+    }
+}
+
+fn prefix_of(map: &terrace::Map, prefix: &[u8]) -> terrace::Result<terrace::Range> {
+    match (map.as_tree(), map.as_table()) {
+        (Some(tree), _) => tree.prefix(prefix),
+        (_, Some(table)) => table.prefix(prefix),
+        _ => map.iter(),
+    }
+}
+
+#[pymethods]
+impl Ordered {
+    #[pyo3(signature = (start=None, stop=None, *, reverse=false))]
+    fn range(
+        this: PyRef<'_, Self>,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Entries> {
+        let range = bounds(start, stop)?;
+        let slot = &this.as_super().slot;
+        let range = slot.with(py, |map| range_of(map, range))?;
+        Ok(Entries::new(&slot.shared, either_way(range, reverse), What::Items))
+    }
+
+    #[pyo3(signature = (prefix, *, reverse=false))]
+    fn prefix(
+        this: PyRef<'_, Self>,
+        py: Python<'_>,
+        prefix: &Bound<'_, PyAny>,
+        reverse: bool,
+    ) -> PyResult<Entries> {
+        let prefix = data(prefix)?;
+        let slot = &this.as_super().slot;
+        let range = slot.with(py, |map| prefix_of(map, prefix.as_ref()))?;
+        Ok(Entries::new(&slot.shared, either_way(range, reverse), What::Items))
+    }
+
+    fn first<'py>(
+        this: PyRef<'py, Self>,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+        let found = this.as_super().slot.with(py, |map| map.iter()?.next().transpose())?;
+        Ok(found.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
+    }
+
+    fn last<'py>(
+        this: PyRef<'py, Self>,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+        let found = this.as_super().slot.with(py, |map| map.iter()?.next_back().transpose())?;
+        Ok(found.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
+    }
+}
+
+/// An ordered map.
+#[pyclass(frozen, extends = Ordered, module = "terrace")]
+pub struct Tree;
+
+/// A map without order.
+#[pyclass(frozen, extends = Map, module = "terrace")]
+pub struct Hash;
+
+#[pymethods]
+impl Tree {}
+
+#[pymethods]
+impl Hash {}

@@ -1,0 +1,184 @@
+//! What the handles of a database share, and how they end: by closing, by a fork, by a panic.
+//!
+//! Invariants: the engine's handles lie in slots, and closing empties every slot, so the folder is free
+//! when it returns whatever Python objects are still about. In the child of a fork nothing of the engine is
+//! touched, not even dropped: its threads are not there.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, RwLock};
+use pyo3::prelude::*;
+
+use crate::errors::Failure;
+
+/// How many forks lie between this process and the one that loaded the module.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// Called in the child of a fork.
+#[pyfunction]
+#[pyo3(name = "_forked")]
+pub fn forked() {
+    FORKS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// See the module's text.
+pub struct Shared {
+    born: u64,
+    broken: AtomicBool,
+    slots: Mutex<Vec<Weak<dyn Emptied>>>,
+}
+
+/// What closing empties.
+trait Emptied: Send + Sync {
+    fn empty(&self);
+}
+
+/// A handle of the engine, until the database is closed.
+pub struct Slot<T: Send + Sync + 'static> {
+    pub shared: Arc<Shared>,
+    value: RwLock<Option<T>>,
+}
+
+impl Shared {
+    pub fn new() -> Arc<Shared> {
+        Arc::new(Shared {
+            born: FORKS.load(Ordering::SeqCst),
+            broken: AtomicBool::new(false),
+            slots: Mutex::default(),
+        })
+    }
+
+    fn is_forked(&self) -> bool {
+        self.born != FORKS.load(Ordering::Relaxed)
+    }
+
+    /// Whether the engine may be called at all.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.is_forked() {
+            return Err(Failure::Forked);
+        }
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(Failure::Defect("an earlier call panicked".into()));
+        }
+        Ok(())
+    }
+
+    /// Whether this is the process that has opened it.
+    pub fn check_fork(&self) -> Result<(), Failure> {
+        if self.is_forked() { Err(Failure::Forked) } else { Ok(()) }
+    }
+
+    /// Opens or closes, without the interpreter.
+    pub fn opened<R: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce() -> terrace::Result<R> + Send,
+    ) -> PyResult<R> {
+        Ok(py.detach(|| self.guarded(call))?)
+    }
+
+    /// A slot for a handle.
+    pub fn slot<T: Send + Sync + 'static>(self: &Arc<Shared>, value: T) -> Arc<Slot<T>> {
+        let slot = Arc::new(Slot {
+            shared: self.clone(),
+            value: RwLock::new(Some(value)),
+        });
+        let weak = Arc::downgrade(&slot);
+        let mut slots = self.slots.lock();
+        if slots.len() == slots.capacity() {
+            slots.retain(|slot| slot.strong_count() > 0);
+        }
+        slots.push(weak);
+        slot
+    }
+
+    /// Empties all slots. Waits for the calls that use them.
+    pub fn empty(&self) {
+        let slots = std::mem::take(&mut *self.slots.lock());
+        slots.iter().filter_map(Weak::upgrade).for_each(|slot| slot.empty());
+    }
+
+    /// Runs a call of the engine; a panic becomes an error.
+    fn guarded<R>(&self, call: impl FnOnce() -> terrace::Result<R>) -> Result<R, Failure> {
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(done) => Ok(done?),
+            Err(panic) => {
+                // A callback of Python that raised; nothing is broken.
+                if panic.is::<Raised>() {
+                    return Err(Failure::Defect("an exception was lost".into()));
+                }
+                self.broken.store(true, Ordering::SeqCst);
+                let text = panic
+                    .downcast_ref::<&str>()
+                    .map(ToString::to_string)
+                    .or_else(|| panic.downcast_ref::<String>().cloned());
+                Err(Failure::Defect(text.unwrap_or_else(|| "a panic".into())))
+            }
+        }
+    }
+}
+
+/// What a callback that raised unwinds with.
+pub struct Raised;
+
+impl<T: Send + Sync + 'static> Slot<T> {
+    /// Calls the engine, without the interpreter. The handle stays until that is over.
+    pub fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&T) -> terrace::Result<R> + Send,
+    ) -> PyResult<R> {
+        self.shared.check()?;
+        let done = py.detach(|| {
+            // Not behind somebody who closes: they wait for a call that may wait for this one.
+            let value = self.value.read_recursive();
+            let value = value.as_ref().ok_or(Failure::Closed)?;
+            self.shared.guarded(|| call(value))
+        });
+        Ok(done?)
+    }
+}
+
+impl<T: Send + Sync + Clone + 'static> Slot<T> {
+    /// As [`Slot::with`], for calls that take long or call back into Python: closing does not wait for them
+    /// here, and the engine answers them with an error.
+    pub fn with_clone<R: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(T) -> terrace::Result<R> + Send,
+    ) -> PyResult<R> {
+        self.shared.check()?;
+        let value = self.value.read_recursive().clone();
+        let value = value.ok_or(Failure::Closed)?;
+        Ok(py.detach(|| self.shared.guarded(|| call(value)))?)
+    }
+
+    /// What is in it, if anything, and if this is the process that put it there.
+    pub fn peek(&self) -> Option<T> {
+        self.shared.check_fork().ok()?;
+        self.value.read_recursive().clone()
+    }
+
+    /// What is in it.
+    pub fn take_clone(&self) -> PyResult<T> {
+        self.shared.check()?;
+        let value = self.value.read_recursive().clone();
+        Ok(value.ok_or(Failure::Closed)?)
+    }
+}
+
+impl<T: Send + Sync + 'static> Emptied for Slot<T> {
+    fn empty(&self) {
+        drop(self.value.write().take());
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Slot<T> {
+    fn drop(&mut self) {
+        if self.shared.is_forked() {
+            std::mem::forget(self.value.get_mut().take());
+        }
+    }
+}

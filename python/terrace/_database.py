@@ -1,0 +1,333 @@
+"""The database: one for each folder and process, with as many handles as one likes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Iterator, MutableMapping
+from os import PathLike
+from types import SimpleNamespace, TracebackType
+from typing import Any, Literal, TypeVar, overload
+
+from . import _terrace
+from ._codecs import Coded, Codec
+from ._errors import Closed, Forked, Invalid
+from ._terrace import Batch, Hash, Map, Table, Tree
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+# Structures answer as mappings do, but for len(), which says why it cannot.
+MutableMapping.register(Map)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+
+#: What `open` takes besides the path.
+OPTIONS = ("memory", "create", "durability", "page_size", "log_limit", "direct_io", "control")
+
+
+class _Opened:
+    """A database that is open in this process, and how many handles it has."""
+
+    def __init__(self, native: _terrace.Database, options: dict[str, Any]) -> None:
+        self.native = native
+        self.options = options
+        self.handles = 0
+
+
+_lock = threading.Lock()
+_opened: dict[str, _Opened] = {}
+_handles: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    global _lock
+    _terrace._forked()
+    _lock = threading.Lock()
+    _opened.clear()
+
+
+def _at_exit() -> None:
+    # Before the interpreter takes modules apart.
+    for handle in list(_handles):
+        try:
+            handle.close()
+        except Forked:
+            pass
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
+
+
+class Figures(SimpleNamespace):
+    """Figures of a database, as attributes: `db.stats().memory.limit`."""
+
+    _json: str
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no figure {name!r}; there are {', '.join(vars(self))}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as a dictionary."""
+        import json
+
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        import json
+
+        return json.dumps(self, default=vars)
+
+
+def _figures(text: str) -> Figures:
+    import json
+
+    figures: Figures = json.loads(text, object_hook=lambda fields: Figures(**fields))
+    return figures
+
+
+class Database:
+    """An open database. Usable as a context manager, from any number of threads."""
+
+    def __init__(self, opened: _Opened, key: str) -> None:
+        self._opened: _Opened | None = opened
+        self._key = key
+        self._path = opened.native.path
+        _handles.add(self)
+
+    @property
+    def _native(self) -> _terrace.Database:
+        opened = self._opened
+        if opened is None:
+            raise Closed("the database is closed; open it again")
+        return opened.native
+
+    @property
+    def path(self) -> PathLike[str]:
+        """The folder."""
+        return self._path
+
+    @property
+    def closed(self) -> bool:
+        """Whether this handle was closed."""
+        return self._opened is None
+
+    def close(self) -> None:
+        """Closes this handle, and with the last one the database, with a checkpoint. Twice is nothing.
+
+        Then structures of it answer with `Closed`.
+        """
+        with _lock:
+            opened, self._opened = self._opened, None
+            if opened is None:
+                return
+            opened.handles -= 1
+            if opened.handles > 0:
+                return
+            if _opened.get(self._key) is opened:
+                del _opened[self._key]
+            # Under the lock, so that whoever opens it again finds the folder free.
+            opened.native.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Structures keep the database open; with the last of them it closes itself.
+        opened: _Opened | None = getattr(self, "_opened", None)
+        if opened is not None:
+            opened.handles -= 1
+            if opened.handles == 0 and _opened.get(self._key) is opened:
+                del _opened[self._key]
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self.closed else ""
+        return f"<terrace.Database {str(self._path)!r}{closed}>"
+
+    @overload
+    def tree(
+        self,
+        name: str,
+        *,
+        tiers: Literal[1, 2] | None = None,
+        policy: Literal["default", "paper"] | None = None,
+        inclusive: bool | None = None,
+        logged: bool | None = None,
+    ) -> Tree: ...
+
+    @overload
+    def tree(
+        self,
+        name: str,
+        *,
+        codec: Codec[K, V],
+        tiers: Literal[1, 2] | None = None,
+        policy: Literal["default", "paper"] | None = None,
+        inclusive: bool | None = None,
+        logged: bool | None = None,
+    ) -> Coded[K, V]: ...
+
+    def tree(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
+        """The tree of this name, made if there is none: an ordered map."""
+        tree = self._native.tree(name, **options)
+        return tree if codec is None else Coded(tree, codec)
+
+    @overload
+    def hash(
+        self,
+        name: str,
+        *,
+        tiers: Literal[1, 2] | None = None,
+        policy: Literal["default", "paper"] | None = None,
+        inclusive: bool | None = None,
+        logged: bool | None = None,
+    ) -> Hash: ...
+
+    @overload
+    def hash(
+        self,
+        name: str,
+        *,
+        codec: Codec[K, V],
+        tiers: Literal[1, 2] | None = None,
+        policy: Literal["default", "paper"] | None = None,
+        inclusive: bool | None = None,
+        logged: bool | None = None,
+    ) -> Coded[K, V]: ...
+
+    def hash(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
+        """The hash table of this name, made if there is none: a map without order."""
+        hash_ = self._native.hash(name, **options)
+        return hash_ if codec is None else Coded(hash_, codec)
+
+    def table(
+        self,
+        name: str,
+        *,
+        indexes: dict[str, str] | None = None,
+        tiers: Literal[1, 2] | None = None,
+        policy: Literal["default", "paper"] | None = None,
+        inclusive: bool | None = None,
+        logged: bool | None = None,
+    ) -> Table:
+        """The table of this name, made with its indexes if there is none.
+
+        Indexes are names with sources: `{"city": "json:/city", "badge": "unique:json:/badge"}`, `csv:COLUMN`,
+        `bytes:FROM..TO`. A table that is there must have the same ones, if any are said.
+        """
+        return self._native.table(
+            name, indexes=indexes, tiers=tiers, policy=policy, inclusive=inclusive, logged=logged
+        )
+
+    def __getitem__(self, name: str) -> Tree | Hash | Table:
+        """A structure that is there, of whatever kind."""
+        return self._native[name]
+
+    def __delitem__(self, name: str) -> None:
+        """Drops a structure with all its records."""
+        del self._native[name]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._native
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._native.names())
+
+    def names(self) -> list[str]:
+        """The names of the structures."""
+        return self._native.names()
+
+    def rename(self, old: str, new: str) -> None:
+        """Gives a structure another name."""
+        self._native.rename(old, new)
+
+    def batch(self, *, sync: bool = False) -> Batch:
+        """Changes that are made together when the block ends, all or none."""
+        return self._native.batch(sync=sync)
+
+    def sync(self) -> None:
+        """Makes everything durable that was written so far."""
+        self._native.sync()
+
+    def checkpoint(self) -> None:
+        """Makes a checkpoint: the next opening has nothing to replay."""
+        self._native.checkpoint()
+
+    def verify(self) -> list[str]:
+        """Reads everything and checks every invariant: what is wrong, one line each. Other calls wait."""
+        return self._native.verify()
+
+    def stats(self, *, survey: bool = False) -> Figures:
+        """The figures; with `survey` also about how many records there are, for which it reads some pages."""
+        return _figures(self._native.stats_json(survey=survey))
+
+    def describe(self) -> str:
+        """The figures of a survey as a table for people."""
+        return self._native.stats_text()
+
+    def metrics(self, *, openmetrics: bool = False, survey: bool = False) -> str:
+        """The figures as Prometheus text, or as OpenMetrics."""
+        return self._native.metrics(openmetrics=openmetrics, survey=survey)
+
+
+def open(
+    path: str | PathLike[str],
+    *,
+    memory: int | str | None = None,
+    create: bool = True,
+    durability: Literal["buffered", "sync"] = "buffered",
+    page_size: int | str | None = None,
+    log_limit: int | str | None = None,
+    direct_io: bool = True,
+    control: bool = False,
+    **unknown: object,
+) -> Database:
+    """Opens the database in a folder, and makes both if they are missing.
+
+    `memory` is for everything that the database keeps, as a number of bytes or as text: "256MiB". With
+    `control`, other processes of the same user can ask for figures with `terrace stat` and `terrace top`.
+    Opened twice in one process it is one database, which is closed with its last handle. A handle that is
+    forgotten without `close` lets its structures go on.
+    """
+    for name in unknown:
+        # Modules that few need are loaded when they are: importing the package takes milliseconds.
+        import difflib
+
+        near = difflib.get_close_matches(name, OPTIONS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(OPTIONS)}"
+        raise TypeError(f"open() has no option {name!r}{hint}")
+    options: dict[str, Any] = {
+        "memory": memory,
+        "create": create,
+        "durability": durability,
+        "page_size": page_size,
+        "log_limit": log_limit,
+        "direct_io": direct_io,
+        "control": control,
+    }
+    with _lock:
+        key = os.path.realpath(path)
+        opened = _opened.get(key)
+        if opened is None:
+            opened = _Opened(_terrace.Database(os.fspath(path), **options), options)
+            _opened[os.path.realpath(path)] = opened
+        else:
+            differ = [name for name in OPTIONS if name != "create" and opened.options[name] != options[name]]
+            if differ:
+                raise Invalid(
+                    f"{path} is open in this process with another {differ[0]}: "
+                    f"{opened.options[differ[0]]!r}; open it with the same options, or close it first"
+                )
+        opened.handles += 1
+        return Database(opened, key)
