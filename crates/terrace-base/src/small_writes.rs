@@ -17,8 +17,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use parking_lot::Mutex;
-
+use crate::sync::Mutex;
 use crate::window::{Window, page_bytes, stays_in_place};
 
 /// Length of a window (more on systems with large pages). What counts is how often it moves, once

@@ -2,10 +2,22 @@
 //!
 //! Code with latches takes its atomics, mutexes and threads from here; with the feature `shuttle`
 //! the same code runs under the shuttle scheduler.
+//!
+//! Invariant: a process that was forked from one with threads that wait here can use locks of its own. So
+//! nothing of who waits lies in a list of the whole process, which a child would find as it was, with
+//! entries of threads whose memory its own threads get. The locks of the standard library keep all they
+//! need in themselves and in the kernel.
+
+use std::ops::{Deref, DerefMut};
+
+#[cfg(not(feature = "shuttle"))]
+use std::sync as of;
+
+#[cfg(feature = "shuttle")]
+use shuttle::sync as of;
 
 #[cfg(not(feature = "shuttle"))]
 mod imp {
-    pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
     pub use std::hint::spin_loop;
     pub use std::sync::atomic;
     pub use std::thread;
@@ -36,116 +48,150 @@ mod imp {
     pub fn spin_loop() {
         shuttle::thread::yield_now();
     }
-
-    /// shuttle's mutex with parking_lot's manners.
-    #[derive(Default)]
-    pub struct Mutex<T>(shuttle::sync::Mutex<T>);
-    /// Guard of [`Mutex`]; empty only while [`Condvar::wait`] has it.
-    pub struct MutexGuard<'a, T>(
-        Option<shuttle::sync::MutexGuard<'a, T>>,
-        &'a shuttle::sync::Mutex<T>,
-    );
-
-    impl<T> std::ops::Deref for MutexGuard<'_, T> {
-        type Target = T;
-
-        fn deref(&self) -> &T {
-            self.0.as_ref().expect("a guard outside of a wait")
-        }
-    }
-
-    impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
-        fn deref_mut(&mut self) -> &mut T {
-            self.0.as_mut().expect("a guard outside of a wait")
-        }
-    }
-
-    /// shuttle's condition variable with parking_lot's manners.
-    #[derive(Default)]
-    pub struct Condvar(shuttle::sync::Condvar);
-
-    impl Condvar {
-        /// A new condition variable.
-        pub fn new() -> Self {
-            Condvar(shuttle::sync::Condvar::new())
-        }
-
-        /// Lets go of the mutex, waits to be woken, takes it again.
-        pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-            if let Some(inner) = guard.0.take() {
-                guard.0 = Some(self.0.wait(inner).unwrap_or_else(|e| e.into_inner()));
-            }
-        }
-
-        /// As [`Condvar::wait`], but not for ever: under the checker the time is up at once.
-        pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: std::time::Duration) {
-            drop(guard.0.take());
-            shuttle::thread::yield_now();
-            guard.0 = Some(guard.1.lock().unwrap_or_else(|e| e.into_inner()));
-        }
-
-        /// Wakes one that waits.
-        pub fn notify_one(&self) {
-            self.0.notify_one();
-        }
-
-        /// Wakes all that wait.
-        pub fn notify_all(&self) {
-            self.0.notify_all();
-        }
-    }
-
-    impl<T> Mutex<T> {
-        /// A new mutex.
-        pub fn new(value: T) -> Self {
-            Mutex(shuttle::sync::Mutex::new(value))
-        }
-
-        /// Takes it, waiting.
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(
-                Some(self.0.lock().unwrap_or_else(|e| e.into_inner())),
-                &self.0,
-            )
-        }
-
-        /// Takes it if it is free.
-        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok().map(|g| MutexGuard(Some(g), &self.0))
-        }
-
-        /// What was in it.
-        pub fn into_inner(self) -> T {
-            self.0.into_inner().unwrap_or_else(|e| e.into_inner())
-        }
-    }
-
-    /// shuttle's reader-writer lock with parking_lot's manners.
-    #[derive(Default)]
-    pub struct RwLock<T>(shuttle::sync::RwLock<T>);
-
-    impl<T> RwLock<T> {
-        /// A new lock.
-        pub fn new(value: T) -> Self {
-            RwLock(shuttle::sync::RwLock::new(value))
-        }
-
-        /// Takes it shared, waiting.
-        pub fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
-            self.0.read().unwrap_or_else(|e| e.into_inner())
-        }
-
-        /// As [`RwLock::read`], for a thread that has it already: not behind those that wait for
-        /// [`RwLock::write`].
-        pub fn read_recursive(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
-            self.read()
-        }
-
-        /// Takes it exclusively, waiting.
-        pub fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
-            self.0.write().unwrap_or_else(|e| e.into_inner())
-        }
-    }
 }
 
 pub use imp::*;
+
+/// A mutex that a panic does not poison: who must not go on after one is told otherwise.
+#[derive(Default)]
+pub struct Mutex<T>(of::Mutex<T>);
+
+/// Guard of [`Mutex`]; empty only while [`Condvar::wait`] has it.
+pub struct MutexGuard<'a, T> {
+    inner: Option<of::MutexGuard<'a, T>>,
+    /// Under the checker a wait lets go of the mutex, and takes it again.
+    #[cfg(feature = "shuttle")]
+    of: &'a of::Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// A new mutex.
+    #[cfg(not(feature = "shuttle"))]
+    pub const fn new(value: T) -> Self {
+        Mutex(of::Mutex::new(value))
+    }
+
+    /// A new mutex.
+    #[cfg(feature = "shuttle")]
+    pub fn new(value: T) -> Self {
+        Mutex(of::Mutex::new(value))
+    }
+
+    fn guard<'a>(&'a self, inner: of::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard {
+            inner: Some(inner),
+            #[cfg(feature = "shuttle")]
+            of: &self.0,
+        }
+    }
+
+    /// Takes it, waiting.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.guard(self.0.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// Takes it if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(inner) => Some(self.guard(inner)),
+            Err(of::TryLockError::Poisoned(e)) => Some(self.guard(e.into_inner())),
+            Err(of::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// What is in it, which nobody else has.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What was in it.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("a guard outside of a wait")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("a guard outside of a wait")
+    }
+}
+
+/// A condition variable.
+#[derive(Default)]
+pub struct Condvar(of::Condvar);
+
+impl Condvar {
+    /// A new condition variable.
+    pub fn new() -> Self {
+        Condvar(of::Condvar::new())
+    }
+
+    /// Lets go of the mutex, waits to be woken, takes it again. May wake for nothing.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        if let Some(inner) = guard.inner.take() {
+            guard.inner = Some(self.0.wait(inner).unwrap_or_else(|e| e.into_inner()));
+        }
+    }
+
+    /// As [`Condvar::wait`], but not for longer than that.
+    #[cfg(not(feature = "shuttle"))]
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, most: std::time::Duration) {
+        if let Some(inner) = guard.inner.take() {
+            let woken = self.0.wait_timeout(inner, most);
+            guard.inner = Some(woken.unwrap_or_else(|e| e.into_inner()).0);
+        }
+    }
+
+    /// As [`Condvar::wait`], but not for ever: under the checker the time is up at once.
+    #[cfg(feature = "shuttle")]
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: std::time::Duration) {
+        drop(guard.inner.take());
+        shuttle::thread::yield_now();
+        guard.inner = Some(guard.of.lock().unwrap_or_else(|e| e.into_inner()));
+    }
+
+    /// Wakes one that waits.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all that wait.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// A reader-writer lock that a panic does not poison. A thread that has it shared must not ask for it again:
+/// it would wait behind a writer that waits for it.
+#[derive(Default)]
+pub struct RwLock<T>(of::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// A new lock.
+    pub fn new(value: T) -> Self {
+        RwLock(of::RwLock::new(value))
+    }
+
+    /// Takes it shared, waiting.
+    #[inline]
+    pub fn read(&self) -> of::RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Takes it exclusively, waiting.
+    pub fn write(&self) -> of::RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(|e| e.into_inner())
+    }
+}

@@ -178,7 +178,7 @@ impl PageStore {
             &self.counters.checkpoint_hot_writes,
         ]
         .map(|c| c.load(Ordering::Relaxed));
-        let no_unlinked_pages = self.large.write();
+        let no_unlinked_pages = self.large.cut();
         let (begun, drained, closed) = self.gate.closed(|epoch| {
             // Before the gate opens again.
             let _watch = self.watch("the cut of a checkpoint");

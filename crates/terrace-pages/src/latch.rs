@@ -4,6 +4,8 @@
 //! goes back; shared holders do not change it. An optimistic reader notes the version, reads, and
 //! validates that it is the same and that nobody holds the latch exclusively.
 
+#[cfg(not(feature = "shuttle"))]
+use terrace_base::sync::atomic::AtomicU32;
 use terrace_base::sync::atomic::{AtomicU64, Ordering, fence};
 use terrace_base::sync::{spin_loop, yield_now};
 
@@ -17,6 +19,12 @@ const VERSION_MASK: u64 = !0xFFFF;
 
 /// Rounds of spinning before a waiter parks: about the length of a page copy.
 const SPINS: u32 = 64;
+
+/// Ends of holds that somebody waited for, by the place of the latch: a thread that waits sleeps until the count
+/// is another one. Threads that wait for several latches at a place are all woken, and look again. They
+/// are numbers alone, so that what a process has here means nothing in its forked children.
+#[cfg(not(feature = "shuttle"))]
+static PLACES: [AtomicU32; 256] = [const { AtomicU32::new(0) }; 256];
 
 /// A version as seen by an optimistic reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,23 +217,13 @@ impl Latch {
             yield_now();
             return;
         }
-        // What is wanted is asked again once nobody can be woken unseen: it changes under the exclusive
-        // latch, and the end of that hold wakes whoever parks here before.
-        // SAFETY: the key is this latch's own address, which no other parking uses; the callbacks
-        // neither panic nor park, being loads of atomics; the latch outlives the call because `self` is
-        // borrowed.
-        unsafe {
-            parking_lot_core::park(
-                std::ptr::from_ref(self).addr(),
-                || {
-                    let w = self.word.load(Ordering::Relaxed);
-                    w & WAITERS != 0 && w & against != 0 && wanted()
-                },
-                || {},
-                |_, _| {},
-                parking_lot_core::DEFAULT_PARK_TOKEN,
-                None,
-            );
+        // The count is read first, so that a hold that ends after the look at the word changes it, and the
+        // wait ends at once. What is wanted changes under the exclusive latch, so the same is true of it.
+        let place = self.place();
+        let seen = place.load(Ordering::Acquire);
+        let w = self.word.load(Ordering::Relaxed);
+        if w & WAITERS != 0 && w & against != 0 && wanted() {
+            atomic_wait::wait(place, seen);
         }
     }
 
@@ -234,13 +232,17 @@ impl Latch {
     #[cold]
     fn unpark(&self) {
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
-        // SAFETY: the key is this latch's own address, as in `park`; the token has no meaning.
-        unsafe {
-            parking_lot_core::unpark_all(
-                std::ptr::from_ref(self).addr(),
-                parking_lot_core::DEFAULT_UNPARK_TOKEN,
-            );
-        }
+        let place = self.place();
+        place.fetch_add(1, Ordering::Release);
+        atomic_wait::wake_all(place);
+    }
+
+    /// Where those wait who want this latch, and some other ones.
+    #[cfg(not(feature = "shuttle"))]
+    fn place(&self) -> &'static AtomicU32 {
+        // Latches lie in headers of frames, one in a cache line or two.
+        let line = std::ptr::from_ref(self).addr() / 64;
+        &PLACES[line % PLACES.len()]
     }
 }
 

@@ -19,6 +19,7 @@ mod halt;
 mod image;
 mod interrupt;
 mod kept;
+mod large;
 mod latch;
 pub mod map;
 mod open;

@@ -6,13 +6,12 @@
 //! * A frame is owned by exactly one of: the free list, a page, the thread that is filling or
 //!   emptying it (which holds its exclusive latch or took it off the list).
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use terrace_base::sync::{Condvar, Mutex, RwLock, yield_now};
+use terrace_base::sync::{Condvar, Mutex, yield_now};
 use terrace_base::{Error, PageId, Result};
 
 use crate::allocate::FreePages;
@@ -21,6 +20,7 @@ use crate::gate::{Door, Gate};
 use crate::ghosts::Ghosts;
 use crate::guard::{Exclusive, Optimistic, Shared, Ticket};
 use crate::interrupt::{Attempt, Interrupt};
+use crate::large::Large;
 use crate::map::PageMap;
 use crate::options::{Layout, StoreOptions, WHOLE_SHARE};
 use crate::space::Promise;
@@ -68,20 +68,6 @@ pub struct Counters {
     pub free_slots: AtomicU64,
 }
 
-thread_local! {
-    /// Guards of this kind that the thread holds, of any store.
-    static LARGE_GUARDS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// A guard that is counted among those of its thread.
-struct Counted<G>(#[allow(dead_code, reason = "held for its drop")] G);
-
-impl<G> Drop for Counted<G> {
-    fn drop(&mut self) {
-        LARGE_GUARDS.with(|held| held.set(held.get().saturating_sub(1)));
-    }
-}
-
 /// See the module's text.
 pub struct PageStore {
     pub(crate) options: StoreOptions,
@@ -123,7 +109,7 @@ pub struct PageStore {
     /// Signalled when the cleaner should look.
     pub(crate) wanted: (Mutex<bool>, Condvar),
     pub(crate) write_buffers: crate::write::Buffers,
-    pub(crate) large: RwLock<()>,
+    pub(crate) large: Large,
     /// See [`PageStore::number_large_value`].
     large_values: AtomicU64,
     pub(crate) halt: crate::halt::Halt,
@@ -190,7 +176,7 @@ impl PageStore {
             progress: Default::default(),
             wanted: Default::default(),
             write_buffers: crate::write::Buffers::new(layout.write_batch, options.page_bytes),
-            large: RwLock::new(()),
+            large: Large::default(),
             large_values: AtomicU64::new(0),
             halt: Default::default(),
             poison: Mutex::default(),
@@ -563,13 +549,7 @@ impl PageStore {
     /// Taken by a caller that is not inside the gate: a checkpoint that waits for such guards lets
     /// nobody else have one meanwhile. A thread may hold several.
     pub fn large_guard(&self) -> impl Drop + '_ {
-        let nested = LARGE_GUARDS.with(|held| held.replace(held.get() + 1)) > 0;
-        // Who has one must not queue up behind the checkpoint that waits for it.
-        Counted(if nested {
-            self.large.read_recursive()
-        } else {
-            self.large.read()
-        })
+        self.large.guard()
     }
 
     /// Whether this page, which is not in memory, was until lately: some more memory for pages that

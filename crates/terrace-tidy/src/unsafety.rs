@@ -24,7 +24,6 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/terrace-pages/src/guard.rs",
         "a guard's latch is what makes its slice exclusive",
     ),
-    ("crates/terrace-pages/src/latch.rs", "parking of threads"),
     (
         "crates/terrace-pages/src/prefetch.rs",
         "a prefetch reads nothing",

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use terrace_base::sync::{Condvar, Mutex, MutexGuard};
 use terrace_base::{Error, Result};
 use terrace_pages::{CheckpointReport, CutInfo, Pace};
 use terrace_wal::Position;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 use terrace_pages::{Cleaner, PageStore};
 use terrace_tier::{Demoter, TierContext};

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use terrace_base::sync::{Condvar, Mutex, MutexGuard};
 use terrace_base::{Error, Result, StructureId};
 
 use crate::core::Core;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::checkpointer::Speed;
-use parking_lot::Mutex;
 use terrace_base::disk::Disk;
 use terrace_base::process::of_another_process;
+use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 use crate::core::Core;

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
+use terrace_base::sync::Mutex;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::map::Superblock;
 use terrace_pages::{

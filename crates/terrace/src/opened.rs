@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result, StructureId};
 use terrace_tier::Structure;
 

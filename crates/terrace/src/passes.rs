@@ -18,8 +18,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::panicking;
 
-use parking_lot::{Condvar, Mutex};
 use terrace_base::process::{OwnWord, of_another_process};
+use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result};
 
 /// Cache lines over which the threads spread: more than usually call at once.

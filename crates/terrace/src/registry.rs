@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::RwLock;
 use terrace_access::{Attempt, Door, Interrupt};
+use terrace_base::sync::RwLock;
 use terrace_base::{Error, Result, StructureId};
 use terrace_pages::{LEARNT_BYTES, PageStore, Space};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};

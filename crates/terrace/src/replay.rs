@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use parking_lot::{Condvar, Mutex};
+use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result, StructureId, checksum};
 use terrace_tier::Change;
 

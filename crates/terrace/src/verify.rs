@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
+use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, PageId, Result};
 use terrace_tier::Demoter;
 

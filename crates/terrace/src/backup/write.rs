@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
 use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
+use terrace_base::sync::Mutex;
 use terrace_base::{AlignedBuf, Error, Result};
 use terrace_pages::map::SlotSet;
 use terrace_pages::{ImagePage, PinnedImage};

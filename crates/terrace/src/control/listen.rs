@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
+use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 use crate::control::serve::{refuse, serve};

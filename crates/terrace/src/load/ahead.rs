@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
 use terrace_base::disk::DiskFile;
 use terrace_base::process::Owner;
+use terrace_base::sync::Mutex;
 use terrace_base::{AlignedBuf, Error, Result};
 
 /// Reads that are under way at once: what a disk needs to be busy while blocks are long.

@@ -10,7 +10,7 @@ mod nothing;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
+use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 pub use map::SnapshotMap;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use terrace_base::sync::{Condvar, Mutex, RwLock};
 use terrace_base::{Error, Result};
 
 use super::extract::Extract;

@@ -18,6 +18,7 @@ mod range;
 mod reader;
 mod reads;
 mod retry;
+mod turn;
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub use figures::{Figures, LastConflict, TransactionStats};
 pub use index::{TransactionIndex, TransactionRows};
 pub use range::TransactionRange;
 pub use reader::Reader;
-pub use retry::Turn;
+pub use turn::Turn;
 
 use crate::batch::{Batch, Mark};
 use crate::database::Database;

@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use parking_lot::RwLock;
 use terrace_base::Error;
 
 use super::commit::Ended;
+use super::turn::TURN_WAIT;
 use super::{Reader, Transaction, TransactionOptions};
 use crate::database::Database;
 
@@ -17,13 +17,6 @@ const FIRST_WAIT: Duration = Duration::from_micros(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
 /// From this attempt on a transaction asks the others to wait.
 const WITH_TURN: u32 = 16;
-/// Longest wait for the turn. It is there for fairness alone, so who does not get it goes on without: the holder
-/// may be waiting for this very thread.
-const TURN_WAIT: Duration = Duration::from_millis(20);
-
-/// Held by a transaction that was often too late, and shared by the attempts of all others.
-pub type Turn = RwLock<()>;
-
 impl Database {
     /// Runs a transaction: `f` reads and writes through it, over any structures of this database, and what it
     /// does happens at one instant, as if nobody else were there, or not at all.
@@ -82,7 +75,7 @@ impl Database {
         let mut transaction = Transaction::new(self, options);
         for attempt in 1..=attempts {
             let turn = &core.turn;
-            let alone = (attempt >= WITH_TURN).then(|| turn.try_write_for(TURN_WAIT));
+            let alone = (attempt >= WITH_TURN).then(|| turn.alone(TURN_WAIT));
             let answer = f(&mut transaction);
             let stands = match (&answer, &transaction.conflict) {
                 (_, Some(_)) => false,
@@ -99,7 +92,7 @@ impl Database {
                 let Ok(answer) = answer else {
                     return answer;
                 };
-                let shared = alone.is_none().then(|| turn.try_read_for(TURN_WAIT));
+                let shared = alone.is_none().then(|| turn.shared(TURN_WAIT));
                 let ended = transaction.commit_once()?;
                 drop(shared);
                 if let Ended::Committed(_) = ended {
