@@ -281,20 +281,16 @@ mod tests {
     #[test]
     fn waiters_are_woken_and_exclude_each_other() {
         let l = Latch::new();
-        let n = std::cell::UnsafeCell::new(0u64);
-        struct Shared<'a>(&'a Latch, &'a std::cell::UnsafeCell<u64>);
-        // SAFETY: the cell is only touched under the exclusive latch.
-        unsafe impl Sync for Shared<'_> {}
-        let s = Shared(&l, &n);
+        // Counted in two steps, so that a count is lost where two threads have the latch.
+        let n = std::sync::atomic::AtomicU64::new(0);
         std::thread::scope(|t| {
             for _ in 0..4 {
                 t.spawn(|| {
-                    let s = &s;
                     for _ in 0..20_000 {
-                        s.0.exclusive();
-                        // SAFETY: under the exclusive latch.
-                        unsafe { *s.1.get() += 1 };
-                        s.0.release_exclusive();
+                        l.exclusive();
+                        let before = n.load(Ordering::Relaxed);
+                        n.store(before + 1, Ordering::Relaxed);
+                        l.release_exclusive();
                     }
                 });
             }
