@@ -9,6 +9,7 @@
 //! need in themselves and in the kernel.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::TryLockError;
 
 #[cfg(not(feature = "shuttle"))]
 use std::sync as of;
@@ -96,8 +97,8 @@ impl<T> Mutex<T> {
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(inner) => Some(self.guard(inner)),
-            Err(of::TryLockError::Poisoned(e)) => Some(self.guard(e.into_inner())),
-            Err(of::TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(e)) => Some(self.guard(e.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
