@@ -50,6 +50,10 @@ pub enum Planted {
     FailureForgotten,
     /// The boot id is not looked at.
     BootForgotten,
+    /// That a map is open is not on the disk before it is changed.
+    OpenNotDurable,
+    /// What a life without protection has left is not made durable before one that promises more.
+    BufferedNotSynced,
 }
 
 #[cfg(feature = "planted-faults")]

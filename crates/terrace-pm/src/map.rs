@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::Read;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +15,7 @@ use terrace_base::{Durability, Error, Result};
 use crate::arena::{SUPERBLOCK_BYTES, Superblock};
 use crate::key::{Key, Value, code_name, is_bytes};
 use crate::options::Options;
-use crate::pm::{Domain, Pm, Sim, boot_id, open_device};
+use crate::pm::{Domain, Pm, boot_id, open_device};
 use crate::recover::{self, Opening, Recovered};
 use crate::stats::Stats;
 use crate::tree::{Change, Cursor, Settings, Tree, Wanted, When};
@@ -32,6 +33,7 @@ struct Inner<K: Key + ?Sized> {
 
 impl<K: Key + ?Sized> Inner<K> {
     fn close(&self) -> Result<()> {
+        self.tree.check_process()?;
         let mut superblock = self.superblock.write();
         let Some(mut last) = superblock.take() else {
             return Ok(());
@@ -43,7 +45,8 @@ impl<K: Key + ?Sized> Inner<K> {
 
 impl<K: Key + ?Sized> Drop for Inner<K> {
     fn drop(&mut self) {
-        // Whoever wants to know closes it; what was acknowledged is in the log either way.
+        // Whoever wants to know closes it; what was acknowledged is in the log either way. A child process
+        // leaves it as it is.
         let _ = self.close();
     }
 }
@@ -64,7 +67,7 @@ fn check_open(is_open: bool) -> Result<()> {
 /// refused rather than believed ([`Error::PowerLost`]); see [`Options::durability`].
 ///
 /// A map is cheap to clone, and may be used by any number of threads. The file is open to one process at
-/// a time.
+/// a time; in a child that was forked while it was open, calls are errors.
 ///
 /// ```
 /// use terrace_pm::{Options, PmMap};
@@ -151,6 +154,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
             discard: options.discard,
             create: options.create,
             threads: options.threads,
+            map_id: options.map_id,
         };
         let (tree, superblock, recovered) = recover::open::<K::Own>(pm, &opening, settings)?;
         Ok(PmMap {
@@ -169,6 +173,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
         change: &Change<'_>,
         mut wanted: Wanted<'_>,
     ) -> Result<(Option<V::Owned>, bool)> {
+        self.inner.tree.check_process()?;
         let open = self.inner.superblock.read();
         check_open(open.is_some())?;
         let (old, made) = self
@@ -230,6 +235,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
         Q: Borrow<V>,
     {
         let tree = &self.inner.tree;
+        tree.check_process()?;
         let (mut waiting, mut partitions) = (0, 0u64);
         for (key, value) in pairs {
             let key = key.borrow().to_own();
@@ -252,12 +258,14 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
 
     /// The value of a key.
     pub fn get(&self, key: impl Borrow<K>) -> Result<Option<V::Owned>> {
+        self.inner.tree.check_process()?;
         let found = self.inner.tree.get(&key.borrow().to_own())?;
         Ok(found.and_then(V::from_out))
     }
 
     /// Whether a key is there.
     pub fn contains_key(&self, key: impl Borrow<K>) -> Result<bool> {
+        self.inner.tree.check_process()?;
         self.inner.tree.contains(&key.borrow().to_own())
     }
 
@@ -302,6 +310,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
     /// may have come to the disk in part; [`PmMap::close`] does.
     pub fn sync(&self) -> Result<()> {
         let tree = &self.inner.tree;
+        tree.check_process()?;
         tree.check_poison()?;
         tree.guard(tree.log.commit_many(0..tree.log.count()))?;
         tree.guard(tree.arena.pm().sync())
@@ -331,6 +340,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
     /// keys, blobs against their checks, buffers against the log. Takes node after node, and holds each of
     /// them while it looks.
     pub fn verify(&self) -> Result<Report> {
+        self.inner.tree.check_process()?;
         self.inner.tree.verify()
     }
 
@@ -356,18 +366,23 @@ pub fn kinds(path: impl AsRef<Path>) -> Result<(String, String)> {
     let name = path.as_ref().display().to_string();
     let failed = |source| Error::io("reading", name.clone(), source);
     let mut file = std::fs::File::open(path.as_ref()).map_err(failed)?;
-    let mut bytes = Vec::new();
-    std::io::Read::take(&mut file, SUPERBLOCK_BYTES)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    let words = bytes.chunks_exact(8).map(|word| {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(word);
-        u64::from_le_bytes(bytes)
-    });
-    let words: Vec<u64> = words.collect();
-    let seen = Sim::from_image(&words, SUPERBLOCK_BYTES).named(name.clone());
-    let known = Superblock::read(&seen)?
+    let known = if file
+        .metadata()
+        .map_err(failed)?
+        .file_type()
+        .is_char_device()
+    {
+        // A device of persistent memory is not read, only mapped.
+        let (device, _) = open_device(path.as_ref(), 0, None, false)?;
+        Superblock::read(&device)?
+    } else {
+        let mut bytes = Vec::new();
+        std::io::Read::take(&mut file, SUPERBLOCK_BYTES)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        Superblock::of_bytes(&bytes, &name)?
+    };
+    let known = known
         .ok_or_else(|| Error::corrupt(name, 0, "it holds zeros where a map has its superblock"))?;
     let (key, value) = (known.kinds & 0xff, known.kinds >> 8 & 0xff);
     Ok((code_name(key).into_owned(), code_name(value).into_owned()))

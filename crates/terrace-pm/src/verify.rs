@@ -157,7 +157,7 @@ impl<O: Own> Tree<O> {
                     .is_some()
                 });
             match (stored, entry.is_delete) {
-                (true, true) => report.keys -= 1,
+                (true, true) => report.keys = report.keys.saturating_sub(1),
                 (false, false) => report.keys += 1,
                 _ => {}
             }

@@ -6,4 +6,5 @@ mod crash {
     pub mod faults;
     pub mod lives;
     pub mod scripts;
+    pub mod unprotected;
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use terrace_pm::faults::{Planted, plant};
-use terrace_pm::pm::{Pm, Sim};
+use terrace_pm::pm::{DeviceKind, Pm, Sim, open_device};
 use terrace_pm::{Domain, Durability, Error, Options, PmMap};
 
 type Map = PmMap<u64, u64>;
@@ -49,6 +50,76 @@ fn write_until_killed(path: &Path) {
             return;
         }
     }
+}
+
+/// Whether a map has all that a killed writer said, and nothing else but the step in flight. `model` is what
+/// it had after step `done`; afterwards what it has now. Returns the last step.
+fn check_left(map: &Map, done: u64, acknowledged: u64, model: &mut BTreeMap<u64, u64>) -> u64 {
+    let reached = map.get(0u64).unwrap().unwrap();
+    assert!(reached >= acknowledged, "{reached} < {acknowledged}");
+    for step in done + 1..=reached + 1 {
+        let key = 1 + step * 7919 % 3000;
+        let new = (!step.is_multiple_of(5)).then(|| value_of(key, step));
+        // The last one was in flight: either way.
+        if step <= reached || map.get(key).unwrap() == new {
+            apply(model, key, new);
+        }
+    }
+    for key in 1..=3000 {
+        assert_eq!(map.get(key).unwrap(), model.get(&key).copied(), "key {key}");
+    }
+    assert!(map.verify().unwrap().is_clean());
+    reached
+}
+
+/// Run by `scripts/pm-qemu` alone, in the second life of a machine.
+#[test]
+fn what_a_killed_machine_has_left_holds_what_was_acknowledged() {
+    let Some(path) = std::env::var_os("TERRACE_PM_LEFT") else {
+        return;
+    };
+    let steps = std::env::var("TERRACE_PM_STEPS").unwrap();
+    let steps: u64 = steps.trim().parse().unwrap();
+    let map = Map::open(&path, options()).unwrap();
+    let reached = check_left(&map, 0, steps, &mut BTreeMap::new());
+    println!("acknowledged up to {steps}, found up to {reached}");
+}
+
+/// Looks at persistent memory where there is some: `TERRACE_PM_DAX` is a folder on it.
+#[test]
+fn on_persistent_memory_a_write_is_durable_when_it_returns() {
+    let Some(folder) = std::env::var_os("TERRACE_PM_DAX") else {
+        return;
+    };
+    let path = Path::new(&folder).join("dax.pm");
+    let (device, _) = open_device(&path, 32 << 20, None, true).unwrap();
+    println!("on persistent memory: {:?}", device.kind());
+    assert!(matches!(device.kind(), DeviceKind::Dax(_)));
+    drop(device);
+    let map = Map::open(&path, options().boot(1)).unwrap();
+    assert_eq!(map.durability(), Durability::Sync);
+    for key in 0..5000 {
+        map.put(key * 7919 % 5003, key).unwrap();
+    }
+    map.crash();
+    // Another boot: believed, as nothing waits in caches.
+    let map = Map::open(&path, options().boot(2)).unwrap();
+    assert!(map.verify().unwrap().is_clean());
+    assert_eq!(map.iter().count(), 5000);
+    map.crash();
+    // A life that wants less, and is not believed after a power loss.
+    let less = || options().durability(Durability::Buffered);
+    let map = Map::open(&path, less().boot(2)).unwrap();
+    assert_eq!(map.durability(), Durability::Buffered);
+    map.put(1, 1).unwrap();
+    map.crash();
+    assert!(matches!(
+        Map::open(&path, less().boot(3)),
+        Err(Error::PowerLost { .. })
+    ));
+    let map = Map::open(&path, options().boot(2)).unwrap();
+    assert_eq!(map.get(1).unwrap(), Some(1));
+    map.close().unwrap();
 }
 
 #[test]
@@ -94,26 +165,7 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
             let status = child.wait().unwrap();
             assert_eq!(status.signal(), Some(9), "{status}");
             let map = Map::open(&path, options()).unwrap();
-            let reached = map.get(0u64).unwrap().unwrap();
-            assert!(reached >= acknowledged, "{reached} < {acknowledged}");
-            for step in done + 1..=reached + 1 {
-                let key = 1 + step * 7919 % 3000;
-                let new = (!step.is_multiple_of(5)).then(|| value_of(key, step));
-                if step == reached + 1 {
-                    // In flight: either way.
-                    let found = map.get(key).unwrap();
-                    if found == new && found != model.get(&key).copied() {
-                        apply(&mut model, key, new);
-                    }
-                } else {
-                    apply(&mut model, key, new);
-                }
-            }
-            done = reached;
-            for key in 1..=3000 {
-                assert_eq!(map.get(key).unwrap(), model.get(&key).copied(), "key {key}");
-            }
-            assert!(map.verify().unwrap().is_clean());
+            done = check_left(&map, done, acknowledged, &mut model);
             // As if it had been killed here, too.
             map.crash();
         }
@@ -124,6 +176,8 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
 fn after_a_power_loss_a_buffered_map_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cache.pm");
+    // Which is what a file that is not on persistent memory has if nothing is said.
+    let options = || options().durability(Durability::Buffered);
     let map = Map::open(&path, options().boot(1)).unwrap();
     assert_eq!(map.durability(), Durability::Buffered);
     map.put(1, 10).unwrap();
@@ -189,6 +243,134 @@ fn one_process_at_a_time_and_no_copies_of_open_maps() {
         Map::open(&copy, options()).unwrap().get(1).unwrap(),
         Some(1)
     );
+}
+
+/// Runs `child` in a process forked from this one; whether all went well there.
+fn forked(child: impl FnOnce()) -> bool {
+    match fork::fork().unwrap() {
+        fork::Fork::Child => {
+            // The harness of the tests must not go on in two processes.
+            let done = catch_unwind(AssertUnwindSafe(child));
+            std::process::exit(i32::from(done.is_err()))
+        }
+        fork::Fork::Parent(pid) => fork::waitpid(pid).is_ok_and(|status| status == 0),
+    }
+}
+
+fn is_told<T>(result: terrace_pm::Result<T>) -> bool {
+    matches!(result, Err(Error::Invalid { what }) if what.contains("forked"))
+}
+
+#[test]
+fn a_forked_process_is_told_and_touches_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map.pm");
+    let map = Map::open(&path, options()).unwrap();
+    for key in 0..100 {
+        map.put(key, key).unwrap();
+    }
+    let mut range = map.iter();
+    range.next();
+    let before = std::fs::read(&path).unwrap();
+    let theirs = map.clone();
+    assert!(forked(move || {
+        assert!(is_told(theirs.put(1, 2)) && is_told(theirs.delete(1)));
+        assert!(is_told(theirs.get(1)) && is_told(theirs.contains_key(1)));
+        assert!(is_told(theirs.put_all([(1, 2)])) && is_told(theirs.sync()));
+        assert!(is_told(theirs.verify()) && is_told(theirs.close()));
+        assert!(is_told(range.next().transpose()));
+        assert!(range.next().is_none(), "once is enough");
+        assert!(is_told(theirs.first()));
+        drop(theirs);
+    }));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    map.put(200, 1).unwrap();
+    // A child that lives on keeps nobody from the file.
+    let (told, ended) = std::io::pipe().unwrap();
+    let fork::Fork::Parent(pid) = fork::fork().unwrap() else {
+        drop(ended);
+        let _ = std::io::Read::read(&mut &told, &mut [0]);
+        std::process::exit(0)
+    };
+    drop(map);
+    let again = Map::open(&path, options()).unwrap();
+    assert_eq!(again.iter().count(), 101);
+    drop(ended);
+    assert_eq!(fork::waitpid(pid).unwrap(), 0);
+}
+
+#[test]
+fn a_map_keeps_the_capacity_that_it_was_made_with() {
+    // Some tens of megabytes: rather not on a disk.
+    let shared = Path::new("/dev/shm");
+    let folder = if shared.is_dir() {
+        tempfile::tempdir_in(shared).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    };
+    let path = folder.path().join("map.pm");
+    let open = |capacity: u64| {
+        let options = options().capacity(capacity);
+        PmMap::<u64, [u8]>::open(&path, options).unwrap()
+    };
+    let map = open(128 << 20);
+    map.put(0, &b"small"[..]).unwrap();
+    map.close().unwrap();
+    drop(map);
+    // Less is asked for the second time: less than the file grows by at once.
+    let map = open(16 << 20);
+    let value = vec![7; (1 << 19) - 64];
+    for key in 1..150 {
+        map.put(key, &value[..]).unwrap();
+    }
+    assert!(map.stats().file_bytes > 64 << 20);
+}
+
+#[test]
+fn a_file_that_was_cut_short_or_has_lost_a_header_or_record_is_damaged() {
+    let capacity = 96 << 10;
+    let tiny = || Options::new().tiny().memory(1 << 20).boot(1);
+    let sim = Arc::new(Sim::new(capacity).unprotected());
+    let map = Map::open_on(sim.clone(), tiny()).unwrap();
+    let model: BTreeMap<u64, u64> = (0..30).map(|key| (key * 7 % 31, key)).collect();
+    map.put_all(model.iter()).unwrap();
+    map.crash();
+    let image = sim.image();
+    // Nothing of it may be missing without a word: every word of the log, zero.
+    let open = |image: &[u64]| {
+        let sim = Arc::new(Sim::from_image(image, capacity).unprotected());
+        Map::open_on(sim, tiny())
+    };
+    let all = |map: &Map| -> BTreeMap<u64, u64> { map.iter().map(Result::unwrap).collect() };
+    assert_eq!(all(&open(&image).unwrap()), model);
+    let is_segment = |at: usize| image[at] as u32 == 0x6765_5370;
+    let (mut refused, mut lost) = (0, 0);
+    for segment in (2048..image.len())
+        .step_by(512)
+        .filter(|at| is_segment(*at))
+    {
+        for word in segment..segment + 8 + 12 {
+            let mut damaged = image.clone();
+            damaged[word] = 0;
+            match open(&damaged) {
+                Err(Error::Corrupt { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+                // The last record of a partition may be one that was being written.
+                Ok(map) if all(&map) != model => lost += 1,
+                Ok(_) => {}
+            }
+        }
+    }
+    assert!(
+        refused > 20 && lost <= 2 * 4,
+        "{refused} refused, {lost} lost"
+    );
+    for len in (0..image.len()).step_by(64) {
+        assert!(
+            open(&image[..len]).is_err() || len == 0,
+            "{len} words of it are a map"
+        );
+    }
 }
 
 #[test]

@@ -250,3 +250,19 @@ fn text_and_signed_numbers_come_back_in_order() {
     map.put("a key that is long", -7).unwrap();
     assert_eq!(map.get("a key that is long").unwrap(), Some(-7));
 }
+
+#[test]
+fn all_leaves_of_a_drain_may_split_at_once() {
+    for drained in [3, 5, 8] {
+        let sim = Arc::new(Sim::new(64 << 20));
+        let options = Options::new().memory(1 << 20).drained_leaves(drained);
+        let map = PmMap::<u64, u64>::open_on(sim, options).unwrap();
+        // In this order all leaves are equally full at all times.
+        for i in 0..12_000u64 {
+            map.put(i.reverse_bits(), i).unwrap();
+        }
+        let report = map.verify().unwrap();
+        assert!(report.is_clean(), "{drained}: {:?}", report.problems);
+        assert_eq!(map.iter().count(), 12_000);
+    }
+}

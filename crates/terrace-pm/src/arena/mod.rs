@@ -147,15 +147,24 @@ impl Arena {
             layout,
         };
         let len = arena.pm.words().len() as u64 * 8;
+        let short = |what: String| Err(Error::corrupt(arena.pm.name(), len, what));
+        if len < layout.header {
+            return short(format!(
+                "the file ends within its first {} bytes, which every map has",
+                layout.header
+            ));
+        }
         let mut next = 0;
         for chunk in 0..layout.chunks {
             let end = layout.chunk_at(chunk) + layout.shape.chunk;
-            if end > len {
-                break;
-            }
             let word = arena.load(layout.table(chunk));
             if word == 0 {
                 continue;
+            }
+            if end > len {
+                return short(format!(
+                    "the file has been cut short: chunk {chunk}, which is in use, ends at byte {end}"
+                ));
             }
             let kind = arena.kind_of(chunk, word)?;
             arena.adopt(chunk, kind);

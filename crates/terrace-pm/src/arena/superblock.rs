@@ -15,6 +15,8 @@ pub const VERSION: u64 = 1;
 const WORDS: usize = 18;
 /// Word numbers of the copies.
 const COPIES: [usize; 2] = [0, 512];
+/// Chunks at most: the largest file has half as many, and for each one some words are kept in memory.
+const MOST_CHUNKS: u64 = 1 << 17;
 /// Bytes before the tails of the partitions.
 pub const SUPERBLOCK_BYTES: u64 = 8192;
 
@@ -134,10 +136,27 @@ impl Superblock {
 
     /// The newest that can be read; `None` if the file holds nothing but zeros where they would be.
     pub fn read(pm: &dyn Pm) -> Result<Option<Superblock>> {
-        let words = pm.words();
+        let words = pm.words().iter().take((SUPERBLOCK_BYTES / 8) as usize);
+        let words: Vec<u64> = words
+            .map(|word| word.load(std::sync::atomic::Ordering::Acquire))
+            .collect();
+        Superblock::of_words(&words, pm.name())
+    }
+
+    /// As [`Superblock::read`], of the first bytes of a file.
+    pub fn of_bytes(bytes: &[u8], name: &str) -> Result<Option<Superblock>> {
+        let words = bytes.chunks_exact(8).map(|bytes| {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        });
+        Superblock::of_words(&words.collect::<Vec<u64>>(), name)
+    }
+
+    fn of_words(words: &[u64], name: &str) -> Result<Option<Superblock>> {
         let foreign = |what: &str| {
             Err(Error::Corrupt {
-                file: pm.name().to_owned(),
+                file: name.to_owned(),
                 offset: Some(0),
                 what: what.to_owned(),
                 way_out: "give the path of another file, or restore this one from a backup",
@@ -152,7 +171,7 @@ impl Superblock {
         for at in COPIES {
             let mut copy = [0; WORDS];
             for (i, word) in copy.iter_mut().enumerate() {
-                *word = words[at + i].load(std::sync::atomic::Ordering::Acquire);
+                *word = words[at + i];
             }
             empty &= copy.iter().all(|word| *word == 0);
             if copy[0] == MAGIC && copy[1] > VERSION && copy[WORDS - 1] == check(&copy) {
@@ -189,7 +208,8 @@ impl Superblock {
             && partitions.is_power_of_two()
             && (4096..=1 << 30).contains(&chunk)
             && chunk % 4096 == 0
-            && newest.capacity <= super::MOST_BYTES;
+            && newest.capacity <= super::MOST_BYTES
+            && newest.capacity / chunk <= MOST_CHUNKS;
         if !is_sound {
             return foreign("its superblock names sizes that no map has");
         }

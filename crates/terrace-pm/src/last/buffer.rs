@@ -9,6 +9,8 @@ pub const CHUNK_BYTES: usize = size_of::<Chunk>();
 
 /// Bits of a tag that say to which leaf of the node the pair goes.
 const LEAF: u8 = 0x1f;
+/// How many leaves that can be.
+pub const LEAVES_OF_TAGS: usize = LEAF as usize + 1;
 const DELETE: u8 = 0x20;
 const COPIED: u8 = 0x40;
 const REPLAYED: u8 = 0x80;

@@ -7,13 +7,13 @@ mod hotness;
 use std::sync::Arc;
 use terrace_base::sync::RwLock;
 
-pub use buffer::{Buffer, CHUNK_BYTES, CHUNK_PAIRS, Entry, Place};
+pub use buffer::{Buffer, CHUNK_BYTES, CHUNK_PAIRS, Entry, LEAVES_OF_TAGS, Place};
 pub use directory::Directory;
 pub use hotness::Heat;
 
 use crate::key::Own;
 
-/// A node splits when it has more leaves than this: two may come in a drain, and tags have five bits.
+/// A node splits when it has more leaves than this, or sooner if more than two may come in a drain.
 pub const MOST_LEAVES: usize = 30;
 /// Slots of a node in the paper's mode: index and buffer share them.
 pub const PAPER_SLOTS: usize = 29;

@@ -5,7 +5,7 @@
 //! A split moves residents first; a buffered pair without a slot stays buffered, the log has it (rule 10).
 
 use std::cmp::Ordering;
-use terrace_base::Result;
+use terrace_base::{Error, Result};
 
 use super::{LEAF_WORDS, Leaf, USE, write_new};
 use crate::arena::{Arena, BlobRef};
@@ -198,7 +198,9 @@ fn prepare<O: Own>(
                 }
             }
             // What fits goes in; only if nothing does is a full file an error.
-            Err(error) if drained.done.is_empty() && free == 0 => return Err(error),
+            Err(error) if !error.is_disk_full() || (drained.done.is_empty() && free == 0) => {
+                return Err(error);
+            }
             Err(_) => {}
         }
     }
@@ -247,6 +249,23 @@ fn choose(free: u64, touched: u64) -> Option<usize> {
     Some(4 * best + (free >> (4 * best) & 0xf).trailing_zeros() as usize)
 }
 
+/// A leaf is divided between its own lower fence and that of the next one. If its keys say otherwise they
+/// are not what was written, and the directory would lead nowhere.
+fn check_separator<O: Own>(arena: &Arena, leaf: Leaf<'_>, low: &O) -> Result<()> {
+    let is_above = compare(arena, leaf.low(), low) == Ordering::Less;
+    let is_below = leaf.next() == 0
+        || Leaf::new(arena, leaf.next())
+            .is_some_and(|next| compare(arena, next.low(), low) == Ordering::Greater);
+    if is_above && is_below {
+        return Ok(());
+    }
+    Err(Error::corrupt(
+        arena.pm().name(),
+        leaf.at as u64 * 8,
+        format!("leaf {} has keys that do not belong there", leaf.number),
+    ))
+}
+
 /// Moves the upper half of a leaf, and what is buffered for it, to a new one. Takes what it has placed, and
 /// everything that belongs to the new leaf, out of `inserts`. Returns the slots that were moved.
 fn split<O: Own>(
@@ -285,6 +304,7 @@ fn split<O: Own>(
     };
     let separator = order[at.min(order.len() - 1)];
     let low = O::of_pair(arena, separator.0, separator.1);
+    check_separator(arena, leaf, &low)?;
     let number = arena.take_leaf()?;
     let blob = if O::BYTES {
         // With another hash than the key's own: no old record of the key may take it for its blob.

@@ -34,8 +34,9 @@ pub struct Found {
 }
 
 impl Found {
-    /// Looks at every segment, and cuts off what lies behind holes.
-    pub fn read(arena: &Arena) -> Result<Found> {
+    /// Looks at every segment, and cuts off what lies behind holes. Where nothing but the last record can
+    /// be missing (`is_whole`), a hole with records behind it is damage.
+    pub fn read(arena: &Arena, is_whole: bool) -> Result<Found> {
         let layout = *arena.layout();
         let map_id = layout.map_id;
         let mut tails = Vec::new();
@@ -75,13 +76,32 @@ impl Found {
                         ));
                     }
                 }
-                false => free.push(number),
+                false => {
+                    let is_older = partition < layout.shape.partitions
+                        && words == header(map_id, partition, ordinal);
+                    if !is_older && let Some((partition, ordinal)) = orphan(arena, number, &tails) {
+                        return Err(Error::corrupt(
+                            arena.pm().name(),
+                            u64::from(number) * SEGMENT_BYTES,
+                            format!(
+                                "the header of segment {ordinal} of log partition {partition} is not what was written"
+                            ),
+                        ));
+                    }
+                    free.push(number);
+                }
             }
         }
         let mut partitions = Vec::new();
         let mut has_cut = false;
         for (partition, segments) in found.into_iter().enumerate() {
-            let (read, cut) = read_partition(arena, partition as u32, tails[partition], &segments)?;
+            let (read, cut) = read_partition(
+                arena,
+                partition as u32,
+                tails[partition],
+                &segments,
+                is_whole,
+            )?;
             partitions.push(read);
             has_cut |= cut;
         }
@@ -97,6 +117,7 @@ fn read_partition(
     partition: u32,
     tail: u64,
     segments: &BTreeMap<u64, u32>,
+    is_whole: bool,
 ) -> Result<(Partition, bool)> {
     let mut read = Partition {
         last: tail.saturating_sub(1),
@@ -133,9 +154,19 @@ fn read_partition(
         }
         let mut fill = 0;
         for index in 0..arena.layout().shape.records {
-            if !hole && record(arena, partition, *number, *ordinal, index).is_some() {
+            let found = record(arena, partition, *number, *ordinal, index);
+            if !hole && found.is_some() {
                 fill = index + 1;
                 continue;
+            }
+            if is_whole && found.is_some() {
+                return Err(Error::corrupt(
+                    arena.pm().name(),
+                    record_at(*number, fill) as u64 * 8,
+                    format!(
+                        "record {fill} of segment {ordinal} of log partition {partition} is missing, and one behind it is there"
+                    ),
+                ));
             }
             hole = true;
             let check = record_at(*number, index) + 3;
@@ -157,6 +188,22 @@ fn read_partition(
         read.durable = fill;
     }
     Ok((read, cut))
+}
+
+/// A segment whose header is none, but whose first record is one of the log that is in use: partition and
+/// ordinal. A header is durable before its first record, so it was damaged since.
+fn orphan(arena: &Arena, number: u32, tails: &[u64]) -> Option<(u32, u64)> {
+    let layout = arena.layout();
+    let words = [0, 1, 2].map(|i| arena.load(record_at(number, 0) + i));
+    let check = arena.load(record_at(number, 0) + 3);
+    let ordinal = (words[2] >> 2) / u64::from(layout.shape.records);
+    if check == 0 || !(words[2] >> 2).is_multiple_of(u64::from(layout.shape.records)) {
+        return None;
+    }
+    (0..layout.shape.partitions)
+        .zip(tails)
+        .find(|(p, tail)| ordinal >= **tail && check == record_check(layout.map_id, *p, words))
+        .map(|(p, _)| (p, ordinal))
 }
 
 fn record(arena: &Arena, partition: u32, number: u32, ordinal: u64, index: u32) -> Option<Record> {

@@ -1,16 +1,18 @@
 //! Files as persistent memory: on DAX, on a device of it, and any other file.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use terrace_base::process::Owner;
 use terrace_base::sync::Mutex;
 use terrace_base::{Durability, Error, Result};
 
 use super::flush::{self, Instruction};
 use super::mapped::Mapped;
 use super::{Domain, LINE_WORDS, Order, Pm, probe};
+use crate::arena::{SUPERBLOCK_BYTES, Superblock};
 
 /// Pages remembered between two syncs before the whole file is synced instead.
 const MOST_PAGES: usize = 4096;
@@ -40,6 +42,7 @@ pub struct Device {
     /// Held by the thread that syncs: whoever comes meanwhile waits, as its pages may be among those. True
     /// once a sync has failed: nobody knows what of it is durable.
     syncing: Mutex<bool>,
+    owner: Owner,
 }
 
 /// Opens or makes a file for `capacity` bytes at most, as durable as asked where it can be: `None` is
@@ -87,14 +90,19 @@ pub fn open_device(
     } else {
         about.len()
     };
-    if !device && size > 0 && size < crate::arena::SUPERBLOCK_BYTES {
+    if !device && size > 0 && size < SUPERBLOCK_BYTES {
         return Err(Error::corrupt(
             name,
             size,
             "it is too short for a map in persistent memory",
         ));
     }
-    let capacity = if device { size } else { capacity.max(size) };
+    let capacity = if device {
+        size
+    } else {
+        // A map that is there has the capacity with which it was made.
+        capacity.max(size).max(known_capacity(&file, size, &name)?)
+    };
     let room = usize::try_from(capacity)
         .map_err(|_| Error::invalid(format!("{capacity} bytes are more than can be mapped")))?;
     let dax = flush::best().and_then(|instruction| {
@@ -124,8 +132,31 @@ pub fn open_device(
         name,
         pages: Mutex::new(Vec::new()),
         syncing: Mutex::new(false),
+        owner: Owner::here(),
     };
     Ok((opened, size == 0))
+}
+
+/// The capacity of the map in a file; 0 where there is none, or it cannot be read: who opens it is told.
+fn known_capacity(file: &File, size: u64, name: &str) -> Result<u64> {
+    if size < SUPERBLOCK_BYTES {
+        return Ok(0);
+    }
+    let mut bytes = vec![0; SUPERBLOCK_BYTES as usize];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(|e| Error::io("reading", name, e))?;
+    let known = Superblock::of_bytes(&bytes, name).unwrap_or_default();
+    Ok(known.map_or(0, |known| known.capacity))
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // Children that were forked meanwhile have the file, too, and the lock with it, which is let go of
+        // for all of them here. They let go of nothing.
+        if self.owner.is_here() {
+            let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
+        }
+    }
 }
 
 impl Device {
@@ -261,7 +292,14 @@ impl Pm for Device {
 
     fn sync(&self) -> Result<()> {
         match self.kind {
-            Kind::Dax(_) => Ok(()),
+            // The caches are durable.
+            Kind::Dax(None) => Ok(()),
+            // A device cannot be synced; stores that nobody flushed may be of a life that was Buffered.
+            Kind::Dax(Some(instruction)) if self.fixed => {
+                flush::flush(self.words(), instruction);
+                flush::fence();
+                Ok(())
+            }
             _ => self
                 .sync_all()
                 .map_err(|e| Error::io("syncing", self.name.clone(), e)),

@@ -39,6 +39,8 @@ pub enum Event {
     },
     /// The memory has grown to so many words of zeros, durably.
     Grow(usize),
+    /// Everything is durable.
+    Sync,
     /// The test's own mark: this operation is acknowledged.
     Mark(u64),
 }
@@ -48,6 +50,7 @@ pub struct Sim {
     words: Vec<AtomicU64>,
     len: AtomicU64,
     fail_after: AtomicU64,
+    domain: Domain,
     events: Option<Mutex<Vec<Event>>>,
     name: String,
 }
@@ -67,6 +70,7 @@ impl Sim {
             words,
             len: AtomicU64::new(image.len() as u64 * 8),
             fail_after: AtomicU64::new(u64::MAX),
+            domain: Domain::Power,
             events: None,
             name: "simulated memory".to_owned(),
         }
@@ -75,6 +79,12 @@ impl Sim {
     /// With another name in messages.
     pub fn named(mut self, name: impl Into<String>) -> Sim {
         self.name = name.into();
+        self
+    }
+
+    /// A file whose pages the kernel writes when it likes: only [`Pm::sync`] makes anything durable.
+    pub fn unprotected(mut self) -> Sim {
+        self.domain = Domain::Process;
         self
     }
 
@@ -137,6 +147,9 @@ impl Pm for Sim {
     }
 
     fn flush(&self, word: usize, count: usize) {
+        if self.domain == Domain::Process {
+            return;
+        }
         let range = lines(word, count);
         self.note(|| Event::Flush {
             first: range.start,
@@ -157,9 +170,11 @@ impl Pm for Sim {
             }
             self.fail_after.store(left - 1, Release);
         }
-        self.note(|| Event::Fence {
-            thread: this_thread(),
-        });
+        if self.domain == Domain::Power {
+            self.note(|| Event::Fence {
+                thread: this_thread(),
+            });
+        }
         Ok(())
     }
 
@@ -183,10 +198,11 @@ impl Pm for Sim {
     }
 
     fn domain(&self) -> Domain {
-        Domain::Power
+        self.domain
     }
 
     fn sync(&self) -> Result<()> {
+        self.note(|| Event::Sync);
         Ok(())
     }
 
@@ -255,6 +271,13 @@ impl Images {
             Event::Grow(words) => {
                 let words = words.max(self.durable.len());
                 self.durable.resize(words, 0);
+            }
+            Event::Sync => {
+                for (word, values) in std::mem::take(&mut self.pending) {
+                    if let Some(newest) = values.last() {
+                        self.durable[word] = newest.value;
+                    }
+                }
             }
             Event::Mark(_) => {}
         }

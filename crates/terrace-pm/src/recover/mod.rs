@@ -46,6 +46,8 @@ pub struct Opening {
     pub create: bool,
     /// Threads to replay the log.
     pub threads: usize,
+    /// The number of a new map, where it is not drawn.
+    pub map_id: Option<u64>,
 }
 
 /// What opening has found.
@@ -63,7 +65,6 @@ pub fn open<O: Own>(
     opening: &Opening,
     settings: Settings,
 ) -> Result<(Tree<O>, Superblock, Recovered)> {
-    let is_power_safe = pm.domain() == Domain::Power;
     let known = if is_blank(&*pm) {
         Superblock::read(&*pm).unwrap_or(None)
     } else {
@@ -91,7 +92,9 @@ pub fn open<O: Own>(
     }
     let layout = Layout::new(superblock.shape, superblock.capacity, superblock.map_id);
     let arena = Arc::new(Arena::open(pm.clone(), layout)?);
-    let found = Found::read(&arena)?;
+    // A process that dies leaves its last record unfinished and no other.
+    let is_whole = superblock.state == State::Open && !superblock.is_power_safe;
+    let found = Found::read(&arena, is_whole)?;
     if superblock.state == State::Closed {
         found.check_seals(&arena)?;
     }
@@ -99,6 +102,18 @@ pub fn open<O: Own>(
     let (nodes, leaves) = chain::<O>(&arena, superblock.first_leaf, &settings, &budget)?;
     budget.set_other(arena.memory() + nodes.len() as u64 * 22);
     budget.share_out();
+    let too_small = |budget: &Budget| {
+        Err(Error::MemoryTooSmall {
+            what: format!("the index of {}", pm.name()),
+            given: budget.memory(),
+            needed: budget.needed(),
+        })
+    };
+    if budget.is_exhausted() {
+        return too_small(&budget);
+    }
+    // Leaves are written from here on.
+    mark_open(&*pm, &mut superblock, opening)?;
     let records: Vec<Vec<Record>> = found
         .partitions
         .iter()
@@ -132,24 +147,10 @@ pub fn open<O: Own>(
     }
     tree.share_out();
     if tree.budget.is_exhausted() {
-        return Err(Error::MemoryTooSmall {
-            what: format!("the index of {}", pm.name()),
-            given: tree.budget.memory(),
-            needed: tree.budget.needed(),
-        });
+        tree.seal(&mut superblock)?;
+        return too_small(&tree.budget);
     }
     tree.is_open.store(true, Release);
-    superblock.generation += 1;
-    superblock.state = State::Open;
-    superblock.is_power_safe = is_power_safe;
-    superblock.boot = opening.boot;
-    superblock.identity = opening.identity;
-    superblock.write(&*pm)?;
-    if pm.words()[MARK].load(Relaxed) != 0 {
-        pm.store(MARK, 0);
-        pm.flush(MARK, 1);
-        pm.fence()?;
-    }
     let recovered = Recovered {
         leaves: leaves.len() as u64,
         records: count,
@@ -157,18 +158,57 @@ pub fn open<O: Own>(
     Ok((tree, superblock, recovered))
 }
 
+/// Says in the superblock that the map is open, and as what. Durable before anything else is changed, even
+/// where nothing else is: or a map that was closed would be believed after a power cut, with some of the
+/// pages that were written since.
+fn mark_open(pm: &dyn Pm, superblock: &mut Superblock, opening: &Opening) -> Result<()> {
+    let before = *superblock;
+    superblock.generation += 1;
+    superblock.state = State::Open;
+    superblock.is_power_safe = pm.domain() == Domain::Power;
+    superblock.boot = opening.boot;
+    superblock.identity = opening.identity;
+    let was_unprotected = before.state == State::Open && !before.is_power_safe;
+    if superblock.is_power_safe && was_unprotected && !planted(Planted::BufferedNotSynced) {
+        // Its last life has left in caches what this one promises to keep.
+        pm.sync()?;
+    }
+    superblock.write(pm)?;
+    if pm.words()[MARK].load(Relaxed) != 0 {
+        pm.store(MARK, 0);
+        pm.flush(MARK, 1);
+        pm.fence()?;
+    }
+    if !superblock.is_power_safe && !was_unprotected && !planted(Planted::OpenNotDurable) {
+        pm.sync()?;
+    }
+    Ok(())
+}
+
+/// What was stored so far is durable, in any domain.
+fn barrier(pm: &dyn Pm) -> Result<()> {
+    pm.fence()?;
+    match pm.domain() {
+        Domain::Power => Ok(()),
+        Domain::Process => pm.sync(),
+    }
+}
+
 /// Whether what is in the file can be believed; false to begin anew.
 fn trusted(pm: &dyn Pm, known: &Superblock, opening: &Opening) -> Result<bool> {
     if known.state == State::Closed || planted(Planted::BootForgotten) {
         return Ok(true);
     }
-    if known.identity != opening.identity {
+    let same_boot = known.boot == opening.boot && opening.boot != 0;
+    // Devices are numbered anew with each boot, inodes are not.
+    let is_moved = known.identity.1 != opening.identity.1
+        || (same_boot && known.identity.0 != opening.identity.0);
+    if is_moved {
         return Err(Error::invalid(format!(
             "{} is a copy of a map that was open: pages of it may be of different moments. Copy it when it is closed, or `terrace dump` it",
             pm.name()
         )));
     }
-    let same_boot = known.boot == opening.boot && opening.boot != 0;
     if known.is_power_safe || same_boot {
         return Ok(true);
     }
@@ -199,11 +239,13 @@ fn create(pm: &Arc<dyn Pm>, opening: &Opening) -> Result<Superblock> {
         .capacity
         .min(pm.capacity())
         .min(crate::arena::MOST_BYTES);
-    let random = std::hash::BuildHasher::hash_one(
-        &std::collections::hash_map::RandomState::new(),
-        opening.boot as u64,
-    );
-    let map_id = mix(random, opening.identity.1) | 1;
+    let map_id = opening.map_id.unwrap_or_else(|| {
+        let random = std::hash::BuildHasher::hash_one(
+            &std::collections::hash_map::RandomState::new(),
+            opening.boot as u64,
+        );
+        mix(random, opening.identity.1) | 1
+    });
     let layout = Layout::new(opening.shape, capacity, map_id);
     if layout.chunks < LEAST_CHUNKS {
         return Err(Error::invalid(format!(
@@ -216,7 +258,7 @@ fn create(pm: &Arc<dyn Pm>, opening: &Opening) -> Result<Superblock> {
     // What was there before is nothing from here on.
     pm.store(MARK, MAKING);
     pm.flush(MARK, 1);
-    pm.fence()?;
+    barrier(&**pm)?;
     for word in (0..32)
         .chain(512..544)
         .chain(1024..(layout.header / 8) as usize)
@@ -235,7 +277,7 @@ fn create(pm: &Arc<dyn Pm>, opening: &Opening) -> Result<Superblock> {
     let arena = Arena::open(pm.clone(), layout)?;
     let first_leaf = arena.take_leaf()?;
     write_new(&arena, first_leaf, (0, 0), 0, &[], true);
-    pm.fence()?;
+    barrier(&**pm)?;
     let superblock = Superblock {
         generation: 1,
         shape: opening.shape,
@@ -249,6 +291,8 @@ fn create(pm: &Arc<dyn Pm>, opening: &Opening) -> Result<Superblock> {
         first_leaf,
     };
     superblock.write(&**pm)?;
+    // Before the mark is taken away.
+    barrier(&**pm)?;
     Ok(superblock)
 }
 

@@ -8,7 +8,7 @@ use super::Tree;
 use crate::arena::BlobRef;
 use crate::faults::{Planted, planted};
 use crate::key::Own;
-use crate::last::{Body, Buffers, Node, PAPER_BUFFER, PAPER_SLOTS};
+use crate::last::{Body, Buffers, LEAVES_OF_TAGS, Node, PAPER_BUFFER, PAPER_SLOTS};
 use crate::leaf::{Incoming, Leaf, compare, drain, merge};
 
 /// A leaf may be filled this far by the paper's flush before it is flushed alone.
@@ -30,7 +30,11 @@ impl<O: Own> Tree<O> {
 
     fn most_leaves(&self) -> usize {
         match self.settings.buffers {
-            Buffers::Elastic => self.settings.node_leaves,
+            // Each leaf of a drain may split, and tags know so many leaves.
+            Buffers::Elastic => self
+                .settings
+                .node_leaves
+                .min(LEAVES_OF_TAGS - self.settings.drained),
             // The literal node splits when its index part takes all but four slots.
             Buffers::Literal => (PAPER_SLOTS - 4).min(self.settings.node_leaves),
             Buffers::Paper => (PAPER_SLOTS - PAPER_BUFFER).min(self.settings.node_leaves),

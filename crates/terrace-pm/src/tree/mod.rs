@@ -13,6 +13,7 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use terrace_base::process::{Owner, of_another_process};
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
@@ -83,6 +84,7 @@ pub struct Tree<O: Own> {
     cleaner: Mutex<clean::Hand>,
     poison: Mutex<Option<String>>,
     is_poisoned: AtomicBool,
+    owner: Owner,
     /// False while records are replayed: nothing is freed then (rule 13).
     pub(crate) is_open: AtomicBool,
 }
@@ -107,8 +109,23 @@ impl<O: Own> Tree<O> {
             cleaner: Mutex::new(clean::Hand::default()),
             poison: Mutex::new(None),
             is_poisoned: AtomicBool::new(false),
+            owner: Owner::here(),
             is_open: AtomicBool::new(false),
         }
+    }
+
+    /// Whether this is the process that opened it.
+    pub fn is_here(&self) -> bool {
+        self.owner.is_here()
+    }
+
+    /// An error in a process that was forked from the one that opened it: it has the same file, another copy
+    /// of the index, and perhaps a latch that nobody will ever let go of.
+    pub fn check_process(&self) -> Result<()> {
+        if self.is_here() {
+            return Ok(());
+        }
+        Err(of_another_process())
     }
 
     /// An error if a fence has failed: nobody knows what is durable, so nothing more is written (rule 16).

@@ -28,6 +28,8 @@ pub struct Cursor<O: Own> {
     front: VecDeque<(O, ValueOut)>,
     back: VecDeque<(O, ValueOut)>,
     want: usize,
+    /// A child process was told, and once is enough.
+    is_told: bool,
 }
 
 fn within<O: Ord>(bounds: &Bounds<O>, key: &O) -> bool {
@@ -62,11 +64,15 @@ impl<O: Own> Cursor<O> {
             front: VecDeque::new(),
             back: VecDeque::new(),
             want: FIRST_WINDOW,
+            is_told: false,
         }
     }
 
     /// The next pair from the front.
     pub fn next_front(&mut self) -> Result<Option<(O, ValueOut)>> {
+        if self.ends()? {
+            return Ok(None);
+        }
         while self.front.is_empty() && self.left.is_some() {
             self.fill_front()?;
         }
@@ -75,10 +81,24 @@ impl<O: Own> Cursor<O> {
 
     /// The next pair from the back.
     pub fn next_back(&mut self) -> Result<Option<(O, ValueOut)>> {
+        if self.ends()? {
+            return Ok(None);
+        }
         while self.back.is_empty() && self.left.is_some() {
             self.fill_back()?;
         }
         Ok(self.back.pop_front().or_else(|| self.front.pop_back()))
+    }
+
+    /// Whether it ends here: a child process is told once.
+    fn ends(&mut self) -> Result<bool> {
+        if self.tree.is_here() {
+            return Ok(false);
+        }
+        if std::mem::replace(&mut self.is_told, true) {
+            return Ok(true);
+        }
+        self.tree.check_process().map(|()| true)
     }
 
     fn fill_front(&mut self) -> Result<()> {

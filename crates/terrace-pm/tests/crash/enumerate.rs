@@ -306,7 +306,7 @@ pub fn every_moment(
                     map.crash();
                 }
             }
-            Event::Flush { .. } | Event::Fence { .. } | Event::Grow(_) => {}
+            Event::Flush { .. } | Event::Fence { .. } | Event::Grow(_) | Event::Sync => {}
         }
     }
     Ok(())
