@@ -40,6 +40,20 @@ def main(folder: str) -> None:
             batch.put(users, "dave", "Quito")
             batch.delete(users, "bob")
 
+        # Several reads and writes as one, again when others were faster.
+        def invite(t: terrace.Transaction) -> int:
+            before = terrace.unpack_int(t.get(users, "guests", terrace.pack_int(0)))
+            t.put(users, "guests", terrace.pack_int(before + 1))
+            t.put(users, f"guest {before + 1}", "Paris")
+            return before + 1
+
+        print("guest number", db.transaction(invite))
+
+        # Everything of one instant, to be read while others write.
+        with db.snapshot() as then:
+            users["later"] = "yes"
+            print("in the snapshot:", "later" in then["users"])
+
         # Objects instead of bytes.
         settings = db.tree("settings", codec=terrace.json)
         settings["colours"] = {"page": "dark", "numbers": [1, 2, 3]}

@@ -10,14 +10,21 @@ use terrace::Durability;
 
 use crate::data::owned;
 use crate::map::Map;
+use crate::merge::Merge;
 use crate::shared::Slot;
 
 /// A change that is to be made.
 struct Change {
     map: Arc<Slot<terrace::Map>>,
     key: Vec<u8>,
-    /// None for a delete.
-    value: Option<Vec<u8>>,
+    to: To,
+}
+
+/// What becomes of a key.
+enum To {
+    Put(Vec<u8>),
+    Delete,
+    Merge(terrace::Merge),
 }
 
 /// Changes that are made together when the block ends, all or none.
@@ -32,7 +39,11 @@ impl Batch {
     pub fn new(db: Arc<Slot<terrace::Database>>, sync: bool) -> Batch {
         Batch {
             db,
-            durability: if sync { Durability::Sync } else { Durability::Buffered },
+            durability: if sync {
+                Durability::Sync
+            } else {
+                Durability::Buffered
+            },
             changes: Mutex::new(Some(Vec::new())),
         }
     }
@@ -43,7 +54,9 @@ impl Batch {
                 changes.push(change);
                 Ok(())
             }
-            None => Err(PyRuntimeError::new_err("the batch was written already; begin another one")),
+            None => Err(PyRuntimeError::new_err(
+                "the batch was written already; begin another one",
+            )),
         }
     }
 }
@@ -54,7 +67,7 @@ impl Batch {
         self.add(Change {
             map: map.slot.clone(),
             key: owned(key)?,
-            value: Some(owned(value)?),
+            to: To::Put(owned(value)?),
         })
     }
 
@@ -62,7 +75,15 @@ impl Batch {
         self.add(Change {
             map: map.slot.clone(),
             key: owned(key)?,
-            value: None,
+            to: To::Delete,
+        })
+    }
+
+    fn merge(&self, map: &Map, key: &Bound<'_, PyAny>, merge: &Merge) -> PyResult<()> {
+        self.add(Change {
+            map: map.slot.clone(),
+            key: owned(key)?,
+            to: To::Merge(merge.merge.clone()),
         })
     }
 
@@ -84,9 +105,10 @@ impl Batch {
         self.db.with_clone(py, move |db| {
             let mut batch = db.batch();
             for (change, map) in changes.iter().zip(&maps) {
-                match &change.value {
-                    Some(value) => batch.put(map, &change.key, value),
-                    None => batch.delete(map, &change.key),
+                match &change.to {
+                    To::Put(value) => batch.put(map, &change.key, value),
+                    To::Delete => batch.delete(map, &change.key),
+                    To::Merge(merge) => batch.merge(map, &change.key, merge.clone()),
                 };
             }
             drop(maps);

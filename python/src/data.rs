@@ -3,7 +3,7 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 
 /// A key or a value, borrowed where it cannot change.
 pub enum Data<'a> {
@@ -52,6 +52,25 @@ pub fn pair(given: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
     Ok((owned(&key)?, owned(&value)?))
 }
 
+/// Keys, from whatever one can go through.
+pub fn keys(given: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    given.try_iter()?.map(|key| owned(&key?)).collect()
+}
+
+/// Values as a list, with `default` where there is none.
+pub fn values<'py>(
+    py: Python<'py>,
+    found: Vec<Option<Vec<u8>>>,
+    default: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let default = default.unwrap_or_else(|| py.None());
+    let objects = found.into_iter().map(|value| match value {
+        Some(value) => PyBytes::new(py, &value).into_any(),
+        None => default.bind(py).clone(),
+    });
+    PyList::new(py, objects.collect::<Vec<_>>())
+}
+
 /// A number of bytes: an integer, or text as `"256MiB"`.
 pub fn size(given: &Bound<'_, PyAny>) -> PyResult<u64> {
     let Ok(text) = given.cast::<PyString>() else {
@@ -67,7 +86,9 @@ pub fn size(given: &Bound<'_, PyAny>) -> PyResult<u64> {
 
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit: u64 = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,7 +13,9 @@ use crate::batch::Batch;
 use crate::data::size;
 use crate::map::{Hash, Map, Ordered, Tree};
 use crate::shared::{Shared, Slot};
+use crate::snapshot::Snapshot;
 use crate::table::{Table, parse};
+use crate::transaction;
 
 /// An open database.
 #[pyclass(frozen, subclass, module = "terrace._terrace")]
@@ -43,7 +46,11 @@ fn options(
         None => {}
         Some(1) => options = options.tiers(Tiers::One),
         Some(2) => options = options.tiers(Tiers::Two),
-        Some(other) => return Err(PyValueError::new_err(format!("tiers are 1 or 2, not {other}"))),
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "tiers are 1 or 2, not {other}"
+            )));
+        }
     }
     match policy {
         None => {}
@@ -66,11 +73,15 @@ fn options(
 
 impl Database {
     fn structure(&self, map: terrace::Map) -> Map {
-        Map { slot: self.slot.shared.slot(map) }
+        Map {
+            slot: self.slot.shared.slot(map),
+        }
     }
 
     fn as_tree(&self, py: Python<'_>, map: terrace::Map) -> PyResult<Py<PyAny>> {
-        let made = PyClassInitializer::from(self.structure(map)).add_subclass(Ordered).add_subclass(Tree);
+        let made = PyClassInitializer::from(self.structure(map))
+            .add_subclass(Ordered)
+            .add_subclass(Tree);
         Ok(Py::new(py, made)?.into_any())
     }
 
@@ -80,7 +91,9 @@ impl Database {
     }
 
     fn as_table(&self, py: Python<'_>, map: terrace::Map) -> PyResult<Py<PyAny>> {
-        let made = PyClassInitializer::from(self.structure(map)).add_subclass(Ordered).add_subclass(Table);
+        let made = PyClassInitializer::from(self.structure(map))
+            .add_subclass(Ordered)
+            .add_subclass(Table);
         Ok(Py::new(py, made)?.into_any())
     }
 }
@@ -237,8 +250,9 @@ impl Database {
 
     /// The names of the structures.
     fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.slot
-            .with(py, |db| Ok(db.structures().into_iter().map(|s| s.name).collect()))
+        self.slot.with(py, |db| {
+            Ok(db.structures().into_iter().map(|s| s.name).collect())
+        })
     }
 
     fn rename(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<()> {
@@ -253,6 +267,84 @@ impl Database {
     fn batch(&self, sync: bool) -> PyResult<Batch> {
         self.slot.take_clone()?;
         Ok(Batch::new(self.slot.clone(), sync))
+    }
+
+    /// Runs a function with a transaction, again while others are faster.
+    #[pyo3(signature = (call, *, sync=None, attempts=100, label=None))]
+    fn transaction(
+        &self,
+        py: Python<'_>,
+        call: &Bound<'_, PyAny>,
+        sync: Option<bool>,
+        attempts: u32,
+        label: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        transaction::run(
+            py,
+            &self.slot,
+            transaction::options(sync, attempts, label),
+            call,
+            false,
+        )
+    }
+
+    /// The same with one that only reads.
+    #[pyo3(signature = (call, *, attempts=100, label=None))]
+    fn read(
+        &self,
+        py: Python<'_>,
+        call: &Bound<'_, PyAny>,
+        attempts: u32,
+        label: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        transaction::run(
+            py,
+            &self.slot,
+            transaction::options(None, attempts, label),
+            call,
+            true,
+        )
+    }
+
+    /// A transaction that is committed by hand.
+    #[pyo3(signature = (*, sync=None, label=None))]
+    fn begin(
+        &self,
+        py: Python<'_>,
+        sync: Option<bool>,
+        label: Option<&str>,
+    ) -> PyResult<Py<transaction::Transaction>> {
+        transaction::Reader::begin(py, &self.slot, transaction::options(sync, 1, label))
+    }
+
+    /// Everything as it is now, or was at most so many seconds ago.
+    #[pyo3(signature = (*, max_age=None))]
+    fn snapshot(&self, py: Python<'_>, max_age: Option<f64>) -> PyResult<Snapshot> {
+        let max_age = max_age
+            .map(Duration::try_from_secs_f64)
+            .transpose()
+            .map_err(|e| PyValueError::new_err(format!("max_age is in seconds: {e}")))?;
+        let taken = self.slot.with_clone(py, |db| match max_age {
+            Some(age) => db.snapshot_at_most(age),
+            None => db.snapshot(),
+        })?;
+        Ok(Snapshot::new(&self.slot.shared, taken))
+    }
+
+    /// Adds a point to a backup set, and says what that came to as JSON.
+    #[pyo3(signature = (set, *, full=false, rate=None))]
+    fn backup_json(
+        &self,
+        py: Python<'_>,
+        set: PathBuf,
+        full: bool,
+        rate: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let rate = crate::backup::rate(rate)?;
+        self.slot.with_clone(py, |db| {
+            let options = terrace::BackupOptions::new().full(full).rate(rate);
+            crate::backup::json(&db.backup(set, options)?)
+        })
     }
 
     fn sync(&self, py: Python<'_>) -> PyResult<()> {

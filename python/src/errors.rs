@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyType};
 pub enum Failure {
     /// The engine said so.
     Engine(terrace::Error),
-    /// The database was closed.
-    Closed,
+    /// What is named was closed.
+    Closed(&'static str),
     /// The handle was opened before a fork, in the parent.
     Forked,
     /// A panic, now or before.
@@ -34,7 +34,7 @@ impl From<Failure> for PyErr {
 fn exception(py: Python<'_>, failure: &Failure) -> PyResult<PyErr> {
     let (kind, text) = match failure {
         Failure::Engine(error) => (error.kind(), error.to_string()),
-        Failure::Closed => ("closed", "the database is closed; open it again".into()),
+        Failure::Closed(what) => ("closed", format!("{what} is closed; open it again")),
         Failure::Forked => (
             "forked",
             "the database was opened before a fork, and this is the child; open it here, after the \

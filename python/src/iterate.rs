@@ -124,28 +124,57 @@ impl Entries {
     }
 }
 
+/// A structure, or what it was.
+#[derive(Clone)]
+pub enum Of {
+    Map(Arc<Slot<terrace::Map>>),
+    Snapshot(Arc<Slot<terrace::SnapshotMap>>),
+}
+
+impl Of {
+    /// All records.
+    pub fn all(&self, py: Python<'_>, what: What, reverse: bool) -> PyResult<Entries> {
+        let (shared, range) = match self {
+            Of::Map(map) => (&map.shared, map.with(py, terrace::Map::iter)?),
+            Of::Snapshot(map) => (&map.shared, map.with(py, terrace::SnapshotMap::iter)?),
+        };
+        Ok(Entries::new(shared, either_way(range, reverse), what))
+    }
+
+    fn get(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Vec<u8>>> {
+        match self {
+            Of::Map(map) => map.with(py, |map| map.get(key)),
+            Of::Snapshot(map) => map.with(py, |map| map.get(key)),
+        }
+    }
+
+    fn has_value(&self, py: Python<'_>, value: &[u8]) -> PyResult<bool> {
+        let look = |range: terrace::Range| {
+            for record in range {
+                if record?.1 == value {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        match self {
+            Of::Map(map) => map.with_clone(py, |map| look(map.iter()?)),
+            Of::Snapshot(map) => map.with_clone(py, |map| look(map.iter()?)),
+        }
+    }
+}
+
 /// What `keys()`, `values()` and `items()` answer: something to go through, from either end.
 #[pyclass(frozen, module = "terrace")]
 pub struct View {
-    map: Arc<Slot<terrace::Map>>,
+    of: Of,
     what: What,
 }
 
 impl View {
-    pub fn new(map: Arc<Slot<terrace::Map>>, what: What) -> View {
-        View { map, what }
+    pub fn new(of: Of, what: What) -> View {
+        View { of, what }
     }
-}
-
-/// All records of a structure.
-pub fn all(
-    py: Python<'_>,
-    map: &Arc<Slot<terrace::Map>>,
-    what: What,
-    reverse: bool,
-) -> PyResult<Entries> {
-    let range = map.with(py, terrace::Map::iter)?;
-    Ok(Entries::new(&map.shared, either_way(range, reverse), what))
 }
 
 /// From the first or from the last.
@@ -163,36 +192,23 @@ pub fn either_way(
 #[pymethods]
 impl View {
     fn __iter__(&self, py: Python<'_>) -> PyResult<Entries> {
-        all(py, &self.map, self.what, false)
+        self.of.all(py, self.what, false)
     }
 
     fn __reversed__(&self, py: Python<'_>) -> PyResult<Entries> {
-        all(py, &self.map, self.what, true)
+        self.of.all(py, self.what, true)
     }
 
     fn __contains__(&self, py: Python<'_>, wanted: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.what {
-            What::Keys => {
-                let key = data(wanted)?;
-                self.map.with(py, |map| map.contains_key(key.as_ref()))
-            }
+            What::Keys => Ok(self.of.get(py, data(wanted)?.as_ref())?.is_some()),
             What::Items => {
                 let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = wanted.extract()?;
                 let (key, value) = (data(&key)?, data(&value)?);
-                let found = self.map.with(py, |map| map.get(key.as_ref()))?;
+                let found = self.of.get(py, key.as_ref())?;
                 Ok(found.as_deref() == Some(value.as_ref()))
             }
-            What::Values => {
-                let value = data(wanted)?;
-                self.map.with_clone(py, |map| {
-                    for entry in map.iter()? {
-                        if entry?.1 == value.as_ref() {
-                            return Ok(true);
-                        }
-                    }
-                    Ok(false)
-                })
-            }
+            What::Values => self.of.has_value(py, data(wanted)?.as_ref()),
         }
     }
 }

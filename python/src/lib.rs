@@ -8,14 +8,18 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod batch;
 mod data;
 mod database;
 mod errors;
 mod iterate;
 mod map;
+mod merge;
 mod shared;
+mod snapshot;
 mod table;
+mod transaction;
 
 use pyo3::prelude::*;
 
@@ -32,7 +36,16 @@ fn _terrace(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<table::Index>()?;
     module.add_class::<batch::Batch>()?;
+    module.add_class::<merge::Merge>()?;
+    module.add_class::<transaction::Reader>()?;
+    module.add_class::<transaction::Transaction>()?;
+    module.add_class::<transaction::Savepoint>()?;
+    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<snapshot::SnapshotMap>()?;
     module.add_class::<iterate::Entries>()?;
     module.add_class::<iterate::View>()?;
-    module.add_function(wrap_pyfunction!(shared::forked, module)?)
+    module.add_function(wrap_pyfunction!(shared::forked, module)?)?;
+    module.add_function(wrap_pyfunction!(backup::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(backup::list_backup, module)?)?;
+    module.add_function(wrap_pyfunction!(backup::verify_backup, module)?)
 }

@@ -11,7 +11,8 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use terrace::Durability;
 
 use crate::data::{Data, data, owned, pair};
-use crate::iterate::{Entries, View, What, all, either_way};
+use crate::iterate::{Entries, Of, View, What, either_way};
+use crate::merge::Merge;
 use crate::shared::{Raised, Slot};
 
 /// Changes that `update` writes at once, and bytes: what holds nobody else up.
@@ -35,10 +36,20 @@ pub struct Map {
 
 /// What a write promises, if it was said.
 pub fn durability(sync: Option<bool>) -> Option<Durability> {
-    sync.map(|sync| if sync { Durability::Sync } else { Durability::Buffered })
+    sync.map(|sync| {
+        if sync {
+            Durability::Sync
+        } else {
+            Durability::Buffered
+        }
+    })
 }
 
 impl Map {
+    fn of(&self) -> Of {
+        Of::Map(self.slot.clone())
+    }
+
     fn find(&self, py: Python<'_>, key: &Data<'_>) -> PyResult<Option<Py<PyBytes>>> {
         let found = self.slot.with(py, |map| {
             VALUE.with_borrow_mut(|value| map.get_into(key.as_ref(), value))
@@ -104,7 +115,11 @@ impl Map {
                 let answer = Python::attach(|py| {
                     let old = old.map(|old| PyBytes::new(py, old));
                     let answer = change.bind(py).call1((old,))?;
-                    if answer.is_none() { Ok(None) } else { owned(&answer).map(Some) }
+                    if answer.is_none() {
+                        Ok(None)
+                    } else {
+                        owned(&answer).map(Some)
+                    }
                 });
                 answer.unwrap_or_else(|error| {
                     *said = Some(error);
@@ -181,23 +196,23 @@ impl Map {
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Entries> {
-        all(py, &self.slot, What::Keys, false)
+        self.of().all(py, What::Keys, false)
     }
 
     fn __reversed__(&self, py: Python<'_>) -> PyResult<Entries> {
-        all(py, &self.slot, What::Keys, true)
+        self.of().all(py, What::Keys, true)
     }
 
     fn keys(&self) -> View {
-        View::new(self.slot.clone(), What::Keys)
+        View::new(self.of(), What::Keys)
     }
 
     fn values(&self) -> View {
-        View::new(self.slot.clone(), What::Values)
+        View::new(self.of(), What::Values)
     }
 
     fn items(&self) -> View {
-        View::new(self.slot.clone(), What::Items)
+        View::new(self.of(), What::Items)
     }
 
     #[pyo3(signature = (key, default=None))]
@@ -218,19 +233,9 @@ impl Map {
         keys: &Bound<'py, PyAny>,
         default: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let keys: Vec<Vec<u8>> = keys
-            .try_iter()?
-            .map(|key| owned(&key?))
-            .collect::<PyResult<_>>()?;
-        let found = self
-            .slot
-            .with(py, |map| keys.iter().map(|key| map.get(key)).collect::<terrace::Result<Vec<_>>>())?;
-        let default = default.unwrap_or_else(|| py.None());
-        let objects = found.into_iter().map(|value| match value {
-            Some(value) => PyBytes::new(py, &value).into_any(),
-            None => default.bind(py).clone(),
-        });
-        PyList::new(py, objects.collect::<Vec<_>>())
+        let keys = crate::data::keys(keys)?;
+        let found = self.slot.with(py, |map| map.get_many(&keys))?;
+        crate::data::values(py, found, default)
     }
 
     #[pyo3(signature = (key, value, *, sync=None))]
@@ -287,6 +292,22 @@ impl Map {
         Ok(removed.map(|value| PyBytes::new(py, &value).unbind()))
     }
 
+    #[pyo3(signature = (key, merge, *, sync=None))]
+    fn merge(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        merge: &Merge,
+        sync: Option<bool>,
+    ) -> PyResult<bool> {
+        let key = data(key)?;
+        let merge = merge.merge.clone();
+        self.slot.with(py, |map| match durability(sync) {
+            Some(durability) => map.merge_with(key.as_ref(), merge, durability),
+            None => map.merge(key.as_ref(), merge),
+        })
+    }
+
     #[pyo3(signature = (key, *default))]
     fn pop(
         &self,
@@ -295,7 +316,9 @@ impl Map {
         default: &Bound<'_, PyTuple>,
     ) -> PyResult<Py<PyAny>> {
         if default.len() > 1 {
-            return Err(PyTypeError::new_err("pop expects a key and at most one default"));
+            return Err(PyTypeError::new_err(
+                "pop expects a key and at most one default",
+            ));
         }
         match (self.remove(py, key, None)?, default.get_item(0)) {
             (Some(value), _) => Ok(value.into_any()),
@@ -305,7 +328,10 @@ impl Map {
     }
 
     /// The last record of an ordered structure, and one or another of a hash table.
-    fn popitem<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    fn popitem<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         let popped = self.slot.with(py, |map| {
             loop {
                 let Some(next) = map.iter()?.next_back() else {
@@ -337,7 +363,9 @@ impl Map {
             if let Some(found) = self.find(py, &key)? {
                 return Ok(found);
             }
-            let made = self.slot.with(py, |map| map.insert(key.as_ref(), value.as_ref()))?;
+            let made = self
+                .slot
+                .with(py, |map| map.insert(key.as_ref(), value.as_ref()))?;
             if made {
                 return Ok(PyBytes::new(py, value.as_ref()).unbind());
             }
@@ -364,7 +392,9 @@ impl Map {
         }
         if let Some(other) = other {
             if let Ok(dict) = other.cast::<PyDict>() {
-                let pairs = dict.iter().map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
+                let pairs = dict
+                    .iter()
+                    .map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
                 self.write_all(py, pairs)?;
             } else if other.hasattr("keys")? {
                 let keys = other.call_method0("keys")?;
@@ -378,7 +408,9 @@ impl Map {
             }
         }
         if let Some(named) = named {
-            let pairs = named.iter().map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
+            let pairs = named
+                .iter()
+                .map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
             self.write_all(py, pairs)?;
         }
         Ok(None)
@@ -392,7 +424,10 @@ impl Map {
             for record in map.iter()? {
                 batch.delete(&map, record?.0);
                 if batch.len() >= GROUP_CHANGES || batch.bytes() >= GROUP_BYTES {
-                    db.write(std::mem::replace(&mut batch, db.batch()), Durability::Buffered)?;
+                    db.write(
+                        std::mem::replace(&mut batch, db.batch()),
+                        Durability::Buffered,
+                    )?;
                 }
             }
             db.write(batch, Durability::Buffered)
@@ -418,8 +453,11 @@ impl Map {
                 .map(|next| pair(&next?))
                 .collect::<PyResult<_>>()?;
             let (last, given) = (group.len() < LOADED_AT_ONCE, &mut loader);
-            self.slot
-                .with(py, move |_| group.iter().try_for_each(|(key, value)| given.put(key, value)))?;
+            self.slot.with(py, move |_| {
+                group
+                    .iter()
+                    .try_for_each(|(key, value)| given.put(key, value))
+            })?;
             if last {
                 return self.slot.with(py, move |_| loader.finish());
             }
@@ -429,7 +467,12 @@ impl Map {
 
 /// The kind as it is said.
 pub fn kind(map: &terrace::Map) -> &'static str {
-    match map.kind() {
+    kind_name(map.kind())
+}
+
+/// The same of a kind.
+pub fn kind_name(kind: terrace::Kind) -> &'static str {
+    match kind {
         terrace::Kind::Tree => "tree",
         terrace::Kind::Hash => "hash",
         terrace::Kind::Table => "table",
@@ -454,10 +497,16 @@ pub fn bounds(
     start: Option<&Bound<'_, PyAny>>,
     stop: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(End<Vec<u8>>, End<Vec<u8>>)> {
-    Ok((low(start.map(owned).transpose()?), high(stop.map(owned).transpose()?)))
+    Ok((
+        low(start.map(owned).transpose()?),
+        high(stop.map(owned).transpose()?),
+    ))
 }
 
-fn range_of(map: &terrace::Map, range: (End<Vec<u8>>, End<Vec<u8>>)) -> terrace::Result<terrace::Range> {
+fn range_of(
+    map: &terrace::Map,
+    range: (End<Vec<u8>>, End<Vec<u8>>),
+) -> terrace::Result<terrace::Range> {
     match (map.as_tree(), map.as_table()) {
         (Some(tree), _) => tree.range(range),
         (_, Some(table)) => table.range(range),
@@ -486,7 +535,11 @@ impl Ordered {
         let range = bounds(start, stop)?;
         let slot = &this.as_super().slot;
         let range = slot.with(py, |map| range_of(map, range))?;
-        Ok(Entries::new(&slot.shared, either_way(range, reverse), What::Items))
+        Ok(Entries::new(
+            &slot.shared,
+            either_way(range, reverse),
+            What::Items,
+        ))
     }
 
     #[pyo3(signature = (prefix, *, reverse=false))]
@@ -499,14 +552,21 @@ impl Ordered {
         let prefix = data(prefix)?;
         let slot = &this.as_super().slot;
         let range = slot.with(py, |map| prefix_of(map, prefix.as_ref()))?;
-        Ok(Entries::new(&slot.shared, either_way(range, reverse), What::Items))
+        Ok(Entries::new(
+            &slot.shared,
+            either_way(range, reverse),
+            What::Items,
+        ))
     }
 
     fn first<'py>(
         this: PyRef<'py, Self>,
         py: Python<'py>,
     ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
-        let found = this.as_super().slot.with(py, |map| map.iter()?.next().transpose())?;
+        let found = this
+            .as_super()
+            .slot
+            .with(py, |map| map.iter()?.next().transpose())?;
         Ok(found.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
     }
 
@@ -514,7 +574,10 @@ impl Ordered {
         this: PyRef<'py, Self>,
         py: Python<'py>,
     ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
-        let found = this.as_super().slot.with(py, |map| map.iter()?.next_back().transpose())?;
+        let found = this
+            .as_super()
+            .slot
+            .with(py, |map| map.iter()?.next_back().transpose())?;
         Ok(found.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
     }
 }

@@ -26,6 +26,8 @@ pub fn forked() {
 /// See the module's text.
 pub struct Shared {
     born: u64,
+    /// What is closed when its slots are empty.
+    what: &'static str,
     broken: AtomicBool,
     slots: Mutex<Vec<Weak<dyn Emptied>>>,
 }
@@ -43,11 +45,24 @@ pub struct Slot<T: Send + Sync + 'static> {
 
 impl Shared {
     pub fn new() -> Arc<Shared> {
+        Shared::of("the database", FORKS.load(Ordering::SeqCst))
+    }
+
+    fn of(what: &'static str, born: u64) -> Arc<Shared> {
         Arc::new(Shared {
-            born: FORKS.load(Ordering::SeqCst),
+            born,
+            what,
             broken: AtomicBool::new(false),
             slots: Mutex::default(),
         })
+    }
+
+    /// A part that can be closed alone, and is closed with the whole.
+    pub fn part(&self, what: &'static str) -> Arc<Shared> {
+        let part = Shared::of(what, self.born);
+        let weak: Weak<dyn Emptied> = Arc::<Shared>::downgrade(&part);
+        self.add(weak);
+        part
     }
 
     fn is_forked(&self) -> bool {
@@ -67,7 +82,11 @@ impl Shared {
 
     /// Whether this is the process that has opened it.
     pub fn check_fork(&self) -> Result<(), Failure> {
-        if self.is_forked() { Err(Failure::Forked) } else { Ok(()) }
+        if self.is_forked() {
+            Err(Failure::Forked)
+        } else {
+            Ok(())
+        }
     }
 
     /// Opens or closes, without the interpreter.
@@ -85,19 +104,26 @@ impl Shared {
             shared: self.clone(),
             value: RwLock::new(Some(value)),
         });
-        let weak = Arc::downgrade(&slot);
+        let weak: Weak<dyn Emptied> = Arc::<Slot<T>>::downgrade(&slot);
+        self.add(weak);
+        slot
+    }
+
+    fn add(&self, weak: Weak<dyn Emptied>) {
         let mut slots = self.slots.lock();
         if slots.len() == slots.capacity() {
             slots.retain(|slot| slot.strong_count() > 0);
         }
         slots.push(weak);
-        slot
     }
 
     /// Empties all slots. Waits for the calls that use them.
     pub fn empty(&self) {
         let slots = std::mem::take(&mut *self.slots.lock());
-        slots.iter().filter_map(Weak::upgrade).for_each(|slot| slot.empty());
+        slots
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|slot| slot.empty());
     }
 
     /// Runs a call of the engine; a panic becomes an error.
@@ -131,13 +157,21 @@ impl<T: Send + Sync + 'static> Slot<T> {
         call: impl FnOnce(&T) -> terrace::Result<R> + Send,
     ) -> PyResult<R> {
         self.shared.check()?;
-        let done = py.detach(|| {
-            // Not behind somebody who closes: they wait for a call that may wait for this one.
-            let value = self.value.read_recursive();
-            let value = value.as_ref().ok_or(Failure::Closed)?;
-            self.shared.guarded(|| call(value))
-        });
-        Ok(done?)
+        Ok(py.detach(|| self.within(call))?)
+    }
+
+    /// The same for who has let go of the interpreter.
+    pub fn within<R>(&self, call: impl FnOnce(&T) -> terrace::Result<R>) -> Result<R, Failure> {
+        // Not behind somebody who closes: they wait for a call that may wait for this one.
+        let value = self.value.read_recursive();
+        let value = value.as_ref().ok_or(Failure::Closed(self.shared.what))?;
+        self.shared.guarded(|| call(value))
+    }
+}
+
+impl Emptied for Shared {
+    fn empty(&self) {
+        Shared::empty(self);
     }
 }
 
@@ -151,7 +185,7 @@ impl<T: Send + Sync + Clone + 'static> Slot<T> {
     ) -> PyResult<R> {
         self.shared.check()?;
         let value = self.value.read_recursive().clone();
-        let value = value.ok_or(Failure::Closed)?;
+        let value = value.ok_or(Failure::Closed(self.shared.what))?;
         Ok(py.detach(|| self.shared.guarded(|| call(value)))?)
     }
 
@@ -165,7 +199,7 @@ impl<T: Send + Sync + Clone + 'static> Slot<T> {
     pub fn take_clone(&self) -> PyResult<T> {
         self.shared.check()?;
         let value = self.value.read_recursive().clone();
-        Ok(value.ok_or(Failure::Closed)?)
+        Ok(value.ok_or(Failure::Closed(self.shared.what))?)
     }
 }
 

@@ -14,7 +14,8 @@ use crate::shared::Slot;
 #[pyclass(frozen, extends = Ordered, module = "terrace")]
 pub struct Table;
 
-fn table(map: &terrace::Map) -> terrace::Result<terrace::Table> {
+/// The structure as a table.
+pub fn table(map: &terrace::Map) -> terrace::Result<terrace::Table> {
     map.as_table()
         .ok_or_else(|| terrace::Error::invalid("this is no table, so it has no indexes"))
 }
@@ -31,25 +32,36 @@ pub fn parse(name: &str, source: &str) -> terrace::Result<terrace::Index> {
     format!("{name}={source}").parse()
 }
 
+/// Indexes, by name with what they are of.
+pub fn indexes(py: Python<'_>, infos: Vec<terrace::IndexInfo>) -> PyResult<Bound<'_, PyDict>> {
+    let indexes = PyDict::new(py);
+    for info in infos {
+        let unique = if info.unique { "unique:" } else { "" };
+        indexes.set_item(info.name, format!("{unique}{}", info.source))?;
+    }
+    Ok(indexes)
+}
+
 #[pymethods]
 impl Table {
     fn index(this: PyRef<'_, Self>, py: Python<'_>, name: &str) -> PyResult<Index> {
         let slot = slot(&this);
         let index = slot.with(py, |map| table(map)?.index(name))?;
-        Ok(Index { slot: slot.shared.slot(index) })
+        Ok(Index {
+            slot: slot.shared.slot(index),
+        })
     }
 
     fn indexes<'py>(this: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let infos = slot(&this).with(py, |map| Ok(table(map)?.indexes()))?;
-        let indexes = PyDict::new(py);
-        for info in infos {
-            let unique = if info.unique { "unique:" } else { "" };
-            indexes.set_item(info.name, format!("{unique}{}", info.source))?;
-        }
-        Ok(indexes)
+        indexes(py, slot(&this).with(py, |map| Ok(table(map)?.indexes()))?)
     }
 
-    fn create_index(this: PyRef<'_, Self>, py: Python<'_>, name: &str, source: &str) -> PyResult<()> {
+    fn create_index(
+        this: PyRef<'_, Self>,
+        py: Python<'_>,
+        name: &str,
+        source: &str,
+    ) -> PyResult<()> {
         slot(&this).with_clone(py, |map| table(&map)?.create_index(parse(name, source)?))
     }
 
@@ -61,7 +73,7 @@ impl Table {
 /// An index of a table, for reading: records are primary keys with their rows.
 #[pyclass(frozen, module = "terrace")]
 pub struct Index {
-    slot: Arc<Slot<terrace::IndexHandle>>,
+    pub slot: Arc<Slot<terrace::IndexHandle>>,
 }
 
 #[pymethods]
@@ -79,7 +91,11 @@ impl Index {
     fn get(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Entries> {
         let key = data(key)?;
         let rows = self.slot.with(py, |index| index.get(key.as_ref()))?;
-        Ok(Entries::new(&self.slot.shared, either_way(rows, false), What::Items))
+        Ok(Entries::new(
+            &self.slot.shared,
+            either_way(rows, false),
+            What::Items,
+        ))
     }
 
     #[pyo3(signature = (start=None, stop=None, *, reverse=false))]
@@ -92,14 +108,27 @@ impl Index {
     ) -> PyResult<Entries> {
         let range = bounds(start, stop)?;
         let rows = self.slot.with(py, |index| index.range(range))?;
-        Ok(Entries::new(&self.slot.shared, either_way(rows, reverse), What::Items))
+        Ok(Entries::new(
+            &self.slot.shared,
+            either_way(rows, reverse),
+            What::Items,
+        ))
     }
 
     #[pyo3(signature = (prefix, *, reverse=false))]
-    fn prefix(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Entries> {
+    fn prefix(
+        &self,
+        py: Python<'_>,
+        prefix: &Bound<'_, PyAny>,
+        reverse: bool,
+    ) -> PyResult<Entries> {
         let prefix = data(prefix)?;
         let rows = self.slot.with(py, |index| index.prefix(prefix.as_ref()))?;
-        Ok(Entries::new(&self.slot.shared, either_way(rows, reverse), What::Items))
+        Ok(Entries::new(
+            &self.slot.shared,
+            either_way(rows, reverse),
+            What::Items,
+        ))
     }
 
     /// Keys of the index, each with a primary key.
@@ -113,7 +142,11 @@ impl Index {
     ) -> PyResult<Entries> {
         let range = bounds(start, stop)?;
         let keys = self.slot.with(py, |index| index.keys(range))?;
-        Ok(Entries::new(&self.slot.shared, either_way(keys, reverse), What::Items))
+        Ok(Entries::new(
+            &self.slot.shared,
+            either_way(keys, reverse),
+            What::Items,
+        ))
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Entries> {

@@ -15,8 +15,7 @@ unless a structure is opened with a codec.
 
 from __future__ import annotations
 
-from ._codecs import Coded, Codec, int_key, json, text
-from ._database import Database, Figures, open
+from ._database import Database, Figures, list_backup, open, restore, verify_backup
 from ._errors import (
     Cancelled,
     Closed,
@@ -49,12 +48,39 @@ from ._terrace import (
     Hash,
     Index,
     Map,
+    Merge,
     Ordered,
+    Reader,
+    Savepoint,
+    Snapshot,
+    SnapshotMap,
     Table,
+    Transaction,
     Tree,
     View,
     __version__,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._codecs import Coded, Codec, int_key, json, pack_int, text, unpack_int
+
+_OF_CODECS = ("Coded", "Codec", "int_key", "json", "pack_int", "text", "unpack_int")
+
+
+def __getattr__(name: str) -> object:
+    # What few need is loaded when it is asked for.
+    if name in _OF_CODECS:
+        from . import _codecs
+
+        globals().update({each: getattr(_codecs, each) for each in _OF_CODECS})
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "MAX_KEY_BYTES",
@@ -82,21 +108,32 @@ __all__ = [
     "Locked",
     "Map",
     "MemoryTooSmall",
+    "Merge",
     "NoSuchStructure",
     "NotClosed",
     "Ordered",
     "Poisoned",
     "PowerLost",
+    "Reader",
+    "Savepoint",
+    "Snapshot",
     "SnapshotGone",
+    "SnapshotMap",
     "StructureExists",
     "Table",
+    "Transaction",
     "Tree",
     "ValueTooLong",
     "View",
     "__version__",
     "int_key",
     "json",
+    "list_backup",
     "open",
+    "pack_int",
+    "restore",
     "shelve",
     "text",
+    "unpack_int",
+    "verify_backup",
 ]

@@ -47,12 +47,14 @@ def _json_out(raw: bytes) -> Any:
     return library.loads(raw)
 
 
-def _int_in(number: int) -> bytes:
+def pack_int(number: int) -> bytes:
+    """A number of 64 bits with a sign as eight bytes, which compare as the numbers do."""
     # The sign turned over: as bytes they compare as the numbers do.
     return (number + (1 << 63)).to_bytes(8, "big")
 
 
-def _int_out(raw: bytes) -> int:
+def unpack_int(raw: bytes) -> int:
+    """The number that `pack_int` or `Merge.add` made."""
     return int.from_bytes(raw, "big") - (1 << 63)
 
 
@@ -65,7 +67,7 @@ json: Codec[str, Any] = Codec((_text_in, _text_out), (_json_in, _json_out))
 
 def int_key(value: Codec[Any, V]) -> Codec[int, V]:
     """Keys are numbers of 64 bits with a sign, in their order; values are those of another codec."""
-    return Codec((_int_in, _int_out), (value.value_in, value.value_out))
+    return Codec((pack_int, unpack_int), (value.value_in, value.value_out))
 
 
 class Coded(MutableMapping[K, V]):

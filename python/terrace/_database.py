@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 import weakref
-from collections.abc import Iterator, MutableMapping
-from os import PathLike
-from types import SimpleNamespace, TracebackType
-from typing import Any, Literal, TypeVar, overload
+
+# Loaded by the interpreter already, as `collections.abc` and `threading` are not: importing the package takes
+# milliseconds.
+from _collections_abc import Mapping, MutableMapping
+from _thread import allocate_lock
+from types import SimpleNamespace
 
 from . import _terrace
-from ._codecs import Coded, Codec
 from ._errors import Closed, Forked, Invalid
-from ._terrace import Batch, Hash, Map, Table, Tree
+from ._terrace import Map, SnapshotMap
 
-K = TypeVar("K")
-V = TypeVar("V")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from os import PathLike
+    from types import TracebackType
+    from typing import Any, Literal, TypeVar, overload
 
+    from ._codecs import Coded, Codec
+    from ._terrace import Batch, Hash, Reader, Snapshot, Table, Transaction, Tree
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+    T = TypeVar("T")
+else:
+
+    def overload(function):
+        return function
+
+
+Mapping.register(SnapshotMap)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 # Structures answer as mappings do, but for len(), which says why it cannot.
 MutableMapping.register(Map)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 
@@ -35,7 +52,7 @@ class _Opened:
         self.handles = 0
 
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _opened: dict[str, _Opened] = {}
 _handles: weakref.WeakSet[Database] = weakref.WeakSet()
 
@@ -43,7 +60,7 @@ _handles: weakref.WeakSet[Database] = weakref.WeakSet()
 def _after_fork() -> None:
     global _lock
     _terrace._forked()
-    _lock = threading.Lock()
+    _lock = allocate_lock()
     _opened.clear()
 
 
@@ -82,11 +99,58 @@ class Figures(SimpleNamespace):
         return json.dumps(self, default=vars)
 
 
+def _coded(raw: Tree | Hash, codec: Codec[K, V]) -> Coded[K, V]:
+    from ._codecs import Coded
+
+    return Coded(raw, codec)
+
+
 def _figures(text: str) -> Figures:
     import json
 
     figures: Figures = json.loads(text, object_hook=lambda fields: Figures(**fields))
     return figures
+
+
+def _timed(point: Figures) -> Figures:
+    # As time.time() says it.
+    point.time = point.time.secs_since_epoch + point.time.nanos_since_epoch / 1e9
+    return point
+
+
+def restore(
+    set: str | PathLike[str],
+    to: str | PathLike[str],
+    *,
+    point: int | None = None,
+    structure: str | None = None,
+    memory: int | str | None = None,
+    verify: bool = True,
+) -> Figures:
+    """Makes a new database, in a folder that is not there, of a point of a backup set: by default the newest.
+
+    With `structure` only that one. `memory` is for the verification afterwards.
+    """
+    made = _figures(
+        _terrace._restore_json(set, to, point=point, structure=structure, memory=memory, verify=verify)
+    )
+    _timed(made.point)
+    return made
+
+
+def list_backup(set: str | PathLike[str]) -> list[Figures]:
+    """The points of a backup set, the oldest first."""
+    import json
+
+    points: list[Figures] = json.loads(
+        _terrace._list_backup_json(set), object_hook=lambda fields: Figures(**fields)
+    )
+    return [_timed(point) for point in points]
+
+
+def verify_backup(set: str | PathLike[str]) -> Figures:
+    """Reads a backup set and checks every page: which points are whole, and what is wrong in `problems`."""
+    return _figures(_terrace._verify_backup_json(set))
 
 
 class Database:
@@ -181,7 +245,7 @@ class Database:
     def tree(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
         """The tree of this name, made if there is none: an ordered map."""
         tree = self._native.tree(name, **options)
-        return tree if codec is None else Coded(tree, codec)
+        return tree if codec is None else _coded(tree, codec)
 
     @overload
     def hash(
@@ -209,7 +273,7 @@ class Database:
     def hash(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
         """The hash table of this name, made if there is none: a map without order."""
         hash_ = self._native.hash(name, **options)
-        return hash_ if codec is None else Coded(hash_, codec)
+        return hash_ if codec is None else _coded(hash_, codec)
 
     def table(
         self,
@@ -255,6 +319,50 @@ class Database:
     def batch(self, *, sync: bool = False) -> Batch:
         """Changes that are made together when the block ends, all or none."""
         return self._native.batch(sync=sync)
+
+    def transaction(
+        self,
+        call: Callable[[Transaction], T],
+        *,
+        sync: bool | None = None,
+        attempts: int = 100,
+        label: str | None = None,
+    ) -> T:
+        """Runs `call` with a transaction and commits: all of it happens at one instant, or nothing.
+
+        When others have changed meanwhile what it has read, `call` runs again, so it must not do what cannot
+        be done twice; after so many `attempts` it is a `Conflict`. What it raises passes through, and nothing
+        is changed. With `sync` it is on the disk then. `label` names it in the figures of conflicts.
+        """
+        return self._native.transaction(call, sync=sync, attempts=attempts, label=label)
+
+    def read(self, call: Callable[[Reader], T], *, attempts: int = 100, label: str | None = None) -> T:
+        """Runs `call` with something to read by: all that it reads is of one instant. For short reads.
+
+        It runs again when something that it has read changes meanwhile; for long reads take a snapshot.
+        """
+        return self._native.read(call, attempts=attempts, label=label)
+
+    def begin(self, *, sync: bool | None = None, label: str | None = None) -> Transaction:
+        """A transaction that commits when its block ends, or by hand, and is not run again: see `Conflict`."""
+        return self._native.begin(sync=sync, label=label)
+
+    def snapshot(self, *, max_age: float | None = None) -> Snapshot:
+        """Everything as it is now, for reading as long as one likes; or as it was `max_age` seconds ago at most.
+
+        It costs what a checkpoint costs, unless one that was made lately will do.
+        """
+        return self._native.snapshot(max_age=max_age)
+
+    def backup(
+        self, set: str | PathLike[str], *, full: bool = False, rate: int | str | None = None
+    ) -> Figures:
+        """Adds a point to the backup set in a folder, while others write, and says what that came to.
+
+        What the set has already is not stored again, unless it is to be `full`. The rate is "gentle", "fast", or
+        bytes a second: `"64MiB"`.
+        """
+        return _timed(_figures(self._native.backup_json(set, full=full, rate=rate)))
 
     def sync(self) -> None:
         """Makes everything durable that was written so far."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+# Said here, not imported: `typing` takes longer to load than all of this package.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class Error(Exception):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
-
-from ._terrace import Map
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import shelve as _shelve
+    from typing import Any
+
+    from ._terrace import Map
 
 
 def shelve(
@@ -19,5 +19,6 @@ def shelve(
     `terrace.json` instead, which only reads data. That is why no structure pickles by itself.
     """
     import shelve as library
+    from typing import cast
 
-    return library.Shelf(cast(Any, structure), protocol, writeback, keyencoding)
+    return library.Shelf(cast("Any", structure), protocol, writeback, keyencoding)

@@ -16,6 +16,17 @@ MAX_KEY_BYTES: int
 MAX_VALUE_BYTES: int
 
 def _forked() -> None: ...
+def _restore_json(
+    set: str | PathLike[str],
+    to: str | PathLike[str],
+    *,
+    point: int | None = None,
+    structure: str | None = None,
+    memory: int | str | None = None,
+    verify: bool = True,
+) -> str: ...
+def _list_backup_json(set: str | PathLike[str]) -> str: ...
+def _verify_backup_json(set: str | PathLike[str]) -> str: ...
 @final
 class Entries(Generic[_O_co]):
     def __iter__(self) -> Entries[_O_co]: ...
@@ -64,6 +75,8 @@ class Map:
         """Writes a record if the key is not there, and says whether it did."""
     def remove(self, key: _Data, *, sync: bool | None = None) -> bytes | None:
         """Deletes a key, and gives its value, if it was there."""
+    def merge(self, key: _Data, merge: Merge, *, sync: bool | None = None) -> bool:
+        """Changes a value by what is there, atomically; says whether it was changed."""
     @overload
     def pop(self, key: _Data, /) -> bytes: ...
     @overload
@@ -146,6 +159,7 @@ class Batch:
 
     def put(self, map: Map, key: _Data, value: _Data) -> None: ...
     def delete(self, map: Map, key: _Data) -> None: ...
+    def merge(self, map: Map, key: _Data, merge: Merge) -> None: ...
     def write(self) -> None: ...
     def __len__(self) -> int: ...
     def __enter__(self) -> Batch: ...
@@ -156,6 +170,165 @@ class Batch:
         _trace: TracebackType | None,
         /,
     ) -> bool: ...
+
+@final
+class Merge:
+    """What becomes of a value, given the one that is there."""
+
+    @staticmethod
+    def add(number: int) -> Merge:
+        """Adds to a number of eight bytes as `pack_int` makes them; none counts as 0."""
+    @staticmethod
+    def min(value: _Data) -> Merge:
+        """Keeps the lower one of the two, as bytes compare."""
+    @staticmethod
+    def max(value: _Data) -> Merge:
+        """Keeps the higher one of the two, as bytes compare."""
+    @staticmethod
+    def append(value: _Data, *, limit: int = ...) -> Merge:
+        """Appends bytes; more than `limit` in all are an error."""
+    @staticmethod
+    def set_if_absent(value: _Data) -> Merge:
+        """Stores a value if there is none."""
+    @staticmethod
+    def compare_and_set(expected: _Data | None, new: _Data | None) -> Merge:
+        """Stores a value, or removes it (None), if the one that is there is this one (None for none)."""
+
+@disjoint_base
+class Reader:
+    """Reads of one instant: what `Database.read` gives to its function."""
+
+    @overload
+    def get(self, map: Map, key: _Data, default: None = None) -> bytes | None: ...
+    @overload
+    def get(self, map: Map, key: _Data, default: _T) -> bytes | _T: ...
+    @overload
+    def get_many(self, map: Map, keys: Iterable[_Data], default: None = None) -> list[bytes | None]: ...
+    @overload
+    def get_many(self, map: Map, keys: Iterable[_Data], default: _T) -> list[bytes | _T]: ...
+    @overload
+    def get_unchecked(self, map: Map, key: _Data, default: None = None) -> bytes | None:
+        """Reads without looking at the commit whether it is still so: for hints."""
+    @overload
+    def get_unchecked(self, map: Map, key: _Data, default: _T) -> bytes | _T: ...
+    def contains(self, map: Map, key: _Data) -> bool: ...
+    def range(
+        self, map: Map, start: _Data | None = None, stop: _Data | None = None, *, reverse: bool = False
+    ) -> Entries[tuple[bytes, bytes]]:
+        """The records with keys from `start` on and before `stop`, all of which count as read."""
+    def prefix(self, map: Map, prefix: _Data, *, reverse: bool = False) -> Entries[tuple[bytes, bytes]]: ...
+    def items(self, map: Map, *, reverse: bool = False) -> Entries[tuple[bytes, bytes]]:
+        """All records; those of a hash table are read at once."""
+    def index_get(self, table: Map, index: str, key: _Data) -> Entries[tuple[bytes, bytes]]:
+        """Primary keys and rows with one key of an index, read at once."""
+    def index_range(
+        self,
+        table: Map,
+        index: str,
+        start: _Data | None = None,
+        stop: _Data | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Entries[tuple[bytes, bytes]]:
+        """Primary keys and rows by an index, read at once."""
+
+@final
+class Savepoint:
+    """A place in a transaction to go back to."""
+
+@final
+class Transaction(Reader):
+    """Reads and writes that happen at one instant, or not at all. It sees its own changes."""
+
+    def put(self, map: Map, key: _Data, value: _Data) -> None: ...
+    def delete(self, map: Map, key: _Data) -> None: ...
+    def insert(self, map: Map, key: _Data, value: _Data) -> bool:
+        """Writes a record if the key is not there, and says whether it did."""
+    def remove(self, map: Map, key: _Data) -> bytes | None:
+        """Deletes a key, and gives its value, if it was there."""
+    def update(self, map: Map, key: _Data, change: Callable[[bytes | None], _Data | None]) -> bool:
+        """Replaces a value by what `change` makes of it, None for none; says whether there was one."""
+    def merge(self, map: Map, key: _Data, merge: Merge) -> None:
+        """Changes a value by what is there at the commit, which does not count as reading it."""
+    def savepoint(self) -> Savepoint: ...
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Takes back the changes made since."""
+    def commit(self) -> int | None:
+        """Commits one of `begin`: raises `Conflict`, and nothing was changed, if what it has read has changed.
+
+        Answers its place in the order of commits, if it has one.
+        """
+    def abort(self) -> None:
+        """Ends one of `begin`; nothing of it is done."""
+    def __enter__(self) -> Transaction: ...
+    def __exit__(
+        self,
+        raised: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+        /,
+    ) -> bool: ...
+
+@final
+class SnapshotMap:
+    """A structure of a snapshot, with the manners of a mapping that nobody changes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    def __len__(self) -> int:
+        """Raises TypeError: how many there are is not known exactly."""
+    def __bool__(self) -> bool: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __getitem__(self, key: _Data, /) -> bytes: ...
+    def __iter__(self) -> Entries[bytes]: ...
+    def __reversed__(self) -> Entries[bytes]: ...
+    def keys(self) -> View[bytes]: ...
+    def values(self) -> View[bytes]: ...
+    def items(self) -> View[tuple[bytes, bytes]]: ...
+    @overload
+    def get(self, key: _Data, default: None = None) -> bytes | None: ...
+    @overload
+    def get(self, key: _Data, default: _T) -> bytes | _T: ...
+    @overload
+    def get_many(self, keys: Iterable[_Data], default: None = None) -> list[bytes | None]: ...
+    @overload
+    def get_many(self, keys: Iterable[_Data], default: _T) -> list[bytes | _T]: ...
+    def range(
+        self, start: _Data | None = None, stop: _Data | None = None, *, reverse: bool = False
+    ) -> Entries[tuple[bytes, bytes]]: ...
+    def prefix(self, prefix: _Data, *, reverse: bool = False) -> Entries[tuple[bytes, bytes]]: ...
+    def is_empty(self) -> bool: ...
+    def estimated_len(self) -> int: ...
+    def index(self, name: str) -> Index: ...
+    def indexes(self) -> dict[str, str]: ...
+
+@final
+class Snapshot:
+    """Everything as it was at one instant. Close it: what it keeps takes space on the disk."""
+
+    @property
+    def time(self) -> float:
+        """The instant that it shows, as `time.time()` says it."""
+    @property
+    def sequence(self) -> int:
+        """The number of the last logged change that it has."""
+    @property
+    def closed(self) -> bool: ...
+    def names(self) -> list[str]: ...
+    def __getitem__(self, name: str, /) -> SnapshotMap: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def verify(self) -> list[str]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Snapshot: ...
+    def __exit__(
+        self,
+        _raised: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+        /,
+    ) -> None: ...
 
 @disjoint_base
 class Database:
@@ -211,6 +384,20 @@ class Database:
     def rename(self, old: str, new: str) -> None: ...
     def drop(self, name: str) -> None: ...
     def batch(self, *, sync: bool = False) -> Batch: ...
+    def transaction(
+        self,
+        call: Callable[[Transaction], _T],
+        *,
+        sync: bool | None = None,
+        attempts: int = 100,
+        label: str | None = None,
+    ) -> _T: ...
+    def read(self, call: Callable[[Reader], _T], *, attempts: int = 100, label: str | None = None) -> _T: ...
+    def begin(self, *, sync: bool | None = None, label: str | None = None) -> Transaction: ...
+    def snapshot(self, *, max_age: float | None = None) -> Snapshot: ...
+    def backup_json(
+        self, set: str | PathLike[str], *, full: bool = False, rate: int | str | None = None
+    ) -> str: ...
     def sync(self) -> None: ...
     def checkpoint(self) -> None: ...
     def verify(self) -> list[str]: ...

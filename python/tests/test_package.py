@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 def test_the_example_runs():
     out = subprocess.check_output([sys.executable, ROOT / "examples" / "tour.py"], text=True)
     assert "alice came 3 times" in out and "refused" in out
+    assert "guest number 1" in out and "in the snapshot: False" in out
 
 
 def test_the_doctests_run():
@@ -44,6 +45,23 @@ def test_what_is_public_is_listed_and_documented():
         for name, member in vars(cls).items():
             if not name.startswith("_") and (callable(member) or inspect.isdatadescriptor(member)):
                 assert f"def {name}(" in stub, f"{cls.__name__}.{name} is not in the stub"
+
+
+def test_the_import_loads_little():
+    # Each of these takes longer than all of the package: it is to be imported within 20 ms.
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules); import terrace; "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    out = subprocess.check_output([sys.executable, "-S", "-c", code, ROOT], text=True)
+    loaded = {name.split(".")[0] for name in out.split()}
+    assert "terrace" in loaded
+    heavy = {"typing", "re", "collections", "functools", "threading", "enum", "json", "asyncio", "contextlib", "shelve"}
+    assert not loaded & heavy, loaded & heavy
+    assert loaded - set(sys.stdlib_module_names) == {"terrace"}
+    assert terrace.json is terrace._codecs.json and "Codec" in dir(terrace)
+    with pytest.raises(AttributeError, match="nothing"):
+        terrace.nothing
 
 
 @pytest.mark.parametrize("checker", ["mypy", "mypy.stubtest", "pyright"])
