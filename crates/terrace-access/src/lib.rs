@@ -11,11 +11,13 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod flags;
+mod merging;
 mod method;
 mod record;
 mod window;
 
 pub use flags::Flags;
+pub use merging::{LevelFigures, MergeFigures};
 pub use method::{
     AccessMethod, Applied, NoRoom, Ordered, Plan, Rising, Room, StoragePlace, StoredScan, Sweep,
     Touch,

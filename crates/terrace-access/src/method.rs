@@ -7,7 +7,7 @@
 use terrace_base::{PageId, Result};
 use terrace_pages::Space;
 
-use crate::{Attempt, Door, Edge, Flags, Found, RecordPage, Value, Window};
+use crate::{Attempt, Door, Edge, Flags, Found, MergeFigures, RecordPage, Value, Window};
 
 /// What a lookup does to the use count of the record it finds: a hint, never a change of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,6 +128,18 @@ pub trait AccessMethod: Send + Sync {
     fn bury(&self, waited: bool) -> Result<bool> {
         let _ = waited;
         Ok(false)
+    }
+
+    /// What merging has come to, of a method that does. By default nothing.
+    fn merge_figures(&self) -> Option<MergeFigures> {
+        None
+    }
+
+    /// Takes what lies above other records from this key on to where it rests, in one step, for who wants as
+    /// few pages as possible; returns where to go on. By default there is nothing above. Blocking.
+    fn settle_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _ = from;
+        Ok(None)
     }
 
     /// A page that an attempt missed cannot be read. Whether the next one will do without: it was wanted

@@ -364,6 +364,16 @@ pub struct Report {
     pub counters: Counters,
     /// Processors that the run could use.
     pub processors: usize,
+    /// Bytes of records in each level of an LSM-tree at the end, the uppermost first.
+    pub levels: Vec<u64>,
+    /// Bytes that merging has written for each byte of keys and values that came to it.
+    pub merge_bytes_per_user_byte: Option<f64>,
+    /// Bytes of the filters of an LSM-tree at the end.
+    pub filter_bytes: u64,
+    /// Most steps of merging that a change has waited for, since the store was opened.
+    pub step_waits_max: u64,
+    /// Bytes of the pages in use at the end over those of keys and values, if all records are there.
+    pub live_bytes_per_user_byte: Option<f64>,
     /// The size of the data file over that of the pages in use, at the ends of the windows.
     pub file_over_live_pages: FileOverLive,
     /// The curve.
@@ -463,6 +473,15 @@ impl Report {
             checked_reads: outcome.checked,
             resident_before_open_bytes: prepared.resident_before_open,
             sampled_peak_resident_bytes: outcome.sampled_peak,
+            levels: counters.levels.clone(),
+            merge_bytes_per_user_byte: (counters.merge_user_bytes > 0)
+                .then(|| counters.merge_bytes as f64 / counters.merge_user_bytes as f64),
+            filter_bytes: counters.filter_bytes,
+            step_waits_max: counters.step_waits_max,
+            live_bytes_per_user_byte: counters.live_page_bytes.map(|bytes| {
+                let record = (KEY_BYTES + plan.value_bytes as u64) as f64;
+                bytes as f64 / (plan.records as f64 * record)
+            }),
             counters: counters.clone(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             file_over_live_pages: FileOverLive::of(&outcome.windows),

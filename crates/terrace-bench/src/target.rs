@@ -127,6 +127,20 @@ pub struct Counters {
     pub swept_leaves: u64,
     /// The sum of how full they were, in thousandths.
     pub swept_fill_thousandths: u64,
+    /// Bytes of pages that merging has made, of a store that merges.
+    pub merge_bytes: u64,
+    /// Bytes of keys and values that came to where they are merged from.
+    pub merge_user_bytes: u64,
+    /// Steps of merging.
+    pub merge_steps: u64,
+    /// Changes that had to wait for a step.
+    pub step_waits: u64,
+    /// Most steps that one of them has waited for, since the store was opened.
+    pub step_waits_max: u64,
+    /// Bytes of filters now.
+    pub filter_bytes: u64,
+    /// Bytes of records in each level now, the uppermost first.
+    pub levels: Vec<u64>,
     /// The size of the store's files now.
     pub disk_bytes: Option<u64>,
     /// The size of the file that holds the pages now.
@@ -167,6 +181,10 @@ impl Counters {
             swept_fill_thousandths: self
                 .swept_fill_thousandths
                 .saturating_sub(a.swept_fill_thousandths),
+            merge_bytes: self.merge_bytes.saturating_sub(a.merge_bytes),
+            merge_user_bytes: self.merge_user_bytes.saturating_sub(a.merge_user_bytes),
+            merge_steps: self.merge_steps.saturating_sub(a.merge_steps),
+            step_waits: self.step_waits.saturating_sub(a.step_waits),
             gate_closed: self.gate_closed.since(&a.gate_closed),
             ..self
         }

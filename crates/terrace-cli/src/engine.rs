@@ -128,6 +128,13 @@ impl TreeSettings {
     }
 }
 
+/// Bytes of records in each level of the LSM-trees, from above.
+fn levels(stats: &terrace::Stats) -> Vec<u64> {
+    let all = stats.structures.iter().filter_map(|s| s.lsm.as_ref());
+    all.flat_map(|lsm| lsm.levels.iter().map(|level| level.bytes))
+        .collect()
+}
+
 /// How often a checkpoint is looked at: about as often as a bar is drawn.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -262,6 +269,7 @@ impl Db {
                 self.inner
                     .open_table(name, settings.table_options(settings.options()))?,
             ),
+            Kind::Lsm => drop(self.inner.open_lsm(name, settings.options())?),
             _ => drop(self.inner.open_tree(name, settings.options())?),
         }
         Ok(tree)
@@ -363,6 +371,13 @@ impl Db {
             refreshed: stats.transactions.refreshed,
             swept_leaves: sum(|s| s.swept_leaves),
             swept_fill_thousandths: sum(|s| s.swept_fill_thousandths),
+            merge_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.merge_bytes)),
+            merge_user_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.user_bytes)),
+            merge_steps: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.steps)),
+            step_waits: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.step_waits)),
+            step_waits_max: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.step_waits_max)),
+            filter_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.filter_bytes)),
+            levels: levels(&stats),
             disk_bytes: Some(stats.disk_bytes()),
             data_file_bytes: Some(stats.pages.data_file_bytes),
             live_page_bytes: Some(stats.pages.live * stats.pages.page_bytes),

@@ -22,6 +22,7 @@ pub fn list(args: &ListArgs) -> Result<ExitCode> {
             let name = escape(structure.name.as_bytes());
             let kind = match structure.kind {
                 Kind::Hash => "hash".into(),
+                Kind::Lsm => "lsm".into(),
                 kind => kind.to_string(),
             };
             format!("{name}\t{kind}\t{tiers}\n")

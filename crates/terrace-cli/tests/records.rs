@@ -344,7 +344,13 @@ fn a_dump_of_a_damaged_database_has_what_lies_before_and_behind_the_damage() {
     for i in 0..5000 {
         writeln!(lines, "{i:04},the value of {i:04}").unwrap();
     }
-    for (kind, tiers) in [("tree", "1"), ("hash", "1"), ("tree", "2"), ("table", "1")] {
+    for (kind, tiers) in [
+        ("tree", "1"),
+        ("hash", "1"),
+        ("tree", "2"),
+        ("table", "1"),
+        ("lsm", "1"),
+    ] {
         let db = format!("{kind}{tiers}");
         let args = ["load", &db, "--kind", kind, "--tiers", tiers, "-f", "csv"];
         let fields = ["-k", "k", "--value", "v", "-"];

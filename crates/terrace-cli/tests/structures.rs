@@ -43,3 +43,33 @@ fn structures_are_listed_renamed_and_dropped() {
     assert_eq!(dir.run(&["verify", "db", "--json"]).json()["ok"], true);
     dir.run(&["list", "nodb"]).fails(&["no database at nodb"]);
 }
+
+#[test]
+fn an_lsm_tree_is_loaded_read_checked_and_dropped() {
+    let dir = Folder::new();
+    let rows: String = (0..20_000)
+        .map(|i| format!("{:05},value {i}\n", i * 7919 % 20_000))
+        .collect();
+    let lines = format!("k,v\n{rows}");
+    let load = ["load", "db", "--kind", "lsm", "-s", "events", "-f", "csv"];
+    let fields = ["-k", "k", "--value", "v", "-"];
+    dir.run_with(&[&load[..], &fields].concat(), lines.as_bytes())
+        .ok();
+    assert_eq!(dir.run(&["list", "db"]).ok(), "events\tlsm\t2\n");
+    assert_eq!(dir.run(&["scan", "db", "--count"]).ok(), "20000\n");
+    assert_eq!(dir.run(&["get", "db", "00001"]).ok(), "value 17679\n");
+    dir.run(&["delete", "db", "00001"]).ok();
+    dir.run(&["put", "db", "00002", "changed"]).ok();
+    let first = dir.run(&["scan", "db", "--limit", "3"]);
+    let keys: Vec<&str> = first.ok().lines().map(|line| &line[..5]).collect();
+    assert_eq!(keys, ["00000", "00002", "00003"]);
+    assert!(dir.run(&["stat", "db"]).ok().contains("LSM-trees"));
+    let stat = dir.run(&["stat", "db", "--json"]).json();
+    let lsm = &stat["structures"][0]["lsm"];
+    assert!(lsm["levels"].as_array().is_some_and(|all| !all.is_empty()));
+    assert_eq!(dir.run(&["verify", "db", "--json"]).json()["ok"], true);
+    // It is no tree, though it does what one does.
+    dir.run(&["rename", "db", "events", "log"]).ok();
+    dir.run(&["drop", "db", "log"]).ok();
+    assert_eq!(dir.run(&["verify", "db", "--json"]).json()["ok"], true);
+}

@@ -197,7 +197,7 @@ fn every_workload_runs_on_one_and_two_tiers() {
     for workload in [
         "a", "b", "c", "d", "e", "f", "load", "scan", "hotspot", "shift",
     ] {
-        let structures = ["tree", "hash", "table"];
+        let structures = ["tree", "hash", "table", "lsm"];
         for (structure, tiers) in structures.iter().flat_map(|s| [(*s, "1"), (*s, "2")]) {
             let args = [
                 "bench",

@@ -45,6 +45,7 @@ pub fn write(stats: &Stats, text: &mut Text) {
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     memory(stats, text);
     structures(stats, text);
+    crate::merging::families(stats, text);
     pages(stats, text);
     transactions(stats, text);
     log(stats, text);
@@ -95,14 +96,14 @@ fn memory(stats: &Stats, text: &mut Text) {
 }
 
 /// A structure, or an index of one, or the sum of several.
-struct Named<'s> {
-    structure: &'s str,
-    index: &'s str,
-    stats: Vec<&'s StructureStats>,
+pub(crate) struct Named<'s> {
+    pub structure: &'s str,
+    pub index: &'s str,
+    pub stats: Vec<&'s StructureStats>,
 }
 
 impl Named<'_> {
-    fn sum(&self, figure: impl Fn(&StructureStats) -> u64) -> u64 {
+    pub fn sum(&self, figure: impl Fn(&StructureStats) -> u64) -> u64 {
         self.stats.iter().map(|s| figure(s)).sum()
     }
 
@@ -116,7 +117,7 @@ impl Named<'_> {
 }
 
 /// Those with series of their own, and the others as one.
-fn named(stats: &Stats) -> Vec<Named<'_>> {
+pub(crate) fn named(stats: &Stats) -> Vec<Named<'_>> {
     let mut of_age: Vec<_> = stats.structures.iter().collect();
     of_age.sort_by_key(|s| s.info.id);
     let all = of_age.into_iter().flat_map(|s| {
@@ -166,6 +167,7 @@ fn structures(stats: &Stats, text: &mut Text) {
             StructureKind::Tree => "tree",
             StructureKind::Hash => "hash",
             StructureKind::Table => "table",
+            StructureKind::Lsm => "lsm",
             _ => "other",
         };
         let policy = match (info.tiers, info.policy) {

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod families;
+mod merging;
 mod text;
 
 pub use families::MAX_STRUCTURES;

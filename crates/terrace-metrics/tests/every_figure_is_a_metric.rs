@@ -9,6 +9,7 @@ use terrace_metrics::{Format, MAX_STRUCTURES, render};
 /// Figures that follow from others, and names.
 const NOT_SHOWN: &[&str] = &[
     "hot_hit_rate",
+    "merge_bytes_per_user_byte",
     "hot_rewrite_factor",
     "last_error",
     // Rates of the summaries; the buckets, the count and the sum are there.
@@ -28,6 +29,7 @@ fn numbered() -> Stats {
     let db = Database::open(dir.path(), Options::new().memory(16 << 20)).unwrap();
     db.tree("users").unwrap().put("a", "b").unwrap();
     db.hash("visits").unwrap().put("a", "b").unwrap();
+    db.lsm("events").unwrap().put("a", "b").unwrap();
     let rows = db.table("odd \"name\"\\").unwrap();
     rows.create_index("city=json:/city".parse().unwrap())
         .unwrap();

@@ -242,6 +242,18 @@ impl TierContext {
         for tier in self.hot_tiers() {
             more |= tier.bury(waited)?;
         }
+        let asked = &self.bury_below;
+        if waited {
+            asked.store(true, Ordering::Relaxed);
+        }
+        if more {
+            // First all that comes from above.
+            return Ok(true);
+        }
+        let waited = asked.swap(false, Ordering::Relaxed);
+        for structure in self.merging() {
+            more |= structure.bury_below(waited)?;
+        }
         Ok(more)
     }
 }

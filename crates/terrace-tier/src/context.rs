@@ -11,7 +11,7 @@ use terrace_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::hash::Secret;
-use terrace_methods::{BTree, HashTable, Heap};
+use terrace_methods::{BTree, HashTable, Heap, Lsm};
 use terrace_pages::{Class, Interrupt, LEARNT_BYTES, PageStore, Space};
 
 use crate::LockTable;
@@ -39,6 +39,10 @@ pub struct TierContext {
     /// The record locks.
     pub locks: Arc<LockTable>,
     hot_tiers: Mutex<Vec<Weak<dyn HotTier>>>,
+    /// Structures whose changes leave work behind.
+    merging: Mutex<Vec<Weak<dyn Merging>>>,
+    /// Whether marks of deletions are to go also where they are few, once nothing comes from above.
+    pub(crate) bury_below: AtomicBool,
     turn: AtomicUsize,
     scratch: Mutex<Vec<(Window, Window)>>,
     /// Where random numbers come from when a run is to be repeated.
@@ -46,6 +50,7 @@ pub struct TierContext {
     /// See [`TierContext::sweep_stored`].
     stored: AtomicBool,
     pub(crate) wake: (Mutex<bool>, Condvar),
+    pub(crate) merger: crate::demoter::Wake,
     pub(crate) share: Share,
     pub(crate) index_share: IndexShare,
     /// How often cold records were asked for.
@@ -65,6 +70,14 @@ pub(crate) trait HotTier: Send + Sync {
     fn bury(&self, waited: bool) -> Result<bool>;
 }
 
+/// A structure whose changes leave work behind, which somebody does ahead of need.
+pub(crate) trait Merging: Send + Sync {
+    /// Does some of it. Bounded.
+    fn merge(&self) -> Result<()>;
+    /// As [`HotTier::bury`], of the marks of deletions in the method itself.
+    fn bury_below(&self, waited: bool) -> Result<bool>;
+}
+
 impl TierContext {
     /// A context with a lock table of about `lock_bytes`, and a sketch of twice that.
     pub fn new(store: Arc<PageStore>, lock_bytes: usize) -> Arc<TierContext> {
@@ -82,11 +95,14 @@ impl TierContext {
             store,
             locks: Arc::new(LockTable::new(lock_bytes)),
             hot_tiers: Mutex::default(),
+            merging: Mutex::default(),
+            bury_below: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             scratch: Mutex::default(),
             seed: Mutex::new(None),
             stored: AtomicBool::new(false),
             wake: Default::default(),
+            merger: Default::default(),
             share: Share::default(),
             index_share: IndexShare::default(),
             sketch: Sketch::new(sketch_bytes),
@@ -133,6 +149,19 @@ impl TierContext {
             .iter()
             .filter_map(Weak::upgrade)
             .collect()
+    }
+
+    pub(crate) fn register_merging(&self, structure: Weak<dyn Merging>) {
+        let mut all = self.merging.lock();
+        all.retain(|one| one.strong_count() > 0);
+        all.push(structure);
+        drop(all);
+        self.merger.notify();
+    }
+
+    pub(crate) fn merging(&self) -> Vec<Arc<dyn Merging>> {
+        let all = self.merging.lock();
+        all.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether records that come in should displace others: a little below the cap, so that the pages
@@ -228,6 +257,13 @@ impl TierContext {
         drop(self.store.enter()?);
         for tier in self.hot_tiers() {
             match tier.age().and_then(|()| tier.bury(false)) {
+                Ok(_) => {}
+                Err(e) if e.is_unreadable() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        for structure in self.merging() {
+            match structure.merge().and_then(|()| structure.bury_below(false)) {
                 Ok(_) => {}
                 Err(e) if e.is_unreadable() => {}
                 Err(e) => return Err(e),
@@ -351,6 +387,10 @@ pub trait Rooted: Sized {
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self;
     /// The structure as a hot tier above one whose records are reached by an index.
     fn above_an_index(self) -> Self {
+        self
+    }
+    /// The structure as the only tier: no other one gathers changes above it.
+    fn as_only_tier(self) -> Self {
         self
     }
     /// Its root page.
@@ -497,6 +537,46 @@ impl Rooted for Heap {
 
     fn max_inline(page_bytes: usize) -> usize {
         terrace_methods::heap::max_inline(page_bytes)
+    }
+}
+
+impl Rooted for Lsm {
+    type Order = ();
+
+    fn new_order(_: &mut dyn FnMut() -> u64) {}
+
+    fn create(store: &Arc<PageStore>, door: &Door<'_>, _: Class, (): ()) -> Attempt<Self> {
+        Lsm::create(store, door)
+    }
+
+    fn try_order(&self) -> Attempt<()> {
+        Ok(())
+    }
+
+    fn open(store: &Arc<PageStore>, root: PageId, _: Class) -> Self {
+        Lsm::open(store.clone(), root)
+    }
+
+    fn as_only_tier(self) -> Self {
+        self.alone()
+    }
+
+    fn root(&self) -> PageId {
+        Lsm::root(self)
+    }
+
+    fn pages_when_empty(&self) -> Attempt<Vec<PageId>> {
+        let mut pages = vec![Lsm::root(self)];
+        pages.extend(self.part_roots()?);
+        Ok(pages)
+    }
+
+    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        self.try_free_root(door)
+    }
+
+    fn max_inline(page_bytes: usize) -> usize {
+        terrace_methods::lsm::max_inline(page_bytes)
     }
 }
 

@@ -1,10 +1,11 @@
-//! The background thread that makes room in the hot class before anybody needs it, and does the
-//! ageing. Writers only help when it cannot keep up.
+//! The background threads: one makes room in the hot class before anybody needs it, and does the
+//! ageing, one does what the changes of LSM-trees leave behind. Writers only help when they cannot keep up.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_base::sync::atomic::{AtomicBool, Ordering};
+use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result};
 
 use crate::context::TierContext;
@@ -21,27 +22,40 @@ const PASSES: u64 = terrace_access::Flags::MAX_USE as u64 + 1;
 /// Leaves looked at without effect, beside so many passes, after which the thread pauses.
 const FRUITLESS: u64 = 64;
 
-/// Stops and joins the thread when dropped.
+/// Stops and joins the threads when dropped.
 pub struct Demoter {
     context: Arc<TierContext>,
     stop: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl TierContext {
-    /// Starts the background demotion over all structures of this context.
+    /// Starts the background demotion, and merging, over all structures of this context.
     pub fn start_demoter(self: &Arc<Self>) -> Result<Demoter> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (context, stopped) = (self.clone(), stop.clone());
-        let thread = std::thread::Builder::new()
-            .name("terrace-demoter".into())
-            .spawn(move || run(&context, &stopped))
-            .map_err(|e| Error::io("starting", "the demotion thread", e))?;
-        Ok(Demoter {
+        let mut demoter = Demoter {
             context: self.clone(),
-            stop,
-            thread: Some(thread),
-        })
+            stop: Arc::new(AtomicBool::new(false)),
+            threads: Vec::new(),
+        };
+        demoter.start("terrace-demoter", run)?;
+        demoter.start("terrace-merger", run_merger)?;
+        Ok(demoter)
+    }
+}
+
+impl Demoter {
+    fn start(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(&TierContext, &AtomicBool) + Send + 'static,
+    ) -> Result<()> {
+        let (context, stopped) = (self.context.clone(), self.stop.clone());
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || run(&context, &stopped))
+            .map_err(|e| Error::io("starting", name, e))?;
+        self.threads.push(thread);
+        Ok(())
     }
 }
 
@@ -49,7 +63,8 @@ impl Drop for Demoter {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.context.wake_demoter();
-        if let Some(thread) = self.thread.take() {
+        self.context.merger.notify();
+        for thread in self.threads.drain(..) {
             // A panic of the thread has been reported by the panic hook already.
             let _ = thread.join();
         }
@@ -108,6 +123,59 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             if fruitless > PASSES * before + FRUITLESS {
                 std::thread::sleep(ROUND);
                 break;
+            }
+        }
+    }
+}
+
+/// Where the thread that merges waits.
+#[derive(Default)]
+pub(crate) struct Wake(Mutex<bool>, Condvar);
+
+impl Wake {
+    /// Wakes it.
+    pub fn notify(&self) {
+        let mut wake = self.0.lock();
+        if !*wake {
+            *wake = true;
+            self.1.notify_one();
+        }
+    }
+
+    /// Waits for that; or for a while, where there is anything to look after.
+    fn wait(&self, for_ever: bool) {
+        let mut wake = self.0.lock();
+        if !*wake {
+            match for_ever {
+                true => self.1.wait(&mut wake),
+                false => {
+                    self.1.wait_for(&mut wake, ROUND);
+                }
+            }
+        }
+        *wake = false;
+    }
+}
+
+fn run_merger(context: &TierContext, stop: &AtomicBool) {
+    let _watch = context.store.watch("the thread that merges LSM-trees");
+    let mut buried = Instant::now();
+    while !stop.load(Ordering::Acquire) {
+        context.merger.wait(context.merging().is_empty());
+        let waited = buried.elapsed() >= BURY;
+        if waited {
+            buried = Instant::now();
+        }
+        for structure in context.merging() {
+            if stop.load(Ordering::Acquire) {
+                return;
+            }
+            let done = structure.merge();
+            let done = done.and_then(|()| structure.bury_below(waited));
+            match done {
+                // As above: who needs the room meets it, and one structure is no bar to the others.
+                Err(e) if !e.is_unreadable() && !e.is_disk_full() => break,
+                _ => {}
             }
         }
     }

@@ -8,9 +8,7 @@
 
 use std::ops::Range;
 
-use terrace_access::{
-    Attempt, Door, Edge, Flags, LargeRef, Ordered, Plan, Rising, Sweep, Value, Window,
-};
+use terrace_access::{Attempt, Door, Flags, LargeRef, Ordered, Plan, Rising, Sweep, Value, Window};
 use terrace_base::Result;
 use terrace_pages::{Interrupt, Space};
 
@@ -173,6 +171,13 @@ where
         most: usize,
     ) -> Result<usize> {
         let Some(hot) = self.hot() else { return Ok(0) };
+        if C::BLIND {
+            match entry {
+                Entry::Wait(space) => self.cold.catch_up(space)?,
+                Entry::Try if self.cold.is_behind() => return Ok(0),
+                Entry::Try | Entry::Inside(_) => {}
+            }
+        }
         let mut written = 0;
         let mut cursor = low.to_vec();
         let mut guard = Guard::new(&self.context.store);
@@ -192,7 +197,7 @@ where
                         false => SCARCE_RUN,
                     };
                     let to = (from + run).min(found.len());
-                    if let Err(i) = self.cold.try_reach(Edge::From(found.key(from))) {
+                    if let Err(i) = self.cold.try_reach_to_put(found.key(from)) {
                         self.pause(i)?;
                         continue;
                     }

@@ -63,7 +63,7 @@ where
                 Err(interrupt) => self.not_promoted(interrupt),
             }
         }
-        if missed && full && policy.write_along() > 0 && self.stale.is_likely() {
+        if missed && full && !C::BLIND && policy.write_along() > 0 && self.stale.is_likely() {
             // Best effort: an error will meet whoever needs these pages.
             let _ = self.write_along(key, policy.write_along());
         }

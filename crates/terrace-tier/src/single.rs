@@ -2,16 +2,18 @@
 //!
 //! For comparison, for data without skew, and for the catalog.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, NoRoom, Ordered, Plan, StoredScan, Touch, Value, Window,
+    Attempt, Door, Edge, Flags, Found, MergeFigures, NoRoom, Ordered, Plan, StoredScan, Touch,
+    Value, Window,
 };
 use terrace_base::{PageId, Result, StructureId};
-use terrace_pages::{Class, Interrupt};
+use terrace_pages::{Class, Interrupt, Space};
 
 use crate::Version;
-use crate::context::{Rooted, TierContext, check_limits};
+use crate::context::{Merging, Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::one_record::{self, Changed};
@@ -30,6 +32,8 @@ pub struct Single<M> {
     method: M,
     events: Sets<Events>,
     watches: Watches,
+    /// See [`Structure::retire`].
+    retired: AtomicBool,
 }
 
 /// Reads since the structure was opened.
@@ -39,15 +43,19 @@ struct Events {
     misses: Count,
 }
 
-impl<M: Ordered + Rooted> Single<M> {
+impl<M: Ordered + Rooted + 'static> Single<M> {
     /// Makes an empty structure.
-    pub fn create(context: &Arc<TierContext>, id: StructureId, door: &Door<'_>) -> Attempt<Self> {
+    pub fn create(
+        context: &Arc<TierContext>,
+        id: StructureId,
+        door: &Door<'_>,
+    ) -> Attempt<Arc<Self>> {
         let method = M::create(&context.store, door, Class::Cold, context.new_order::<M>())?;
         Ok(Single::with(context, id, method))
     }
 
     /// The structure with these roots. Reads nothing.
-    pub fn open(context: &Arc<TierContext>, id: StructureId, roots: Roots) -> Self {
+    pub fn open(context: &Arc<TierContext>, id: StructureId, roots: Roots) -> Arc<Self> {
         Single::with(
             context,
             id,
@@ -55,15 +63,20 @@ impl<M: Ordered + Rooted> Single<M> {
         )
     }
 
-    fn with(context: &Arc<TierContext>, id: StructureId, method: M) -> Self {
-        let context = context.clone();
-        Single {
-            context,
+    fn with(context: &Arc<TierContext>, id: StructureId, method: M) -> Arc<Self> {
+        let single = Arc::new(Single {
+            context: context.clone(),
             id,
-            method,
+            method: method.as_only_tier(),
             events: Sets::default(),
             watches: Watches::default(),
+            retired: AtomicBool::new(false),
+        });
+        if M::BLIND {
+            let weak: Weak<Self> = Arc::downgrade(&single);
+            context.register_merging(weak);
         }
+        single
     }
 
     /// The access method.
@@ -123,7 +136,23 @@ impl<M: Ordered + Rooted> Single<M> {
     }
 }
 
-impl<M: Ordered + Rooted> Structure for Single<M> {
+impl<M: Ordered + Rooted> Merging for Single<M> {
+    fn merge(&self) -> Result<()> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.method.tend()
+    }
+
+    fn bury_below(&self, waited: bool) -> Result<bool> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        self.method.bury(waited)
+    }
+}
+
+impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
     fn id(&self) -> StructureId {
         self.id
     }
@@ -183,6 +212,9 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         if let Change::Put(value) = change {
             check_limits(context.store.page_bytes(), key, value)?;
         }
+        if M::BLIND {
+            self.method.catch_up(change.space())?;
+        }
         let slot = context.locks.slot(self.id, key);
         let max_inline = M::max_inline(context.store.page_bytes());
         one_record::write(
@@ -196,12 +228,13 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
+        catch_up_for_many(&self.method)?;
         let mut place = Vec::new();
         loop {
             let reached = self
                 .method
                 .try_position(key, &mut place)
-                .and_then(|position| self.method.try_reach(Edge::From(position)));
+                .and_then(|position| self.method.try_reach_to_put(position));
             match reached {
                 Ok(()) => return Ok(()),
                 Err(i) => self.context.settle_for_pages(i)?,
@@ -223,6 +256,7 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
     }
 
     fn prefault_run(&self, run: &Window) -> Result<usize> {
+        catch_up_for_many(&self.method)?;
         let mut misses = most_misses(run);
         reach(&self.method, run, run.len(), &mut misses, |interrupt| {
             self.settle(interrupt)
@@ -318,12 +352,32 @@ impl<M: Ordered + Rooted> Structure for Single<M> {
         self.method.verify(each, page)
     }
 
+    fn merge_figures(&self) -> Option<MergeFigures> {
+        self.method.merge_figures()
+    }
+
     fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {
         compact_step(&self.context, &self.method, from, fill)
     }
 
+    fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+    }
+
     fn clear_step(&self) -> Result<bool> {
         clear_step(&self.context, &self.method)
+    }
+}
+
+/// Before changes that are made together, inside the gate: what is left behind there is done the next time.
+/// A full disk is met at the door.
+pub(crate) fn catch_up_for_many<M: Ordered>(method: &M) -> Result<()> {
+    if !M::BLIND {
+        return Ok(());
+    }
+    match method.catch_up(Space::Ordinary) {
+        Err(e) if e.is_disk_full() => Ok(()),
+        done => done,
     }
 }
 
@@ -353,9 +407,12 @@ pub(crate) fn compact_step<M: Ordered>(
         // There is no order in which to go through it.
         return Ok(None);
     }
+    if M::BLIND {
+        return method.settle_down(from);
+    }
     let mut conflicts = 0;
     loop {
-        let door = context.store.enter_for(terrace_pages::Space::Ordinary)?;
+        let door = context.store.enter_for(Space::Ordinary)?;
         let done = method.try_compact(&door, from, fill);
         drop(door);
         match done {
@@ -378,7 +435,7 @@ pub(crate) fn compact_step<M: Ordered>(
 /// One bounded step of emptying a structure; its root goes last. Returns whether more is left.
 pub(crate) fn clear_step<M: Ordered + Rooted>(context: &TierContext, method: &M) -> Result<bool> {
     loop {
-        let door = context.store.enter_for(terrace_pages::Space::Reserve)?;
+        let door = context.store.enter_for(Space::Reserve)?;
         let step = match method.try_clear_step(&door) {
             Ok(true) => return Ok(true),
             Ok(false) => method.free_root(&door).map(|()| false),

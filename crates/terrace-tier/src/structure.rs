@@ -1,6 +1,6 @@
 //! What the database sees of a structure, whether it has one tier or two.
 
-use terrace_access::{Door, Flags, StoredScan, Value, Window};
+use terrace_access::{Door, Flags, MergeFigures, StoredScan, Value, Window};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
@@ -209,6 +209,11 @@ pub trait Structure: Send + Sync {
 
     /// Figures since opening.
     fn stats(&self) -> TierStats;
+
+    /// What merging has come to, where there is any.
+    fn merge_figures(&self) -> Option<MergeFigures> {
+        None
+    }
 
     /// Bytes of memory that it keeps for itself as long as it is open, pages not among them.
     fn memory_bytes(&self) -> usize {

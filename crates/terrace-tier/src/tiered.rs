@@ -9,14 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, LargeRef, NoRoom, Ordered, Plan, Sweep, Touch, Value, Window,
+    Attempt, Door, Edge, Flags, Found, LargeRef, MergeFigures, NoRoom, Ordered, Plan, Sweep, Touch,
+    Value, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt, Space};
 
 use crate::Version;
-use crate::context::{HotTier, Rooted, TierContext, check_limits};
+use crate::context::{HotTier, Merging, Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::fault::{Fault, planted};
@@ -163,6 +164,9 @@ where
             retired: AtomicBool::new(false),
         });
         let weak: Weak<Self> = Arc::downgrade(&tiered);
+        if C::BLIND {
+            context.register_merging(weak.clone());
+        }
         context.register(weak as Weak<dyn HotTier>);
         tiered
     }
@@ -476,6 +480,9 @@ where
                 let full = matches!(interrupt, Interrupt::HotFull);
                 if full {
                     helped.set(helped.get() + context.leaves_of_help());
+                    if C::BLIND && helped.get() >= HELP_ENOUGH {
+                        self.cold.catch_up(change.space())?;
+                    }
                 }
                 let settle = |interrupt| context.settle_for(interrupt, change.space());
                 match TierContext::settle_or(interrupt, settle, |page| self.does_without(page)) {
@@ -491,6 +498,7 @@ where
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
+        crate::single::catch_up_for_many(&self.cold)?;
         // A change touches no cold page, but for the root that says how a hot tier is to be made; the
         // hot tier's pages may still be out after opening.
         let mut place = Vec::new();
@@ -609,6 +617,10 @@ where
         crate::verify::verify(self, each, page)
     }
 
+    fn merge_figures(&self) -> Option<MergeFigures> {
+        self.cold.merge_figures()
+    }
+
     fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {
         crate::single::compact_step(&self.context, &self.cold, from, fill)
     }
@@ -655,5 +667,25 @@ where
             return Ok(false);
         }
         self.bury_due(waited)
+    }
+}
+
+impl<H, C> Merging for Tiered<H, C>
+where
+    H: Sweep + Rooted + 'static,
+    C: Ordered + Rooted<Order = H::Order> + 'static,
+{
+    fn merge(&self) -> Result<()> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.cold.tend()
+    }
+
+    fn bury_below(&self, waited: bool) -> Result<bool> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        self.cold.bury(waited)
     }
 }

@@ -50,7 +50,7 @@ impl<M: Method> Composition for Alone<M> {
         one_tier::<M>(context)
     }
     fn open(&self, context: &Arc<TierContext>, of: &One<M>) -> Arc<One<M>> {
-        Arc::new(Single::open(context, StructureId(2), of.roots()))
+        Single::open(context, StructureId(2), of.roots())
     }
     fn sweep(&self, _: &One<M>) -> Result<()> {
         Ok(())
@@ -282,6 +282,7 @@ fn one_tier_conforms() {
     passes(&one::<BTree>());
     passes(&one::<HashTable>());
     passes(&one::<Heap>());
+    passes(&one::<Lsm>());
 }
 
 #[test]
@@ -290,6 +291,7 @@ fn two_inclusive_tiers_conform() {
     passes(&two::<HashTable>(true));
     passes(&two::<Heap>(true));
     passes(&two::<Rows>(true));
+    passes(&two::<Lsm>(true));
 }
 
 #[test]

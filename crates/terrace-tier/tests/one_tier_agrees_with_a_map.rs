@@ -4,7 +4,6 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use common::*;
 use terrace_access::{Ordered, Window};
@@ -86,7 +85,7 @@ fn run<M: Method>(seed: u64) {
             drop((one, context));
             disk = disk.restart(seed);
             context = reopened(&disk, MEMORY);
-            one = Arc::new(Single::open(&context, StructureId(2), roots));
+            one = Single::open(&context, StructureId(2), roots);
         }
     }
     while one.clear_step().unwrap() {}

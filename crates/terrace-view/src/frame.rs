@@ -318,6 +318,7 @@ fn rows(stats: &Stats, since: Option<&Since<'_>>) -> Vec<Row> {
                 Kind::Tree => "tree",
                 Kind::Hash => "hash",
                 Kind::Table => "table",
+                Kind::Lsm => "lsm",
                 _ => "other",
             },
             tiers: if one.info.tiers == Tiers::One { 1 } else { 2 },

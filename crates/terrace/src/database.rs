@@ -18,7 +18,7 @@ use crate::map::Map;
 use crate::naming::StructureInfo;
 use crate::options::Options;
 use crate::progress::Progress;
-use crate::spec::{HashOptions, Kind, MapOptions, TreeOptions};
+use crate::spec::{HashOptions, Kind, LsmOptions, MapOptions, TreeOptions};
 use crate::stats::{CheckpointInfo, Stats};
 use crate::table::{Table, TableOptions};
 use crate::tree::Tree;
@@ -207,6 +207,52 @@ impl Database {
     /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
     pub fn open_hash(&self, name: &str, options: HashOptions) -> Result<Hash> {
         self.found(name, Some(Kind::Hash), options).map(Hash::new)
+    }
+
+    /// The LSM-tree of this name, made with two tiers if there is none. It does what a tree does, so its
+    /// handle is a [`Tree`]. What is written is gathered, and merged into what is there in steps, so that much
+    /// less is written to the disk than by a tree that is much larger than the memory; scans read a little
+    /// more while much is written. From 40 % of the data in memory on a tree does as well.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let events = db.lsm("events")?;
+    /// events.put("2026-03-01 12:00", "began")?;
+    /// events.put("2026-03-01 12:05", "ended")?;
+    /// assert_eq!(events.prefix("2026-03-01")?.count(), 2);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// name is of another kind.
+    pub fn lsm(&self, name: &str) -> Result<Tree> {
+        self.lsm_with(name, LsmOptions::new())
+    }
+
+    /// The LSM-tree of this name, made if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::lsm`]; [`Error::Invalid`] when there is one that is not what the options say.
+    pub fn lsm_with(&self, name: &str, options: LsmOptions) -> Result<Tree> {
+        self.found_or_made(name, Kind::Lsm, options).map(Tree::new)
+    }
+
+    /// A new LSM-tree.
+    ///
+    /// # Errors
+    /// [`Error::StructureExists`]; otherwise as [`Database::lsm`].
+    pub fn create_lsm(&self, name: &str, options: LsmOptions) -> Result<Tree> {
+        self.create_map(name, Kind::Lsm, options).map(Tree::new)
+    }
+
+    /// An LSM-tree that is there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    pub fn open_lsm(&self, name: &str, options: LsmOptions) -> Result<Tree> {
+        self.found(name, Some(Kind::Lsm), options).map(Tree::new)
     }
 
     /// The table of this name, made with two tiers and without indexes if there is none.

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn changed_effects_come_back_or_are_none() {
         let mut good = Vec::new();
-        for (kind, source) in [Kind::Tree, Kind::Hash, Kind::Table]
+        for (kind, source) in [Kind::Tree, Kind::Hash, Kind::Table, Kind::Lsm]
             .into_iter()
             .cycle()
             .zip(SOURCES)

@@ -91,10 +91,12 @@ pub use options::{MemoryStats, Options, SweepOrder};
 pub use progress::{Progress, Work};
 pub use range::Range;
 pub use snapshot::{Snapshot, SnapshotMap};
-pub use spec::{HashOptions, Kind, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions};
+pub use spec::{
+    HashOptions, Kind, LsmOptions, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions,
+};
 pub use stats::{
-    CheckpointInfo, CheckpointStats, DropStats, LoaderStats, LogFigures, PageStats, Stats,
-    StructureStats,
+    CheckpointInfo, CheckpointStats, DropStats, LevelStats, LoaderStats, LogFigures, LsmStats,
+    PageStats, Stats, StructureStats,
 };
 pub use table::{
     Index, IndexHandle, IndexInfo, KeySource, Keys, MAX_INDEXES, Rows, Table, TableOptions,

@@ -46,9 +46,9 @@ impl Map {
         self.open.spec.kind
     }
 
-    /// The same as a tree, if it is one.
+    /// The same as a tree, if it is one, or an LSM-tree.
     pub fn as_tree(&self) -> Option<Tree> {
-        (self.kind() == Kind::Tree).then(|| Tree::new(self.clone()))
+        matches!(self.kind(), Kind::Tree | Kind::Lsm).then(|| Tree::new(self.clone()))
     }
 
     /// The same as a hash table, if it is one.

@@ -13,6 +13,8 @@ pub enum Kind {
     Hash,
     /// A table: rows by a primary key, and indexes over them.
     Table,
+    /// An ordered map for many writes: an LSM-tree, below a B+tree of what is hot.
+    Lsm,
 }
 
 impl std::fmt::Display for Kind {
@@ -21,6 +23,7 @@ impl std::fmt::Display for Kind {
             Kind::Tree => "tree",
             Kind::Hash => "hash table",
             Kind::Table => "table",
+            Kind::Lsm => "LSM-tree",
         })
     }
 }
@@ -83,6 +86,7 @@ impl Spec {
             Kind::Tree => 0,
             Kind::Hash => 1,
             Kind::Table => 2,
+            Kind::Lsm => 3,
         };
         let tiers = match self.tiers {
             Tiers::One => 1,
@@ -112,6 +116,10 @@ impl Spec {
             let what = "only a hash table with two tiers can have a hash function for each of them";
             return Err(Error::invalid(what));
         }
+        if !self.inclusive && (self.kind, self.tiers) == (Kind::Lsm, Tiers::Two) {
+            let what = "the tiers of an LSM-tree include one another: a record that is promoted would leave a mark of its deletion below; leave MapOptions::inclusive as it is";
+            return Err(Error::invalid(what));
+        }
         if self.hot_heap && !self.has_hot_rows() {
             let what = "only a table with two tiers can have a heap as its hot tier";
             return Err(Error::invalid(what));
@@ -132,6 +140,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
             0 => Kind::Tree,
             1 => Kind::Hash,
             2 => Kind::Table,
+            3 => Kind::Lsm,
             _ => return None,
         },
         tiers: match tiers {
@@ -161,6 +170,8 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
 pub type TreeOptions = MapOptions;
 /// How a hash table is to be made or is expected to be.
 pub type HashOptions = MapOptions;
+/// How an LSM-tree is to be made or is expected to be.
+pub type LsmOptions = MapOptions;
 
 /// How a structure is to be made, or what an existing one is expected to be. What is not said is not
 /// checked, and takes its default in a new structure.
@@ -364,8 +375,9 @@ mod tests {
         // Tables that were made before a flag said so have a heap in both tiers.
         let heap_above = |flags| decode_spec(&mut &[2, 2, 0, flags][..]).unwrap().hot_heap;
         assert!(heap_above(0) && heap_above(3) && !heap_above(8) && !heap_above(11));
-        // And tiers apart, or a heap above, for one kind and number of tiers.
-        assert_eq!(seen, 3 * 2 * 2 * 4 + 2 * 4 + 2 * 4);
+        // And tiers apart, or a heap above, for one kind and number of tiers; one kind is always inclusive
+        // with two.
+        assert_eq!(seen, 4 * 2 * 2 * 4 + 2 * 4 + 2 * 4 - 2 * 2);
         assert!(decode_spec(&mut &[0, 1, 0][..]).is_none());
     }
 

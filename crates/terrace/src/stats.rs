@@ -1,5 +1,6 @@
 //! Figures of a database: where the records live, where the memory goes, what was read and written.
 
+use terrace_access::{LevelFigures, MergeFigures};
 use terrace_base::Result;
 use terrace_pages::CheckpointReport;
 use terrace_tier::TierStats;
@@ -90,9 +91,78 @@ pub struct StructureStats {
     pub swept_fill_thousandths: u64,
     /// Mean fill of the hot leaves that the sweep has seen, 0 to 1; `None` before the first.
     pub hot_fill: Option<f64>,
+    /// What merging has come to, of an LSM-tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lsm: Option<LsmStats>,
     /// The figures of the indexes of a table, each a tree of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_index: Vec<StructureStats>,
+}
+
+/// What merging has come to in an LSM-tree since it was opened, and what is in it.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct LsmStats {
+    /// Leaves of the top, which takes all changes (that come from the hot tier, where there is one).
+    pub top_leaves: u64,
+    /// Most leaves that it is to have.
+    pub top_bound: u64,
+    /// Steps: ranges of records that were merged further down.
+    pub steps: u64,
+    /// Bytes of pages that steps have made.
+    pub merge_bytes: u64,
+    /// Pages that steps have read from disk.
+    pub merge_reads: u64,
+    /// Bytes of keys and values that came to the top.
+    pub user_bytes: u64,
+    /// `merge_bytes` over `user_bytes`; `None` before the first.
+    pub merge_bytes_per_user_byte: Option<f64>,
+    /// Changes that had to make a step first, or wait for one.
+    pub step_waits: u64,
+    /// Most steps that one of them has waited for.
+    pub step_waits_max: u64,
+    /// Bytes of filters, about.
+    pub filter_bytes: u64,
+    /// The levels, from the uppermost to the last one.
+    pub levels: Vec<LevelStats>,
+}
+
+/// A level of an LSM-tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// Its pages.
+    pub data_pages: u64,
+    /// Bytes of records in them.
+    pub bytes: u64,
+    /// Records, marks of deletions among them.
+    pub records: u64,
+    /// Marks of deletions.
+    pub tombstones: u64,
+}
+
+impl From<MergeFigures> for LsmStats {
+    fn from(f: MergeFigures) -> LsmStats {
+        let level = |level: &LevelFigures| LevelStats {
+            data_pages: level.pages,
+            bytes: level.bytes,
+            records: level.records,
+            tombstones: level.tombstones,
+        };
+        LsmStats {
+            top_leaves: f.top_leaves,
+            top_bound: f.top_bound,
+            steps: f.steps,
+            merge_bytes: f.merge_bytes,
+            merge_reads: f.merge_reads,
+            user_bytes: f.user_bytes,
+            merge_bytes_per_user_byte: ratio(f.merge_bytes, f.user_bytes),
+            step_waits: f.waits,
+            step_waits_max: f.most_waits,
+            filter_bytes: f.filter_bytes,
+            levels: f.levels.iter().rev().map(level).collect(),
+        }
+    }
 }
 
 /// Figures of pages and files.
@@ -252,6 +322,7 @@ impl StructureStats {
                 let stats = |index: &IndexState| StructureStats::of(&index.open, survey);
                 indexes.iter().map(stats).collect()
             }),
+            lsm: open.structure.merge_figures().map(LsmStats::from),
             records: found.map(|found| found.records),
             hot_records: found.map(|found| found.hot),
             cold_records: found.map(|found| found.cold),

@@ -91,6 +91,7 @@ fn kind_of(s: &StructureStats) -> &'static str {
         Kind::Tree => "tree",
         Kind::Hash => "hash",
         Kind::Table => "table",
+        Kind::Lsm => "lsm",
     }
 }
 
@@ -114,6 +115,43 @@ fn line(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&str
         s.demotions + s.replacements,
         percent(s.hot_fill),
     )
+}
+
+/// What is in the levels of LSM-trees, and what merging has come to.
+fn merging(f: &mut Formatter<'_>, structures: &[StructureStats]) -> Result {
+    let all = structures.iter().filter_map(|s| Some((s, s.lsm.as_ref()?)));
+    for (n, (s, lsm)) in all.enumerate() {
+        if n == 0 {
+            writeln!(f, "LSM-trees")?;
+        }
+        let factor = lsm.merge_bytes_per_user_byte;
+        writeln!(
+            f,
+            "  {}: top {} of {} leaves, {} steps, {} merged{}, {} changes waited, filters {}",
+            s.info.name,
+            lsm.top_leaves,
+            lsm.top_bound,
+            lsm.steps,
+            Bytes(lsm.merge_bytes),
+            factor.map_or(String::new(), |factor| format!(
+                ", {factor:.2} bytes for each that came"
+            )),
+            lsm.step_waits,
+            Bytes(lsm.filter_bytes),
+        )?;
+        for (n, level) in lsm.levels.iter().enumerate() {
+            writeln!(
+                f,
+                "    level {}: {} records, {} of them tombstones, on {} pages, {}",
+                n + 1,
+                level.records,
+                level.tombstones,
+                level.data_pages,
+                Bytes(level.bytes),
+            )?;
+        }
+    }
+    Ok(())
 }
 
 impl Display for Stats {
@@ -146,6 +184,7 @@ impl Display for Stats {
         self.structures
             .iter()
             .try_for_each(|s| with_indexes(f, s, line))?;
+        merging(f, &self.structures)?;
         let m = &self.memory;
         writeln!(f, "memory")?;
         for (what, bytes) in [

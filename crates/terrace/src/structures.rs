@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_access::{AccessMethod, Attempt, Door, Ordered, Sweep};
 use terrace_base::{PageId, Result, StructureId};
-use terrace_methods::{BTree, HashTable, Heap};
+use terrace_methods::{BTree, HashTable, Heap, Lsm};
 use terrace_pages::{Class, Exclusive, PageStore, Space};
 use terrace_tier::{
     Apart, OnHotRoot, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered, policy,
@@ -34,6 +34,7 @@ macro_rules! of_methods {
             Kind::Hash => $call::<HashTable, HashTable>($($argument),*),
             Kind::Table if $spec.hot_heap => $call::<Heap, Heap>($($argument),*),
             Kind::Table => $call::<BTree, Heap>($($argument),*),
+            Kind::Lsm => $call::<BTree, Lsm>($($argument),*),
         }
     };
 }
@@ -62,7 +63,7 @@ where
 {
     let options = tier_options(spec, on_hot_root);
     Ok(match spec.tiers {
-        Tiers::One => Arc::new(Single::<C>::create(context, id, door)?),
+        Tiers::One => Single::<C>::create(context, id, door)?,
         Tiers::Two => Tiered::<H, C>::create(context, id, door, options)?,
     })
 }
@@ -91,7 +92,7 @@ where
 {
     let options = tier_options(spec, on_hot_root);
     match spec.tiers {
-        Tiers::One => Arc::new(Single::<C>::open(context, id, roots)),
+        Tiers::One => Single::<C>::open(context, id, roots),
         Tiers::Two => Tiered::<H, C>::open(context, id, roots, options),
     }
 }

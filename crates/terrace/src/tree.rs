@@ -1,4 +1,4 @@
-//! A tree: an ordered map of byte strings.
+//! A tree, or an LSM-tree: an ordered map of byte strings.
 
 use std::ops::{Deref, RangeBounds};
 
@@ -8,7 +8,7 @@ use crate::map::Map;
 use crate::ordered;
 use crate::range::Range;
 
-/// A handle of an ordered structure: a [`Map`] whose records are in the order of their keys, which
+/// A handle of an ordered structure, a tree or an LSM-tree: a [`Map`] whose records are in the order of their keys, which
 /// compare as byte strings; [`crate::encode`] has numbers whose bytes compare as they do.
 #[derive(Clone, Debug)]
 pub struct Tree {

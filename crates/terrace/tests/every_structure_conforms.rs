@@ -257,6 +257,11 @@ fn tables_with_indexes_conform() {
     conforms(Kind::Table);
 }
 
+#[test]
+fn lsm_trees_conform() {
+    conforms(Kind::Lsm);
+}
+
 /// The suite finds what goes wrong between the tiers of what it is given. (A fault is planted in this
 /// thread only, and there are no others that work here.)
 #[test]

@@ -77,7 +77,7 @@ fn round(seed: u64, shape: Shape, inclusive: bool) {
     let db = Database::open_on(disk.shared(), options()).unwrap();
     let options = MapOptions::new().inclusive(inclusive);
     let tree = create(&db, "t", shape, options).unwrap();
-    let ordered = db.open_tree("t", TreeOptions::new()).ok();
+    let ordered = tree.as_tree();
     // Ballast that keeps the pool full and the hot tier at its cap.
     for i in 0..5000u64 {
         tree.put(format!("{i:05}x"), [i as u8; 150]).unwrap();
@@ -149,6 +149,7 @@ fn histories_with_one_tier_are_linearizable() {
     round(1, (Kind::Tree, Tiers::One, false), true);
     round(11, (Kind::Hash, Tiers::One, false), true);
     round(21, (Kind::Table, Tiers::One, false), true);
+    round(31, (Kind::Lsm, Tiers::One, false), true);
 }
 
 #[test]
@@ -156,6 +157,7 @@ fn histories_with_two_inclusive_tiers_are_linearizable() {
     round(2, (Kind::Tree, Tiers::Two, false), true);
     round(12, (Kind::Hash, Tiers::Two, false), true);
     round(22, (Kind::Table, Tiers::Two, false), true);
+    round(32, (Kind::Lsm, Tiers::Two, false), true);
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub enum KindName {
     Hash,
     /// Rows by a primary key, with indexes over them
     Table,
+    /// An ordered map for many writes: an LSM-tree
+    Lsm,
     /// A map in persistent memory: a file of its own, where a database is a folder
     Pm,
 }
@@ -24,6 +26,7 @@ impl KindName {
             KindName::Tree => "tree",
             KindName::Hash => "hash",
             KindName::Table => "table",
+            KindName::Lsm => "lsm",
             KindName::Pm => "pm",
         }
     }
@@ -35,6 +38,7 @@ impl KindName {
             KindName::Tree | KindName::Pm => Kind::Tree,
             KindName::Hash => Kind::Hash,
             KindName::Table => Kind::Table,
+            KindName::Lsm => Kind::Lsm,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! when there are many, or after a while, a round through all keys takes them down, the records around them
 //! along: after all is deleted no page is left.
 
-use terrace_access::{Ordered, Window};
+use terrace_access::{Flags, Ordered, Window};
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::Space;
@@ -56,6 +56,31 @@ impl Lsm {
         Ok(true)
     }
 
+    /// See [`terrace_access::AccessMethod::settle_down`].
+    pub(crate) fn merge_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let state = settled(&self.store, || self.state())?;
+        let _cursors = self.work.lock();
+        self.count_top(state)?;
+        let job = self.range_to_last(state, from.to_vec())?;
+        if self.is_anything_above(state, &job)? {
+            self.carry_out(state, &job, Space::Migration)?;
+            self.count_top(state)?;
+        }
+        Ok(job.high)
+    }
+
+    /// Whether there is a record above the last level in the range of a step.
+    fn is_anything_above(&self, state: &State, job: &Job) -> Result<bool> {
+        let range = (job.low.as_slice(), job.high.as_deref());
+        for level in (1..state.count()).filter_map(|number| state.level(number)) {
+            let slots = level.slots(&self.store, range, 1)?;
+            if slots.iter().any(|slot| slot.entry.is_some()) {
+                return Ok(true);
+            }
+        }
+        self.is_any_in_top(state, range, &mut |_| true)
+    }
+
     fn is_grave_full(&self, state: &State, burying: &Burying, waited: bool) -> bool {
         let deletes = self.counters.deletes.load(Atomic::Relaxed);
         let above = state.downwards().map(|level| level.figures().tombstones);
@@ -75,22 +100,28 @@ impl Lsm {
                 return Ok(true);
             }
         }
+        self.is_any_in_top(state, range, &mut |flags| flags.is_deleted())
+    }
+
+    /// Whether the top has a record of some flags in a range.
+    fn is_any_in_top(
+        &self,
+        state: &State,
+        (low, high): (&[u8], Option<&[u8]>),
+        wanted: &mut dyn FnMut(Flags) -> bool,
+    ) -> Result<bool> {
         let mut window = Window::new();
         window.set_keys_only(true);
-        let mut at = job.low.clone();
+        let mut at = low.to_vec();
         loop {
-            let mut dead = |flags: terrace_access::Flags| flags.is_deleted();
             settled(&self.store, || {
-                let high = job.high.as_deref();
-                state
-                    .top
-                    .try_window_within(&at, high, &mut dead, &mut window)
+                state.top.try_window_within(&at, high, wanted, &mut window)
             })?;
             if !window.is_empty() {
                 return Ok(true);
             }
             match window.high.take() {
-                Some(next) if job.high.as_ref().is_none_or(|high| next < *high) => at = next,
+                Some(next) if high.is_none_or(|high| next.as_slice() < high) => at = next,
                 _ => return Ok(false),
             }
         }

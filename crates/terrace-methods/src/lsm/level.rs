@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Edge, Found, Interrupt, Window};
+use terrace_access::{Attempt, Edge, Found, Interrupt, LevelFigures, Window};
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, PageStore, Shared};
@@ -10,7 +10,6 @@ use terrace_pages::{Class, PageStore, Shared};
 use super::entry::{self, Entry};
 use super::filter;
 use super::page::{self, wrong};
-use super::root::LevelFigures;
 use crate::BTree;
 use crate::btree::layout::Stored;
 use crate::btree::{Floor, record_in};

@@ -39,8 +39,8 @@ mod window;
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, Room,
-    Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, LevelFigures,
+    MergeFigures, Ordered, Plan, Room, Touch, Value, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ use terrace_pages::{Class, PageStore, Space};
 
 pub use crate::btree::layout::max_inline;
 pub use page::verify_page;
-pub use root::{LevelFigures, verify_root};
+pub use root::verify_root;
 
 use crate::BTree;
 use crate::btree::Floor;
@@ -69,33 +69,6 @@ const TOP_PART_BELOW: u64 = 32;
 const LEAST_TOP: u64 = 8;
 /// Changes of the top between two looks at how large it is.
 const CHANGES_PER_LOOK: u64 = 16;
-
-/// What has happened since the tree was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LsmFigures {
-    /// Levels below the top.
-    pub levels: u64,
-    /// Leaves of the top, as of the last look.
-    pub top_leaves: u64,
-    /// Most leaves that the top is to have.
-    pub top_bound: u64,
-    /// Steps made.
-    pub steps: u64,
-    /// Bytes of data pages that steps have made.
-    pub merge_bytes: u64,
-    /// Data pages that steps have read.
-    pub merge_reads: u64,
-    /// Times that somebody who changed a record made a step first, or waited for one.
-    pub waits: u64,
-    /// Most steps that a single change has waited for.
-    pub most_waits: u64,
-    /// Bytes of keys and values that were put into the top.
-    pub user_bytes: u64,
-    /// What each level has, the last one first.
-    pub by_level: Vec<LevelFigures>,
-    /// Bytes of filters, about.
-    pub filter_bytes: u64,
-}
 
 #[derive(Default)]
 struct Counters {
@@ -299,12 +272,14 @@ impl Lsm {
     ///
     /// # Errors
     /// Those of reading the root.
-    pub fn figures(&self) -> Result<LsmFigures> {
+    pub fn figures(&self) -> Result<MergeFigures> {
         let state = level::settled(&self.store, || self.state())?;
         let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let c = &self.counters;
-        let mut figures = LsmFigures {
-            levels: state.count() as u64,
+        let levels = (0..state.count()).filter_map(|number| state.level(number));
+        let levels: Vec<LevelFigures> = levels.map(Level::figures).collect();
+        let filtered = levels.iter().skip(1).map(|f| f.records);
+        Ok(MergeFigures {
             top_leaves: of(&c.top_leaves),
             top_bound: self.top_bound(),
             steps: of(&c.steps),
@@ -313,13 +288,9 @@ impl Lsm {
             waits: of(&c.waits),
             most_waits: of(&c.most_waits),
             user_bytes: of(&c.user_bytes),
-            ..LsmFigures::default()
-        };
-        let levels = (0..state.count()).filter_map(|number| state.level(number));
-        figures.by_level = levels.map(Level::figures).collect();
-        let filtered = figures.by_level.iter().skip(1).map(|f| f.records);
-        figures.filter_bytes = filtered.sum::<u64>() * filter::BITS as u64 / 8;
-        Ok(figures)
+            filter_bytes: filtered.sum::<u64>() * filter::BITS as u64 / 8,
+            levels,
+        })
     }
 
     /// Most leaves that the top is to have.
@@ -502,6 +473,14 @@ impl AccessMethod for Lsm {
 
     fn bury(&self, waited: bool) -> Result<bool> {
         self.bury_some(waited)
+    }
+
+    fn merge_figures(&self) -> Option<MergeFigures> {
+        self.figures().ok()
+    }
+
+    fn settle_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.merge_down(from)
     }
 }
 

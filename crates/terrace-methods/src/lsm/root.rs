@@ -10,7 +10,7 @@
 //! Levels are counted from the last one, so that a new one, above all others, gets the next number and
 //! nobody else another one. The figures are hints: a wrong one costs I/O, never an answer.
 
-use terrace_access::Attempt;
+use terrace_access::{Attempt, LevelFigures};
 use terrace_base::PageId;
 use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, Shared, View};
 
@@ -26,19 +26,6 @@ const FIRST: usize = 32;
 const LEVEL_BYTES: usize = 40;
 
 const NO_ROOT: &str = "this is not the root of an LSM-tree, or it contradicts itself";
-
-/// Figures of a level, or changes of them.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct LevelFigures {
-    /// Data pages.
-    pub pages: u64,
-    /// Bytes of records in them.
-    pub bytes: u64,
-    /// Records, tombstones among them.
-    pub records: u64,
-    /// Tombstones.
-    pub tombstones: u64,
-}
 
 /// What a root page says.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Walking an LSM-tree and checking every invariant that can be seen from inside.
 
-use terrace_access::{AccessMethod, Flags, Value, Window};
+use terrace_access::{AccessMethod, Flags, LevelFigures, Value, Window};
 use terrace_base::{PageId, Result};
 use terrace_pages::View;
 
+use super::Lsm;
 use super::entry;
 use super::filter;
 use super::level::{Level, Slot, settled};
 use super::page::{self, wrong};
-use super::{LevelFigures, Lsm};
 use crate::btree::image::{Payload, parts};
 use crate::btree::verify::copy_of;
 use crate::overflow;

@@ -64,6 +64,7 @@ impl Lsm {
         window: &mut Window,
     ) -> Attempt<()> {
         let state = self.state()?;
+        let edge = first_if_nothing(edge);
         let limit = window.limit();
         if scratch.sources.is_empty() {
             scratch.sources.push(Window::new());
@@ -111,6 +112,14 @@ impl Lsm {
     }
 }
 
+/// Nothing lies below the empty key, no entry either: the first one answers for it.
+fn first_if_nothing(edge: Edge<'_>) -> Edge<'_> {
+    match edge {
+        Edge::Below(b"") => Edge::From(b""),
+        other => other,
+    }
+}
+
 /// Appends the newest version of each key in the window's range, unless it is a tombstone.
 fn merge_into(sources: &[Window], select: &mut dyn FnMut(Flags) -> bool, window: &mut Window) {
     let low = window.low.clone();
@@ -151,6 +160,7 @@ impl Lsm {
     /// Makes sure that what a window at this edge needs is in memory (`Miss` otherwise).
     pub(crate) fn reach(&self, edge: Edge<'_>) -> Attempt<()> {
         let state = self.state()?;
+        let edge = first_if_nothing(edge);
         state.top.try_reach(edge)?;
         let mut floor = Floor::default();
         for level in state.downwards() {

@@ -12,7 +12,7 @@ use terrace_tier::{
 };
 
 /// The access methods that all tests run over.
-pub use terrace_methods::{BTree, HashTable, Heap};
+pub use terrace_methods::{BTree, HashTable, Heap, Lsm};
 
 /// What tiers can be made of: a method in both, or one in each.
 pub trait Method: 'static {
@@ -41,6 +41,12 @@ pub struct Rows;
 impl Method for Rows {
     type Hot = BTree;
     type Cold = Heap;
+}
+
+/// A tree over an LSM-tree.
+impl Method for Lsm {
+    type Hot = BTree;
+    type Cold = Lsm;
 }
 
 /// Two tiers.
@@ -102,9 +108,9 @@ pub fn two_tiers<M: Method>(context: &Arc<TierContext>, options: &TierOptions) -
 }
 
 pub fn one_tier<M: Method>(context: &Arc<TierContext>) -> Arc<One<M>> {
-    Arc::new(through(&context.store, |door| {
+    through(&context.store, |door| {
         Single::create(context, StructureId(2), door)
-    }))
+    })
 }
 
 pub fn reopen<M: Method>(

@@ -170,6 +170,14 @@ impl Snapshot {
         self.found(name, Some(Kind::Tree))
     }
 
+    /// An LSM-tree.
+    ///
+    /// # Errors
+    /// As [`Snapshot::tree`].
+    pub fn lsm(&self, name: &str) -> Result<SnapshotMap> {
+        self.found(name, Some(Kind::Lsm))
+    }
+
     /// A hash table.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ pub fn tiny(seed: u64) -> Options {
 pub type Shape = (Kind, Tiers, bool);
 
 /// What all tests run over.
-pub const SHAPES: [Shape; 7] = [
+pub const SHAPES: [Shape; 9] = [
     (Kind::Tree, Tiers::One, false),
     (Kind::Tree, Tiers::Two, false),
     (Kind::Hash, Tiers::One, false),
@@ -39,6 +39,8 @@ pub const SHAPES: [Shape; 7] = [
     (Kind::Table, Tiers::One, false),
     (Kind::Table, Tiers::Two, false),
     (Kind::Table, Tiers::Two, true),
+    (Kind::Lsm, Tiers::One, false),
+    (Kind::Lsm, Tiers::Two, false),
 ];
 
 /// A name for a structure of this shape.
