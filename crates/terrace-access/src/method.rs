@@ -106,11 +106,12 @@ pub trait AccessMethod: Send + Sync {
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool>;
 
     /// Does a bounded part of the work that earlier changes have left behind, if it has come to too much.
-    /// To be called before changes are made; `space` is that of the change. By default there is none.
+    /// To be called before changes are made; `space` is that of the change, and `bytes` about how long its
+    /// records are. Returns whether [`AccessMethod::tend`] has something to do. By default there is nothing.
     /// Blocking; the caller holds nothing.
-    fn catch_up(&self, space: Space) -> Result<()> {
-        let _ = space;
-        Ok(())
+    fn catch_up(&self, space: Space, bytes: usize) -> Result<bool> {
+        let _ = (space, bytes);
+        Ok(false)
     }
 
     /// Whether [`AccessMethod::catch_up`] has something to do.

@@ -157,6 +157,7 @@ pub type Hook = Box<dyn FnMut(Point)>;
 thread_local! {
     static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
     static HOOK: std::cell::RefCell<Option<Hook>> = const { std::cell::RefCell::new(None) };
+    static TINY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// Lets `hook` run at every point that this thread reaches, except inside of itself.
@@ -180,6 +181,22 @@ pub(crate) fn reached(point: Point) {
     {
         let _ = point;
     }
+}
+
+/// No fault: the tops of LSM-trees that this thread works on are to have one leaf only, so that it makes a step
+/// before each change.
+#[cfg(any(test, feature = "planted-faults"))]
+pub fn keep_tops_tiny(tiny: bool) {
+    TINY.with(|is| is.set(tiny));
+}
+
+/// See [`keep_tops_tiny`].
+#[inline(always)]
+pub(crate) fn tops_are_tiny() -> bool {
+    #[cfg(any(test, feature = "planted-faults"))]
+    return TINY.with(|is| is.get());
+    #[cfg(not(any(test, feature = "planted-faults")))]
+    false
 }
 
 /// Plants a fault in all structures that this thread works on, or takes it out.

@@ -130,30 +130,33 @@ fn run(context: &TierContext, stop: &AtomicBool) {
 
 /// Where the thread that merges waits.
 #[derive(Default)]
-pub(crate) struct Wake(Mutex<bool>, Condvar);
+pub(crate) struct Wake {
+    /// Whether it is to go on without waiting.
+    awake: AtomicBool,
+    waiting: Mutex<()>,
+    woken: Condvar,
+}
 
 impl Wake {
-    /// Wakes it.
+    /// Wakes it. Cheap where it is awake.
     pub fn notify(&self) {
-        let mut wake = self.0.lock();
-        if !*wake {
-            *wake = true;
-            self.1.notify_one();
+        if !self.awake.load(Ordering::Relaxed) && !self.awake.swap(true, Ordering::AcqRel) {
+            drop(self.waiting.lock());
+            self.woken.notify_one();
         }
     }
 
     /// Waits for that; or for a while, where there is anything to look after.
     fn wait(&self, for_ever: bool) {
-        let mut wake = self.0.lock();
-        if !*wake {
-            match for_ever {
-                true => self.1.wait(&mut wake),
-                false => {
-                    self.1.wait_for(&mut wake, ROUND);
-                }
+        let mut waiting = self.waiting.lock();
+        while !self.awake.load(Ordering::Acquire) {
+            if !for_ever {
+                self.woken.wait_for(&mut waiting, ROUND);
+                break;
             }
+            self.woken.wait(&mut waiting);
         }
-        *wake = false;
+        self.awake.store(false, Ordering::Release);
     }
 }
 

@@ -173,7 +173,11 @@ where
         let Some(hot) = self.hot() else { return Ok(0) };
         if C::BLIND {
             match entry {
-                Entry::Wait(space) => self.cold.catch_up(space)?,
+                Entry::Wait(space) => {
+                    if self.cold.catch_up(space, 0)? {
+                        self.context.merger.notify();
+                    }
+                }
                 Entry::Try if self.cold.is_behind() => return Ok(0),
                 Entry::Try | Entry::Inside(_) => {}
             }

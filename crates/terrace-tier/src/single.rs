@@ -213,7 +213,13 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
             check_limits(context.store.page_bytes(), key, value)?;
         }
         if M::BLIND {
-            self.method.catch_up(change.space())?;
+            let bytes = match change {
+                Change::Put(value) => key.len() + value.len(),
+                Change::Delete => key.len(),
+            };
+            if self.method.catch_up(change.space(), bytes)? {
+                context.merger.notify();
+            }
         }
         let slot = context.locks.slot(self.id, key);
         let max_inline = M::max_inline(context.store.page_bytes());
@@ -228,7 +234,7 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
-        catch_up_for_many(&self.method)?;
+        catch_up_for_many(&self.context, &self.method)?;
         let mut place = Vec::new();
         loop {
             let reached = self
@@ -256,7 +262,7 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
     }
 
     fn prefault_run(&self, run: &Window) -> Result<usize> {
-        catch_up_for_many(&self.method)?;
+        catch_up_for_many(&self.context, &self.method)?;
         let mut misses = most_misses(run);
         reach(&self.method, run, run.len(), &mut misses, |interrupt| {
             self.settle(interrupt)
@@ -371,13 +377,19 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
 
 /// Before changes that are made together, inside the gate: what is left behind there is done the next time.
 /// A full disk is met at the door.
-pub(crate) fn catch_up_for_many<M: Ordered>(method: &M) -> Result<()> {
+pub(crate) fn catch_up_for_many<M: Ordered>(context: &TierContext, method: &M) -> Result<()> {
     if !M::BLIND {
         return Ok(());
     }
-    match method.catch_up(Space::Ordinary) {
+    match method.catch_up(Space::Ordinary, 0) {
         Err(e) if e.is_disk_full() => Ok(()),
-        done => done,
+        Err(e) => Err(e),
+        Ok(is_due) => {
+            if is_due {
+                context.merger.notify();
+            }
+            Ok(())
+        }
     }
 }
 

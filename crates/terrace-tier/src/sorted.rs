@@ -121,7 +121,7 @@ where
 
     /// See [`crate::Structure::prefault_run`].
     pub(crate) fn prefault_run_cold(&self, run: &Window) -> Result<usize> {
-        crate::single::catch_up_for_many(&self.cold)?;
+        crate::single::catch_up_for_many(&self.context, &self.cold)?;
         let mut misses = most_misses(run);
         let reached = reach(&self.cold, run, run.len(), &mut misses, |interrupt| {
             self.settle_read(interrupt)

@@ -481,7 +481,7 @@ where
                 if full {
                     helped.set(helped.get() + context.leaves_of_help());
                     if C::BLIND && helped.get() >= HELP_ENOUGH {
-                        self.cold.catch_up(change.space())?;
+                        self.cold.catch_up(change.space(), 0)?;
                     }
                 }
                 let settle = |interrupt| context.settle_for(interrupt, change.space());
@@ -498,7 +498,7 @@ where
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
-        crate::single::catch_up_for_many(&self.cold)?;
+        crate::single::catch_up_for_many(&self.context, &self.cold)?;
         // A change touches no cold page, but for the root that says how a hot tier is to be made; the
         // hot tier's pages may still be out after opening.
         let mut place = Vec::new();

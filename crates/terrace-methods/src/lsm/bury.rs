@@ -11,6 +11,7 @@ use terrace_pages::Space;
 
 use super::level::settled;
 use super::plan::{Burying, Job};
+use super::step::PATIENCE;
 use super::{Lsm, State};
 
 /// A round is due when there is a tombstone for so many records of the last level.
@@ -19,14 +20,14 @@ const RECORDS_PER_TOMBSTONE: u64 = 64;
 const LEAST_DELETES: u64 = 64;
 /// Ranges that one call looks at, at most.
 const RANGES: usize = 16;
-/// Steps that one call makes, at most.
-const STEPS: usize = 2;
+/// Steps that one call makes, at most: somebody may wait for its end.
+const STEPS: usize = 1;
 
 impl Lsm {
     /// See [`terrace_access::AccessMethod::bury`].
     pub(crate) fn bury_some(&self, waited: bool) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
-        let mut cursors = self.work.lock();
+        let mut cursors = self.work.begin();
         let mut at = match cursors.burying.at.take() {
             Some(at) => at,
             None if self.is_grave_full(state, &cursors.burying, waited) => {
@@ -38,13 +39,13 @@ impl Lsm {
         let mut steps = 0;
         for _ in 0..RANGES {
             let job = self.range_to_last(state, at.clone())?;
-            if self.has_tombstones(state, &job)? {
-                // Where it is given up because something has changed, the next round finds it.
-                self.carry_out(state, &job, Space::Reserve)?;
-                self.count_top(state)?;
+            let next = if self.has_tombstones(state, &job)? {
                 steps += 1;
-            }
-            match job.high {
+                self.carry_down(state, job, Space::Reserve)?
+            } else {
+                job.high
+            };
+            match next {
                 Some(high) => at = high,
                 None => return Ok(false),
             }
@@ -59,13 +60,25 @@ impl Lsm {
     /// See [`terrace_access::AccessMethod::settle_down`].
     pub(crate) fn merge_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let state = settled(&self.store, || self.state())?;
-        let _cursors = self.work.lock();
+        let _at_work = self.work.begin();
         self.count_top(state)?;
         let job = self.range_to_last(state, from.to_vec())?;
         if self.is_anything_above(state, &job)? {
-            self.carry_out(state, &job, Space::Migration)?;
-            self.count_top(state)?;
+            return self.carry_down(state, job, Space::Migration);
         }
+        Ok(job.high)
+    }
+
+    /// Makes a step to the last level, a smaller one where frames are short; returns where the next one
+    /// begins. Where it is given up because something has changed, the next round finds it.
+    fn carry_down(&self, state: &State, mut job: Job, space: Space) -> Result<Option<Vec<u8>>> {
+        for _ in 0..PATIENCE {
+            if self.carry_out(state, &job, space)? {
+                break;
+            }
+            job = self.range_to_last(state, job.low)?;
+        }
+        self.count_top(state)?;
         Ok(job.high)
     }
 

@@ -11,10 +11,10 @@
 //!
 //! The first entry of a level has the empty key, so there is one for every key.
 
-use terrace_base::PageId;
 use terrace_base::codec;
+use terrace_base::{PageId, Result};
 
-use super::page::{Image, Name};
+use super::page::{Image, Name, wrong};
 
 /// Bytes of an entry without its filter.
 pub(crate) const ENTRY_BYTES: usize = 20;
@@ -77,6 +77,17 @@ pub(crate) fn decode(bytes: &[u8], level: u8) -> Option<Option<(Entry, &[u8])>> 
         has_large: head[19] & HAS_LARGE != 0,
     };
     (head[19] <= HAS_LARGE).then_some(Some((entry, filter)))
+}
+
+/// Checks the bytes of an entry on their own, whatever they are: for fuzzing. Never panics. O(1).
+///
+/// # Errors
+/// What is wrong with them.
+pub fn verify_entry(bytes: &[u8]) -> Result<()> {
+    match decode(bytes, 0) {
+        Some(_) => Ok(()),
+        None => Err(wrong(PageId::NONE, "this is no entry of a page of a level")),
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use terrace_base::checksum;
 /// Bits for each key: with fewer, reads of upper levels that find nothing cost more than the memory is
 /// worth, with more they hardly fall (simulated: 4, 6, 8, 10 and 14 bits).
 pub(crate) const BITS: usize = 10;
+/// The same in the last level, where there are filters only while many keys are looked for that are not there.
+pub(crate) const BITS_OF_LAST: usize = 8;
 /// Positions for each key: what is best for so many bits.
 const PROBES: u64 = 7;
 /// Longest filter: records of 20 bytes and less get fewer bits for each.
@@ -18,9 +20,15 @@ pub(crate) fn hash(structure: u64, key: &[u8]) -> u64 {
     checksum::seeded(structure, key)
 }
 
-/// The filter over these hashes, of at most `most` bytes. O(keys).
-pub(crate) fn build(hashes: impl ExactSizeIterator<Item = u64>, most: usize) -> Vec<u8> {
-    let bytes = (hashes.len() * BITS).div_ceil(8).min(most.min(MOST_BYTES));
+/// The filter over these hashes, of so many bits for each, and at most `most` bytes. O(keys).
+pub(crate) fn build(
+    hashes: impl ExactSizeIterator<Item = u64>,
+    bits_each: usize,
+    most: usize,
+) -> Vec<u8> {
+    let bytes = (hashes.len() * bits_each)
+        .div_ceil(8)
+        .min(most.min(MOST_BYTES));
     let mut filter = vec![0; bytes];
     if bytes > 0 {
         for hash in hashes {
@@ -59,7 +67,7 @@ mod tests {
     #[test]
     fn a_filter_denies_no_key_that_is_there() {
         for n in [0, 1, 2, 3, 100, 120, 2000] {
-            let filter = build((0..n).map(key).collect::<Vec<_>>().into_iter(), 1024);
+            let filter = build((0..n).map(key).collect::<Vec<_>>().into_iter(), BITS, 1024);
             assert!((0..n).all(|i| may_have(&filter, key(i))), "{n}");
         }
         assert!(may_have(&[], key(1)));
@@ -67,7 +75,11 @@ mod tests {
 
     #[test]
     fn few_keys_that_are_not_there_pass() {
-        let filter = build((0..120).map(key).collect::<Vec<_>>().into_iter(), 1024);
+        let filter = build(
+            (0..120).map(key).collect::<Vec<_>>().into_iter(),
+            BITS,
+            1024,
+        );
         let wrong = (1000..101_000)
             .filter(|&i| may_have(&filter, key(i)))
             .count();

@@ -19,6 +19,7 @@ use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Space};
 use super::entry::Entry;
 use super::level::{Level, Slot};
 use super::page::{Image, Name, new_stamp};
+use super::plan::MOST_SQUEEZED;
 use super::{Lsm, State};
 use crate::btree::Floor;
 use crate::fault::{self, Fault, Point};
@@ -26,9 +27,12 @@ use crate::overflow;
 
 /// Fill up to which leaves of the top are packed once records have left them.
 const PACKED: f64 = 0.95;
-/// Attempts after which what is missing is waited for inside: where there are too few frames for all that a
-/// step needs at once, nobody would ever get on.
-const PATIENCE: u32 = 64;
+/// Attempts after which a step for which there are not enough frames is given up, for a smaller one. Of the
+/// smallest what is missing is waited for inside: else nobody would ever get on.
+const PATIENCE: u32 = 24;
+
+/// Pages that are brought into memory for an installation before it is tried, at most.
+const LOOKS: usize = 64;
 
 /// What a range of a level is to become.
 pub(crate) struct Part {
@@ -83,7 +87,7 @@ pub(crate) struct Change<'l> {
 
 impl Lsm {
     /// Installs a step. `copied` are the records that leave the top. False, and nothing has changed, where
-    /// one of them that has a chain is not there any more.
+    /// one of them that has a chain is not there any more, or there are not enough frames.
     pub(crate) fn install(
         &self,
         state: &State,
@@ -106,12 +110,11 @@ impl Lsm {
         };
         let mut patience = PATIENCE;
         loop {
-            for install in &change.levels {
-                for part in [install.parts.first(), install.parts.last()]
-                    .into_iter()
-                    .flatten()
-                {
-                    self.reach_entries(install.level, &part.low)?;
+            // What is read is read out here, as far as memory has room for all of it.
+            for _ in 0..LOOKS {
+                match self.look_ahead(state, change, copied) {
+                    Ok(()) => break,
+                    Err(interrupt) => store.settle(interrupt)?,
                 }
             }
             let door = store.enter_for_many(space, promise)?;
@@ -121,6 +124,10 @@ impl Lsm {
                 Err(interrupt) => {
                     drop(door);
                     patience = patience.saturating_sub(1);
+                    if patience == 0 && self.squeezed.load(Atomic::Relaxed) < MOST_SQUEEZED {
+                        self.squeezed.fetch_add(1, Atomic::Relaxed);
+                        return Ok(false);
+                    }
                     store.settle(interrupt)?;
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_access::{Attempt, Edge, Found, Interrupt, LevelFigures, Window};
-use terrace_base::sync::atomic::{AtomicU64, Ordering};
+use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, PageStore, Shared};
 
@@ -28,6 +28,47 @@ pub(crate) struct Level {
     bytes: AtomicU64,
     records: AtomicU64,
     tombstones: AtomicU64,
+    absent: Absent,
+}
+
+/// How often pages of the last level are asked for keys that they do not have: of one lookup in some.
+#[derive(Default)]
+struct Absent {
+    asked: AtomicU64,
+    absent: AtomicU64,
+    wants_filters: AtomicBool,
+}
+
+impl Absent {
+    /// One lookup in so many is counted.
+    const COUNTED: u64 = 16;
+    /// From so many on the share says something.
+    const FEWEST: u64 = 64;
+    /// At so many both counts are halved, so that what was long ago fades.
+    const MOST: u64 = 4096;
+    /// Shares in hundredths at which filters begin to be worth their memory, and end to be.
+    const BEGIN: u64 = 5;
+    const END: u64 = 1;
+
+    fn note(&self, found: bool) {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let absent = match found {
+            true => self.absent.load(Ordering::Relaxed),
+            false => self.absent.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        if asked >= Self::FEWEST {
+            let share = absent * 100 / asked;
+            if share > Self::BEGIN {
+                self.wants_filters.store(true, Ordering::Relaxed);
+            } else if share < Self::END {
+                self.wants_filters.store(false, Ordering::Relaxed);
+            }
+        }
+        if asked >= Self::MOST {
+            self.asked.store(asked / 2, Ordering::Relaxed);
+            self.absent.store(absent / 2, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The part of a level that one entry speaks of.
@@ -48,6 +89,7 @@ impl Level {
             bytes: AtomicU64::new(figures.bytes),
             records: AtomicU64::new(figures.records),
             tombstones: AtomicU64::new(figures.tombstones),
+            absent: Absent::default(),
         }
     }
 
@@ -60,6 +102,11 @@ impl Level {
             records: of(&self.records),
             tombstones: of(&self.tombstones),
         }
+    }
+
+    /// Whether pages of it, the last one, are to have filters: lookups of keys that are not there are many.
+    pub fn wants_filters(&self) -> bool {
+        self.absent.wants_filters.load(Ordering::Relaxed)
     }
 
     /// Sets that; only the step at work does.
@@ -94,6 +141,7 @@ impl Level {
         };
         let filter = floor.value.get(entry::ENTRY_BYTES..).unwrap_or_default();
         if !filter::may_have(filter, hash) {
+            self.note(hash, false);
             return Ok(None);
         }
         fault::reached(Point::Following);
@@ -118,6 +166,7 @@ impl Level {
         match seen {
             Ok(Some(found)) => {
                 page.validate()?;
+                self.note(hash, found.is_some());
                 Ok(found)
             }
             Ok(None) => {
@@ -125,6 +174,14 @@ impl Level {
                 Err(self.gone(&entry, key))
             }
             Err(_) => Err(page.torn(page::BAD)),
+        }
+    }
+
+    /// A page of the last level, or its filter, has answered.
+    #[inline]
+    fn note(&self, hash: u64, found: bool) {
+        if self.number == 0 && hash.is_multiple_of(Absent::COUNTED) {
+            self.absent.note(found);
         }
     }
 
@@ -219,5 +276,24 @@ pub(crate) fn settled<T>(store: &PageStore, mut f: impl FnMut() -> Attempt<T>) -
             Ok(done) => return Ok(done),
             Err(interrupt) => store.settle(interrupt)?,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_of_the_last_level_come_with_lookups_of_absent_keys_and_go_with_them() {
+        let absent = Absent::default();
+        let wants = |absent: &Absent| absent.wants_filters.load(Ordering::Relaxed);
+        (0..10_000).for_each(|_| absent.note(true));
+        assert!(!wants(&absent));
+        (0..10_000).for_each(|n| absent.note(n % 10 > 0));
+        assert!(wants(&absent));
+        (0..10_000).for_each(|n| absent.note(n % 40 > 0));
+        assert!(wants(&absent), "between the two shares it stays as it is");
+        (0..40_000).for_each(|_| absent.note(true));
+        assert!(!wants(&absent));
     }
 }

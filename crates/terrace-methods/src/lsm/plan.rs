@@ -17,7 +17,9 @@ use super::root::MOST_LEVELS;
 pub(crate) const MOST_TARGET: usize = 32;
 /// The same where the memory is small: a part of the frames that hot pages leave, for about twice as many
 /// pages are made at once.
-const FRAMES_PER_TARGET: u64 = 6;
+const FRAMES_PER_TARGET: u64 = 8;
+/// Times that ranges are halved where frames are short: then a step makes some pages only.
+pub(crate) const MOST_SQUEEZED: u32 = 5;
 /// As many again are read of the sources, at most, leaves of the top among them; what would be more is cut.
 const READS_COUNTED: usize = 4 * MOST_TARGET;
 /// Ranges of which the densest is taken: with all of them it is hardly better (simulated 2.24 against
@@ -140,10 +142,16 @@ fn min_high(a: Option<Vec<u8>>, b: Option<Vec<u8>>) -> Option<Vec<u8>> {
 
 impl Lsm {
     /// Pages of the target that a step merges into, at most.
-    fn most_target(&self) -> usize {
+    pub(crate) fn most_target(&self) -> usize {
         let store = &self.store;
         let beside = store.frames().saturating_sub(store.hot_cap());
-        ((beside / FRAMES_PER_TARGET) as usize).clamp(2, MOST_TARGET)
+        let most = ((beside / FRAMES_PER_TARGET) as usize).clamp(2, MOST_TARGET);
+        // One that found no frames is made in parts.
+        let squeezed = self
+            .squeezed
+            .load(super::Ordering::Relaxed)
+            .min(MOST_SQUEEZED);
+        (most >> squeezed).max(1)
     }
 
     /// Sizes as they are now, about.
@@ -220,6 +228,17 @@ impl Lsm {
     /// A step from the top to the last level.
     pub(crate) fn range_to_last(&self, state: &State, low: Vec<u8>) -> Result<Job> {
         let candidate = self.candidate_as_deep(state, state.count(), 0, low)?;
+        Ok(candidate.job)
+    }
+
+    /// A step from a level to one below it, or deeper where it is dense.
+    pub(crate) fn range_down(
+        &self,
+        state: &State,
+        (source, target): (usize, usize),
+        low: Vec<u8>,
+    ) -> Result<Job> {
+        let candidate = self.candidate_as_deep(state, source, target, low)?;
         Ok(candidate.job)
     }
 

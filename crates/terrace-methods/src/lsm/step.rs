@@ -4,7 +4,7 @@
 //! so what it has read of the levels stays as it is; what it has copied of the top may change meanwhile,
 //! which the installation finds out.
 
-use terrace_access::{Edge, LargeRef, Ordered, Window};
+use terrace_access::{LargeRef, Ordered, Window};
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::Space;
@@ -14,12 +14,13 @@ use super::install::{Change, Install, Part};
 use super::level::{Level, Slot, settled};
 use super::merge::merge;
 use super::page::{self, Image, Record};
-use super::plan::Job;
+use super::plan::{Cursors, Job, MOST_SQUEEZED};
 use super::{Lsm, State};
 use crate::fault::{self, Fault, Point};
 
-/// Steps that are given up because what they copied has changed, before the change that waits goes on.
-const PATIENCE: u32 = 4;
+/// Steps that are given up because what they copied has changed, or frames are short, before the change that
+/// waits goes on.
+pub(crate) const PATIENCE: u32 = 4 + MOST_SQUEEZED;
 
 /// Share of its bound in hundredths from which on the top gives up records ahead of need.
 const AHEAD: u64 = 50;
@@ -35,19 +36,31 @@ impl Lsm {
         self.look_at_top(state) >= times * self.top_bound()
     }
 
-    /// See [`terrace_access::AccessMethod::catch_up`].
-    pub(crate) fn make_due_step(&self, space: Space) -> Result<()> {
+    /// See [`terrace_access::AccessMethod::catch_up`]. At most one step is waited for: one that somebody else
+    /// is at, or one that is made here.
+    pub(crate) fn make_due_step(&self, space: Space, bytes: u64) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
-        if self.look_at_top(state) < self.top_bound() {
-            return Ok(());
+        let (leaves, bound) = (self.look_at_top(state), self.top_bound());
+        if let Some(time) = self.pace.wait_for(leaves, bound, bytes) {
+            std::thread::sleep(time);
+        }
+        if leaves < bound {
+            return Ok(leaves * 100 >= bound * AHEAD);
         }
         let c = &self.counters;
         c.waits.fetch_add(1, Atomic::Relaxed);
-        c.most_waits.fetch_max(1, Atomic::Relaxed);
-        match self.step(1.0, space) {
+        let before = c.steps.load(Atomic::Relaxed);
+        let Some(mut cursors) = self.work.begin_or_wait() else {
+            c.most_waits.fetch_max(1, Atomic::Relaxed);
+            return Ok(true);
+        };
+        let done = self.step_at_work(state, &mut cursors, 1.0, space);
+        let made = c.steps.load(Atomic::Relaxed).saturating_sub(before);
+        c.most_waits.fetch_max(made, Atomic::Relaxed);
+        match done {
             // Deletes are the way out of a full disk: they go on for a while.
-            Err(e) if e.is_disk_full() && space == Space::Reserve && !self.lags_by(2) => Ok(()),
-            done => done.map(|_| ()),
+            Err(e) if e.is_disk_full() && space == Space::Reserve && !self.lags_by(2) => Ok(true),
+            done => done.map(|_| true),
         }
     }
 
@@ -58,7 +71,17 @@ impl Lsm {
     /// Those of the store; then nothing has changed.
     pub fn step(&self, from: f64, space: Space) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
-        let mut cursors = self.work.lock();
+        let mut cursors = self.work.begin();
+        self.step_at_work(state, &mut cursors, from, space)
+    }
+
+    fn step_at_work(
+        &self,
+        state: &State,
+        cursors: &mut Cursors,
+        from: f64,
+        space: Space,
+    ) -> Result<bool> {
         // Others may have made it while this one waited.
         self.count_top(state)?;
         let sizes = self.sizes(state);
@@ -70,7 +93,7 @@ impl Lsm {
             source += usize::from(source == sizes.levels.len());
         }
         for _ in 0..PATIENCE {
-            let Some(job) = self.plan(state, &mut cursors, source)? else {
+            let Some(job) = self.plan(state, cursors, source)? else {
                 return Ok(false);
             };
             if self.carry_out(state, &job, space)? {
@@ -82,31 +105,62 @@ impl Lsm {
     }
 
     /// Looks how large the top is.
-    pub(crate) fn count_top(&self, state: &State) -> Result<()> {
+    pub(crate) fn count_top(&self, state: &State) -> Result<u64> {
         let leaves = settled(&self.store, || state.top.count_leaves(usize::MAX))?;
         self.counters
             .top_leaves
             .store(leaves as u64, Atomic::Relaxed);
-        Ok(())
+        Ok(leaves as u64)
     }
 
     /// See [`terrace_access::AccessMethod::tend`].
     pub(crate) fn work_ahead(&self) -> Result<()> {
         let state = settled(&self.store, || self.state())?;
         if self.look_at_top(state) * 100 < self.top_bound() * AHEAD {
+            self.pace.rest();
+            self.settle_charged(state)?;
+            self.give_buffers();
             return Ok(());
         }
         for _ in 0..STEPS_AHEAD {
+            let (began, before) = (std::time::Instant::now(), self.count_top(state)?);
             if !self.step(AHEAD as f64 / 100.0, Space::Migration)? {
                 break;
             }
+            // What has come meanwhile went out as well, but that is not known.
+            let out = before.saturating_sub(self.count_top(state)?);
+            if out > 0 {
+                let bytes = out * self.store.page_bytes() as u64;
+                self.pace.note(bytes, began.elapsed());
+            }
         }
-        Ok(())
+        self.settle_charged(state)
+    }
+
+    /// Takes memory for the pages that a step has to itself: what it reads, and what it makes.
+    fn take_buffers(&self) {
+        let pages = (4 * self.most_target()) as u64;
+        let bytes = pages * self.store.page_bytes() as u64;
+        let taken = self
+            .buffers
+            .compare_exchange(0, bytes, Atomic::Relaxed, Atomic::Relaxed);
+        if taken.is_ok() {
+            self.store.take_extra_bytes(bytes);
+        }
+    }
+
+    /// Gives it back: nothing is due.
+    pub(crate) fn give_buffers(&self) {
+        let bytes = self.buffers.swap(0, Atomic::Relaxed);
+        if bytes > 0 {
+            self.store.give_extra_bytes(bytes);
+        }
     }
 
     /// Reads, merges, builds and installs. False where that was given up because a record that has a chain
     /// has changed.
     pub(crate) fn carry_out(&self, state: &State, job: &Job, space: Space) -> Result<bool> {
+        self.take_buffers();
         let (low, high) = (job.low.as_slice(), job.high.as_deref());
         let mut change = Change::default();
         // The newest first: the top, the levels from above, the target.
@@ -129,7 +183,7 @@ impl Lsm {
             }
             inputs.push(window);
             if !fault::planted(Fault::SourceKept) {
-                let parts = self.left_of(level, &slots, (low, high))?;
+                let parts = self.left_of(state, level, &slots, (low, high))?;
                 change.levels.push(Install::new(level, &slots, parts));
             }
         }
@@ -148,6 +202,7 @@ impl Lsm {
         let merged = merge(&inputs, ends || fault::planted(Fault::TombstoneEarly));
         let mut parts: Vec<Part> = self
             .pack(
+                state,
                 target.number,
                 &merged.records,
                 (&out_low, out_high.as_deref()),
@@ -185,6 +240,10 @@ impl Lsm {
         let done = self.install(state, &mut change, top, space)?;
         if done {
             self.counters.steps.fetch_add(1, Atomic::Relaxed);
+            let less = |squeezed: u32| squeezed.checked_sub(1);
+            let _ = self
+                .squeezed
+                .fetch_update(Atomic::Relaxed, Atomic::Relaxed, less);
         }
         Ok(done)
     }
@@ -238,6 +297,7 @@ impl Lsm {
     /// What is left of the pages of a source of which only a part lies in the range.
     fn left_of(
         &self,
+        state: &State,
         level: &Level,
         slots: &[Slot],
         (low, high): (&[u8], Option<&[u8]>),
@@ -247,7 +307,7 @@ impl Lsm {
             return Ok(parts);
         };
         if first.low.as_slice() < low {
-            self.rest(level, first, (&first.low, Some(low)), &mut parts)?;
+            self.rest(state, level, first, (&first.low, Some(low)), &mut parts)?;
         }
         parts.push(Part {
             low: first.low.as_slice().max(low).to_vec(),
@@ -256,13 +316,14 @@ impl Lsm {
         if let Some(high) = high
             && last.high.as_deref().is_none_or(|end| high < end)
         {
-            self.rest(level, last, (high, last.high.as_deref()), &mut parts)?;
+            self.rest(state, level, last, (high, last.high.as_deref()), &mut parts)?;
         }
         Ok(parts)
     }
 
     fn rest(
         &self,
+        state: &State,
         level: &Level,
         slot: &Slot,
         (low, high): (&[u8], Option<&[u8]>),
@@ -271,7 +332,7 @@ impl Lsm {
         let mut window = Window::new();
         self.read_page(level, slot, (low, high), &mut window)?;
         let records: Vec<Record<'_>> = (0..window.len()).map(|i| Record::of(&window, i)).collect();
-        let images = self.pack(level.number, &records, (low, high))?;
+        let images = self.pack(state, level.number, &records, (low, high))?;
         if images.is_empty() {
             parts.push(Part {
                 low: low.to_vec(),
@@ -285,23 +346,27 @@ impl Lsm {
         Ok(())
     }
 
-    /// Builds pages of a level. Those of the last one have no filter: most of what is looked for is there.
+    /// Builds pages of a level. Those of the last one have no filter as long as most of what is looked for is
+    /// there.
     fn pack(
         &self,
+        state: &State,
         level: u8,
         records: &[Record<'_>],
         range: (&[u8], Option<&[u8]>),
     ) -> Result<Vec<Image>> {
         let page_bytes = self.store.page_bytes();
-        let most = match level {
-            0 => 0,
-            _ => super::max_inline(page_bytes) - super::entry::ENTRY_BYTES,
+        let room = super::max_inline(page_bytes) - super::entry::ENTRY_BYTES;
+        let (bits, most) = match (level, state.level(0)) {
+            (0, Some(last)) if last.wants_filters() => (filter::BITS_OF_LAST, room),
+            (0, _) => (0, 0),
+            _ => (filter::BITS, room),
         };
         page::pack(records, range, page_bytes, |of| {
             let strange = u64::from(fault::planted(Fault::StrangeFilter));
             let structure = self.root.0 + strange;
             let hashes = of.iter().map(|r| filter::hash(structure, r.key));
-            filter::build(hashes, most)
+            filter::build(hashes, bits, most)
         })
     }
 
@@ -346,15 +411,6 @@ impl Lsm {
             }
         }
         Ok(true)
-    }
-
-    /// Makes sure that the entries around a key can be changed without reading anything.
-    pub(crate) fn reach_entries(&self, level: &Level, key: &[u8]) -> Result<()> {
-        settled(&self.store, || level.index.try_reach(Edge::From(key)))?;
-        if !key.is_empty() {
-            settled(&self.store, || level.index.try_reach(Edge::Below(key)))?;
-        }
-        Ok(())
     }
 }
 

@@ -19,6 +19,8 @@ type Page<'e> = &'e mut dyn FnMut(PageId) -> Result<()>;
 impl Lsm {
     /// See [`terrace_access::AccessMethod::verify`]. O(pages), reads all of them.
     pub(crate) fn check(&self, each: Each<'_>, page: Page<'_>) -> Result<()> {
+        // Nobody writes, but steps may be under way.
+        let _at_work = self.work.begin();
         page(self.root)?;
         let state = settled(&self.store, || self.state())?;
         state.top.verify(&mut |_, _, _| Ok(()), page)?;

@@ -89,7 +89,7 @@ impl Lsm {
             }
             let source = &mut scratch.sources[n];
             source.clear();
-            level.with_page(&self.store, (entry, key), |page| {
+            let read = level.with_page(&self.store, (entry, key), |page| {
                 let near = page::near(page, &entry.name, edge, limit)?;
                 range.cut(&near.0, near.1.as_deref());
                 page::copy(
@@ -98,7 +98,8 @@ impl Lsm {
                     (&range.low, range.high.as_deref()),
                     source,
                 )
-            })?;
+            });
+            self.charged(state, level, key, read)?;
         }
         window.clear();
         window.low.clone_from(&range.low);
@@ -165,7 +166,8 @@ impl Lsm {
         let mut floor = Floor::default();
         for level in state.downwards() {
             if let Some(entry) = level.entry_at(edge, &mut floor)? {
-                level.with_page(&self.store, (&entry, &floor.key), |_| Ok(()))?;
+                let read = level.with_page(&self.store, (&entry, &floor.key), |_| Ok(()));
+                self.charged(state, level, &floor.key, read)?;
             }
         }
         Ok(())

@@ -279,7 +279,7 @@ impl Tested {
                     20 + (draw >> 32) as usize % 150
                 ])),
             };
-            self.lsm.catch_up(Space::Ordinary)?;
+            self.lsm.catch_up(Space::Ordinary, 0)?;
             self.change(&key, have)?;
             if draw.is_multiple_of(997) {
                 self.store.checkpoint(Pace::Fast, &mut info)?;
@@ -375,7 +375,7 @@ fn what_is_deleted_leaves_nothing() {
     tested.work(3, 12_000).unwrap();
     let keys: Vec<_> = tested.model.borrow().keys().cloned().collect();
     for key in keys {
-        tested.lsm.catch_up(Space::Reserve).unwrap();
+        tested.lsm.catch_up(Space::Reserve, 0).unwrap();
         tested.change(&key, None).unwrap();
     }
     let mut more = tested.lsm.bury(true).unwrap();
@@ -430,7 +430,7 @@ fn steps_are_bounded() {
     let tested = Tested::new().unwrap();
     for n in 0..20_000 {
         let before = tested.lsm.figures().unwrap();
-        tested.lsm.catch_up(Space::Ordinary).unwrap();
+        tested.lsm.catch_up(Space::Ordinary, 0).unwrap();
         let after = tested.lsm.figures().unwrap();
         assert!(after.steps <= before.steps + 1);
         let pages = (after.merge_bytes - before.merge_bytes) / PAGE as u64;
@@ -439,5 +439,52 @@ fn steps_are_bounded() {
             .change(&key(n * n), Some(Have::Bytes(vec![1; 60])))
             .unwrap();
         assert!(after.top_leaves <= after.top_bound + 4);
+    }
+}
+
+/// Bytes that no writer writes are errors: no panic, no endless loop.
+#[test]
+fn any_bytes_of_a_page_a_root_or_an_entry_are_sound_or_an_error() {
+    let tested = Tested::new().unwrap();
+    tested.work(6, 4_000).unwrap();
+    let mut pages = Vec::new();
+    let walk = tested.lsm.verify(&mut |_, _, _| Ok(()), &mut |page| {
+        pages.push(page);
+        Ok(())
+    });
+    walk.unwrap();
+    let bytes_of = |page: PageId| {
+        let copied = tested.settled(|| {
+            let latched = tested.store.shared(page)?;
+            let mut bytes = Vec::new();
+            let copied = latched.view().append_to(0, PAGE, &mut bytes);
+            copied.map_err(|_| Interrupt::Conflict)?;
+            Ok(bytes)
+        });
+        copied.unwrap()
+    };
+    let all: Vec<Vec<u8>> = pages.into_iter().map(bytes_of).collect();
+    let is_data = |bytes: &&Vec<u8>| crate::lsm::verify_page(bytes).is_ok();
+    let is_root = |bytes: &&Vec<u8>| crate::lsm::verify_root(bytes).is_ok();
+    assert!(all.iter().filter(is_data).count() > 10);
+    assert_eq!(all.iter().filter(is_root).count(), 1);
+    let good: Vec<&Vec<u8>> = all.iter().filter(|b| is_data(b) || is_root(b)).collect();
+    for n in 0..20_000 {
+        let mut bytes = good[mix(n, 1) as usize % good.len()].clone();
+        for change in 0..1 + mix(n, 2) % 6 {
+            // Mostly where numbers are.
+            let draw = mix(n, 3 + change);
+            let end = if draw % 10 < 7 { 100 } else { PAGE };
+            let at = 16 + (draw >> 8) as usize % (end - 16);
+            bytes[at] = (draw >> 40) as u8;
+        }
+        bytes.truncate(if mix(n, 9) % 16 > 0 {
+            PAGE
+        } else {
+            mix(n, 10) as usize % PAGE
+        });
+        let _ = crate::lsm::verify_page(&bytes);
+        let _ = crate::lsm::verify_root(&bytes);
+        let _ = crate::lsm::verify_entry(&bytes[..bytes.len().min(mix(n, 11) as usize % 64)]);
     }
 }

@@ -43,6 +43,8 @@ pub fn run_watched(
     script: &[Step],
     before: &mut dyn FnMut(usize),
 ) -> Progress {
+    // So that a step of merging comes between any two changes.
+    terrace_methods::fault::keep_tops_tiny(true);
     let mut progress = Progress {
         cuts: vec![Records::new()],
         ..Progress::default()

@@ -33,7 +33,7 @@ pub enum Step {
     Reopen,
 }
 
-const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
 
 /// A script of `steps` steps. The structure without log comes first.
 pub fn script(seed: u64, steps: usize) -> Vec<Step> {

@@ -1,0 +1,203 @@
+//! How long a change waits for merging: a little while the top is nearly full, and for one step when it is.
+//!
+//! Steps are made one at a time, by a thread in the background, or by who finds the top full. Who finds
+//! somebody at work waits for the end of that step, and then goes on: nobody waits for two.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
+use terrace_base::sync::{Condvar, Mutex, MutexGuard};
+
+/// Share of its bound in hundredths from which on changes are slowed down.
+const SLOW: u64 = 75;
+/// The longest that one change is slowed down: less than a read of a page takes.
+const LONGEST: u64 = 200_000;
+/// Shorter waits are saved up: a thread cannot sleep for less.
+const LEAST: u64 = 100_000;
+/// The weight of the last step in the rate at which steps take records out, as one over it.
+const WEIGHT: u64 = 4;
+
+/// Nanoseconds that a change of so many bytes is to wait for where the top has `leaves` of `bound`, and steps
+/// take so many bytes out in a second (0: nobody is at work). Nothing below three quarters; at the bound as
+/// long as steps take for as many bytes.
+pub(crate) fn delay(leaves: u64, bound: u64, bytes: u64, drain: u64) -> u64 {
+    let share = leaves.saturating_mul(100) / bound.max(1);
+    if drain == 0 || share <= SLOW {
+        return 0;
+    }
+    let above = (share - SLOW).min(100 - SLOW);
+    let whole = bytes.saturating_mul(1_000_000_000) / drain;
+    (whole.saturating_mul(above) / (100 - SLOW)).min(LONGEST)
+}
+
+/// How fast steps in the background take records out, and what changes still have to wait for.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// Bytes a second; 0 while nobody is at work.
+    drain: AtomicU64,
+    owed: AtomicU64,
+}
+
+impl Pace {
+    /// A step in the background has taken so many bytes out.
+    pub fn note(&self, bytes: u64, took: Duration) {
+        let now = bytes.saturating_mul(1_000_000_000) / (took.as_nanos() as u64).max(1);
+        let old = self.drain.load(Ordering::Relaxed);
+        let new = match old {
+            0 => now,
+            old => old - old / WEIGHT + now / WEIGHT,
+        };
+        self.drain.store(new.max(1), Ordering::Relaxed);
+    }
+
+    /// Nobody is at work in the background.
+    pub fn rest(&self) {
+        self.drain.store(0, Ordering::Relaxed);
+    }
+
+    /// How long this change is to sleep for, if at all.
+    pub fn wait_for(&self, leaves: u64, bound: u64, bytes: u64) -> Option<Duration> {
+        let delay = delay(leaves, bound, bytes, self.drain.load(Ordering::Relaxed));
+        if delay == 0 {
+            return None;
+        }
+        let owed = self.owed.fetch_add(delay, Ordering::Relaxed) + delay;
+        if owed < LEAST {
+            return None;
+        }
+        // Of several that come at once each takes a part, and none more than the longest.
+        let mine = owed.min(LONGEST);
+        let take = |owed: u64| Some(owed.saturating_sub(mine));
+        let _ = self
+            .owed
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        Some(Duration::from_nanos(mine))
+    }
+}
+
+/// Something of which there is one, and who wants it meanwhile.
+#[derive(Default)]
+pub(crate) struct Work<T> {
+    one: Mutex<T>,
+    ended: Mutex<u64>,
+    end: Condvar,
+}
+
+/// It is this thread's.
+pub(crate) struct AtWork<'w, T> {
+    // Let go of before others are told.
+    one: MutexGuard<'w, T>,
+    _end: End<'w>,
+}
+
+/// Tells those who wait.
+struct End<'w>(&'w Mutex<u64>, &'w Condvar);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() += 1;
+        self.1.notify_all();
+    }
+}
+
+impl<T> Work<T> {
+    /// Takes it, and waits as long as that takes.
+    pub fn begin(&self) -> AtWork<'_, T> {
+        self.of(self.one.lock())
+    }
+
+    /// Takes it; or waits until somebody who has it now has let go of it, and returns without.
+    pub fn begin_or_wait(&self) -> Option<AtWork<'_, T>> {
+        let ended = *self.ended.lock();
+        if let Some(one) = self.one.try_lock() {
+            return Some(self.of(one));
+        }
+        // Whoever has it ends after this was looked at.
+        let mut now = self.ended.lock();
+        while *now == ended {
+            self.end.wait(&mut now);
+        }
+        None
+    }
+
+    fn of<'w>(&'w self, one: MutexGuard<'w, T>) -> AtWork<'w, T> {
+        AtWork {
+            one,
+            _end: End(&self.ended, &self.end),
+        }
+    }
+}
+
+impl<T> Deref for AtWork<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.one
+    }
+}
+
+impl<T> DerefMut for AtWork<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_slowed_down_only_where_the_top_is_nearly_full() {
+        // A mebibyte a second: 128 bytes take 122 microseconds.
+        let at = |leaves| delay(leaves, 100, 128, 1 << 20);
+        assert_eq!([at(0), at(50), at(75)], [0; 3]);
+        assert!(at(80) > 0 && at(80) < at(90) && at(90) < at(100));
+        assert_eq!(at(100), 128 * 1_000_000_000 / (1 << 20));
+        assert_eq!(at(100), at(1000));
+        assert_eq!(delay(100, 100, 128, 0), 0, "nobody takes anything out");
+        assert_eq!(delay(100, 100, u64::MAX, 1), LONGEST);
+        assert_eq!(delay(u64::MAX, 0, 1, 1), LONGEST);
+    }
+
+    /// Whatever comes in slower than steps take out, the top does not fill: the slower it drains, the longer
+    /// a change waits, until both are the same.
+    #[test]
+    fn what_waits_as_it_should_never_fills_the_top() {
+        for drain in [1 << 18, 1 << 20, 1 << 24] {
+            // Bytes in the top, of 100 leaves of 16 KiB, while changes of 128 bytes come as fast as they may.
+            let (leaf, bound) = (16_384u64, 100u64);
+            let (mut bytes, mut nanos) = (0u64, 0u64);
+            for _ in 0..400_000 {
+                bytes += 128;
+                // A change takes a microsecond beside its waiting.
+                let wait = 1_000 + delay(bytes / leaf, bound, 128, drain);
+                nanos += wait;
+                let out = nanos * drain / 1_000_000_000;
+                nanos -= out * 1_000_000_000 / drain;
+                bytes = bytes.saturating_sub(out);
+                let slow = 128 * 1_000_000_000 / drain > LONGEST;
+                assert!(
+                    slow || bytes / leaf <= bound,
+                    "drain {drain}: {bytes} bytes"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn who_finds_it_taken_waits_for_one_end() {
+        let work = Arc::new(Work::<u64>::default());
+        let first = work.begin();
+        let waiter = {
+            let work = work.clone();
+            std::thread::spawn(move || work.begin_or_wait().is_none())
+        };
+        // Either it has come to wait, and hears of the end, or it finds the work free.
+        drop(first);
+        let _ = waiter.join().unwrap();
+        assert!(work.begin_or_wait().is_some());
+    }
+}
