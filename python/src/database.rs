@@ -231,7 +231,7 @@ impl Database {
     fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
         let map = self.slot.with(py, |db| db.map(name))?;
         match map.kind() {
-            terrace::Kind::Tree => self.as_tree(py, map),
+            terrace::Kind::Tree | terrace::Kind::Lsm => self.as_tree(py, map),
             terrace::Kind::Hash => self.as_hash(py, map),
             terrace::Kind::Table => self.as_table(py, map),
             other => Err(PyTypeError::new_err(format!(

@@ -476,6 +476,7 @@ pub fn kind_name(kind: terrace::Kind) -> &'static str {
         terrace::Kind::Tree => "tree",
         terrace::Kind::Hash => "hash",
         terrace::Kind::Table => "table",
+        terrace::Kind::Lsm => "lsm",
         _ => "structure",
     }
 }

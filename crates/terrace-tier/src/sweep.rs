@@ -437,7 +437,8 @@ where
             let mut gone = dropped;
             let inside = matches!(entry, Entry::Inside(_));
             let lacks_slack = || inside && !self.context.store.has_slack();
-            if evict {
+            // Where that reads no page, idle records become clean at each look, so that others may displace them.
+            if evict || (C::BLIND && task != Task::Evict) {
                 let mut next = 0;
                 while next < unused.len() {
                     if lacks_slack() {
@@ -446,7 +447,7 @@ where
                     self.cold_span(unused.key(next), span)?;
                     // What is below this leaf was written when the hand came by there.
                     let low = span.low.as_slice().max(&unused.low);
-                    gone += self.write_back(low, span.high.as_deref(), true, entry)? as u64;
+                    gone += self.write_back(low, span.high.as_deref(), evict, entry)? as u64;
                     next = match &span.high {
                         Some(high) => unused.lower_bound(high).max(next + 1),
                         None => unused.len(),

@@ -39,11 +39,16 @@ impl Lsm {
         let mut steps = 0;
         for _ in 0..RANGES {
             let job = self.range_to_last(state, at.clone())?;
+            let behind = job.high.clone();
             let next = if self.has_tombstones(state, &job)? {
                 steps += 1;
-                self.carry_down(state, job, Space::Reserve)?
+                match self.carry_down(state, job, Space::Reserve) {
+                    // What lies on a page that cannot be read is passed over.
+                    Err(e) if e.is_unreadable() => behind,
+                    done => done?,
+                }
             } else {
-                job.high
+                behind
             };
             match next {
                 Some(high) => at = high,

@@ -60,6 +60,8 @@ impl Lsm {
         match done {
             // Deletes are the way out of a full disk: they go on for a while.
             Err(e) if e.is_disk_full() && space == Space::Reserve && !self.lags_by(2) => Ok(true),
+            // A page that this change has nothing to do with: others are merged, and who needs it meets it.
+            Err(e) if e.is_unreadable() => Ok(true),
             done => done.map(|_| true),
         }
     }
