@@ -2,7 +2,8 @@
 //! on a file system that takes no writes.
 //!
 //! Invariant: as long as it is open nobody else has the directory for writing: its lock is a shared one,
-//! which any number of readers have at a time, and writers take the same one alone.
+//! which any number of readers have at a time, and writers take the same one alone. Who opens it with
+//! [`ReadOnlyDisk::open_shared`] does without.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -21,8 +22,8 @@ pub struct ReadOnlyDisk {
     path: PathBuf,
     directory: File,
     direct: bool,
-    // Held for its lock only.
-    _lock: File,
+    // Held for its lock only, if it has one.
+    _lock: Option<File>,
 }
 
 impl ReadOnlyDisk {
@@ -54,7 +55,27 @@ impl ReadOnlyDisk {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             directory,
             direct,
-            _lock: lock,
+            _lock: Some(lock),
+        })
+    }
+
+    /// Opens the directory without its lock, whoever writes there: for files that never change once they
+    /// are there.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn open_shared(path: impl AsRef<Path>, direct: DirectIo) -> Result<ReadOnlyDisk> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let directory = File::open(path).map_err(|e| Error::io("opening", &shown, e))?;
+        let direct = direct != DirectIo::Off
+            && !direct_flag().is_empty()
+            && open_in(&directory, LOCK_FILE, direct_flag()).is_ok();
+        Ok(ReadOnlyDisk {
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            directory,
+            direct,
+            _lock: None,
         })
     }
 

@@ -18,7 +18,7 @@ use crate::engine::Index;
 pub use admin::{CheckpointArgs, StatArgs, VerifyArgs};
 pub use backup::{
     BackupCommand, BackupCreateArgs, BackupListArgs, BackupPruneArgs, BackupVerifyArgs,
-    CompactArgs, RestoreArgs,
+    CompactArgs, MarkArgs, RestoreArgs,
 };
 pub use demo::DemoArgs;
 use index::parse_index;
@@ -87,6 +87,8 @@ pub enum Command {
     /// Add to, list, check and shorten a backup set
     #[command(subcommand)]
     Backup(BackupCommand),
+    /// Mark this place in the order of changes, to be restored by its name
+    Mark(MarkArgs),
     /// Make pages full and the file short
     Compact(CompactArgs),
     /// Make a new database of what a backup set has

@@ -3,17 +3,17 @@
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::args::{
     BackupCommand, BackupCreateArgs, BackupListArgs, BackupPruneArgs, BackupVerifyArgs,
-    CompactArgs, RestoreArgs,
+    CompactArgs, MarkArgs, RestoreArgs,
 };
-use crate::engine::{
-    BackupOptions, BackupPoint, CompactOptions, Db, Rate, RestoreOptions, RestoreTo, list_backup,
-    prune_backup, restore as restore_set, store_options, verify_backup,
+use crate::engine::backups::{
+    BackupOptions, BackupPoint, CompactOptions, Rate, RestoreOptions, RestoreTo, backup_contents,
+    prune_backup, restore as restore_set, text_of, verify_backup,
 };
-use crate::other::Reached;
+use crate::engine::store_options;
+use crate::other::{Other, Reached};
 use crate::output::{print, print_found};
 use crate::progress::Late;
 
@@ -28,20 +28,26 @@ pub fn run(command: &BackupCommand) -> Result<ExitCode> {
 }
 
 fn create(args: &BackupCreateArgs) -> Result<ExitCode> {
+    if args.follow {
+        return follow(args);
+    }
     let mut db = Reached::find(&args.open, args.json)?;
     let bar = Late::new(args.json);
     let made = match &mut db {
         Reached::Own(db) => {
             let rate = args.rate.map(|rate| Rate::BytesPerSecond(rate.0));
-            let options = BackupOptions::new()
+            let mut options = BackupOptions::new()
                 .full(args.full)
                 .rate(rate.unwrap_or(Rate::Fast))
                 .progress(|progress| bar.show(progress));
+            if let Some(name) = &args.mark {
+                options = options.mark(name);
+            }
             db.backup(&args.set, options)
         }
         Reached::Other(db) => {
-            let rate = args.rate.map(|rate| rate.0);
-            db.backup(&args.set, args.full, rate, |progress| bar.show(progress))
+            let how = (args.rate.map(|rate| rate.0), args.mark.as_deref());
+            db.backup(&args.set, args.full, how, |progress| bar.show(progress))
         }
     };
     bar.clear();
@@ -70,25 +76,108 @@ fn create(args: &BackupCreateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Has the log copied by the process that has the database open.
+fn follow(args: &BackupCreateArgs) -> Result<ExitCode> {
+    let Some(mut db) = Other::find(&args.open.db) else {
+        bail!(
+            "nobody answers who has {} open: --follow asks a process that has it open with \
+             Options::control(true); for a database that is closed leave it out",
+            args.open.db.display()
+        );
+    };
+    let status = db.follow(&args.set)?;
+    print(&if args.json {
+        format!("{}\n", json!(status))
+    } else {
+        format!(
+            "the log is copied to {} from change {} on, until the database is closed\n",
+            args.set.display(),
+            status.sequence
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `terrace mark`
+pub fn mark(args: &MarkArgs) -> Result<ExitCode> {
+    let mark = match Reached::find(&args.open, args.json)? {
+        Reached::Own(db) => {
+            let mark = db.mark(&args.name)?;
+            db.close()?;
+            mark
+        }
+        Reached::Other(mut db) => db.mark(&args.name)?,
+    };
+    print(&if args.json {
+        let (name, time) = (&mark.name, text_of(mark.time));
+        let object = json!({ "name": name, "time": time, "sequence": mark.sequence });
+        format!("{object}\n")
+    } else {
+        format!(
+            "{} is change {}, {}\n",
+            mark.name,
+            mark.sequence,
+            text_of(mark.time)
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn list(args: &BackupListArgs) -> Result<ExitCode> {
-    let points = list_backup(&args.set)?;
+    let set = backup_contents(&args.set)?;
     let mut text = String::new();
     if !args.json {
         text += "point  time                          pages  stored bytes  last change\n";
     }
-    for point in &points {
+    for point in &set.points {
         text += &if args.json {
             format!("{}\n", object(point))
         } else {
             format!(
-                "{:>5}  {}  {:>10}  {:>12}  {:>11}\n",
+                "{:>5}  {}  {:>10}  {:>12}  {:>11}{}\n",
                 point.point,
                 text_of(point.time),
                 point.live_pages,
                 point.stored_bytes,
-                point.sequence
+                point.sequence,
+                point
+                    .mark
+                    .as_ref()
+                    .map_or(String::new(), |name| format!("  {name}"))
             )
         };
+    }
+    for log in &set.logs {
+        let until = log.until.map(text_of);
+        let marks = log.marks.iter().map(|mark| {
+            json!({ "name": mark.name, "time": text_of(mark.time), "sequence": mark.sequence })
+        });
+        let marks: Vec<_> = marks.collect();
+        if args.json {
+            let (first, last, bytes) = (log.first, log.last, log.bytes);
+            let points = set
+                .points
+                .iter()
+                .filter(|point| point.chain == Some(log.chain));
+            let points: Vec<u64> = points.map(|point| point.point).collect();
+            let object = json!({
+                "log": log.chain, "first": first, "last": last, "until": until,
+                "bytes": bytes, "points": points, "marks": marks,
+            });
+            text += &format!("{object}\n");
+            continue;
+        }
+        text += &format!(
+            "log of changes {} to {}, until {} ({} bytes)\n",
+            log.first,
+            log.last,
+            until.as_deref().unwrap_or("then"),
+            log.bytes
+        );
+        for mark in &log.marks {
+            let time = text_of(mark.time);
+            text += &format!("  mark {} at change {}, {time}\n", mark.name, mark.sequence);
+        }
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -101,6 +190,7 @@ fn object(point: &BackupPoint) -> serde_json::Value {
         "sequence": point.sequence,
         "live_pages": point.live_pages,
         "stored_bytes": point.stored_bytes,
+        "mark": point.mark,
     })
 }
 
@@ -114,9 +204,10 @@ fn verify(args: &BackupVerifyArgs) -> Result<ExitCode> {
         print_found(&format!("{object}\n"))?;
     } else {
         let mut text = format!(
-            "{} points are whole, {} pages were read\n",
+            "{} points are whole, {} pages and {} changes of the log were read\n",
             found.whole.len(),
-            found.pages
+            found.pages,
+            found.records
         );
         for leftover in &found.leftovers {
             text += &format!("{leftover} belongs to no point; the next backup deletes it\n");
@@ -128,6 +219,12 @@ fn verify(args: &BackupVerifyArgs) -> Result<ExitCode> {
     }
     if !found.is_clean() {
         let damaged: Vec<String> = found.damaged.iter().map(u64::to_string).collect();
+        if damaged.is_empty() {
+            bail!(
+                "the log in {} is damaged: restore a point, and make a new backup",
+                args.set.display()
+            );
+        }
         bail!(
             "{} is damaged at point {}: restore another point, and make a new backup with --full",
             args.set.display(),
@@ -154,16 +251,24 @@ fn prune(args: &BackupPruneArgs) -> Result<ExitCode> {
 
 /// `terrace compact`
 pub fn compact(args: &CompactArgs) -> Result<ExitCode> {
-    let db = Db::open_existing(&args.open, args.json)?;
+    let mut db = Reached::find(&args.open, args.json)?;
     let bar = Late::new(args.json);
-    let options = CompactOptions::new()
-        .fill(f64::from(args.fill) / 100.0)
-        .rate(Rate::Fast)
-        .progress(|progress| bar.show(progress));
-    let done = db.compact(options);
+    let fill = f64::from(args.fill) / 100.0;
+    let done = match &mut db {
+        Reached::Own(db) => {
+            let options = CompactOptions::new()
+                .fill(fill)
+                .rate(Rate::Fast)
+                .progress(|progress| bar.show(progress));
+            db.compact(options)
+        }
+        Reached::Other(db) => db.compact(fill, |progress| bar.show(progress)),
+    };
     bar.clear();
     let done = done?;
-    db.close()?;
+    if let Reached::Own(db) = db {
+        db.close()?;
+    }
     print(&if args.json {
         format!("{}\n", json!(done))
     } else {
@@ -185,9 +290,14 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     let mut options = RestoreOptions::new()
         .options(store_options(args.memory.0))
         .progress(|progress| bar.show(progress));
-    if let Some(point) = args.point {
-        options = options.to(RestoreTo::Point(point));
-    }
+    let to = match (args.point, args.to_time, args.to_sequence, &args.to_mark) {
+        (Some(point), ..) => RestoreTo::Point(point),
+        (_, Some(time), ..) => RestoreTo::Time(time),
+        (.., Some(sequence), _) => RestoreTo::Sequence(sequence),
+        (.., Some(name)) => RestoreTo::Mark(name.clone()),
+        _ => RestoreTo::Latest,
+    };
+    options = options.to(to);
     if let Some(name) = &args.structure {
         options = options.structure(name);
     }
@@ -197,6 +307,10 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     print(&if args.json {
         let object = json!({
             "point": object(&done.point),
+            "sequence": done.sequence,
+            "time": text_of(done.time),
+            "replayed": done.replayed,
+            "as_of_point": done.as_of_point,
             "pages": done.pages,
             "structures": done.structures,
             "verified": done.verified,
@@ -204,71 +318,20 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
         });
         format!("{object}\n")
     } else {
-        format!(
-            "{} is point {} of {}: {} pages, verified, in {:.2} s\n",
+        let mut text = format!(
+            "{} is as it was after change {}, {}: {} pages of point {}, {} changes behind it, verified, in {:.2} s\n",
             args.db.display(),
-            done.point.point,
-            text_of(done.point.time),
+            done.sequence,
+            text_of(done.time),
             done.pages,
+            done.point.point,
+            done.replayed,
             done.seconds
-        )
+        );
+        for name in &done.as_of_point {
+            text += &format!("{name} has no log: it is as it was at that point\n");
+        }
+        text
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A time as people and programs read it: RFC 3339, in UTC, to the millisecond.
-fn text_of(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let (seconds, millis) = (since.as_secs(), since.subsec_millis());
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date_of(days);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{millis:03}Z",
-        of_day / 3600,
-        of_day / 60 % 60,
-        of_day % 60
-    )
-}
-
-/// Year, month and day, so many days after 1 January 1970 (Gregorian).
-fn date_of(days: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let (mut year, mut left) = (1970, days);
-    loop {
-        let length = if leap(year) { 366 } else { 365 };
-        if left < length {
-            break;
-        }
-        left -= length;
-        year += 1;
-    }
-    let february = if leap(year) { 29 } else { 28 };
-    for (month, length) in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-        .into_iter()
-        .enumerate()
-    {
-        if left < length {
-            return (year, month as u64 + 1, left + 1);
-        }
-        left -= length;
-    }
-    (year, 12, 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_told_in_utc() {
-        for (seconds, told) in [
-            (0, "1970-01-01T00:00:00.000Z"),
-            (951_782_400, "2000-02-29T00:00:00.000Z"),
-            (1_798_761_599, "2026-12-31T23:59:59.000Z"),
-        ] {
-            assert_eq!(text_of(UNIX_EPOCH + Duration::from_secs(seconds)), told);
-        }
-    }
 }

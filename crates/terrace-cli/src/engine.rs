@@ -12,15 +12,13 @@ use terrace_bench::{Counters, Durations};
 use terrace_view::Watched;
 
 pub use terrace::Tiers;
-pub use terrace::{
-    BackupOptions, BackupPoint, CompactOptions, Rate, RestoreOptions, RestoreTo, list_backup,
-    prune_backup, restore, verify_backup,
-};
 use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
 pub use terrace::{
     Durability, Error, Index, IndexInfo, Kind, Loader, Policy, Progress, SweepOrder, Work,
 };
 pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+
+pub mod backups;
 
 use crate::paced::PacedDisk;
 use crate::place::Place;
@@ -392,16 +390,6 @@ impl Db {
     /// Checks everything; `progress` hears how far it has come.
     pub fn verify(&self, progress: impl FnMut(Progress)) -> Result<Verified> {
         Verified::of(&self.inner.verify_with(progress)?)
-    }
-
-    /// Adds a point to the backup set in a folder.
-    pub fn backup(&self, set: &Path, options: BackupOptions<'_>) -> Result<terrace::BackupReport> {
-        Ok(self.inner.backup(set, options)?)
-    }
-
-    /// Makes pages full and the file short.
-    pub fn compact(&self, options: CompactOptions<'_>) -> Result<terrace::CompactReport> {
-        Ok(self.inner.compact(options)?)
     }
 
     /// Gets back space that belongs to nobody; how many pages.

@@ -71,6 +71,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Verify(args) => admin::verify(args),
         Command::Checkpoint(args) => admin::checkpoint(args),
         Command::Backup(command) => backup::run(command),
+        Command::Mark(args) => backup::mark(args),
         Command::Compact(args) => backup::compact(args),
         Command::Restore(args) => backup::restore(args),
         Command::Bench(args) if args.structure == KindName::Pm => pm::bench(args),

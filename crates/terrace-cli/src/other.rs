@@ -84,12 +84,32 @@ impl Other {
         &mut self,
         set: &Path,
         full: bool,
-        rate: Option<u64>,
+        (rate, mark): (Option<u64>, Option<&str>),
         progress: impl FnMut(Progress),
     ) -> Result<terrace::BackupReport> {
         // That process may be in another folder.
         let set = std::path::absolute(set)?;
-        self.0.backup(set, full, rate, progress).context(ASKED)
+        let made = self.0.backup(set, full, rate, mark, progress);
+        made.context(ASKED)
+    }
+
+    /// Has the log copied to a backup set until the database is closed.
+    pub fn follow(&mut self, set: &Path) -> Result<terrace::FollowStatus> {
+        self.0.follow(std::path::absolute(set)?).context(ASKED)
+    }
+
+    /// Marks this place in the order of changes.
+    pub fn mark(&mut self, name: &str) -> Result<terrace::Mark> {
+        self.0.mark(name).context(ASKED)
+    }
+
+    /// Makes pages full and the file short.
+    pub fn compact(
+        &mut self,
+        fill: f64,
+        progress: impl FnMut(Progress),
+    ) -> Result<terrace::CompactReport> {
+        self.0.compact(fill, progress).context(ASKED)
     }
 
     /// Makes a checkpoint, and says how many seconds it took.

@@ -178,3 +178,65 @@ fn compaction_makes_the_file_short() {
     let code = folder.run(&["compact", "db", "--fill", "20"]).code;
     assert_eq!(code, Some(2));
 }
+
+#[test]
+fn an_open_database_is_marked_followed_and_compacted_by_its_process() {
+    use terrace::{Database, Options};
+    let folder = Folder::new();
+    load(&folder, 0, 300, 1);
+    let follow = ["backup", "create", "db", "set", "--follow"];
+    folder.run(&follow).fails(&["Options::control"]);
+    let options = Options::new().memory(16 << 20).control(true);
+    let db = Database::open(folder.0.join("db"), options).unwrap();
+    folder.run(&["backup", "create", "db", "set"]).ok();
+    let said = folder.run(&follow);
+    assert!(said.ok().contains("until the database is closed"));
+    let map = db.map("main").unwrap();
+    map.put("new", "1").unwrap();
+    let mark = folder.run(&["mark", "db", "m", "--json"]).json();
+    assert_eq!(mark["sequence"], db.sequence().unwrap());
+    map.put("new", "2").unwrap();
+    folder.run(&["mark", "db", ""]).fails(&["name of a mark"]);
+    folder.run(&["compact", "db"]).ok();
+    folder
+        .run(&["backup", "create", "db", "set", "--mark", "p"])
+        .ok();
+    map.put("new", "3").unwrap();
+    let last = db.sequence().unwrap();
+    db.close().unwrap();
+    let listed = folder.run(&["backup", "list", "set"]);
+    for told in ["log of changes", "mark m at change", "  p\n"] {
+        assert!(listed.ok().contains(told), "{told}: {}", listed.ok());
+    }
+    let listed = folder.run(&["backup", "list", "set", "--json"]);
+    let log: serde_json::Value = serde_json::from_str(listed.ok().lines().last().unwrap()).unwrap();
+    assert_eq!(log["marks"][0]["name"], "m");
+    folder.run(&["backup", "verify", "set"]).ok();
+    let value = |to: &[&str]| {
+        let args = [&["restore", "set", "x", "--json"], to].concat();
+        folder.run(&args).json();
+        let value = folder.run(&["get", "x", "new"]).ok().trim().to_owned();
+        std::fs::remove_dir_all(folder.0.join("x")).unwrap();
+        value
+    };
+    assert_eq!(value(&[]), "3");
+    assert_eq!(value(&["--to-sequence", &last.to_string()]), "3");
+    assert_eq!(value(&["--to-mark", "p"]), "2");
+    let until = log["until"].as_str().unwrap();
+    assert_eq!(value(&["--to-time", until]), "3");
+    for (to, told) in [
+        (["--to-mark", "q"], "\"m\""),
+        (["--to-sequence", "99999999"], "it has point 1"),
+        (["--to-time", "2001-01-01T00:00:00Z"], "it has point 1"),
+    ] {
+        let args = [&["restore", "set", "x"], &to[..]].concat();
+        folder.run(&args).fails(&[told]);
+    }
+    let code = folder
+        .run(&["restore", "set", "x", "--to-time", "noon"])
+        .code;
+    assert_eq!(code, Some(2));
+    // One that nobody has open is opened.
+    let said = folder.run(&["mark", "db", "later"]);
+    assert!(said.ok().starts_with("later is change "), "{}", said.ok());
+}

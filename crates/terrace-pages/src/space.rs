@@ -25,10 +25,9 @@ const RELOCATE_PAGES: u64 = 256;
 /// are for what else is written until it is done, and one for growing ahead: 2.13 times the live pages.
 const ROOM_OF_16: u64 = 15;
 
-/// Compaction leaves one part in so many of the pages, and so many more, free in front: pages that change
-/// meanwhile need places, too.
-const COMPACT_SLACK: u64 = 32;
-const COMPACT_SPARE: u64 = 64;
+/// Compaction leaves so many slots free in front, whatever the number of pages: the first pages that are moved
+/// need places, and each checkpoint gives those free that they had.
+const COMPACT_SPARE: u64 = 16;
 
 /// Promised pages of which it does not matter whether there are as many: a few small batches.
 const LITTLE: u64 = 128;
@@ -217,10 +216,17 @@ impl PageStore {
         let page = self.page_bytes() as u64;
         let mut map = self.map.lock();
         let counts = map.counts();
-        let needed = self.slots_needed(Space::Ordinary) + MIN_GROWTH_BYTES / page;
+        // Who compacts wants it as short as it can be: who writes next lets it grow again.
+        let (needed, least) = match self.compact_tight.load(Ordering::Relaxed) {
+            true => (self.counters.dirty.load(Ordering::Relaxed), 1),
+            false => (
+                self.slots_needed(Space::Ordinary) + MIN_GROWTH_BYTES / page,
+                MIN_CUT_BYTES / page,
+            ),
+        };
         let spare = counts.free.saturating_sub(needed);
         let total = map.shrinkable_to().max(counts.total.saturating_sub(spare));
-        if counts.total - total < MIN_CUT_BYTES / page || !map.shrink(total) {
+        if counts.total - total < least || !map.shrink(total) {
             return;
         }
         self.note_slots(&map);
@@ -230,32 +236,38 @@ impl PageStore {
     }
 
     /// Has pages that lie at the end of the file written further in front, until it has about as many slots
-    /// as pages: marks at most `most` of those as changed, and lets all writes go to the front as long as
-    /// there is room. Returns how many, 0 when nothing is left to be gained. To be called again after a
-    /// checkpoint, and [`PageStore::end_compacting`] at the end. The caller holds nothing.
+    /// as pages: marks at most `most` of those from number `from` on as changed, and lets all writes go to the
+    /// front as long as there is room. Returns how many, and where to go on; none where nothing is left. To
+    /// be called again after a checkpoint, and [`PageStore::end_compacting`] at the end. The caller holds
+    /// nothing.
     ///
     /// # Errors
     /// Those of the disk; a page that cannot be read stays where it is.
-    pub fn compact_some(&self, most: u64) -> Result<u64> {
-        let live = self.live_pages();
-        let bound = live + live / COMPACT_SLACK + COMPACT_SPARE;
+    pub fn compact_some(&self, from: u64, most: u64) -> Result<(u64, Option<u64>)> {
+        let bound = self.live_pages() + COMPACT_SPARE;
         self.compact_below.store(bound, Ordering::Relaxed);
         let mut moved = 0;
-        for pid in (0..self.table.count()).map(PageId) {
+        for pid in (from..self.table.count()).map(PageId) {
             if moved >= most {
-                break;
+                return Ok((moved, Some(pid.0)));
             }
             if self.place(pid).slot().is_none_or(|slot| slot < bound) {
                 continue;
             }
             moved += u64::from(self.mark_changed(pid)?);
         }
-        Ok(moved)
+        Ok((moved, None))
     }
 
-    /// Writes go to where they usually go again.
+    /// Checkpoints cut the file behind its last page from now on, and leave nothing for who writes next.
+    pub fn cut_tightly(&self) {
+        self.compact_tight.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes go to where they usually go again, and room is left for them.
     pub fn end_compacting(&self) {
         self.compact_below.store(0, Ordering::Relaxed);
+        self.compact_tight.store(false, Ordering::Relaxed);
     }
 
     /// Has a page written again, to another place; whether that is so.

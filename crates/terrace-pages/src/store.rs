@@ -135,6 +135,8 @@ pub struct PageStore {
     pub(crate) pinned: crate::pin::Pinned,
     /// Writes go below this slot if there is room; 0 for wherever they go usually.
     pub(crate) compact_below: AtomicU64,
+    /// Whether checkpoints leave no room at the end of the file.
+    pub(crate) compact_tight: AtomicBool,
     /// What it reads, if it is the store of an image.
     pub(crate) image: Option<crate::image::Image>,
 }
@@ -197,6 +199,7 @@ impl PageStore {
             durable: Mutex::new(durable),
             pinned: Default::default(),
             compact_below: AtomicU64::new(0),
+            compact_tight: AtomicBool::new(false),
             image,
             options,
             layout,

@@ -210,10 +210,11 @@ impl Log {
         }
     }
 
-    /// Keeps the segments before `from` for others that take their files; what is not used soon, that
-    /// thread deletes. If there is none, who calls has to delete them: the list.
+    /// Keeps the segments before `from`, but for those that are held, for others that take their files;
+    /// what is not used soon, that thread deletes. If there is none, who calls has to delete them: the list.
     pub(crate) fn put_aside(&self, from: u64) -> Vec<u32> {
         let mut state = self.state.lock();
+        let from = state.kept_from(from);
         let older = state.older.keys().copied();
         let outdated: Vec<u32> = older.take_while(|&n| u64::from(n) < from).collect();
         if !state.attended && !self.options.hoards() {

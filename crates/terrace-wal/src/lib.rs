@@ -16,6 +16,7 @@ mod append;
 mod attend;
 mod commit;
 mod fault;
+mod follow;
 mod layout;
 mod log;
 mod lsn;
@@ -36,6 +37,7 @@ mod way;
 mod tests;
 
 pub use append::Appended;
+pub use follow::{Follower, HoldId, Place};
 pub use layout::{DecodedBlock, DecodedSegment, decode_segment};
 pub use log::Log;
 pub use lsn::{Lsn, Position};

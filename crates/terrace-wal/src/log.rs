@@ -109,8 +109,9 @@ impl Log {
             }
             state.generation = state.generation.max(generation);
             state.checkpointed(&self.options);
-            // What lies before the cut nobody needs any more, durable or not.
-            state.dirty.retain(|s| u64::from(s.number) >= from.segment);
+            // What lies before the cut nobody needs any more, durable or not, unless somebody reads it.
+            let kept = state.kept_from(from.segment);
+            state.dirty.retain(|s| u64::from(s.number) >= kept);
             state.current.clone()
         };
         if !self.options.planted(Fault::NoGenerationNote) {

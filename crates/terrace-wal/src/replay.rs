@@ -309,17 +309,17 @@ impl<'a> Replay<'a> {
 }
 
 /// Puts records together from the pieces of blocks.
-struct Records<'r> {
-    partial: &'r mut Option<Vec<u8>>,
-    sequence: &'r mut u64,
-    records: &'r mut u64,
-    record_bytes: &'r mut u64,
-    apply: &'r mut dyn FnMut(u64, &[u8]) -> Result<()>,
+pub(crate) struct Records<'r> {
+    pub(crate) partial: &'r mut Option<Vec<u8>>,
+    pub(crate) sequence: &'r mut u64,
+    pub(crate) records: &'r mut u64,
+    pub(crate) record_bytes: &'r mut u64,
+    pub(crate) apply: &'r mut dyn FnMut(u64, &[u8]) -> Result<()>,
 }
 
 impl Records<'_> {
     /// Replays the pieces of one block.
-    fn replay(
+    pub(crate) fn replay(
         &mut self,
         header: &BlockHeader,
         payload: &[u8],

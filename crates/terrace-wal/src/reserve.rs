@@ -177,7 +177,7 @@ impl Log {
                 match made {
                     Ok(()) => state.refused = false,
                     Err(_) if early && room >= wanted => state.refused = true,
-                    Err(e) if e.is_disk_full() && state.has_outdated() => {
+                    Err(e) if e.is_disk_full() && (state.break_holds() || state.has_outdated()) => {
                         drop(state);
                         self.delete_outdated()?;
                         state = self.state.lock();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace_base::Error;
 
 use crate::fault::Fault;
+use crate::follow::Holds;
 use crate::layout::{
     BLOCK_HEADER, CONTINUES, HEADER_BYTES, LAST, MAX_BLOCK_PAYLOAD, MORE, SECTOR, SECTOR_END,
 };
@@ -66,6 +67,8 @@ pub(crate) struct State {
     pub(crate) dirty: Vec<Arc<Segment>>,
     /// Segments before the current one that are still there.
     pub(crate) older: BTreeMap<u32, Older>,
+    /// Who keeps segments that no checkpoint needs.
+    pub(crate) holds: Holds,
     /// Newest durable checkpoint generation.
     pub(crate) generation: u64,
     /// Length of the next segment, and how many were made since the last checkpoint.
@@ -139,6 +142,7 @@ impl State {
             sync_waiters: 0,
             dirty: Vec::new(),
             older: BTreeMap::new(),
+            holds: Holds::default(),
             next_bytes: options.shortest(),
             made: 0,
             poisoned: None,

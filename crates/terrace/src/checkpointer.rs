@@ -1,7 +1,9 @@
 //! When checkpoints are made, and what is remembered of them.
 //!
 //! Invariants: segments of the log are given up only after the superblock whose cut lies behind
-//! them is durable. One checkpoint runs at a time.
+//! them is durable. One checkpoint runs at a time. Nobody has a pass who waits for one, so that closing a
+//! table and verifications do not wait for it; so what ends the database must end them: after the last
+//! checkpoint, which says that it was closed well, none is made.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -40,7 +42,8 @@ pub enum Speed {
 
 /// See the module's text.
 pub struct Checkpoints {
-    running: Mutex<()>,
+    /// Held while one is made; whether there will be no more.
+    running: Mutex<bool>,
     /// Those who wait for the checkpoint that is being made.
     waiting: AtomicUsize,
     state: Mutex<State>,
@@ -72,7 +75,7 @@ impl Checkpoints {
     /// `cut` is that of the superblock that was opened.
     pub fn new(cut: Position) -> Checkpoints {
         Checkpoints {
-            running: Mutex::new(()),
+            running: Mutex::new(false),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State {
                 cut,
@@ -95,11 +98,35 @@ impl Checkpoints {
     }
 
     /// No checkpoint runs while the answer is held. One that is being made hurries up.
-    pub fn hold(&self) -> MutexGuard<'_, ()> {
+    pub fn hold(&self) -> MutexGuard<'_, bool> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let held = self.running.lock();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         held
+    }
+
+    /// The same for who needs the database to stay open, which he has no pass for.
+    ///
+    /// # Errors
+    /// When it is closed.
+    pub fn hold_open(&self) -> Result<MutexGuard<'_, bool>> {
+        let held = self.hold();
+        match *held {
+            false => Ok(held),
+            true => Err(Error::invalid(
+                "the database has been closed by this program; open it again",
+            )),
+        }
+    }
+
+    /// No checkpoint is made any more. Waits for the one that is being made.
+    pub fn end(&self) {
+        *self.hold() = true;
+    }
+
+    /// Waits for the checkpoint that is being made, if there is one, which hurries up.
+    pub fn wait_for_running(&self) {
+        drop(self.hold());
     }
 
     /// How much the checkpoint that is being made is pressed, by somebody who waits for it or by a log that
@@ -134,9 +161,11 @@ fn nearness(grown: u64, limit: u64) -> f64 {
 }
 
 impl Core {
-    /// Makes a checkpoint. The caller holds nothing.
+    /// Makes a checkpoint, the last one if it is `clean`. The caller holds nothing, and no pass: whoever
+    /// waits for passes would wait for the checkpoint.
     pub fn checkpoint(&self, speed: Speed, clean: bool) -> Result<CheckpointReport> {
-        let _running = self.checkpoints.hold();
+        let mut running = self.checkpoints.hold_open()?;
+        *running = clean;
         let result = self.checkpoint_alone(speed, clean);
         // Somebody waits for it, perhaps for the space.
         let deleted = match speed {
@@ -247,6 +276,13 @@ impl Core {
                 not_before = Instant::now() + RETRY;
             }
         }
+    }
+
+    /// [`Core::checkpoint`] for a call of the program.
+    pub fn asked_checkpoint(&self) -> Result<CheckpointReport> {
+        // It is open, and does not have to stay so.
+        drop(self.passes.enter()?);
+        self.checkpoint(Speed::Fast, false)
     }
 
     /// Moves some pages away from the end of the file, so that the next checkpoint can cut it.

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use terrace_base::{Error, Result};
 
-use crate::checkpointer::Speed;
 use crate::core::Core;
 use crate::database::Database;
 use crate::gentle::{Cancel, Pace, Rate};
@@ -22,6 +21,8 @@ const LEAST_FILL: f64 = 0.5;
 /// least.
 const MOVED_PART: u64 = 4;
 const MOVED_LEAST: u64 = 1024;
+/// Pages that are moved while nobody can close a table.
+const MOVED_STEP: u64 = 64;
 /// Times that the end of the file is looked at: each moves a good part of what lies there.
 const ROUNDS: usize = 24;
 
@@ -98,7 +99,7 @@ impl<'p> CompactOptions<'p> {
 }
 
 /// What a compaction came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct CompactReport {
     /// Pages that there were.
@@ -198,12 +199,8 @@ impl Core {
         let mut file = u64::MAX;
         for _ in 0..ROUNDS {
             options.go_on()?;
-            let moved = {
-                let _pass = self.passes.enter()?;
-                self.checkpoint(Speed::Fast, false)?;
-                let most = (self.store.live_pages() / MOVED_PART).max(MOVED_LEAST);
-                self.store.compact_some(most).map_err(|e| self.failed(e))?
-            };
+            self.asked_checkpoint()?;
+            let moved = self.move_to_front(options)?;
             let now = self.stats().pages.data_file_bytes;
             // Both superblocks have to name the shorter file before it is cut.
             if moved == 0 && now >= file {
@@ -211,11 +208,27 @@ impl Core {
             }
             file = now;
         }
-        let _pass = self.passes.enter()?;
+        self.store.cut_tightly();
         for _ in 0..2 {
-            self.checkpoint(Speed::Fast, false)?;
+            self.asked_checkpoint()?;
         }
         Ok(())
+    }
+
+    /// Has a good part of the pages at the end of the file written further in front; how many.
+    fn move_to_front(&self, options: &CompactOptions<'_>) -> Result<u64> {
+        let most = (self.store.live_pages() / MOVED_PART).max(MOVED_LEAST);
+        let (mut moved, mut from) = (0, Some(0));
+        while let Some(next) = from.filter(|_| moved < most) {
+            options.go_on()?;
+            // A pass for each step, as above.
+            let _pass = self.passes.enter()?;
+            let step = self.store.compact_some(next, MOVED_STEP);
+            let (some, then) = step.map_err(|e| self.failed(e))?;
+            moved += some;
+            from = then;
+        }
+        Ok(moved)
     }
 }
 

@@ -41,6 +41,7 @@ pub struct Core {
     pub checkpoints: Checkpoints,
     pub drops: Drops,
     pub snapshots: crate::snapshot::Shared,
+    pub last_mark: crate::mark::LastMark,
     #[cfg(feature = "backup")]
     pub backups: crate::backup::Backups,
     /// Absent while the world is stopped, and without background threads.
@@ -83,6 +84,8 @@ impl Core {
             self.store.poison(&error);
         }
         if error.is_disk_full() {
+            // Who copies the log is not worth a write that fails.
+            self.log.break_holds();
             // It gives up log segments and slots, and one that is being made must not take its time.
             self.store.ask_for_checkpoint();
         }

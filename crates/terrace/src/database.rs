@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::checkpointer::Speed;
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
 use terrace_base::read_only::ReadOnlyDisk;
@@ -383,6 +382,22 @@ impl Database {
         core.log.sync().map_err(|e| core.failed(e))
     }
 
+    /// The number of the last change that was made of structures with log: of a write, a batch, a
+    /// transaction, a mark. What was written before it has smaller numbers. A restore can go back to one
+    /// (`RestoreTo::Sequence`).
+    ///
+    /// # Errors
+    /// When the database is closed.
+    pub fn sequence(&self) -> Result<u64> {
+        let core = &self.handle.core;
+        let _pass = core.passes.enter()?;
+        let next = match core.store.is_image() {
+            true => core.store.superblock().next_sequence,
+            false => core.log.next_sequence(),
+        };
+        Ok(next.saturating_sub(1))
+    }
+
     /// Makes a checkpoint: everything written so far is durable in its place, structures without
     /// log included, and the log before it is given up.
     ///
@@ -390,20 +405,22 @@ impl Database {
     /// [`Error::DiskFull`] when there is no space for it; nothing is lost then.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         let core = &self.handle.core;
-        let _pass = core.passes.enter()?;
         if core.options.foreground {
             // There is no thread that would do it. What does not work now is left to the next time. A round
             // ends; the bound is for those who delete meanwhile.
-            let mut more = core.tiers.bury(true);
+            let bury = |waited| {
+                let _pass = core.passes.enter()?;
+                core.tiers.bury(waited)
+            };
+            let mut more = bury(true);
             for _ in 0..core.store.live_pages() {
                 if !matches!(more, Ok(true)) {
                     break;
                 }
-                more = core.tiers.bury(false);
+                more = bury(false);
             }
         }
-        core.checkpoint(Speed::Fast, false)
-            .map(CheckpointInfo::from)
+        core.asked_checkpoint().map(CheckpointInfo::from)
     }
 
     /// Where the records live: [`Database::stats`] with about how many records each structure has, and

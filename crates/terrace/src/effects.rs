@@ -22,6 +22,7 @@ const RENAME: u8 = 2;
 const CREATE_INDEX: u8 = 3;
 const BEGIN: u8 = 4;
 const FINISH: u8 = 5;
+const MARK: u8 = 6;
 
 /// What an effect that makes an index says of it, as bits.
 const UNIQUE: u64 = 1;
@@ -77,6 +78,13 @@ pub enum Effect<'a> {
         /// Which.
         structure: StructureId,
         /// Its new name.
+        name: &'a str,
+    },
+    /// A place in the log that can be found again. It changes nothing.
+    Mark {
+        /// When it was made, in milliseconds since 1970.
+        time_ms: u64,
+        /// What it is called; nothing if it only says what time it is.
         name: &'a str,
     },
 }
@@ -169,6 +177,14 @@ pub fn encode_rename(structure: StructureId, name: &str, out: &mut Vec<u8>) {
     encode_text(name, out);
 }
 
+/// Appends a mark.
+pub fn encode_mark(time_ms: u64, name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(head(StructureId(0), CATALOG).as_ref());
+    out.push(MARK);
+    encode_number(time_ms, out);
+    encode_text(name, out);
+}
+
 /// Appends any effect.
 pub fn encode(effect: &Effect<'_>, out: &mut Vec<u8>) {
     match *effect {
@@ -203,6 +219,7 @@ pub fn encode(effect: &Effect<'_>, out: &mut Vec<u8>) {
         Effect::Finish { structure } => encode_finish(structure, out),
         Effect::Drop { structure } => encode_drop(structure, out),
         Effect::Rename { structure, name } => encode_rename(structure, name, out),
+        Effect::Mark { time_ms, name } => encode_mark(time_ms, name, out),
     }
 }
 
@@ -317,6 +334,10 @@ impl<'a> Effects<'a> {
                 structure,
                 name: self.text()?,
             }),
+            MARK if structure == StructureId(0) => Some(Effect::Mark {
+                time_ms: self.number()?,
+                name: self.text()?,
+            }),
             _ => None,
         }
     }
@@ -418,6 +439,7 @@ mod tests {
         encode_finish(StructureId(72), &mut out);
         encode_rename(StructureId(70), "b", &mut out);
         encode_drop(StructureId(70), &mut out);
+        encode_mark(1_800_000_000_000, "vor dem Umbau", &mut out);
         let got: Vec<_> = Effects::new(&out).map(Result::unwrap).collect();
         let create = |id, name, index: Option<&IndexEntry>, unfinished| Effect::Create {
             structure: StructureId(id),
@@ -441,6 +463,10 @@ mod tests {
                     name: "b"
                 },
                 Effect::Drop { structure },
+                Effect::Mark {
+                    time_ms: 1_800_000_000_000,
+                    name: "vor dem Umbau"
+                },
             ]
         );
     }

@@ -45,6 +45,8 @@ pub enum Fault {
     LocksInAnyOrder,
     /// A page that lies where it lay at the last backup counts as the same, whatever was written since.
     EqualPlaceIsEqual,
+    /// A restore applies a change behind the one that was asked for.
+    RestoredTooFar,
     /// A batch does not tell those who watch its keys.
     BatchUnwatched,
     /// A transaction takes a lock that it holds itself for one that others hold.

@@ -10,6 +10,7 @@ use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 use crate::core::Core;
+use crate::open::Behind;
 use crate::options::Options;
 
 /// Closes the database when the last handle is dropped.
@@ -26,7 +27,16 @@ pub struct Handle {
 impl Handle {
     /// Opens the database and starts its threads.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Handle> {
-        let core = Core::open(disk, options)?;
+        Handle::open_with(disk, options, None)
+    }
+
+    /// The same; see [`Core::open_with`].
+    pub fn open_with(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        behind: Option<Behind<'_>>,
+    ) -> Result<Handle> {
+        let core = Core::open_with(disk, options, behind)?;
         let handle = Handle {
             core,
             threads: Mutex::default(),
@@ -104,6 +114,8 @@ impl Handle {
 
     fn close_once(&self, last_checkpoint: bool) -> Result<()> {
         let core = &self.core;
+        #[cfg(feature = "backup")]
+        core.backups.following.stop();
         #[cfg(feature = "control")]
         if let Some(listening) = self.listening.lock().take() {
             listening.stop();
@@ -121,6 +133,7 @@ impl Handle {
         }
         drop(core.demoter.lock().take());
         if !first {
+            core.checkpoints.end();
             // Dead: then this is the error that everybody gets.
             return core.passes.cause().map_or(Ok(()), Err);
         }
@@ -128,6 +141,7 @@ impl Handle {
             true => core.checkpoint(Speed::Fast, true).map(|_| ()),
             false => Ok(()),
         };
+        core.checkpoints.end();
         // Without the checkpoint the log still has everything that was acknowledged.
         let log = core.log.close().map_err(|e| core.failed(e));
         checkpoint.and(log)

@@ -43,6 +43,7 @@ mod histogram;
 mod load;
 mod many;
 mod map;
+mod mark;
 mod merge;
 mod naming;
 mod open;
@@ -68,12 +69,16 @@ mod write;
 
 #[cfg(feature = "backup")]
 pub use backup::{
-    BackupOptions, BackupPoint, BackupReport, BackupVerifyReport, PruneReport, RestoreOptions,
-    RestoreReport, RestoreTo, list_backup, prune_backup, restore, verify_backup,
+    ArchivedLog, BackupContents, BackupOptions, BackupPoint, BackupReport, BackupVerifyReport,
+    FollowOptions, FollowStatus, Follower, PruneReport, RestoreOptions, RestoreReport, RestoreTo,
+    backup_contents, list_backup, prune_backup, restore, verify_backup,
 };
 #[cfg(feature = "backup")]
 #[doc(hidden)]
-pub use backup::{list_backup_on, prune_backup_on, restore_on, verify_backup_on};
+pub use backup::{
+    backup_contents_on, list_backup_on, parse_time, prune_backup_on, restore_on, text_of,
+    verify_backup_on,
+};
 pub use batch::{Batch, MAX_BATCH_OPERATIONS};
 pub use compact::{CompactOptions, CompactReport};
 #[cfg(feature = "control")]
@@ -84,6 +89,7 @@ pub use hash::Hash;
 pub use histogram::Summary;
 pub use load::Loader;
 pub use map::Map;
+pub use mark::Mark;
 pub use merge::Merge;
 pub use naming::StructureInfo;
 pub use open::Opening;

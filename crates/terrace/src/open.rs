@@ -31,7 +31,7 @@ use crate::options::{Budget, Options, SweepOrder};
 use crate::passes::Passes;
 use crate::progress::{Teller, Work};
 use crate::registry::Registry;
-use crate::replay::{replay, threads_for};
+use crate::replay::{Replay, replay, threads_for};
 use crate::snapshot::Nothing;
 use crate::transaction::{Figures, Turn};
 
@@ -59,6 +59,9 @@ pub struct Opening {
     pub seconds: f64,
 }
 
+/// Gives further records to replay, in order.
+pub type Behind<'b> = &'b mut dyn FnMut(&mut Replay<'_>) -> Result<()>;
+
 /// First structure number that is given out.
 const FIRST_STRUCTURE: u32 = 1;
 /// Bytes of what a snapshot has beside its pages: locks, of which readers take none, counters, a log that
@@ -69,13 +72,19 @@ const LEFTOVER_BYTES: usize = 4096 + (1 << 20) + 4096;
 
 impl Core {
     /// Opens the database on `disk`, or makes it.
-    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Arc<Core>> {
+    ///
+    /// What `behind` gives is replayed behind the log, before anybody sees the database.
+    pub fn open_with(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        behind: Option<Behind<'_>>,
+    ) -> Result<Arc<Core>> {
         let start = Instant::now();
         options.check()?;
         let budget = Budget::of(options.memory);
         let direct_io = disk.goes_around_cache();
         let mut core = match PageStore::presence(&*disk)? {
-            Presence::Present => recover(disk, options, budget),
+            Presence::Present => recover(disk, options, budget, behind),
             Presence::Absent if options.create => create(disk, options, budget),
             Presence::Absent => Err(Error::invalid(
                 "there is no database here; name another directory, or allow making one with Options::create(true)",
@@ -248,7 +257,12 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
     )
 }
 
-fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core> {
+fn recover(
+    disk: Arc<dyn Disk>,
+    options: Options,
+    budget: Budget,
+    behind: Option<Behind<'_>>,
+) -> Result<Core> {
     let superblock = PageStore::read_superblock(&*disk)?.newest;
     check_page_size(&options, &superblock)?;
     let cut = cut_of(&superblock)?;
@@ -299,7 +313,11 @@ fn recover(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core
     let ((log, report), operations) = replay(&registry, threads, |replay| {
         let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
         let generation = superblock.generation;
-        Log::recover_with(disk.clone(), log_options, cut, generation, &mut apply, seen)
+        let log = Log::recover_with(disk.clone(), log_options, cut, generation, &mut apply, seen)?;
+        if let Some(behind) = behind {
+            behind(replay)?;
+        }
+        Ok(log)
     })?;
     if let Some(teller) = teller {
         teller.end();
@@ -382,6 +400,7 @@ fn assemble(
         checkpoints: Checkpoints::new(cut),
         drops: Drops::default(),
         snapshots: Default::default(),
+        last_mark: Default::default(),
         #[cfg(feature = "backup")]
         backups: Default::default(),
         demoter: Mutex::new(None),

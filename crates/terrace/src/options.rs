@@ -48,6 +48,7 @@ pub struct Options {
     pub(crate) log_limit: Option<u64>,
     pub(crate) log_segment: Option<u64>,
     pub(crate) snapshot_space: Option<u64>,
+    pub(crate) archive_lag: Option<u64>,
     pub(crate) durability: Durability,
     pub(crate) sweep: SweepOrder,
     pub(crate) replay_listener: Option<Listener>,
@@ -66,6 +67,7 @@ impl Default for Options {
             log_limit: None,
             log_segment: None,
             snapshot_space: None,
+            archive_lag: None,
             durability: Durability::Buffered,
             sweep: SweepOrder::Index,
             replay_listener: None,
@@ -129,6 +131,16 @@ impl Options {
     pub fn snapshot_space(self, bytes: u64) -> Options {
         Options {
             snapshot_space: Some(bytes),
+            ..self
+        }
+    }
+
+    /// Bytes of log that are kept for who follows it ([`crate::Database::follow`]) and is behind. Past it the
+    /// log is put aside all the same, and a new point has to be made; writers never wait for it. Default: as
+    /// much as [`Options::log_limit`].
+    pub fn archive_lag(self, bytes: u64) -> Options {
+        Options {
+            archive_lag: Some(bytes),
             ..self
         }
     }
@@ -226,6 +238,13 @@ impl Options {
     pub(crate) fn effective_log_limit(&self) -> u64 {
         self.log_limit
             .unwrap_or_else(|| MIN_DEFAULT_LOG_LIMIT.max(self.memory.saturating_mul(2)))
+    }
+
+    /// Bytes of log in force that are kept for who follows it.
+    #[cfg(feature = "backup")]
+    pub(crate) fn effective_archive_lag(&self) -> u64 {
+        self.archive_lag
+            .unwrap_or_else(|| self.effective_log_limit())
     }
 
     pub(crate) fn segment_bytes(&self) -> u64 {

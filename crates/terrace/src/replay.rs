@@ -128,6 +128,7 @@ impl Replay<'_> {
                     self.deal(structure, key, bytes)?;
                 }
                 Effect::Put { .. } | Effect::Delete { .. } => self.applier.change(effect)?,
+                Effect::Mark { .. } => {}
                 effect => {
                     self.wait()?;
                     self.applier.catalog(effect)?;
@@ -263,7 +264,7 @@ impl Applier<'_> {
 
     fn catalog(&self, effect: Effect<'_>) -> Result<()> {
         match effect {
-            Effect::Put { .. } | Effect::Delete { .. } => Ok(()),
+            Effect::Put { .. } | Effect::Delete { .. } | Effect::Mark { .. } => Ok(()),
             Effect::Create {
                 structure,
                 spec,

@@ -334,6 +334,11 @@ pub const MAX_NAME_BYTES: usize = 255;
 
 /// Refuses names that could not be printed, typed or stored.
 pub fn check_name(name: &str) -> Result<()> {
+    check_named(name, "structure")
+}
+
+/// Refuses what can be the name of nothing of that kind.
+pub fn check_named(name: &str, kind: &str) -> Result<()> {
     let what = if name.is_empty() {
         "is empty"
     } else if name.len() > MAX_NAME_BYTES {
@@ -347,7 +352,7 @@ pub fn check_name(name: &str) -> Result<()> {
     };
     let shown: String = name.chars().take(40).collect();
     Err(Error::invalid(format!(
-        "{shown:?} cannot be the name of a structure because it {what}; use 1 to {MAX_NAME_BYTES} bytes of text"
+        "{shown:?} cannot be the name of a {kind} because it {what}; use 1 to {MAX_NAME_BYTES} bytes of text"
     )))
 }
 

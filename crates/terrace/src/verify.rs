@@ -238,6 +238,8 @@ impl Core {
     }
 
     fn verify_and(&self, lost: Lost, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
+        // While others go on: once they are kept out, nobody waits for a whole one.
+        self.checkpoints.wait_for_running();
         let _nobody_calls = self.passes.pause()?;
         let _no_checkpoint = self.checkpoints.hold();
         let _no_drop = self.drops.hold();

@@ -217,21 +217,52 @@ fn a_backup_is_made_by_the_process_that_has_the_database_open() {
     let db = Database::open(&path, options()).unwrap();
     db.tree("users").unwrap().put("alice", "1").unwrap();
     let mut control = Control::connect(&path).unwrap();
-    let report = control.backup(&set, false, None, |_| ()).unwrap();
+    let report = control.backup(&set, false, None, None, |_| ()).unwrap();
     assert_eq!((report.point, report.stored_pages), (1, report.live_pages));
     db.tree("users").unwrap().put("alice", "2").unwrap();
-    let report = control.backup(&set, false, Some(1 << 30), |_| ());
+    let report = control.backup(&set, false, Some(1 << 30), None, |_| ());
     assert_eq!(report.unwrap().point, 2);
     terrace::restore(&set, &again, terrace::RestoreOptions::new()).unwrap();
     let then = Database::open(&again, options()).unwrap();
     let found = then.tree("users").unwrap().get("alice").unwrap();
+    then.close().unwrap();
     assert_eq!(found.as_deref(), Some(&b"2"[..]));
-    let told = control.backup("set", false, None, |_| ()).unwrap_err();
+    let told = control
+        .backup("set", false, None, None, |_| ())
+        .unwrap_err();
     assert!(told.to_string().contains("no whole path"), "{told}");
-    let told = control.backup(&path, false, None, |_| ()).unwrap_err();
+    let told = control
+        .backup(&path, false, None, None, |_| ())
+        .unwrap_err();
     assert!(told.to_string().contains("refuses"), "{told}");
     let told = talk(&path, b"{\"command\":\"backup\"}\n");
     assert!(told.contains("needs the folder"), "{told}");
+    // Marks, following and compaction, too.
+    let told = control.follow("set").unwrap_err().to_string();
+    assert!(told.contains("no whole path"), "{told}");
+    let status = control.follow(&set).unwrap();
+    assert_eq!(status.sequence, db.sequence().unwrap());
+    let told = control.follow(&set).unwrap_err().to_string();
+    assert!(told.contains("already"), "{told}");
+    let mark = control.mark("before").unwrap();
+    assert_eq!(
+        (mark.sequence, &mark.name[..]),
+        (db.sequence().unwrap(), "before")
+    );
+    let told = control.mark("").unwrap_err().to_string();
+    assert!(told.contains("name of a mark"), "{told}");
+    db.tree("users").unwrap().put("alice", "3").unwrap();
+    let report = control.backup(&set, false, None, Some("three"), |_| ());
+    assert!(report.unwrap().sequence > mark.sequence);
+    let compacted = control.compact(0.9, |_| ()).unwrap();
+    assert!(compacted.pages_after <= compacted.pages_before);
+    assert!(control.compact(7.0, |_| ()).is_err());
     // All that goes on as before.
     assert!(control.verify(|_| ()).unwrap().is_clean());
+    db.close().unwrap();
+    let all = terrace::backup_contents(&set).unwrap();
+    assert_eq!(all.logs[0].marks[0], mark);
+    let to = terrace::RestoreTo::Mark("three".into());
+    std::fs::remove_dir_all(&again).unwrap();
+    terrace::restore(&set, &again, terrace::RestoreOptions::new().to(to)).unwrap();
 }

@@ -2,8 +2,10 @@
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use super::{Open, Size, parse_size};
+use crate::engine::backups::parse_time;
 
 #[derive(Subcommand, Debug)]
 pub enum BackupCommand {
@@ -31,6 +33,15 @@ pub struct BackupCreateArgs {
     #[arg(long)]
     pub full: bool,
 
+    /// Have the process that has the database open copy its log to the set too, until it closes the
+    /// database
+    #[arg(long, conflicts_with_all = ["full", "rate", "mark"])]
+    pub follow: bool,
+
+    /// Give the point a name, to be restored with --to-mark
+    #[arg(long, value_name = "NAME")]
+    pub mark: Option<String>,
+
     /// Read so many bytes a second; without, as fast as it goes
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub rate: Option<Size>,
@@ -49,8 +60,13 @@ A database that another process has open with Options::control is backed up by t
 this command asks. A copy of the folder of an open database is no backup: its files change while they
 are copied.
 
+With --follow that process makes a point, and from then on copies what is written once a second, so
+that a restore can go back to any change, second or mark (`terrace mark`). It needs a database that is
+open: nobody writes to another one. The command ends at once; the copying ends with the database.
+
 Examples:
   terrace backup create people.db /backup/people
+  terrace backup create people.db /backup/people --follow
   terrace backup create people.db /backup/people --rate 100MiB
   terrace backup list /backup/people
   terrace restore /backup/people people-again.db";
@@ -94,6 +110,30 @@ pub struct BackupPruneArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = MARK_HELP)]
+pub struct MarkArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// What it is called
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+const MARK_HELP: &str = "\
+Every change that was made before lies before the mark. A backup set has it once the log is copied there,
+which `backup create --follow` does: so mark while the database is open and followed. For a database that
+nobody has open, `backup create --mark NAME` gives a point a name.
+
+Examples:
+  terrace mark people.db before-migration
+  terrace restore /backup/people people-then.db --to-mark before-migration";
+
+#[derive(Args, Debug)]
 #[command(after_help = COMPACT_HELP)]
 pub struct CompactArgs {
     #[command(flatten)]
@@ -127,9 +167,21 @@ pub struct RestoreArgs {
     #[arg(value_name = "DB")]
     pub db: PathBuf,
 
-    /// The point; without, the newest
-    #[arg(long, value_name = "N")]
+    /// The point; without, the newest state that the set has
+    #[arg(long, value_name = "N", group = "state")]
     pub point: Option<u64>,
+
+    /// The state of this time, in UTC, as 2026-11-25T12:00:00Z
+    #[arg(long, value_name = "TIME", group = "state", value_parser = parse_time)]
+    pub to_time: Option<SystemTime>,
+
+    /// The state after the change of this number
+    #[arg(long, value_name = "N", group = "state")]
+    pub to_sequence: Option<u64>,
+
+    /// The state of the newest mark of this name
+    #[arg(long, value_name = "NAME", group = "state")]
+    pub to_mark: Option<String>,
 
     /// Only this structure, a table with its indexes
     #[arg(long, short, value_name = "NAME")]
@@ -148,7 +200,12 @@ const RESTORE_HELP: &str = "\
 Every page is checked on its way, and the new database is verified as a whole before it gets its name:
 until then it lies beside it, in a folder that ends in .restoring. Nothing that is there is touched.
 
+A time, a change or a mark between two points needs the log that `backup create --follow` copies. What
+the set does not have is an error that says what it has; `terrace backup list` shows it, too.
+
 Examples:
   terrace restore /backup/people people-again.db
   terrace restore /backup/people people-then.db --point 3
+  terrace restore /backup/people people-then.db --to-time 2026-11-25T12:00:00Z
+  terrace restore /backup/people people-then.db --to-mark before-migration
   terrace restore /backup/people users.db --structure users";

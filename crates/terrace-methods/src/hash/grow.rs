@@ -24,6 +24,10 @@ const COLD_GRAINS: u64 = 4;
 /// The same of a hot table, whose buckets are fewer, and move grains between each other to be full.
 const HOT_GRAINS: u64 = 16;
 
+/// The same of a table that is compacted: a bucket is left so full that the next grain does not fit, so half a
+/// grain is lost in each. Fewer than at which the directory gives grains up again.
+const COMPACT_GRAINS: u64 = 12;
+
 /// Part of the memory that a directory may take for the sake of uneven records.
 const DIRECTORY_PART: u64 = 64;
 
@@ -36,6 +40,17 @@ impl HashTable {
             COLD_GRAINS
         };
         each * buckets
+    }
+
+    /// Makes grains finer, so that buckets can be filled better; whether they were too coarse. Bounded.
+    pub(crate) fn refine(&self, door: &Door<'_>) -> Attempt<bool> {
+        let (grains, buckets) = self.size()?;
+        let wanted = COMPACT_GRAINS * buckets;
+        if grains.count() >= wanted {
+            return Ok(false);
+        }
+        self.grow(door, wanted)?;
+        Ok(true)
     }
 
     /// Grains that the directory may have where records are so uneven that buckets could not be split

@@ -12,7 +12,7 @@ use terrace_base::checksum::seeded;
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
-use super::names::{HEADER_BYTES, map_name, pages_name, point_of};
+use super::names::{HEADER_BYTES, log_name, log_of, map_name, pages_name, point_of};
 
 /// Version of all files of a set.
 pub const FORMAT: u32 = 1;
@@ -70,6 +70,71 @@ pub struct Point {
     pub pages: Option<FileInfo>,
     /// The file that says where each page is.
     pub map: FileInfo,
+    /// The chain of archived log that goes on behind it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<u64>,
+    /// What it was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+}
+
+impl Point {
+    /// The last logged change that it has.
+    pub fn last(&self) -> u64 {
+        self.log.sequence.saturating_sub(1)
+    }
+}
+
+/// A named mark in the archived log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MarkNote {
+    /// Its name.
+    pub name: String,
+    /// Its record.
+    pub sequence: u64,
+    /// When it was made, in milliseconds since 1970.
+    pub time_ms: u64,
+}
+
+/// A file of archived records. Bytes behind `bytes` mean nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LogFile {
+    /// Its number.
+    pub file: u64,
+    /// The chain that it belongs to: in a chain no record is missing.
+    pub chain: u64,
+    /// The first record.
+    pub first: u64,
+    /// The record behind the last one.
+    pub next: u64,
+    /// Bytes of it that count.
+    pub bytes: u64,
+    /// Of its blocks' checksums, one after the other.
+    pub checksum: u64,
+    /// The time of the last mark in it, in milliseconds since 1970; 0 if it has none.
+    #[serde(default)]
+    pub last_ms: u64,
+    /// The marks with a name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<MarkNote>,
+}
+
+/// Where the archived log ends, and where it goes on in the log of the database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LogEnd {
+    /// The chain.
+    pub chain: u64,
+    /// The next record.
+    pub next: u64,
+    /// Where a block begins in the database's log: segment, what it was given when it was made, byte, and
+    /// the number of the first record that begins there.
+    pub segment: u32,
+    /// See `segment`.
+    pub incarnation: u64,
+    /// See `segment`.
+    pub offset: u32,
+    /// See `segment`.
+    pub sequence: u64,
 }
 
 /// What a set is.
@@ -87,6 +152,12 @@ pub struct Manifest {
     pub points: Vec<Point>,
     /// Files of pages whose own point was forgotten, and which others still need: number and length.
     pub older_pages: Vec<(u64, u64)>,
+    /// The files of archived log, in the order in which they were made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<LogFile>,
+    /// Where that log ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<LogEnd>,
 }
 
 #[derive(Deserialize)]
@@ -160,6 +231,13 @@ impl Manifest {
         {
             return Err(damaged("its points are in no order".into()));
         }
+        let logs = &manifest.logs;
+        let joined = |a: &LogFile, b: &LogFile| {
+            a.file < b.file && (a.chain < b.chain || a.chain == b.chain && a.next == b.first)
+        };
+        if !logs.is_sorted_by(joined) || logs.iter().any(|log| log.first > log.next) {
+            return Err(damaged("its files of the log are in no order".into()));
+        }
         Ok(manifest)
     }
 
@@ -201,6 +279,26 @@ impl Manifest {
     /// Pages in a file of so many bytes.
     pub fn pages_in(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(HEADER_BYTES) / u64::from(self.page_bytes.max(1))
+    }
+
+    /// Whether this is a file of archived log that nobody names.
+    pub fn is_log_leftover(&self, name: &str) -> bool {
+        log_of(name).is_some() && !self.logs.iter().any(|log| log_name(log.file) == name)
+    }
+
+    /// The records of a chain that are archived: the first, and the one behind the last.
+    pub fn records_of(&self, chain: u64) -> Option<(u64, u64)> {
+        let mut files = self.logs.iter().filter(|log| log.chain == chain);
+        let first = files.next()?;
+        Some((first.first, files.next_back().unwrap_or(first).next))
+    }
+
+    /// A number for a chain that no other has.
+    pub fn new_chain(&self) -> u64 {
+        let of_points = self.points.iter().filter_map(|point| point.chain);
+        let of_logs = self.logs.iter().map(|log| log.chain);
+        let of_end = self.end.map(|end| end.chain);
+        of_points.chain(of_logs).chain(of_end).max().unwrap_or(0) + 1
     }
 
     /// Whether this is a file of a point, and no point needs it.

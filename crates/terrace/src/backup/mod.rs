@@ -4,11 +4,16 @@
 //! set yet, and a list of where each page of it is. See `docs/format-backup.md` for the files, and
 //! `docs/backup.md` for how to use them.
 
+mod archive;
+mod folder;
+mod follow;
 mod manifest;
 mod names;
 mod pages;
 mod prune;
 mod restore;
+mod select;
+mod text;
 mod verify;
 mod write;
 
@@ -18,6 +23,7 @@ use std::time::SystemTime;
 
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
+use terrace_base::read_only::ReadOnlyDisk;
 use terrace_base::{Error, Result};
 
 use crate::core::Core;
@@ -25,10 +31,15 @@ use crate::database::Database;
 use crate::gentle::{Cancel, Rate};
 use crate::progress::Progress;
 
+#[cfg(feature = "control")]
+pub use follow::follow_until_closed;
+pub use follow::{FollowOptions, FollowStatus, Follower};
 pub use prune::{PruneReport, prune_backup, prune_backup_on};
 pub use restore::{RestoreOptions, RestoreReport, RestoreTo, restore, restore_on};
+pub use text::{parse_time, text_of};
 pub use verify::{
-    BackupPoint, BackupVerifyReport, list_backup, list_backup_on, verify_backup, verify_backup_on,
+    ArchivedLog, BackupContents, BackupPoint, BackupVerifyReport, backup_contents,
+    backup_contents_on, list_backup, list_backup_on, verify_backup, verify_backup_on,
 };
 pub use write::Backups;
 
@@ -37,9 +48,12 @@ pub use write::Backups;
 #[must_use = "options do nothing until a backup is made with them"]
 pub struct BackupOptions<'p> {
     pub(crate) full: bool,
+    pub(crate) mark: Option<String>,
     pub(crate) rate: Rate,
     pub(crate) cancel: Option<Cancel>,
     pub(crate) progress: Option<Box<dyn FnMut(Progress) + 'p>>,
+    /// Called now and then, for what must go on meanwhile.
+    pub(crate) beside: Option<Box<dyn FnMut() + 'p>>,
 }
 
 impl<'p> BackupOptions<'p> {
@@ -51,6 +65,15 @@ impl<'p> BackupOptions<'p> {
     /// Whether to store every page again, whatever the set has.
     pub fn full(self, full: bool) -> BackupOptions<'p> {
         BackupOptions { full, ..self }
+    }
+
+    /// What the point is called: a restore finds it by [`RestoreTo::Mark`], and the log has a
+    /// [`Database::mark`] of this name just before it.
+    pub fn mark(self, name: impl Into<String>) -> BackupOptions<'p> {
+        BackupOptions {
+            mark: Some(name.into()),
+            ..self
+        }
     }
 
     /// How fast it reads.
@@ -112,22 +135,37 @@ impl Default for BackupReport {
     }
 }
 
-/// The folder of a set that there is.
+/// The folder of a set that there is, to be changed.
 fn set_disk(set: &Path) -> Result<Arc<dyn Disk>> {
-    if !set.is_dir() {
-        return Err(Error::invalid(format!(
+    check_there(set)?;
+    let opened = folder::patiently(|| Ok(Arc::new(FileDisk::open(set, DirectIo::Preferred)?)));
+    Ok(opened?)
+}
+
+/// The same to be read, beside others that add to it: what is there does not change.
+fn set_to_read(set: &Path) -> Result<Arc<dyn Disk>> {
+    check_there(set)?;
+    Ok(Arc::new(ReadOnlyDisk::open_shared(
+        set,
+        DirectIo::Preferred,
+    )?))
+}
+
+fn check_there(set: &Path) -> Result<()> {
+    match set.is_dir() {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
             "there is no folder {}; name the one that holds the backup set",
             set.display()
-        )));
+        ))),
     }
-    Ok(Arc::new(FileDisk::open(set, DirectIo::Preferred)?))
 }
 
 impl Core {
     /// Adds a point to the set in a folder, which is made if it is missing.
     pub fn back_up_to(&self, set: &Path, options: BackupOptions<'_>) -> Result<BackupReport> {
-        let disk = FileDisk::open_or_create(set, DirectIo::Preferred)?;
-        self.back_up(Arc::new(disk), options)
+        let disk = self.backups.folders.open(set)?;
+        self.back_up(disk, options)
     }
 }
 

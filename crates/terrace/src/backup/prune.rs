@@ -10,7 +10,8 @@ use std::sync::Arc;
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
-use super::names::{map_name, pages_name};
+use super::manifest::{LogFile, Manifest};
+use super::names::{log_name, map_name, pages_name};
 use super::pages::read_map;
 use super::set_disk;
 use super::verify::manifest;
@@ -59,6 +60,7 @@ pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: usize) -> Result<PruneReport> 
         .iter()
         .filter(|(file, _)| needed.contains(file) && !own(file));
     set.older_pages = older.map(|(file, bytes)| (*file, *bytes)).collect();
+    let forgotten_logs = forget_logs(&mut set);
     set.write(&disk)?;
     let mut delete = |name: String, bytes: u64| match disk.delete(&name) {
         Ok(()) => {
@@ -76,12 +78,31 @@ pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: usize) -> Result<PruneReport> 
             delete(pages_name(file), bytes)?;
         }
     }
+    for log in forgotten_logs {
+        delete(log_name(log.file), log.bytes)?;
+    }
     remove_leftovers(&disk, &set)?;
     disk.sync_directory()
         .map_err(|e| Error::io("syncing", "the folder of the backup set", e))?;
     Ok(report)
 }
 
-fn own_file(set: &super::manifest::Manifest, file: u64) -> bool {
+fn own_file(set: &Manifest, file: u64) -> bool {
     set.points.iter().any(|point| point.point == file)
+}
+
+/// Forgets archived log that leads from no point anywhere; what was forgotten.
+fn forget_logs(set: &mut Manifest) -> Vec<LogFile> {
+    let points = &set.points;
+    let is_needed = |log: &LogFile| {
+        let of_chain = points.iter().filter(|point| point.chain == Some(log.chain));
+        let mut from = of_chain.map(|point| point.log.sequence);
+        from.any(|from| from < log.next)
+    };
+    // The last file stays: who follows goes on with it.
+    let last = set.logs.last().map(|log| log.file);
+    let keeps = |log: &LogFile| is_needed(log) || Some(log.file) == last;
+    let (kept, forgotten) = std::mem::take(&mut set.logs).into_iter().partition(keeps);
+    set.logs = kept;
+    forgotten
 }

@@ -6,36 +6,48 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk, LOCK_FILE};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Build, CutInfo, LEARNT_BYTES, StoreBuilder};
 
+use super::archive::read_records;
 use super::manifest::{Manifest, Point};
 use super::names::pages_name;
 use super::pages::{Entry, PagesReader, damaged, read_map};
-use super::set_disk;
+use super::select::{Target, select};
+use super::set_to_read;
 use super::verify::{BackupPoint, manifest};
 use crate::database::Database;
 use crate::gentle::Cancel;
+use crate::handle::Handle;
+use crate::mark::time_of;
 use crate::open::{identity, new_log};
 use crate::options::Options;
 use crate::progress::{Progress, Teller, Work};
+use crate::replay::Replay;
 
 /// What the folder is called in which a database is restored, until it is whole: this behind its name.
 const UNFINISHED: &str = ".restoring";
 
 /// Which state is restored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum RestoreTo {
-    /// The newest that there is.
+    /// The newest that there is: the newest point, and all archived changes behind it.
     #[default]
     Latest,
     /// That of a point.
     Point(u64),
+    /// That of this time: of the last point, or second of an archived log, up to it. An error where the set
+    /// does not know what was so then: before the first point, behind the end, or where no log is archived.
+    Time(SystemTime),
+    /// That after the change of this number, and before the next.
+    Sequence(u64),
+    /// That of the newest mark of this name ([`Database::mark`], [`crate::BackupOptions::mark`]).
+    Mark(String),
 }
 
 /// How a backup is restored.
@@ -114,6 +126,14 @@ impl<'p> RestoreOptions<'p> {
 pub struct RestoreReport {
     /// The point.
     pub point: BackupPoint,
+    /// The last logged change that it has.
+    pub sequence: u64,
+    /// When it was so: the time of the last point, or mark in the archived log, up to there.
+    pub time: SystemTime,
+    /// Changes that were replayed behind the point, in log records.
+    pub replayed: u64,
+    /// Structures without log, if any changes were replayed: they are as they were at the point.
+    pub as_of_point: Vec<String>,
     /// Pages that were written.
     pub pages: u64,
     /// Structures that there are now.
@@ -139,7 +159,7 @@ pub fn restore(
     to: impl AsRef<Path>,
     options: RestoreOptions<'_>,
 ) -> Result<RestoreReport> {
-    let set = set_disk(set.as_ref())?;
+    let set = set_to_read(set.as_ref())?;
     let to = std::path::absolute(to.as_ref())
         .map_err(|e| Error::io("finding", to.as_ref().display().to_string(), e))?;
     let shown = to.display().to_string();
@@ -217,13 +237,8 @@ pub fn restore_on(
 ) -> Result<RestoreReport> {
     let began = Instant::now();
     let set = manifest(&*set_disk)?;
-    let point = match options.to {
-        RestoreTo::Point(number) => set.point(number)?,
-        RestoreTo::Latest => set
-            .points
-            .last()
-            .ok_or_else(|| Error::invalid("the backup set has no point yet"))?,
-    };
+    let target = select(&set, &*set_disk, &options.to)?;
+    let point = target.point;
     let mut progress = options.progress.take();
     let mut nothing = |_| ();
     let tell: &mut dyn FnMut(Progress) = match &mut progress {
@@ -231,8 +246,7 @@ pub fn restore_on(
         None => &mut nothing,
     };
     copy_pages(&set_disk, &set, point, &to, &options, tell)?;
-    let opened = options.options.clone().create(false);
-    let db = Database::open_on(to, opened)?;
+    let db = open_with(&set_disk, &set, &target, to, &options)?;
     if let Some(name) = &options.structure {
         keep_only(&db, name)?;
     }
@@ -240,15 +254,62 @@ pub fn restore_on(
     if options.verify {
         db.verify_with(tell)?.into_result()?;
     }
-    let structures = db.structures().into_iter().map(|info| info.name).collect();
+    let replayed = (target.last + 1).saturating_sub(point.log.sequence);
+    let all = db.structures();
+    let unlogged = all.iter().filter(|info| !info.logged && replayed > 0);
+    let as_of_point = unlogged.map(|info| info.name.clone()).collect();
+    let structures = all.into_iter().map(|info| info.name).collect();
     db.close()?;
     Ok(RestoreReport {
         point: BackupPoint::of(point),
+        sequence: target.last,
+        time: time_of(target.time_ms),
+        replayed,
+        as_of_point,
         pages: point.live_pages,
         structures,
         verified: options.verify,
         seconds: began.elapsed().as_secs_f64(),
     })
+}
+
+/// Opens the new database and gives it the changes behind the point.
+fn open_with(
+    set_disk: &Arc<dyn Disk>,
+    set: &Manifest,
+    target: &Target<'_>,
+    to: Arc<dyn Disk>,
+    options: &RestoreOptions<'_>,
+) -> Result<Database> {
+    let from = target.point.log.sequence;
+    let mut behind = |replay: &mut Replay<'_>| {
+        for log in &target.logs {
+            read_records(&**set_disk, set.set, log, &mut |sequence, record| {
+                if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                    return Err(cancelled());
+                }
+                match (from..=target.last).contains(&sequence) {
+                    true => replay.record(sequence, record),
+                    false => Ok(()),
+                }
+            })?;
+        }
+        Ok(())
+    };
+    let opened = Options {
+        control: false,
+        ..options.options.clone().create(false)
+    };
+    let handle = Handle::open_with(to, opened, Some(&mut behind))?;
+    Ok(Database {
+        handle: Arc::new(handle),
+    })
+}
+
+fn cancelled() -> Error {
+    Error::Cancelled {
+        what: "the restore; there is no database".into(),
+    }
 }
 
 /// Drops all structures but one.
@@ -304,9 +365,7 @@ fn copy_pages(
         for run in some.chunk_by(|a, b| a.index + 1 == b.index) {
             for part in run.chunks(most) {
                 if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
-                    return Err(Error::Cancelled {
-                        what: "the restore; there is no database".into(),
-                    });
+                    return Err(cancelled());
                 }
                 push_pages(&mut reader, part, &mut builder)?;
                 done += part.len() as u64;

@@ -8,17 +8,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
+use super::archive::read_records;
 use super::manifest::{MANIFEST, Manifest, Point};
-use super::names::pages_name;
+use super::names::{log_name, pages_name};
 use super::pages::{Entry, PagesReader, damaged, read_map};
-use super::set_disk;
+use super::set_to_read;
+use crate::effects::Effects;
+use crate::mark::{Mark, time_of};
 use crate::progress::{Progress, Teller, Work};
 
 /// Problems that are listed; more say nothing new.
 const MOST_PROBLEMS: usize = 100;
 
 /// A point of a backup set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct BackupPoint {
     /// Its number.
@@ -31,6 +34,38 @@ pub struct BackupPoint {
     pub live_pages: u64,
     /// Bytes that were stored for it.
     pub stored_bytes: u64,
+    /// The chain of archived log that goes on behind it, if there is one.
+    pub chain: Option<u64>,
+    /// What it was called.
+    pub mark: Option<String>,
+}
+
+/// A stretch of archived log without a gap: from each of its points on a restore can go to any change in it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ArchivedLog {
+    /// Its number.
+    pub chain: u64,
+    /// The first change that it has.
+    pub first: u64,
+    /// The last change that it has.
+    pub last: u64,
+    /// The last time that it has.
+    pub until: Option<SystemTime>,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its named marks.
+    pub marks: Vec<Mark>,
+}
+
+/// What a backup set has.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct BackupContents {
+    /// Its points, in the order in which they were made.
+    pub points: Vec<BackupPoint>,
+    /// The log between and behind them.
+    pub logs: Vec<ArchivedLog>,
 }
 
 /// What a verification of a set found.
@@ -43,6 +78,8 @@ pub struct BackupVerifyReport {
     pub damaged: Vec<u64>,
     /// Pages that were read.
     pub pages: u64,
+    /// Records of archived log that were read.
+    pub records: u64,
     /// What is wrong, with file and point.
     pub problems: Vec<String>,
     /// Files that belong to no point: left by a backup that was cut off.
@@ -70,6 +107,8 @@ impl BackupPoint {
             sequence: point.log.sequence.saturating_sub(1),
             live_pages: point.live_pages,
             stored_bytes: point.pages.map_or(0, |pages| pages.bytes) + point.map.bytes,
+            chain: point.chain,
+            mark: point.mark.clone(),
         }
     }
 }
@@ -88,7 +127,7 @@ pub fn manifest(disk: &dyn Disk) -> Result<Manifest> {
 /// # Errors
 /// When there is no set, or its manifest is damaged.
 pub fn list_backup(set: impl AsRef<Path>) -> Result<Vec<BackupPoint>> {
-    list_backup_on(set_disk(set.as_ref())?)
+    list_backup_on(set_to_read(set.as_ref())?)
 }
 
 /// The same on any disk.
@@ -98,7 +137,53 @@ pub fn list_backup_on(disk: Arc<dyn Disk>) -> Result<Vec<BackupPoint>> {
     Ok(set.points.iter().map(BackupPoint::of).collect())
 }
 
-/// Reads all of the backup set in a folder and checks every page of every point.
+/// What the backup set in a folder has: points, archived log, and marks.
+///
+/// # Errors
+/// As [`list_backup`].
+pub fn backup_contents(set: impl AsRef<Path>) -> Result<BackupContents> {
+    backup_contents_on(set_to_read(set.as_ref())?)
+}
+
+/// The same on any disk.
+#[doc(hidden)]
+pub fn backup_contents_on(disk: Arc<dyn Disk>) -> Result<BackupContents> {
+    let set = manifest(&*disk)?;
+    let mut logs: Vec<ArchivedLog> = Vec::new();
+    for log in &set.logs {
+        let archived = match logs.last_mut() {
+            Some(last) if last.chain == log.chain => last,
+            _ => {
+                logs.push(ArchivedLog {
+                    chain: log.chain,
+                    first: log.first,
+                    last: log.first,
+                    until: None,
+                    bytes: 0,
+                    marks: Vec::new(),
+                });
+                match logs.last_mut() {
+                    Some(last) => last,
+                    None => continue,
+                }
+            }
+        };
+        archived.last = log.next.saturating_sub(1);
+        archived.bytes += log.bytes;
+        if log.last_ms > 0 {
+            archived.until = Some(time_of(log.last_ms));
+        }
+        let marks = log.marks.iter();
+        let marks = marks.map(|m| Mark::new(m.name.clone(), m.time_ms, m.sequence));
+        archived.marks.extend(marks);
+    }
+    Ok(BackupContents {
+        points: set.points.iter().map(BackupPoint::of).collect(),
+        logs,
+    })
+}
+
+/// Reads all of the backup set in a folder and checks every page of every point, and all archived log.
 ///
 /// # Errors
 /// When there is no set, its manifest is damaged, or it cannot be read. What else is wrong is in the report.
@@ -106,7 +191,7 @@ pub fn verify_backup(
     set: impl AsRef<Path>,
     progress: impl FnMut(Progress),
 ) -> Result<BackupVerifyReport> {
-    verify_backup_on(set_disk(set.as_ref())?, progress)
+    verify_backup_on(set_to_read(set.as_ref())?, progress)
 }
 
 /// The same on any disk.
@@ -122,7 +207,7 @@ pub fn verify_backup_on(
         .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
     let mut leftovers: Vec<String> = names
         .into_iter()
-        .filter(|name| set.is_leftover(name))
+        .filter(|name| set.is_leftover(name) || set.is_log_leftover(name))
         .collect();
     leftovers.sort_unstable();
     report.leftovers = leftovers;
@@ -212,6 +297,19 @@ pub fn verify_backup_on(
         }
     }
     teller.end();
+    for log in &set.logs {
+        let read = read_records(&*disk, set.set, log, &mut |_, record| {
+            report.records += 1;
+            match Effects::new(record).all(|effect| effect.is_ok()) {
+                true => Ok(()),
+                false => Err(damaged(&log_name(log.file), None, "a record is none")),
+            }
+        });
+        if let Err(e) = read {
+            let last = log.next.saturating_sub(1);
+            report.problem(format!("changes {} to {last}: {e}", log.first));
+        }
+    }
     for point in &set.points {
         match bad.contains(&point.point) {
             true => report.damaged.push(point.point),

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
 use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
@@ -16,13 +16,13 @@ use terrace_pages::{ImagePage, PinnedImage};
 use terrace_wal::Position;
 
 use super::manifest::{FORMAT, LogPlace, MANIFEST, Manifest, Point};
-use super::names::{map_name, pages_name, point_of};
+use super::names::{log_of, map_name, pages_name, point_of};
 use super::pages::{Entry, PagesWriter, hash_of, read_map, write_map};
 use super::{BackupOptions, BackupReport};
-use crate::checkpointer::Speed;
 use crate::core::Core;
 use crate::fault::{Fault, planted};
 use crate::gentle::{Cancel, Pace};
+use crate::mark::millis;
 use crate::progress::{Teller, Work};
 
 /// What a database knows of the backups that it made since it was opened.
@@ -30,6 +30,12 @@ use crate::progress::{Teller, Work};
 pub struct Backups {
     /// Held while one is made.
     running: Mutex<()>,
+    /// Held while a manifest is changed.
+    pub(super) changing: Mutex<()>,
+    /// Who follows the log now.
+    pub(crate) following: super::follow::All,
+    /// The folders of sets that are in use.
+    pub(super) folders: super::folder::Folders,
     /// Of each set the last point, since which written slots are noted.
     last: Mutex<HashMap<u64, PointId>>,
 }
@@ -73,21 +79,38 @@ impl Core {
     ) -> Result<BackupReport> {
         let began = Instant::now();
         let _one_at_a_time = self.backups.running.lock();
-        let mut set = self.set(&disk)?;
-        let number = set.points.last().map_or(0, |point| point.point) + 1;
-        remove_leftovers(&disk, &set)?;
+        let (set, number) = {
+            let _alone = self.backups.changing.lock();
+            let set = self.set(&disk)?;
+            remove_leftovers(&disk, &set)?;
+            let number = set.points.last().map_or(0, |point| point.point) + 1;
+            (set, number)
+        };
+        if let Some(name) = &options.mark {
+            self.mark(name)?;
+        }
         let known = self.backups.last.lock().get(&set.set).copied();
         let (pin, written) = {
-            let _pass = self.passes.enter()?;
-            self.checkpoint(Speed::Fast, false)?;
+            self.asked_checkpoint()?;
             // One that has begun meanwhile writes slowly, unless somebody waits for it: pins do.
-            let _no_checkpoint = self.checkpoints.hold();
+            let _no_checkpoint = self.checkpoints.hold_open()?;
             let pinned = self.store.pin_image_for(set.set);
             pinned.map_err(|e| self.failed(e))?
         };
         let made = self.store_point(&disk, &set, number, &pin, (known, &written), &mut options);
-        let made = made.and_then(|(point, report)| {
+        let made = made.and_then(|(mut point, report)| {
             let id = id_of(&point);
+            let _alone = self.backups.changing.lock();
+            // The log may have been archived further meanwhile.
+            let id_before = set.set;
+            let mut set = Manifest::read(&*disk)?.unwrap_or(set.clone());
+            if set.set != id_before {
+                return Err(Error::invalid(
+                    "another backup set was begun in this folder meanwhile; try again",
+                ));
+            }
+            point.chain = self.backups.following.chain_of(set.set);
+            point.mark = options.mark.take();
             set.points.push(point);
             set.write(&disk)?;
             Ok((id, report))
@@ -111,7 +134,7 @@ impl Core {
     }
 
     /// The set in a folder, or what a new one will be.
-    fn set(&self, disk: &Arc<dyn Disk>) -> Result<Manifest> {
+    pub(super) fn set(&self, disk: &Arc<dyn Disk>) -> Result<Manifest> {
         let database = self.store.superblock().database;
         let page_bytes = self.store.page_bytes() as u32;
         let Some(set) = Manifest::read(&**disk)? else {
@@ -123,6 +146,8 @@ impl Core {
                 page_bytes,
                 points: Vec::new(),
                 older_pages: Vec::new(),
+                logs: Vec::new(),
+                end: None,
             });
         };
         if set.database != database || set.page_bytes != page_bytes {
@@ -225,6 +250,9 @@ impl Core {
                     some = &some[count..];
                     done += count as u64;
                     teller.is_at(done);
+                    if let Some(beside) = &mut options.beside {
+                        beside();
+                    }
                     pace.after((count * page_bytes) as u64);
                 }
                 Ok(())
@@ -259,17 +287,13 @@ impl Core {
             catalog_root: superblock.catalog_root.0,
             pages,
             map,
+            chain: None,
+            mark: None,
         };
         report.sequence = log.sequence.saturating_sub(1);
         report.time = time;
         Ok((point, report))
     }
-}
-
-/// Milliseconds since 1970.
-pub fn millis(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64)
 }
 
 fn is_without(manifest: Option<&Manifest>, number: u64) -> bool {
@@ -283,7 +307,7 @@ fn check_empty(disk: &Arc<dyn Disk>) -> Result<()> {
         .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
     let foreign = names
         .iter()
-        .find(|name| point_of(name).is_none() && *name != "manifest.new");
+        .find(|name| point_of(name).is_none() && log_of(name).is_none() && *name != "manifest.new");
     match foreign {
         None => Ok(()),
         Some(name) => Err(Error::invalid(format!(
@@ -298,6 +322,18 @@ pub fn remove_leftovers(disk: &Arc<dyn Disk>, set: &Manifest) -> Result<()> {
         .list()
         .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
     for name in names.iter().filter(|name| set.is_leftover(name)) {
+        disk.delete(name)
+            .map_err(|e| Error::io("deleting", name, e))?;
+    }
+    Ok(())
+}
+
+/// Deletes archived log that was cut off before a manifest named it. The caller alone changes the set.
+pub fn remove_log_leftovers(disk: &Arc<dyn Disk>, set: &Manifest) -> Result<()> {
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
+    for name in names.iter().filter(|name| set.is_log_leftover(name)) {
         disk.delete(name)
             .map_err(|e| Error::io("deleting", name, e))?;
     }

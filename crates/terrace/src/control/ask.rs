@@ -103,7 +103,7 @@ impl Control {
     }
 
     /// [`crate::Database::backup`] there, to the set in this folder: its whole path. `rate` is in bytes a
-    /// second, or none for as fast as it goes.
+    /// second, or none for as fast as it goes; `mark` is what the point is called.
     ///
     /// # Errors
     /// As there, and those of the connection. Once it has begun it goes on, whatever becomes of this
@@ -114,14 +114,57 @@ impl Control {
         set: impl AsRef<Path>,
         full: bool,
         rate: Option<u64>,
+        mark: Option<&str>,
         progress: impl FnMut(Progress),
     ) -> Result<crate::BackupReport> {
         let mut request = Request::of("backup");
+        request.name = mark.map(str::to_owned);
         request.backup = Some(crate::control::BackupRequest {
             set: set.as_ref().to_owned(),
             full,
             rate,
         });
+        self.request(&request, progress)
+    }
+
+    /// [`crate::Database::follow`] there, to the set in this folder (its whole path), until the database is
+    /// closed.
+    ///
+    /// # Errors
+    /// As there, and those of the connection.
+    #[cfg(feature = "backup")]
+    pub fn follow(&mut self, set: impl AsRef<Path>) -> Result<crate::FollowStatus> {
+        let mut request = Request::of("follow");
+        request.backup = Some(crate::control::BackupRequest {
+            set: set.as_ref().to_owned(),
+            full: false,
+            rate: None,
+        });
+        self.request(&request, |_| ())
+    }
+
+    /// [`crate::Database::mark`] there.
+    ///
+    /// # Errors
+    /// As there, and those of the connection.
+    pub fn mark(&mut self, name: &str) -> Result<crate::Mark> {
+        let mut request = Request::of("mark");
+        request.name = Some(name.to_owned());
+        self.request(&request, |_| ())
+    }
+
+    /// [`crate::Database::compact`] there, as fast as it goes, until pages are so full.
+    ///
+    /// # Errors
+    /// As there, and those of the connection. Once it has begun it goes on, whatever becomes of this
+    /// side.
+    pub fn compact(
+        &mut self,
+        fill: f64,
+        progress: impl FnMut(Progress),
+    ) -> Result<crate::CompactReport> {
+        let mut request = Request::of("compact");
+        request.fill = Some(fill);
         self.request(&request, progress)
     }
 
@@ -175,6 +218,8 @@ impl Request {
             command: command.to_owned(),
             #[cfg(feature = "backup")]
             backup: None,
+            name: None,
+            fill: None,
         }
     }
 }

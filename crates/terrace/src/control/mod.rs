@@ -14,6 +14,9 @@
 //! | `survey` | the same as [`crate::Database::survey`] gives it; reads some dozen pages of each structure |
 //! | `checkpoint` | [`crate::CheckpointInfo`] |
 //! | `backup` | `BackupReport`; the request has `"backup":{"set":"/path","full":false,"rate":null}` beside it |
+//! | `follow` | `FollowStatus`; a point is made, and the log is copied to the set until the database is closed; the request has `backup`, of which `set` counts |
+//! | `mark` | [`crate::Mark`]; the request has `"name":"…"` beside it, and that of a backup may |
+//! | `compact` | [`crate::CompactReport`]; the request may have `"fill":0.95` beside it |
 //! | `verify` | [`crate::VerifyReport`]; all other calls of the database wait until it is done |
 //!
 //! Limits: eight connections, ten idle seconds each, requests one after the other. The socket belongs to
@@ -54,6 +57,12 @@ struct Request {
     #[cfg(feature = "backup")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     backup: Option<BackupRequest>,
+    /// That of a mark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// How full a compaction makes pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fill: Option<f64>,
 }
 
 /// What a backup is to be.

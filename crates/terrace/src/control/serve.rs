@@ -2,12 +2,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use terrace_base::{Error, Result};
 
-use crate::checkpointer::Speed;
+#[cfg(feature = "backup")]
+use crate::control::BackupRequest;
 use crate::control::{Answer, MAX_LINE_BYTES, PATIENCE, Refusal, Request, Version};
 use crate::core::Core;
 use crate::progress::Progress;
@@ -16,10 +18,10 @@ use crate::progress::Progress;
 const TELL: Duration = Duration::from_millis(200);
 
 /// All commands, for who names another.
-const COMMANDS: &str = "version, stat, survey, checkpoint, backup, verify";
+const COMMANDS: &str = "version, stat, survey, checkpoint, backup, follow, mark, compact, verify";
 
 /// Answers requests until there are no more.
-pub fn serve(stream: &mut UnixStream, core: &Core) -> io::Result<()> {
+pub fn serve(stream: &mut UnixStream, core: &Arc<Core>) -> io::Result<()> {
     let mut pending = Vec::new();
     loop {
         let line = match next_line(stream, &mut pending)? {
@@ -79,7 +81,7 @@ fn next_line(stream: &mut UnixStream, pending: &mut Vec<u8>) -> io::Result<Line>
 }
 
 /// Does what is asked.
-fn answer(stream: &mut UnixStream, core: &Core, request: &Request) -> Vec<u8> {
+fn answer(stream: &mut UnixStream, core: &Arc<Core>, request: &Request) -> Vec<u8> {
     match request.command.as_str() {
         "version" => line(&Answer::Ok(Version::own())),
         "stat" => line(&Answer::Ok(core.stats())),
@@ -87,6 +89,15 @@ fn answer(stream: &mut UnixStream, core: &Core, request: &Request) -> Vec<u8> {
         "checkpoint" => told(checkpoint(stream, core)),
         #[cfg(feature = "backup")]
         "backup" => told(backup(stream, core, request)),
+        #[cfg(feature = "backup")]
+        "follow" => told(follow(core, request)),
+        "mark" => told(match &request.name {
+            Some(name) => core.mark(name),
+            None => Err(Error::invalid(
+                "a mark needs a name: \"name\":\"before-migration\" beside the command",
+            )),
+        }),
+        "compact" => told(compact(stream, core, request)),
         "verify" => {
             let mut last = Instant::now();
             told(core.verify(&mut |progress| {
@@ -104,20 +115,54 @@ fn answer(stream: &mut UnixStream, core: &Core, request: &Request) -> Vec<u8> {
     }
 }
 
+/// What a request says of a backup.
+#[cfg(feature = "backup")]
+fn wanted(request: &Request) -> Result<&BackupRequest> {
+    let Some(wanted) = &request.backup else {
+        return Err(Error::invalid(
+            "this needs the folder of the backup set: \"backup\":{\"set\":\"/path\"} beside the command",
+        ));
+    };
+    match wanted.set.is_absolute() {
+        true => Ok(wanted),
+        false => Err(Error::invalid(format!(
+            "{} is no whole path, and this process may be in another folder",
+            wanted.set.display()
+        ))),
+    }
+}
+
+/// Follows the log until the database is closed.
+#[cfg(feature = "backup")]
+fn follow(core: &Arc<Core>, request: &Request) -> Result<crate::FollowStatus> {
+    crate::backup::follow_until_closed(core, &wanted(request)?.set)
+}
+
+/// Makes pages full and the file short.
+fn compact(
+    stream: &mut UnixStream,
+    core: &Core,
+    request: &Request,
+) -> Result<crate::CompactReport> {
+    let mut last = Instant::now();
+    // It is of use also if nobody is left to hear of it.
+    let progress = |progress| {
+        if last.elapsed() >= TELL {
+            last = Instant::now();
+            let _ = tell(stream, Some(progress));
+        }
+    };
+    let mut options = crate::CompactOptions::new().rate(crate::Rate::Fast);
+    if let Some(fill) = request.fill {
+        options = options.fill(fill);
+    }
+    core.compact(options.progress(progress))
+}
+
 /// Adds a point to a backup set.
 #[cfg(feature = "backup")]
 fn backup(stream: &mut UnixStream, core: &Core, request: &Request) -> Result<crate::BackupReport> {
-    let Some(wanted) = &request.backup else {
-        return Err(Error::invalid(
-            "a backup needs the folder of its set: \"backup\":{\"set\":\"/path\"} beside the command",
-        ));
-    };
-    if !wanted.set.is_absolute() {
-        return Err(Error::invalid(format!(
-            "{} is no whole path, and this process may be in another folder",
-            wanted.set.display()
-        )));
-    }
+    let wanted = wanted(request)?;
     let rate = wanted
         .rate
         .map_or(crate::Rate::Fast, crate::Rate::BytesPerSecond);
@@ -129,10 +174,13 @@ fn backup(stream: &mut UnixStream, core: &Core, request: &Request) -> Result<cra
             let _ = tell(stream, Some(progress));
         }
     };
-    let options = crate::BackupOptions::new()
+    let mut options = crate::BackupOptions::new()
         .full(wanted.full)
         .rate(rate)
         .progress(progress);
+    if let Some(name) = &request.name {
+        options = options.mark(name);
+    }
     core.back_up_to(&wanted.set, options)
 }
 
@@ -148,10 +196,7 @@ fn checkpoint(stream: &mut UnixStream, core: &Core) -> Result<crate::CheckpointI
                 }
             }
         });
-        let done = core
-            .passes
-            .enter()
-            .and_then(|_pass| core.checkpoint(Speed::Fast, false));
+        let done = core.asked_checkpoint();
         drop(making);
         done.map(crate::CheckpointInfo::from)
     })

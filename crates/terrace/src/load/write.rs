@@ -12,7 +12,6 @@ use terrace_wal::Durability;
 use super::Loader;
 use super::sorter::Sorted;
 use crate::batch::Batch;
-use crate::checkpointer::Speed;
 use crate::core::Core;
 use crate::map::Map;
 use crate::progress::{Progress, Teller, Work};
@@ -195,10 +194,7 @@ impl Core {
     pub(super) fn with_room<T>(&self, mut write: impl FnMut() -> Result<T>) -> Result<T> {
         match write() {
             Err(full) if full.is_disk_full() => {
-                let pass = self.passes.enter()?;
-                let made = self.checkpoint(Speed::Fast, false);
-                drop(pass);
-                made.map_err(|_| full)?;
+                self.asked_checkpoint().map_err(|_| full)?;
                 write()
             }
             written => written,

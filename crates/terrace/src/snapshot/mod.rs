@@ -67,7 +67,7 @@ struct Last {
 impl Core {
     /// A snapshot of a checkpoint that is at most so old, or made for it.
     pub fn take_snapshot(&self, at_most: Option<Duration>) -> Result<Snapshot> {
-        let _pass = self.passes.enter()?;
+        drop(self.passes.enter()?);
         let made = self.checkpoints.state().made;
         let young = at_most.is_some_and(|most| {
             let age = made.and_then(|(_, time)| time.elapsed().ok());
@@ -77,7 +77,7 @@ impl Core {
             self.checkpoint(Speed::Fast, false)?;
         }
         // One that has begun meanwhile writes slowly, unless somebody waits for it: pins do.
-        let _no_checkpoint = self.checkpoints.hold();
+        let _no_checkpoint = self.checkpoints.hold_open()?;
         let mut last = self.snapshots.0.lock();
         let generation = self.store.superblock().generation;
         let same = last.as_ref().filter(|last| last.generation == generation);

@@ -1,7 +1,12 @@
 //! Backup sets: each point is the database at one instant, an incremental one costs what has changed, damage
 //! is never restored, and whatever ends a backup early, the set is as it was.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod cut_off;
+mod following;
+mod killed;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -382,7 +387,7 @@ fn a_rotten_page_is_not_backed_up() {
     whole(&set, &[1]);
 }
 
-/// A set of two points that is as small as can be.
+/// A set of two points, and a little log behind them, that is as small as can be.
 fn small() -> (SimDisk, Vec<Contents>) {
     let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
     let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
@@ -393,8 +398,12 @@ fn small() -> (SimDisk, Vec<Contents>) {
     back_up(&db, &set).unwrap();
     let first = contents(&db);
     tree.put("b", "2").unwrap();
-    back_up(&db, &set).unwrap();
-    (set, vec![first, contents(&db)])
+    let follower = db.follow_on(set.shared(), Default::default()).unwrap();
+    let second = contents(&db);
+    tree.put("c", "3").unwrap();
+    db.mark("m").unwrap();
+    follower.stop().unwrap();
+    (set, vec![first, second, contents(&db)])
 }
 
 #[test]
@@ -411,10 +420,15 @@ fn each_flipped_byte_is_found_and_never_restored_as_something_else() {
             if report.is_ok_and(|report| report.is_clean()) {
                 harmless += 1;
                 let (found, _) = restored(&set, RestoreTo::Latest).unwrap();
-                assert_eq!(found, wanted[1], "{name}, byte {at}");
+                assert_eq!(found, wanted[2], "{name}, byte {at}");
             } else if at.is_multiple_of(211) {
-                for (i, wanted) in wanted.iter().enumerate() {
-                    if let Ok((found, _)) = restored(&set, RestoreTo::Point(i as u64 + 1)) {
+                let to = [
+                    RestoreTo::Point(1),
+                    RestoreTo::Point(2),
+                    RestoreTo::Mark("m".into()),
+                ];
+                for (to, wanted) in to.into_iter().zip(&wanted) {
+                    if let Ok((found, _)) = restored(&set, to) {
                         assert_eq!(&found, wanted, "{name}, byte {at}");
                     }
                 }
@@ -438,7 +452,11 @@ fn each_missing_or_short_file_is_named_with_its_points() {
         }
         let report = verify_backup_on(broken.shared(), |_| ()).unwrap();
         let told = &report.problems[0];
-        assert!(told.contains(&name) && told.contains("point"), "{told}");
+        let what = match name.starts_with("log") {
+            true => "changes",
+            false => "point",
+        };
+        assert!(told.contains(&name) && told.contains(what), "{told}");
         for point in report.damaged {
             let told = restored(&broken, RestoreTo::Point(point))
                 .unwrap_err()

@@ -1,0 +1,355 @@
+//! Reading the log while it is written, for who keeps a copy of it: what is durable, record by record.
+//!
+//! Invariants: nothing is given out that a crash could take back; segments that a hold has are neither
+//! deleted nor used again, until it is moved on, let go of, or broken because it keeps too much.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use terrace_base::{Error, Result};
+
+use crate::layout::{HEADER_BYTES, LAST, SEAL, SECTOR};
+use crate::log::Log;
+use crate::lsn::{Lsn, Position};
+use crate::reader::BlockReader;
+use crate::replay::Records;
+use crate::seal::Seal;
+use crate::segment::{Segment, file_name};
+use crate::state::State;
+
+/// A place in the log where reading can be taken up again, by another process, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Number of the segment.
+    pub segment: u32,
+    /// What that segment was given when it was made, so that another one of this number is not taken for it.
+    pub incarnation: u64,
+    /// Where a block begins, or will begin.
+    pub offset: u32,
+    /// Sequence number of the first record that begins there.
+    pub sequence: u64,
+}
+
+/// Keeps segments of the log from being put aside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub struct HoldId(u64);
+
+/// What a hold keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    id: HoldId,
+    /// The first segment that it keeps.
+    segment: u32,
+    /// Bytes of files before the last cut that it may keep.
+    most: u64,
+}
+
+/// All holds of a log.
+#[derive(Default)]
+pub(crate) struct Holds {
+    held: Vec<Hold>,
+    given_out: u64,
+    /// Segments before this one only holds keep.
+    cut: u64,
+}
+
+impl State {
+    /// The segment from which on all are kept, when a checkpoint needs none before `from`. Holds that would
+    /// keep too much are broken.
+    pub(crate) fn kept_from(&mut self, from: u64) -> u64 {
+        self.holds.cut = self.holds.cut.max(from);
+        let older = &self.older;
+        let bytes = |hold: &Hold| -> u64 {
+            let kept = older
+                .range(hold.segment..)
+                .take_while(|&(&n, _)| u64::from(n) < from);
+            kept.map(|(_, older)| older.bytes).sum()
+        };
+        self.holds.held.retain(|hold| bytes(hold) <= hold.most);
+        self.first_kept(from)
+    }
+
+    /// The same without breaking any.
+    pub(crate) fn first_kept(&self, from: u64) -> u64 {
+        let held = self.holds.held.iter();
+        held.map(|hold| u64::from(hold.segment))
+            .fold(from, u64::min)
+    }
+
+    /// Lets go of all holds, because the space is needed; whether there is something to delete now.
+    pub(crate) fn break_holds(&mut self) -> bool {
+        if self.holds.held.is_empty() {
+            return false;
+        }
+        self.holds.held.clear();
+        let cut = self.holds.cut;
+        let outdated = self.older.keys().copied();
+        let outdated: VecDeque<u32> = outdated.take_while(|&n| u64::from(n) < cut).collect();
+        self.dirty.retain(|s| u64::from(s.number) >= cut);
+        // Those that are being deleted already are not there, or named twice without harm.
+        self.asked.delete = outdated;
+        self.asked.hurry = true;
+        !self.asked.delete.is_empty()
+    }
+}
+
+impl Log {
+    /// Keeps all segments from the one in use on, as long as those that only this keeps have at most `most`
+    /// bytes; and the place where the next record begins.
+    pub fn hold(&self, most: u64) -> (HoldId, Place) {
+        let mut state = self.state.lock();
+        let at = state.cut(&self.options);
+        let place = Place {
+            segment: state.current.number,
+            incarnation: state.current.incarnation,
+            offset: at.offset as u32,
+            sequence: at.sequence,
+        };
+        let id = state.holds.add(place.segment, most);
+        (id, place)
+    }
+
+    /// Keeps the segments from this place on, if they are all still there.
+    ///
+    /// # Errors
+    /// When the segment cannot be read.
+    pub fn hold_from(&self, place: Place, most: u64) -> Result<Option<HoldId>> {
+        let id = {
+            let mut state = self.state.lock();
+            let number = place.segment;
+            let is_there = number == state.current.number || state.older.contains_key(&number);
+            let waits = state.asked.delete.contains(&number);
+            let is_kept = u64::from(number) >= state.first_kept(state.holds.cut);
+            // What nobody keeps and waits for nothing is being deleted.
+            if !is_there || !waits && !is_kept {
+                return Ok(None);
+            }
+            state.asked.delete.retain(|&n| n < number);
+            state.holds.add(number, most)
+        };
+        match Segment::open(&*self.disk, &self.options, place.segment) {
+            Ok(Some(segment)) if segment.incarnation == place.incarnation => Ok(Some(id)),
+            Ok(_) => {
+                self.let_go(id);
+                Ok(None)
+            }
+            Err(e) => {
+                self.let_go(id);
+                Err(e)
+            }
+        }
+    }
+
+    /// Whether the hold still keeps what it was given for.
+    pub fn is_held(&self, id: HoldId) -> bool {
+        self.state.lock().holds.held.iter().any(|h| h.id == id)
+    }
+
+    /// What lies before this place is not needed any more.
+    pub fn move_hold(&self, id: HoldId, place: &Place) {
+        let mut state = self.state.lock();
+        if let Some(hold) = state.holds.held.iter_mut().find(|h| h.id == id) {
+            hold.segment = hold.segment.max(place.segment);
+        }
+    }
+
+    /// Ends a hold. What it kept goes with the next checkpoint.
+    pub fn let_go(&self, id: HoldId) {
+        self.state.lock().holds.held.retain(|h| h.id != id);
+    }
+
+    /// Breaks all holds, because the disk is full, and has what they kept deleted.
+    pub fn break_holds(&self) {
+        let any = self.state.lock().break_holds();
+        if any {
+            self.attendant.notify_one();
+        }
+    }
+
+    /// Sequence number of the next record.
+    pub fn next_sequence(&self) -> u64 {
+        self.state.lock().sequence
+    }
+
+    /// Gives every record that is durable, and that `follower` has not given out yet, to `apply`, in order.
+    /// The caller has a hold that keeps them. After an error the follower is of no use any more; make one of
+    /// the last place that is known to be good.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the log has a gap there; those of the disk and of `apply`.
+    pub fn follow(
+        &self,
+        follower: &mut Follower,
+        apply: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let durable = {
+            let state = self.state.lock();
+            if let Some(error) = state.poison_error() {
+                return Err(error);
+            }
+            state.marks.synced_to()
+        };
+        follower.read(self, durable, apply)
+    }
+}
+
+impl Holds {
+    fn add(&mut self, segment: u32, most: u64) -> HoldId {
+        self.given_out += 1;
+        let id = HoldId(self.given_out);
+        self.held.push(Hold { id, segment, most });
+        id
+    }
+}
+
+/// Reads a log that is being written, from a place on.
+pub struct Follower {
+    /// Where a reading that begins anew would begin.
+    place: Place,
+    at: Lsn,
+    sequence: u64,
+    /// Number of the next record that is given out.
+    next: u64,
+    partial: Option<Vec<u8>>,
+    reader: Option<BlockReader>,
+}
+
+impl Follower {
+    /// From this place on; records before `next` are passed over.
+    pub fn new(place: Place, next: u64) -> Follower {
+        Follower {
+            place,
+            at: Lsn::new(place.segment, place.offset),
+            sequence: place.sequence,
+            next: next.max(place.sequence),
+            partial: None,
+            reader: None,
+        }
+    }
+
+    /// Where to take up the reading.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Number of the next record.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    fn read(
+        &mut self,
+        log: &Log,
+        durable: Lsn,
+        apply: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        while self.at < durable {
+            let mut reader = self.open(log)?;
+            self.note(reader.segment().incarnation);
+            let offset = u64::from(self.at.offset());
+            let sealed_to = match reader.block(offset)? {
+                Some((header, payload)) if !header.is(SEAL) => {
+                    let next = &mut self.next;
+                    let mut apply = |sequence, record: &[u8]| {
+                        if sequence < *next {
+                            return Ok(());
+                        }
+                        apply(sequence, record)?;
+                        *next = sequence + 1;
+                        Ok(())
+                    };
+                    let mut records = Records {
+                        partial: &mut self.partial,
+                        sequence: &mut self.sequence,
+                        records: &mut 0,
+                        record_bytes: &mut 0,
+                        apply: &mut apply,
+                    };
+                    records.replay(&header, payload, &log.options.prefix, self.at)?;
+                    let to = header.next_offset(offset) as u32;
+                    self.at = match header.is(LAST) {
+                        true => self.next_segment(),
+                        false => Lsn::new(self.at.segment(), to),
+                    };
+                    None
+                }
+                _ => Some(offset.next_multiple_of(SECTOR)),
+            };
+            if let Some(place) = sealed_to {
+                if !self.is_sealed(&mut reader, place)? {
+                    return Err(Error::corrupt(
+                        file_name(&log.options.prefix, self.at.segment()),
+                        offset,
+                        "the log has a gap here: a part before a checkpoint was never written",
+                    ));
+                }
+                self.partial = None;
+                self.at = self.next_segment();
+            }
+            let incarnation = reader.segment().incarnation;
+            if self.at.segment() == reader.segment().number {
+                self.note(incarnation);
+                self.reader = Some(reader);
+            }
+        }
+        // Windows hold what was there when they were read, and the last block may be followed by more.
+        self.reader = None;
+        Ok(())
+    }
+
+    fn next_segment(&self) -> Lsn {
+        Lsn::new(self.at.segment().saturating_add(1), HEADER_BYTES as u32)
+    }
+
+    /// Notes where to take up the reading, unless a record is open.
+    fn note(&mut self, incarnation: u64) {
+        if self.partial.is_none() {
+            self.place = Place {
+                segment: self.at.segment(),
+                incarnation,
+                offset: self.at.offset(),
+                sequence: self.sequence,
+            };
+        }
+    }
+
+    fn open(&mut self, log: &Log) -> Result<BlockReader> {
+        if let Some(reader) = self.reader.take() {
+            return Ok(reader);
+        }
+        let number = self.at.segment();
+        let segment = Segment::open(&*log.disk, &log.options, number)?;
+        let is_right = |segment: &Segment| {
+            number != self.place.segment || segment.incarnation == self.place.incarnation
+        };
+        match segment.filter(is_right) {
+            Some(segment) => Ok(BlockReader::new(Arc::new(segment), &log.options)),
+            None => Err(Error::corrupt(
+                file_name(&log.options.prefix, number),
+                0,
+                "this log segment is not the one that was read before",
+            )),
+        }
+    }
+
+    /// Whether a recovery has sealed the log where it stands.
+    fn is_sealed(&self, reader: &mut BlockReader, place: u64) -> Result<bool> {
+        let Some((header, payload)) = reader.block(place)? else {
+            return Ok(false);
+        };
+        if !header.is(SEAL) {
+            return Ok(false);
+        }
+        let fits = |seal: Seal| {
+            let here = u64::from(self.at.offset()) == place && seal.cut <= self.at;
+            (seal.cut == self.at || here) && seal.sequence == self.sequence
+        };
+        Ok(Seal::decode(payload).is_some_and(fits))
+    }
+}
+
+impl From<Place> for Position {
+    fn from(place: Place) -> Position {
+        Position::new(Lsn::new(place.segment, place.offset), place.sequence)
+    }
+}

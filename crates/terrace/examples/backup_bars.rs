@@ -1,0 +1,173 @@
+//! Measures backup, restore, snapshots and compaction, as counts and as ratios within one run:
+//! `cargo run --release -p terrace --example backup_bars -- FOLDER RECORDS`. What it makes in FOLDER, which
+//! must not be there, it deletes.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use terrace::{
+    BackupOptions, CompactOptions, Database, FollowOptions, Kind, MapOptions, Options, Rate,
+    RestoreOptions, RestoreTo, Result, Tiers, TreeOptions, restore,
+};
+
+const VALUE_BYTES: usize = 120;
+const USER_BYTES: u64 = 8 + VALUE_BYTES as u64;
+
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let folder = PathBuf::from(args.next().ok_or("name a folder that is not there yet")?);
+    let records: u64 = args.next().ok_or("say how many records")?.parse()?;
+    std::fs::create_dir(&folder)?;
+    let done = sets(&folder, records).and_then(|()| compactions(&folder, records));
+    std::fs::remove_dir_all(&folder)?;
+    Ok(done?)
+}
+
+fn options() -> Options {
+    Options::new().memory(64 << 20).log_limit(1 << 30)
+}
+
+/// Keys in no order, each once.
+fn key(i: u64) -> [u8; 8] {
+    i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
+}
+
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let began = Instant::now();
+    let done = work()?;
+    Ok((done, began.elapsed().as_secs_f64()))
+}
+
+/// Copies so many bytes of a file as `cp` does, to another one, and makes them durable.
+fn copied(from: &Path, to: &Path) -> Result<f64> {
+    let io = |e| terrace::Error::io("copying", "a file", e);
+    let ((), seconds) = timed(|| {
+        std::fs::copy(from, to).map_err(io)?;
+        let file = std::fs::File::open(to).map_err(io)?;
+        file.sync_all().map_err(io)
+    })?;
+    std::fs::remove_file(to).map_err(io)?;
+    Ok(seconds)
+}
+
+fn sets(folder: &Path, records: u64) -> Result<()> {
+    let (path, set) = (folder.join("db"), folder.join("set"));
+    let db = Database::open(&path, options())?;
+    let tree = db.tree_with("t", TreeOptions::new().tiers(Tiers::One))?;
+    let mut loader = tree.loader()?;
+    for i in 0..records {
+        loader.put(key(i), [i as u8; VALUE_BYTES])?;
+    }
+    loader.finish()?;
+    db.checkpoint()?;
+    let page = db.stats().pages.page_bytes;
+
+    let count = |n: usize| assert_eq!(n as u64, records);
+    let mut ratios = Vec::new();
+    for _ in 0..3 {
+        let (n, plain) = timed(|| Ok(tree.iter()?.count()))?;
+        count(n);
+        let snapshot = db.snapshot()?;
+        let then = snapshot.tree("t")?;
+        let (n, held) = timed(|| Ok(then.iter()?.count()))?;
+        count(n);
+        ratios.push(plain / held);
+    }
+    println!("scan of a snapshot over a plain one: {ratios:.2?}");
+
+    let fast = || BackupOptions::new().rate(Rate::Fast);
+    let (full, seconds) = timed(|| db.backup(&set, fast()))?;
+    let live = full.live_pages * page;
+    println!(
+        "full backup: {} pages, stored bytes over live ones {:.4}",
+        full.live_pages,
+        full.stored_bytes as f64 / live as f64
+    );
+    let pages = set.join("point-1.pages");
+    let mut ratios = vec![copied(&pages, &folder.join("copy"))? / seconds];
+    for point in 2..4 {
+        let (_, seconds) = timed(|| db.backup(&set, fast().full(true)))?;
+        let pages = set.join(format!("point-{point}.pages"));
+        ratios.push(copied(&pages, &folder.join("copy"))? / seconds);
+    }
+    println!("full backup over cp of the same bytes: {ratios:.2?}");
+
+    // One record on each of every hundredth page, in the order of keys.
+    let before = db.stats().pages.writes;
+    let each = (records / full.live_pages * 100).max(1) as usize;
+    let some: Vec<Vec<u8>> = tree
+        .iter()?
+        .step_by(each)
+        .map(|record| record.map(|(key, _)| key))
+        .collect::<Result<_>>()?;
+    for key in &some {
+        tree.put(key, [7; VALUE_BYTES])?;
+    }
+    let part = db.backup(&set, fast())?;
+    let written = db.stats().pages.writes - before;
+    println!(
+        "incremental after {} pages of {} were written ({} records): read {:.3}, stored {:.3} of them",
+        written,
+        full.live_pages,
+        some.len(),
+        part.read_pages as f64 / written as f64,
+        part.stored_pages as f64 / written as f64
+    );
+
+    let follower = db.follow(&set, FollowOptions::new().rate(Rate::Fast))?;
+    let point = follower.status().point;
+    for i in 0..records {
+        tree.put(key(i), [!i as u8; VALUE_BYTES])?;
+    }
+    follower.stop()?;
+    db.close()?;
+    let again = folder.join("again");
+    let mut copies = Vec::new();
+    let mut replays = Vec::new();
+    for to in [RestoreTo::Point(point.unwrap_or(1)), RestoreTo::Latest] {
+        let options = RestoreOptions::new()
+            .to(to)
+            .verify(false)
+            .options(options());
+        let (done, seconds) = timed(|| restore(&set, &again, options))?;
+        if done.replayed == 0 {
+            let copy = copied(&again.join("data"), &folder.join("copy"))?;
+            copies.push((copy / seconds, seconds));
+        } else {
+            let alone = copies.last().map_or(0.0, |last| last.1);
+            let left = Duration::from_secs_f64((seconds - alone).max(1e-9));
+            replays.push(done.replayed as f64 / left.as_secs_f64());
+        }
+        std::fs::remove_dir_all(&again)
+            .map_err(|e| terrace::Error::io("deleting", "a folder", e))?;
+    }
+    println!("restore of a point over cp: {:.2}", copies[0].0);
+    println!("replay behind it: {:.0} records a second", replays[0]);
+    Ok(())
+}
+
+fn compactions(folder: &Path, records: u64) -> Result<()> {
+    for kind in [Kind::Tree, Kind::Hash, Kind::Table] {
+        for tiers in [Tiers::One, Tiers::Two] {
+            let path = folder.join("compacted");
+            let db = Database::open(&path, options())?;
+            let map = db.create_map("m", kind, MapOptions::new().tiers(tiers))?;
+            for i in 0..records {
+                map.put(key(i), [i as u8; VALUE_BYTES])?;
+            }
+            let report = db.compact(CompactOptions::new().rate(Rate::Fast))?;
+            let user = (records * USER_BYTES) as f64;
+            let page = db.stats().pages.page_bytes;
+            println!(
+                "{kind}, {tiers:?}: file {:.3} of the user's bytes, pages {:.3}, file before {:.3}",
+                report.file_bytes_after as f64 / user,
+                (report.pages_after * page) as f64 / user,
+                report.file_bytes_before as f64 / user
+            );
+            db.close()?;
+            std::fs::remove_dir_all(&path)
+                .map_err(|e| terrace::Error::io("deleting", "a folder", e))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Folders of backup sets, which several threads of the process may add to at a time.
+//!
+//! Invariant: a folder is locked once in a process, however many use it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use terrace_base::disk::Disk;
+use terrace_base::file_disk::{DirectIo, FileDisk};
+use terrace_base::{Error, Result};
+
+/// How long somebody else may have a set before that is an error.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is tried.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Folders(Mutex<HashMap<PathBuf, Weak<FileDisk>>>);
+
+impl Folders {
+    /// The folder, made if it is missing.
+    ///
+    /// # Errors
+    /// [`terrace_base::Error::Locked`] while another process adds to it; those of the file system.
+    pub fn open(&self, path: &Path) -> Result<Arc<dyn Disk>> {
+        let name = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        patiently(|| {
+            let mut open = self.0.lock();
+            open.retain(|_, disk| disk.strong_count() > 0);
+            if let Some(disk) = open.get(&name(path)).and_then(Weak::upgrade) {
+                return Ok(disk);
+            }
+            let disk = Arc::new(FileDisk::open_or_create(path, DirectIo::Preferred)?);
+            open.insert(name(path), Arc::downgrade(&disk));
+            Ok(disk)
+        })
+        .map(|disk| disk as Arc<dyn Disk>)
+    }
+}
+
+/// Tries again while somebody else has the set: who follows a log has it for an instant each second.
+pub fn patiently(open: impl Fn() -> Result<Arc<FileDisk>>) -> Result<Arc<FileDisk>> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match open() {
+            Err(Error::Locked { .. }) if Instant::now() < end => std::thread::sleep(PAUSE),
+            opened => return opened,
+        }
+    }
+}
+
+/// Where a set lies.
+#[derive(Clone)]
+pub enum SetFolder {
+    /// In a folder.
+    Path(PathBuf),
+    /// On any disk.
+    Disk(Arc<dyn Disk>),
+}
+
+impl SetFolder {
+    /// Opens it, so long as the answer is used.
+    ///
+    /// # Errors
+    /// As [`Folders::open`].
+    pub fn open(&self, folders: &Folders) -> Result<Arc<dyn Disk>> {
+        match self {
+            SetFolder::Path(path) => folders.open(path),
+            SetFolder::Disk(disk) => Ok(disk.clone()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Marks: places in the log that a restore can go back to.
+//!
+//! Invariant: the times of marks rise with their places in the log.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use terrace_base::Result;
+use terrace_wal::{Appended, Durability};
+
+use crate::core::Core;
+use crate::database::Database;
+use crate::effects::encode_mark;
+use crate::spec::check_named;
+
+/// A place in the log; see [`Database::mark`].
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct Mark {
+    /// Its name.
+    pub name: String,
+    /// When it was made.
+    pub time: SystemTime,
+    /// Its number in the order of changes: those before it have smaller ones.
+    pub sequence: u64,
+}
+
+impl Mark {
+    #[cfg(feature = "backup")]
+    pub(crate) fn new(name: String, time_ms: u64, sequence: u64) -> Mark {
+        Mark {
+            name,
+            time: time_of(time_ms),
+            sequence,
+        }
+    }
+}
+
+/// The time of the last mark, in milliseconds since 1970.
+#[derive(Default)]
+pub struct LastMark(Mutex<u64>);
+
+/// Milliseconds since 1970.
+pub fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
+}
+
+/// The time so many milliseconds after 1970 began.
+pub fn time_of(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+impl Core {
+    /// Appends a mark, which is not durable yet. The caller holds nothing.
+    pub fn append_mark(&self, name: &str) -> Result<(u64, Appended)> {
+        self.store.check_writable()?;
+        let _pass = self.passes.enter()?;
+        // More than the longest number takes.
+        let reservation = self.log.reserve(name.len() + 32);
+        let mut reservation = reservation.map_err(|e| self.failed(e))?;
+        let mut last = self.last_mark.0.lock();
+        let time_ms = millis(SystemTime::now()).max(*last);
+        let mut payload = Vec::new();
+        encode_mark(time_ms, name, &mut payload);
+        let appended = self.log.append(&mut reservation, &[&payload]);
+        *last = time_ms;
+        Ok((time_ms, appended))
+    }
+
+    /// No mark that is made from now on is older.
+    #[cfg(feature = "backup")]
+    pub fn marked_until(&self, time_ms: u64) {
+        let mut last = self.last_mark.0.lock();
+        *last = time_ms.max(*last);
+    }
+
+    /// See [`Database::mark`].
+    pub fn mark(&self, name: &str) -> Result<Mark> {
+        check_named(name, "mark")?;
+        let (time_ms, appended) = self.append_mark(name)?;
+        self.commit(appended, Durability::Sync)?;
+        Ok(Mark {
+            name: name.to_owned(),
+            time: time_of(time_ms),
+            sequence: appended.sequence,
+        })
+    }
+}
+
+impl Database {
+    /// Marks this place in the order of changes, durably, so that a restore can go back to it: before a
+    /// migration, say. Every change of structures with log that returned before the call lies before the
+    /// mark. A backup set has the mark once the log up to it was archived, which [`Database::follow`] does.
+    /// Where several have one name, a restore takes the newest.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let mark = db.mark("before-migration")?;
+    /// assert_eq!(mark.name, "before-migration");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A name that is empty, longer than 255 bytes, or has control characters; those of a write.
+    pub fn mark(&self, name: &str) -> Result<Mark> {
+        self.handle.core.mark(name)
+    }
+}
