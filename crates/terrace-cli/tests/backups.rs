@@ -194,7 +194,8 @@ fn an_open_database_is_marked_followed_and_compacted_by_its_process() {
     let map = db.map("main").unwrap();
     map.put("new", "1").unwrap();
     let mark = folder.run(&["mark", "db", "m", "--json"]).json();
-    assert_eq!(mark["sequence"], db.sequence().unwrap());
+    // Who follows marks the time, too.
+    assert!(mark["sequence"].as_u64().unwrap() <= db.sequence().unwrap());
     map.put("new", "2").unwrap();
     folder.run(&["mark", "db", ""]).fails(&["name of a mark"]);
     folder.run(&["compact", "db"]).ok();

@@ -113,6 +113,10 @@ mod tests {
                     structure: StructureId(2),
                     name: "größe",
                 },
+                Effect::Mark {
+                    time_ms: 1_800_000_000_000,
+                    name: "m",
+                },
             ] {
                 let mut out = Vec::new();
                 encode(&effect, &mut out);

@@ -74,7 +74,7 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 16] = [
+    pub const ANYWHERE: [Fault; 17] = [
         Fault::SyncAsBuffered,
         Fault::NothingConfirmed,
         Fault::TornBatch,
@@ -91,6 +91,7 @@ impl Fault {
         Fault::StaleEntry,
         Fault::UnfinishedKept,
         Fault::EqualPlaceIsEqual,
+        Fault::RestoredTooFar,
     ];
 
     /// Those of transactions.

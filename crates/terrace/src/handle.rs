@@ -114,12 +114,13 @@ impl Handle {
 
     fn close_once(&self, last_checkpoint: bool) -> Result<()> {
         let core = &self.core;
-        #[cfg(feature = "backup")]
-        core.backups.following.stop();
         #[cfg(feature = "control")]
         if let Some(listening) = self.listening.lock().take() {
             listening.stop();
         }
+        // When nobody can ask for another one, and while it can still be written.
+        #[cfg(feature = "backup")]
+        core.backups.following.stop();
         let first = core.passes.close();
         if core.store.is_image() {
             return Ok(());

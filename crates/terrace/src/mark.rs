@@ -4,8 +4,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
 use terrace_base::Result;
+use terrace_base::sync::Mutex;
 use terrace_wal::{Appended, Durability};
 
 use crate::core::Core;

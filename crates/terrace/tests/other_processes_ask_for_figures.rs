@@ -241,14 +241,13 @@ fn a_backup_is_made_by_the_process_that_has_the_database_open() {
     let told = control.follow("set").unwrap_err().to_string();
     assert!(told.contains("no whole path"), "{told}");
     let status = control.follow(&set).unwrap();
-    assert_eq!(status.sequence, db.sequence().unwrap());
+    // Who follows marks the time, too.
+    assert!(status.sequence <= db.sequence().unwrap());
     let told = control.follow(&set).unwrap_err().to_string();
     assert!(told.contains("already"), "{told}");
     let mark = control.mark("before").unwrap();
-    assert_eq!(
-        (mark.sequence, &mark.name[..]),
-        (db.sequence().unwrap(), "before")
-    );
+    assert!(mark.sequence <= db.sequence().unwrap());
+    assert_eq!(mark.name, "before");
     let told = control.mark("").unwrap_err().to_string();
     assert!(told.contains("name of a mark"), "{told}");
     db.tree("users").unwrap().put("alice", "3").unwrap();

@@ -456,11 +456,7 @@ impl Ordered for HashTable {
     }
 
     fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
-        if self.refine(door)? {
-            // The directory has changed behind this door: what else is to be done, behind the next.
-            return Err(Interrupt::Conflict);
-        }
-        self.pack(door, hash_at(position), fill).map(|_| ())
+        self.compact(door, hash_at(position), fill)
     }
 
     fn still_same(&self, window: &Window) -> bool {

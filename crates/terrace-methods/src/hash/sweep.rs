@@ -4,13 +4,47 @@ use terrace_access::{Attempt, Door, Interrupt};
 
 use super::HashTable;
 use super::cut::{last_fitting, sizes_of};
-use super::layout::capacity;
+use super::layout::{Span, capacity};
 use super::split::copies;
 
 /// Part of a page that packing must move, unless it empties the bucket, to be worth rewriting both.
 const WORTH_PACKING: usize = 32;
 
+/// Grains of a bucket whose way is looked at before it is packed; a bucket that has more is nearly empty.
+const MOST_LOOKED_AT: usize = 64;
+
 impl HashTable {
+    /// See [`terrace_access::Ordered::try_compact`]. O(records).
+    pub(crate) fn compact(&self, door: &Door<'_>, hash: u64, fill: f64) -> Attempt<()> {
+        if self.refine(door)? {
+            // The directory has changed behind this door: what else is to be done, behind the next.
+            return Err(Interrupt::Conflict);
+        }
+        // Packing leaves alone what is not in memory, so it is asked for first.
+        let (grains, _) = self.size()?;
+        let mut at = hash;
+        for _ in 0..2 {
+            let Some(held) = self.latch(door, at, false)? else {
+                break;
+            };
+            let Span { low, last } = held.span;
+            drop(held);
+            let mut grain = low;
+            for _ in 0..MOST_LOOKED_AT {
+                self.way(grain)?;
+                match grains.span(grain).last {
+                    end if end >= last => break,
+                    end => grain = end + 1,
+                }
+            }
+            match low.checked_sub(1) {
+                Some(left) => at = left,
+                None => break,
+            }
+        }
+        self.pack(door, hash, fill).map(|_| ())
+    }
+
     /// See [`terrace_access::Sweep::try_pack`]. O(records).
     pub(crate) fn pack(&self, door: &Door<'_>, hash: u64, fill: f64) -> Attempt<bool> {
         let Some(held) = self.latch(door, hash, false)? else {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
+use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 /// How long somebody else may have a set before that is an error.

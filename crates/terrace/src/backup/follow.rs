@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::{Condvar, Mutex};
 use terrace_base::disk::Disk;
+use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result};
 use terrace_wal::{Follower as Reader, HoldId, Place};
 
@@ -343,13 +343,15 @@ impl Worker {
     }
 
     fn run(&self) {
-        let mut stop = self.stop.lock();
-        while !*stop {
-            parking_lot::MutexGuard::unlocked(&mut stop, || {
-                let _ = self.step();
-            });
+        loop {
+            // What went wrong is in the status, and is tried again.
+            let _ = self.step();
+            let mut stop = self.stop.lock();
             if !*stop {
                 self.stopped.wait_for(&mut stop, self.options.every);
+            }
+            if *stop {
+                return;
             }
         }
     }

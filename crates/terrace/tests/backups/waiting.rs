@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
 use terrace::{CompactOptions, Database, Disk, Index, KeySource, Rate, TableOptions};
+use terrace_base::sync::{Condvar, Mutex};
 use terrace_sim::{Call, HookedDisk, SimDisk};
 
 use crate::common::tiny;
