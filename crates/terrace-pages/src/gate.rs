@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use terrace_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use terrace_base::sync::atomic::{AtomicU32, Ordering};
 use terrace_base::sync::{Mutex, panicking, yield_now};
 
 use crate::faults::{Planted, Point, entered, left, planted, reached};
@@ -29,9 +29,16 @@ const LANES: usize = 64;
 #[repr(align(64))]
 struct Lane([AtomicU32; 2]);
 
+/// The bit of the gate's word that says that it is closed; the phase counts in the others. In one word, so
+/// that who goes in looks at both at once.
+const CLOSED: u32 = 1;
+const PHASE: u32 = 2;
+
 impl Lane {
-    fn of(&self, phase: u32) -> &AtomicU32 {
-        &self.0[(phase & 1) as usize]
+    /// The counter of the phase that this word of the gate has.
+    #[inline]
+    fn of(&self, word: u32) -> &AtomicU32 {
+        &self.0[usize::from(word & PHASE != 0)]
     }
 
     /// Who is inside, of both phases.
@@ -42,12 +49,12 @@ impl Lane {
 
 /// See the module's text.
 pub struct Gate {
-    lanes: Box<[Lane]>,
-    closed: AtomicBool,
+    lanes: Box<[Lane; LANES]>,
+    /// Whether it is closed, and the phase.
+    word: AtomicU32,
     /// Held by whoever closed the gate; waiters for its opening queue up here.
     closer: Mutex<()>,
     epoch: AtomicU32,
-    phase: AtomicU32,
     /// Held while those of an earlier phase are waited for: there are counters for two only.
     grace: Mutex<()>,
 }
@@ -86,38 +93,34 @@ fn lane() -> usize {
 impl Gate {
     pub fn new(epoch: u32) -> Gate {
         Gate {
-            lanes: (0..LANES).map(|_| Lane::default()).collect(),
-            closed: AtomicBool::new(false),
+            lanes: Box::new(std::array::from_fn(|_| Lane::default())),
+            word: AtomicU32::new(0),
             closer: Mutex::new(()),
             epoch: AtomicU32::new(epoch),
-            phase: AtomicU32::new(0),
             grace: Mutex::new(()),
         }
     }
 
-    /// Goes in unless the gate is closed: lane, phase, epoch.
-    fn try_pass(&self) -> Option<(usize, u32, u32)> {
-        let lane = lane();
+    /// Goes in unless the gate is closed: the counter to come out by, and the epoch.
+    #[inline(always)]
+    fn try_pass(&self) -> Option<(&AtomicU32, u32)> {
+        // A seat is below the number of lanes; the remainder tells the compiler.
+        let lane = &self.lanes[lane() % LANES];
         loop {
-            let phase = self.phase.load(Ordering::SeqCst);
-            let count = self.lanes[lane].of(phase);
+            let word = self.word.load(Ordering::SeqCst);
+            let count = lane.of(word);
             // Together with the loads below ordered against the closing and its loads, and against a new
             // phase and its loads.
             count.fetch_add(1, Ordering::SeqCst);
-            if self.closed.load(Ordering::SeqCst) {
-                count.fetch_sub(1, Ordering::SeqCst);
+            let now = self.word.load(Ordering::SeqCst);
+            if now == word && now & CLOSED == 0 {
+                return Some((count, self.epoch.load(Ordering::SeqCst)));
+            }
+            leave(count);
+            if now & CLOSED != 0 {
                 return None;
             }
-            if self.phase.load(Ordering::SeqCst) == phase {
-                return Some((lane, phase, self.epoch.load(Ordering::SeqCst)));
-            }
-            count.fetch_sub(1, Ordering::SeqCst);
         }
-    }
-
-    /// Comes out.
-    fn leave(&self, (lane, phase): (usize, u32)) {
-        self.lanes[lane].of(phase).fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Waits until everybody who is inside now has come out. The caller is not inside.
@@ -126,7 +129,7 @@ impl Gate {
             return;
         }
         let _one_at_a_time = self.grace.lock();
-        let before = self.phase.fetch_add(1, Ordering::SeqCst);
+        let before = self.word.fetch_add(PHASE, Ordering::SeqCst);
         for lane in &self.lanes[..self.lanes()] {
             while lane.of(before).load(Ordering::SeqCst) != 0 {
                 yield_now();
@@ -159,7 +162,7 @@ impl Gate {
     ) -> (T, std::time::Duration, std::time::Duration) {
         let start = std::time::Instant::now();
         let hold = self.closer.lock();
-        self.closed.store(true, Ordering::SeqCst);
+        self.word.fetch_or(CLOSED, Ordering::SeqCst);
         let opens = Opens(self);
         let occupied = |l: &Lane| l.sum() != 0;
         while self.lanes.iter().any(occupied) && !planted(Planted::GateNotDrained) {
@@ -176,19 +179,26 @@ impl Gate {
     }
 }
 
+/// Comes out.
+#[inline]
+fn leave(count: &AtomicU32) {
+    count.fetch_sub(1, Ordering::SeqCst);
+}
+
 /// Opens the gate, also when what was done while it was closed has panicked.
 struct Opens<'g>(&'g Gate);
 
 impl Drop for Opens<'_> {
     fn drop(&mut self) {
-        self.0.closed.store(false, Ordering::SeqCst);
+        self.0.word.fetch_and(!CLOSED, Ordering::SeqCst);
     }
 }
 
 /// The right to change pages: its holder is inside the gate, in one epoch, until it is dropped.
 pub struct Door<'a> {
     store: &'a PageStore,
-    lane: (usize, u32),
+    /// What to count down when it leaves.
+    count: &'a AtomicU32,
     epoch: u32,
     /// Whether its thread was unwinding already when it came in.
     unwinding: bool,
@@ -231,18 +241,20 @@ impl Drop for Door<'_> {
             self.store.halt("a change of pages");
         }
         self.store.take_back(self.promised);
-        self.store.gate.leave(self.lane);
+        leave(self.count);
     }
 }
 
 impl PageStore {
     /// Goes through the gate if it is open; never waits.
+    // Always: a door would be copied through memory otherwise, for every write.
+    #[inline(always)]
     pub(crate) fn pass(&self) -> Option<Door<'_>> {
-        let (lane, phase, epoch) = self.gate.try_pass()?;
+        let (count, epoch) = self.gate.try_pass()?;
         entered();
         Some(Door {
             store: self,
-            lane: (lane, phase),
+            count,
             epoch,
             unwinding: panicking(),
             promised: Promise::default(),
@@ -256,15 +268,21 @@ impl PageStore {
     }
 
     /// Goes through the gate, waiting while it is closed. The caller holds nothing.
+    #[inline(always)]
     pub(crate) fn pass_waiting(&self) -> Door<'_> {
         loop {
             if let Some(door) = self.pass() {
                 return door;
             }
-            reached(Point::AtGate);
-            // The closer holds this while the gate is closed, which is short.
-            drop(self.gate.closer.lock());
+            self.wait_at_gate();
         }
+    }
+
+    #[cold]
+    fn wait_at_gate(&self) {
+        reached(Point::AtGate);
+        // The closer holds this while the gate is closed, which is short.
+        drop(self.gate.closer.lock());
     }
 }
 
@@ -288,11 +306,11 @@ mod tests {
                         let (gate, log) = (gate.clone(), log.clone());
                         thread::spawn(move || {
                             for _ in 0..3 {
-                                if let Some((lane, phase, epoch)) = gate.try_pass() {
+                                if let Some((count, epoch)) = gate.try_pass() {
                                     log.lock().push(epoch);
                                     yield_now();
                                     log.lock().push(epoch);
-                                    gate.leave((lane, phase));
+                                    leave(count);
                                 } else {
                                     drop(gate.closer.lock());
                                 }
@@ -336,13 +354,13 @@ mod tests {
                         let (gate, inside) = (gate.clone(), inside.clone());
                         thread::spawn(move || {
                             for turn in 0..3 {
-                                let Some((lane, phase, _)) = gate.try_pass() else {
+                                let Some((count, _)) = gate.try_pass() else {
                                     continue;
                                 };
                                 inside.lock().push((who, turn));
                                 yield_now();
                                 inside.lock().retain(|it| *it != (who, turn));
-                                gate.leave((lane, phase));
+                                leave(count);
                             }
                         })
                     })

@@ -29,6 +29,9 @@ const ROOM_OF_16: u64 = 15;
 /// need places, and each checkpoint gives those free that they had.
 const COMPACT_SPARE: u64 = 16;
 
+/// The file grows ahead of need by one part in so many of its pages at most.
+const WISH_PART: u64 = 8;
+
 /// Promised pages of which it does not matter whether there are as many: a few small batches.
 const LITTLE: u64 = 128;
 
@@ -87,6 +90,7 @@ impl PageStore {
     /// Whether there is space for somebody who is inside already and has changed nothing yet, beside the
     /// others who are; if not, the slots that these may still need. Those who come later see that it is
     /// there, so no two count on the same slots. O(1) unless space is short.
+    #[inline(always)]
     pub(crate) fn may_stay(&self, space: Space) -> std::result::Result<(), u64> {
         // In this order nothing is overlooked: who leaves has counted what it made dirty, and what is
         // written takes its slot before it is clean.
@@ -96,13 +100,29 @@ impl PageStore {
         if free >= needed + (self.gate.threads() + 1) * DIRTY_EACH {
             return Ok(());
         }
+        self.may_stay_beside_others(space)
+    }
+
+    /// The same by who is inside.
+    #[inline(never)]
+    fn may_stay_beside_others(&self, space: Space) -> std::result::Result<(), u64> {
         let others = self.slots_of_others();
         let needed = self.slots_needed(space);
         let free = self.counters.free_slots.load(Ordering::Relaxed);
         if free >= needed + others {
+            self.wish_for_space();
             return Ok(());
         }
         Err(others)
+    }
+
+    /// Has the cleaner grow the file until nobody has to look who is inside, if that is little beside what is
+    /// there. O(1).
+    fn wish_for_space(&self) {
+        let wish = (self.gate.threads() + 1) * DIRTY_EACH;
+        if self.live_pages() / WISH_PART > wish && self.missing.load(Ordering::Relaxed) < wish {
+            self.missing.fetch_max(wish, Ordering::Relaxed);
+        }
     }
 
     /// Slots that those inside may still need, one of them aside.

@@ -564,13 +564,17 @@ impl PageStore {
     // ---------------------------------------------------------------- errors
 
     /// Refuses everything that changes pages after a failure with unknown outcome.
+    #[inline(always)]
     pub fn check_poison(&self) -> Result<()> {
-        if self.poisoned.load(Ordering::Relaxed)
-            && let Some(e) = self.poison.lock().clone()
-        {
-            return Err(e);
+        if self.poisoned.load(Ordering::Relaxed) {
+            return self.poison_found();
         }
         Ok(())
+    }
+
+    #[cold]
+    fn poison_found(&self) -> Result<()> {
+        self.poison.lock().clone().map_or(Ok(()), Err)
     }
 
     /// Stops all writing until the store is opened again.

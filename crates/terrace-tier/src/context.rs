@@ -583,8 +583,10 @@ impl Rooted for Lsm {
 /// Checks a key and a value against the limits.
 pub(crate) fn check_limits(page_bytes: usize, key: &[u8], value: &[u8]) -> Result<()> {
     use terrace_base::{MAX_VALUE_BYTES, max_key_bytes};
+    /// With pages of any size.
+    const ALWAYS_FITS: usize = max_key_bytes(terrace_pages::PAGE_SIZES[0]);
     let limit = max_key_bytes(page_bytes);
-    if key.len() > limit {
+    if key.len() > ALWAYS_FITS && key.len() > limit {
         return Err(Error::KeyTooLong {
             len: key.len(),
             limit,

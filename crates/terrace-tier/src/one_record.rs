@@ -73,6 +73,18 @@ pub(crate) fn read<T>(
     }
 }
 
+/// Whether there is a record, of a look at it that was made under its lock; nothing where more would have
+/// to be waited for.
+pub(crate) fn without_waiting(looked: Attempt<Option<Found>>) -> Result<Option<bool>> {
+    match looked {
+        Ok(Some(found)) if found.flags.is_deleted() => Ok(Some(false)),
+        Ok(Some(found)) => Ok(found.large.is_none().then_some(true)),
+        Ok(None) => Ok(Some(false)),
+        Err(Interrupt::Fail(e)) => Err(e),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Changes the record by `attempt`, again and again until nothing is in its way, inside the gate and
 /// under the record's lock. False, and nothing done, if the record is not as expected any more.
 /// Blocking; the caller holds nothing.

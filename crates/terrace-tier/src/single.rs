@@ -184,6 +184,10 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
         }
     }
 
+    fn get_locked(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
+        one_record::without_waiting(self.method.try_get(key, Touch::No, value))
+    }
+
     fn get_while(
         &self,
         key: &[u8],

@@ -128,6 +128,10 @@ pub trait Structure: Send + Sync {
         holds: &dyn Fn() -> bool,
     ) -> Result<Option<(bool, Version)>>;
 
+    /// The value of a record whose lock the caller holds, inside the gate; nothing where that would take
+    /// waiting: for a page, or for a value that has pages of its own.
+    fn get_locked(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>>;
+
     /// Makes one change. `log` is called once, under the record's lock, when the change can no
     /// longer fail and before anybody can see it; it must not wait. With `expect`, returns `false`
     /// and does nothing when the record's lock has moved since that version, and the record is not

@@ -264,7 +264,7 @@ where
 
     /// A record that the hot tier answers for, and whether it is there. That is right whatever its lock says: the
     /// leaf's latch validated it.
-    #[inline]
+    #[inline(always)]
     fn get_hot(&self, key: &[u8], value: &mut Vec<u8>) -> Option<bool> {
         if let Some(hot) = self.hot.get()
             && let Ok(Some(found)) = hot.try_get(key, Touch::Raise, value)
@@ -407,6 +407,13 @@ where
             Some(there) => Ok(there),
             None => self.get_versioned(key, value).map(|(found, _)| found),
         }
+    }
+
+    fn get_locked(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
+        let found = self
+            .look(key, value)
+            .map(|seen| seen.map(|(found, _)| found));
+        one_record::without_waiting(found)
     }
 
     fn get_while(

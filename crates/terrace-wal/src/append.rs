@@ -46,6 +46,7 @@ impl Log {
     }
 
     /// The log, once nothing has to be waited for any more.
+    #[inline(always)]
     fn state_for(&self, reservation: &Reservation<'_>) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         // Before the record has its place in the order, because the mutex is let go of.
@@ -55,6 +56,7 @@ impl Log {
         state
     }
 
+    #[inline(always)]
     fn append_now(
         &self,
         state: &mut State,

@@ -90,6 +90,10 @@ fn longest_buffered(options: &LogOptions) -> u64 {
 /// What a record takes beyond [`record_space`] where segments are short and it lies in several: of each
 /// further one a block and a length.
 fn split_space(len: usize, options: &LogOptions) -> u64 {
+    // What fits into the shortest of all is not divided; most records are far shorter.
+    if (len as u64) < usable(MIN_SEGMENT_BYTES) {
+        return 0;
+    }
     // Half of the shortest is what a full disk may leave.
     len as u64 / usable(shortest_ordinary(options)).max(1) * RECORD_OVERHEAD_BYTES as u64
 }

@@ -58,7 +58,8 @@ pub struct Core {
 
 impl Core {
     /// A pass to work on a structure.
-    #[inline]
+    // Always: passed on by a call it would be copied through memory, for every read.
+    #[inline(always)]
     pub fn enter(&self, open: &Open) -> Result<Pass<'_>> {
         let pass = self.passes.enter()?;
         open.check()?;
@@ -106,6 +107,7 @@ impl Core {
 
     /// The durability in force for a write of logged or unlogged structures; `None` when there is
     /// nothing to wait for.
+    #[inline(always)]
     pub fn durability(
         &self,
         logged: bool,

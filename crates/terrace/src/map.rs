@@ -86,9 +86,10 @@ impl Map {
     ///
     /// # Errors
     /// As [`Map::get`].
+    #[inline]
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         let key = key.as_ref();
-        check_lengths(self.db.handle.core.longest_key(), key, &[])?;
+        self.db.handle.core.check_key(key)?;
         let _pass = self.db.handle.core.enter(&self.open)?;
         self.open
             .structure

@@ -14,8 +14,8 @@
 //! nobody knows what it has left half done.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::panicking;
 
 use terrace_base::process::{OwnWord, of_another_process};
@@ -37,20 +37,27 @@ const DEAD: u64 = 7;
 const STATE: u64 = 7;
 const ODD: u64 = 8;
 
+/// What is called when somebody panics who has a pass.
+type OnPanic = OnceLock<Box<dyn Fn() + Send + Sync>>;
+
 /// Passes that are out, by whether their phase is odd.
-#[derive(Default)]
 #[repr(align(64))]
-struct Lane([AtomicU64; 2]);
+struct Lane {
+    out: [AtomicU64; 2],
+    /// Here, so that a pass is two words: it is handed on with every write.
+    on_panic: Arc<OnPanic>,
+}
 
 impl Lane {
+    #[inline]
     fn of(&self, word: u64) -> &AtomicU64 {
-        &self.0[usize::from(word & ODD != 0)]
+        &self.out[usize::from(word & ODD != 0)]
     }
 }
 
 /// See the module's text.
 pub struct Passes {
-    lanes: Box<[Lane]>,
+    lanes: Box<[Lane; LANES]>,
     /// State and phase.
     word: OwnWord,
     /// Held while passes of an earlier phase are waited for: there are counters for two only.
@@ -58,24 +65,37 @@ pub struct Passes {
     /// Why the state is `DEAD`. The condition variable signals every change of state.
     cause: Mutex<Option<Error>>,
     changed: Condvar,
-    on_panic: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_panic: Arc<OnPanic>,
 }
 
 /// The right to work in the database, until it is dropped.
 pub struct Pass<'a> {
-    passes: &'a Passes,
-    lane: &'a AtomicU64,
-    /// Whether its thread was unwinding already when it came in.
-    unwinding: bool,
+    lane: &'a Lane,
+    /// The phase in which it was given out, as in the word, and whether its thread was unwinding already.
+    bits: u64,
 }
+
+/// Of [`Pass::bits`].
+const UNWINDING: u64 = ODD << 1;
 
 impl Drop for Pass<'_> {
     #[inline]
     fn drop(&mut self) {
-        if panicking() && !self.unwinding {
-            self.passes.panicked();
+        if panicking() {
+            self.panicked();
         }
-        self.lane.fetch_sub(1, Ordering::Release);
+        self.lane.of(self.bits).fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Pass<'_> {
+    #[cold]
+    fn panicked(&self) {
+        if self.bits & UNWINDING == 0
+            && let Some(stop) = self.lane.on_panic.get()
+        {
+            stop();
+        }
     }
 }
 
@@ -99,6 +119,7 @@ thread_local! {
 
 static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
 
+#[inline]
 fn lane() -> usize {
     LANE.with(|l| {
         if l.get() == usize::MAX {
@@ -114,13 +135,18 @@ impl Passes {
     /// # Errors
     /// When there is no memory for it.
     pub fn new() -> Result<Passes> {
+        let on_panic = Arc::<OnPanic>::default();
+        let lane = |_| Lane {
+            out: Default::default(),
+            on_panic: on_panic.clone(),
+        };
         Ok(Passes {
-            lanes: (0..LANES).map(|_| Lane::default()).collect(),
+            lanes: Box::new(std::array::from_fn(lane)),
             word: OwnWord::new(OPEN)?,
             phase: Mutex::new(()),
             cause: Mutex::new(None),
             changed: Condvar::new(),
-            on_panic: OnceLock::new(),
+            on_panic,
         })
     }
 
@@ -135,13 +161,7 @@ impl Passes {
         let _ = self.on_panic.set(Box::new(stop));
     }
 
-    #[cold]
-    fn panicked(&self) {
-        if let Some(stop) = self.on_panic.get() {
-            stop();
-        }
-    }
-
+    #[inline]
     fn word(&self) -> &AtomicU64 {
         self.word.word()
     }
@@ -166,19 +186,21 @@ impl Passes {
     pub fn enter(&self) -> Result<Pass<'_>> {
         loop {
             let word = self.word().load(Ordering::SeqCst);
-            let lane = self.lanes[lane()].of(word);
+            // A lane is below their number; the remainder tells the compiler.
+            let lane = &self.lanes[lane() % LANES];
+            let out = lane.of(word);
             // Together with the load below ordered against the change of the word by `quiesce`, and its
             // loads: if the phase is still the same, the next one waits for this pass.
-            lane.fetch_add(1, Ordering::SeqCst);
+            out.fetch_add(1, Ordering::SeqCst);
             let now = self.word().load(Ordering::SeqCst);
             if now == word && now & STATE == OPEN {
+                let unwinding = if panicking() { UNWINDING } else { 0 };
                 return Ok(Pass {
-                    passes: self,
                     lane,
-                    unwinding: panicking(),
+                    bits: now & ODD | unwinding,
                 });
             }
-            lane.fetch_sub(1, Ordering::SeqCst);
+            out.fetch_sub(1, Ordering::SeqCst);
             self.wait_to_enter()?;
         }
     }
@@ -213,7 +235,7 @@ impl Passes {
     pub fn quiesce(&self) {
         let _phase = self.phase.lock();
         let before = self.word().fetch_xor(ODD, Ordering::SeqCst);
-        for lane in &self.lanes {
+        for lane in self.lanes.iter() {
             let mut spins = 0u32;
             while lane.of(before).load(Ordering::SeqCst) != 0 {
                 spins += 1;

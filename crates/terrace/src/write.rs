@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use terrace_base::{Error, MAX_VALUE_BYTES, Result, max_key_bytes};
+use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result, max_key_bytes};
 use terrace_tier::{Change, Expect, Version};
 use terrace_wal::{Appended, Durability};
 
@@ -19,10 +19,7 @@ use crate::registry::Open;
 #[inline]
 pub fn check_lengths(limit: usize, key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > limit {
-        return Err(Error::KeyTooLong {
-            len: key.len(),
-            limit,
-        });
+        return Err(key_too_long(key.len(), limit));
     }
     if value.len() > MAX_VALUE_BYTES {
         return Err(Error::ValueTooLong {
@@ -56,7 +53,24 @@ impl AsFound<'_> {
     }
 }
 
+/// Keys up to this fit with pages of any size, so for most nobody has to ask how large the pages are.
+const ALWAYS_FITS: usize = max_key_bytes(terrace_pages::PAGE_SIZES[0]);
+
+#[cold]
+fn key_too_long(len: usize, limit: usize) -> Error {
+    Error::KeyTooLong { len, limit }
+}
+
 impl Core {
+    /// Refuses a key that is too long.
+    #[inline]
+    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+        if key.len() > ALWAYS_FITS {
+            return check_lengths(self.longest_key(), key, &[]);
+        }
+        Ok(())
+    }
+
     /// Longest key that fits.
     #[inline]
     pub fn longest_key(&self) -> usize {
@@ -74,11 +88,12 @@ impl Core {
         durability: Option<Durability>,
     ) -> Result<bool> {
         let in_force = self.durability(open.spec.logged, durability)?;
-        if let Change::Put(value) = change {
-            check_lengths(self.longest_key(), key, value)?;
-        } else {
-            check_lengths(self.longest_key(), key, &[])?;
-        }
+        let value = match change {
+            Change::Put(value) => value,
+            Change::Delete => &[],
+        };
+        self.check_key(key)?;
+        check_lengths(MAX_KEY_BYTES, &[], value)?;
         let pass = self.enter(open)?;
         if open.table.as_ref().is_some_and(|table| !table.is_plain()) {
             drop(pass);

@@ -1,0 +1,74 @@
+//! What `scripts/hot-path` counts: hot records read and written by one thread, in each of these functions.
+
+use std::hint::black_box;
+
+use terrace::{Database, Durability, Map, Options};
+
+/// Calls of each kind.
+const CALLS: u64 = 20_000;
+const KEYS: u64 = 80_000;
+
+fn key(i: u64) -> [u8; 8] {
+    (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % KEYS).to_be_bytes()
+}
+
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub fn probe_gets(map: &Map) {
+    let mut value = Vec::new();
+    for i in 0..CALLS {
+        assert!(map.get_into(key(i), &mut value).unwrap());
+        black_box(&value);
+    }
+}
+
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub fn probe_puts(map: &Map) {
+    for i in 0..CALLS {
+        map.put(key(i), [7u8; 100]).unwrap();
+    }
+}
+
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub fn probe_batches(db: &Database, map: &Map) {
+    for i in 0..CALLS / 4 {
+        let mut batch = db.batch();
+        for j in 0..4 {
+            batch.put(map, key(i * 4 + j), [8u8; 100]);
+        }
+        db.write(batch, Durability::Buffered).unwrap();
+    }
+}
+
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub fn probe_updates(map: &Map) {
+    for i in 0..CALLS {
+        map.update(key(i), |old| old.map(<[u8]>::to_vec)).unwrap();
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (folder, kind) = (arguments.next().unwrap(), arguments.next().unwrap());
+    let db = Database::open(&folder, Options::new().memory(64 << 20)).unwrap();
+    let map: Map = match kind.as_str() {
+        "hash" => (*db.hash("records").unwrap()).clone(),
+        _ => (*db.tree("records").unwrap()).clone(),
+    };
+    for i in 0..KEYS {
+        map.put(key(i), [1u8; 100]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    let mut value = Vec::new();
+    for i in 0..KEYS {
+        map.get_into(key(i), &mut value).unwrap();
+    }
+    probe_gets(&map);
+    probe_puts(&map);
+    probe_batches(&db, &map);
+    probe_updates(&map);
+    db.close().unwrap();
+}
