@@ -3,7 +3,7 @@
 //! A batch keeps its changes as the payload of the log record that it becomes, so that writing it
 //! copies nothing.
 
-mod merges;
+pub mod merges;
 pub mod standing;
 mod write;
 
@@ -233,7 +233,7 @@ impl Batch {
     }
 
     /// Whether it changes tables that have indexes, or are about to.
-    fn changes_indexes(&self) -> bool {
+    pub(crate) fn changes_indexes(&self) -> bool {
         let mut tables = self.structures.iter().filter_map(|t| t.open.table.as_ref());
         tables.any(|table| !table.is_plain())
     }

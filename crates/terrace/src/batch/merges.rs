@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use terrace_base::Result;
-use terrace_tier::Change;
+use terrace_base::{Result, StructureId};
+use terrace_tier::{Change, LockTable, Version};
 
-use super::Batch;
+use super::{Batch, Mark};
 use crate::database::Database;
 use crate::merge::{Merge, Merged};
 use crate::registry::Open;
@@ -30,10 +30,134 @@ impl Staged {
 /// A structure's number in the batch, and a key.
 type Place = (u32, Vec<u8>);
 
+/// The values that merges were worked out from, before the locks of their records were taken.
+///
+/// Under heavy writing not all of very many stay the same while the others are read. So those that have
+/// changed are read again under the locks, and the merges are worked out anew there: a batch is not too late
+/// then, however many it has. Only where that would take waiting it is.
+#[derive(Default)]
+pub struct Merging {
+    /// Where the merges' changes begin in the batch.
+    from: Option<Mark>,
+    found: HashMap<(StructureId, Vec<u8>), (Option<Vec<u8>>, Version)>,
+    /// The locks of the records.
+    slots: Vec<usize>,
+}
+
+impl Merging {
+    /// Merges that are worked out into changes behind `from`.
+    pub fn new(from: Mark) -> Merging {
+        Merging {
+            from: Some(from),
+            ..Merging::default()
+        }
+    }
+
+    /// Whether there are any.
+    pub fn is_any(&self) -> bool {
+        !self.found.is_empty()
+    }
+
+    /// Remembers what was read of a key.
+    pub fn note(&mut self, open: &Open, key: &[u8], value: Option<Vec<u8>>, version: Version) {
+        self.found
+            .insert((open.id(), key.to_vec()), (value, version));
+    }
+
+    /// A record that a change rests on.
+    pub fn rests_on(&mut self, slot: usize) {
+        self.slots.push(slot);
+    }
+
+    /// The locks of what the changes rest on.
+    pub fn slots(&self) -> &[usize] {
+        &self.slots
+    }
+
+    /// Bytes that the changes may take beyond what they take now, when they are worked out again.
+    pub fn slack(&self, now: usize) -> usize {
+        match self.is_any() {
+            true => now / 4 + 64 * self.found.len(),
+            false => 0,
+        }
+    }
+
+    /// Looks under the locks, `version` giving the one that a lock had before it was taken, whether what was
+    /// read is still so, and works the merges out again if not. False if that would take waiting, or come to
+    /// more changes or bytes than were prepared.
+    pub fn again(
+        &self,
+        batch: &mut Batch,
+        locks: &LockTable,
+        version: impl Fn(usize) -> Option<Version>,
+    ) -> Result<Again> {
+        let Some(from) = self.from.filter(|_| self.is_any()) else {
+            return Ok(Again::Same);
+        };
+        let is_same = |id: StructureId, key: &[u8], seen: Version| {
+            version(locks.slot(id, key)).is_none_or(|now| now.content() == seen.content())
+        };
+        let mut all = self.found.iter();
+        if all.all(|((id, key), (_, seen))| is_same(*id, key, *seen)) {
+            return Ok(Again::Same);
+        }
+        let (changes, bytes) = (batch.operations.len(), batch.payload.len());
+        let most = bytes + self.slack(bytes);
+        batch.back_to(from);
+        let mut waits = false;
+        batch
+            .work_out_merges(
+                |open, key| {
+                    let place = (open.id(), key.to_vec());
+                    if let Some((value, seen)) = self.found.get(&place)
+                        && is_same(open.id(), key, *seen)
+                    {
+                        return Ok((value.clone(), ()));
+                    }
+                    let mut value = Vec::new();
+                    let found = open.structure.get_locked(key, &mut value)?;
+                    waits |= found.is_none();
+                    Ok((found.unwrap_or(false).then_some(value), ()))
+                },
+                |_, _, (), _| (),
+            )
+            // What was worked out from nothing is no mistake.
+            .or_else(|e| if waits { Ok(()) } else { Err(e) })?;
+        let fits = batch.operations.len() <= changes && batch.payload.len() <= most;
+        Ok(if waits || !fits {
+            Again::TooLate
+        } else {
+            Again::WorkedOut
+        })
+    }
+}
+
+/// What a second look at merges came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Again {
+    /// Everything is as it was.
+    Same,
+    /// The changes are others.
+    WorkedOut,
+    /// It would take waiting, or more than was prepared.
+    TooLate,
+}
+
 impl Batch {
     /// Whether there are merges.
     pub(crate) fn has_merges(&self) -> bool {
         !self.merges.is_empty()
+    }
+
+    /// Whether all of them are of tables.
+    pub(crate) fn merges_are_in_tables(&self) -> bool {
+        let mut merges = self.merges.iter();
+        merges.all(|staged| {
+            self.structures[staged.structure as usize]
+                .open
+                .table
+                .is_some()
+        })
     }
 
     /// Adds a merge.

@@ -9,6 +9,7 @@ use terrace_pages::{Door, Space};
 use terrace_tier::RecordLock;
 use terrace_wal::{Appended, Durability};
 
+use super::merges::Again;
 use super::{Batch, DIRTY_EACH, DIRTY_IN_BOTH};
 use crate::core::Core;
 use crate::fault::{Fault, planted};
@@ -46,7 +47,7 @@ impl Core {
     /// not, and then nothing was done.
     pub fn write_batch_inside(
         &self,
-        batch: &Batch,
+        batch: &mut Batch,
         logged: bool,
         expected: &Expected<'_>,
     ) -> Result<Option<Option<Appended>>> {
@@ -58,7 +59,7 @@ impl Core {
             logged,
             DIRTY_EACH,
             expected,
-            &mut |door, overruled| {
+            &mut |batch, door, overruled| {
                 batch
                     .changes()
                     .zip(overruled)
@@ -103,7 +104,7 @@ impl Core {
         };
         let expected = Expected::default();
         let written =
-            self.write_prefaulted(batch, logged, dirty_each, &expected, &mut |door, _| {
+            self.write_prefaulted(batch, logged, dirty_each, &expected, &mut |_, door, _| {
                 self.store.wait_for_saved();
                 structure.apply_run_locked(door, run)
             })?;
@@ -119,11 +120,11 @@ impl Core {
     #[allow(clippy::type_complexity)]
     fn write_prefaulted(
         &self,
-        batch: &Batch,
+        batch: &mut Batch,
         logged: bool,
         dirty_each: u64,
         expected: &Expected<'_>,
-        apply: &mut dyn FnMut(&Door<'_>, &[bool]) -> Result<()>,
+        apply: &mut dyn FnMut(&Batch, &Door<'_>, &[bool]) -> Result<()>,
     ) -> Result<Option<Option<Appended>>> {
         let only_deletes = batch.deletes == batch.operations.len();
         let space = if only_deletes {
@@ -131,18 +132,26 @@ impl Core {
         } else {
             Space::Ordinary
         };
+        let bytes = batch.reservation() + expected.merging.slack(batch.payload.len());
         let mut reservation = match (logged, only_deletes) {
             (false, _) => None,
-            (true, false) => Some(self.log.reserve(batch.reservation())),
-            (true, true) => Some(self.log.reserve_urgent(batch.reservation())),
+            (true, false) => Some(self.log.reserve(bytes)),
+            (true, true) => Some(self.log.reserve_urgent(bytes)),
         }
         .transpose()
         .map_err(|e| self.failed(e))?;
         let locks = &self.tiers.locks;
         let slot_of = |open: &Open, key: &[u8]| locks.slot(open.id(), key);
-        let (slots, overruled) = batch.slots(slot_of);
+        let (mut slots, mut overruled) = batch.slots(slot_of);
+        if expected.merging.is_any() {
+            slots.extend(expected.merging.slots());
+            slots.sort_unstable();
+            slots.dedup();
+        }
         // Behind the append nothing may fail, so there must be space for all of it before.
-        let promise = batch.promise(self.store.page_bytes(), self.store.live_pages(), dirty_each);
+        let (page_bytes, live) = (self.store.page_bytes(), self.store.live_pages());
+        let mut promise = batch.promise(page_bytes, live, dirty_each);
+        promise.new += (4 * expected.merging.slack(batch.payload.len()) / page_bytes) as u64;
         let lock_all = || -> Vec<_> { slots.iter().map(|slot| locks.lock(*slot)).collect() };
         let locked = planted(Fault::LockedBeforeGate).then(lock_all);
         let early = planted(Fault::AppendedBeforeGate).then(|| {
@@ -160,6 +169,25 @@ impl Core {
         if !expected.holds(version_of) {
             held.into_iter().for_each(RecordLock::release_unchanged);
             return Ok(None);
+        }
+        let again = expected.merging.again(batch, locks, version_of);
+        let kept = |batch: &Batch| {
+            // What was worked out again needs no more than what was prepared.
+            let needs = batch.promise(page_bytes, live, dirty_each);
+            !batch.has_no_changes()
+                && needs.new <= promise.new
+                && needs.dirty <= promise.dirty
+                && (!only_deletes || batch.deletes == batch.operations.len())
+        };
+        match again {
+            Ok(Again::Same) => {}
+            Ok(Again::WorkedOut) if kept(batch) => overruled = batch.slots(slot_of).1,
+            other => {
+                held.into_iter().for_each(RecordLock::release_unchanged);
+                // With the gate and all locks let go of.
+                drop(door);
+                return other.map(|_| None).map_err(|e| self.failed(e));
+            }
         }
         let standing = expected.standing;
         if !planted(Fault::BatchUnwatched) {
@@ -194,7 +222,7 @@ impl Core {
             held.into_iter().for_each(RecordLock::release_unchanged);
             return Ok(None);
         };
-        let applied = apply(&door, &overruled);
+        let applied = apply(batch, &door, &overruled);
         // Without log a batch that was applied in part cannot be completed either. While the door is held:
         // no cut may have the half of it.
         let applied = applied.map_err(|e| self.kill(e));

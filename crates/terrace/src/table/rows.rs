@@ -18,6 +18,7 @@ use terrace_wal::{Appended, Durability};
 use super::entry::encode;
 use super::state::{IndexState, Snapshot};
 use crate::batch::Batch;
+use crate::batch::merges::Merging;
 use crate::batch::standing::Standing;
 use crate::core::Core;
 use crate::fault::{Fault, planted};
@@ -30,7 +31,8 @@ const ROUNDS: u32 = 16;
 /// between the tiers meanwhile is likely to share one with some of them.
 const ROUNDS_IF_LARGE: (u32, usize) = (1, 64);
 
-/// The same for a batch with merges, which never goes alone: then it is refused.
+/// The same for a batch with merges that are not all in tables, which never goes alone: then it is refused. Where
+/// no index is changed the first round is nearly always the last one (see [`Merging`]).
 const ROUNDS_OF_MERGES: u32 = 10_000;
 
 /// What a round rests on.
@@ -42,6 +44,8 @@ pub struct Expected<'s> {
     versions: Vec<(usize, Version)>,
     /// The same of records that merges have left as they are: they are not locked.
     pub kept: Vec<(usize, Version)>,
+    /// What merges were worked out from, where they can be worked out again under the locks.
+    pub merging: Merging,
     /// What was read beside the records that are written.
     pub standing: Option<&'s dyn Standing>,
 }
@@ -132,12 +136,9 @@ impl Core {
     ) -> Result<Option<Option<Appended>>> {
         let (few, large) = ROUNDS_IF_LARGE;
         let rounds = if batch.len() > large { few } else { ROUNDS };
-        // What was found of a merged record does not come to rest by closing tables.
-        let rounds = if batch.has_merges() {
-            ROUNDS_OF_MERGES
-        } else {
-            rounds
-        };
+        // What was found of a merged record comes to rest by closing tables only if it is in one.
+        let restless = batch.has_merges() && !batch.merges_are_in_tables();
+        let rounds = if restless { ROUNDS_OF_MERGES } else { rounds };
         for _ in 0..rounds {
             match self.round(batch, expect, false, None)? {
                 Round::Written(appended) => return Ok(Some(appended)),
@@ -145,7 +146,7 @@ impl Core {
                 Round::Changed => std::thread::yield_now(),
             }
         }
-        if batch.has_merges() {
+        if restless {
             return Err(Error::Conflict {
                 structure: batch.first_structure(),
                 key: Vec::new(),
@@ -197,23 +198,39 @@ impl Core {
             standing,
             ..Expected::default()
         };
+        // With indexes a change of a value changes more, which is worked out by user code: outside.
+        let again = !batch.changes_indexes();
+        let (mut merging, mut rested) = (Merging::new(batch.mark()), Vec::new());
         batch.work_out_merges(
             |open, key| {
                 let mut value = Vec::new();
                 let _pass = self.enter(open)?;
                 let answer = open.structure.get_versioned(key, &mut value);
                 let (found, version) = answer.map_err(|e| self.failed(e))?;
-                Ok((found.then_some(value), version))
+                let value = found.then_some(value);
+                if again {
+                    merging.note(open, key, value.clone(), version);
+                }
+                Ok((value, version))
             },
             |open, key, version, changed| {
-                let slot = self.tiers.locks.slot(open.id(), key);
-                if changed {
-                    expected.versions.push((slot, version));
-                } else if !planted(Fault::KeptUnvalidated) {
-                    expected.kept.push((slot, version));
+                if changed || !planted(Fault::KeptUnvalidated) {
+                    let slot = self.tiers.locks.slot(open.id(), key);
+                    rested.push((slot, version, changed));
                 }
             },
         )?;
+        if again && !batch.has_no_changes() {
+            rested.iter().for_each(|(slot, ..)| merging.rests_on(*slot));
+            expected.merging = merging;
+        } else {
+            let (changed, kept) = rested
+                .iter()
+                .partition::<Vec<_>, _>(|(.., changed)| *changed);
+            let of = |(slot, version, _): (usize, Version, bool)| (slot, version);
+            expected.versions.extend(changed.into_iter().map(of));
+            expected.kept.extend(kept.into_iter().map(of));
+        }
         for open in batch.tables() {
             if let Some(table) = &open.table {
                 let snapshot = if alone {
@@ -233,6 +250,7 @@ impl Core {
         if alone {
             expected.tables.clear();
             expected.versions.clear();
+            expected.kept.clear();
         }
         let mut entries = Vec::new();
         // All that goes first: a key that one row gives up another may take in the same batch.
@@ -261,6 +279,10 @@ impl Core {
             .into_iter()
             .map(|(d, (key, value), put)| (d.index.open.clone(), key, put.then(|| value.to_vec())))
             .collect();
+        if !entries.is_empty() && expected.merging.is_any() {
+            // An index was made meanwhile.
+            return Ok(Round::Changed);
+        }
         for (index, key, value) in &entries {
             let change = value.as_deref().map_or(Change::Delete, Change::Put);
             batch.change(index, None, key, change);
@@ -373,7 +395,7 @@ impl Core {
     }
 
     /// Writes rows with entries if what they rest on still stands.
-    fn write_expecting(&self, batch: &Batch, expected: &Expected<'_>) -> Result<Round> {
+    fn write_expecting(&self, batch: &mut Batch, expected: &Expected<'_>) -> Result<Round> {
         let pass = self.passes.enter()?;
         if !expected.admitted() {
             return Ok(Round::Changed);
@@ -390,6 +412,7 @@ impl Core {
         // With one change its record can be waited for outside the gate.
         let single = match (batch.only_change(), &expected.versions[..]) {
             _ if expected.standing.is_some() || !expected.kept.is_empty() => None,
+            _ if expected.merging.is_any() => None,
             (Some(change), []) => Some((change, None)),
             (Some(change), [(_, version)]) => Some((change, Some(*version))),
             _ => None,
