@@ -57,7 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// What tests may use besides.
-const FOR_TESTS: &[&str] = &["terrace-sim"];
+const FOR_TESTS: &[&str] = &["terrace-sim", "terrace-wal"];
 
 /// Dependencies point downwards only.
 pub fn layers(tree: &Tree) -> Complaints {

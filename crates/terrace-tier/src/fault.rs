@@ -64,10 +64,13 @@ pub enum Fault {
     NoMarkAfter,
     /// A scan leaves the tombstones that it walks over where they are.
     DeadLeftBehind,
+    /// The version of a lock does not rise when its records are moved between the tiers. Found in orders of
+    /// threads only.
+    MoveUnseen,
 }
 
 impl Fault {
-    /// All of them.
+    /// All of them that do harm without other threads.
     pub const ALL: [Fault; 29] = [
         Fault::HotAskedLast,
         Fault::PromotionWithoutLock,

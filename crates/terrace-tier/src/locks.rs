@@ -15,7 +15,7 @@ use terrace_base::checksum;
 use terrace_base::sync::atomic::{AtomicU64, Ordering, fence};
 use terrace_base::sync::{spin_loop, yield_now};
 
-use crate::fault::{Point, reached};
+use crate::fault::{Fault, Point, planted, reached};
 
 /// Rounds of spinning before the processor is given away: holders work in memory only.
 const SPINS: u32 = 100;
@@ -75,7 +75,11 @@ impl RecordLock<'_> {
     pub fn release_moved(self) -> Version {
         let held = self.version.load(Ordering::Relaxed);
         // Held, so the sum is even; beyond the last one the moves begin anew.
-        let now = held & !(HELD | MOVES) | (held + 1) & MOVES;
+        let now = if planted(Fault::MoveUnseen) {
+            held - HELD
+        } else {
+            held & !(HELD | MOVES) | (held + 1) & MOVES
+        };
         // Nobody else writes the word while it is held.
         self.version.store(now, Ordering::Release);
         std::mem::forget(self);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use common::lists::{Anomaly, Bed, Op, Transaction as Listed, anomaly};
 use common::{anomalies, tiny, transactions as histories};
 use terrace::{Database, Durability, Error, MapOptions, Merge, Tiers, TransactionOptions, encode};
 use terrace_sim::{Call, Fault, HookedDisk, Injection, SimDisk};
@@ -26,6 +27,111 @@ fn histories_of_threads_are_those_of_the_log_order() {
     for seed in 0..4 * common::factor() {
         histories::check(seed, 120).unwrap();
     }
+}
+
+/// Many short ones, in which more begins at the same time.
+#[test]
+fn short_histories_are_those_of_the_log_order() {
+    for seed in 0..2 * common::factor() {
+        let mut bed = histories::Bed::new(seed);
+        for history in 0..SHORT_HISTORIES {
+            bed.history(seed * SHORT_HISTORIES + history, 3).unwrap();
+        }
+        bed.finish(seed).unwrap();
+    }
+}
+
+/// Short histories of one database.
+const SHORT_HISTORIES: u64 = 100;
+
+#[test]
+fn histories_of_lists_have_no_cycles() {
+    for seed in 0..2 {
+        let bed = Bed::new(seed);
+        for history in 0..60 * common::factor() {
+            bed.check(history, 6).unwrap();
+        }
+    }
+}
+
+/// Histories in which something is wrong, each of another kind, and the same without.
+#[test]
+fn the_search_for_cycles_finds_each_anomaly() {
+    use Op::{Append, Read};
+    let when = |began, ended, ops: &[Op]| Listed {
+        ops: ops.to_vec(),
+        began,
+        ended,
+    };
+    // All at the same time.
+    let done = |ops: &[Op]| when(0, 9, ops);
+    let last = |lists: &[(u8, &[u32])]| lists.iter().map(|(l, of)| (*l, of.to_vec())).collect();
+    let both = last(&[(0, &[1, 2]), (1, &[3, 4])]);
+    let crossed = last(&[(0, &[1, 2]), (1, &[4, 3])]);
+    let writers = [
+        done(&[Append(0, 1), Append(1, 3)]),
+        done(&[Append(0, 2), Append(1, 4)]),
+    ];
+    assert_eq!(anomaly(&writers, &both), None);
+    // G0: each has written behind the other.
+    assert_eq!(anomaly(&writers, &crossed), Some(Anomaly::OfWriters));
+    // G1c: each has read what the other has written.
+    let one = last(&[(0, &[1]), (1, &[2])]);
+    let circle = [
+        done(&[Append(0, 1), Read(1, vec![2])]),
+        done(&[Append(1, 2), Read(0, vec![1])]),
+    ];
+    assert_eq!(anomaly(&circle, &one), Some(Anomaly::OfReads));
+    let line = [
+        done(&[Append(0, 1), Read(1, vec![])]),
+        done(&[Append(1, 2), Read(0, vec![1])]),
+    ];
+    assert_eq!(anomaly(&line, &one), None);
+    // G2: write skew, and a lost update.
+    let skew = [
+        done(&[Read(1, vec![]), Append(0, 1)]),
+        done(&[Read(0, vec![]), Append(1, 2)]),
+    ];
+    assert_eq!(anomaly(&skew, &one), Some(Anomaly::OfMissed));
+    let lost = [
+        done(&[Read(0, vec![]), Append(0, 1)]),
+        done(&[Read(0, vec![]), Append(0, 2)]),
+    ];
+    let of_two = last(&[(0, &[1, 2])]);
+    assert_eq!(anomaly(&lost, &of_two), Some(Anomaly::OfMissed));
+    // Two readers who have seen two writers in different orders.
+    let split = [
+        done(&[Append(0, 1)]),
+        done(&[Append(1, 2)]),
+        done(&[Read(0, vec![1]), Read(1, vec![])]),
+        done(&[Read(0, vec![]), Read(1, vec![2])]),
+    ];
+    assert_eq!(anomaly(&split, &one), Some(Anomaly::OfMissed));
+    assert_eq!(anomaly(&split[..3], &one), None);
+    // Somebody who began later has not seen it.
+    let late = [when(0, 1, &[Append(0, 1)]), when(2, 3, &[Read(0, vec![])])];
+    assert_eq!(anomaly(&late, &last(&[(0, &[1])])), Some(Anomaly::OfTime));
+    // G1a and G1b: nobody's element, one of the middle of a transaction, and one that is gone.
+    let nobodys = [done(&[Append(0, 1)]), done(&[Read(0, vec![1, 7])])];
+    assert_eq!(
+        anomaly(&nobodys, &last(&[(0, &[1])])),
+        Some(Anomaly::Unfinished)
+    );
+    let middle = [
+        done(&[Append(0, 1), Append(0, 2)]),
+        done(&[Read(0, vec![1])]),
+    ];
+    assert_eq!(anomaly(&middle, &of_two), Some(Anomaly::Unfinished));
+    assert_eq!(
+        anomaly(&middle[..1], &last(&[(0, &[1])])),
+        Some(Anomaly::NoOneOrder)
+    );
+    let torn = [
+        done(&[Append(0, 1)]),
+        done(&[Append(0, 2)]),
+        done(&[Read(0, vec![2])]),
+    ];
+    assert_eq!(anomaly(&torn, &of_two), Some(Anomaly::NoOneOrder));
 }
 
 #[test]
@@ -171,6 +277,74 @@ fn merges_are_worked_out_in_order_or_not_at_all() {
 
 /// Cuts the power at many calls: each transaction moves one from one of two counters to the other and says
 /// in a third which it was, so a torn one shows, and so does a gap.
+/// While others change its keys all the time, a batch of more merges than could ever be read and locked between
+/// two of their changes goes through, and none of anybody's is lost.
+#[test]
+fn a_batch_of_very_many_merges_goes_through_among_writers() {
+    const KEYS: u32 = 1000;
+    for (tiers, logged) in [(Tiers::Two, true), (Tiers::One, true), (Tiers::Two, false)] {
+        let options = tiny(1)
+            .memory(4 << 20)
+            .log_limit(1 << 20)
+            .log_segment(128 << 10);
+        let db = Database::open_on(SimDisk::new(1).shared(), options).unwrap();
+        let options = MapOptions::new().tiers(tiers).logged(logged);
+        let tree = db.tree_with("t", options).unwrap();
+        let list = |n: u8| Merge::Append {
+            bytes: vec![n],
+            limit: 100_000,
+        };
+        let (stop, begun) = (AtomicBool::new(false), AtomicBool::new(false));
+        let added: u64 = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..2)
+                .map(|writer| {
+                    let (tree, stop, begun) = (&tree, &stop, &begun);
+                    scope.spawn(move || {
+                        let mut added = 0;
+                        while !stop.load(Ordering::Relaxed) {
+                            for key in 0..KEYS / 2 {
+                                let key = 2 * key + writer;
+                                tree.merge(key.to_be_bytes(), Merge::AddUnsigned(1))
+                                    .unwrap();
+                                added += 1;
+                            }
+                            tree.merge("list", list(9)).unwrap();
+                            begun.store(true, Ordering::Relaxed);
+                        }
+                        added
+                    })
+                })
+                .collect();
+            while !begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            for _ in 0..4 {
+                let mut batch = db.batch();
+                for key in 0..KEYS {
+                    batch.merge(&tree, key.to_be_bytes(), Merge::AddUnsigned(1));
+                }
+                batch.merge(&tree, "list", list(1));
+                db.write(batch, Durability::Buffered).unwrap();
+                // As part of a transaction, too, which nothing that it has read refuses.
+                db.transaction_with(TransactionOptions::new().attempts(1), |t| {
+                    (0..KEYS).try_for_each(|key| {
+                        t.merge(&tree, key.to_be_bytes(), Merge::AddUnsigned(1))
+                    })
+                })
+                .unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+            writers.into_iter().map(|w| w.join().unwrap()).sum()
+        });
+        let sum: u64 = (0..KEYS)
+            .map(|key| encode::to_u64(&tree.get(key.to_be_bytes()).unwrap().unwrap()).unwrap())
+            .sum();
+        assert_eq!(sum, added + 8 * u64::from(KEYS));
+        let list = tree.get("list").unwrap().unwrap();
+        assert_eq!(list.iter().filter(|n| **n == 1).count(), 4);
+    }
+}
+
 #[test]
 fn a_power_cut_leaves_whole_transactions() {
     for seed in 0..2 {

@@ -266,12 +266,65 @@ struct Done {
 
 /// Several threads; an error says which transaction did not fit.
 pub fn check(seed: u64, each: u32) -> Result<(), String> {
-    let (db, maps) = open(seed, true);
+    let mut bed = Bed::new(seed);
+    bed.history(seed, each)?;
+    bed.finish(seed)
+}
+
+/// A database, what it holds after the histories so far, and the last sequence number of theirs.
+pub struct Bed {
+    db: Database,
+    maps: Vec<Map>,
+    state: State,
+    sequence: u64,
+}
+
+impl Bed {
+    pub fn new(seed: u64) -> Bed {
+        let (db, maps) = open(seed, true);
+        Bed {
+            db,
+            maps,
+            state: State::default(),
+            sequence: 0,
+        }
+    }
+
+    /// Runs a history of several threads, each with so many transactions.
+    pub fn history(&mut self, seed: u64, each: u32) -> Result<(), String> {
+        let done = threads(&self.db, &self.maps, seed, each, self.sequence);
+        replay(seed, done, &mut self.state, &mut self.sequence)
+    }
+
+    /// Looks at what is there in the end.
+    pub fn finish(self, seed: u64) -> Result<(), String> {
+        let report = self.db.verify().map_err(|e| e.to_string())?;
+        if !report.problems.is_empty() {
+            return Err(format!("seed {seed}: {:?}", report.problems));
+        }
+        let mut last = State::default();
+        for (map, want) in self.maps.iter().zip(&mut last) {
+            for record in map.iter().map_err(|e| e.to_string())? {
+                let (key, value) = record.map_err(|e| e.to_string())?;
+                want.insert(key, value);
+            }
+        }
+        if last != self.state {
+            return Err(format!(
+                "seed {seed}: what is there is not what was written"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What the threads of a history have done.
+fn threads(db: &Database, maps: &[Map], seed: u64, each: u32, before: u64) -> Vec<Done> {
     let done: Mutex<Vec<Done>> = Mutex::default();
-    let acknowledged = AtomicU64::new(0);
+    let acknowledged = AtomicU64::new(before);
     std::thread::scope(|scope| {
         for thread in 0..3u64 {
-            let (db, maps, done, acknowledged) = (&db, &maps, &done, &acknowledged);
+            let (done, acknowledged) = (&done, &acknowledged);
             scope.spawn(move || {
                 let mut rng = Rng::new(seed * 1000 + thread);
                 let mut answers = Vec::new();
@@ -300,19 +353,23 @@ pub fn check(seed: u64, each: u32) -> Result<(), String> {
             });
         }
     });
-    let mut done = done.into_inner().unwrap();
+    done.into_inner().unwrap()
+}
+
+/// Replays a history in the order of the log.
+fn replay(seed: u64, mut done: Vec<Done>, state: &mut State, last: &mut u64) -> Result<(), String> {
     done.sort_by_key(|d| d.sequence);
-    let mut state = State::default();
-    let mut states = vec![(0, state.clone())];
+    let mut states = vec![(*last, state.clone())];
     for d in done.iter().filter(|d| d.sequence.is_some()) {
-        let answers = on_model(&d.ops, &mut state);
+        let answers = on_model(&d.ops, state);
         if answers != d.answers {
             return Err(format!(
                 "seed {seed}: {:?} answered {:?}, and in the order of the log {answers:?}",
                 d.ops, d.answers
             ));
         }
-        states.push((d.sequence.unwrap_or(0), state.clone()));
+        *last = d.sequence.unwrap_or(0);
+        states.push((*last, state.clone()));
     }
     for d in done.iter().filter(|d| d.sequence.is_none()) {
         let from = states.partition_point(|(sequence, _)| *sequence <= d.after) - 1;
@@ -326,22 +383,6 @@ pub fn check(seed: u64, each: u32) -> Result<(), String> {
                 d.ops, d.answers
             ));
         }
-    }
-    let report = db.verify().map_err(|e| e.to_string())?;
-    if !report.problems.is_empty() {
-        return Err(format!("seed {seed}: {:?}", report.problems));
-    }
-    let mut last = State::default();
-    for (map, want) in maps.iter().zip(&mut last) {
-        for record in map.iter().map_err(|e| e.to_string())? {
-            let (key, value) = record.map_err(|e| e.to_string())?;
-            want.insert(key, value);
-        }
-    }
-    if last != state {
-        return Err(format!(
-            "seed {seed}: what is there is not what was written"
-        ));
     }
     Ok(())
 }
