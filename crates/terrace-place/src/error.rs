@@ -66,6 +66,16 @@ pub enum PlacementError {
     },
     /// Both memories are the same node, so nothing could be gained.
     SameMemory,
+    /// The bytes of a key are more than a radix tree takes; nothing has changed.
+    KeyTooLong {
+        /// The bytes of the encoded key.
+        bytes: usize,
+        /// The most that there can be.
+        most: usize,
+    },
+    /// The bytes of two keys that differ do not, or one begins the other: the key's type does not
+    /// keep what [`ArtKey`](crate::ArtKey) asks for. Nothing has changed.
+    BadKeyBytes,
 }
 
 impl fmt::Display for PlacementError {
@@ -115,6 +125,15 @@ impl fmt::Display for PlacementError {
             PlacementError::NotHere { what } => {
                 write!(f, "this system has no {what}: use Memory::Heap")
             }
+            PlacementError::KeyTooLong { bytes, most } => write!(
+                f,
+                "a key of {bytes} encoded bytes is longer than the {most} that a radix tree takes: \
+                 use a B+tree, or a digest of the key"
+            ),
+            PlacementError::BadKeyBytes => f.write_str(
+                "the bytes of two keys that differ are the same, or one begins the other: mend \
+                 `ArtKey::bytes` of the key's type",
+            ),
             PlacementError::SameMemory => f.write_str(
                 "fast and slow memory are the same node: choose two, or Placement::uniform",
             ),

@@ -22,6 +22,7 @@
 //! ```
 
 mod arena;
+mod block;
 mod budget;
 pub mod detect;
 pub mod doctor;
@@ -41,6 +42,7 @@ mod sync;
 mod tree;
 
 pub use arena::{Pool, Slot, Vacant};
+pub use block::{Block, Store};
 pub use budget::{Budget, Limit};
 pub use engine::{Engine, Stepped, Steps, World};
 pub use error::PlacementError;
@@ -60,7 +62,9 @@ pub use policy::{
     Birth, Births, Fixed, HeatPolicy, Node, Order, Policy, SinlkPolicy, Techniques, Verdict, View,
 };
 pub use stats::{Counters, PlacementStats};
-pub use tree::{INNER, LEAF, PlacedTree, Range};
+#[cfg(not(feature = "shuttle"))]
+pub use tree::Worker;
+pub use tree::{Art, ArtKey, BTree, INNER, Kind, LEAF, PlacedTree, Range, Sought};
 
 /// Takes a lock of `std`, which the scheduler of tests does not see: nothing waits under it.
 pub(crate) fn sync_std<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

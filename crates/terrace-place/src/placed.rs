@@ -5,11 +5,11 @@ use crate::id::{CLASSES, NodeId, Tier};
 
 /// The way from the root of a part to a node: the number of the child at each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Path(u64);
+pub struct Path(u128);
 
 impl Path {
     /// The most steps that a path can have.
-    pub const MOST: usize = 7;
+    pub const MOST: usize = 15;
 
     /// The root.
     pub const ROOT: Path = Path(0);
@@ -33,7 +33,7 @@ impl Path {
     pub fn child(self, place: usize) -> Option<Path> {
         let len = self.len();
         (len < Self::MOST && place < 256)
-            .then(|| Path((self.0 | (place as u64) << (8 * (len + 1))) + 1))
+            .then(|| Path((self.0 | (place as u128) << (8 * (len + 1))) + 1))
     }
 
     /// The path of the parent.
@@ -121,7 +121,9 @@ mod tests {
         assert_eq!(path.parent(), Path::ROOT.child(3));
         assert_eq!(path.parent().unwrap().parent(), Some(Path::ROOT));
         assert_eq!(Path::ROOT.parent(), None);
-        let deep = (0..7).try_fold(Path::ROOT, |p, i| p.child(i)).unwrap();
+        let deep = (0..Path::MOST)
+            .try_fold(Path::ROOT, |p, i| p.child(i))
+            .unwrap();
         assert_eq!(deep.child(0), None);
     }
 }

@@ -127,6 +127,29 @@ impl Placement {
         self.memories.is_some()
     }
 
+    /// The two kinds of memory, fast and slow; none if there is one kind.
+    pub fn memories(&self) -> Option<(&Memory, &Memory)> {
+        self.memories.as_ref().map(|(fast, slow)| (fast, slow))
+    }
+
+    /// How much may be fast.
+    pub fn limit(&self) -> Limit {
+        match &self.memories {
+            None => Limit::All,
+            Some(_) => self.limit.unwrap_or(Limit::Bytes(FAST_BYTES)),
+        }
+    }
+
+    /// Why there is one kind, or what else there is to say.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Whether the caller makes the steps.
+    pub fn is_manual(&self) -> bool {
+        !self.background
+    }
+
     pub(crate) fn open(self) -> Result<Opened, PlacementError> {
         let (sources, memories, limit) = match &self.memories {
             None => (

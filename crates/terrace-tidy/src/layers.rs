@@ -47,12 +47,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("terrace-sim", &["terrace-base"]),
-    ("terrace-mem", &[]),
+    ("terrace-mem", &["terrace-place"]),
     ("terrace-pm", &["terrace-base"]),
     ("terrace-pm-bench", &["terrace-base", "terrace-pm"]),
     ("terrace-mem-bench", &["terrace-mem"]),
     ("terrace-place", &[]),
-    ("terrace-place-bench", &["terrace-place"]),
+    ("terrace-place-bench", &["terrace-mem", "terrace-place"]),
     ("terrace-tidy", &[]),
 ];
 

@@ -70,6 +70,18 @@ const ALLOWED: &[(&str, &str)] = &[
         "nodes in slots of two memories",
     ),
     (
+        "crates/terrace-place/src/block.rs",
+        "arrays in pieces of a memory",
+    ),
+    (
+        "crates/terrace-place/src/tree/art/nodes.rs",
+        "nodes of a radix tree by their class",
+    ),
+    (
+        "crates/terrace-place/src/tree/common.rs",
+        "a node moves to the other memory",
+    ),
+    (
         "crates/terrace-place/src/memory/numa.rs",
         "system calls for memory of a node",
     ),

@@ -47,6 +47,11 @@ impl Steps {
             nodes: nodes.max(1),
         }
     }
+
+    /// How many nodes.
+    pub fn count(self) -> usize {
+        self.nodes
+    }
 }
 
 /// Whether there is more to do.

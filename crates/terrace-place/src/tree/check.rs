@@ -1,22 +1,15 @@
 //! Whether a tree is what it should be: every node reached once, in order, in a memory that the
 //! rules allow, and all bytes counted.
 
+use super::common::Kid;
+use super::kind::{Kind, Nodes, Rooted, Walk};
 use super::map::Core;
-use super::nodes::{Kid, LEAF, Node, Nodes};
+use super::nodes::{BTreeNodes, LEAF, Node};
 use crate::id::{NodeId, Tier};
 use crate::model::Model;
 use crate::sync::whole;
-use std::collections::HashSet;
 
-/// What a walk over all nodes has found.
-#[derive(Debug, Default)]
-struct Walk {
-    ids: HashSet<NodeId>,
-    bytes: [u64; 2],
-    entries: usize,
-}
-
-impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
+impl<K: Ord, V, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     /// Walks all nodes.
     pub(super) fn check(&self) -> Result<(), String> {
         let dir = whole(self.dir.read());
@@ -29,15 +22,14 @@ impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
         let mut walk = Walk::default();
         for (i, part) in dir.parts.iter().enumerate() {
             let tree = whole(part.0.read());
-            let root = tree.root.as_ref().ok_or("a part has no root")?;
             let low = i.checked_sub(1).and_then(|i| dir.lows.get(i));
             let before = walk.entries;
-            walk.below(&self.nodes, root, tree.levels, (low, dir.lows.get(i)))?;
-            if walk.entries - before != tree.len {
+            T::check(&tree, &self.nodes, (low, dir.lows.get(i)), &mut walk)?;
+            if walk.entries - before != tree.len() {
                 return Err(format!(
                     "part {i} has {} entries and says {}",
                     walk.entries - before,
-                    tree.len
+                    tree.len()
                 ));
             }
         }
@@ -45,7 +37,7 @@ impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
         if walk.entries != len {
             return Err(format!("{} entries, {len} counted", walk.entries));
         }
-        let budget = &self.nodes.budget;
+        let budget = &self.nodes.common().budget;
         let counted = [budget.bytes(Tier::Fast), budget.bytes(Tier::Slow)];
         if walk.bytes != counted {
             return Err(format!("{:?} bytes, {counted:?} counted", walk.bytes));
@@ -54,7 +46,7 @@ impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
         if walk.ids.len() as u64 != live {
             return Err(format!("{} nodes, {live} slots in use", walk.ids.len()));
         }
-        if let Some(heat) = &self.nodes.heat {
+        if let Some(heat) = &self.nodes.common().heat {
             // A slot without a node has no heat.
             for slice in heat.slices() {
                 for n in 0..crate::heat::CHUNK as u32 {
@@ -71,22 +63,49 @@ impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
 }
 
 impl Walk {
-    fn below<K: Ord, V, M: Model>(
+    /// A node is reached, below one of this memory.
+    pub(super) fn reach<N: Nodes>(
         &mut self,
-        nodes: &Nodes<K, V, M>,
+        nodes: &N,
         kid: &Kid,
-        levels: usize,
-        (low, high): (Option<&K>, Option<&K>),
+        above: Tier,
     ) -> Result<(), String> {
         let id = kid.id();
         if !self.ids.insert(id) {
             return Err(format!("{id:?} is reached twice"));
         }
+        self.bytes[id.tier() as usize] += N::bytes(id);
+        if nodes.common().bounded() && above == Tier::Slow && id.tier() == Tier::Fast {
+            return Err(format!("fast node {id:?} lies below a slow one"));
+        }
+        Ok(())
+    }
+
+    /// Walks over a B+tree.
+    pub(super) fn b_tree<K: Ord + Send + Sync, V: Send + Sync, M: Model>(
+        &mut self,
+        nodes: &BTreeNodes<K, V, M>,
+        root: &Kid,
+        levels: usize,
+        bounds: (Option<&K>, Option<&K>),
+    ) -> Result<(), String> {
+        self.b_tree_below(nodes, root, levels, Tier::Fast, bounds)
+    }
+
+    fn b_tree_below<K: Ord + Send + Sync, V: Send + Sync, M: Model>(
+        &mut self,
+        nodes: &BTreeNodes<K, V, M>,
+        kid: &Kid,
+        levels: usize,
+        above: Tier,
+        (low, high): (Option<&K>, Option<&K>),
+    ) -> Result<(), String> {
+        let id = kid.id();
+        self.reach(nodes, kid, above)?;
         let within =
             |key: &K| low.is_none_or(|low| low <= key) && high.is_none_or(|high| key < high);
         match nodes.node(kid) {
             Node::Leaf(leaf) => {
-                self.bytes[id.tier() as usize] += Nodes::<K, V, M>::LEAF_BYTES as u64;
                 self.entries += leaf.keys.len();
                 if levels != 0 {
                     return Err(format!("leaf {id:?} lies too high"));
@@ -99,7 +118,6 @@ impl Walk {
                 }
             }
             Node::Inner(inner) => {
-                self.bytes[id.tier() as usize] += Nodes::<K, V, M>::INNER_BYTES as u64;
                 if levels == 0 || inner.kids.len() != inner.keys.len() + 1 {
                     return Err(format!("inner node {id:?} is no inner node"));
                 }
@@ -107,12 +125,9 @@ impl Walk {
                     return Err(format!("keys of inner node {id:?} are out of order"));
                 }
                 for (i, kid) in inner.kids.iter().enumerate() {
-                    if nodes.bounded() && id.tier() == Tier::Slow && kid.tier() == Tier::Fast {
-                        return Err(format!("fast node {:?} lies below slow {id:?}", kid.id()));
-                    }
                     let low = i.checked_sub(1).map_or(low, |i| inner.keys.get(i));
                     let high = inner.keys.get(i).or(high);
-                    self.below(nodes, kid, levels - 1, (low, high))?;
+                    self.b_tree_below(nodes, kid, levels - 1, id.tier(), (low, high))?;
                 }
             }
         }

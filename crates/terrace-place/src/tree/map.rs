@@ -4,8 +4,10 @@
 //! root; user code (`Ord`, `Clone`, `Drop`) runs under the latch of one part at most and the read
 //! lock of the directory.
 
-use super::nodes::Nodes;
-use super::part::{Inserted, Tree};
+use super::art::{Art, ArtKey};
+use super::common::LEAF_CLASS;
+use super::kind::{Inserted, Kind, Making, Nodes, Rooted, Sought};
+use super::part::BTree;
 use super::range::Range;
 use super::seat::{Held, Shown};
 use crate::budget::{Budget, Limit};
@@ -19,22 +21,23 @@ use crate::placement::{Opened, Placement};
 use crate::stats::{Counters, PlacementStats};
 use crate::sync::{Arc, Mutex, RwLock, whole};
 use std::borrow::Borrow;
+use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A part and its latch.
 #[derive(Debug)]
-pub(super) struct Part(pub(super) RwLock<Tree>);
+pub(super) struct Part<R>(pub(super) RwLock<R>);
 
 /// Which part has which keys.
 #[derive(Debug)]
-pub(super) struct Directory<K> {
+pub(super) struct Directory<K, R> {
     /// The least key of each part but the first.
     pub(super) lows: Vec<K>,
-    pub(super) parts: Vec<Arc<Part>>,
+    pub(super) parts: Vec<Arc<Part<R>>>,
 }
 
-impl<K: Ord> Directory<K> {
+impl<K: Ord, R> Directory<K, R> {
     #[inline(always)]
     pub(super) fn find<Q: Ord + ?Sized>(&self, key: &Q) -> usize
     where
@@ -45,20 +48,20 @@ impl<K: Ord> Directory<K> {
 }
 
 /// What map, iterators and engine share.
-#[derive(Debug)]
-pub(super) struct Core<K, V, M: Model> {
-    pub(super) nodes: Nodes<K, V, M>,
-    pub(super) dir: RwLock<Directory<K>>,
+pub(super) struct Core<K, V, M: Model, T: Kind<K, V, M>> {
+    pub(super) nodes: T::Nodes,
+    pub(super) dir: RwLock<Directory<K, T::Tree>>,
     pub(super) len: AtomicUsize,
     sampling: Option<Sampling>,
     counters: Counters,
     memories: Vec<String>,
     notes: Vec<String>,
     limit: Limit,
+    values: PhantomData<fn() -> (V, M)>,
 }
 
-/// A concurrent ordered map over fast and slow memory: a B+tree in parts, each under a latch,
-/// whose nodes lie where they are used most.
+/// A concurrent ordered map over fast and slow memory: trees in parts, each under a latch, whose
+/// nodes lie where they are used most. `T` is the kind of tree: a B+tree, or [`Art`](super::Art).
 ///
 /// Values are returned as copies, since nodes move. `M` sees every node that is touched; with
 /// [`Plain`] that is compiled away.
@@ -77,15 +80,15 @@ pub(super) struct Core<K, V, M: Model> {
 /// assert!(stats.fast_bytes <= stats.limit.unwrap());
 /// # Ok::<(), terrace_place::PlacementError>(())
 /// ```
-#[derive(Debug)]
-pub struct PlacedTree<K, V, M = Plain>
+pub struct PlacedTree<K, V, M = Plain, T = BTree>
 where
     K: Ord + Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
     M: Model,
+    T: Kind<K, V, M>,
 {
-    core: Arc<Core<K, V, M>>,
-    engine: Arc<Mutex<Engine<Core<K, V, M>>>>,
+    core: Arc<Core<K, V, M, T>>,
+    engine: Arc<Mutex<Engine<Core<K, V, M, T>>>>,
     #[cfg(not(feature = "shuttle"))]
     thread: Option<super::thread::Worker>,
 }
@@ -104,11 +107,39 @@ where
     }
 }
 
+impl<K, V> PlacedTree<K, V, Plain, Art>
+where
+    K: ArtKey + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    /// An empty map over an adaptive radix tree.
+    ///
+    /// # Errors
+    /// As [`PlacedTree::new`].
+    pub fn art(placement: Placement) -> Result<Self, PlacementError> {
+        Self::with_model(placement, Plain)
+    }
+}
+
 impl<K, V, M> PlacedTree<K, V, M>
 where
     K: Ord + Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
     M: Model,
+{
+    /// Bytes of a leaf and of an inner node.
+    pub fn node_bytes() -> [usize; 2] {
+        let sizes = <BTree as Kind<K, V, M>>::Nodes::sizes();
+        [sizes[0] as usize, sizes[1] as usize]
+    }
+}
+
+impl<K, V, M, T> PlacedTree<K, V, M, T>
+where
+    K: Ord + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    M: Model,
+    T: Kind<K, V, M>,
 {
     /// An empty map whose touches a model sees.
     ///
@@ -132,8 +163,15 @@ where
             crate::policy::Births::Always(Tier::Fast)
         };
         let budget = Budget::new(limit);
-        let nodes = Nodes::new(slots, sources, budget, births, heat, model)?;
-        let first = Part(RwLock::new(Tree::new(&nodes)?));
+        let nodes = T::nodes(Making {
+            slots,
+            sources,
+            budget,
+            births,
+            heat,
+            model,
+        })?;
+        let first = Part(RwLock::new(T::tree(&nodes)?));
         let core = Arc::new(Core {
             nodes,
             dir: RwLock::new(Directory {
@@ -146,6 +184,7 @@ where
             memories,
             notes,
             limit,
+            values: PhantomData,
         });
         let engine = Arc::new(Mutex::new(Engine::new(policy)));
         #[cfg(not(feature = "shuttle"))]
@@ -171,28 +210,27 @@ where
 
     /// The value of a key. O(log n).
     #[inline]
-    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<V>
+    pub fn get<Q: Sought<T> + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
     {
         let core = &*self.core;
-        let noting = core.tick();
+        if let Some(noting) = core.tick() {
+            return core.get_noted(key, noting);
+        }
         let dir = whole(core.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());
-        match noting {
-            None => tree.get(&core.nodes, key).cloned(),
-            Some(noting) => tree.get_noted(&core.nodes, key, noting).cloned(),
-        }
+        T::get(&tree, &core.nodes, key, None).cloned()
     }
 
     /// Whether there is an entry. O(log n).
-    pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    pub fn contains_key<Q: Sought<T> + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
     {
         let dir = whole(self.core.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());
-        tree.get(&self.core.nodes, key).is_some()
+        T::get(&tree, &self.core.nodes, key, None).is_some()
     }
 
     /// Puts an entry in; the old value of the key, if there was one. O(log n).
@@ -207,7 +245,7 @@ where
             {
                 let dir = whole(core.dir.read());
                 let mut tree = whole(dir.parts[dir.find(&key)].0.write());
-                match tree.insert(&core.nodes, key, val, noting)? {
+                match T::insert(&mut tree, &core.nodes, (key, val), noting)? {
                     Inserted::New => {
                         core.len.fetch_add(1, Relaxed);
                         return Ok(None);
@@ -221,7 +259,7 @@ where
     }
 
     /// Takes an entry out. O(log n).
-    pub fn remove<Q: Ord + ?Sized>(&self, key: &Q) -> Option<V>
+    pub fn remove<Q: Sought<T> + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
     {
@@ -229,11 +267,11 @@ where
         let (val, empty) = {
             let dir = whole(core.dir.read());
             let mut tree = whole(dir.parts[dir.find(key)].0.write());
-            let val = tree.remove(&core.nodes, key);
+            let val = T::remove(&mut tree, &core.nodes, key);
             if val.is_some() {
                 core.len.fetch_sub(1, Relaxed);
             }
-            (val, tree.len == 0 && dir.parts.len() > 1)
+            (val, tree.len() == 0 && dir.parts.len() > 1)
         };
         if empty {
             core.drop_part(key);
@@ -242,13 +280,13 @@ where
     }
 
     /// Entries of a range, in the order of their keys, each a copy.
-    pub fn range<R: RangeBounds<K>>(&self, range: R) -> Range<K, V, M> {
+    pub fn range<R: RangeBounds<K>>(&self, range: R) -> Range<K, V, M, T> {
         let (from, to) = (range.start_bound().cloned(), range.end_bound().cloned());
         Range::new(Arc::clone(&self.core), from, to)
     }
 
     /// All entries, in the order of their keys.
-    pub fn iter(&self) -> Range<K, V, M> {
+    pub fn iter(&self) -> Range<K, V, M, T> {
         self.range::<(Bound<K>, Bound<K>)>((Bound::Unbounded, Bound::Unbounded))
     }
 
@@ -281,17 +319,16 @@ where
 
     /// Nodes that there are: leaves and inner nodes, each fast and slow.
     pub fn nodes(&self) -> [[u64; 2]; 2] {
-        self.core.nodes.live()
-    }
-
-    /// Bytes of a leaf and of an inner node.
-    pub fn node_bytes() -> [usize; 2] {
-        [Nodes::<K, V, M>::LEAF_BYTES, Nodes::<K, V, M>::INNER_BYTES]
+        let live = self.core.nodes.live();
+        let inner = live[1..]
+            .iter()
+            .fold([0; 2], |sum, class| [sum[0] + class[0], sum[1] + class[1]]);
+        [live[0], inner]
     }
 
     /// The model.
     pub fn model(&self) -> &M {
-        &self.core.nodes.model
+        &self.core.nodes.common().model
     }
 
     /// Walks all nodes: whether order, tiers and counted bytes are as they should be. O(n).
@@ -303,11 +340,26 @@ where
     }
 }
 
-impl<K, V, M> Drop for PlacedTree<K, V, M>
+impl<K, V, M, T> std::fmt::Debug for PlacedTree<K, V, M, T>
 where
     K: Ord + Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
     M: Model,
+    T: Kind<K, V, M>,
+{
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlacedTree")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K, V, M, T> Drop for PlacedTree<K, V, M, T>
+where
+    K: Ord + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    M: Model,
+    T: Kind<K, V, M>,
 {
     fn drop(&mut self) {
         #[cfg(not(feature = "shuttle"))]
@@ -317,29 +369,44 @@ where
     }
 }
 
-impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
+impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     /// What this operation should note.
     #[inline(always)]
     pub(super) fn tick(&self) -> Option<Noting> {
         self.sampling.and_then(Sampling::tick)
     }
 
+    /// The value of a key; the way to it is noted. Apart, so that others keep nothing for it.
+    #[cold]
+    #[inline(never)]
+    fn get_noted<Q: Sought<T> + ?Sized>(&self, key: &Q, noting: Noting) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let dir = whole(self.dir.read());
+        let tree = whole(dir.parts[dir.find(key)].0.read());
+        T::get(&tree, &self.nodes, key, Some(noting)).cloned()
+    }
+
     fn world<'a>(&'a self, heat: &'a Heat) -> World<'a, Self> {
         World {
             structure: self,
             heat,
-            budget: &self.nodes.budget,
+            budget: &self.nodes.common().budget,
             counters: &self.counters,
         }
     }
 
     fn step(&self, engine: &mut Engine<Self>, steps: Steps) -> Stepped {
-        let Some(heat) = &self.nodes.heat else {
+        let Some(heat) = &self.nodes.common().heat else {
             return Stepped::Idle;
         };
         let parts = whole(self.dir.read()).parts.len();
-        let directory = parts * (size_of::<Part>() + size_of::<K>() + size_of::<Arc<Part>>());
-        self.nodes.budget.set_fixed(heat.bytes() + directory as u64);
+        let directory = parts * (size_of::<Part<T::Tree>>() + size_of::<K>() + size_of::<usize>());
+        self.nodes
+            .common()
+            .budget
+            .set_fixed(heat.bytes() + directory as u64);
         engine.step(&self.world(heat), steps)
     }
 
@@ -347,7 +414,7 @@ impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
     fn split_part(&self, key: &K) -> Result<(), PlacementError> {
         let mut dir = whole(self.dir.write());
         let at = dir.find(key);
-        let split = whole(dir.parts[at].0.write()).split(&self.nodes)?;
+        let split = T::split(&mut *whole(dir.parts[at].0.write()), &self.nodes)?;
         if let Some((low, tree)) = split {
             dir.lows.insert(at, low);
             dir.parts.insert(at + 1, Arc::new(Part(RwLock::new(tree))));
@@ -367,21 +434,21 @@ impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
         }
         {
             let mut tree = whole(dir.parts[at].0.write());
-            if tree.len > 0 {
+            if tree.len() > 0 {
                 return;
             }
-            if let Some(root) = tree.root.take() {
+            if let Some(root) = tree.retire() {
                 self.nodes.free_all(root);
             }
-            tree.version += 1;
+            tree.changed();
         }
         dir.parts.remove(at);
         dir.lows.remove(at.saturating_sub(1));
     }
 
     fn stats(&self) -> PlacementStats {
-        let (budget, counters) = (&self.nodes.budget, &self.counters);
-        let heat = self.nodes.heat.as_ref();
+        let (budget, counters) = (&self.nodes.common().budget, &self.counters);
+        let heat = self.nodes.common().heat.as_ref();
         PlacementStats {
             memories: self.memories.clone(),
             notes: self.notes.clone(),
@@ -408,50 +475,43 @@ impl<K: Ord + Clone, V: Clone, M: Model> Core<K, V, M> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone, M: Model> Parts for Core<K, V, M> {
-    type Part = Arc<Part>;
+impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Parts for Core<K, V, M, T> {
+    type Part = Arc<Part<T::Tree>>;
 
-    fn parts(&self) -> Vec<Arc<Part>> {
+    fn parts(&self) -> Vec<Self::Part> {
         whole(self.dir.read()).parts.clone()
     }
 
-    fn read(&self, part: &Arc<Part>, see: &mut dyn FnMut(&dyn Placed)) -> bool {
+    fn read(&self, part: &Self::Part, see: &mut dyn FnMut(&dyn Placed)) -> bool {
         let Ok(tree) = part.0.try_read() else {
             return false;
         };
-        see(&Shown(&tree, &self.nodes));
+        see(&Shown(&*tree, &self.nodes));
         true
     }
 
-    fn write(&self, part: &Arc<Part>, change: &mut dyn FnMut(&mut dyn Placed)) -> bool {
+    fn write(&self, part: &Self::Part, change: &mut dyn FnMut(&mut dyn Placed)) -> bool {
         let Ok(mut tree) = part.0.try_write() else {
             return false;
         };
-        change(&mut Held(&mut tree, &self.nodes));
+        change(&mut Held(&mut *tree, &self.nodes));
         true
     }
 
     fn sizes(&self) -> [u64; CLASSES] {
-        let mut sizes = [0; CLASSES];
-        sizes[0] = Nodes::<K, V, M>::LEAF_BYTES as u64;
-        sizes[1] = Nodes::<K, V, M>::INNER_BYTES as u64;
-        sizes
+        T::Nodes::sizes()
     }
 
     fn live(&self) -> [u64; CLASSES] {
-        let mut live = [0; CLASSES];
-        for (class, [fast, slow]) in self.nodes.live().into_iter().enumerate() {
-            live[class] = fast + slow;
-        }
-        live
+        self.nodes.live().map(|[fast, slow]| fast + slow)
     }
 
     fn is_leaf(&self, class: u8) -> bool {
-        class == 0
+        class == LEAF_CLASS
     }
 }
 
-impl<K, V, M: Model> Drop for Core<K, V, M> {
+impl<K, V, M: Model, T: Kind<K, V, M>> Drop for Core<K, V, M, T> {
     fn drop(&mut self) {
         // Values that own memory are dropped with their nodes.
         let parts = match self.dir.get_mut() {
@@ -459,7 +519,7 @@ impl<K, V, M: Model> Drop for Core<K, V, M> {
             Err(poisoned) => std::mem::take(&mut poisoned.into_inner().parts),
         };
         for part in parts {
-            let root = whole(part.0.write()).root.take();
+            let root = whole(part.0.write()).retire();
             if let Some(root) = root {
                 self.nodes.free_all(root);
             }

@@ -1,6 +1,10 @@
-//! A B+tree whose nodes lie in two memories: the first structure over this crate's arena.
+//! Trees whose nodes lie in two memories: a B+tree and an adaptive radix tree, under one directory
+//! of parts, and one engine.
 
+mod art;
 mod check;
+mod common;
+mod kind;
 mod map;
 mod nodes;
 mod part;
@@ -9,9 +13,14 @@ mod seat;
 #[cfg(not(feature = "shuttle"))]
 mod thread;
 
+pub use art::{Art, ArtKey};
+pub use kind::{Kind, Sought};
 pub use map::PlacedTree;
 pub use nodes::{INNER, LEAF};
+pub use part::BTree;
 pub use range::Range;
+#[cfg(not(feature = "shuttle"))]
+pub use thread::Worker;
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;

@@ -1,71 +1,35 @@
-//! The nodes of a tree in their slots: made, found, moved, freed. The only file of the tree that
-//! deals with slots as such.
-//!
-//! Kept true: a [`Kid`] is the only owner of its node. It is made here, lies in one parent, in the
-//! root of a part or in a function that takes it away, and is used only with the `Nodes` that made
-//! it: a map has one, and gives no `Kid` away.
+//! The nodes of a B+tree in their slots: made, found, freed. The only file of this tree that deals
+//! with slots as such.
 
-use crate::arena::{Pool, Slot, Vacant};
-use crate::budget::Budget;
+use super::common::{Common, Kid, LEAF_CLASS, Origin};
+use super::kind::{Making, Nodes};
+use crate::arena::{Pool, Vacant};
 use crate::error::PlacementError;
 use crate::faults::{Fault, planted};
 use crate::heat::Heat;
 use crate::id::{CLASSES, NodeId, Tier};
-use crate::memory::Source;
 use crate::model::Model;
 use crate::placed::Outcome;
-use crate::policy::{Birth, Births};
 use arrayvec::ArrayVec;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Entries of a leaf: smaller ones place better, larger ones take fewer bytes.
 pub const LEAF: usize = if cfg!(feature = "shuttle") { 4 } else { 16 };
 /// Children of an inner node.
 pub const INNER: usize = if cfg!(feature = "shuttle") { 4 } else { 32 };
 
-/// Classes of ids.
-pub(super) const LEAF_CLASS: u8 = 0;
-pub(super) const INNER_CLASS: u8 = 1;
-
-/// While less than this part of the limit is used, new nodes fill fast memory.
-const ROOMY: f64 = 0.9;
+/// The class of inner nodes.
+const INNER_CLASS: u8 = 1;
 
 /// Entries in the order of their keys.
-pub(super) struct Leaf<K, V> {
+pub struct Leaf<K, V> {
     pub(super) keys: ArrayVec<K, LEAF>,
     pub(super) vals: ArrayVec<V, LEAF>,
 }
 
 /// Children, and between them the first key of the right one.
-pub(super) struct Inner<K> {
+pub struct Inner<K> {
     pub(super) keys: ArrayVec<K, { INNER - 1 }>,
     pub(super) kids: ArrayVec<Kid, INNER>,
-}
-
-impl<K> Inner<K> {
-    pub(super) fn has_fast_kid(&self) -> bool {
-        self.kids.iter().any(|kid| kid.tier() == Tier::Fast)
-    }
-}
-
-/// The owner of a node.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kid(NodeId);
-
-impl Kid {
-    #[inline]
-    pub(super) fn id(&self) -> NodeId {
-        self.0
-    }
-
-    #[inline]
-    pub(super) fn tier(&self) -> Tier {
-        self.0.tier()
-    }
-
-    pub(super) fn is_leaf(&self) -> bool {
-        self.0.class() == LEAF_CLASS
-    }
 }
 
 /// A node to be read.
@@ -80,26 +44,12 @@ pub(super) enum NodeMut<'a, K, V> {
     Inner(&'a mut Inner<K>),
 }
 
-/// Where a new node comes from.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Origin {
-    pub(super) depth: usize,
-    pub(super) parent: Tier,
-    pub(super) from: Option<Tier>,
-    /// It must be fast, since it gets a fast child.
-    pub(super) fast_kid: bool,
-}
-
 /// All nodes of a map.
 #[derive(Debug)]
-pub(super) struct Nodes<K, V, M> {
+pub struct BTreeNodes<K, V, M> {
     leaves: Pool<Leaf<K, V>>,
     inners: Pool<Inner<K>>,
-    pub(super) budget: Budget,
-    pub(super) heat: Option<Heat>,
-    births: Births,
-    born: AtomicU64,
-    pub(super) model: M,
+    pub(super) common: Common<M>,
 }
 
 impl<K, V> std::fmt::Debug for Leaf<K, V> {
@@ -114,28 +64,19 @@ impl<K> std::fmt::Debug for Inner<K> {
     }
 }
 
-impl<K, V, M: Model> Nodes<K, V, M> {
-    pub(super) fn new(
-        slots: u64,
-        sources: [Source; 2],
-        budget: Budget,
-        births: Births,
-        heat: bool,
-        model: M,
-    ) -> Result<Self, PlacementError> {
-        Ok(Nodes {
+impl<K, V, M: Model> BTreeNodes<K, V, M> {
+    pub(super) fn new(making: Making<M>) -> Result<Self, PlacementError> {
+        let (slots, sources) = (making.slots, making.sources);
+        let heat = making.heat.then(|| {
+            let mut classes = [0; CLASSES];
+            classes[LEAF_CLASS as usize] = slots;
+            classes[INNER_CLASS as usize] = slots.div_ceil(8);
+            Heat::new(classes)
+        });
+        Ok(BTreeNodes {
             leaves: Pool::new(LEAF_CLASS, slots, sources.clone())?,
             inners: Pool::new(INNER_CLASS, slots.div_ceil(8), sources)?,
-            budget,
-            heat: heat.then(|| {
-                let mut classes = [0; CLASSES];
-                classes[LEAF_CLASS as usize] = slots;
-                classes[INNER_CLASS as usize] = slots.div_ceil(8);
-                Heat::new(classes)
-            }),
-            births,
-            born: AtomicU64::new(0),
-            model,
+            common: Common::new(making.budget, making.births, heat, making.model),
         })
     }
 
@@ -143,16 +84,11 @@ impl<K, V, M: Model> Nodes<K, V, M> {
     pub(super) const LEAF_BYTES: usize = Pool::<Leaf<K, V>>::STRIDE;
     pub(super) const INNER_BYTES: usize = Pool::<Inner<K>>::STRIDE;
 
-    fn bytes(id: NodeId) -> u64 {
+    fn bytes_of(id: NodeId) -> u64 {
         match id.class() {
             LEAF_CLASS => Self::LEAF_BYTES as u64,
             _ => Self::INNER_BYTES as u64,
         }
-    }
-
-    /// Whether no fast node may lie below a slow one.
-    pub(super) fn bounded(&self) -> bool {
-        self.births.bounded()
     }
 
     /// The node, without telling the model.
@@ -161,9 +97,9 @@ impl<K, V, M: Model> Nodes<K, V, M> {
         match kid.0.class() {
             // SAFETY: the class says which pool made the slot; a kid is the only owner, and who
             // has `&Kid` excludes everyone with `&mut Kid`.
-            LEAF_CLASS => Node::Leaf(unsafe { &*std::ptr::from_ref(self.leaves.get(&slot(kid))) }),
+            LEAF_CLASS => Node::Leaf(unsafe { &*std::ptr::from_ref(self.leaves.get(&kid.slot())) }),
             // SAFETY: as above.
-            _ => Node::Inner(unsafe { &*std::ptr::from_ref(self.inners.get(&slot(kid))) }),
+            _ => Node::Inner(unsafe { &*std::ptr::from_ref(self.inners.get(&kid.slot())) }),
         }
     }
 
@@ -174,7 +110,7 @@ impl<K, V, M: Model> Nodes<K, V, M> {
             LEAF_CLASS => self.leaves.address(kid.0),
             _ => self.inners.address(kid.0),
         };
-        self.model.touch(kid.0, at);
+        self.common.model.touch(kid.0, at);
         self.node(kid)
     }
 
@@ -184,59 +120,13 @@ impl<K, V, M: Model> Nodes<K, V, M> {
             // SAFETY: as in `node`; `&mut Kid` excludes everybody else for as long as the result
             // lives.
             LEAF_CLASS => NodeMut::Leaf(unsafe {
-                &mut *std::ptr::from_mut(self.leaves.get_mut(&mut slot(kid)))
+                &mut *std::ptr::from_mut(self.leaves.get_mut(&mut kid.slot()))
             }),
             // SAFETY: as above.
             _ => NodeMut::Inner(unsafe {
-                &mut *std::ptr::from_mut(self.inners.get_mut(&mut slot(kid)))
+                &mut *std::ptr::from_mut(self.inners.get_mut(&mut kid.slot()))
             }),
         }
-    }
-
-    /// Takes the bytes for a new node, and a slot.
-    fn vacant<'a, T>(
-        &'a self,
-        pool: &'a Pool<T>,
-        leaf: bool,
-        origin: Origin,
-    ) -> Result<Vacant<'a, T>, PlacementError> {
-        let bytes = Pool::<T>::STRIDE as u64;
-        let budget = &self.budget;
-        let number = self.born.fetch_add(1, Relaxed);
-        let limit = budget.limit();
-        let wanted = self.births.choose(&Birth {
-            leaf,
-            depth: origin.depth as u8,
-            parent: origin.parent,
-            origin: origin.from,
-            number,
-            roomy: (budget.used() as f64) < ROOMY * limit as f64,
-        });
-        // Inner nodes come first where they are to: leaves leave them some room.
-        let room = match (&self.births, leaf) {
-            (Births::InnerFirst, true) => budget.target(),
-            _ => limit,
-        };
-        let forced = origin.fast_kid && self.bounded();
-        let allowed = origin.parent == Tier::Fast || !self.bounded();
-        if forced {
-            budget.take(Tier::Fast, bytes);
-        } else if wanted == Tier::Fast && allowed && budget.try_take(bytes, room) {
-            match pool.vacant(Tier::Fast) {
-                Ok(vacant) => return Ok(vacant),
-                // A full fast memory is no reason to fail: slow memory may have room.
-                Err(_) => budget.give(Tier::Fast, bytes),
-            }
-            budget.take(Tier::Slow, bytes);
-        } else {
-            budget.take(Tier::Slow, bytes);
-        }
-        let tier = if forced { Tier::Fast } else { Tier::Slow };
-        let vacant = pool.vacant(tier);
-        if vacant.is_err() {
-            budget.give(tier, bytes);
-        }
-        vacant
     }
 
     /// Takes room for a leaf.
@@ -244,7 +134,7 @@ impl<K, V, M: Model> Nodes<K, V, M> {
         &self,
         origin: Origin,
     ) -> Result<Vacant<'_, Leaf<K, V>>, PlacementError> {
-        self.vacant(&self.leaves, true, origin)
+        self.common.vacant(&self.leaves, true, origin)
     }
 
     /// Takes room for an inner node.
@@ -252,110 +142,114 @@ impl<K, V, M: Model> Nodes<K, V, M> {
         &self,
         origin: Origin,
     ) -> Result<Vacant<'_, Inner<K>>, PlacementError> {
-        self.vacant(&self.inners, false, origin)
+        self.common.vacant(&self.inners, false, origin)
     }
 
     /// The room becomes a leaf.
     pub(super) fn new_leaf(&self, vacant: Vacant<'_, Leaf<K, V>>, leaf: Leaf<K, V>) -> Kid {
-        let kid = Kid(vacant.fill(leaf).into_id());
-        self.model.born(kid.0, Self::LEAF_BYTES);
-        kid
+        self.common.fill(vacant, leaf)
     }
 
     /// The room becomes an inner node.
     pub(super) fn new_inner(&self, vacant: Vacant<'_, Inner<K>>, inner: Inner<K>) -> Kid {
-        let kid = Kid(vacant.fill(inner).into_id());
-        self.model.born(kid.0, Self::INNER_BYTES);
-        kid
+        self.common.fill(vacant, inner)
     }
 
     /// Takes a leaf out of its slot.
     pub(super) fn take_leaf(&self, kid: Kid) -> Option<Leaf<K, V>> {
         // SAFETY: a kid is the only owner of its slot, and it ends here.
-        (kid.is_leaf()).then(|| unsafe { self.leaves.take(slot(&kid)) })
+        (kid.is_leaf()).then(|| unsafe { self.leaves.take(kid.slot()) })
     }
 
     /// Takes an inner node out of its slot.
     pub(super) fn take_inner(&self, kid: Kid) -> Option<Inner<K>> {
         // SAFETY: as above.
-        (!kid.is_leaf()).then(|| unsafe { self.inners.take(slot(&kid)) })
+        (!kid.is_leaf()).then(|| unsafe { self.inners.take(kid.slot()) })
     }
 
     /// What is to be noted when a node goes: its bytes and its heat.
     pub(super) fn gone(&self, id: NodeId) {
-        self.budget.give(id.tier(), Self::bytes(id));
-        if let Some(heat) = &self.heat {
-            heat.clear(id);
-        }
-    }
-
-    /// Moves a node to the other memory, if its bytes stay below `bound` there.
-    pub(super) fn shift(&self, kid: &mut Kid, to: Tier, bound: u64) -> Outcome {
-        let (old, bytes) = (kid.0, Self::bytes(kid.0));
-        if old.tier() == to {
-            return Outcome::There;
-        }
-        match to {
-            Tier::Fast if planted(Fault::BoundIgnored) => self.budget.take(Tier::Fast, bytes),
-            Tier::Fast if !self.budget.try_take(bytes, bound) => return Outcome::NoRoom(0),
-            Tier::Fast => {}
-            Tier::Slow => self.budget.take(Tier::Slow, bytes),
-        }
-        let moved = match old.class() {
-            // SAFETY: a kid is the only owner of its slot; `&mut Kid` excludes all others.
-            LEAF_CLASS => self.leaves.vacant(to).map(|vacant| unsafe {
-                let mut slot = slot(kid);
-                self.leaves.shift(&mut slot, vacant);
-                slot.id()
-            }),
-            // SAFETY: as above.
-            _ => self.inners.vacant(to).map(|vacant| unsafe {
-                let mut slot = slot(kid);
-                self.inners.shift(&mut slot, vacant);
-                slot.id()
-            }),
-        };
-        let Ok(new) = moved else {
-            self.budget.give(to, bytes);
-            return Outcome::NoRoom(0);
-        };
-        kid.0 = new;
-        self.budget.give(old.tier(), bytes);
-        if let Some(heat) = &self.heat {
-            heat.moved(old, new);
-        }
-        Outcome::Moved(1)
+        self.common.gone(id, Self::bytes_of(id));
     }
 
     /// Two nodes became one: the heat of both is that of the one that stays.
     pub(super) fn merged(&self, stays: NodeId, goes: NodeId) {
-        if let Some(heat) = &self.heat {
-            heat.add(stays, heat.of(goes));
+        self.common.replaced(goes, stays, Self::bytes_of(goes));
+    }
+
+    /// Whether what is split off, or a new root, may be slow although a child is fast: planted.
+    pub(super) fn forgets(fault: Fault) -> bool {
+        planted(fault)
+    }
+}
+
+impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for BTreeNodes<K, V, M> {
+    type Model = M;
+
+    fn common(&self) -> &Common<M> {
+        &self.common
+    }
+
+    fn kid_at<'a>(&'a self, kid: &'a Kid, place: usize) -> Option<&'a Kid> {
+        match self.node(kid) {
+            Node::Inner(inner) => inner.kids.get(place),
+            Node::Leaf(_) => None,
         }
-        self.gone(goes);
     }
 
-    /// A node was divided.
-    pub(super) fn divided(&self, node: NodeId, new: NodeId) {
-        if let Some(heat) = &self.heat {
-            heat.divided(node, new);
+    fn kid_at_mut<'a>(&'a self, kid: &'a mut Kid, place: usize) -> Option<&'a mut Kid> {
+        match self.node_mut(kid) {
+            NodeMut::Inner(inner) => inner.kids.get_mut(place),
+            NodeMut::Leaf(_) => None,
         }
     }
 
-    /// Nodes that there are: leaves and inner nodes, by tier.
-    pub(super) fn live(&self) -> [[u64; 2]; 2] {
-        let of = |tier| [self.leaves.live(tier), self.inners.live(tier)];
-        let (fast, slow) = (of(Tier::Fast), of(Tier::Slow));
-        [[fast[0], slow[0]], [fast[1], slow[1]]]
+    fn each_kid(&self, kid: &Kid, see: &mut dyn FnMut(usize, &Kid)) {
+        if !kid.is_leaf()
+            && let Node::Inner(inner) = self.node(kid)
+        {
+            for (place, kid) in inner.kids.iter().enumerate() {
+                see(place, kid);
+            }
+        }
     }
 
-    /// Bytes of slabs by tier.
-    pub(super) fn committed(&self) -> [u64; 2] {
+    fn shift(&self, kid: &mut Kid, to: Tier, bound: u64) -> Outcome {
+        match kid.id().class() {
+            // SAFETY: the class says which pool made the slot.
+            LEAF_CLASS => unsafe { self.common.shift(&self.leaves, kid, to, bound) },
+            // SAFETY: as above.
+            _ => unsafe { self.common.shift(&self.inners, kid, to, bound) },
+        }
+    }
+
+    fn mix_up(&self, kid: &mut Kid, place: usize) {
+        if let NodeMut::Inner(inner) = self.node_mut(kid)
+            && place + 1 < inner.kids.len()
+        {
+            inner.kids.swap(place, place + 1);
+        }
+    }
+
+    fn sizes() -> [u64; CLASSES] {
+        let mut sizes = [0; CLASSES];
+        sizes[LEAF_CLASS as usize] = Self::LEAF_BYTES as u64;
+        sizes[INNER_CLASS as usize] = Self::INNER_BYTES as u64;
+        sizes
+    }
+
+    fn live(&self) -> [[u64; 2]; CLASSES] {
+        let mut live = [[0; 2]; CLASSES];
+        live[LEAF_CLASS as usize] = [Tier::Fast, Tier::Slow].map(|tier| self.leaves.live(tier));
+        live[INNER_CLASS as usize] = [Tier::Fast, Tier::Slow].map(|tier| self.inners.live(tier));
+        live
+    }
+
+    fn committed(&self) -> [u64; 2] {
         [Tier::Fast, Tier::Slow].map(|t| self.leaves.committed(t) + self.inners.committed(t))
     }
 
-    /// Pages looked up, and those on a wrong node.
-    pub(super) fn residence(&self) -> (u64, u64) {
+    fn residence(&self) -> (u64, u64) {
         let mut sum = (0, 0);
         for tier in [Tier::Fast, Tier::Slow] {
             for (asked, wrong) in [self.leaves.residence(tier), self.inners.residence(tier)] {
@@ -365,8 +259,7 @@ impl<K, V, M: Model> Nodes<K, V, M> {
         sum
     }
 
-    /// Frees a node and all below it.
-    pub(super) fn free_all(&self, kid: Kid) {
+    fn free_all(&self, kid: Kid) {
         let id = kid.id();
         if kid.is_leaf() {
             self.gone(id);
@@ -378,15 +271,4 @@ impl<K, V, M: Model> Nodes<K, V, M> {
             }
         }
     }
-
-    /// Whether what is split off, or a new root, may be slow although a child is fast: planted.
-    pub(super) fn forgets(fault: Fault) -> bool {
-        planted(fault)
-    }
-}
-
-/// The slot of a kid, for one call.
-#[inline(always)]
-fn slot<T>(kid: &Kid) -> Slot<T> {
-    Slot::from_id(kid.0)
 }

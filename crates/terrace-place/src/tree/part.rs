@@ -4,10 +4,12 @@
 //! births wants it so. A new node gets its room before anything changes, so a failed insertion
 //! leaves the tree as it was, or split once more.
 
-use super::nodes::{INNER, Inner, Kid, LEAF, Leaf, Node, NodeMut, Nodes, Origin};
+use super::common::{Kid, Origin};
+use super::kind::{Inserted, Kind, Making, Rooted, Sought, Walk};
+use super::nodes::{BTreeNodes as Nodes, INNER, Inner, LEAF, Leaf, Node, NodeMut};
 use crate::error::PlacementError;
 use crate::faults::{Fault, planted};
-use crate::heat::{INNER_WEIGHT, Noting};
+use crate::heat::Noting;
 use crate::id::Tier;
 use crate::model::Model;
 use arrayvec::ArrayVec;
@@ -23,21 +25,13 @@ pub(super) const MOST_LEVELS: usize = 1;
 
 /// The tree of a part; without a root when the part has left the directory.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub struct Tree {
     pub(super) root: Option<Kid>,
     /// Levels of inner nodes.
     pub(super) levels: usize,
     pub(super) len: usize,
     /// Changes with every change of paths.
     pub(super) version: u64,
-}
-
-/// What came of an insertion.
-pub(super) enum Inserted<K, V> {
-    New,
-    Replaced(V),
-    /// The part must be split first; nothing has changed.
-    Full(K, V),
 }
 
 impl<K: Ord> Inner<K> {
@@ -101,9 +95,7 @@ impl Tree {
         }
     }
 
-    /// The value of a key; the way to it is noted.
-    #[cold]
-    #[inline(never)]
+    /// The value of a key; its leaf is noted, or the whole way to it.
     pub(super) fn get_noted<'a, K: Ord + Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
         &'a self,
         nodes: &'a Nodes<K, V, M>,
@@ -112,21 +104,20 @@ impl Tree {
     ) -> Option<&'a V> {
         let mut kid = self.root.as_ref()?;
         loop {
-            let node = nodes.touch(kid);
-            self.note(nodes, kid, noting);
-            match node {
-                Node::Inner(inner) => kid = &inner.kids[inner.place(key)],
-                Node::Leaf(leaf) => return leaf.search(key).ok().map(|at| &leaf.vals[at]),
+            match nodes.touch(kid) {
+                Node::Inner(inner) => {
+                    if noting == Noting::Path {
+                        nodes.common.note(kid, noting);
+                    }
+                    kid = &inner.kids[inner.place(key)];
+                }
+                Node::Leaf(leaf) => {
+                    if let Some(heat) = &nodes.common.heat {
+                        heat.note_leaf(kid.id());
+                    }
+                    return leaf.search(key).ok().map(|at| &leaf.vals[at]);
+                }
             }
-        }
-    }
-
-    fn note<K, V, M: Model>(&self, nodes: &Nodes<K, V, M>, kid: &Kid, noting: Noting) {
-        let Some(heat) = &nodes.heat else { return };
-        match (kid.is_leaf(), noting) {
-            (true, _) => heat.note_leaf(kid.id()),
-            (false, Noting::Path) => heat.add(kid.id(), INNER_WEIGHT),
-            (false, Noting::Leaf) => {}
         }
     }
 
@@ -159,13 +150,9 @@ impl Tree {
         };
         let mut depth = 0;
         loop {
-            let (id, tier) = (kid.id(), kid.tier());
-            if let (Some(heat), Some(noting)) = (&nodes.heat, noting) {
-                match (kid.is_leaf(), noting) {
-                    (true, _) => heat.note_leaf(id),
-                    (false, Noting::Path) => heat.add(id, INNER_WEIGHT),
-                    (false, Noting::Leaf) => {}
-                }
+            let tier = kid.tier();
+            if let Some(noting) = noting {
+                nodes.common.note(kid, noting);
             }
             let _ = nodes.touch(kid);
             match nodes.node_mut(kid) {
@@ -267,7 +254,7 @@ impl Tree {
                 (key, nodes.new_inner(vacant, right))
             }
         };
-        nodes.divided(id, new.id());
+        nodes.common.divided(id, new.id());
         parent.keys.insert(at, key);
         parent.kids.insert(at + 1, new);
         Ok(())
@@ -310,7 +297,7 @@ impl Tree {
         let (key, right) = Self::upper_half(inner);
         let len = right.kids.iter().map(|kid| Self::count(nodes, kid)).sum();
         let new = nodes.new_inner(vacant, right);
-        nodes.divided(id, new.id());
+        nodes.common.divided(id, new.id());
         self.version += 1;
         self.len -= len;
         let tree = Tree {
@@ -466,7 +453,7 @@ impl Tree {
         match nodes.touch(kid) {
             Node::Leaf(leaf) => {
                 if let Some(noting) = note() {
-                    self.note(nodes, kid, noting);
+                    nodes.common.note(kid, noting);
                 }
                 let start = match from {
                     Bound::Unbounded => 0,
@@ -490,6 +477,114 @@ impl Tree {
                 }
             }
         }
+    }
+}
+
+/// The B+tree as a kind of tree.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BTree;
+
+impl Rooted for Tree {
+    fn root(&self) -> Option<&Kid> {
+        self.root.as_ref()
+    }
+    fn root_mut(&mut self) -> Option<&mut Kid> {
+        self.root.as_mut()
+    }
+    fn retire(&mut self) -> Option<Kid> {
+        self.root.take()
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+    fn version(&self) -> u64 {
+        self.version
+    }
+    fn changed(&mut self) {
+        self.version += 1;
+    }
+}
+
+impl<Q: Ord + ?Sized> Sought<BTree> for Q {
+    fn encode(&self, _: &mut Vec<u8>) {}
+}
+
+impl<K, V, M> Kind<K, V, M> for BTree
+where
+    K: Ord + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    M: Model,
+{
+    type Nodes = Nodes<K, V, M>;
+    type Tree = Tree;
+
+    fn nodes(making: Making<M>) -> Result<Nodes<K, V, M>, PlacementError> {
+        Nodes::new(making)
+    }
+
+    fn tree(nodes: &Nodes<K, V, M>) -> Result<Tree, PlacementError> {
+        Tree::new(nodes)
+    }
+
+    #[inline(always)]
+    fn get<'a, Q: Sought<Self> + ?Sized>(
+        tree: &'a Tree,
+        nodes: &'a Nodes<K, V, M>,
+        key: &Q,
+        noting: Option<Noting>,
+    ) -> Option<&'a V>
+    where
+        K: Borrow<Q>,
+    {
+        match noting {
+            None => tree.get(nodes, key),
+            Some(noting) => tree.get_noted(nodes, key, noting),
+        }
+    }
+
+    fn insert(
+        tree: &mut Tree,
+        nodes: &Nodes<K, V, M>,
+        (key, val): (K, V),
+        noting: Option<Noting>,
+    ) -> Result<Inserted<K, V>, PlacementError> {
+        tree.insert(nodes, key, val, noting)
+    }
+
+    fn remove<Q: Sought<Self> + ?Sized>(
+        tree: &mut Tree,
+        nodes: &Nodes<K, V, M>,
+        key: &Q,
+    ) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        tree.remove(nodes, key)
+    }
+
+    fn split(tree: &mut Tree, nodes: &Nodes<K, V, M>) -> Result<Option<(K, Tree)>, PlacementError> {
+        tree.split(nodes)
+    }
+
+    fn collect(
+        tree: &Tree,
+        nodes: &Nodes<K, V, M>,
+        from: Bound<&K>,
+        most: usize,
+        note: &mut dyn FnMut() -> Option<Noting>,
+        out: &mut Vec<(K, V)>,
+    ) {
+        tree.collect(nodes, from, most, note, out);
+    }
+
+    fn check(
+        tree: &Tree,
+        nodes: &Nodes<K, V, M>,
+        bounds: (Option<&K>, Option<&K>),
+        walk: &mut Walk,
+    ) -> Result<(), String> {
+        let root = tree.root.as_ref().ok_or("a part has no root")?;
+        walk.b_tree(nodes, root, tree.levels, bounds)
     }
 }
 

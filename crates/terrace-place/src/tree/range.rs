@@ -1,6 +1,8 @@
 //! Entries in order, read a window at a time: no latch is held between two of them.
 
+use super::kind::Kind;
 use super::map::Core;
+use super::part::BTree;
 use crate::model::Model;
 use crate::sync::{Arc, whole};
 use std::ops::Bound;
@@ -10,15 +12,15 @@ const WINDOW: usize = 64;
 
 /// Entries of a range of keys, in order. Each window is as it was when it was read; entries that
 /// come or go behind it are not seen.
-pub struct Range<K, V, M: Model> {
-    core: Arc<Core<K, V, M>>,
+pub struct Range<K, V, M: Model, T: Kind<K, V, M> = BTree> {
+    core: Arc<Core<K, V, M, T>>,
     from: Bound<K>,
     to: Bound<K>,
     window: std::vec::IntoIter<(K, V)>,
     done: bool,
 }
 
-impl<K, V, M: Model> std::fmt::Debug for Range<K, V, M> {
+impl<K, V, M: Model, T: Kind<K, V, M>> std::fmt::Debug for Range<K, V, M, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Range")
             .field("done", &self.done)
@@ -26,8 +28,8 @@ impl<K, V, M: Model> std::fmt::Debug for Range<K, V, M> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone, M: Model> Range<K, V, M> {
-    pub(super) fn new(core: Arc<Core<K, V, M>>, from: Bound<K>, to: Bound<K>) -> Self {
+impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Range<K, V, M, T> {
+    pub(super) fn new(core: Arc<Core<K, V, M, T>>, from: Bound<K>, to: Bound<K>) -> Self {
         Range {
             core,
             from,
@@ -48,7 +50,8 @@ impl<K: Ord + Clone, V: Clone, M: Model> Range<K, V, M> {
         while window.is_empty() && at < dir.parts.len() {
             let tree = whole(dir.parts[at].0.read());
             let mut note = || core.tick();
-            tree.collect(
+            T::collect(
+                &tree,
                 &core.nodes,
                 self.from.as_ref(),
                 WINDOW,
@@ -65,7 +68,7 @@ impl<K: Ord + Clone, V: Clone, M: Model> Range<K, V, M> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone, M: Model> Iterator for Range<K, V, M> {
+impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Iterator for Range<K, V, M, T> {
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {

@@ -1,21 +1,21 @@
-//! A part as the engine sees it: its nodes listed, and one of them moved.
+//! A part as the engine sees it: its nodes listed, and one of them moved. The same for all kinds of
+//! trees.
 
-use super::nodes::{Kid, Node, NodeMut, Nodes};
-use super::part::Tree;
+use super::common::Kid;
+use super::kind::{Nodes, Rooted};
 use crate::faults::{Fault, planted};
 use crate::id::{NodeId, Tier};
-use crate::model::Model;
 use crate::placed::{Outcome, Path, Placed, Seen};
 
 /// A part under its read latch.
-pub(super) struct Shown<'a, K, V, M>(pub(super) &'a Tree, pub(super) &'a Nodes<K, V, M>);
+pub(super) struct Shown<'a, T, N>(pub(super) &'a T, pub(super) &'a N);
 
 /// A part under its write latch.
-pub(super) struct Held<'a, K, V, M>(pub(super) &'a mut Tree, pub(super) &'a Nodes<K, V, M>);
+pub(super) struct Held<'a, T, N>(pub(super) &'a mut T, pub(super) &'a N);
 
-impl<K, V, M: Model> Placed for Shown<'_, K, V, M> {
+impl<T: Rooted, N: Nodes> Placed for Shown<'_, T, N> {
     fn version(&self) -> u64 {
-        self.0.version
+        self.0.version()
     }
 
     fn list(&self, see: &mut dyn FnMut(&Seen)) {
@@ -28,9 +28,9 @@ impl<K, V, M: Model> Placed for Shown<'_, K, V, M> {
     }
 }
 
-impl<K, V, M: Model> Placed for Held<'_, K, V, M> {
+impl<T: Rooted, N: Nodes> Placed for Held<'_, T, N> {
     fn version(&self) -> u64 {
-        self.0.version
+        self.0.version()
     }
 
     fn list(&self, see: &mut dyn FnMut(&Seen)) {
@@ -38,7 +38,7 @@ impl<K, V, M: Model> Placed for Held<'_, K, V, M> {
     }
 
     fn relocate(&mut self, id: NodeId, path: Path, to: Tier, bound: u64) -> Outcome {
-        let Some(root) = &mut self.0.root else {
+        let Some(root) = self.0.root_mut() else {
             return Outcome::Gone;
         };
         if find(self.1, root, path).map(Kid::id) != Some(id) && !planted(Fault::StaleList) {
@@ -51,14 +51,14 @@ impl<K, V, M: Model> Placed for Held<'_, K, V, M> {
     }
 }
 
-fn list<K, V, M: Model>(tree: &Tree, nodes: &Nodes<K, V, M>, see: &mut dyn FnMut(&Seen)) {
-    if let Some(root) = &tree.root {
+fn list<T: Rooted, N: Nodes>(tree: &T, nodes: &N, see: &mut dyn FnMut(&Seen)) {
+    if let Some(root) = tree.root() {
         list_below(nodes, root, Path::ROOT, 0, see);
     }
 }
 
-fn list_below<K, V, M: Model>(
-    nodes: &Nodes<K, V, M>,
+fn list_below<N: Nodes>(
+    nodes: &N,
     kid: &Kid,
     path: Path,
     slow_above: u32,
@@ -76,39 +76,25 @@ fn list_below<K, V, M: Model>(
     }
     let own = match kid.tier() {
         Tier::Fast => 0,
-        Tier::Slow => Nodes::<K, V, M>::INNER_BYTES as u32,
+        Tier::Slow => N::bytes(kid.id()) as u32,
     };
-    if let Node::Inner(inner) = nodes.node(kid) {
-        for (place, kid) in inner.kids.iter().enumerate() {
-            if let Some(path) = path.child(place) {
-                list_below(nodes, kid, path, slow_above + own, see);
-            }
+    nodes.each_kid(kid, &mut |place, kid| {
+        if let Some(path) = path.child(place) {
+            list_below(nodes, kid, path, slow_above + own, see);
         }
-    }
+    });
 }
 
-fn find<'a, K, V, M: Model>(
-    nodes: &'a Nodes<K, V, M>,
-    root: &'a Kid,
-    path: Path,
-) -> Option<&'a Kid> {
+fn find<'a, N: Nodes>(nodes: &'a N, root: &'a Kid, path: Path) -> Option<&'a Kid> {
     let mut kid = root;
     for step in 0..path.len() {
-        let Node::Inner(inner) = nodes.node(kid) else {
-            return None;
-        };
-        kid = inner.kids.get(path.place(step))?;
+        kid = nodes.kid_at(kid, path.place(step))?;
     }
     Some(kid)
 }
 
 /// Moves the slow nodes of a path to fast memory, from the root down.
-fn promote<K, V, M: Model>(
-    nodes: &Nodes<K, V, M>,
-    root: &mut Kid,
-    path: Path,
-    bound: u64,
-) -> Outcome {
+fn promote<N: Nodes>(nodes: &N, root: &mut Kid, path: Path, bound: u64) -> Outcome {
     let mut moved = 0;
     let mut kid = root;
     for step in 0..=path.len() {
@@ -122,14 +108,11 @@ fn promote<K, V, M: Model>(
         if step == path.len() {
             break;
         }
-        let NodeMut::Inner(inner) = nodes.node_mut(kid) else {
-            return Outcome::Gone;
-        };
         let place = path.place(step);
-        if planted(Fault::WrongPlace) && step + 1 == path.len() && place + 1 < inner.kids.len() {
-            inner.kids.swap(place, place + 1);
+        if planted(Fault::WrongPlace) && step + 1 == path.len() {
+            nodes.mix_up(kid, place);
         }
-        let Some(next) = inner.kids.get_mut(place) else {
+        let Some(next) = nodes.kid_at_mut(kid, place) else {
             return Outcome::Gone;
         };
         kid = next;
@@ -142,22 +125,15 @@ fn promote<K, V, M: Model>(
 }
 
 /// Moves one node to slow memory, if it has no fast child.
-fn demote<K, V, M: Model>(nodes: &Nodes<K, V, M>, root: &mut Kid, path: Path) -> Outcome {
+fn demote<N: Nodes>(nodes: &N, root: &mut Kid, path: Path) -> Outcome {
     let mut kid = root;
     for step in 0..path.len() {
-        let NodeMut::Inner(inner) = nodes.node_mut(kid) else {
-            return Outcome::Gone;
-        };
-        let Some(next) = inner.kids.get_mut(path.place(step)) else {
+        let Some(next) = nodes.kid_at_mut(kid, path.place(step)) else {
             return Outcome::Gone;
         };
         kid = next;
     }
-    if let Node::Inner(inner) = nodes.node(kid)
-        && inner.has_fast_kid()
-        && nodes.bounded()
-        && !planted(Fault::BlindDemotion)
-    {
+    if nodes.common().bounded() && !planted(Fault::BlindDemotion) && nodes.has_fast_kid(kid) {
         return Outcome::Bound;
     }
     nodes.shift(kid, Tier::Slow, 0)

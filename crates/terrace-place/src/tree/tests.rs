@@ -1,7 +1,8 @@
 //! What a part refuses.
 
-use super::nodes::Nodes;
-use super::part::{Inserted, Tree};
+use super::kind::{Inserted, Making, Nodes as _};
+use super::nodes::BTreeNodes as Nodes;
+use super::part::Tree;
 use super::seat::{Held, Shown};
 use crate::budget::{Budget, Limit};
 use crate::id::Tier;
@@ -15,14 +16,14 @@ type Part = (Nodes<u64, u64, Plain>, Tree);
 fn part(entries: u64) -> Part {
     let budget = Budget::new(Limit::Bytes(1 << 20));
     let births = Births::Always(Tier::Slow);
-    let nodes = Nodes::new(
-        1 << 12,
-        [Source::Heap, Source::Heap],
+    let nodes = Nodes::new(Making {
+        slots: 1 << 12,
+        sources: [Source::Heap, Source::Heap],
         budget,
         births,
-        true,
-        Plain,
-    )
+        heat: true,
+        model: Plain,
+    })
     .unwrap();
     let mut tree = Tree::new(&nodes).unwrap();
     for i in 0..entries {

@@ -15,9 +15,9 @@ const REST: Duration = Duration::from_millis(100);
 /// After so long without a period few noted lookups are enough for one.
 const LONG: Duration = Duration::from_millis(500);
 
-/// A running thread.
+/// A thread that makes steps: a step of some tens of microseconds, then a pause.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub struct Worker {
     stop: Arc<AtomicBool>,
     handle: Option<JoinHandle<()>>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts one. `step` is told how much to do and whether to hurry, and says whether there is
     /// more. Without threads there is none, and nodes stay where they are.
-    pub(super) fn start(mut step: impl FnMut(Steps, bool) -> bool + Send + 'static) -> Worker {
+    pub fn start(mut step: impl FnMut(Steps, bool) -> bool + Send + 'static) -> Worker {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let handle = std::thread::Builder::new()
@@ -49,7 +49,7 @@ impl Worker {
     }
 
     /// Ends it and waits for that.
-    pub(super) fn stop(self) {
+    pub fn stop(self) {
         self.stop.store(true, Relaxed);
         if let Some(handle) = self.handle {
             Thread::unpark(handle.thread());

@@ -1,8 +1,9 @@
 //! Operations on a tree and on a model of it, with steps of the engine between them.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Bound;
-use terrace_place::{PlacedTree, Placement, Steps};
+use terrace_place::{Art, ArtKey, Kind, PlacedTree, Placement, Plain, Sought, Steps};
 
 /// A small generator of random numbers.
 #[derive(Debug)]
@@ -55,45 +56,71 @@ const KEYS: u64 = 6000;
 /// and after each of them while few.
 pub fn drive(placement: Placement, mix: Mix, operations: u64, seed: u64) -> PlacedTree<u64, u64> {
     let tree = PlacedTree::<u64, u64>::new(placement).unwrap();
+    drive_over(&tree, |key| key, mix, operations, seed);
+    tree
+}
+
+/// The same over a radix tree, whose keys are those that `key` makes of numbers, in their order.
+pub fn drive_art<K: ArtKey + Clone + Debug + Send + Sync + 'static>(
+    placement: Placement,
+    key: impl Fn(u64) -> K,
+    (mix, operations, seed): (Mix, u64, u64),
+) -> PlacedTree<K, u64, Plain, Art> {
+    let tree = PlacedTree::<K, u64, Plain, Art>::art(placement).unwrap();
+    drive_over(&tree, key, mix, operations, seed);
+    tree
+}
+
+fn drive_over<K, T>(
+    tree: &PlacedTree<K, u64, Plain, T>,
+    of: impl Fn(u64) -> K,
+    mix: Mix,
+    operations: u64,
+    seed: u64,
+) where
+    K: Clone + Debug + Sought<T> + Send + Sync + 'static,
+    T: Kind<K, u64, Plain>,
+{
     let mut model = BTreeMap::new();
     let mut random = Random(seed.wrapping_mul(77) + 5);
     for i in 0..KEYS / 2 {
-        let key = random.below(KEYS);
-        assert_eq!(tree.insert(key, i).unwrap(), model.insert(key, i));
+        let key = of(random.below(KEYS));
+        assert_eq!(tree.insert(key.clone(), i).unwrap(), model.insert(key, i));
         if i % 16 == 0 {
             tree.place_step(Steps::nodes(64));
         }
     }
     for i in 0..operations {
-        let key = match random.below(3) {
+        let number = match random.below(3) {
             0 => random.below(KEYS),
             // A hot range, so that there is something to learn.
             _ => KEYS / 3 + random.below(KEYS / 20),
         };
+        let key = of(number);
         let dice = random.below(100);
         if dice < mix.insert {
             assert_eq!(
-                tree.insert(key, i).unwrap(),
+                tree.insert(key.clone(), i).unwrap(),
                 model.insert(key, i),
                 "seed {seed}"
             );
         } else if dice < mix.insert + mix.remove {
             assert_eq!(tree.remove(&key), model.remove(&key), "seed {seed}");
         } else if dice < mix.insert + mix.remove + mix.scan {
-            let to = key + random.below(200);
+            let to = number + random.below(200);
             let bounds = match random.below(3) {
-                0 => (Bound::Included(key), Bound::Excluded(to)),
-                1 => (Bound::Excluded(key), Bound::Included(to + 1)),
-                _ => (Bound::Unbounded, Bound::Included(key / 8)),
+                0 => (Bound::Included(key), Bound::Excluded(of(to))),
+                1 => (Bound::Excluded(key), Bound::Included(of(to + 1))),
+                _ => (Bound::Unbounded, Bound::Included(of(number / 8))),
             };
-            let scanned: Vec<_> = tree.range(bounds).collect();
-            let expected: Vec<_> = model.range(bounds).map(|(k, v)| (*k, *v)).collect();
+            let scanned: Vec<_> = tree.range(bounds.clone()).collect();
+            let expected: Vec<_> = model.range(bounds).map(|(k, v)| (k.clone(), *v)).collect();
             assert_eq!(scanned, expected, "seed {seed}");
         } else {
             assert_eq!(tree.get(&key), model.get(&key).copied(), "seed {seed}");
             assert_eq!(
-                tree.contains_key(&(key + 1)),
-                model.contains_key(&(key + 1))
+                tree.contains_key(&of(number + 1)),
+                model.contains_key(&of(number + 1))
             );
         }
         let steps = [1, 3, 40, 1000][random.below(4) as usize];
@@ -103,7 +130,7 @@ pub fn drive(placement: Placement, mix: Mix, operations: u64, seed: u64) -> Plac
         }
     }
     assert_eq!(tree.len(), model.len());
-    assert!(tree.iter().eq(model.iter().map(|(k, v)| (*k, *v))));
+    assert!(tree.iter().eq(model.iter().map(|(k, v)| (k.clone(), *v))));
     tree.check().unwrap();
     // Empty, and full again.
     for key in model.keys() {
@@ -113,8 +140,7 @@ pub fn drive(placement: Placement, mix: Mix, operations: u64, seed: u64) -> Plac
     tree.check().unwrap();
     assert!(tree.is_empty() && tree.iter().next().is_none());
     for key in 0..KEYS / 4 {
-        tree.insert(key, key).unwrap();
+        tree.insert(of(key), key).unwrap();
     }
     tree.check().unwrap();
-    tree
 }

@@ -8,6 +8,7 @@ mod hostile;
 #[path = "../support/toy.rs"]
 mod toy;
 
+mod art;
 mod learns;
 mod owned;
 mod reports;
