@@ -53,6 +53,15 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn of_bytes(bytes: &[u8]) -> Self::Ref<'_>;
 
+    /// Words that a key takes in a table of hot copies.
+    #[cfg(feature = "place")]
+    #[doc(hidden)]
+    const KEY_WORDS: usize;
+    /// Writes the key into so many words, as no other key is written; false where it is too long.
+    #[cfg(feature = "place")]
+    #[doc(hidden)]
+    fn pack(key: Self::Ref<'_>, into: &mut [u64]) -> bool;
+
     #[doc(hidden)]
     fn cmp(a: Self::Ref<'_>, b: Self::Ref<'_>) -> Ordering;
     #[doc(hidden)]
@@ -110,6 +119,15 @@ impl Family for IntFamily {
     #[inline]
     fn of_bytes(bytes: &[u8]) -> u64 {
         bytes.first_chunk().map_or(0, |b| u64::from_be_bytes(*b))
+    }
+
+    #[cfg(feature = "place")]
+    const KEY_WORDS: usize = 1;
+    #[cfg(feature = "place")]
+    #[inline]
+    fn pack(key: u64, into: &mut [u64]) -> bool {
+        into[0] = key;
+        true
     }
 
     #[inline]
@@ -178,6 +196,25 @@ impl Family for ByteFamily {
     #[inline]
     fn of_bytes(bytes: &[u8]) -> &[u8] {
         bytes
+    }
+
+    // 39 bytes and the length: most keys are shorter, and two such records fill a set.
+    #[cfg(feature = "place")]
+    const KEY_WORDS: usize = 5;
+    #[cfg(feature = "place")]
+    #[inline]
+    fn pack(key: &[u8], into: &mut [u64]) -> bool {
+        let mut bytes = [0; Self::KEY_WORDS * 8];
+        let most = bytes.len() - 1;
+        let Some(start) = bytes[..most].get_mut(..key.len()) else {
+            return false;
+        };
+        start.copy_from_slice(key);
+        bytes[most] = key.len() as u8;
+        for (word, bytes) in into.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        true
     }
 
     #[inline]

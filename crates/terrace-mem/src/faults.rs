@@ -35,6 +35,12 @@ pub enum Fault {
     LeftLayer = 13,
     /// A merge takes entries that are marked as used for ones that are not.
     LostMark = 14,
+    /// A hot copy is taken although the segment it was copied from is gone.
+    StaleCopy = 15,
+    /// A hot copy is taken that was being written while it was read.
+    TornCopy = 16,
+    /// A segment that moves to the other memory leaves an entry behind.
+    ShortMove = 17,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -32,6 +32,11 @@ mod map;
 mod multi;
 mod options;
 mod pair;
+#[cfg(feature = "place")]
+pub mod place;
+#[cfg(not(feature = "place"))]
+#[path = "no_place.rs"]
+mod place;
 mod segment;
 #[cfg(feature = "serde")]
 mod serde;

@@ -84,6 +84,9 @@ pub struct Options {
     pub shortcuts: usize,
     /// Decompressed nodes that [`Stage::Compressed`] keeps.
     pub cache_nodes: usize,
+    /// In which memories the map lies; [`Options::placement`] sets it.
+    #[cfg(feature = "place")]
+    pub memories: crate::place::Memories,
 }
 
 impl Default for Options {
@@ -100,6 +103,8 @@ impl Default for Options {
             filter: true,
             shortcuts: 40,
             cache_nodes: 1024,
+            #[cfg(feature = "place")]
+            memories: crate::place::Memories::default(),
         }
     }
 }
@@ -141,6 +146,15 @@ impl Options {
             Some((field, _)) => Err(OptionsError::NoEffect(field)),
             None => Ok(()),
         }
+    }
+
+    /// Fails where a field is set that the map for one thread has no use for.
+    pub(crate) fn check_single(&self) -> Result<(), OptionsError> {
+        #[cfg(feature = "place")]
+        if self.memories.is_two() {
+            return Err(OptionsError::OneKindOfMemory);
+        }
+        Ok(())
     }
 
     pub(crate) fn plan<F: Family>(&self) -> Result<Plan<F>, OptionsError> {

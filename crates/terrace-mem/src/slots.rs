@@ -4,12 +4,13 @@
 //! `i` of the dead set is clear, and the set is there when any bit is set. Each unsafe block names the
 //! check of that bit that makes it right.
 
+use crate::place::Block;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// A fixed number of values, some of which may be gone.
 pub struct Slots<V> {
-    vals: Box<[MaybeUninit<V>]>,
+    vals: Block<MaybeUninit<V>>,
     dead: Option<Box<Dead>>,
 }
 
@@ -148,7 +149,7 @@ impl<V> Slots<V> {
 
     /// The values that are there, in order.
     pub fn into_live(mut self) -> Vec<V> {
-        let vals = std::mem::take(&mut self.vals);
+        let vals = Vec::from(std::mem::take(&mut self.vals));
         // Nothing is left in `self` for its drop to look at.
         let dead = self.dead.take();
         if dead.is_none() {

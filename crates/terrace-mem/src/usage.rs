@@ -17,6 +17,8 @@ pub struct MemoryUsage {
     pub shortcuts: usize,
     /// Decompressed nodes.
     pub cache: usize,
+    /// Copies of hot entries, of a map over two kinds of memory.
+    pub copies: usize,
 }
 
 impl MemoryUsage {
@@ -29,5 +31,6 @@ impl MemoryUsage {
             + self.filter
             + self.shortcuts
             + self.cache
+            + self.copies
     }
 }

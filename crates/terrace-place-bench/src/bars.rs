@@ -2,6 +2,7 @@
 
 use crate::Setting;
 use crate::contender::{Contender, PAPER};
+use crate::figures::records::{self, FAST, hybrid};
 use crate::figures::{optimum, plan};
 use crate::report::Row;
 use crate::run::{Plan, run};
@@ -172,12 +173,56 @@ pub fn all(setting: &Setting) -> Result<Vec<Bar>> {
         after[3],
         0.92,
     ));
+    compact_map(setting, &mut bars)?;
     bars.push(most(
         "fast bytes above the limit",
         run(&zipf)?.over_limit,
         0.0,
     ));
     Ok(bars)
+}
+
+/// The compact map over slow memory, beside the tree with the same fast bytes.
+fn compact_map(setting: &Setting, bars: &mut Vec<Bar>) -> Result<()> {
+    let of = |workload| records::records_plan(setting, workload);
+    let zipf = hybrid(&of(ZIPF), FAST)?;
+    bars.push(most(
+        "compact map, zipf: slow waits a lookup",
+        zipf.slow,
+        0.12,
+    ));
+    bars.push(most(
+        "compact map, zipf: of the tree's at its optimum",
+        zipf.slow / records::tree(&of(ZIPF))?.slow,
+        0.5,
+    ));
+    let range = hybrid(&of(RANGE), FAST)?;
+    bars.push(most(
+        "compact map, hot range: slow waits a lookup",
+        range.slow,
+        0.09,
+    ));
+    let uniform = hybrid(&of(UNIFORM), FAST)?;
+    let all_slow = hybrid(&of(UNIFORM), 0.0)?.slow;
+    bars.push(most(
+        "compact map, uniform: of segments alone",
+        uniform.slow / records::segments_alone(&uniform) / all_slow,
+        1.05,
+    ));
+    let over = |o: &records::Outcome| {
+        let place = &o.placement;
+        place.peak as f64 / place.limit.unwrap_or(u64::MAX) as f64
+    };
+    let peak = [&zipf, &range, &uniform]
+        .map(over)
+        .into_iter()
+        .fold(0.0, f64::max);
+    bars.push(most(
+        "compact map: peak of fast bytes, of the limit",
+        peak,
+        1.0,
+    ));
+    Ok(())
 }
 
 /// What each period after a shift reaches of the steady share.

@@ -12,9 +12,9 @@ use serde_json::json;
 use terrace_place::{PlacedTree, Techniques};
 
 /// All of them.
-pub const ALL: [&str; 16] = [
+pub const ALL: [&str; 17] = [
     "fig2", "fig5", "fig6", "fig8", "fig13", "fig14", "fig15a", "fig15b", "fig15c", "fig16",
-    "fig17", "fig18", "fig19", "fig20", "table2", "fig21",
+    "fig17", "fig18", "fig19", "fig20", "table2", "fig21", "records",
 ];
 
 /// Entries and operations of a run of full size.
@@ -45,6 +45,7 @@ pub fn measure(name: &str, setting: &Setting) -> Result<Vec<Row>> {
         "fig20" => fig20(setting),
         "table2" => table2(setting),
         "fig21" => compare("fig21", &[BLOCKS], 0.2, setting),
+        "records" => records::records(setting),
         other => bail!(
             "there is no experiment `{other}`: {}, bars, all",
             ALL.join(", ")
@@ -53,6 +54,7 @@ pub fn measure(name: &str, setting: &Setting) -> Result<Vec<Row>> {
 }
 
 mod layers;
+pub mod records;
 mod sizes;
 
 /// A plan of this setting's size.

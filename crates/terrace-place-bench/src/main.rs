@@ -62,7 +62,7 @@ struct Args {
 }
 
 const HELP: &str = "\
-Figures: fig2 fig5 fig6 fig8 fig13 fig14 fig15a fig15b fig15c fig16 fig17 fig18 fig19 fig20 table2 fig21 bars all
+Figures: fig2 fig5 fig6 fig8 fig13 fig14 fig15a fig15b fig15c fig16 fig17 fig18 fig19 fig20 table2 fig21 records bars all
 
 Examples:
   place-bench fig14 --scale 0.05

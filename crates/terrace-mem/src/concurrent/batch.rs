@@ -49,6 +49,10 @@ where
     }
     let segments: [_; GROUP] = array::from_fn(|i| {
         let fixed = parts[i]?.segment.load(guard);
+        // Its entry may have a copy in fast memory, which is asked first.
+        if fixed.seat.is_slow() {
+            return None;
+        }
         prefetch_whole(fixed);
         Some(fixed)
     });

@@ -122,8 +122,8 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> Load<'a, K, V> {
             <K::Family as Family>::store(self.keys.get(0), &mut low);
             <K::Family as Family>::shorten(<K::Family as Family>::load(&self.last), &mut low);
         }
-        let vals = std::mem::take(&mut self.vals).into();
-        let fixed = self.map.shared.fix(&self.keys, 0, n, vals);
+        let vals = std::mem::take(&mut self.vals);
+        let fixed = self.map.shared.fix(&self.keys, 0, n, vals, None);
         let tree = Any::new(self.map.shared.options.pair);
         self.parts.push(Arc::new(Part::new(low, tree, 0, fixed)));
         self.len += n;

@@ -101,7 +101,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             self.split(part, (&run, pieces), vals, seen, guard);
             return Vec::new();
         }
-        let new = self.fix(&run, 0, run.len(), vals.into());
+        let new = self.fix(&run, 0, run.len(), vals, Some(old));
         let gone = if planted(Fault::EarlyRemove) {
             let gone = remove_merged(part, seen);
             part.segment.store(new, guard);
@@ -137,10 +137,18 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         dynamic.retired = !planted(Fault::UnmarkedLeave);
     }
 
-    /// The keys `from..to` of a run and their values, as a segment.
-    pub fn fix(&self, run: &F::Run, from: usize, to: usize, vals: Box<[V]>) -> Fixed<F, V> {
+    /// The keys `from..to` of a run and their values, as a segment; in the memory in which the one
+    /// lies whose entries they were.
+    pub fn fix(
+        &self,
+        run: &F::Run,
+        from: usize,
+        to: usize,
+        vals: Vec<V>,
+        old: Option<&Fixed<F, V>>,
+    ) -> Fixed<F, V> {
         let keys = (from < to).then(|| F::Stage::build(run, from, to, &self.plan));
-        Fixed { keys, vals }
+        self.place.fix(keys, vals, old)
     }
 
     /// How many parts so many entries of so many key bytes make.
@@ -167,13 +175,14 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let mut fixed = Vec::with_capacity(pieces);
         for p in 0..pieces {
             let (from, to) = (n * p / pieces, n * (p + 1) / pieces);
-            let vals: Box<[V]> = rest.by_ref().take(to - from).collect();
+            let vals: Vec<V> = rest.by_ref().take(to - from).collect();
             let mut low = part.low.clone();
             if p > 0 {
                 F::store(run.get(from), &mut low);
                 F::shorten(run.get(from - 1), &mut low);
             }
-            fixed.push((low, self.fix(run, from, to, vals)));
+            let old = part.segment.load(guard);
+            fixed.push((low, self.fix(run, from, to, vals, Some(old))));
         }
         // From here on no writer gets in until the new directory is published.
         let mut dynamic = part.write();
@@ -257,6 +266,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             usage.directory += F::heap(&part.low);
         }
         usage.directory += self.signal.heap();
+        usage.copies = self.place.copy_bytes();
         usage.cache = self.plan.cache.as_ref().map_or(0, |cache| cache.bytes());
         usage
     }

@@ -20,12 +20,12 @@
 
 mod batch;
 mod bulk;
-mod cell;
+pub(crate) mod cell;
 mod ends;
 mod iter;
 mod merge;
-mod part;
-mod shared;
+pub(crate) mod part;
+pub(crate) mod shared;
 mod signal;
 mod traits;
 mod walk;
@@ -95,7 +95,7 @@ use std::sync::atomic::Ordering;
 /// assert_eq!(map.iter().next_back(), Some((3999, 999)));
 /// ```
 pub struct ConcurrentHybridMap<K: IndexKey, V: Clone + Send + Sync + 'static> {
-    shared: Arc<Shared<K::Family, V>>,
+    pub(crate) shared: Arc<Shared<K::Family, V>>,
     worker: PlainMutex<Option<Worker>>,
     key: PhantomData<fn() -> K>,
 }
@@ -412,6 +412,7 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
 impl<K: IndexKey, V: Clone + Send + Sync + 'static> Drop for ConcurrentHybridMap<K, V> {
     fn drop(&mut self) {
         self.shared.signal.stop();
+        self.shared.place.stop();
         let worker = self
             .worker
             .get_mut()

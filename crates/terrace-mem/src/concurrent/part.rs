@@ -5,6 +5,7 @@ use crate::dynamic::{Any, DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::lows::Lows;
 use crate::pair::Pair;
+use crate::place::{Block, Seat};
 use crate::stage::StaticStage;
 use crate::sync::RwLock;
 use std::sync::atomic::AtomicBool;
@@ -98,6 +99,12 @@ impl<F: Family, V> Dynamic<F, V> {
         self.gone -= usize::from(old.as_ref().is_some_and(|slot| slot.val.is_none()));
     }
 
+    /// Bytes of its nodes.
+    #[cfg(feature = "place")]
+    pub fn bytes(&self) -> usize {
+        self.tree.bytes()
+    }
+
     /// What there is to merge.
     pub fn weight(&self) -> Weight {
         Weight {
@@ -122,7 +129,9 @@ pub struct Weight {
 /// Immutable keys and values; no stage where there are none.
 pub struct Fixed<F: Family, V> {
     pub keys: Option<F::Stage>,
-    pub vals: Box<[V]>,
+    pub vals: Block<V>,
+    /// In which memory they lie.
+    pub seat: Seat,
 }
 
 impl<F: Family, V> Fixed<F, V> {
@@ -205,6 +214,12 @@ impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
         self.dynamic.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The dynamic stage, if nobody changes it just now.
+    #[cfg(feature = "place")]
+    pub fn try_read(&self) -> Option<Latch<'_, Dynamic<F, V>>> {
+        self.dynamic.try_read().ok()
+    }
+
     pub fn write(&self) -> LatchMut<'_, Dynamic<F, V>> {
         self.dynamic.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -221,7 +236,8 @@ impl<F: Family, V: Send + Sync + 'static> Directory<F, V> {
     pub fn new(pair: Pair) -> Self {
         let none = Fixed {
             keys: None,
-            vals: Box::default(),
+            vals: Block::default(),
+            seat: Seat::default(),
         };
         let part = Part::new(F::Buf::default(), Any::new(pair), 0, none);
         Self::of(vec![Arc::new(part)])

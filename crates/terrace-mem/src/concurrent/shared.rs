@@ -8,6 +8,7 @@ use crate::dynamic::DynamicStage;
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::options::{Merging, Options, Trigger};
+use crate::place::Placing;
 use crate::stage::Plan;
 use crate::sync::{Arc, Mutex, thread};
 use crossbeam_epoch as epoch;
@@ -22,6 +23,7 @@ pub struct Shared<F: Family, V> {
     pub plan: Plan<F>,
     pub options: Options,
     pub signal: Signal<F, V>,
+    pub place: Placing<F, V>,
     /// Held while the directory is replaced.
     turn: Mutex<()>,
 }
@@ -48,6 +50,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             directory: EpochCell::new(Directory::new(options.pair)),
             len: AtomicUsize::new(0),
             plan: options.plan()?,
+            place: Placing::new(&options),
             options,
             signal: Signal::default(),
             turn: Mutex::new(()),
@@ -56,6 +59,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             let shared = Arc::clone(&shared);
             thread::spawn(move || merge::work(&shared))
         });
+        Placing::start(&shared);
         Ok((shared, worker))
     }
 
@@ -78,7 +82,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             }
             // The latch is given back first: a merge that publishes meanwhile is seen below.
             drop(dynamic);
-            return see(part.segment.load(&guard).get(key));
+            return self.place.look(part.segment.load(&guard), key, &guard, see);
         }
     }
 

@@ -26,6 +26,7 @@ pub struct Core<F: Family, V> {
 
 impl<F: Family, V> Core<F, V> {
     pub fn new(options: Options) -> Result<Self, OptionsError> {
+        options.check_single()?;
         Ok(Core {
             dynamic: Any::new(options.pair),
             filter: Filter::default(),
@@ -221,6 +222,7 @@ impl<F: Family, V> Core<F, V> {
             filter: self.filter.bytes(),
             shortcuts: self.segments.shortcut_bytes(),
             cache: self.plan.cache.as_ref().map_or(0, |cache| cache.bytes()),
+            copies: 0,
         }
     }
 

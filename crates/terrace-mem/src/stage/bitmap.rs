@@ -8,6 +8,7 @@
 
 use super::{KeyCursor, bits};
 use crate::family::IntFamily;
+use crate::place::{Block, Home, copied};
 use crate::simd;
 
 /// Numbers of a chunk, as a power of two.
@@ -17,7 +18,7 @@ const CHUNK: u32 = 8;
 const WORDS: usize = 4;
 
 pub struct Bitmap {
-    words: Box<[u64]>,
+    words: Block<u64>,
     n: u32,
     chunks: u32,
     /// Keys of a chunk on average.
@@ -58,11 +59,17 @@ impl Bitmap {
             from = rank;
         }
         Bitmap {
-            words: words.into_boxed_slice(),
+            words: words.into(),
             n: keys.len() as u32,
             chunks: chunks as u32,
             mean: (keys.len() / chunks) as u32,
         }
+    }
+
+    /// A copy whose bytes lie there.
+    pub fn placed(&self, home: Home<'_>) -> Option<Self> {
+        let words = copied(home, &self.words)?;
+        Some(Bitmap { words, ..*self })
     }
 
     #[inline]

@@ -14,6 +14,7 @@
 
 use super::KeyCursor;
 use crate::family::IntFamily;
+use crate::place::{Block, Home, copied};
 use crate::simd;
 
 /// Most buckets, and one: ranks in the header of a segment, which has three lines with them.
@@ -38,7 +39,7 @@ const ROUND: usize = 32;
 const MARGIN: usize = ROUND * SIZE;
 
 pub struct Buckets {
-    data: Box<[u8]>,
+    data: Block<u8>,
     base: u64,
     n: u32,
     buckets: u8,
@@ -96,7 +97,7 @@ impl Buckets {
         let (width, buckets) = Self::shape(keys);
         let (base, n) = (keys[0], keys.len());
         let mut built = Buckets {
-            data: Box::default(),
+            data: Block::default(),
             base,
             n: n as u32,
             buckets: buckets as u8,
@@ -127,8 +128,14 @@ impl Buckets {
             }
             from += len;
         }
-        built.data = data.into_boxed_slice();
+        built.data = data.into();
         built
+    }
+
+    /// A copy whose bytes lie there.
+    pub fn placed(&self, home: Home<'_>) -> Option<Self> {
+        let data = copied(home, &self.data)?;
+        Some(Buckets { data, ..*self })
     }
 
     #[inline]

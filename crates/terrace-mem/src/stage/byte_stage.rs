@@ -9,6 +9,7 @@ use super::front_coded::{FrontCoded, FrontCursor, room_for};
 use super::trie::{Radix, Trie, TrieCursor, Words};
 use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
 use crate::family::ByteFamily;
+use crate::place::Home;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One of the stages for byte strings.
@@ -216,6 +217,14 @@ impl StaticStage<ByteFamily> for ByteStage {
     fn approach_place(&self, key: &[u8]) {
         if let Kind::Front(s) = &self.kind {
             s.approach_place(key);
+        }
+    }
+
+    fn placed(&self, home: Home<'_>) -> Option<Self> {
+        // Another stage, which gets an id of its own: what is told of the old one ends.
+        match &self.kind {
+            Kind::Front(s) => Some(Kind::Front(s.placed(home)?).into()),
+            _ => None,
         }
     }
 

@@ -8,6 +8,7 @@
 
 use super::{KeyCursor, bits};
 use crate::family::IntFamily;
+use crate::place::{Block, Home, copied};
 use crate::simd;
 
 const SAMPLES: usize = 32;
@@ -16,7 +17,7 @@ const SAMPLES: usize = 32;
 const SHORT: usize = 6;
 
 pub struct EliasFano {
-    words: Box<[u64]>,
+    words: Block<u64>,
     base: u64,
     n: u32,
     buckets: u32,
@@ -73,7 +74,7 @@ impl EliasFano {
         }
         low.finish();
         EliasFano {
-            words: words.into_boxed_slice(),
+            words: words.into(),
             base,
             n: keys.len() as u32,
             buckets: buckets as u32,
@@ -82,6 +83,12 @@ impl EliasFano {
             low_at: low_at as u16,
             low_width: low_width as u8,
         }
+    }
+
+    /// A copy whose bytes lie there.
+    pub fn placed(&self, home: Home<'_>) -> Option<Self> {
+        let words = copied(home, &self.words)?;
+        Some(EliasFano { words, ..*self })
     }
 
     pub fn len(&self) -> usize {

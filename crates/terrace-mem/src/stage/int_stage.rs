@@ -12,6 +12,7 @@ use super::s_tree::STree;
 use super::trie::{Radix, Trie, TrieCursor};
 use super::{KeyCursor, Plan, Stage, StaticStage, choose};
 use crate::family::IntFamily;
+use crate::place::Home;
 use crate::simd;
 
 /// One of the stages for integers.
@@ -193,6 +194,16 @@ impl StaticStage<IntFamily> for IntStage {
 
     fn key_bytes(&self) -> usize {
         self.len() * size_of::<u64>()
+    }
+
+    fn placed(&self, home: Home<'_>) -> Option<Self> {
+        Some(IntStage(match &self.0 {
+            Kind::Bits(s) => Kind::Bits(s.placed(home)?),
+            Kind::Buckets(s) => Kind::Buckets(s.placed(home)?),
+            Kind::Fano(s) => Kind::Fano(s.placed(home)?.into()),
+            Kind::Tree(s) => Kind::Tree(s.placed(home)?.into()),
+            _ => return None,
+        }))
     }
 
     fn bytes(&self) -> usize {

@@ -28,6 +28,7 @@ pub use run::{ByteRun, KeyRun};
 pub use trie::{ON, word};
 
 use crate::family::Family;
+use crate::place::Home;
 use std::sync::Arc;
 
 /// How the stages of a map are built.
@@ -150,6 +151,12 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
 
     /// Which stage it is.
     fn stage(&self) -> Stage;
+
+    /// A copy whose keys lie there; none where this stage cannot say where they are to lie, or the
+    /// memory is refused. O(bytes).
+    fn placed(&self, _home: Home<'_>) -> Option<Self> {
+        None
+    }
 
     /// A number that no other stage has or had, of keys that have [shortcuts](crate::shortcuts).
     fn id(&self) -> u64 {

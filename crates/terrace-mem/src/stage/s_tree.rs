@@ -4,15 +4,16 @@
 //! keys of its children but the first; child `c` of block `b` is block `17 b + c` of the level
 //! below. A search is a vector count in one block per level.
 
+use crate::place::{Block, Home, copied};
 use crate::simd;
 
 const BLOCK: usize = 16;
 const FANOUT: usize = BLOCK + 1;
 
 pub struct STree {
-    keys: Box<[u64]>,
+    keys: Block<u64>,
     /// The separators of all levels above, the root first.
-    inner: Box<[u64]>,
+    inner: Block<u64>,
     /// Blocks of each level above, the root first.
     levels: Box<[u32]>,
 }
@@ -43,13 +44,22 @@ impl STree {
         }
         levels.reverse();
         STree {
-            keys: keys.into(),
+            keys: keys.to_vec().into(),
             levels: levels
                 .iter()
                 .map(|level| (level.len() / BLOCK) as u32)
                 .collect(),
-            inner: levels.concat().into_boxed_slice(),
+            inner: levels.concat().into(),
         }
+    }
+
+    /// A copy whose keys lie there; where to look for them is near the header.
+    pub fn placed(&self, home: Home<'_>) -> Option<Self> {
+        Some(STree {
+            keys: copied(home, &self.keys)?,
+            inner: copied(home, &self.inner)?,
+            levels: self.levels.clone(),
+        })
     }
 
     pub fn keys(&self) -> &[u64] {

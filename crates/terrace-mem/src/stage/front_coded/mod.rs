@@ -22,6 +22,7 @@ mod tests;
 
 use super::{ByteRun, KeyCursor, KeyRun};
 use crate::family::{ByteFamily, common_prefix};
+use crate::place::{Block as Placed, Home, copied};
 use crate::simd;
 use block::{Block, Found};
 use build::{Builder, append};
@@ -53,7 +54,7 @@ const MOST_SHARED: usize = 255;
 #[repr(C)]
 pub struct FrontCoded {
     /// The shared prefix, then the blocks.
-    data: Box<[u8]>,
+    data: Placed<u8>,
     table: Table,
     prefix: u32,
     n: u32,
@@ -61,7 +62,7 @@ pub struct FrontCoded {
     /// Bytes of a block on average.
     mean: u32,
     /// The tops of all groups, as an array for each of their words; then the heads of all blocks.
-    index: Box<[u64]>,
+    index: Placed<u64>,
     /// The beginning of the prefix: `data` begins in a page of its own, which a lookup would have
     /// to find for nothing else.
     near: [u8; NEAR],
@@ -127,6 +128,16 @@ impl FrontCoded {
             builder.push(shared, key, len);
         }
         builder.finish()
+    }
+
+    /// A copy whose bytes lie there.
+    pub fn placed(&self, home: Home<'_>) -> Option<Self> {
+        Some(FrontCoded {
+            data: copied(home, &self.data)?,
+            table: self.table.placed(home)?,
+            index: copied(home, &self.index)?,
+            ..*self
+        })
     }
 
     #[inline]

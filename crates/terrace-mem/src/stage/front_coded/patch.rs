@@ -93,7 +93,7 @@ impl FrontCoded {
             mean: (patch.data.len() / self.blocks()) as u32,
             near: self.near,
             data: patch.data.into(),
-            index: self.index.clone(),
+            index: self.index.to_vec().into(),
             table: table.finish(&at),
             prefix: self.prefix,
             n: (self.len() + added) as u32,

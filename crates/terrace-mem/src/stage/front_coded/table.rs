@@ -8,6 +8,7 @@
 //! places are behind the others.
 
 use crate::faults::{Fault, planted};
+use crate::place::{Block, Home, copied};
 use crate::simd;
 
 /// Places of half a line.
@@ -53,7 +54,7 @@ pub struct At {
 
 /// The table of one segment.
 pub struct Table {
-    all: Box<[Line]>,
+    all: Block<Line>,
     /// Lines with keys.
     keys: u32,
     /// Whether a start and a rank have four bytes each instead of two.
@@ -240,6 +241,12 @@ impl Table {
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.all)
+    }
+
+    /// A copy whose bytes lie there.
+    pub fn placed(&self, home: Home<'_>) -> Option<Self> {
+        let all = copied(home, &self.all)?;
+        Some(Table { all, ..*self })
     }
 }
 

@@ -1,0 +1,74 @@
+//! One kind of memory: what is left of placement without the feature `place`, nothing.
+
+use crate::concurrent::part::Fixed;
+use crate::concurrent::shared::Shared;
+use crate::family::Family;
+use crate::options::Options;
+use crossbeam_epoch::Guard;
+use std::marker::PhantomData;
+
+/// A boxed slice.
+pub type Block<T> = Box<[T]>;
+
+/// A memory of which there is none.
+pub enum Store {}
+
+/// Where arrays are to lie: none is the heap.
+pub type Home<'a> = Option<&'a Store>;
+
+/// A copy of values on the heap.
+pub fn copied<T: Copy>(home: Home<'_>, vals: &[T]) -> Option<Block<T>> {
+    match home {
+        None => Some(vals.into()),
+        Some(store) => match *store {},
+    }
+}
+
+/// In which memory a segment lies.
+#[derive(Default)]
+pub struct Seat;
+
+impl Seat {
+    #[inline(always)]
+    pub fn is_slow(&self) -> bool {
+        false
+    }
+}
+
+/// Where segments lie: on the heap.
+pub struct Placing<F, V>(PhantomData<fn() -> (F, V)>);
+
+impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
+    pub fn new(_: &Options) -> Self {
+        Placing(PhantomData)
+    }
+
+    pub fn start(_: &crate::sync::Arc<Shared<F, V>>) {}
+
+    pub fn stop(&self) {}
+
+    pub fn fix(
+        &self,
+        keys: Option<F::Stage>,
+        vals: Vec<V>,
+        _: Option<&Fixed<F, V>>,
+    ) -> Fixed<F, V> {
+        let (vals, seat) = (vals.into(), Seat);
+        Fixed { keys, vals, seat }
+    }
+
+    #[inline(always)]
+    pub fn look<R>(
+        &self,
+        fixed: &Fixed<F, V>,
+        key: F::Ref<'_>,
+        _: &Guard,
+        see: impl FnOnce(Option<&V>) -> R,
+    ) -> R {
+        see(fixed.get(key))
+    }
+
+    pub fn copy_bytes(&self) -> usize {
+        0
+    }
+}

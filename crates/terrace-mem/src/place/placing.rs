@@ -1,0 +1,370 @@
+//! What the concurrent map asks of placement: where a new segment goes, and what a lookup finds.
+
+use super::copies::Copies;
+use super::engine::Engine;
+use super::{Home, Ledger, MapPlacement, Seat, Touch, Two, words};
+use crate::concurrent::part::Fixed;
+use crate::concurrent::shared::Shared;
+use crate::family::Family;
+use crate::faults::{Fault, planted};
+use crate::options::Options;
+use crate::stage::{KeyRun, Plan, StaticStage};
+use crate::sync::{Arc, Mutex};
+use crate::{ConcurrentHybridMap, IndexKey};
+use crossbeam_epoch::{self as epoch, Guard};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use terrace_place::{Limit, Sampling, Steps, Store};
+
+/// Where the segments of a map lie; nothing where there is one kind of memory.
+pub(crate) struct Placing<F: Family, V>(pub(super) Option<Box<On<F, V>>>);
+
+/// Two kinds of memory.
+pub(super) struct On<F: Family, V> {
+    pub(super) two: Two,
+    pub(super) ledger: std::sync::Arc<Ledger>,
+    pub(super) copies: Option<Copies>,
+    pub(super) engine: Mutex<Engine<F, V>>,
+    #[cfg(not(feature = "shuttle"))]
+    worker: std::sync::Mutex<Option<terrace_place::Worker>>,
+}
+
+impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
+    pub(crate) fn new(options: &Options) -> Self {
+        Placing(options.memories.0.clone().map(|two| {
+            let val = words::width::<V>();
+            Box::new(On {
+                two,
+                ledger: std::sync::Arc::default(),
+                copies: val.and_then(|val| Copies::new(F::KEY_WORDS, val)),
+                engine: Mutex::new(Engine::default()),
+                #[cfg(not(feature = "shuttle"))]
+                worker: std::sync::Mutex::default(),
+            })
+        }))
+    }
+
+    /// Starts the thread that makes steps, if there is to be one.
+    pub(crate) fn start(shared: &Arc<Shared<F, V>>) {
+        #[cfg(not(feature = "shuttle"))]
+        if let Some(on) = &shared.place.0
+            && !on.two.manual
+        {
+            let map = Arc::downgrade(shared);
+            let worker = terrace_place::Worker::start(move |steps, _| {
+                map.upgrade().is_some_and(|map| map.place_step(steps))
+            });
+            *on.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+        }
+        #[cfg(feature = "shuttle")]
+        let _ = shared;
+    }
+
+    /// Ends it, and waits for that.
+    pub(crate) fn stop(&self) {
+        #[cfg(not(feature = "shuttle"))]
+        if let Some(on) = &self.0 {
+            let mut worker = on.worker.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(worker) = worker.take() {
+                worker.stop();
+            }
+        }
+    }
+
+    /// A new segment, in the memory in which the one lies whose entries it has.
+    pub(crate) fn fix(
+        &self,
+        keys: Option<F::Stage>,
+        vals: Vec<V>,
+        old: Option<&Fixed<F, V>>,
+    ) -> Fixed<F, V> {
+        match &self.0 {
+            None => Fixed {
+                keys,
+                vals: vals.into(),
+                seat: Seat::default(),
+            },
+            Some(on) => on.fix(keys, vals, old),
+        }
+    }
+
+    /// Gives the value of `key`, which is in the range of a segment, to `see`.
+    #[inline]
+    pub(crate) fn look<R>(
+        &self,
+        fixed: &Fixed<F, V>,
+        key: F::Ref<'_>,
+        guard: &Guard,
+        see: impl FnOnce(Option<&V>) -> R,
+    ) -> R {
+        match &self.0 {
+            None => see(fixed.get(key)),
+            Some(on) => on.look(fixed, key, guard, see),
+        }
+    }
+
+    /// Bytes of copies.
+    pub(crate) fn copy_bytes(&self) -> usize {
+        let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
+        copies.map_or(0, |copies| copies.table(&epoch::pin()).bytes())
+    }
+}
+
+/// Bytes of the keys and of the values of a segment.
+fn bytes_of<F: Family, V>(keys: &Option<F::Stage>, vals: &[V]) -> [u64; 2] {
+    let keys = keys.as_ref().map_or(0, StaticStage::bytes);
+    [keys as u64, size_of_val(vals) as u64]
+}
+
+impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
+    /// Fast bytes that are allowed.
+    pub(super) fn limit(&self) -> u64 {
+        match self.two.limit {
+            Limit::Bytes(bytes) => bytes,
+            Limit::Share(share) => {
+                let slow = self.ledger.bytes[1].load(Relaxed);
+                ((self.ledger.used() + slow) as f64 * share.clamp(0.0, 1.0)) as u64
+            }
+            Limit::All => u64::MAX,
+        }
+    }
+
+    /// A segment, if its arrays are as they were said to be. Those of a fast one are counted
+    /// already; others are counted here.
+    fn seat(&self, slow: bool, bytes: [u64; 2], counted: [bool; 2], heat: u32) -> Seat {
+        for (i, sum) in self.ledger.bytes.iter().enumerate() {
+            if !counted[i] {
+                sum.fetch_add(bytes[i], Relaxed);
+            }
+        }
+        Seat {
+            ledger: Some(std::sync::Arc::clone(&self.ledger)),
+            id: self.ledger.id().into(),
+            heat: heat.into(),
+            slow,
+            bytes,
+        }
+    }
+
+    fn fix(&self, keys: Option<F::Stage>, vals: Vec<V>, old: Option<&Fixed<F, V>>) -> Fixed<F, V> {
+        let heat = old.map_or(0, |old| old.seat.heat.load(Relaxed));
+        let [key_bytes, val_bytes] = bytes_of::<F, V>(&keys, &vals);
+        let all = key_bytes + val_bytes;
+        let fast = old.is_some_and(|old| !old.seat.slow && old.len() > 0);
+        if fast && self.ledger.try_take(all, self.limit()) {
+            return Fixed {
+                keys: self.fast_keys(keys),
+                vals: self.fast_vals(vals),
+                seat: self.seat(false, [all, 0], [true; 2], heat),
+            };
+        }
+        match self.two.slow.keep(vals) {
+            Ok(vals) => {
+                // A stage that cannot say where its keys lie keeps them in fast memory.
+                let home = Some(&self.two.slow);
+                let placed = keys.as_ref().and_then(|keys| keys.placed(home));
+                let bytes = match placed.is_some() {
+                    true => [0, all],
+                    false => [key_bytes, val_bytes],
+                };
+                Fixed {
+                    seat: self.seat(!vals.is_empty(), bytes, [false; 2], heat),
+                    keys: placed.or(keys),
+                    vals,
+                }
+            }
+            Err((vals, _)) => {
+                self.ledger.refused.fetch_add(1, Relaxed);
+                Fixed {
+                    keys,
+                    vals: vals.into(),
+                    seat: self.seat(false, [all, 0], [false; 2], heat),
+                }
+            }
+        }
+    }
+
+    fn fast_keys(&self, keys: Option<F::Stage>) -> Option<F::Stage> {
+        let Some(fast) = &self.two.fast else {
+            return keys;
+        };
+        let placed = keys.as_ref().and_then(|keys| keys.placed(Some(fast)));
+        placed.or(keys)
+    }
+
+    fn fast_vals(&self, vals: Vec<V>) -> terrace_place::Block<V> {
+        match &self.two.fast {
+            None => vals.into(),
+            Some(fast) => fast.keep(vals).unwrap_or_else(|(vals, _)| vals.into()),
+        }
+    }
+
+    /// A copy of a segment in the other memory; none where it is refused, or has no room.
+    pub(super) fn moved(&self, old: &Fixed<F, V>, plan: &Plan<F>) -> Option<Fixed<F, V>> {
+        let all = old.seat.all_bytes();
+        let (to_fast, heat) = (old.seat.slow, old.seat.heat.load(Relaxed));
+        // Users' code: nothing has changed yet.
+        let mut vals = old.vals.to_vec();
+        if planted(Fault::ShortMove)
+            && let Some(first) = vals.first().cloned()
+            && let Some(last) = vals.last_mut()
+        {
+            *last = first;
+        }
+        let rebuilt = |home: Home<'_>| {
+            let keys = old.keys.as_ref()?;
+            keys.placed(home).or_else(|| {
+                let mut run = F::Run::default();
+                keys.decode(&mut run);
+                Some(F::Stage::build(&run, 0, run.len(), plan))
+            })
+        };
+        if to_fast {
+            if !self.ledger.try_take(all, self.bound()) {
+                return None;
+            }
+            // From here on who is dropped gives the bytes back.
+            let seat = self.seat(false, [all, 0], [true; 2], heat);
+            let keys = rebuilt(self.two.fast.as_ref());
+            let vals = self.fast_vals(vals);
+            return Some(Fixed { keys, vals, seat });
+        }
+        let Ok(vals) = self.two.slow.keep(vals) else {
+            self.ledger.refused.fetch_add(1, Relaxed);
+            return None;
+        };
+        let placed = old.keys.as_ref()?.placed(Some(&self.two.slow));
+        let [key_bytes, val_bytes] = bytes_of::<F, V>(&old.keys, &vals);
+        let bytes = match placed.is_some() {
+            true => [0, all],
+            false => [key_bytes, val_bytes],
+        };
+        let seat = self.seat(true, bytes, [false; 2], heat);
+        let keys = placed.or_else(|| rebuilt(None));
+        Some(Fixed { keys, vals, seat })
+    }
+
+    /// What moves may fill: the limit without headroom for writes.
+    pub(super) fn bound(&self) -> u64 {
+        match self.limit() {
+            u64::MAX => u64::MAX,
+            limit => limit - limit / 50,
+        }
+    }
+
+    fn look<R>(
+        &self,
+        fixed: &Fixed<F, V>,
+        key: F::Ref<'_>,
+        guard: &Guard,
+        see: impl FnOnce(Option<&V>) -> R,
+    ) -> R {
+        let seat = &fixed.seat;
+        let noted = Sampling::default().tick().is_some();
+        self.watch(|| Touch::Header(std::ptr::from_ref(fixed) as u64 / 64));
+        if !seat.slow {
+            if noted {
+                seat.warm();
+                self.ledger.noted[0].fetch_add(1, Relaxed);
+            }
+            self.watch(|| touch_of(fixed, key));
+            return see(fixed.get(key));
+        }
+        let mut room = [0; MOST_KEY];
+        let words = &mut room[..F::KEY_WORDS];
+        let table = match &self.copies {
+            Some(copies) if F::pack(key, words) => Some(copies.table(guard)),
+            _ => None,
+        };
+        let (hash, id) = (F::hash(key), seat.id.load(Relaxed));
+        if let Some(table) = table {
+            if self.two.watch.is_some()
+                && let Some(line) = table.line(hash)
+            {
+                self.watch(|| Touch::Copies(line));
+            }
+            if let Some(hit) = table.find(words, hash, id)
+                && let Some(val) = words::unpack::<V>(hit.val)
+            {
+                if noted {
+                    self.ledger.noted[2].fetch_add(1, Relaxed);
+                    self.ledger.least.fetch_add(hit.least.into(), Relaxed);
+                }
+                return see(Some(&val));
+            }
+        }
+        self.watch(|| touch_of(fixed, key));
+        if noted {
+            seat.warm();
+            self.ledger.noted[1].fetch_add(1, Relaxed);
+        }
+        let found = fixed.get(key);
+        if let Some(table) = table
+            && let Some(val) = found.and_then(words::pack)
+        {
+            let width = words::width::<V>().unwrap_or(0);
+            let again = table.note(words, hash, id, &val[..width]);
+            self.ledger.copied.fetch_add(again.into(), Relaxed);
+        }
+        see(found)
+    }
+
+    #[inline]
+    fn watch(&self, touch: impl FnOnce() -> Touch) {
+        if let Some(watch) = &self.two.watch {
+            watch.touch(touch());
+        }
+    }
+}
+
+/// Words of the longest key that has a copy.
+const MOST_KEY: usize = 8;
+
+/// The lines of the keys and of the value that a lookup waits for.
+fn touch_of<F: Family, V>(fixed: &Fixed<F, V>, key: F::Ref<'_>) -> Touch {
+    let rank = fixed.keys.as_ref().map_or(0, |keys| keys.seek(key)) as u64;
+    let [keys, _] = bytes_of::<F, V>(&fixed.keys, &fixed.vals);
+    let id = fixed.seat.id.load(Relaxed) << 24;
+    Touch::Segment {
+        key: id | rank * (keys / fixed.len().max(1) as u64) / 64,
+        val: id | 1 << 23 | rank * size_of::<V>() as u64 / 64,
+        slow: fixed.seat.slow,
+    }
+}
+
+impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
+    /// Where the map lies, what its lookups found there, and what was moved. O(parts).
+    pub fn placement(&self) -> MapPlacement {
+        let Some(on) = &self.shared.place.0 else {
+            return MapPlacement::default();
+        };
+        let (ledger, two) = (&on.ledger, &on.two);
+        let of = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
+        let usage = self.memory_usage();
+        MapPlacement {
+            memories: two.names.to_vec(),
+            notes: two.notes.clone(),
+            limit: Some(on.limit()).filter(|limit| *limit < u64::MAX),
+            always_fast: (usage.dynamic + usage.directory) as u64,
+            fast_segments: ledger.fast(),
+            slow_segments: of(&ledger.bytes[1]),
+            copies: usage.copies as u64,
+            peak: of(&ledger.peak),
+            committed: Store::committed(&two.slow),
+            noted: [0, 1, 2].map(|i| of(&ledger.noted[i])),
+            promoted: of(&ledger.promoted),
+            demoted: of(&ledger.demoted),
+            refused: of(&ledger.refused),
+            busy: of(&ledger.busy),
+            periods: of(&ledger.periods),
+            copied: of(&ledger.copied),
+        }
+    }
+
+    /// Does a bounded piece of placing: looks at so many segments, or moves one for each 256 of
+    /// them. Returns whether there is more to do now. A thread does this unless the placement is
+    /// [`Placement::manual`](super::Placement::manual).
+    pub fn place_step(&self, steps: Steps) -> bool {
+        self.shared.place_step(steps)
+    }
+}

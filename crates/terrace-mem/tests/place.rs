@@ -1,0 +1,353 @@
+//! Maps over two kinds of memory: answers are those of an ordered map whatever lies where, bytes
+//! stay within the limit, and what is hot comes to be fast.
+#![cfg(not(feature = "shuttle"))]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use terrace_mem::place::{Memory, Placement, Steps, Touch, Watch};
+use terrace_mem::{ConcurrentHybridMap, IndexKey, Merging, Options, Stage, Trigger};
+
+fn random(x: &mut u64) -> u64 {
+    *x = x
+        .wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407);
+    *x >> 33
+}
+
+fn heaps(bytes: u64) -> Placement {
+    Placement::two(Memory::Heap, Memory::Heap).fast_bytes(bytes)
+}
+
+fn small(merging: Merging) -> Options {
+    Options {
+        segment_len: 64,
+        trigger: Trigger::Constant(20),
+        merging,
+        ..Options::default()
+    }
+}
+
+/// Steps until there is nothing to do, or for long.
+fn settle<K: IndexKey, V: Clone + Send + Sync + 'static>(map: &ConcurrentHybridMap<K, V>) {
+    for _ in 0..200 {
+        if !map.place_step(Steps::nodes(256)) {
+            break;
+        }
+    }
+}
+
+/// Lookups that waited for slow memory.
+#[derive(Debug, Default)]
+struct Waits(AtomicU64);
+
+impl Watch for Waits {
+    fn touch(&self, touch: Touch) {
+        if matches!(touch, Touch::Segment { slow: true, .. }) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Plants the fault that the test below names for this process.
+#[cfg(feature = "planted-faults")]
+fn plant() {
+    use terrace_mem::Fault;
+    let name = std::env::var(FAULT).unwrap_or_default();
+    let all = [Fault::StaleCopy, Fault::ShortMove];
+    terrace_mem::plant(all.into_iter().find(|fault| format!("{fault:?}") == name));
+}
+
+#[cfg(feature = "planted-faults")]
+const FAULT: &str = "TERRACE_MEM_FAULT";
+
+#[cfg(not(feature = "planted-faults"))]
+fn plant() {}
+
+/// Each fault in a process of its own: it is planted in all of it.
+#[cfg(feature = "planted-faults")]
+#[test]
+fn planted_faults_are_caught() {
+    let passes = |fault: &str, test: &str| {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(FAULT, fault)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .status();
+        status.unwrap().success()
+    };
+    for (fault, test) in [
+        ("StaleCopy", "integers_are_those_of_an_ordered_map"),
+        ("ShortMove", "every_stage_goes_to_either_memory"),
+    ] {
+        assert!(passes("", test), "{test} must pass without a fault");
+        assert!(!passes(fault, test), "{fault} was not caught");
+    }
+}
+
+/// Inserts, removes and lookups beside a model, with steps between all of them. Twenty keys are
+/// looked up most, so that copies of them come, go stale and come again.
+fn like_a_model<K, V>(key: impl Fn(u64) -> K, val: impl Fn(u64) -> V, options: Options, fast: u64)
+where
+    K: IndexKey + Ord + Clone + std::fmt::Debug,
+    V: Clone + Send + Sync + PartialEq + std::fmt::Debug + 'static,
+{
+    plant();
+    let options = options.placement(heaps(fast).manual()).unwrap();
+    let map = ConcurrentHybridMap::<K, V>::with_options(options).unwrap();
+    let mut model = BTreeMap::new();
+    let mut x = 5;
+    for round in 0..if cfg!(miri) { 300 } else { 20_000u64 } {
+        let hot = random(&mut x) % 20;
+        let any = random(&mut x) % 1500;
+        match random(&mut x) % 16 {
+            0 | 1 => {
+                let (key, val) = (key(any), val(round));
+                assert_eq!(map.insert(&key, val.clone()), model.insert(key, val));
+            }
+            2 => assert_eq!(
+                map.insert(&key(hot), val(round)),
+                model.insert(key(hot), val(round))
+            ),
+            3 => assert_eq!(map.remove(&key(any)), model.remove(&key(any))),
+            4 => assert_eq!(map.get(&key(any)), model.get(&key(any)).cloned()),
+            _ => assert_eq!(map.get(&key(hot)), model.get(&key(hot)).cloned()),
+        }
+        if round % 3 == 0 {
+            map.place_step(Steps::nodes(1 + round as usize % 7));
+        }
+        if round.is_multiple_of(1000) {
+            assert!(
+                map.iter()
+                    .eq(model.iter().map(|(k, v)| (k.clone(), v.clone())))
+            );
+            map.get_batch(&model.keys().take(50).collect::<Vec<_>>())
+                .into_iter()
+                .zip(model.values())
+                .for_each(|(found, val)| assert_eq!(found.as_ref(), Some(val)));
+            let place = map.placement();
+            assert_eq!(
+                place.fast_segments + place.slow_segments > 0,
+                !map.stages().is_empty()
+            );
+        }
+    }
+    assert!(map.iter().eq(model));
+    map.clear();
+    // They count until nobody can see them, who reads another map at the moment, too.
+    let bytes = || {
+        map.merge_all();
+        std::thread::yield_now();
+        map.placement().fast_segments + map.placement().slow_segments
+    };
+    assert!((0..100_000).any(|_| bytes() == 0), "{}", map.placement());
+}
+
+#[test]
+fn integers_are_those_of_an_ordered_map() {
+    for fast in [0, 40_000, 1 << 20] {
+        like_a_model(|k| k * 977, |v| v, small(Merging::Manual), fast);
+        like_a_model(|k| k << 30, |v| v as u128, small(Merging::Blocking), fast);
+    }
+}
+
+#[test]
+fn byte_strings_are_those_of_an_ordered_map() {
+    for fast in [0, 40_000, 1 << 20] {
+        let key = |k: u64| {
+            format!("{:x}{}", k * 7919 % 16, "long".repeat((k % 13) as usize)) + &k.to_string()
+        };
+        like_a_model(key, |v| v, small(Merging::Blocking), fast);
+    }
+}
+
+#[test]
+fn values_that_own_memory_are_those_of_an_ordered_map() {
+    for fast in [0, 60_000] {
+        let val = |v: u64| format!("value {v}");
+        like_a_model(|k| k * 977, val, small(Merging::Blocking), fast);
+    }
+}
+
+#[test]
+fn every_stage_goes_to_either_memory() {
+    let ints = [
+        Stage::Auto,
+        Stage::CompactBTree,
+        Stage::STree,
+        Stage::Bitmap,
+        Stage::Buckets,
+        Stage::EliasFano,
+        Stage::Compressed,
+    ];
+    plant();
+    for stage in ints {
+        let options = Options {
+            stage,
+            ..small(Merging::Blocking)
+        };
+        let options = options.placement(heaps(200_000).manual()).unwrap();
+        let mut map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+        map.extend((0..5000).map(|i| (i * 300, i)));
+        let slow = map.placement().slow_segments;
+        assert!(slow >= 5000 * 8, "{stage:?}: {slow} bytes in slow memory");
+        for round in 0..20 {
+            (0..5000).for_each(|i| assert_eq!(map.get(&(i * 300)), Some(i), "{stage:?}"));
+            settle(&map);
+            let place = map.placement();
+            assert!(place.fast() <= 200_000, "{stage:?} {round}: {place}");
+        }
+        assert!(
+            map.placement().promoted > 0,
+            "{stage:?}: {}",
+            map.placement()
+        );
+        assert!(map.iter().eq((0..5000).map(|i| (i * 300, i))), "{stage:?}");
+    }
+}
+
+/// A tenth of the entries' bytes are fast; nine lookups in ten are of few keys, anywhere.
+#[test]
+fn single_hot_entries_come_to_be_fast_and_others_take_their_place() {
+    let waits = Arc::new(Waits::default());
+    let mut options = Options::default()
+        .placement(heaps(100_000).manual())
+        .unwrap();
+    options.memories = options.memories.watched_by(Arc::clone(&waits) as _);
+    let mut map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    let n = 50_000u64;
+    map.extend((0..n).map(|i| (i * 1_000_003, i)));
+    let mut x = 9;
+    for shift in [0, 17] {
+        let mut last = 0;
+        for _ in 0..12 {
+            let before = waits.0.load(Ordering::Relaxed);
+            for _ in 0..10_000 {
+                let i = match random(&mut x) % 10 {
+                    0 => random(&mut x) % n,
+                    _ => random(&mut x) % 400 * 101 + shift,
+                };
+                assert_eq!(map.get(&(i * 1_000_003)), Some(i));
+            }
+            settle(&map);
+            last = waits.0.load(Ordering::Relaxed) - before;
+        }
+        assert!(last < 2000, "{last} of 10,000 waited: {}", map.placement());
+        let place = map.placement();
+        assert!(place.copies > 10_000 && place.fast() <= 100_000, "{place}");
+    }
+}
+
+/// A run of neighbours is hot: whole segments go to fast memory, and come back when it moves.
+#[test]
+fn hot_segments_come_to_be_fast_and_cold_ones_leave() {
+    let waits = Arc::new(Waits::default());
+    let mut options = Options {
+        segment_len: 512,
+        ..Options::default()
+    }
+    .placement(heaps(160_000).manual())
+    .unwrap();
+    options.memories = options.memories.watched_by(Arc::clone(&waits) as _);
+    // Without copies: these values are none of one or two words.
+    let mut map = ConcurrentHybridMap::<u64, [u64; 1]>::with_options(options).unwrap();
+    let n = 50_000u64;
+    map.extend((0..n).map(|i| (i * 1_000_003, [i])));
+    let mut x = 9;
+    for first in [1000, 30_000] {
+        let mut last = 0;
+        for _ in 0..40 {
+            let before = waits.0.load(Ordering::Relaxed);
+            for _ in 0..10_000 {
+                let i = match random(&mut x) % 10 {
+                    0 => random(&mut x) % n,
+                    _ => first + random(&mut x) % 4000,
+                };
+                assert_eq!(map.get(&(i * 1_000_003)), Some([i]));
+            }
+            settle(&map);
+            assert!(map.placement().fast() <= 160_000, "{}", map.placement());
+            last = waits.0.load(Ordering::Relaxed) - before;
+        }
+        assert!(last < 2000, "{last} of 10,000 waited: {}", map.placement());
+    }
+    assert!(map.placement().demoted > 0, "{}", map.placement());
+}
+
+#[test]
+fn one_kind_of_memory_is_as_without() {
+    let options = Options::default().placement(Placement::uniform()).unwrap();
+    assert!(!options.memories.is_two());
+    let map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    (0..10_000).for_each(|i| assert_eq!(map.insert(&i, i), None));
+    map.merge_all();
+    assert_eq!(map.placement(), Default::default());
+    assert!(!map.place_step(Steps::nodes(100)));
+    assert_eq!(map.memory_usage().copies, 0);
+    assert_eq!(map.placement().to_string(), "one kind of memory\n");
+}
+
+#[test]
+fn a_memory_that_is_none_is_an_error_with_the_way_out() {
+    let none = Placement::two(Memory::Heap, Memory::Node(63)).fast_bytes(1);
+    let error = Options::default().placement(none).unwrap_err().to_string();
+    assert!(error.contains("node 63"), "{error}");
+    let same = Placement::two(Memory::Node(0), Memory::Node(0));
+    assert!(Options::default().placement(same).is_err());
+}
+
+/// Threads write, read and place at once; nothing is lost, and no lookup sees an older value than
+/// one before it did.
+#[test]
+fn threads_read_and_write_while_segments_move() {
+    let options = small(Merging::Incremental)
+        .placement(heaps(60_000).manual())
+        .unwrap();
+    let map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    (0..2000).for_each(|i| assert_eq!(map.insert(&(i * 50), 0), None));
+    let rounds = if cfg!(miri) { 30 } else { 6000u64 };
+    std::thread::scope(|scope| {
+        for t in 0..2u64 {
+            let map = &map;
+            scope.spawn(move || {
+                // Each thread has its keys, and counts each of them up.
+                let mut x = t + 1;
+                for round in 1..=rounds {
+                    let i = random(&mut x) % 50 * 2 + t;
+                    map.insert(&(i * 50), round);
+                    assert_eq!(map.get(&(i * 50)), Some(round));
+                    for _ in 0..4 {
+                        map.get(&(random(&mut x) % 60 * 50));
+                    }
+                }
+            });
+        }
+        let map = &map;
+        scope.spawn(move || {
+            let (mut x, mut seen) = (77, [0; 100]);
+            for _ in 0..rounds * 4 {
+                let i = random(&mut x) as usize % 100;
+                let now = map.get(&(i as u64 * 50)).unwrap();
+                assert!(
+                    now >= seen[i],
+                    "key {i} went back from {} to {now}",
+                    seen[i]
+                );
+                seen[i] = now;
+                map.place_step(Steps::nodes(8));
+            }
+        });
+    });
+    assert_eq!(map.len(), 2000);
+}
+
+/// The thread of a map places by itself, and ends with it.
+#[test]
+fn a_thread_places_and_ends_with_its_map() {
+    let options = Options::default().placement(heaps(1 << 20)).unwrap();
+    let mut map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    map.extend((0..5000).map(|i| (i * 7, i)));
+    (0..5000).for_each(|i| assert_eq!(map.get(&(i * 7)), Some(i)));
+    drop(map);
+}
