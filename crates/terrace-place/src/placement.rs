@@ -1,5 +1,6 @@
 //! Which memories, how much of the fast one, and who decides: what a map is told when it is made.
 
+use crate::block::Store;
 use crate::budget::Limit;
 use crate::detect::{self, Found, Machine};
 use crate::error::PlacementError;
@@ -81,8 +82,9 @@ impl Placement {
         let mut placement = Placement::new(None);
         placement.notes = found.notes.clone();
         if let Some(slow) = found.slow {
-            // The first touch takes memory of the node on which a thread runs.
-            match Source::open(&Memory::Node(slow)) {
+            // The first touch takes memory of the node on which a thread runs. A little is taken of
+            // the other to see whether it can be had: containers allow to ask, and refuse to bind.
+            match Store::open(&Memory::Node(slow)) {
                 Ok(_) => placement.memories = Some((Memory::Heap, Memory::Node(slow))),
                 Err(error) => placement.notes.push(format!("one kind of memory: {error}")),
             }

@@ -30,8 +30,9 @@ const MOVE: usize = 256;
 const QUANTUM: u64 = 64;
 /// Moves of a period at most, so that its list stays short.
 const MOVES: usize = 64;
-/// Segments give way to copies that are so much better.
-const BETTER: f64 = 1.25;
+/// Segments give way to copies that are so much as good: they come back only where they are far
+/// better, so nothing goes back and forth.
+const AS_GOOD: f64 = 0.8;
 /// Copies are preferred to a segment that is not more than so much better: what is known of them is
 /// rather too little.
 const PREFERRED: f64 = 1.5;
@@ -340,7 +341,7 @@ fn plan<F: Family, V: Clone + Send + Sync + 'static>(
         && room < quantum
         && on.copies.is_some()
         && let Some(cold) = down.last()
-        && copies_worth > BETTER * kept(cold)
+        && copies_worth > AS_GOOD * kept(cold)
     {
         let mut wanted = quantum;
         while wanted > 0

@@ -34,6 +34,7 @@ pub use terrace_place::{Limit, Memory, Placement, PlacementError, Steps};
 
 use crate::options::Options;
 use std::fmt;
+use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -68,7 +69,7 @@ pub enum Touch {
 }
 
 /// Is told of what lookups touch: for measurements and tests.
-pub trait Watch: fmt::Debug + Send + Sync {
+pub trait Watch: fmt::Debug + Send + Sync + RefUnwindSafe {
     /// A lookup touches this. Runs without a lock.
     fn touch(&self, touch: Touch);
 }

@@ -326,8 +326,8 @@ fn touch_of<F: Family, V>(fixed: &Fixed<F, V>, key: F::Ref<'_>) -> Touch {
     let [keys, _] = bytes_of::<F, V>(&fixed.keys, &fixed.vals);
     let id = fixed.seat.id.load(Relaxed) << 24;
     Touch::Segment {
-        key: id | rank * (keys / fixed.len().max(1) as u64) / 64,
-        val: id | 1 << 23 | rank * size_of::<V>() as u64 / 64,
+        key: id + rank * (keys / fixed.len().max(1) as u64) / 64,
+        val: id + (1 << 23) + rank * size_of::<V>() as u64 / 64,
         slow: fixed.seat.slow,
     }
 }

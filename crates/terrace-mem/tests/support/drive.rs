@@ -132,6 +132,10 @@ impl TestKey for u128 {
     }
 }
 
+#[allow(
+    clippy::needless_update,
+    reason = "with other features there are more fields"
+)]
 fn options(from: &mut Source<'_>, stages: &[Stage]) -> Options {
     let b = usize::from(from.byte());
     let c = usize::from(from.byte());
@@ -161,6 +165,7 @@ fn options(from: &mut Source<'_>, stages: &[Stage]) -> Options {
         filter: c / 96 % 4 != 0,
         shortcuts: [1, 40][b / 64 % 2],
         cache_nodes: [0, 2][b / 32 % 2],
+        ..Options::default()
     }
 }
 

@@ -22,7 +22,7 @@ pub const CHUNK: usize = 1 << 14;
 /// Weight of a note of an inner node: paths are noted an eighth as often as leaves.
 pub const INNER_WEIGHT: u8 = 8;
 
-type Chunk = Box<[AtomicU8]>;
+type Chunk = Box<[AtomicU8; CHUNK]>;
 
 /// The heat of all nodes of a structure.
 #[derive(Debug)]
@@ -59,9 +59,9 @@ impl Heat {
         let side = &self.chunks[id.class() as usize][id.tier() as usize];
         let chunk = side.get(id.index() as usize / CHUNK)?.get_or_init(|| {
             self.bytes.fetch_add(CHUNK as u64, Relaxed);
-            (0..CHUNK).map(|_| AtomicU8::new(0)).collect()
+            Box::new([const { AtomicU8::new(0) }; CHUNK])
         });
-        chunk.get(id.index() as usize % CHUNK)
+        Some(&chunk[id.index() as usize % CHUNK])
     }
 
     /// Adds to a node's heat, up to 255. Two that add at once may count as one.
@@ -155,7 +155,7 @@ impl Heat {
     pub fn count(&self, slice: Slice, into: &mut Histogram) {
         if let Some(chunk) = self.slice(slice) {
             let mut nodes = [0u64; 256];
-            for byte in chunk {
+            for byte in chunk.iter() {
                 nodes[byte.load(Relaxed) as usize] += 1;
             }
             for (heat, n) in nodes.into_iter().enumerate().filter(|(_, n)| *n > 0) {
@@ -169,7 +169,7 @@ impl Heat {
         let Some(chunk) = self.slice(slice) else {
             return;
         };
-        for byte in chunk {
+        for byte in chunk.iter() {
             let heat = byte.load(Relaxed);
             if heat > 0 {
                 byte.store(heat >> bits, Relaxed);

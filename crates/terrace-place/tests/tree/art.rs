@@ -17,7 +17,7 @@ fn text(n: u64) -> String {
 
 /// Numbers that fork at all of their bytes.
 fn spread(n: u64) -> u64 {
-    n << 52 | n << 20 | n % 7
+    n << 52 | n << 20 | (n % 7)
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn hostile_policies_change_no_answer_and_break_no_rule() {
                 let mix = [Mix::EVEN, Mix::GROW, Mix::SHRINK][(i + j) % 3];
                 let placement = two().policy(policy).fast_share(0.4);
                 match j % 3 {
-                    0 => drop(drive_art(placement, |n| n, (mix, 800, seed))),
-                    1 => drop(drive_art(placement, spread, (mix, 800, seed))),
-                    _ => drop(drive_art(placement, text, (mix, 800, seed))),
+                    0 => drop(drive_art(placement, |n| n, (mix, 250, seed))),
+                    1 => drop(drive_art(placement, spread, (mix, 250, seed))),
+                    _ => drop(drive_art(placement, text, (mix, 250, seed))),
                 }
             }
         }
@@ -95,7 +95,7 @@ fn parts_are_divided_wherever_their_middle_lies() {
         // All but a few below one byte of the root.
         |n| if n < 40 { n << 56 } else { 200 << 56 | n << 9 },
         // Chains of nodes with two children.
-        |n| n << 40 | 0x11_2233_4455 & !(n % 2),
+        |n| n << 40 | (0x11_2233_4455 & !(n % 2)),
     ];
     for shape in shapes {
         let tree = PlacedTree::<u64, u64, _, Art>::art(two().fast_share(0.3)).unwrap();
@@ -120,7 +120,7 @@ fn parts_are_divided_wherever_their_middle_lies() {
 fn what_is_hot_comes_to_be_fast() {
     let tree = PlacedTree::<u64, u64, _, Art>::art(two().fast_share(0.15)).unwrap();
     let n = 20_000u64;
-    let key = |i: u64| i << 32 | i % 13;
+    let key = |i: u64| i << 32 | (i % 13);
     (0..n).for_each(|i| assert_eq!(tree.insert(key(i), i).unwrap(), None));
     let mut random = Random(1);
     for i in 0..400_000u64 {

@@ -11,6 +11,7 @@ mod toy;
 mod art;
 mod learns;
 mod owned;
+mod refused;
 mod reports;
 mod small;
 
