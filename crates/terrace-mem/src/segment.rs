@@ -307,6 +307,44 @@ impl<F: Family, V> SegmentList<F, V> {
         None
     }
 
+    /// Cuts segment `i`, of which no slot is dead, into `pieces` of about equal length, where its stage
+    /// has a way to. O(n).
+    pub fn cut(&mut self, i: usize, pieces: usize) {
+        let n = self.segs[i].keys.len();
+        debug_assert_eq!(self.segs[i].vals.gone(), 0);
+        for p in (1..pieces).rev() {
+            let at = n * p / pieces;
+            let Some((left, right)) = self.segs[i].keys.cut(at) else {
+                return;
+            };
+            let mut low = F::Buf::default();
+            let mut last = F::Buf::default();
+            right.first_key(&mut low);
+            left.last_key(&mut last);
+            F::shorten(F::load(&last), &mut low);
+            let seg = &mut self.segs[i];
+            let (keys, vals) = seg.bytes();
+            let mut first = std::mem::take(&mut seg.vals).into_live();
+            self.live -= first.len();
+            self.key_bytes -= keys;
+            self.val_bytes -= vals;
+            let second = first.split_off(at);
+            first.shrink_to_fit();
+            seg.keys = left;
+            seg.vals = first.into();
+            let (keys, vals) = seg.bytes();
+            self.live += seg.vals.live();
+            self.key_bytes += keys;
+            self.val_bytes += vals;
+            self.lows.insert(i + 1, F::load(&low));
+            let right = Segment {
+                keys: right,
+                vals: second.into(),
+            };
+            self.join(i + 1, right);
+        }
+    }
+
     /// Takes the live entries of segment `i` out, together with new ones, whose keys are others. It
     /// stays, without entries, until it is refilled or removed. O(n).
     pub fn merge_out(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) -> (F::Run, Vec<V>) {

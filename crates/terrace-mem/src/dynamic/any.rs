@@ -142,6 +142,10 @@ impl<F: Family, V> DynamicStage<F, V> for Any<F, V> {
     {
         each!(Any, self, it => it.visit_mut(span, see));
     }
+    fn room(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
+        each!(Any, self, it => it.room(from, to, limit))
+    }
+
     fn count(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
         each!(Any, self, it => it.count(from, to, limit))
     }

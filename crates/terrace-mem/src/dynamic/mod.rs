@@ -105,6 +105,11 @@ pub trait DynamicStage<F: Family, V>: Default {
         n
     }
 
+    /// [`DynamicStage::count`] where it takes no walk over the entries; 0 elsewhere.
+    fn room(&self, _from: Option<F::Ref<'_>>, _to: Option<F::Ref<'_>>, _limit: usize) -> usize {
+        0
+    }
+
     /// Takes out at most `limit` entries of a span in order, no more behind the one with which
     /// their keys have `bytes` bytes, and gives them to `sink`. With `keep_hot`, used ones stay,
     /// count against both limits, are given to `kept`, and are no longer marked. Returns how many

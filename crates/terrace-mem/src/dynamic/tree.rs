@@ -187,6 +187,10 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
         }
     }
 
+    fn room(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>, limit: usize) -> usize {
+        self.count(from, to, limit)
+    }
+
     #[inline]
     fn seek(&self, from: Option<F::Ref<'_>>, meanwhile: impl FnOnce()) -> Option<Pos<'_, F, V>> {
         Pos::at_or_after_and(self, from, meanwhile)

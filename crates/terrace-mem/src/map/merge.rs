@@ -10,7 +10,7 @@ use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::options::{Merging, Trigger, What};
 use crate::segment::{Segment, merge_runs};
-use crate::stage::KeyRun;
+use crate::stage::{KeyRun, StaticStage};
 use std::ops::Range;
 
 /// Ranges with few entries that a step passes by before it takes one nevertheless.
@@ -165,7 +165,7 @@ impl<F: Family, V> Core<F, V> {
         if from_hand && low.is_none_or(|low| F::cmp(low, F::load(&hand)).is_lt()) {
             low = Some(F::load(&hand));
         }
-        let n = self.dynamic.count(low, high, limit);
+        let n = self.dynamic.room(low, high, limit);
         let (mut keys, mut vals) = (F::Run::default(), Vec::with_capacity(n));
         keys.reserve(n, 0);
         let mut last = None;
@@ -236,9 +236,17 @@ impl<F: Family, V> Core<F, V> {
         }
         let which = self.span(i, keys);
         let len = segs.get(i).map_or(0, |seg| seg.vals.live()) + n;
-        let vals = if which.len() == 1 && self.pieces(len, 0) == 1 {
-            match self.segments.merge(i, keys, vals, SEGMENT_BYTES) {
-                None => return,
+        // What can be cut is merged first, however long it gets.
+        let cuts = segs.get(i).is_some_and(|seg| seg.keys.cuts());
+        let vals = if which.len() == 1 && (cuts || self.pieces(len, 0) == 1) {
+            let most = if cuts { usize::MAX } else { SEGMENT_BYTES };
+            match self.segments.merge(i, keys, vals, most) {
+                None => {
+                    let keys = &self.segments.segs()[i].keys;
+                    let pieces = self.pieces(keys.len(), keys.key_bytes());
+                    self.segments.cut(i, pieces);
+                    return;
+                }
                 Some(vals) => vals,
             }
         } else {
@@ -278,7 +286,7 @@ impl<F: Family, V> Core<F, V> {
         }
         let Some(seg) = segs.get(i) else { return true };
         let mut last = F::Buf::default();
-        crate::stage::StaticStage::last_key(&seg.keys, &mut last);
+        seg.keys.last_key(&mut last);
         enough(seg.vals.live(), &|| seg.live_key_bytes())
             && seg.vals.gone() == 0
             && F::cmp(F::load(&last), keys.get(0)).is_lt()
@@ -367,7 +375,7 @@ mod tests {
     use super::*;
     use crate::family::{ByteFamily, IntFamily};
     use crate::options::Options;
-    use crate::stage::{ByteRun, Stage, StaticStage};
+    use crate::stage::{ByteRun, Stage};
 
     fn manual() -> Options {
         Options {

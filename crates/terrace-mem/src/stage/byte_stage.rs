@@ -167,12 +167,25 @@ impl StaticStage<ByteFamily> for ByteStage {
         most: usize,
         before: &mut Vec<u32>,
     ) -> Option<Self> {
-        let Kind::Front(s) = &self.kind else {
+        let bytes = new.key_bytes(0, new.len());
+        if self.key_bytes() + bytes > most {
             return None;
-        };
+        }
         // Whether this is still the best stage is asked when the segment is cut in two.
-        (s.key_bytes() + new.key_bytes(0, new.len()) <= most)
-            .then(|| Kind::Front(s.merge(live, n, new, before)).into())
+        Some(ByteStage::from(match &self.kind {
+            Kind::Front(s) => Kind::Front(s.merge(live, n, new, before)),
+            #[cfg(feature = "pairs")]
+            Kind::Words(s) => {
+                let new = (&new.plain(), new.len(), bytes);
+                Kind::Words(s.merge(live, n, new, before)?.into())
+            }
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => {
+                let new = (&new.plain(), new.len(), bytes);
+                Kind::Art(s.merge(live, n, new, before)?.into())
+            }
+            _ => return None,
+        }))
     }
 
     fn merge_run(
@@ -186,6 +199,27 @@ impl StaticStage<ByteFamily> for ByteStage {
             return None;
         };
         Some(s.merge_run(live, n, new, before))
+    }
+
+    #[cfg(feature = "pairs")]
+    fn cuts(&self) -> bool {
+        matches!(self.kind, Kind::Words(_) | Kind::Art(_))
+    }
+
+    #[cfg(feature = "pairs")]
+    fn cut(&self, at: usize) -> Option<(Self, Self)> {
+        let (left, right) = match &self.kind {
+            Kind::Words(s) => {
+                let (left, right) = s.cut(at)?;
+                (Kind::Words(left.into()), Kind::Words(right.into()))
+            }
+            Kind::Art(s) => {
+                let (left, right) = s.cut(at)?;
+                (Kind::Art(left.into()), Kind::Art(right.into()))
+            }
+            _ => return None,
+        };
+        Some((left.into(), right.into()))
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! The static stages for integers, behind one type.
 
+#[cfg(feature = "pairs")]
+use super::KeyRun;
 use super::bitmap::{Bitmap, BitmapCursor};
 use super::buckets::{BucketCursor, Buckets};
 #[cfg(feature = "pairs")]
@@ -162,6 +164,37 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Art(s) => s.decode::<IntFamily>(into),
             Kind::Packed(s) => s.decode(into),
         }
+    }
+
+    #[cfg(feature = "pairs")]
+    fn merge(
+        &self,
+        live: impl Fn(usize) -> bool,
+        n: usize,
+        new: &Vec<u64>,
+        _: usize,
+        before: &mut Vec<u32>,
+    ) -> Option<Self> {
+        let Kind::Art(s) = &self.0 else {
+            return None;
+        };
+        let new = (&KeyRun::plain(new), new.len(), new.len() * 8);
+        Some(IntStage(Kind::Art(s.merge(live, n, new, before)?.into())))
+    }
+
+    #[cfg(feature = "pairs")]
+    fn cuts(&self) -> bool {
+        matches!(self.0, Kind::Art(_))
+    }
+
+    #[cfg(feature = "pairs")]
+    fn cut(&self, at: usize) -> Option<(Self, Self)> {
+        let Kind::Art(s) = &self.0 else {
+            return None;
+        };
+        let (left, right) = s.cut(at)?;
+        let stage = |s: Trie<Radix>| IntStage(Kind::Art(s.into()));
+        Some((stage(left), stage(right)))
     }
 
     fn prefetch(&self, key: u64, _: impl FnOnce() -> u64) {

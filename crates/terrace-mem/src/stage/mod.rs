@@ -116,6 +116,17 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
         None
     }
 
+    /// Whether [`StaticStage::cut`] does anything.
+    fn cuts(&self) -> bool {
+        false
+    }
+
+    /// The stage of the keys whose rank is less than `at`, which is neither 0 nor `len`, and that of
+    /// the others. None where it has no better way than to decode and to build. O(bytes).
+    fn cut(&self, _at: usize) -> Option<(Self, Self)> {
+        None
+    }
+
     /// Asks for the cache lines that finding `key` starts with.
     fn prefetch(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64);
 

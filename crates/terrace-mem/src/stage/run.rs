@@ -26,6 +26,9 @@ pub trait KeyRun<F: Family>: Default + Send + Sync {
     fn write(&self, from: usize, to: usize, out: &mut Vec<u8>);
     /// Reads keys that [`KeyRun::write`] wrote.
     fn read(raw: &[u8]) -> Self;
+    /// The keys as bytes in the same order.
+    #[cfg(feature = "pairs")]
+    fn plain(&self) -> PlainKeys<'_>;
 
     /// The first index of `from..to` whose key is not less than `key`. O(log distance).
     fn gallop(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
@@ -60,6 +63,27 @@ pub trait KeyRun<F: Family>: Default + Send + Sync {
             }
         }
         lo
+    }
+}
+
+/// The keys of a run as bytes in the same order.
+#[cfg(feature = "pairs")]
+pub enum PlainKeys<'r> {
+    /// They are bytes.
+    Bytes(&'r ByteRun),
+    /// They are integers.
+    Ints(Vec<[u8; 8]>),
+}
+
+#[cfg(feature = "pairs")]
+impl PlainKeys<'_> {
+    /// Key `i`.
+    #[inline]
+    pub fn get(&self, i: usize) -> &[u8] {
+        match self {
+            PlainKeys::Bytes(run) => run.get(i),
+            PlainKeys::Ints(keys) => &keys[i],
+        }
     }
 }
 
@@ -103,6 +127,10 @@ impl KeyRun<IntFamily> for Vec<u64> {
             .iter()
             .map(|k| u64::from_be_bytes(*k))
             .collect()
+    }
+    #[cfg(feature = "pairs")]
+    fn plain(&self) -> PlainKeys<'_> {
+        PlainKeys::Ints(self.iter().map(|key| key.to_be_bytes()).collect())
     }
 }
 
@@ -256,5 +284,9 @@ impl KeyRun<ByteFamily> for ByteRun {
             bytes: bytes.to_vec(),
             shares: Vec::new(),
         }
+    }
+    #[cfg(feature = "pairs")]
+    fn plain(&self) -> PlainKeys<'_> {
+        PlainKeys::Bytes(self)
     }
 }

@@ -87,6 +87,12 @@ impl<'a, F: Family, V> ArtPos<'a, F, V> {
         self.leaf
     }
 
+    /// The node that the leaf hangs in and its label there, and how many nodes are above that.
+    pub fn parent(&self) -> Option<(Handle, Label, usize)> {
+        let (node, label) = *self.deep.last().or(self.path.last())?;
+        Some((node, label, self.path.len() + self.deep.len() - 1))
+    }
+
     pub fn first(tree: &'a Art<F, V>) -> Option<Self> {
         let mut pos = Self::new(tree);
         (tree.root != NONE && pos.down(tree.root, false)).then_some(pos)

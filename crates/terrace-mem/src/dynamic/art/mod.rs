@@ -15,6 +15,8 @@ use super::slab::Slab;
 use super::whole::WholeKeys;
 use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::{Family, common_prefix};
+use crate::faults::{Fault, planted};
+use crate::stage::KeyRun;
 use node::{Handle, Head, LEAF, Label, NONE, Nodes, PREFIX, handle, id, kind};
 use std::cmp::Ordering;
 use std::mem;
@@ -199,6 +201,50 @@ impl<F: Family, V> Art<F, V> {
     }
 }
 
+impl<F: Family, V> Art<F, V> {
+    /// Gives the node so many steps below the root on the way of a key the size that its children
+    /// need, or leaves it out; true where the one above has a child less for that. All below it must
+    /// have been set right.
+    fn tidy(&mut self, key: F::Ref<'_>, steps: usize) -> bool {
+        let mut room = [0; 8];
+        let bytes = F::as_bytes(key, &mut room);
+        let (mut link, mut at, mut depth) = (None, self.root, 0);
+        for step in 0..=steps {
+            if at == NONE || kind(at) == LEAF {
+                return false;
+            }
+            if step == steps {
+                break;
+            }
+            depth += usize::from(self.nodes.head(at).shared);
+            let Some(&byte) = bytes.get(depth) else {
+                return false;
+            };
+            link = Some((at, u16::from(byte) + 1));
+            (at, depth) = (self.nodes.kid(at, byte), depth + 1);
+        }
+        let head = self.nodes.head(at);
+        match (head.n, head.end) {
+            (0, NONE) => {
+                self.nodes.free(at);
+                match link {
+                    None => self.root = NONE,
+                    Some((node, label)) => self.nodes.unlink(node, label),
+                }
+                return link.is_some();
+            }
+            (0, _) | (1, NONE) => self.collapse(link, at, depth),
+            _ => {
+                let shrunk = self.nodes.shrink(at);
+                if shrunk != at {
+                    self.set(link, shrunk);
+                }
+            }
+        }
+        false
+    }
+}
+
 impl<F: Family, V> DynamicStage<F, V> for Art<F, V> {
     type Cursor<'a>
         = ArtPos<'a, F, V>
@@ -341,6 +387,70 @@ impl<F: Family, V> DynamicStage<F, V> for Art<F, V> {
             }
         }
         Some(leaf.val)
+    }
+
+    /// All that goes is unlinked first, and then each node that lost something set right once, those
+    /// below before those above.
+    fn drain(
+        &mut self,
+        (from, to): Span<'_, F>,
+        (limit, bytes): (usize, usize),
+        keep_hot: bool,
+        mut sink: impl FnMut(F::Ref<'_>, V),
+        mut kept: impl FnMut(F::Ref<'_>),
+    ) -> (usize, bool) {
+        let (mut met, mut left, mut out) = (0, bytes, Vec::new());
+        let mut at = self.seek(from, || {});
+        while met < limit
+            && left > 0
+            && let Some(pos) = &mut at
+            && to.is_none_or(|to| F::cmp(pos.key(), to).is_lt())
+        {
+            met += 1;
+            left = left.saturating_sub(F::size(pos.key()));
+            if keep_hot && pos.cool() && !planted(Fault::LostMark) {
+                kept(pos.key());
+            } else {
+                out.push((pos.leaf(), pos.parent()));
+            }
+            if !pos.next() {
+                at = None;
+            }
+        }
+        drop(at);
+        // Of each node that lost something a key that was below it, by the nodes above.
+        let (mut keys, mut levels, mut last) = (F::Run::default(), Vec::new(), NONE);
+        for (leaf, parent) in out {
+            let Some(Leaf { key, val, .. }) = self.leaves.take(id(leaf)) else {
+                continue;
+            };
+            self.len -= 1;
+            match parent {
+                None => self.root = NONE,
+                Some((node, label, steps)) => {
+                    self.nodes.unlink(node, label);
+                    if node != last {
+                        last = node;
+                        if levels.len() <= steps {
+                            levels.resize_with(steps + 1, Vec::new);
+                        }
+                        levels[steps].push(keys.len());
+                        keys.push(self.keys.get(&key));
+                    }
+                }
+            }
+            sink(self.keys.get(&key), val);
+            self.keys.free(key);
+        }
+        while let Some(level) = levels.pop() {
+            for i in level {
+                let steps = levels.len();
+                if self.tidy(keys.get(i), steps) {
+                    levels[steps - 1].push(i);
+                }
+            }
+        }
+        (met, met == limit || left == 0)
     }
 
     fn seek(&self, from: Option<F::Ref<'_>>, meanwhile: impl FnOnce()) -> Option<ArtPos<'_, F, V>> {

@@ -137,22 +137,19 @@ impl Some48 {
         }
     }
     fn insert(&mut self, byte: u8, kid: Handle) {
-        let i = self.head.n;
+        // Most often nothing was taken out, and those that are there are the first.
+        let mut i = usize::from(self.head.n);
+        if self.kids[i] != NONE {
+            i = self.kids.iter().position(|&kid| kid == NONE).unwrap_or(i);
+        }
         self.place[usize::from(byte)] = i as u8;
-        self.kids[usize::from(i)] = kid;
+        self.kids[i] = kid;
         self.head.n += 1;
     }
     fn remove(&mut self, byte: u8) {
-        let i = self.place[usize::from(byte)];
-        self.place[usize::from(byte)] = NO_PLACE;
+        let i = std::mem::replace(&mut self.place[usize::from(byte)], NO_PLACE);
+        self.kids[usize::from(i)] = NONE;
         self.head.n -= 1;
-        let last = self.head.n as u8;
-        if i != last {
-            self.kids[usize::from(i)] = self.kids[usize::from(last)];
-            if let Some(place) = self.place.iter_mut().find(|p| **p == last) {
-                *place = i;
-            }
-        }
     }
 }
 
@@ -320,55 +317,66 @@ impl Nodes {
 
     /// Takes the child behind a byte out; returns the node, which may be another, smaller one now.
     pub fn cut(&mut self, node: Handle, byte: u8) -> Handle {
-        let i = id(node);
+        self.unlink(node, u16::from(byte) + 1);
+        self.shrink(node)
+    }
+
+    /// Takes out what is behind a label that there is; the node may have more room than it needs then.
+    pub fn unlink(&mut self, node: Handle, label: Label) {
+        let Some(byte) = label.checked_sub(1).map(|byte| byte as u8) else {
+            self.head_mut(node).end = NONE;
+            return;
+        };
+        let id = id(node);
         match kind(node) {
-            FOUR => {
-                self.four.get_mut(i).remove(byte);
-                node
-            }
-            SIXTEEN => {
-                let old = self.sixteen.get_mut(i);
-                old.remove(byte);
-                if old.head.n > 3 {
-                    return node;
-                }
-                let mut new = Few::<4>::new(old.head);
-                new.bytes.copy_from_slice(&old.bytes[..4]);
-                new.kids.copy_from_slice(&old.kids[..4]);
-                self.sixteen.take(i);
-                handle(FOUR, self.four.put(new))
-            }
-            FORTY_EIGHT => {
-                let old = self.forty_eight.get_mut(i);
-                old.remove(byte);
-                if old.head.n > 12 {
-                    return node;
-                }
-                let mut new = Few::<16>::new(Head { n: 0, ..old.head });
-                for (byte, &place) in (0..=255).zip(&old.place) {
-                    if place != NO_PLACE {
-                        new.insert(byte, old.kids[usize::from(place)]);
-                    }
-                }
-                self.forty_eight.take(i);
-                handle(SIXTEEN, self.sixteen.put(new))
-            }
+            FOUR => self.four.get_mut(id).remove(byte),
+            SIXTEEN => self.sixteen.get_mut(id).remove(byte),
+            FORTY_EIGHT => self.forty_eight.get_mut(id).remove(byte),
             _ => {
-                let old = self.all.get_mut(i);
-                old.kids[usize::from(byte)] = NONE;
-                old.head.n -= 1;
-                if old.head.n > 40 {
-                    return node;
-                }
-                let mut new = Some48::new(Head { n: 0, ..old.head });
-                for (byte, &kid) in (0..=255).zip(&old.kids) {
-                    if kid != NONE {
-                        new.insert(byte, kid);
-                    }
-                }
-                self.all.take(i);
-                handle(FORTY_EIGHT, self.forty_eight.put(new))
+                let node = self.all.get_mut(id);
+                node.kids[usize::from(byte)] = NONE;
+                node.head.n -= 1;
             }
+        }
+    }
+
+    /// The node, or a smaller one with the same children.
+    pub fn shrink(&mut self, mut node: Handle) -> Handle {
+        loop {
+            let (i, n) = (id(node), self.head(node).n);
+            node = match kind(node) {
+                ALL if n <= 40 => {
+                    let old = self.all.get(i);
+                    let mut new = Some48::new(Head { n: 0, ..old.head });
+                    for (byte, &kid) in (0..=255).zip(&old.kids) {
+                        if kid != NONE {
+                            new.insert(byte, kid);
+                        }
+                    }
+                    self.all.take(i);
+                    handle(FORTY_EIGHT, self.forty_eight.put(new))
+                }
+                FORTY_EIGHT if n <= 12 => {
+                    let old = self.forty_eight.get(i);
+                    let mut new = Few::<16>::new(Head { n: 0, ..old.head });
+                    for (byte, &place) in (0..=255).zip(&old.place) {
+                        if place != NO_PLACE {
+                            new.insert(byte, old.kids[usize::from(place)]);
+                        }
+                    }
+                    self.forty_eight.take(i);
+                    handle(SIXTEEN, self.sixteen.put(new))
+                }
+                SIXTEEN if n <= 3 => {
+                    let old = self.sixteen.get(i);
+                    let mut new = Few::<4>::new(old.head);
+                    new.bytes.copy_from_slice(&old.bytes[..4]);
+                    new.kids.copy_from_slice(&old.kids[..4]);
+                    self.sixteen.take(i);
+                    handle(FOUR, self.four.put(new))
+                }
+                _ => return node,
+            };
         }
     }
 

@@ -1,4 +1,4 @@
-//! Building a trie from a sorted run: nodes below come before those above.
+//! Building a trie from sorted keys: nodes below come before those above.
 
 use super::nums::Nums;
 use super::{Child, ENDS, LEAVES, LONG, STARTS, Step, Trie};
@@ -20,152 +20,183 @@ struct Frame {
 }
 
 /// What a reference of two bytes can name: ranks, and even places.
-const NARROW: usize = 1 << 15;
+pub const NARROW: usize = 1 << 15;
 
-impl<S: Step> Trie<S> {
-    pub fn build<F: Family>(run: &F::Run, from: usize, to: usize) -> Self {
-        let narrow = to - from < NARROW;
-        narrow
-            .then(|| Self::of_width::<F>(run, from, to, false))
-            .flatten()
-            .or_else(|| Self::of_width::<F>(run, from, to, true))
-            .unwrap_or_else(|| unreachable!("references of four bytes name all places"))
+/// A trie while it is made: the keys that are done, and the children of nodes that are not.
+pub struct Out<S: Step> {
+    pub nodes: Vec<u8>,
+    pub tails: Vec<u8>,
+    pub lens: Vec<u32>,
+    pub labels: Vec<S::Label>,
+    pub children: Vec<Child>,
+    pub wide: bool,
+}
+
+impl<S: Step> Out<S> {
+    /// With room for so many keys, and bytes of nodes and of tails.
+    pub fn new(n: usize, nodes: usize, tails: usize, wide: bool) -> Self {
+        Out {
+            nodes: Vec::with_capacity(nodes),
+            tails: Vec::with_capacity(tails),
+            lens: Vec::with_capacity(n),
+            labels: Vec::new(),
+            children: Vec::new(),
+            wide,
+        }
     }
 
-    /// None where the nodes take more room than references of two bytes can name.
-    fn of_width<F: Family>(run: &F::Run, first: usize, last: usize, wide: bool) -> Option<Self> {
-        let n = last - first;
-        let (mut nodes, mut tails, mut lens) = (Vec::new(), Vec::new(), Vec::with_capacity(n));
-        let (mut labels, mut children): (Vec<S::Label>, Vec<Child>) = (Vec::new(), Vec::new());
-        let mut stack: Vec<Frame> = Vec::new();
-        let mut starts = Vec::with_capacity(n.div_ceil(STARTS));
-        let mut leaf = |rank: usize, tail: &[u8], children: &mut Vec<Child>| {
-            if rank.is_multiple_of(STARTS) {
-                starts.push(tails.len() as u32);
-            }
-            lens.push(tail.len() as u32);
-            tails.extend_from_slice(tail);
-            children.push(Child::Key(rank));
-        };
-        let (mut room, mut other) = ([0; 8], [0; 8]);
-        let open = |from: usize, to: usize, depth: usize, labels: usize, children: usize| {
-            let (mut room, mut other) = ([0; 8], [0; 8]);
-            let a = F::as_bytes(run.get(from), &mut room);
-            let b = F::as_bytes(run.get(to - 1), &mut other);
-            let behind = depth + common_prefix(&a[depth..], &b[depth..]);
-            let at = from;
-            Frame {
-                from,
-                to,
-                at,
-                depth,
-                behind,
-                labels,
-                children,
-            }
-        };
-        match n {
-            0 => {}
-            1 => leaf(0, F::as_bytes(run.get(first), &mut room), &mut children),
-            _ => stack.push(open(first, last, 0, 0, 0)),
+    /// Adds the next key, of which a part is on the way to it, as a child.
+    #[inline]
+    pub fn leaf(&mut self, tail: &[u8]) {
+        self.children.push(Child::Key(self.lens.len()));
+        self.lens.push(tail.len() as u32);
+        self.tails.extend_from_slice(tail);
+    }
+
+    /// Adds keys in order, of each that which is not on the way to it, as one child; `n` is not 0.
+    /// None where a place cannot be named. O(bytes).
+    pub fn keys<'k>(&mut self, n: usize, key: impl Fn(usize) -> &'k [u8]) -> Option<()> {
+        if n == 1 {
+            self.leaf(key(0));
+            return Some(());
         }
+        let open = |from: usize, to: usize, depth: usize, labels: usize, children: usize| Frame {
+            from,
+            to,
+            at: from,
+            depth,
+            behind: depth + common_prefix(&key(from)[depth..], &key(to - 1)[depth..]),
+            labels,
+            children,
+        };
+        let mut stack = vec![open(0, n, 0, self.labels.len(), self.children.len())];
         while let Some(frame) = stack.last_mut() {
             if frame.at == frame.to {
                 let frame = stack.pop()?;
-                let key = F::as_bytes(run.get(frame.from), &mut room);
-                let prefix = &key[frame.depth..frame.behind];
-                let own = (&labels[frame.labels..], &children[frame.children..]);
-                let place = write::<S>(prefix, own, wide, &mut nodes)?;
-                labels.truncate(frame.labels);
-                children.truncate(frame.children);
-                children.push(Child::Node(place));
+                let prefix = &key(frame.from)[frame.depth..frame.behind];
+                self.node(prefix, frame.labels, frame.children)?;
                 continue;
             }
-            let key = F::as_bytes(run.get(frame.at), &mut room);
-            let depth = frame.behind;
-            let Some((label, len)) = S::label(&key[depth..]) else {
-                leaf(frame.at - first, &[], &mut children);
+            let (bytes, depth) = (key(frame.at), frame.behind);
+            let Some((label, len)) = S::label(&bytes[depth..]) else {
+                self.leaf(&[]);
                 frame.at += 1;
                 continue;
             };
-            labels.push(label);
+            self.labels.push(label);
             let group = frame.at;
             // Where the keys with this label end.
             let (mut lo, mut hi) = (group + 1, frame.to);
             while S::goes_on(label) && lo < hi {
                 let mid = (lo + hi) / 2;
-                let bytes = F::as_bytes(run.get(mid), &mut other);
-                match S::label(&bytes[depth..]) {
+                match S::label(&key(mid)[depth..]) {
                     Some((l, _)) if l == label => lo = mid + 1,
                     _ => hi = mid,
                 }
             }
             frame.at = lo;
             if lo == group + 1 {
-                leaf(group - first, &key[depth + len..], &mut children);
+                self.leaf(&bytes[depth + len..]);
             } else {
-                let below = open(group, lo, depth + len, labels.len(), children.len());
-                stack.push(below);
+                let (labels, children) = (self.labels.len(), self.children.len());
+                stack.push(open(group, lo, depth + len, labels, children));
             }
         }
-        let root = children.pop().unwrap_or(Child::Key(0));
-        Some(Trie {
-            nodes: nodes.into(),
-            tails: tails.into(),
-            lens: Nums::new(&lens),
+        Some(())
+    }
+
+    /// Makes a node of the labels and children from these on, and a child of it. None where no
+    /// reference can name it.
+    pub fn node(&mut self, prefix: &[u8], labels: usize, children: usize) -> Option<()> {
+        let place = self.write(prefix, labels, children)?;
+        self.labels.truncate(labels);
+        self.children.truncate(children);
+        self.children.push(Child::Node(place));
+        Some(())
+    }
+
+    fn write(&mut self, prefix: &[u8], labels: usize, children: usize) -> Option<usize> {
+        let (labels, children) = (&self.labels[labels..], &self.children[children..]);
+        let out = &mut self.nodes;
+        if !self.wide && out.len() % 2 == 1 {
+            out.push(0);
+        }
+        let place = out.len();
+        if !self.wide && place / 2 >= NARROW {
+            return None;
+        }
+        let leaves = children.iter().all(|child| matches!(child, Child::Key(_)));
+        let mut flags = 0;
+        for (bit, set) in [
+            (ENDS, children.len() > labels.len()),
+            (LONG, prefix.len() > 0xFF),
+            (LEAVES, leaves),
+        ] {
+            flags |= bit * u8::from(set);
+        }
+        out.push(flags);
+        S::write_children(labels.len(), out);
+        let len = (prefix.len() as u16).to_le_bytes();
+        out.extend_from_slice(&len[..if prefix.len() > 0xFF { 2 } else { 1 }]);
+        out.extend_from_slice(prefix);
+        S::write(labels, out);
+        let children = &children[..if leaves { 1 } else { children.len() }];
+        if self.wide {
+            out.extend(children.iter().flat_map(|child| {
+                let number = match child {
+                    Child::Key(rank) => *rank | 1 << 31,
+                    Child::Node(place) => *place,
+                };
+                (number as u32).to_le_bytes()
+            }));
+        } else {
+            out.extend(children.iter().flat_map(|child| {
+                let number = match child {
+                    Child::Key(rank) => *rank | 1 << 15,
+                    Child::Node(place) => *place / 2,
+                };
+                (number as u16).to_le_bytes()
+            }));
+        }
+        Some(place)
+    }
+
+    /// The trie of the child that is left.
+    pub fn finish(mut self, key_bytes: usize) -> Trie<S> {
+        let mut starts = Vec::with_capacity(self.lens.len().div_ceil(STARTS));
+        let mut from = 0;
+        for block in self.lens.chunks(STARTS) {
+            starts.push(from);
+            from += block.iter().sum::<u32>();
+        }
+        Trie {
+            root: self.children.pop().unwrap_or(Child::Key(0)),
+            n: self.lens.len(),
+            nodes: self.nodes.into(),
+            tails: self.tails.into(),
+            lens: Nums::new(&self.lens),
             starts: Nums::new(&starts),
-            root,
-            n,
-            key_bytes: run.key_bytes(first, last),
-            wide,
+            key_bytes,
+            wide: self.wide,
             step: PhantomData,
-        })
+        }
     }
 }
 
-/// Writes a node; returns its place, or none where no reference can name it.
-fn write<S: Step>(
-    prefix: &[u8],
-    (labels, children): (&[S::Label], &[Child]),
-    wide: bool,
-    out: &mut Vec<u8>,
-) -> Option<usize> {
-    if !wide && out.len() % 2 == 1 {
-        out.push(0);
+impl<S: Step> Trie<S> {
+    pub fn build<F: Family>(run: &F::Run, from: usize, to: usize) -> Self {
+        let keys = run.plain();
+        let of_width = |wide| {
+            let mut out = Out::new(to - from, 0, 0, wide);
+            if from < to {
+                out.keys(to - from, |i| keys.get(from + i))?;
+            }
+            Some(out.finish(run.key_bytes(from, to)))
+        };
+        (to - from < NARROW)
+            .then(|| of_width(false))
+            .flatten()
+            .or_else(|| of_width(true))
+            .unwrap_or_else(|| unreachable!("references of four bytes name all places"))
     }
-    let place = out.len();
-    if !wide && place / 2 >= NARROW {
-        return None;
-    }
-    let leaves = children.iter().all(|child| matches!(child, Child::Key(_)));
-    let mut flags = 0;
-    for (bit, set) in [
-        (ENDS, children.len() > labels.len()),
-        (LONG, prefix.len() > 0xFF),
-        (LEAVES, leaves),
-    ] {
-        flags |= bit * u8::from(set);
-    }
-    out.push(flags);
-    S::write_children(labels.len(), out);
-    let len = (prefix.len() as u16).to_le_bytes();
-    out.extend_from_slice(&len[..if prefix.len() > 0xFF { 2 } else { 1 }]);
-    out.extend_from_slice(prefix);
-    S::write(labels, out);
-    for child in &children[..if leaves { 1 } else { children.len() }] {
-        if wide {
-            let number = match child {
-                Child::Key(rank) => *rank | 1 << 31,
-                Child::Node(place) => *place,
-            };
-            out.extend((number as u32).to_le_bytes());
-        } else {
-            let number = match child {
-                Child::Key(rank) => *rank | 1 << 15,
-                Child::Node(place) => *place / 2,
-            };
-            out.extend((number as u16).to_le_bytes());
-        }
-    }
-    Some(place)
 }

@@ -60,6 +60,24 @@ impl<S: Step> Trie<S> {
         cursor
     }
 
+    /// Shows the keys below a child in order, without the way to it and the first `skip` bytes of its
+    /// prefix.
+    pub fn each_below(&self, child: Child, skip: usize, mut see: impl FnMut(&[u8])) {
+        let mut cursor = TrieCursor {
+            trie: self,
+            path: Vec::new(),
+            key: Vec::new(),
+            rank: 0,
+        };
+        cursor.down(child, false);
+        loop {
+            see(&cursor.key[skip..]);
+            if !cursor.step(false) {
+                return;
+            }
+        }
+    }
+
     /// Appends all keys to a run.
     pub fn decode<F: Family>(&self, into: &mut F::Run) {
         use crate::stage::KeyRun;
@@ -112,7 +130,8 @@ impl<S: Step> TrieCursor<'_, S> {
         }
     }
 
-    fn step(&mut self, back: bool) {
+    /// Goes to the next key of what the path is of, or the one before; false where there is none.
+    fn step(&mut self, back: bool) -> bool {
         while let Some(level) = self.path.pop() {
             let (place, i) = (level.node as usize, usize::from(level.branch));
             let next = match back {
@@ -122,9 +141,11 @@ impl<S: Step> TrieCursor<'_, S> {
             if let Some(next) = next {
                 self.key.truncate(usize::from(level.len));
                 let at = self.branch(place, next);
-                return self.down(at, back);
+                self.down(at, back);
+                return true;
             }
         }
+        false
     }
 }
 

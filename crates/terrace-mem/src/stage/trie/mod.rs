@@ -17,6 +17,7 @@
 
 mod build;
 mod cursor;
+mod merge;
 mod nums;
 mod step;
 
@@ -26,6 +27,7 @@ pub use step::{ON, Radix, Step, Words, word};
 use crate::simd;
 use nums::{Nums, read2, read4};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Behind the prefix a key ends.
 const ENDS: u8 = 1;
@@ -74,6 +76,32 @@ struct View<'a, S: Step> {
 }
 
 impl<'a, S: Step> View<'a, S> {
+    /// Reads the node that some bytes begin with.
+    #[inline]
+    fn read(node: &'a [u8], wide: bool) -> Self {
+        let flags = node[0];
+        let (n, mut from) = S::children(node, 1);
+        let len = if flags & LONG == 0 {
+            from += 1;
+            usize::from(node[from - 1])
+        } else {
+            from += 2;
+            read2(node, from - 2)
+        };
+        let (prefix, rest) = node[from..].split_at(len);
+        let (labels, refs) = rest.split_at(S::labels_len(n));
+        View {
+            prefix,
+            labels,
+            refs,
+            n,
+            ends: flags & ENDS != 0,
+            leaves: flags & LEAVES != 0,
+            wide,
+            step: PhantomData,
+        }
+    }
+
     /// Children and the key that ends here.
     #[inline]
     fn all(&self) -> usize {
@@ -93,6 +121,22 @@ impl<'a, S: Step> View<'a, S> {
             (true, false) => Child::Key(number & !bit),
             (false, _) => Child::Node(if self.wide { number } else { number * 2 }),
         }
+    }
+
+    /// The label of branch `i`, and its bytes; none of the key that ends here.
+    #[inline]
+    fn label(&self, i: usize) -> Option<(S::Label, usize)> {
+        let at = i.checked_sub(usize::from(self.ends))?;
+        let label = S::read(self.labels, at);
+        Some((label, S::bytes(label)))
+    }
+
+    /// Adds the labels of branches to a row.
+    #[inline]
+    fn labels_into(&self, which: Range<usize>, into: &mut Vec<S::Label>) {
+        let ends = usize::from(self.ends);
+        let range = which.start.saturating_sub(ends)..which.end.saturating_sub(ends);
+        into.extend(range.map(|i| S::read(self.labels, i)));
     }
 
     /// The branch of a label, or the first behind it.
@@ -121,28 +165,7 @@ impl<S: Step> Trie<S> {
 
     #[inline]
     fn view(&self, at: usize) -> View<'_, S> {
-        let node = &self.nodes[at..];
-        let flags = node[0];
-        let (n, mut from) = S::children(node, 1);
-        let len = if flags & LONG == 0 {
-            from += 1;
-            usize::from(node[from - 1])
-        } else {
-            from += 2;
-            read2(node, from - 2)
-        };
-        let (prefix, rest) = node[from..].split_at(len);
-        let (labels, refs) = rest.split_at(S::labels_len(n));
-        View {
-            prefix,
-            labels,
-            refs,
-            n,
-            ends: flags & ENDS != 0,
-            leaves: flags & LEAVES != 0,
-            wide: self.wide,
-            step: PhantomData,
-        }
+        View::read(&self.nodes[at..], self.wide)
     }
 
     /// What is behind the way to a key.
@@ -237,3 +260,6 @@ impl<S: Step> Trie<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

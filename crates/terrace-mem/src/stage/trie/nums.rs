@@ -1,5 +1,7 @@
 //! Numbers in as few bytes each as the greatest of them needs: none where all are the same.
 
+use std::ops::Range;
+
 /// A fixed row of numbers.
 pub struct Nums {
     bytes: Box<[u8]>,
@@ -18,11 +20,16 @@ impl Nums {
             Some(..=0xFFFF) => 2,
             Some(_) => 4,
         };
-        let bytes = all
-            .iter()
-            .flat_map(|n| n.to_le_bytes().into_iter().take(width));
+        let bytes = match width {
+            0 => Box::default(),
+            1 => all.iter().map(|&n| n as u8).collect(),
+            _ => all
+                .iter()
+                .flat_map(|n| n.to_le_bytes().into_iter().take(width))
+                .collect(),
+        };
         Nums {
-            bytes: bytes.collect(),
+            bytes,
             width: width as u8,
             same: first,
         }
@@ -46,6 +53,18 @@ impl Nums {
             1 => self.bytes[from..to].iter().map(|&n| usize::from(n)).sum(),
             _ => (from..to).map(|i| self.get(i)).sum(),
         }
+    }
+
+    /// Adds the numbers of a range to a row; their sum.
+    #[inline]
+    pub fn copy(&self, which: Range<usize>, into: &mut Vec<u32>) -> usize {
+        let from = into.len();
+        match self.width {
+            0 => into.resize(from + which.len(), self.same),
+            1 => into.extend(self.bytes[which].iter().map(|&n| u32::from(n))),
+            _ => into.extend(which.map(|i| self.get(i) as u32)),
+        }
+        into[from..].iter().map(|&n| n as usize).sum()
     }
 
     pub fn heap(&self) -> usize {
@@ -91,6 +110,9 @@ mod tests {
             );
             let all: u32 = row.iter().sum();
             assert_eq!(nums.sum(0, row.len()), all as usize);
+            let mut copied = vec![1];
+            assert_eq!(nums.copy(0..row.len(), &mut copied), all as usize);
+            assert_eq!(&copied[1..], row);
         }
     }
 }

@@ -4,6 +4,8 @@
 pub trait Step: Send + Sync + 'static {
     /// What tells the children of a node apart, in the order of the keys.
     type Label: Copy + Ord;
+    /// Whether a prefix can be cut anywhere, and what is below stays as it is.
+    const SPLITS: bool;
     /// The label that the rest of a key begins with, and its bytes of the key; none where the key ends
     /// and no label says so.
     fn label(rest: &[u8]) -> Option<(Self::Label, usize)>;
@@ -19,6 +21,10 @@ pub trait Step: Send + Sync + 'static {
     fn write(labels: &[Self::Label], out: &mut Vec<u8>);
     /// Which label it is, or the first that is greater.
     fn search(labels: &[u8], n: usize, label: Self::Label) -> Result<usize, usize>;
+    /// Bytes of a key that a label stands for.
+    fn bytes(label: Self::Label) -> usize;
+    /// Label `i`.
+    fn read(labels: &[u8], i: usize) -> Self::Label;
     /// Adds the bytes of a key that label `i` stands for.
     fn append(labels: &[u8], i: usize, key: &mut Vec<u8>);
 }
@@ -29,6 +35,7 @@ pub struct Radix;
 
 impl Step for Radix {
     type Label = u8;
+    const SPLITS: bool = true;
 
     #[inline]
     fn label(rest: &[u8]) -> Option<(u8, usize)> {
@@ -70,8 +77,16 @@ impl Step for Radix {
         }
     }
     #[inline]
+    fn bytes(_: u8) -> usize {
+        1
+    }
+    #[inline]
+    fn read(labels: &[u8], i: usize) -> u8 {
+        labels.get(i).copied().unwrap_or(i as u8)
+    }
+    #[inline]
     fn append(labels: &[u8], i: usize, key: &mut Vec<u8>) {
-        key.push(labels.get(i).copied().unwrap_or(i as u8));
+        key.push(Self::read(labels, i));
     }
 }
 
@@ -96,6 +111,7 @@ pub fn word(rest: &[u8]) -> u64 {
 
 impl Step for Words {
     type Label = u64;
+    const SPLITS: bool = false;
 
     #[inline]
     fn label(rest: &[u8]) -> Option<(u64, usize)> {
@@ -126,6 +142,15 @@ impl Step for Words {
             Some(found) if u64::from_be_bytes(*found) == label => Ok(i),
             _ => Err(i),
         }
+    }
+    #[inline]
+    fn bytes(label: u64) -> usize {
+        usize::from((label as u8).min(7))
+    }
+    #[inline]
+    fn read(labels: &[u8], i: usize) -> u64 {
+        let word = labels.as_chunks::<8>().0.get(i);
+        word.map_or(0, |word| u64::from_be_bytes(*word))
     }
     #[inline]
     fn append(labels: &[u8], i: usize, key: &mut Vec<u8>) {
