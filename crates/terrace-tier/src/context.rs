@@ -390,7 +390,7 @@ pub trait Rooted: Sized {
         self
     }
     /// The structure as the only tier: no other one gathers changes above it.
-    fn as_only_tier(self) -> Self {
+    fn into_only_tier(self) -> Self {
         self
     }
     /// Its root page.
@@ -557,7 +557,7 @@ impl Rooted for Lsm {
         Lsm::open(store.clone(), root)
     }
 
-    fn as_only_tier(self) -> Self {
+    fn into_only_tier(self) -> Self {
         self.alone()
     }
 

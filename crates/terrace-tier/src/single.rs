@@ -67,7 +67,7 @@ impl<M: Ordered + Rooted + 'static> Single<M> {
         let single = Arc::new(Single {
             context: context.clone(),
             id,
-            method: method.as_only_tier(),
+            method: method.into_only_tier(),
             events: Sets::default(),
             watches: Watches::default(),
             retired: AtomicBool::new(false),
