@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Shape, create, factor};
-use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers, TreeOptions};
+use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
 use terrace_sim::{History, Operation, Outcome, Rng, SimDisk};
 
 const THREADS: u64 = 4;

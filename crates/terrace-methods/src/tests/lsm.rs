@@ -478,7 +478,7 @@ fn any_bytes_of_a_page_a_root_or_an_entry_are_sound_or_an_error() {
             let at = 16 + (draw >> 8) as usize % (end - 16);
             bytes[at] = (draw >> 40) as u8;
         }
-        bytes.truncate(if mix(n, 9) % 16 > 0 {
+        bytes.truncate(if !mix(n, 9).is_multiple_of(16) {
             PAGE
         } else {
             mix(n, 10) as usize % PAGE
