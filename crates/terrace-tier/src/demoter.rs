@@ -63,7 +63,7 @@ impl Drop for Demoter {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.context.wake_demoter();
-        self.context.merger.notify();
+        self.context.merger.look();
         for thread in self.threads.drain(..) {
             // A panic of the thread has been reported by the panic hook already.
             let _ = thread.join();
@@ -141,22 +141,29 @@ impl Wake {
     /// Wakes it. Cheap where it is awake.
     pub fn notify(&self) {
         if !self.awake.load(Ordering::Relaxed) && !self.awake.swap(true, Ordering::AcqRel) {
-            drop(self.waiting.lock());
-            self.woken.notify_one();
+            self.look();
         }
     }
 
-    /// Waits for that; or for a while, where there is anything to look after.
-    fn wait(&self, for_ever: bool) {
+    /// Lets those who wait look whether they are to end: there may be an old thread beside a new one.
+    fn look(&self) {
+        drop(self.waiting.lock());
+        self.woken.notify_all();
+    }
+
+    /// Waits for that, or for `stop`; or for a while, where there is anything to look after.
+    fn wait(&self, for_ever: bool, stop: &AtomicBool) {
         let mut waiting = self.waiting.lock();
-        while !self.awake.load(Ordering::Acquire) {
+        while !self.awake.load(Ordering::Acquire) && !stop.load(Ordering::Acquire) {
             if !for_ever {
                 self.woken.wait_for(&mut waiting, ROUND);
                 break;
             }
             self.woken.wait(&mut waiting);
         }
-        self.awake.store(false, Ordering::Release);
+        if !stop.load(Ordering::Acquire) {
+            self.awake.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -164,7 +171,7 @@ fn run_merger(context: &TierContext, stop: &AtomicBool) {
     let _watch = context.store.watch("the thread that merges LSM-trees");
     let mut buried = Instant::now();
     while !stop.load(Ordering::Acquire) {
-        context.merger.wait(context.merging().is_empty());
+        context.merger.wait(context.merging().is_empty(), stop);
         let waited = buried.elapsed() >= BURY;
         if waited {
             buried = Instant::now();
@@ -181,5 +188,38 @@ fn run_merger(context: &TierContext, stop: &AtomicBool) {
                 _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new thread takes the place of an old one, which ends though both wait at the same place.
+    #[test]
+    fn an_old_thread_ends_beside_a_new_one() {
+        let wake = Arc::new(Wake::default());
+        let start = || {
+            let (wake, stop) = (wake.clone(), Arc::new(AtomicBool::new(false)));
+            let stopped = stop.clone();
+            let thread = std::thread::spawn(move || {
+                while !stopped.load(Ordering::Acquire) {
+                    wake.wait(true, &stopped);
+                }
+            });
+            (stop, thread)
+        };
+        let mut old = start();
+        for _ in 0..100 {
+            let new = start();
+            wake.notify();
+            old.0.store(true, Ordering::Release);
+            wake.look();
+            old.1.join().unwrap();
+            old = new;
+        }
+        old.0.store(true, Ordering::Release);
+        wake.look();
+        old.1.join().unwrap();
     }
 }
