@@ -13,7 +13,6 @@ fn key(i: u64) -> [u8; 8] {
 }
 
 #[inline(never)]
-#[unsafe(no_mangle)]
 pub fn probe_gets(map: &Map) {
     let mut value = Vec::new();
     for i in 0..CALLS {
@@ -23,7 +22,6 @@ pub fn probe_gets(map: &Map) {
 }
 
 #[inline(never)]
-#[unsafe(no_mangle)]
 pub fn probe_puts(map: &Map) {
     for i in 0..CALLS {
         map.put(key(i), [7u8; 100]).unwrap();
@@ -31,7 +29,6 @@ pub fn probe_puts(map: &Map) {
 }
 
 #[inline(never)]
-#[unsafe(no_mangle)]
 pub fn probe_batches(db: &Database, map: &Map) {
     for i in 0..CALLS / 4 {
         let mut batch = db.batch();
@@ -43,7 +40,6 @@ pub fn probe_batches(db: &Database, map: &Map) {
 }
 
 #[inline(never)]
-#[unsafe(no_mangle)]
 pub fn probe_updates(map: &Map) {
     for i in 0..CALLS {
         map.update(key(i), |old| old.map(<[u8]>::to_vec)).unwrap();
