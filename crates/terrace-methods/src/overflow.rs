@@ -393,10 +393,12 @@ const MOST_FAILED_READS: u32 = 5;
 struct Patience(u32);
 
 impl Patience {
-    /// Whether to try again after this error. Damage stays, however often one looks.
+    /// Whether to try again after this error. Damage stays, however often one looks. A full disk may be in the
+    /// way of the page that gives up its frame; others free space all the time.
     fn has_some(&mut self, error: &Error) -> bool {
         self.0 += 1;
-        matches!(error, Error::Io { .. }) && self.0 <= MOST_FAILED_READS
+        let may_pass = matches!(error, Error::Io { .. } | Error::DiskFull { .. });
+        may_pass && self.0 <= MOST_FAILED_READS
     }
 
     /// How long to wait before: 1, 4, 16, 64 and 256 ms, a third of a second in all.
