@@ -105,7 +105,7 @@ pub enum Command {
 /// Which database, and how to open it.
 #[derive(Args, Debug)]
 pub struct Open {
-    /// The folder of the database
+    /// The folder of the database, or the file of a map in persistent memory
     #[arg(value_name = "DB")]
     pub db: PathBuf,
 

@@ -147,6 +147,10 @@ pub struct Outcome {
     pub most_lines: u64,
     /// Seconds of the clock; of no worth but beside others of the same run.
     pub seconds: f64,
+    /// How much longer it took than the first one of those that took turns.
+    pub ratio: f64,
+    /// Whether fences, lines and reads were counted; who is timed is not.
+    pub is_counted: bool,
 }
 
 impl Outcome {
@@ -177,7 +181,7 @@ impl Outcome {
     /// One JSON object.
     pub fn json(&self) -> String {
         format!(
-            "{{\"structure\":\"{}\",\"work\":\"{}\",\"ops\":{},\"fences_per_op\":{:.4},\"lines_per_op\":{:.4},\"units_256_per_op\":{:.4},\"leaf_lines_read_per_op\":{:.4},\"pairs_per_leaf_write\":{:.3},\"dram_bytes_per_key\":{:.3},\"log_bytes\":{},\"p9999_fences\":{},\"p9999_lines\":{},\"most_lines\":{},\"seconds\":{:.4},\"ops_per_second\":{:.0}}}",
+            "{{\"structure\":\"{}\",\"work\":\"{}\",\"ops\":{},\"fences_per_op\":{:.4},\"lines_per_op\":{:.4},\"units_256_per_op\":{:.4},\"leaf_lines_read_per_op\":{:.4},\"pairs_per_leaf_write\":{:.3},\"dram_bytes_per_key\":{:.3},\"log_bytes\":{},\"p9999_fences\":{},\"p9999_lines\":{},\"most_lines\":{},\"seconds\":{:.4},\"ops_per_second\":{:.0},\"times_as_long_as_the_first\":{:.3}}}",
             self.name.name(),
             self.work.name(),
             self.ops,
@@ -193,6 +197,7 @@ impl Outcome {
             self.most_lines,
             self.seconds,
             self.ops as f64 / self.seconds.max(1e-9),
+            self.ratio,
         )
     }
 }
@@ -200,24 +205,27 @@ impl Outcome {
 /// A table of outcomes.
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut text = String::from(
-        "work           structure   fences  lines  units  read  pairs/leaf  DRAM/key  log KiB  p99.99 f/l  max l    ops/s\n",
+        "work           structure   fences  lines  units  read  pairs/leaf  DRAM/key  log KiB  p99.99 f/l  max l    ops/s  as long\n",
     );
     for o in outcomes {
+        let counted = |shown: String| {
+            if o.is_counted { shown } else { "-".to_owned() }
+        };
         text.push_str(&format!(
-            "{:<14} {:<10} {:>7.2} {:>6.2} {:>6.2} {:>5.2} {:>11.2} {:>9.2} {:>8} {:>6}/{:<4} {:>6} {:>8.0}\n",
+            "{:<14} {:<10} {:>7} {:>6} {:>6} {:>5} {:>11.2} {:>9.2} {:>8} {:>11} {:>6} {:>8.0} {:>8.2}\n",
             o.work.name(),
             o.name.name(),
-            o.fences(),
-            o.lines(),
-            o.units(),
-            o.read(),
+            counted(format!("{:.2}", o.fences())),
+            counted(format!("{:.2}", o.lines())),
+            counted(format!("{:.2}", o.units())),
+            counted(format!("{:.2}", o.read())),
             o.pairs_per_leaf_write,
             o.dram_bytes_per_key,
             o.log_bytes >> 10,
-            o.p9999_fences,
-            o.p9999_lines,
-            o.most_lines,
+            counted(format!("{}/{}", o.p9999_fences, o.p9999_lines)),
+            counted(format!("{}", o.most_lines)),
             o.ops as f64 / o.seconds.max(1e-9),
+            o.ratio,
         ));
     }
     text
@@ -228,67 +236,156 @@ fn capacity(records: u64) -> u64 {
     (records * 2 * 120 + (64 << 20)).next_multiple_of(2 << 20)
 }
 
+/// A structure that is being measured.
+struct Course {
+    name: Name,
+    work: Work,
+    records: u64,
+    keys: u64,
+    rival: Box<dyn Rival>,
+    /// Who is timed is not counted: counting takes time for each line.
+    counted: Option<Arc<Count<Heap>>>,
+    random: Random,
+    zipf: Option<Zipf>,
+    /// Operations so far.
+    done: u64,
+    /// Of operations, by their fences and by their lines.
+    by_fences: Vec<u64>,
+    by_lines: Vec<u64>,
+    most_lines: u64,
+    /// Seconds of each turn.
+    turns: Vec<f64>,
+}
+
+impl Course {
+    /// Makes it and warms it up.
+    fn new(plan: &Plan, name: Name, work: Work) -> Result<Course> {
+        let heap = Heap::new(capacity(plan.records));
+        let mut counted = None;
+        let pm: Arc<dyn Pm> = match plan.fences {
+            Some((next, far)) => Arc::new(Delay::new(heap, next, far)),
+            None => counted.insert(Arc::new(Count::new(heap))).clone(),
+        };
+        let keys = match work {
+            Work::Insert | Work::InsertSkewed | Work::Rise => plan.records * 2,
+            Work::Mix => plan.records + plan.records / 2,
+            _ => plan.records,
+        };
+        let memory = (keys as f64 * plan.bytes_per_key) as u64;
+        let mut rival = name.make(pm, memory)?;
+        for i in 0..plan.records {
+            let key = if work == Work::Rise { i } else { key_of(i) };
+            rival.put(key, i)?;
+        }
+        rival.reset();
+        if let Some(counted) = &counted {
+            counted.reset();
+        }
+        Ok(Course {
+            name,
+            work,
+            records: plan.records,
+            keys,
+            rival,
+            counted,
+            random: Random(88172645463325252),
+            zipf: (work == Work::Update).then(|| Zipf::new(plan.records)),
+            done: 0,
+            by_fences: vec![0; 64],
+            by_lines: vec![0; 4096],
+            most_lines: 0,
+            turns: Vec::new(),
+        })
+    }
+
+    /// The next so many operations.
+    fn turn(&mut self, operations: u64) -> Result<()> {
+        let mut last = self.counts();
+        let began = Instant::now();
+        for _ in 0..operations {
+            operate(
+                &mut *self.rival,
+                self.work,
+                self.done,
+                self.records,
+                &mut self.random,
+                self.zipf.as_ref(),
+            )?;
+            self.done += 1;
+            if self.counted.is_none() {
+                continue;
+            }
+            let now = self.counts();
+            let lines = now.lines - last.lines;
+            self.by_fences[((now.fences - last.fences) as usize).min(63)] += 1;
+            self.by_lines[(lines as usize).min(4095)] += 1;
+            self.most_lines = self.most_lines.max(lines);
+            last = now;
+        }
+        self.turns.push(began.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        let counted = self.counted.as_ref();
+        counted.map_or_else(Counts::default, |counted| counted.counts())
+    }
+
+    fn outcome(&self) -> Outcome {
+        let (pairs, writes) = self.rival.leaf_writes();
+        Outcome {
+            name: self.name,
+            work: self.work,
+            ops: self.done,
+            counts: self.counts(),
+            pairs_per_leaf_write: pairs as f64 / writes.max(1) as f64,
+            dram_bytes_per_key: self.rival.dram() as f64 / self.keys as f64,
+            log_bytes: self.rival.log(),
+            p9999_fences: quantile(&self.by_fences, self.done),
+            p9999_lines: quantile(&self.by_lines, self.done),
+            most_lines: self.most_lines,
+            seconds: self.turns.iter().sum(),
+            ratio: 1.0,
+            is_counted: self.counted.is_some(),
+        }
+    }
+}
+
 /// Warms up and runs.
 pub fn run(plan: &Plan, name: Name, work: Work) -> Result<Outcome> {
-    let heap = Heap::new(capacity(plan.records));
-    let counted: Arc<Count<Box<dyn Pm>>>;
-    let below: Box<dyn Pm> = match plan.fences {
-        Some((next, far)) => Box::new(Delay::new(heap, next, far)),
-        None => Box::new(heap),
-    };
-    counted = Arc::new(Count::new(below));
-    let keys = match work {
-        Work::Insert | Work::InsertSkewed | Work::Rise => plan.records * 2,
-        Work::Mix => plan.records + plan.records / 2,
-        _ => plan.records,
-    };
-    let memory = (keys as f64 * plan.bytes_per_key) as u64;
-    let mut rival = name.make(counted.clone(), memory)?;
-    for i in 0..plan.records {
-        let key = if work == Work::Rise { i } else { key_of(i) };
-        rival.put(key, i)?;
+    let mut course = Course::new(plan, name, work)?;
+    course.turn(plan.records)?;
+    Ok(course.outcome())
+}
+
+/// As [`run`], of several structures that take turns, so that what else the machine does meets all of them:
+/// only so are times worth anything on a machine that is not quiet. The ratio of each is the median, over the
+/// turns, of how much longer it took than the first one.
+pub fn run_in_turns(plan: &Plan, names: &[Name], work: Work, turns: u64) -> Result<Vec<Outcome>> {
+    let courses = names.iter().map(|name| Course::new(plan, *name, work));
+    let mut courses: Vec<Course> = courses.collect::<Result<_>>()?;
+    for _ in 0..turns {
+        for course in &mut courses {
+            course.turn(plan.records / turns)?;
+        }
     }
-    rival.reset();
-    counted.reset();
-    let mut random = Random(88172645463325252);
-    let zipf = (work == Work::Update).then(|| Zipf::new(plan.records));
-    // One byte a histogram's place: operations by their fences and lines.
-    let mut by_fences = vec![0u64; 64];
-    let mut by_lines = vec![0u64; 4096];
-    let mut most_lines = 0;
-    let mut last = counted.counts();
-    let began = Instant::now();
-    for i in 0..plan.records {
-        operate(
-            &mut *rival,
-            work,
-            i,
-            plan.records,
-            &mut random,
-            zipf.as_ref(),
-        )?;
-        let now = counted.counts();
-        let lines = now.lines - last.lines;
-        by_fences[((now.fences - last.fences) as usize).min(63)] += 1;
-        by_lines[(lines as usize).min(4095)] += 1;
-        most_lines = most_lines.max(lines);
-        last = now;
-    }
-    let seconds = began.elapsed().as_secs_f64();
-    let (pairs, writes) = rival.leaf_writes();
-    Ok(Outcome {
-        name,
-        work,
-        ops: plan.records,
-        counts: last,
-        pairs_per_leaf_write: pairs as f64 / writes.max(1) as f64,
-        dram_bytes_per_key: rival.dram() as f64 / keys as f64,
-        log_bytes: rival.log(),
-        p9999_fences: quantile(&by_fences, plan.records),
-        p9999_lines: quantile(&by_lines, plan.records),
-        most_lines,
-        seconds,
-    })
+    let Some(first) = courses.first().map(|course| course.turns.clone()) else {
+        return Ok(Vec::new());
+    };
+    let outcomes = courses.iter().map(|course| {
+        let ratios = course
+            .turns
+            .iter()
+            .zip(&first)
+            .map(|(own, first)| own / first);
+        let mut ratios: Vec<f64> = ratios.collect();
+        ratios.sort_by(f64::total_cmp);
+        Outcome {
+            ratio: ratios[ratios.len() / 2],
+            ..course.outcome()
+        }
+    });
+    Ok(outcomes.collect())
 }
 
 fn quantile(histogram: &[u64], all: u64) -> u64 {

@@ -46,6 +46,10 @@ pub enum Planted {
     BlobWithoutCheck,
     /// Rule 12: the place of a blob is free before what replaced it is durable.
     BlobFreedEarly,
+    /// Rule 1: a drain refers to blobs that are not durable.
+    BlobNotFenced,
+    /// Rule 12: the check of a blob does not cover the record by which it came.
+    BlobOfBefore,
     /// Rule 16: a failed fence is forgotten.
     FailureForgotten,
     /// The boot id is not looked at.

@@ -1,5 +1,6 @@
 //! What can be chosen when a map is opened.
 
+use std::sync::OnceLock;
 use terrace_base::Durability;
 
 use crate::arena::Shape;
@@ -46,7 +47,7 @@ impl Default for Options {
                 chunk: 2 << 20,
             },
             boot: None,
-            threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(8)),
+            threads: cores().min(8),
             node_leaves: crate::last::MOST_LEAVES,
             map_id: None,
         }
@@ -55,8 +56,13 @@ impl Default for Options {
 
 /// More partitions than threads that may append at once, so that they seldom meet.
 fn default_partitions() -> u32 {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    if cores <= 4 { 16 } else { 64 }
+    if cores() <= 4 { 16 } else { 64 }
+}
+
+/// Processors that this process may use; asked for once, as it takes reading several files.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
 }
 
 impl Options {

@@ -1,12 +1,15 @@
 //! Byte strings: keys and values that do not fit a word, one behind the other in a place of their class.
 //!
-//! A blob is written once. Its check covers what it holds and where it lies, so a record that refers to a
-//! blob that was not written whole, or to a place that has another one by now, is known as such (rule 12).
+//! A blob is written once. Its check covers what it holds, where it lies, and by which record it came, so a
+//! record that refers to a blob that was not written whole, or to a place that has another one by now, or one
+//! of before yet, is known as such (rule 12). Without the record an older value of the same key that lay in
+//! the same place would be taken for the new one.
 
 use terrace_base::checksum::{mix, seeded};
 use terrace_base::{Error, Result};
 
 use super::{Arena, ChunkKind};
+use crate::faults::{Planted, planted};
 
 /// Bytes of the places of each class, header included.
 pub const CLASSES: [u32; 31] = [
@@ -14,7 +17,10 @@ pub const CLASSES: [u32; 31] = [
     16384, 24576, 32768, 49152, 65536, 98304, 131072, 196608, 262144, 393216, 524288, 786432,
     1048576,
 ];
-/// Bytes before key and value: lengths and check.
+/// Bits of the length of a key in the first word, and of a value behind them; the rest is the birth.
+const KEY_BITS: u32 = 11;
+const VALUE_BITS: u32 = 21;
+/// Bytes before key and value: lengths and birth, check.
 const HEADER: u64 = 16;
 /// Key and value together have this many bytes at most.
 pub const LONGEST_BLOB: usize = 1048576 - HEADER as usize;
@@ -54,13 +60,22 @@ pub struct Blob {
     pub key: Vec<u8>,
     /// The value.
     pub value: Vec<u8>,
+    /// The lower bits of the sequence number of the record by which it came.
+    pub birth: u32,
     /// Whether the check is right.
     pub is_whole: bool,
 }
 
 impl Arena {
-    /// Writes a blob and begins to flush it; a fence makes it durable.
-    pub fn write_blob(&self, hash: u64, key: &[u8], value: &[u8]) -> Result<BlobRef> {
+    /// Writes a blob; [`Arena::flush_blob`] and a fence make it durable. `sequence` is that of the record that
+    /// is about to refer to it.
+    pub fn write_blob(
+        &self,
+        hash: u64,
+        sequence: u64,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<BlobRef> {
         let bytes = key.len() + value.len();
         let class = class_of(bytes)
             .filter(|class| u64::from(CLASSES[*class as usize]) <= self.layout().shape.chunk)
@@ -79,7 +94,10 @@ impl Arena {
         };
         let blob = BlobRef::new(place, hash);
         let at = (place / 8) as usize;
-        let lens = key.len() as u64 | (value.len() as u64) << 32;
+        let birth = sequence as u32;
+        let lens = key.len() as u64
+            | (value.len() as u64) << KEY_BITS
+            | u64::from(birth) << (KEY_BITS + VALUE_BITS);
         let pm = self.pm();
         let mut word = 0u64;
         let mut count = 0;
@@ -95,20 +113,33 @@ impl Arena {
         }
         if count % 8 != 0 {
             pm.store(next, word);
-            next += 1;
         }
         pm.store(at, lens);
-        pm.store(at + 1, self.blob_check(blob, key, value));
-        pm.flush(at, next - at);
+        pm.store(at + 1, self.blob_check(blob, birth, key, value));
         Ok(blob)
     }
 
-    fn blob_check(&self, blob: BlobRef, key: &[u8], value: &[u8]) -> u64 {
-        let place = mix(self.layout().map_id ^ key.len() as u64, blob.0);
+    /// Begins to flush a blob. Whoever fences its record does it, as a fence is worth what its own thread has
+    /// flushed.
+    pub fn flush_blob(&self, blob: BlobRef) {
+        if let Some((key, value, _)) = self.lens(blob) {
+            let words = (HEADER as usize + key + value).div_ceil(8);
+            self.pm().flush((blob.byte() / 8) as usize, words);
+        }
+    }
+
+    fn blob_check(&self, blob: BlobRef, birth: u32, key: &[u8], value: &[u8]) -> u64 {
+        let birth = if planted(Planted::BlobOfBefore) {
+            0
+        } else {
+            birth
+        };
+        let lens = key.len() as u64 | u64::from(birth) << 32;
+        let place = mix(self.layout().map_id ^ lens, blob.0);
         mix(seeded(place, key), seeded(!place, value)) | 1
     }
 
-    fn lens(&self, blob: BlobRef) -> Option<(usize, usize)> {
+    fn lens(&self, blob: BlobRef) -> Option<(usize, usize, u32)> {
         let byte = blob.byte();
         let chunk = self.layout().chunk_of(byte)?;
         let ChunkKind::Blobs(class) = self.kind(chunk) else {
@@ -119,8 +150,10 @@ impl Arena {
             return None;
         }
         let lens = self.load((byte / 8) as usize);
-        let (key, value) = ((lens & 0xffff_ffff) as usize, (lens >> 32) as usize);
-        ((key + value) as u64 + HEADER <= size).then_some((key, value))
+        let key = (lens & ((1 << KEY_BITS) - 1)) as usize;
+        let value = (lens >> KEY_BITS & ((1 << VALUE_BITS) - 1)) as usize;
+        let birth = (lens >> (KEY_BITS + VALUE_BITS)) as u32;
+        ((key + value) as u64 + HEADER <= size).then_some((key, value, birth))
     }
 
     fn bytes(&self, from: u64, count: usize) -> Vec<u8> {
@@ -138,14 +171,15 @@ impl Arena {
 
     /// What a blob holds; `None` where no blob can be.
     pub fn blob(&self, blob: BlobRef) -> Option<Blob> {
-        let (key, value) = self.lens(blob)?;
+        let (key, value, birth) = self.lens(blob)?;
         let at = blob.byte() + HEADER;
         let (key, value) = (self.bytes(at, key), self.bytes(at + key as u64, value));
         let check = self.load((blob.byte() / 8) as usize + 1);
-        let is_whole = check == self.blob_check(blob, &key, &value);
+        let is_whole = check == self.blob_check(blob, birth, &key, &value);
         Some(Blob {
             key,
             value,
+            birth,
             is_whole,
         })
     }
@@ -153,12 +187,12 @@ impl Arena {
     /// The key of a blob; empty where no blob can be.
     pub fn blob_key(&self, blob: BlobRef) -> Vec<u8> {
         self.lens(blob)
-            .map_or_else(Vec::new, |(key, _)| self.bytes(blob.byte() + HEADER, key))
+            .map_or_else(Vec::new, |(key, ..)| self.bytes(blob.byte() + HEADER, key))
     }
 
     /// The value of a blob; empty where no blob can be.
     pub fn blob_value(&self, blob: BlobRef) -> Vec<u8> {
-        self.lens(blob).map_or_else(Vec::new, |(key, value)| {
+        self.lens(blob).map_or_else(Vec::new, |(key, value, _)| {
             self.bytes(blob.byte() + HEADER + key as u64, value)
         })
     }
@@ -188,3 +222,5 @@ impl Arena {
         }
     }
 }
+
+const _: () = assert!(LONGEST_BLOB < 1 << VALUE_BITS && KEY_BITS + VALUE_BITS == 32);

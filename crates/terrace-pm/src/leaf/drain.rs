@@ -308,8 +308,11 @@ fn split<O: Own>(
     let number = arena.take_leaf()?;
     let blob = if O::BYTES {
         // With another hash than the key's own: no old record of the key may take it for its blob.
-        match arena.write_blob(!low.hash(), low.bytes(), &[]) {
-            Ok(blob) => blob.0,
+        match arena.write_blob(!low.hash(), 0, low.bytes(), &[]) {
+            Ok(blob) => {
+                arena.flush_blob(blob);
+                blob.0
+            }
             Err(error) => {
                 arena.release_leaf(number);
                 return Err(error);

@@ -1,8 +1,8 @@
 //! The log: what was put and deleted, one record of 32 bytes each, in partitions by hash of the key.
 //!
 //! A segment is 4096 bytes: `magic | partition << 32`, ordinal, map id, check of these three, zeros up to
-//! byte 64; then records: key, value, `sequence << 2 | op`, check. The check covers the sequence number,
-//! so a record of an earlier life of the place is no record (rule 8).
+//! byte 64; then records: key, value, `sequence << 2 | copy << 1 | op`, check. The check covers the sequence
+//! number, so a record of an earlier life of the place is no record (rule 8).
 //!
 //! All records of a key lie in one partition, in the order of its node's latch (rule 6), and a partition is
 //! freed from its tail only (rule 7): what is left is always the end of each key's history. Records become
@@ -12,8 +12,8 @@ mod replay;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use terrace_base::Result;
 use terrace_base::checksum::mix;
 use terrace_base::sync::{Mutex, MutexGuard};
@@ -72,6 +72,10 @@ pub struct Log {
     arena: Arc<Arena>,
     partitions: Vec<Mutex<Partition>>,
     lengths: Vec<AtomicUsize>,
+    /// Whether records of a partition wait for a fence.
+    pending: Vec<AtomicBool>,
+    /// Whether records refer to blobs.
+    blobs: bool,
     /// Only for the fault of partitions by turns.
     turn: AtomicU64,
 }
@@ -105,8 +109,10 @@ pub fn tail_word(map_id: u64, partition: u32, ordinal: u64) -> u64 {
 
 impl Log {
     /// Over partitions as recovery has found them.
-    pub fn new(arena: Arc<Arena>, partitions: Vec<Partition>) -> Log {
+    pub fn new(arena: Arc<Arena>, partitions: Vec<Partition>, blobs: bool) -> Log {
         Log {
+            pending: partitions.iter().map(|_| AtomicBool::new(false)).collect(),
+            blobs,
             lengths: partitions
                 .iter()
                 .map(|partition| AtomicUsize::new(partition.segments.len()))
@@ -184,9 +190,16 @@ impl Log {
             let mut locked = self.lock(number);
             if locked.guard.last == segment && locked.guard.durable < fill {
                 locked.guard.durable = fill;
+                locked.note_pending();
             }
         }
         Ok(())
+    }
+
+    /// Whether records of this partition wait for a fence. False is true of everything that the caller has
+    /// seen, in a buffer for example.
+    pub fn has_pending(&self, partition: u32) -> bool {
+        self.pending[partition as usize].load(Acquire)
     }
 
     /// The record is dead: what replaced it is on its way, or in its leaf.
@@ -213,23 +226,32 @@ impl Locked<'_> {
         &mut self.guard
     }
 
-    /// Writes a record to the head; durable after [`Locked::commit`].
-    pub fn append(&mut self, op: Op, key: u64, value: u64) -> Result<Place> {
-        let arena = &*self.log.arena;
-        let layout = arena.layout();
-        if self.guard.segments.is_empty() || self.guard.fill >= layout.shape.records {
+    /// The sequence number of the next record, for which there is room.
+    pub fn next_sequence(&mut self) -> Result<u64> {
+        let records = self.log.arena.layout().shape.records;
+        if self.guard.segments.is_empty() || self.guard.fill >= records {
             self.new_segment()?;
         }
+        Ok(self.guard.last * u64::from(records) + u64::from(self.guard.fill))
+    }
+
+    /// Writes a record to the head; durable after [`Locked::commit`]. A copy of an older record is marked as
+    /// one: its blob came by another record.
+    pub fn append(&mut self, op: Op, is_copy: bool, key: u64, value: u64) -> Result<Place> {
+        let sequence = self.next_sequence()?;
+        let arena = &*self.log.arena;
+        let layout = arena.layout();
         let head = self.guard.segments[self.guard.segments.len() - 1];
         let index = self.guard.fill;
-        let sequence = head.ordinal * u64::from(layout.shape.records) + u64::from(index);
-        let words = [key, value, sequence << 2 | op as u64];
+        let op = op as u64 | u64::from(is_copy) << 1;
+        let words = [key, value, sequence << 2 | op];
         let check = record_check(layout.map_id, self.number, words);
         let at = record_at(head.number, index);
         for (i, word) in words.into_iter().chain([check]).enumerate() {
             arena.pm().store(at + i, word);
         }
         self.guard.fill += 1;
+        self.note_pending();
         arena.set_live(head.number, index, true);
         Ok(Place {
             segment: head.number,
@@ -247,12 +269,21 @@ impl Locked<'_> {
             self.guard.durable
         };
         if from < self.guard.fill {
+            let arena = &*self.log.arena;
             let count = (self.guard.fill - from) as usize * 4;
-            self.log
-                .arena
-                .pm()
-                .flush(record_at(head.number, from), count);
+            arena.pm().flush(record_at(head.number, from), count);
+            // Their blobs, too: who wrote them may not have fenced. Those of copies are durable.
+            for at in (from..self.guard.fill).map(|index| record_at(head.number, index)) {
+                if self.log.blobs && arena.load(at + 2) & 2 == 0 && arena.load(at + 1) != 0 {
+                    arena.flush_blob(BlobRef(arena.load(at + 1)));
+                }
+            }
         }
+    }
+
+    fn note_pending(&self) {
+        let is_pending = self.is_pending();
+        self.log.pending[self.number as usize].store(is_pending, Release);
     }
 
     /// Whether records wait for a fence.
@@ -268,6 +299,7 @@ impl Locked<'_> {
                 self.log.arena.pm().fence()?;
             }
             self.guard.durable = self.guard.fill;
+            self.note_pending();
         }
         Ok(())
     }

@@ -21,6 +21,10 @@ pub struct Record {
     pub key: u64,
     /// Its value, or blob.
     pub value: u64,
+    /// Whether it is a copy of an older one.
+    pub is_copy: bool,
+    /// Its number in the partition.
+    pub sequence: u64,
     /// Where it lies.
     pub place: Place,
 }
@@ -213,15 +217,16 @@ fn record(arena: &Arena, partition: u32, number: u32, ordinal: u64, index: u32) 
     let sequence = ordinal * u64::from(layout.shape.records) + u64::from(index);
     let is_right = arena.load(at + 3) == record_check(layout.map_id, partition, words)
         && (words[2] >> 2 == sequence || planted(Planted::CheckWithoutSequence));
-    let op = match words[2] & 3 {
+    let op = match words[2] & 1 {
         0 => Op::Put,
-        1 => Op::Delete,
-        _ => return None,
+        _ => Op::Delete,
     };
     is_right.then_some(Record {
         op,
         key: words[0],
         value: words[1],
+        is_copy: words[2] & 2 == 2,
+        sequence,
         place: Place {
             segment: number,
             index,

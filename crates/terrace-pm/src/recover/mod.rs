@@ -125,7 +125,7 @@ pub fn open<O: Own>(
     for segment in found.free {
         arena.release_segment(segment);
     }
-    let log = Log::new(arena.clone(), found.partitions);
+    let log = Log::new(arena.clone(), found.partitions, settings.blobs);
     let tree = Tree::new(arena.clone(), log, Directory::new(nodes), settings, budget);
     replay(&tree, &records, opening.threads)?;
     if tree.settings.blobs {
@@ -429,7 +429,10 @@ impl<O: Own> Tree<O> {
                         own.word() == record.key
                             && own.hash() >> 40 << 40 == BlobRef(record.value).hash()
                     };
-                    (blob.is_whole || planted(Planted::BlobWithoutCheck)) && own_is_it
+                    let is_its_own = record.is_copy
+                        || blob.birth == record.sequence as u32
+                        || planted(Planted::BlobOfBefore);
+                    (blob.is_whole && is_its_own || planted(Planted::BlobWithoutCheck)) && own_is_it
                 });
                 if !fits {
                     // In flight, or its key has a newer record and its blob's place another blob.

@@ -129,17 +129,17 @@ impl<O: Own> Tree<O> {
         };
         let entry = body.buffer.get(i);
         if entry.is_copied {
-            self.drain_leaves(&mut body, vec![entry.leaf as usize])?;
+            self.drain_around(&mut body, entry.leaf as usize)?;
             return Ok(true);
         }
         let op = if entry.is_delete { Op::Delete } else { Op::Put };
         let mut log = self.log.lock(partition);
-        let copied = match log.append(op, entry.key, entry.value) {
+        let copied = match log.append(op, true, entry.key, entry.value) {
             Ok(copied) => copied,
             Err(error) if error.is_disk_full() => {
                 // No room to copy it to: into its leaf.
                 drop(log);
-                self.drain_leaves(&mut body, vec![entry.leaf as usize])?;
+                self.drain_around(&mut body, entry.leaf as usize)?;
                 return Ok(true);
             }
             Err(error) => return Err(error),

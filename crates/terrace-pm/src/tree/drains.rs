@@ -13,6 +13,10 @@ use crate::leaf::{Incoming, Leaf, compare, drain, merge};
 
 /// A leaf may be filled this far by the paper's flush before it is flushed alone.
 const PAPER_SPLIT: u32 = 26;
+/// Leaves beyond the fullest ones that a drain may take along, if none of them splits.
+const MORE_LEAVES: usize = 2;
+/// Lines of leaves that such a drain may write, so that the longest put grows no longer.
+const MOST_LINES: usize = 24;
 /// Nodes with fewer leaves than this look for a neighbour to merge with.
 const FEW_LEAVES: usize = 2;
 
@@ -49,10 +53,64 @@ impl<O: Own> Tree<O> {
             let counts = body.buffer.counts();
             let mut order: Vec<usize> = (0..body.leaves.len()).filter(|i| counts[*i] > 0).collect();
             order.sort_by_key(|i| std::cmp::Reverse(counts[*i]));
-            order.truncate(self.settings.drained);
+            let first = order.len().min(self.settings.drained);
+            let more = self.more_leaves(body, &order, first, &counts);
+            order.truncate(first);
+            order.extend(more);
             order
         };
         self.drain_leaves(body, chosen)
+    }
+
+    /// Drains this leaf, and fuller ones of its node with it.
+    pub(crate) fn drain_around(&self, body: &mut Body<O>, leaf: usize) -> Result<()> {
+        let counts = body.buffer.counts();
+        let mut order: Vec<usize> = (0..body.leaves.len()).filter(|i| counts[*i] > 0).collect();
+        // That leaf comes first.
+        order.sort_by_key(|i| (*i != leaf, std::cmp::Reverse(counts[*i])));
+        let mut chosen = self.more_leaves(body, &order, 1.min(order.len()), &counts);
+        chosen.push(leaf);
+        self.drain_leaves(body, chosen)
+    }
+
+    /// Leaves that share the fences of a drain with the fullest ones, where none of all these will split and
+    /// all together are not more than a split would be.
+    fn more_leaves(
+        &self,
+        body: &Body<O>,
+        order: &[usize],
+        first: usize,
+        counts: &[u16; 32],
+    ) -> Vec<usize> {
+        let mut more = Vec::new();
+        if self.settings.buffers != Buffers::Elastic {
+            return more;
+        }
+        let slots = self.arena.layout().shape.slots;
+        let fits = |leaf: usize| {
+            Leaf::new(&self.arena, body.leaves[leaf])
+                .is_some_and(|stored| stored.len() + u32::from(counts[leaf]) <= slots)
+        };
+        // Lines of pairs, and the header twice.
+        let lines = |leaf: usize| 2 + usize::from(counts[leaf]).min(7);
+        let (first, others) = order.split_at(first);
+        if !first.iter().all(|leaf| fits(*leaf)) {
+            return more;
+        }
+        let mut all: usize = first.iter().map(|leaf| lines(*leaf)).sum();
+        let fullest = counts.iter().copied().max().unwrap_or(0);
+        for leaf in others.iter().take(MORE_LEAVES) {
+            all += lines(*leaf);
+            if all > MOST_LINES || counts[*leaf] < fullest.div_ceil(2) {
+                break;
+            }
+            if fits(*leaf) {
+                more.push(*leaf);
+            } else {
+                self.arena.pm().has_read(1);
+            }
+        }
+        more
     }
 
     /// The paper's leaf-count flush: pairs from the left, until one goes to another leaf than the first
@@ -105,6 +163,7 @@ impl<O: Own> Tree<O> {
             }
             self.free_dead()?;
         }
+        self.fence_blobs(&leaves)?;
         let drained = drain::<O>(&self.arena, self.settings.blobs, &leaves)?;
         for entry in &drained.done {
             self.log.bury(body.buffer.get(*entry).place);
@@ -156,6 +215,23 @@ impl<O: Own> Tree<O> {
             self.absorb_next(body)?;
         }
         Ok(())
+    }
+
+    /// A drain may put a reference to a blob in the place of another one at once, so what it refers to must be
+    /// durable by then (rule 1). Only writes that share a fence leave any that is not.
+    fn fence_blobs(&self, leaves: &[(u32, Vec<Incoming>)]) -> Result<()> {
+        if !self.settings.blobs || planted(Planted::BlobNotFenced) {
+            return Ok(());
+        }
+        let mut waiting = 0u64;
+        for pair in leaves.iter().flat_map(|(_, pairs)| pairs) {
+            let partition = self.log.partition_of(BlobRef(pair.value).hash());
+            if self.log.has_pending(partition) {
+                waiting |= 1 << partition;
+            }
+        }
+        let numbers = (0..self.log.count()).filter(|p| waiting >> p & 1 == 1);
+        self.log.commit_many(numbers)
     }
 
     /// Merges what a delete has left nearly empty with a neighbour under the same node.

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::{Error, Result, max_key_bytes};
 
 use super::Tree;
-use crate::arena::BlobRef;
 use crate::key::{Own, ValueIn, ValueOut};
 use crate::last::{Body, Buffers, Entry, Node};
 use crate::leaf::compare;
@@ -147,24 +146,19 @@ impl<O: Own> Tree<O> {
         known: Option<usize>,
         when: When,
     ) -> Result<()> {
+        let apart = self.arena.pm().is_slow() && when == When::Now;
+        let mut partition = self.log.lock(self.log.partition_of(hash));
+        // A blob knows the record by which it comes (rule 12), so that is numbered first.
+        let sequence = partition.next_sequence()?;
         let (op, value) = match change {
-            Change::Put(value) => (Op::Put, self.store_value(key, hash, *value)?),
+            Change::Put(value) => (Op::Put, self.store_value(key, hash, sequence, *value)?),
             Change::Delete if O::BYTES => {
-                (Op::Delete, self.arena.write_blob(hash, key.bytes(), &[])?.0)
+                let blob = self.arena.write_blob(hash, sequence, key.bytes(), &[])?;
+                (Op::Delete, blob.0)
             }
             Change::Delete => (Op::Delete, 0),
         };
-        let apart = self.arena.pm().is_slow() && when == When::Now;
-        let mut partition = self.log.lock(self.log.partition_of(hash));
-        let place = match partition.append(op, key.word(), value) {
-            Ok(place) => place,
-            Err(error) => {
-                if self.settings.blobs && value != 0 {
-                    self.arena.release_blob(BlobRef(value));
-                }
-                return Err(error);
-            }
-        };
+        let place = partition.append(op, false, key.word(), value)?;
         let superseded = known.map(|i| body.buffer.get(i));
         if let Some(old) = superseded
             && self.settings.blobs
@@ -205,16 +199,18 @@ impl<O: Own> Tree<O> {
         Ok(())
     }
 
-    fn store_value(&self, key: &O, hash: u64, value: ValueIn<'_>) -> Result<u64> {
+    fn store_value(&self, key: &O, hash: u64, sequence: u64, value: ValueIn<'_>) -> Result<u64> {
         match value {
             ValueIn::Int(int) if !self.settings.blobs => Ok(int),
             ValueIn::Int(int) => {
-                let blob = self
-                    .arena
-                    .write_blob(hash, key.bytes(), &int.to_le_bytes())?;
+                let bytes = int.to_le_bytes();
+                let blob = self.arena.write_blob(hash, sequence, key.bytes(), &bytes)?;
                 Ok(blob.0)
             }
-            ValueIn::Bytes(bytes) => Ok(self.arena.write_blob(hash, key.bytes(), bytes)?.0),
+            ValueIn::Bytes(bytes) => {
+                let blob = self.arena.write_blob(hash, sequence, key.bytes(), bytes)?;
+                Ok(blob.0)
+            }
         }
     }
 

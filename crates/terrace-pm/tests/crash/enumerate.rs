@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use terrace_pm::pm::{Event, Images, Sim};
-use terrace_pm::{Options, PmMap, Report};
+use terrace_pm::{Buffers, Options, PmMap, Report};
 
 /// Bytes of a tiny map.
 pub const CAPACITY: u64 = 112 << 10;
@@ -51,6 +51,13 @@ pub type Model = BTreeMap<u64, u64>;
 thread_local! {
     /// Whether maps of this thread have byte strings.
     static BYTES: Cell<bool> = const { Cell::new(false) };
+    /// How they buffer.
+    static BUFFERS: Cell<Buffers> = const { Cell::new(Buffers::Elastic) };
+}
+
+/// Maps of this thread buffer so.
+pub fn with_buffers(buffers: Buffers) {
+    BUFFERS.with(|now| now.set(buffers));
 }
 
 /// Maps of this thread have byte strings, or numbers.
@@ -133,7 +140,12 @@ impl Map {
 }
 
 pub fn options() -> Options {
-    Options::new().tiny().memory(1 << 20)
+    let buffers = BUFFERS.with(Cell::get);
+    Options::new()
+        .tiny()
+        .memory(1 << 20)
+        .buffers(buffers)
+        .boot(1)
 }
 
 pub fn open(sim: Arc<Sim>) -> Result<Map, String> {

@@ -75,6 +75,8 @@ found! {
     a_leaf_that_is_freed_early_is_found: LeafFreedEarly false
     a_blob_without_its_check_is_found: BlobWithoutCheck true
     a_blob_that_is_freed_early_is_found: BlobFreedEarly true
+    a_blob_that_a_drain_does_not_fence_is_found: BlobNotFenced true
+    a_blob_of_before_that_is_taken_for_the_new_one_is_found: BlobOfBefore true
 }
 
 /// A second writer puts while a first one is between two puts of a group, in the same partition or another.

@@ -1,7 +1,10 @@
 //! Short scripts, each for what it is named after, cut at every store, in every image.
 
-use super::enumerate::{Model, Op, Random, Tried, empty, every_moment, factor};
+use super::enumerate::{
+    Model, Op, Random, Tried, empty, every_moment, factor, with_buffers, with_bytes,
+};
 use super::lives::{STYLES, script};
+use terrace_pm::Buffers;
 
 /// Scripts that together do all there is: drains, splits, merges, cleaning, groups across segments.
 pub fn scripts() -> Vec<(&'static str, Vec<Op>, u64)> {
@@ -61,26 +64,21 @@ pub fn run(depth: u32, tried: &mut Tried) -> Result<(), String> {
     Ok(())
 }
 
-#[test]
-fn every_image_of_every_moment_of_the_scripts_is_right() {
+/// All scripts, and scripts that are drawn, with maps of this kind; how many images were tried.
+///
+/// The factor makes it longer: from 20 on each of the four kinds tries a quarter of a million at least.
+fn all(seed: u64, drawn: u64, depth: u32) {
     let mut tried = Tried::default();
-    run(2, &mut tried).unwrap();
-    println!("{tried:?}");
-    assert!(tried.images > 10_000, "{tried:?}");
-}
-
-#[test]
-fn every_image_of_every_moment_of_drawn_scripts_is_right() {
-    let mut tried = Tried::default();
+    run(depth, &mut tried).unwrap();
     let start = empty();
-    for seed in 1..=4 * factor() {
+    for seed in (0..drawn * factor()).map(|i| seed + i) {
         let mut random = Random(seed * 31);
         let mut style = STYLES[(seed % 6) as usize];
         style.steps = 40;
         style.keys = style.keys.min(12);
         let mut value = 0;
         let script = script(&mut random, style, &mut value);
-        every_moment(
+        let done = every_moment(
             &start,
             &Model::new(),
             &script,
@@ -88,8 +86,33 @@ fn every_image_of_every_moment_of_drawn_scripts_is_right() {
             1,
             &mut random,
             &mut tried,
-        )
-        .unwrap_or_else(|e| panic!("script {seed}: {e}"));
+        );
+        done.unwrap_or_else(|e| panic!("script {seed}: {e}"));
     }
     println!("{tried:?}");
+    let least = if factor() < 20 { 10_000 } else { 250_000 };
+    assert!(tried.images > least, "{tried:?}");
+}
+
+#[test]
+fn every_image_of_every_moment_is_right() {
+    all(1, 4, 2);
+}
+
+#[test]
+fn every_image_of_every_moment_in_the_papers_mode_is_right() {
+    with_buffers(Buffers::Paper);
+    all(1000, 2, 1);
+}
+
+#[test]
+fn every_image_of_every_moment_in_the_literal_mode_is_right() {
+    with_buffers(Buffers::Literal);
+    all(2000, 2, 1);
+}
+
+#[test]
+fn every_image_of_every_moment_of_byte_strings_is_right() {
+    with_bytes(true);
+    all(3000, 2, 1);
 }
