@@ -32,8 +32,12 @@ mod queue {
             let name = named(shape);
             let pop = |first: bool| {
                 let popped = match (kind, first) {
-                    (terrace::Kind::Tree, true) => db.tree_at(&name).pop_first(),
-                    (terrace::Kind::Tree, false) => db.tree_at(&name).pop_last(),
+                    (terrace::Kind::Tree | terrace::Kind::Lsm, true) => {
+                        db.tree_at(&name).pop_first()
+                    }
+                    (terrace::Kind::Tree | terrace::Kind::Lsm, false) => {
+                        db.tree_at(&name).pop_last()
+                    }
                     (_, true) => db.table_at(&name).pop_first(),
                     (_, false) => db.table_at(&name).pop_last(),
                 };
@@ -70,7 +74,7 @@ mod queue {
 
     impl At for Database {
         fn tree_at(&self, name: &str) -> terrace::Tree {
-            self.open_tree(name, MapOptions::new()).unwrap()
+            self.map(name).unwrap().as_tree().unwrap()
         }
 
         fn table_at(&self, name: &str) -> terrace::Table {

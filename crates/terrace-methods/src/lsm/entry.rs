@@ -31,13 +31,16 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry of a page that was just made.
+    /// The entry of a page that was just made. Its numbers are those that come back from its bytes: where keys
+    /// share long prefixes, which a page has once, its records may have more bytes than the entry has room to
+    /// say.
     pub fn of(image: &Image, name: Name) -> Entry {
+        let short = |n: u32| n.min(u16::MAX.into());
         Entry {
             name,
-            records: image.records,
-            tombstones: image.tombstones,
-            used: image.used,
+            records: short(image.records),
+            tombstones: short(image.tombstones),
+            used: short(image.used),
             has_large: image.has_large,
         }
     }
