@@ -201,6 +201,15 @@ pub trait Ordered: AccessMethod {
     /// `Miss` when a page is not in memory.
     fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)>;
 
+    /// One over the probability with which a page of records would be chosen by [`Ordered::try_random`], where
+    /// that is known without reading it: on average it is the number of these pages.
+    ///
+    /// # Errors
+    /// `Miss` when a page is not in memory.
+    fn try_leaves(&self, _random: &mut dyn FnMut() -> u32) -> Attempt<Option<f64>> {
+        Ok(None)
+    }
+
     /// Copies the page of records at a position of [`Ordered::try_random`] into `window`.
     fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
         self.try_window(Edge::From(position), window)

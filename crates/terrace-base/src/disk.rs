@@ -5,7 +5,7 @@
 //! after `sync_directory`, respectively the file's `sync`; `sync` that failed says nothing about
 //! what is durable. See `docs/format.md`, last section.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
 /// A directory of files. All names are plain file names without separators.
@@ -79,6 +79,16 @@ pub trait Disk: Send + Sync {
 pub trait DiskFile: Send + Sync {
     /// Fills `buf` from `offset`; `UnexpectedEof` when the file ends before.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Fills these one after the other from `offset`, as [`DiskFile::read_at`] does, with one request where the
+    /// system has one for it. After an error they may hold anything.
+    fn read_many_at(&self, bufs: &mut [IoSliceMut<'_>], mut offset: u64) -> io::Result<()> {
+        for buf in bufs {
+            self.read_at(buf, offset)?;
+            offset += buf.len() as u64;
+        }
+        Ok(())
+    }
 
     /// Writes all of `buf` at `offset`, growing the file if need be.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;

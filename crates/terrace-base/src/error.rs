@@ -93,11 +93,18 @@ pub enum Error {
     },
     /// Another process (or another handle of this one) holds the database.
     #[error(
-        "the database in {path} is open elsewhere; close it there first (one process at a time)"
+        "the database in {path} is open {}",
+        if *.here {
+            "in this process; its directory stays locked until every handle is dropped, also after close(): those of the database, of its structures, and iterators"
+        } else {
+            "elsewhere; close it there first (one process at a time)"
+        }
     )]
     Locked {
         /// The directory.
         path: String,
+        /// Whether it is this process that has it.
+        here: bool,
     },
     /// The database was not closed after the last writes, so its log has to be replayed, which writes.
     #[error(

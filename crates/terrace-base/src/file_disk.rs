@@ -8,7 +8,7 @@
 //! another name.
 
 use std::fs::{File, TryLockError};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::disk::{Disk, DiskFile};
+use crate::held::{Held, is_held};
 use crate::process::{Owner, of_another_process};
 use crate::small_writes::SmallWrites;
 use crate::sync::Mutex;
@@ -49,6 +50,7 @@ pub struct FileDisk {
     direct: bool,
     lock: File,
     owner: Owner,
+    _held: Held,
 }
 
 impl FileDisk {
@@ -69,7 +71,10 @@ impl FileDisk {
                 .map_err(|e| Error::io("opening", LOCK_FILE, e))?;
             match lock.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: shown }),
+                Err(TryLockError::WouldBlock) => {
+                    let here = is_held(&directory);
+                    return Err(Error::Locked { path: shown, here });
+                }
                 Err(TryLockError::Error(e)) => return Err(Error::io("locking", LOCK_FILE, e)),
             }
             // Whoever had it before may have deleted the file in between, or the directory, and the
@@ -94,6 +99,7 @@ impl FileDisk {
         Ok(FileDisk {
             // Without a working directory there is only the path that was given.
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            _held: Held::new(&directory),
             directory,
             names: Mutex::new(false),
             direct: takes_direct,
@@ -390,6 +396,21 @@ fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Fills these one after the other with one request; what a short one leaves is read one by one.
+pub(crate) fn read_many(file: &File, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
+    let mut there = rustix::io::preadv(file, bufs, offset).unwrap_or(0);
+    let mut at = offset;
+    for buf in bufs {
+        let len = buf.len();
+        if there < len {
+            file.read_exact_at(buf, at)?;
+        }
+        there = there.saturating_sub(len);
+        at += len as u64;
+    }
+    Ok(())
+}
+
 struct RealFile {
     file: File,
     /// For files that are opened for them.
@@ -400,6 +421,10 @@ impl DiskFile for RealFile {
     // Both loops of the standard library go on after an interruption and after a short transfer.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(buf, offset)
+    }
+
+    fn read_many_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
+        read_many(&self.file, bufs, offset)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {

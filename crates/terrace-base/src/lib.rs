@@ -11,6 +11,7 @@ pub mod disk;
 mod durability;
 mod error;
 pub mod file_disk;
+mod held;
 mod ids;
 #[allow(unsafe_code)]
 pub mod process;

@@ -6,7 +6,7 @@
 //! [`ReadOnlyDisk::open_shared`] does without.
 
 use std::fs::{File, TryLockError};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 
 use crate::disk::{Disk, DiskFile};
-use crate::file_disk::{DirectIo, LOCK_FILE};
+use crate::file_disk::{DirectIo, LOCK_FILE, read_many};
+use crate::held::{Held, is_held};
 use crate::{Error, Result};
 
 /// A directory of files that are only read, locked against writers.
@@ -24,6 +25,7 @@ pub struct ReadOnlyDisk {
     direct: bool,
     // Held for its lock only, if it has one.
     _lock: Option<File>,
+    _held: Option<Held>,
 }
 
 impl ReadOnlyDisk {
@@ -45,7 +47,10 @@ impl ReadOnlyDisk {
         })?;
         match lock.try_lock_shared() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: shown }),
+            Err(TryLockError::WouldBlock) => {
+                let here = is_held(&directory);
+                return Err(Error::Locked { path: shown, here });
+            }
             Err(TryLockError::Error(e)) => return Err(Error::io("locking", LOCK_FILE, e)),
         }
         let direct = direct != DirectIo::Off
@@ -53,6 +58,7 @@ impl ReadOnlyDisk {
             && open_in(&directory, LOCK_FILE, direct_flag()).is_ok();
         Ok(ReadOnlyDisk {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            _held: Some(Held::new(&directory)),
             directory,
             direct,
             _lock: Some(lock),
@@ -76,6 +82,7 @@ impl ReadOnlyDisk {
             directory,
             direct,
             _lock: None,
+            _held: None,
         })
     }
 
@@ -183,6 +190,10 @@ struct ReadOnlyFile(File);
 impl DiskFile for ReadOnlyFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.0.read_exact_at(buf, offset)
+    }
+
+    fn read_many_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
+        read_many(&self.0, bufs, offset)
     }
 
     fn write_at(&self, _buf: &[u8], _offset: u64) -> io::Result<()> {

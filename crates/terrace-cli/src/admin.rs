@@ -12,7 +12,7 @@ use crate::progress::Late;
 
 /// `terrace stat`
 pub fn stat(args: &StatArgs) -> Result<ExitCode> {
-    let mut db = Reached::find(&args.open, args.json)?;
+    let mut db = Reached::find_to_read(&args.open, args.json)?;
     let text = match (&mut db, args.json) {
         (Reached::Own(db), true) => db.stats_json()?.to_string(),
         (Reached::Own(db), false) => db.stats_text()?,

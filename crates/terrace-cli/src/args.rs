@@ -6,6 +6,7 @@ mod demo;
 mod index;
 mod kind;
 mod memories;
+mod parsers;
 mod pm;
 mod structures;
 mod watch;
@@ -25,6 +26,7 @@ use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
 pub use kind::KindName;
 pub use memories::{DoctorArgs, PlaceCommand};
+use parsers::{key_parser, parse_delimiter};
 pub use pm::{PmBenchArgs, PmDevice};
 pub use structures::{DropArgs, ListArgs, RenameArgs};
 pub use watch::{TopArgs, ViewArgs};
@@ -95,7 +97,7 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Measure throughput, latency, page reads and memory under standard workloads
     Bench(Box<BenchArgs>),
-    /// Count the words of real text in a fifth of the memory, with two tiers and with one
+    /// Count the words of real text in a fifth of the memory, with two tiers, with one, and in redb
     Demo(DemoArgs),
     /// Kinds of memory that this machine has
     #[command(subcommand)]
@@ -167,6 +169,10 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FIELD")]
     pub value: Option<String>,
 
+    /// What separates the fields of csv or tsv, instead of a comma or a tab; \t is a tab
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
+    pub delimiter: Option<u8>,
+
     /// Leave malformed lines out instead of stopping at the first
     #[arg(long)]
     pub skip_bad: bool,
@@ -192,17 +198,19 @@ pub struct LoadArgs {
 const LOAD_HELP: &str = "\
 Records with a key that is there already replace it. Malformed lines are reported with their
 numbers; without --skip-bad the first one ends the command, and what came before it stays loaded. A
-quote that is never closed ends it always, as nobody knows where the next record begins.
+quote that is never closed ends it always, as nobody knows where the next record begins. Input that
+gzip has compressed is read as what it was before. Ctrl-C ends it, and says what is loaded.
 When the command has ended well, everything is on the disk. Records of trees, and of tables without
 indexes, are sorted first, in files of the database's folder, so that their pages are written once and
 full: nothing of them is there before all were read.
 
 Where an index finds the key of a row:
   json:/POINTER         in a JSON row: what --format csv, tsv and jsonl make without --value
+  json-or-empty:/POINTER  the same, but an empty text is a key too
   csv:COLUMN            a field of a row of comma-separated values, counted from 1
   csv:COLUMN:DELIMITER  the same with another delimiter; \\t is a tab
   bytes:FROM..TO        these bytes of the row, counted from 0, without the last
-A row without the field is not in the index; one with a key that another row has in a unique index,
+A row without the field, or with nothing in it, is not in the index; one with a key that another row has in a unique index,
 or that is no JSON where it should be, is refused like a malformed line.
 
 Examples:
@@ -210,8 +218,9 @@ Examples:
   terrace load staff.db --kind table --index city=json:/city --index badge=unique:json:/badge \\
       --format csv --key email people.csv
   terrace load events.db --format jsonl --key id --skip-bad events.jsonl
-  zcat words.tsv.gz | terrace load words.db -s counts --format tsv --key word --value count -
-  terrace dump old.db | terrace load new.db --format dump -";
+  terrace load words.db -s counts --format tsv --key word --value count words.tsv.gz
+  terrace load prices.db --format csv --delimiter ';' --key id prices.csv
+  terrace dump --all old.db | terrace load new.db --format dump -";
 
 #[derive(Args, Debug)]
 pub struct GetArgs {
@@ -219,6 +228,7 @@ pub struct GetArgs {
     pub open: Open,
 
     /// The key
+    #[arg(value_parser = key_parser())]
     pub key: String,
 
     #[command(flatten)]
@@ -244,9 +254,11 @@ pub struct PutArgs {
     pub open: Open,
 
     /// The key
+    #[arg(value_parser = key_parser())]
     pub key: String,
 
     /// The value, or - to read it from the standard input, all of it, with its line end if it has one
+    #[arg(value_parser = key_parser())]
     pub value: String,
 
     /// The structure; created if it is not there
@@ -272,6 +284,7 @@ pub struct DeleteArgs {
     pub open: Open,
 
     /// The key
+    #[arg(value_parser = key_parser())]
     pub key: String,
 
     #[command(flatten)]
@@ -300,15 +313,15 @@ pub struct ScanArgs {
     pub index: Option<String>,
 
     /// Only keys that begin so
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"], value_parser = key_parser())]
     pub prefix: Option<String>,
 
     /// Only this key and those after it
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = key_parser())]
     pub from: Option<String>,
 
     /// Only keys before this one
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = key_parser())]
     pub to: Option<String>,
 
     /// At most so many records
@@ -354,11 +367,21 @@ pub struct DumpArgs {
 
     #[command(flatten)]
     pub structure: Structure,
+
+    /// All structures, each after a line that says its name, what it is and its indexes: `terrace load
+    /// --format dump` makes them again
+    #[arg(long, conflicts_with = "structure")]
+    pub all: bool,
 }
 
 const DUMP_HELP: &str = "\
-Of a table the rows are printed, those of one tier in no order; `terrace load --index` makes its
-indexes again.
+Of a table the rows are printed, those of one tier in no order; without --all, `terrace load --index`
+makes its indexes again.
+
+Examples:
+  terrace dump people.db > people.jsonl
+  terrace dump --all people.db | gzip > people.dump.gz
+  terrace load copy.db --format dump people.dump.gz
 
 Of a damaged structure the records before the damage are printed, and then those behind it, from the
 last one on; of a table with one tier only the former. What is wrong is said on the standard error, and

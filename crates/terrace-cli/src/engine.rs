@@ -84,6 +84,8 @@ pub struct TreeSettings {
     pub own_hashes: bool,
     /// Whether the hot tier of a table is a heap; what it is, or the default, if nothing is said.
     pub hot_heap: Option<bool>,
+    /// Whether promoted records stay in the cold tier; the default, if nothing is said.
+    pub inclusive: Option<bool>,
     /// The indexes of a table.
     pub indexes: Vec<Index>,
 }
@@ -97,6 +99,7 @@ impl Default for TreeSettings {
             logged: true,
             own_hashes: false,
             hot_heap: None,
+            inclusive: None,
             indexes: Vec::new(),
         }
     }
@@ -114,6 +117,10 @@ impl TreeSettings {
             .policy(self.policy)
             .logged(self.logged)
             .own_hashes(self.own_hashes);
+        let options = match self.inclusive {
+            Some(inclusive) => options.inclusive(inclusive),
+            None => options,
+        };
         match self.hot_heap {
             Some(hot_heap) => options.hot_heap(hot_heap),
             None => options,
@@ -322,11 +329,6 @@ impl Db {
         Ok(self.tree(Some(table))?.table()?.drop_index(name)?)
     }
 
-    /// The indexes of a table.
-    pub fn indexes(&self, table: &str) -> Result<Vec<IndexInfo>> {
-        Ok(self.tree(Some(table))?.table()?.indexes())
-    }
-
     /// How the opening went.
     pub fn opening(&self) -> terrace::Opening {
         self.inner.stats().opening
@@ -523,7 +525,7 @@ impl Tree {
     }
 
     /// The same as a table, if it is one.
-    fn table(&self) -> Result<terrace::Table> {
+    pub(crate) fn table(&self) -> Result<terrace::Table> {
         self.inner.as_table().ok_or_else(|| {
             anyhow!(
                 "{:?} is a {}, and only tables have indexes",

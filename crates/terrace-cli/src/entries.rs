@@ -10,6 +10,7 @@ use crate::engine::{
     Db, Durability, Entries, Entry, KeyRange, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
     too_long,
 };
+use crate::load::parts;
 use crate::output::{is_closed_pipe, print, print_found, stdout, tell, told_once};
 use crate::progress;
 use crate::text::{add_dumped, add_field, escape, given, hex};
@@ -244,8 +245,40 @@ impl Shown {
 /// `terrace dump`
 pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     let db = Db::open_to_read(&args.open, false)?;
-    let tree = db.tree(args.structure.structure.as_deref())?;
     let mut out = stdout();
+    let mut damaged = None;
+    if args.all {
+        for info in db.structures() {
+            writeln!(out, "{}", parts::line(&info)?)?;
+            let dumped = dump_one(&mut out, &db.tree(Some(&info.name))?);
+            // What the others have is saved nevertheless.
+            if let Err(error) = dumped {
+                if is_closed_pipe(&error) {
+                    return Err(error);
+                }
+                let error = error.context(format!("the structure {:?}", info.name));
+                if let Some(before) = damaged.replace(error) {
+                    tell(&format!("terrace: {}", told_once(&before)));
+                }
+            }
+        }
+    } else {
+        let tree = db.tree(args.structure.structure.as_deref())?;
+        damaged = dump_one(&mut out, &tree).err();
+    }
+    if let Some(error) = damaged {
+        return Err(error.context(format!(
+            "{} could not be read whole",
+            args.open.db.display()
+        )));
+    }
+    out.flush()?;
+    db.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints all records of a structure; of a damaged one those that can be read, and then it is an error.
+fn dump_one(out: &mut impl Write, tree: &Tree) -> Result<()> {
     // Not between the records, if they are on a terminal, too.
     let spinner = progress::spinner(io::stdout().is_terminal());
     let mut count = 0;
@@ -253,17 +286,15 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
         count += 1;
         progress::counted(&spinner, count, "records dumped");
     });
-    let dumped = write_dumped(&mut out, counted);
+    let dumped = write_dumped(out, counted);
     spinner.finish_and_clear();
     let (before, damage) = dumped?;
     let Some(damage) = damage else {
-        out.flush()?;
-        db.close()?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     };
     tell(&format!("terrace: {}", told_once(&damage)));
     // What comes behind the damage can be reached from the other end.
-    let rescued = rescue(&mut out, &tree);
+    let rescued = rescue(out, tree);
     let said = match rescued {
         Err(error) if !is_closed_pipe(&error) => return Err(error),
         Ok(Some((behind, Some(_)))) => format!(
@@ -276,7 +307,7 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
         }
         _ => format!("{before} records that were read before the damage are dumped"),
     };
-    bail!("{} could not be read whole: {said}", args.open.db.display());
+    bail!(said)
 }
 
 /// Writes records until one cannot be read: how many, and why there were no more. An error is one of

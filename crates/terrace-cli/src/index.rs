@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
-use crate::engine::Db;
+use crate::engine::{Db, IndexInfo, Kind};
 use crate::output::print;
 use crate::progress;
 
@@ -56,7 +56,7 @@ fn drop_index(args: &IndexDropArgs) -> Result<ExitCode> {
 fn list(args: &IndexListArgs) -> Result<ExitCode> {
     let db = Db::open_to_read(&args.open, args.json)?;
     let mut text = String::new();
-    for index in db.indexes(&args.table)? {
+    for index in db.indexes(args.table.as_deref())? {
         let unique = if index.unique { "unique:" } else { "" };
         text += &if args.json {
             format!("{}\n", serde_json::to_value(&index)?)
@@ -70,4 +70,18 @@ fn list(args: &IndexListArgs) -> Result<ExitCode> {
     db.close()?;
     printed?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Db {
+    /// The indexes of a table; of the only one, if no name is given.
+    pub fn indexes(&self, table: Option<&str>) -> Result<Vec<IndexInfo>> {
+        let tables = self.structures().into_iter();
+        let mut tables = tables.filter(|structure| structure.kind == Kind::Table);
+        let only = match (tables.next(), tables.next()) {
+            (Some(only), None) => Some(only.name),
+            _ => None,
+        };
+        let table = table.or(only.as_deref());
+        Ok(self.tree(table)?.table()?.indexes())
+    }
 }

@@ -48,7 +48,7 @@ pub fn top(args: &TopArgs) -> Result<ExitCode> {
             "this is no terminal: use --once for one frame, or `terrace stat --json` for a program"
         );
     }
-    let mut reached = Reached::find(&args.open, true)?;
+    let mut reached = Reached::find_to_read(&args.open, true)?;
     let mut watch = watch(&mut reached, &args.open.db);
     if args.once {
         watch.frame()?;
@@ -166,7 +166,7 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode> {
         Some(_) => "?token=…",
         None => "",
     };
-    let mut reached = Reached::find(&args.open, false)?;
+    let mut reached = Reached::find_to_read(&args.open, false)?;
     let watch = watch(&mut reached, &args.open.db);
     let server = serve(args.http, access, watch)
         .with_context(|| format!("cannot serve a page at {}", args.http))?;

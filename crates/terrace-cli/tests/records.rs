@@ -4,6 +4,7 @@ mod common;
 
 use common::Folder;
 use std::fmt::Write;
+use std::io::Write as _;
 
 #[test]
 fn put_get_delete() {
@@ -510,4 +511,189 @@ fn a_key_that_a_line_gives_twice_is_no_key() {
     );
     // What is not asked for may be there as often as it likes.
     assert_eq!(dir.run(&["scan", "db", "--keys-only"]).ok(), "4\n");
+}
+
+#[test]
+fn what_gzip_has_compressed_is_read_and_any_character_divides_fields() {
+    let dir = Folder::new();
+    let text = "id;name\n1;Ada, the first\n2;\"Bob;\"\n";
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gz.write_all(text.as_bytes()).unwrap();
+    let gz = gz.finish().unwrap();
+    dir.file("p.csv.gz", &gz);
+    let load = |db: &str, more: &[&str]| {
+        let args = ["load", db, "-f", "csv", "-k", "id", "--value", "name"];
+        dir.run(&[&args[..], more].concat())
+    };
+    let done = load("db", &["--delimiter", ";", "p.csv.gz"]);
+    assert!(done.ok().starts_with("2 records"), "{}", done.ok());
+    assert_eq!(dir.run(&["get", "db", "1"]).ok(), "Ada, the first\n");
+    assert_eq!(dir.run(&["get", "db", "2"]).ok(), "Bob;\n");
+    // Cut off, it is no file that ends there.
+    dir.file("cut.csv.gz", &gz[..gz.len() - 9]);
+    load("cut", &["--delimiter", ";", "cut.csv.gz"]).fails(&["cut.csv.gz"]);
+    let tabs = dir.run_with(
+        &["load", "t", "-f", "tsv", "--delimiter", "|", "-k", "a", "-"],
+        b"a|b\n1|\"x\n",
+    );
+    tabs.ok();
+    assert_eq!(
+        dir.run(&["get", "t", "1"]).ok(),
+        "{\"a\":\"1\",\"b\":\"\\\"x\"}\n"
+    );
+    let refused = dir.run(&[
+        "load",
+        "t",
+        "-f",
+        "csv",
+        "-k",
+        "a",
+        "--delimiter",
+        "ab",
+        "x",
+    ]);
+    assert_eq!(refused.code, Some(2));
+    dir.file("d.jsonl", "");
+    dir.run(&["load", "t", "-f", "dump", "--delimiter", ";", "d.jsonl"])
+        .fails(&["--delimiter"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_first_line_names_the_file() {
+    let dir = Folder::new();
+    dir.file("empty.csv", "");
+    dir.file("twice.csv", "id,name,id\n");
+    for (file, word) in [("empty.csv", "empty"), ("twice.csv", "twice")] {
+        dir.run(&["load", "db", "-f", "csv", "-k", "id", file])
+            .fails(&[file, word]);
+    }
+    dir.run_with(&["load", "db", "-f", "csv", "-k", "id", "-"], b"")
+        .fails(&["the input", "empty"]);
+}
+
+#[test]
+fn a_key_that_is_not_utf_8_is_told_of_hexadecimal() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = Folder::new();
+    dir.run(&["put", "db", "--hex", "ff00", "61"]).ok();
+    let bad = std::ffi::OsStr::from_bytes(b"\xff\x01");
+    for command in ["get", "delete"] {
+        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"))
+            .args([command, "db"])
+            .arg(bad)
+            .current_dir(&dir.0)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(
+            ran.status.code() == Some(2) && text.contains("--hex"),
+            "{text}"
+        );
+    }
+    assert_eq!(dir.run(&["get", "db", "--hex", "ff00"]).ok(), "61\n");
+}
+
+#[test]
+fn a_dump_of_all_structures_makes_them_again() {
+    let dir = Folder::new();
+    dir.file("p.csv", "id,city\n1,Rome\n2,\n3,Rome\n4,Oslo\n");
+    let load = |more: &[&str]| {
+        let args = ["load", "db", "-f", "csv", "-k", "id", "p.csv"];
+        dir.run(&[&args[..], more].concat()).ok().to_owned()
+    };
+    load(&["-s", "h", "--kind", "hash"]);
+    load(&["-s", "one", "--tiers", "1"]);
+    load(&[
+        "-s",
+        "t",
+        "--kind",
+        "table",
+        "--index",
+        "city=json:/city",
+        "--index",
+        "id=unique:json:/id",
+    ]);
+    let dumped = dir.run(&["dump", "--all", "db"]).ok().to_owned();
+    let made = dir.run_with(&["load", "new", "-f", "dump", "-"], dumped.as_bytes());
+    assert!(made.ok().starts_with("12 records"), "{}", made.ok());
+    let about = |db: &str| {
+        let list = dir.run(&["list", db, "--json"]).ok().to_owned();
+        let of = |line: &str| {
+            let mut info: serde_json::Value = serde_json::from_str(line).unwrap();
+            info["id"].take();
+            info
+        };
+        list.lines().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(about("new"), about("db"));
+    assert_eq!(about("new").len(), 3);
+    // The table is the only one with indexes.
+    let indexes = "city=json:/city\nid=unique:json:/id\n";
+    assert_eq!(dir.run(&["index", "list", "new"]).ok(), indexes);
+    let rome = ["scan", "new", "-s", "t", "--index", "city", "--keys-only"];
+    assert_eq!(dir.run(&rome).ok(), "Oslo\t4\nRome\t1\nRome\t3\n");
+    // A hash table has an order of its own.
+    let lines = |text: &str| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let again = dir.run(&["dump", "--all", "new"]).ok().to_owned();
+    assert_eq!(lines(&again), lines(&dumped));
+    dir.run(&["verify", "new"]).ok();
+    // A dump of one structure goes where it is told to.
+    let one = dir.run(&["dump", "db", "-s", "one"]).ok().to_owned();
+    dir.run_with(
+        &["load", "new", "-s", "x", "-f", "dump", "-"],
+        one.as_bytes(),
+    )
+    .ok();
+    assert_eq!(dir.run(&["dump", "new", "-s", "x"]).ok(), one);
+}
+
+#[test]
+fn ctrl_c_while_records_are_loaded_says_what_is_loaded() {
+    use std::process::{Command, Stdio};
+    for (index, said) in [(true, "records are loaded"), (false, "none is loaded")] {
+        let dir = Folder::new();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+        command
+            .args([
+                "load", "db", "--kind", "table", "-f", "csv", "-k", "id", "-",
+            ])
+            .current_dir(&dir.0)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped());
+        if index {
+            command.args(["--index", "n=json:/n"]);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let lines: String = (0..100_000).map(|i| format!("{i},{}\n", i % 100)).collect();
+        // More than a pipe and a buffer hold: when all is written, much of it was read.
+        input
+            .write_all(format!("id,n\n{lines}").as_bytes())
+            .unwrap();
+        let killed = Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(130), "{text}");
+        assert!(text.contains(said), "{text}");
+        drop(input);
+        // As many as it said, at least, and the database is whole.
+        let first = text
+            .split_whitespace()
+            .find_map(|word| word.parse::<u64>().ok());
+        let count = dir
+            .run(&["scan", "db", "--count"])
+            .ok()
+            .trim()
+            .parse::<u64>();
+        let least = if index { first.unwrap() } else { 0 };
+        assert!(count.unwrap() >= least, "{text}");
+        dir.run(&["verify", "db"]).ok();
+    }
 }

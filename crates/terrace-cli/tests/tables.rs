@@ -84,10 +84,8 @@ fn rows_are_found_by_an_index() {
         let args = [&["scan", "db", "--index", "city"], more].concat();
         dir.run(&args).ok().to_owned()
     };
-    assert_eq!(
-        scan(&["--keys-only"]),
-        "\t4\nLima\t2\nLondon\t1\nLondon\t3\n"
-    );
+    // Dan has an empty city, which is none.
+    assert_eq!(scan(&["--keys-only"]), "Lima\t2\nLondon\t1\nLondon\t3\n");
     assert_eq!(
         scan(&["--keys-only", "--reverse", "--limit", "1"]),
         "London\t3\n"

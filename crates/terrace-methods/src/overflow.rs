@@ -228,12 +228,16 @@ fn walk(
 ) -> Attempt<()> {
     let (mut pid, mut left) = (large.head, large.len as usize);
     let (mut stamp, mut freed) = (None, 0);
+    let mut before = None;
     // An empty value has a page, too. The numbers in the pages rise, so this ends.
     for number in 0.. {
         let page = loop {
             match store.shared(pid) {
                 Ok(page) => break page,
-                Err(miss @ Interrupt::Miss(_)) => store.settle(miss)?,
+                Err(Interrupt::Miss(_)) => {
+                    let pages = left.div_ceil(bytes_per_page(store.page_bytes()));
+                    store.fault_in_chain(pid, before, pages)?;
+                }
                 // It left memory before its latch was taken.
                 Err(Interrupt::Conflict) if store.exists(pid) => store.back_off()?,
                 Err(other) => return Err(other),
@@ -266,6 +270,7 @@ fn walk(
             return Ok(());
         }
         stamp = Some(link.stamp);
+        before = Some(pid);
         pid = link.next;
     }
     Err(Interrupt::Conflict)

@@ -1,8 +1,11 @@
 //! Page faults: bringing a page from disk into a frame.
 
+use std::io::IoSliceMut;
+
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_base::{Error, PageId, Result};
 
+use crate::ahead::Ahead;
 use crate::frame::Class;
 use crate::interrupt::Interrupt;
 use crate::map::Place;
@@ -14,6 +17,14 @@ use crate::table::Word;
 const FETCHERS: usize = 8;
 /// Fewer pages are read one after the other: to start threads takes as long as a read.
 const FETCHED_ALONE: usize = 3;
+
+/// A page that a thread has taken to read it.
+struct Claimed {
+    pid: PageId,
+    place: Place,
+    slot: u64,
+    frame: u32,
+}
 
 impl PageStore {
     /// Brings a page into memory. Blocking; the caller holds nothing. Returns at once if it is
@@ -133,6 +144,149 @@ impl PageStore {
         signal.notify_all();
     }
 
+    /// Brings a page in, and with the same request those that follow it in the numbers of pages, as far as they
+    /// lie beside it in the file and there are frames for them without waiting. Returns how many of these; an
+    /// error is one of the page itself. Otherwise as [`PageStore::fault_in`].
+    ///
+    /// # Errors
+    /// As [`PageStore::fault_in`].
+    pub(crate) fn fault_in_run(&self, pid: PageId, ahead: Ahead) -> Result<usize> {
+        let alone = || self.fault_in(pid).map(|()| 0);
+        if ahead.pages == 0 {
+            return alone();
+        }
+        let Word::Out(place) = self.table.load(pid) else {
+            return alone();
+        };
+        let frame = self.take_frame()?;
+        let Some(first) = self.claim(pid, place, frame) else {
+            return alone();
+        };
+        let mut run = vec![first];
+        let mut step = None;
+        for i in 1..=ahead.pages as u64 {
+            let next = match ahead.down {
+                true => pid.0.checked_sub(i),
+                false => pid
+                    .0
+                    .checked_add(i)
+                    .filter(|next| *next < self.table.count()),
+            };
+            let Some((next, Word::Out(place))) =
+                next.map(|n| (PageId(n), self.table.load(PageId(n))))
+            else {
+                break;
+            };
+            let last = run[run.len() - 1].slot;
+            let beside = place
+                .slot()
+                .map(|slot| slot.cast_signed() - last.cast_signed());
+            if !matches!(beside, Some(1 | -1)) || step.is_some_and(|step| Some(step) != beside) {
+                break;
+            }
+            let Some(frame) = self.spare_frame() else {
+                break;
+            };
+            let Some(claimed) = self.claim(next, place, frame) else {
+                break;
+            };
+            step = beside;
+            run.push(claimed);
+        }
+        let read = self.read_run(&run);
+        run.iter().for_each(|claimed| self.end_of_read(claimed.pid));
+        read.map(|()| run.len() - 1)
+    }
+
+    /// Takes a page that is not in memory for this thread to read it into this frame, which is given back if
+    /// somebody was faster.
+    fn claim(&self, pid: PageId, place: Place, frame: u32) -> Option<Claimed> {
+        let slot = place.slot();
+        let taken = slot.is_some() && self.table.swap(pid, Word::Out(place), Word::Loading(place));
+        match slot {
+            Some(slot) if taken => Some(Claimed {
+                pid,
+                place,
+                slot,
+                frame,
+            }),
+            _ => {
+                self.free_frames.lock().push(frame);
+                None
+            }
+        }
+    }
+
+    /// Reads pages that lie side by side; the first one is the one that is needed. Each of them is in memory
+    /// afterwards, or out again.
+    fn read_run(&self, run: &[Claimed]) -> Result<()> {
+        let down = run.len() > 1 && run[1].slot < run[0].slot;
+        let lowest = if down { run.len() - 1 } else { 0 };
+        let offset = DATA_START + run[lowest].slot * self.page_bytes() as u64;
+        let read = {
+            let mut bytes = Vec::with_capacity(run.len());
+            for claimed in run {
+                // SAFETY: as in `read_page`: this thread took the frame, and nobody else has it; no two of
+                // these are the same.
+                let page = unsafe { self.pool.bytes_mut(claimed.frame) };
+                bytes.push(IoSliceMut::new(page));
+            }
+            if down {
+                bytes.reverse();
+            }
+            self.data.read_many_at(&mut bytes, offset)
+        };
+        let mut needed = Ok(());
+        for (i, claimed) in run.iter().enumerate() {
+            let &Claimed {
+                pid,
+                place,
+                slot,
+                frame,
+            } = claimed;
+            let done = match &read {
+                Ok(()) => {
+                    self.counters.page_reads.fetch_add(1, Ordering::Relaxed);
+                    // SAFETY: the frame is still this thread's alone, and the slices above are gone.
+                    let bytes = unsafe { self.pool.bytes(frame) };
+                    let offset = DATA_START + slot * self.page_bytes() as u64;
+                    let opened = page::open(bytes, pid, place.check(), offset);
+                    let class = self
+                        .class_read(bytes)
+                        .and_then(|class| opened.map(|()| class));
+                    class.and_then(|class| self.put_in(pid, class, frame))
+                }
+                // What stands in the way may be one of the others.
+                Err(_) if i == 0 => self.read_page(pid, place, slot, frame),
+                Err(_) => Err(Error::invalid("a page that was read ahead could not be")),
+            };
+            if done.is_err() {
+                self.give_up_loading(pid);
+                self.free_frames.lock().push(frame);
+            }
+            if i == 0 {
+                needed = done;
+            }
+        }
+        needed
+    }
+
+    /// The class of a page that was read, here.
+    fn class_read(&self, bytes: &[u8]) -> Result<Class> {
+        match &self.image {
+            None => Ok(page::class(bytes)),
+            Some(image) => {
+                // Only now is it known whether this was its slot.
+                image.pin.state().check()?;
+                // Hot pages pass through like others: nothing is promoted here.
+                Ok(match page::class(bytes) {
+                    Class::Inner => Class::Inner,
+                    _ => Class::Cold,
+                })
+            }
+        }
+    }
+
     fn read_page(&self, pid: PageId, place: Place, slot: u64, frame: u32) -> Result<()> {
         // SAFETY: the frame was taken off the free list or emptied by this thread, so it is this
         // thread's alone: whoever comes here with an outdated word finds no page and lets go. No
@@ -151,18 +305,8 @@ impl PageStore {
                 _ => Error::io("reading", DATA_FILE, e),
             })
             .and_then(|()| page::open(bytes, pid, place.check(), offset));
-        let class = match &self.image {
-            None => page::class(bytes),
-            Some(image) => {
-                // Only now is it known whether this was its slot.
-                image.pin.state().check()?;
-                // Hot pages pass through like others: nothing is promoted here.
-                match page::class(bytes) {
-                    Class::Inner => Class::Inner,
-                    _ => Class::Cold,
-                }
-            }
-        };
+        // A slot that is given up meanwhile says so, and not what is there now.
+        let class = self.class_read(bytes)?;
         read?;
         self.put_in(pid, class, frame)
     }

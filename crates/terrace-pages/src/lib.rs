@@ -3,6 +3,7 @@
 //! Pages have numbers, not places; they are never overwritten in place; a checkpoint is a consistent
 //! cut of all of them. See ARCHITECTURE.md, "The page store".
 
+mod ahead;
 mod allocate;
 mod blocks;
 mod build;

@@ -55,6 +55,9 @@ enum InnerPages {
     TooMany,
 }
 
+/// Of fewer frames than this only a quarter may be lent, and not half.
+const FEW_FRAMES: u64 = 512;
+
 /// Times that frames are made for what another part of the budget is about to take.
 const ROUNDS_FOR_EXTRA: usize = 64;
 
@@ -250,7 +253,7 @@ impl PageStore {
     pub fn rebalance(&self) {
         let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
         let borrowed = beyond.div_ceil(self.page_bytes() as u64);
-        let most = (self.pool.len() as u64) / 4;
+        let most = self.lent_at_most();
         let mut lent = self.lent_frames.lock();
         let target = borrowed.max(self.kept.lent_ahead()).min(most);
         while (lent.len() as u64) < target {
@@ -275,6 +278,14 @@ impl PageStore {
         self.keep_frames(borrowed.min(most));
     }
 
+    /// Most frames that are ever lent. Few frames are all needed, by those who are at work at once.
+    fn lent_at_most(&self) -> u64 {
+        match self.pool.len() as u64 {
+            frames if frames < FEW_FRAMES => frames / 4,
+            frames => frames / 2,
+        }
+    }
+
     /// Lends frames for what was taken by [`PageStore::take_extra_bytes`], and has pages written if there are
     /// too many changed ones. Bounded, so there may be fewer than are needed afterwards: hot records take
     /// their time. Blocking; the caller holds nothing.
@@ -286,7 +297,7 @@ impl PageStore {
             self.rebalance();
             let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
             let needed = beyond.div_ceil(self.page_bytes() as u64);
-            if self.lent.load(Ordering::Relaxed) >= needed.min(self.pool.len() as u64 / 4) {
+            if self.lent.load(Ordering::Relaxed) >= needed.min(self.lent_at_most()) {
                 break;
             }
             self.make_frames()?;

@@ -127,6 +127,11 @@ impl SimDisk {
         self.world().calls_of.get(&op).copied().unwrap_or(0)
     }
 
+    /// Requests of reading so far, and their bytes.
+    pub fn reads(&self) -> (u64, u64) {
+        self.world().reads
+    }
+
     /// Bytes that programs have written.
     pub fn bytes_written(&self) -> u64 {
         self.world().bytes_written
@@ -395,6 +400,8 @@ impl DiskFile for SimFile {
         if let Verdict::Fail(fault) = verdict {
             return Err(error_of(fault));
         }
+        world.reads.0 += 1;
+        world.reads.1 += buf.len() as u64;
         if world.forgetful && self.any_offset {
             let mut rng = world.rng.clone();
             world.file(self.id).forget(&mut rng);
@@ -414,6 +421,17 @@ impl DiskFile for SimFile {
                 ),
             )),
         }
+    }
+
+    fn read_many_at(&self, bufs: &mut [io::IoSliceMut<'_>], mut offset: u64) -> io::Result<()> {
+        let before = self.disk.world().reads.0;
+        for buf in bufs {
+            self.read_at(buf, offset)?;
+            offset += buf.len() as u64;
+        }
+        // One request, unless others came in between.
+        self.disk.world().reads.0 = before + 1;
+        Ok(())
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {

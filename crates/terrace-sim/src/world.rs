@@ -28,6 +28,7 @@ pub(crate) struct World {
     pub(crate) calls_of: BTreeMap<Op, u64>,
     pub(crate) trace: u64,
     pub(crate) bytes_written: u64,
+    pub(crate) reads: (u64, u64),
     pub(crate) rng: Rng,
 }
 
@@ -55,6 +56,7 @@ impl World {
             calls_of: BTreeMap::new(),
             trace: 0,
             bytes_written: 0,
+            reads: (0, 0),
             rng: Rng::new(seed),
         }
     }

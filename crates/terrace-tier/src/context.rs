@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use terrace_access::{Attempt, Door, Window};
 use terrace_base::checksum::mix;
-use terrace_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::hash::Secret;
@@ -15,6 +15,8 @@ use terrace_methods::{BTree, HashTable, Heap, Lsm};
 use terrace_pages::{Class, Interrupt, LEARNT_BYTES, PageStore, Space};
 
 use crate::LockTable;
+use crate::counter::Wide;
+use crate::hot_tiers::HotTiers;
 use crate::index_share::IndexShare;
 use crate::share::Share;
 use crate::sketch::Sketch;
@@ -22,9 +24,6 @@ use crate::sketch::Sketch;
 /// Where what was learnt of the division of memory has what; see `docs/format-data.md`.
 const SHARE_AT: Range<usize> = 0..2;
 const INNER_AT: Range<usize> = 4..12;
-/// Hot leaves that one call for help looks at before it tries its luck again.
-const HELP_LEAVES: usize = 4;
-
 /// Bytes of two windows that are kept for the next one: those of leaves of records of usual lengths.
 const MOST_KEPT: usize = 256 << 10;
 
@@ -38,12 +37,13 @@ pub struct TierContext {
     pub store: Arc<PageStore>,
     /// The record locks.
     pub locks: Arc<LockTable>,
-    hot_tiers: Mutex<Vec<Weak<dyn HotTier>>>,
+    pub(crate) hot: HotTiers,
+    /// See [`crate::counter::Sets`].
+    pub(crate) wide: Arc<Wide>,
     /// Structures whose changes leave work behind.
     merging: Mutex<Vec<Weak<dyn Merging>>>,
     /// Whether marks of deletions are to go also where they are few, once nothing comes from above.
     pub(crate) bury_below: AtomicBool,
-    turn: AtomicUsize,
     scratch: Mutex<Vec<(Window, Window)>>,
     /// Where random numbers come from when a run is to be repeated.
     seed: Mutex<Option<u64>>,
@@ -57,17 +57,6 @@ pub struct TierContext {
     pub(crate) sketch: Sketch,
     /// Hot leaves of all structures together, as far as their hands have counted them.
     pub(crate) hot_leaves: AtomicU64,
-}
-
-/// A hot tier as the common hand sees it.
-pub(crate) trait HotTier: Send + Sync {
-    /// Sweeps one leaf, letting records go: how many, `None` when there is no hot tier yet.
-    fn evict_step(&self, space: Space) -> Result<Option<u64>>;
-    /// Does the ageing that is due. Bounded.
-    fn age(&self) -> Result<()>;
-    /// Goes on with the round that writes tombstones, or begins it if it is due, with `waited` also if there
-    /// are few: whether one is under way. Bounded.
-    fn bury(&self, waited: bool) -> Result<bool>;
 }
 
 /// A structure whose changes leave work behind, which somebody does ahead of need.
@@ -91,13 +80,14 @@ impl TierContext {
         lock_bytes: usize,
         sketch_bytes: usize,
     ) -> Arc<TierContext> {
+        let memory = store.frames() * store.page_bytes() as u64;
         Arc::new(TierContext {
             store,
             locks: Arc::new(LockTable::new(lock_bytes)),
-            hot_tiers: Mutex::default(),
+            hot: HotTiers::default(),
+            wide: Wide::new(memory),
             merging: Mutex::default(),
             bury_below: AtomicBool::new(false),
-            turn: AtomicUsize::new(0),
             scratch: Mutex::default(),
             seed: Mutex::new(None),
             stored: AtomicBool::new(false),
@@ -137,20 +127,6 @@ impl TierContext {
         })
     }
 
-    pub(crate) fn register(&self, tier: Weak<dyn HotTier>) {
-        let mut tiers = self.hot_tiers.lock();
-        tiers.retain(|t| t.strong_count() > 0);
-        tiers.push(tier);
-    }
-
-    pub(crate) fn hot_tiers(&self) -> Vec<Arc<dyn HotTier>> {
-        self.hot_tiers
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect()
-    }
-
     pub(crate) fn register_merging(&self, structure: Weak<dyn Merging>) {
         let mut all = self.merging.lock();
         all.retain(|one| one.strong_count() > 0);
@@ -184,23 +160,20 @@ impl TierContext {
         self.store.hot_frames() + cap / 1024 + 1 >= cap
     }
 
-    /// Leaves that one call for help looks at, at most.
-    pub(crate) fn leaves_of_help(&self) -> u64 {
-        (HELP_LEAVES + self.hot_tiers.lock().len()) as u64
-    }
-
     /// Makes room in the hot class; the caller holds nothing.
     pub(crate) fn help(&self, space: Space) -> Result<()> {
-        let tiers = self.hot_tiers();
-        if tiers.is_empty() {
+        let all = self.hot.len();
+        if all == 0 {
             return Ok(());
         }
         self.wake_demoter();
         let (mut idle, mut gone) = (0, 0);
         let mut failed = None;
-        for _ in 0..HELP_LEAVES + tiers.len() {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % tiers.len();
-            match tiers[turn].evict_step(space) {
+        for _ in 0..self.leaves_of_help() {
+            let Some(tier) = self.next_hot_tier() else {
+                break;
+            };
+            match tier.evict_step(space) {
                 Ok(Some(records)) => gone += records,
                 Ok(None) => idle += 1,
                 // One page that cannot be read must not stop those who have nothing to do with it.
@@ -210,7 +183,7 @@ impl TierContext {
                 }
                 Err(e) => return Err(e),
             }
-            if !self.over_cap() || idle > tiers.len() || gone >= HELP_RECORDS {
+            if !self.over_cap() || idle > all || gone >= HELP_RECORDS {
                 break;
             }
         }
@@ -296,6 +269,15 @@ impl TierContext {
     pub(crate) fn settle_for_pages(&self, interrupt: Interrupt) -> Result<()> {
         self.share.note_for_pages(&interrupt, &self.store);
         self.settle_noted(interrupt)
+    }
+
+    /// As [`TierContext::settle_for_pages`], for a scan, which reads ahead.
+    pub(crate) fn settle_for_scan(&self, interrupt: Interrupt) -> Result<()> {
+        self.share.note_for_pages(&interrupt, &self.store);
+        match interrupt {
+            miss @ Interrupt::Miss(_) => self.store.settle_in_order(miss),
+            other => self.settle_noted(other),
+        }
     }
 
     fn settle_noted(&self, interrupt: Interrupt) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Cache lines over which the threads spread.
@@ -63,14 +64,66 @@ impl Counter {
     }
 }
 
+/// Structures may have a set for each few threads until these take one part in so many of the memory. Those
+/// beyond have one set each: of so many most are asked for little.
+const WIDE_PART: u64 = 256;
+/// So many have them however little memory there is.
+const LEAST_WIDE: usize = 16;
+
+/// How many structures have more than one set, and how many may.
+pub(crate) struct Wide {
+    there: AtomicUsize,
+    most: usize,
+}
+
+impl Wide {
+    /// For this much memory.
+    pub fn new(memory: u64) -> Arc<Wide> {
+        let most = memory / WIDE_PART / (SETS as u64 * 128);
+        Arc::new(Wide {
+            there: AtomicUsize::new(0),
+            most: usize::try_from(most).unwrap_or(usize::MAX).max(LEAST_WIDE),
+        })
+    }
+}
+
 /// Counters of which each structure has a set; `T` has a [`Count`] for each. Used as a `T` it is the
 /// set of the thread, to be raised; the sums are those of all sets.
-#[derive(Default)]
 pub(crate) struct Sets<T> {
-    sets: [Lane<T>; SETS],
+    sets: Box<[Lane<T>]>,
+    /// Where this one is counted, if it has a set for each few threads.
+    wide: Option<Arc<Wide>>,
+}
+
+impl<T: Default> Sets<T> {
+    /// Zeros; `wide` counts the structures that have more than one set.
+    pub fn new(wide: &Arc<Wide>) -> Sets<T> {
+        let is_wide = wide.there.fetch_add(1, Ordering::Relaxed) < wide.most;
+        if !is_wide {
+            wide.there.fetch_sub(1, Ordering::Relaxed);
+        }
+        let sets = if is_wide { SETS } else { 1 };
+        Sets {
+            sets: (0..sets).map(|_| Lane::default()).collect(),
+            wide: is_wide.then(|| wide.clone()),
+        }
+    }
+}
+
+impl<T> Drop for Sets<T> {
+    fn drop(&mut self) {
+        if let Some(wide) = &self.wide {
+            wide.there.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<T> Sets<T> {
+    /// Bytes of memory beside itself.
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.sets)
+    }
+
     /// The sum of one of the counters; exact once its users have stopped.
     pub fn sum(&self, which: impl Fn(&T) -> &Count) -> u64 {
         let counts = self.sets.iter().map(|set| which(&set.0));
@@ -83,7 +136,8 @@ impl<T> Deref for Sets<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        &self.sets[thread() % SETS].0
+        // Their number is a power of two.
+        &self.sets[thread() & (self.sets.len() - 1)].0
     }
 }
 
@@ -99,7 +153,17 @@ mod tests {
 
     #[test]
     fn what_threads_count_adds_up() {
-        let (counter, sets) = (Counter::default(), Sets::<Two>::default());
+        let wide = Wide::new(0);
+        let many: Vec<Sets<Two>> = (0..LEAST_WIDE).map(|_| Sets::new(&wide)).collect();
+        let (wide, narrow) = (&many[0], Sets::<Two>::new(&wide));
+        assert!(narrow.memory_bytes() * SETS == wide.memory_bytes());
+        for sets in [wide, &narrow] {
+            adds_up(sets);
+        }
+    }
+
+    fn adds_up(sets: &Sets<Two>) {
+        let counter = Counter::default();
         std::thread::scope(|scope| {
             for _ in 0..20 {
                 scope.spawn(|| {

@@ -17,6 +17,9 @@ const ROUND: Duration = Duration::from_millis(10);
 /// may stay taken.
 const BURY: Duration = Duration::from_secs(30);
 
+/// Structures that are looked at in one round.
+const MOST_IN_A_ROUND: usize = 1024;
+
 /// Passes over all hot leaves that let everything go which can go.
 const PASSES: u64 = terrace_access::Flags::MAX_USE as u64 + 1;
 /// Leaves looked at without effect, beside so many passes, after which the thread pauses.
@@ -75,7 +78,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
     let _watch = context
         .store
         .watch("the thread that makes room for hot records");
-    let mut buried = Instant::now();
+    let (mut buried, mut waited, mut at) = (Instant::now(), false, 0);
     while !stop.load(Ordering::Acquire) {
         {
             let mut wake = context.wake.0.lock();
@@ -84,12 +87,14 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             }
             *wake = false;
         }
-        let waited = buried.elapsed() >= BURY;
-        if waited {
+        if at == 0 {
+            waited = buried.elapsed() >= BURY;
+        }
+        if waited && at == 0 {
             buried = Instant::now();
         }
         // An error has poisoned the store, or the disk is full: who needs the room meets it.
-        for tier in context.hot_tiers() {
+        for tier in context.hot_tiers_at(&mut at, MOST_IN_A_ROUND) {
             match tier.age() {
                 // One structure that is damaged must not keep the others from ageing.
                 Err(e) if !e.is_unreadable() => break,

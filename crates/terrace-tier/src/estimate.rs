@@ -13,8 +13,15 @@ use terrace_base::checksum::mix;
 use crate::context::{Rooted, TierContext};
 use crate::fault::{Fault, Point, planted, reached};
 
-/// Leaves that are looked at in each tier.
+/// Leaves that are looked at in each tier, at least.
 const LEAVES: u32 = 48;
+/// At most: each may be a page read.
+const MOST_LEAVES: usize = 48 * 16;
+/// Ways down to the inner pages above the leaves, at most: most of these pages are in memory.
+const MOST_WAYS: f64 = 4096.0;
+/// The standard error of each tier's number, as a part of it, with which it is enough: two tiers and two
+/// standard errors are less than a twentieth.
+const PRECISION: f64 = 0.015;
 /// Dirty records of one hot leaf of many whose keys are looked up in the cold tier: each may read a
 /// page.
 const LOOKUPS: usize = 3;
@@ -95,7 +102,8 @@ fn counted<C: Ordered, H: Ordered>(
     };
     let whole = |number: f64| number.max(0.0).round() as u64;
     Ok(Estimate {
-        records: whole(below + more),
+        // Both are from samples of their own, and what the hot tier has a reader finds.
+        records: whole(below + more).max(whole(above)),
         hot: whole(above),
         cold: whole(below),
     })
@@ -103,6 +111,9 @@ fn counted<C: Ordered, H: Ordered>(
 
 /// The sums over all leaves of what `values` says of one, estimated. `values` is told whether there is
 /// only one.
+///
+/// Where the number of leaves can be estimated without reading them, it is, and what a leaf has beside it:
+/// a tree whose last inner page has few children would otherwise cost the sample most of what it is worth.
 fn sampled<M: Ordered>(
     context: &TierContext,
     method: &M,
@@ -111,8 +122,9 @@ fn sampled<M: Ordered>(
 ) -> Result<[f64; 2]> {
     let mut window = Window::new();
     window.set_keys_only(true);
-    let mut sums = [0.0; 2];
-    for _ in 0..LEAVES {
+    let all_leaves = leaves(context, method, random)?;
+    let mut sample = Sample::default();
+    while !sample.is_enough(all_leaves.is_some()) {
         let (leaves, position) = settled(context, || method.try_random(&mut || random.next()))?;
         settled(context, || method.try_chosen(&position, &mut window))?;
         let only = leaves <= 1.0;
@@ -120,11 +132,76 @@ fn sampled<M: Ordered>(
         if only {
             return Ok(values);
         }
-        for (sum, value) in sums.iter_mut().zip(values) {
-            *sum += leaves * value;
+        sample.draws.push((leaves, values));
+    }
+    Ok([0, 1].map(|which| match all_leaves {
+        Some(all) => all * sample.each(which),
+        None => sample.mean(which),
+    }))
+}
+
+/// The number of leaves, from ways down that end above them; `None` where the method knows none.
+fn leaves<M: Ordered>(
+    context: &TierContext,
+    method: &M,
+    random: &mut Random,
+) -> Result<Option<f64>> {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    loop {
+        let drawn = settled(context, || method.try_leaves(&mut || random.next()))?;
+        let Some(leaves) = drawn else {
+            return Ok(None);
+        };
+        count += 1.0;
+        sum += leaves;
+        squares += leaves * leaves;
+        let variance = (squares - sum * sum / count).max(0.0) / count;
+        let error = (variance / count).sqrt();
+        let is_enough = count >= f64::from(LEAVES) && error <= PRECISION / 2.0 * sum / count;
+        if is_enough || count >= MOST_WAYS {
+            return Ok(Some(sum / count));
         }
     }
-    Ok(sums.map(|sum| sum / f64::from(LEAVES)))
+}
+
+/// Leaves drawn: one over the probability of each, and its values.
+#[derive(Default)]
+struct Sample {
+    draws: Vec<(f64, [f64; 2])>,
+}
+
+impl Sample {
+    /// Mean of what all leaves have together, as each leaf says.
+    fn mean(&self, which: usize) -> f64 {
+        let sum: f64 = self.draws.iter().map(|(w, values)| w * values[which]).sum();
+        sum / self.draws.len() as f64
+    }
+
+    /// What a leaf has, on average.
+    fn each(&self, which: usize) -> f64 {
+        let weights: f64 = self.draws.iter().map(|(w, _)| w).sum();
+        self.mean(which) * self.draws.len() as f64 / weights
+    }
+
+    /// Whether the standard error of the sum of both values is small, or nobody would wait for more leaves;
+    /// of what each leaf has, or of what all of them have.
+    fn is_enough(&self, of_each: bool) -> bool {
+        let count = self.draws.len();
+        if count < LEAVES as usize || !count.is_multiple_of(LEAVES as usize) {
+            return false;
+        }
+        if count >= MOST_LEAVES {
+            return true;
+        }
+        let (mean, each) = (self.mean(0) + self.mean(1), self.each(0) + self.each(1));
+        let square = |&(w, values): &(f64, [f64; 2])| {
+            let value = w * (values[0] + values[1]);
+            let expected = if of_each { w * each } else { mean };
+            (value - expected) * (value - expected)
+        };
+        let squares: f64 = self.draws.iter().map(square).sum();
+        squares.sqrt() / count as f64 <= PRECISION * mean.abs()
+    }
 }
 
 /// What a hot leaf's records add to the number of cold ones; `all` of them are looked up, or a few.

@@ -16,6 +16,7 @@ pub mod fault;
 #[cfg(not(feature = "planted-faults"))]
 #[allow(dead_code, reason = "named where they would be planted")]
 mod fault;
+mod hot_tiers;
 mod index_share;
 mod levels;
 mod locks;

@@ -54,7 +54,9 @@ where
             0
         };
         let mut now = version;
-        if policy.admit(admission) || planted(Fault::PolicyIgnored) {
+        // Its pages are in memory: the record was read from there.
+        let may = self.hot().is_some() || matches!(self.may_be_hot(), Ok(true));
+        if may && policy.admit(admission) || planted(Fault::PolicyIgnored) {
             match self.promote(slot, version, key, value, (asked, full)) {
                 Ok(promoted) => {
                     now = promoted;

@@ -57,7 +57,7 @@ where
                             cold.shrink_after(&mut misses);
                             hot.set_limit(hot.limit().min(cold.limit()));
                         }
-                        self.context.settle_for_pages(interrupt)?;
+                        self.context.settle_for_scan(interrupt)?;
                     }
                 }
             }

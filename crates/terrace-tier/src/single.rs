@@ -68,7 +68,7 @@ impl<M: Ordered + Rooted + 'static> Single<M> {
             context: context.clone(),
             id,
             method: method.into_only_tier(),
-            events: Sets::default(),
+            events: Sets::new(&context.wide),
             watches: Watches::default(),
             retired: AtomicBool::new(false),
         });
@@ -289,7 +289,7 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
             if let Interrupt::Miss(_) = i {
                 window.shrink_after(&mut misses);
             }
-            self.context.settle_for_pages(i)?;
+            self.context.settle_for_scan(i)?;
         }
         let start = window.lower_bound(from);
         window.cut(start, window.len());
@@ -303,7 +303,7 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
             if let Interrupt::Miss(_) = i {
                 window.shrink_after(&mut misses);
             }
-            self.context.settle_for_pages(i)?;
+            self.context.settle_for_scan(i)?;
         }
         let end = below.map_or(window.len(), |below| window.lower_bound(below));
         window.cut(0, end);
@@ -318,7 +318,7 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
         loop {
             match self.method.try_stored(scan, window) {
                 Ok(more) => return Ok(more),
-                Err(i) => self.context.settle_for_pages(i)?,
+                Err(i) => self.context.settle_for_scan(i)?,
             }
         }
     }
@@ -337,6 +337,10 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
 
     fn estimate(&self) -> Result<Estimate> {
         crate::estimate::estimate(&self.context, &self.method, None::<&M>)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of_val(self) + self.events.memory_bytes()
     }
 
     fn roots(&self) -> Roots {

@@ -311,6 +311,12 @@ where
                         place.clear();
                         place.extend_from_slice(unused.high.as_deref().unwrap_or_default());
                         let ended = place.is_empty();
+                        if task == Task::Evict {
+                            let one_leaf = ended && at.is_empty();
+                            if self.one_leaf.load(Ordering::Relaxed) != one_leaf {
+                                self.one_leaf.store(one_leaf, Ordering::Relaxed);
+                            }
+                        }
                         if task != Task::Evict {
                             hand.since_first += 1;
                             // One that is no more counts no longer, whoever is still at work here.

@@ -14,13 +14,14 @@ use terrace_access::{
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, PageId, Result, StructureId};
-use terrace_pages::{Class, Interrupt, Space};
+use terrace_pages::{Class, Interrupt};
 
 use crate::Version;
-use crate::context::{HotTier, Merging, Rooted, TierContext, check_limits};
+use crate::context::{Merging, Rooted, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::fault::{Fault, planted};
+use crate::hot_tiers::Registered;
 use crate::locks::hash_of;
 use crate::one_record::{self, Changed};
 use crate::policy::Policy;
@@ -94,6 +95,11 @@ pub struct Tiered<H, C> {
     making: Mutex<()>,
     pub(crate) options: TierOptions,
     pub(crate) events: Sets<Events>,
+    pub(crate) me: Weak<Self>,
+    /// Among the hot tiers of the context, once there is one.
+    pub(crate) registered: OnceLock<Registered>,
+    /// Whether the hot tier was one leaf when room was last made there: no page can be freed then.
+    pub(crate) one_leaf: AtomicBool,
     pub(crate) hand: Mutex<crate::sweep::Hand>,
     pub(crate) burying: Mutex<crate::bury::Burying>,
     /// Scans that leave tombstones alone; see [`crate::bury`].
@@ -146,14 +152,17 @@ where
         cold: C,
         options: TierOptions,
     ) -> Arc<Self> {
-        let tiered = Arc::new(Tiered {
+        let tiered = Arc::new_cyclic(|me| Tiered {
+            me: me.clone(),
+            registered: OnceLock::new(),
+            one_leaf: AtomicBool::new(false),
             context: context.clone(),
             id,
             cold,
             hot,
             making: Mutex::new(()),
             options,
-            events: Sets::default(),
+            events: Sets::new(&context.wide),
             hand: Mutex::default(),
             burying: Mutex::default(),
             walked_put_off: AtomicU32::new(0),
@@ -163,11 +172,13 @@ where
             watches: Watches::default(),
             retired: AtomicBool::new(false),
         });
-        let weak: Weak<Self> = Arc::downgrade(&tiered);
         if C::BLIND {
-            context.register_merging(weak.clone());
+            let weak: Weak<Self> = Arc::downgrade(&tiered);
+            context.register_merging(weak);
         }
-        context.register(weak as Weak<dyn HotTier>);
+        if tiered.hot.get().is_some() {
+            tiered.register();
+        }
         tiered
     }
 
@@ -216,7 +227,9 @@ where
                 }
             });
         }
-        Ok(self.hot.get_or_init(|| hot))
+        let hot = self.hot.get_or_init(|| hot);
+        self.register();
+        Ok(hot)
     }
 
     // ---------------------------------------------------------------- reading
@@ -473,7 +486,7 @@ where
             (change, max_inline),
             expect,
             |door, value, may_unlink| {
-                let chains = if helped.get() < HELP_ENOUGH {
+                let chains = if helped.get() < HELP_ENOUGH && self.may_be_hot()? {
                     [self.apply(door, (key, hash), value, may_unlink, log)?, None]
                 } else {
                     self.apply_cold(door, key, value, may_unlink, log)?
@@ -514,7 +527,13 @@ where
                 Some(hot) => hot
                     .try_position(key, &mut place)
                     .and_then(|position| hot.try_reach(Edge::From(position))),
-                None => self.cold.try_order().map(|_| ()),
+                None => self.may_be_hot().and_then(|hot| match hot {
+                    true => self.cold.try_order().map(|_| ()),
+                    false => {
+                        let position = self.cold.try_position(key, &mut place)?;
+                        self.cold.try_reach(Edge::From(position))
+                    }
+                }),
             };
             match reached {
                 Ok(()) => return Ok(()),
@@ -530,12 +549,14 @@ where
         let hash = hash_of(self.id, key);
         let mut helped = 0;
         loop {
-            let applied = if helped < HELP_ENOUGH_INSIDE {
-                let done = self.apply(door, (key, hash), value, &|| true, &mut || ());
-                done.map(|old| [old, None])
-            } else {
-                self.apply_cold(door, key, value, &|| true, &mut || ())
-            };
+            let applied = self.may_be_hot().and_then(|hot| {
+                if hot && helped < HELP_ENOUGH_INSIDE {
+                    let done = self.apply(door, (key, hash), value, &|| true, &mut || ());
+                    done.map(|old| [old, None])
+                } else {
+                    self.apply_cold(door, key, value, &|| true, &mut || ())
+                }
+            });
             match applied {
                 Ok(old) => {
                     return free_inside(store, door, old.into_iter().flatten());
@@ -593,6 +614,10 @@ where
         Ok(estimate)
     }
 
+    fn memory_bytes(&self) -> usize {
+        size_of_val(self) + self.events.memory_bytes()
+    }
+
     fn roots(&self) -> Roots {
         Roots {
             hot: self.hot.get().map(Rooted::root),
@@ -647,33 +672,6 @@ where
             return Ok(true);
         }
         crate::single::clear_step(&self.context, &self.cold)
-    }
-}
-
-impl<H, C> HotTier for Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
-    fn evict_step(&self, space: Space) -> Result<Option<u64>> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(None);
-        }
-        self.sweep_step(space)
-    }
-
-    fn age(&self) -> Result<()> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.age_due()
-    }
-
-    fn bury(&self, waited: bool) -> Result<bool> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
-        self.bury_due(waited)
     }
 }
 

@@ -153,8 +153,13 @@ impl Core {
     /// Takes a structure apart; `Ok(false)` when it is time to end before that is done.
     fn take_all_apart(&self, waiting: &mut Waiting) -> Result<bool> {
         if !waiting.free {
+            // Once for all that wait by now: there may be thousands.
+            let marked = self.drops.queue.lock().waiting.len();
             self.let_go()?;
             waiting.free = true;
+            let mut queue = self.drops.queue.lock();
+            let with_it = queue.waiting.iter_mut().take(marked);
+            with_it.for_each(|other| other.free = true);
         }
         while !self.drops.wait(Duration::ZERO) {
             if !self.step(waiting.id)? {

@@ -439,8 +439,8 @@ impl Map {
     }
 
     /// About how many records there are, from a sample: there is no exact number, because blind
-    /// writes do not look whether a key was there. Usually within a tenth; exact while everything
-    /// lies on a page. Reads a few dozen pages.
+    /// writes do not look whether a key was there. Usually within a twentieth; exact while everything
+    /// lies on a page. Reads some dozen pages, some hundred where they differ much.
     ///
     /// # Errors
     /// As [`Map::get`].

@@ -125,14 +125,18 @@ impl Core {
     /// Makes a structure; the caller holds `naming`, and sees to it that it becomes durable.
     pub fn log_create(&self, new: &NewStructure<'_>) -> Result<(Arc<Open>, Option<Appended>)> {
         let _pass = self.passes.enter()?;
+        self.budget.check_structures(&self.registry)?;
         let mut payload = Vec::new();
         let id = terrace_base::StructureId(self.registry.next_id());
         encode_create(id, new, &mut payload);
         let reservation = self.log.reserve(payload.len());
         let reservation = reservation.map_err(|e| self.failed(e))?;
-        self.named_change(&payload, reservation, |log| {
+        let made = self.named_change(&payload, reservation, |log| {
             self.registry.create(id, new, log)
-        })
+        })?;
+        // Frames make room for what it takes. If they cannot, who needs one meets the error.
+        let _ = self.store.make_room_for_extra();
+        Ok(made)
     }
 
     /// Finishes what was begun; the caller holds `naming`.

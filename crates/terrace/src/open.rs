@@ -128,9 +128,14 @@ impl Core {
         {
             return Err(Error::NotClosed);
         }
+        let direct_io = disk.goes_around_cache();
         let store = PageStore::open_read_only(disk, store_options(options, &budget))
             .map_err(|e| budget.explain(e))?;
-        Core::over_image(store, &superblock, options)
+        let mut core = Core::over_image(store, &superblock, options)?;
+        if let Some(core) = Arc::get_mut(&mut core) {
+            core.opening.direct_io = direct_io;
+        }
+        Ok(core)
     }
 
     fn over_image(
@@ -281,6 +286,8 @@ fn recover(
         root => Catalog::open(&store, root),
     };
     let registry = Registry::open(tiers.clone(), catalog, superblock.next_structure)?;
+    budget.check_structures(&registry)?;
+    store.make_room_for_extra()?;
     // With a full hot tier replay has to demote; the thread does it beside.
     let demoter = if options.foreground {
         None

@@ -5,6 +5,7 @@ use terrace_pages::{PAGE_SIZES, PageStore};
 use terrace_wal::{Durability, LOG_SEGMENTS};
 
 use crate::progress::{Listener, Progress};
+use crate::registry::Registry;
 
 /// Memory when nothing else is said: what a small service can spare.
 const DEFAULT_MEMORY: u64 = 256 << 20;
@@ -259,6 +260,9 @@ impl Options {
 /// More memory than this is a slip of the pen: 64 TiB, past every machine.
 const MOST_MEMORY: u64 = 1 << 46;
 
+/// What is kept in memory for each structure may take one part in so many: frames that make room for it.
+const STRUCTURES_PART: u64 = 3;
+
 /// Bytes of a mebibyte.
 const MIB: u64 = 1 << 20;
 
@@ -327,6 +331,22 @@ impl Budget {
         }
     }
 
+    /// Refuses one more structure where what is kept in memory for each takes all that they may have.
+    pub fn check_structures(&self, registry: &Registry) -> Result<()> {
+        let (bytes, count) = (registry.memory_bytes(), registry.len());
+        if bytes < self.limit / STRUCTURES_PART {
+            return Ok(());
+        }
+        let each = bytes.div_ceil(count.max(1));
+        Err(Error::MemoryTooSmall {
+            what: format!(
+                "a database with more than {count} structures ({each} bytes for each, in a third of the memory)"
+            ),
+            given: self.limit,
+            needed: (bytes + each) * STRUCTURES_PART + (MIB >> 3),
+        })
+    }
+
     /// Translates what the page store says of its part into what the user has to set; what is
     /// translated stays as it is.
     pub fn explain(&self, error: Error) -> Error {
@@ -335,7 +355,7 @@ impl Budget {
                 what,
                 given,
                 needed,
-            } if given != self.limit => Error::MemoryTooSmall {
+            } if given != self.limit || self.limit == 0 => Error::MemoryTooSmall {
                 what,
                 given: self.limit,
                 needed: Budget::least_for(needed),

@@ -8,7 +8,7 @@
 //! Invariants: ids are given out in order and never again. A structure that is being dropped is
 //! found by its id only.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,6 +33,27 @@ const TRIES_BEFORE_CLEANING: u32 = 4;
 struct Names {
     by_name: HashMap<String, Arc<Open>>,
     by_id: HashMap<StructureId, Arc<Open>>,
+    /// The indexes of each table that has some, those that are being dropped included.
+    indexes: HashMap<StructureId, BTreeMap<StructureId, Arc<Open>>>,
+    /// Sum of the bytes of memory of those by number.
+    memory_bytes: u64,
+}
+
+impl Names {
+    fn remove(&mut self, id: StructureId) -> Option<u64> {
+        let open = self.by_id.remove(&id)?;
+        if let Some(index) = &open.index
+            && let Some(of_table) = self.indexes.get_mut(&index.table)
+        {
+            of_table.remove(&id);
+            if of_table.is_empty() {
+                self.indexes.remove(&index.table);
+            }
+        }
+        let bytes = open.memory_bytes();
+        self.memory_bytes -= bytes;
+        Some(bytes)
+    }
 }
 
 /// See the module's text.
@@ -126,8 +147,13 @@ impl Registry {
         if open.is_named() {
             names.by_name.insert(open.name(), open.clone());
         }
+        if let Some(index) = &open.index {
+            let of_table = names.indexes.entry(index.table).or_default();
+            of_table.insert(open.id(), open.clone());
+        }
         let bytes = open.memory_bytes();
         if names.by_id.insert(open.id(), open).is_none() {
+            names.memory_bytes += bytes;
             // Frames make room for it: there may be thousands.
             self.store.take_extra_bytes(bytes);
         }
@@ -135,8 +161,12 @@ impl Registry {
 
     /// Bytes of memory that the structures take, those that are being dropped included.
     pub fn memory_bytes(&self) -> u64 {
-        let names = self.names.read();
-        names.by_id.values().map(|open| open.memory_bytes()).sum()
+        self.names.read().memory_bytes
+    }
+
+    /// How many these are.
+    pub fn len(&self) -> u64 {
+        self.names.read().by_id.len() as u64
     }
 
     /// What keeps the catalog's entry in step when the hot tier is made.
@@ -284,16 +314,17 @@ impl Registry {
             names.by_name.remove(&name);
         }
         open.abandon();
-        let of_it = |index: &&Arc<Open>| index.index.as_ref().is_some_and(|i| i.table == open.id());
-        names.by_id.values().filter(of_it).for_each(|i| i.abandon());
+        if let Some(indexes) = names.indexes.get(&open.id()) {
+            indexes.values().for_each(|index| index.abandon());
+        }
         Ok(())
     }
 
     /// The indexes of a structure, those that are being dropped included, by their numbers.
     pub fn indexes_of(&self, id: StructureId) -> Vec<Arc<Open>> {
-        let mut all = self.all();
-        all.retain(|open| open.index.as_ref().is_some_and(|i| i.table == id));
-        all
+        let names = self.names.read();
+        let indexes = names.indexes.get(&id).into_iter().flatten();
+        indexes.map(|(_, index)| index.clone()).collect()
     }
 
     /// After the log was replayed: drops what was begun and never finished, and indexes without a
@@ -377,8 +408,8 @@ impl Registry {
                 self.catalog.remove(door, id)
             })
         })?;
-        if let Some(open) = self.names.write().by_id.remove(&id) {
-            self.store.give_extra_bytes(open.memory_bytes());
+        if let Some(bytes) = self.names.write().remove(id) {
+            self.store.give_extra_bytes(bytes);
         }
         Ok(false)
     }

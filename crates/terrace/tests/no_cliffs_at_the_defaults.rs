@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{SHAPES, create, named};
 use terrace::{Database, Error, Index, KeySource, MapOptions, Options, TableOptions, Tiers};
-use terrace_sim::{Rng, SimDisk};
+use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
 fn plain() -> Options {
     Options::new().foreground(true)
@@ -117,6 +117,230 @@ mod batch {
             let text = written(70_000).unwrap_err().to_string();
             assert!(text.contains("half of the memory"), "{text}");
         }
+    }
+}
+
+mod many_structures {
+    use super::*;
+
+    const RECORDS: u64 = 20;
+
+    fn small() -> Options {
+        plain().memory(4 << 20).page_size(4096)
+    }
+
+    fn make(db: &Database, i: usize) -> terrace::Result<()> {
+        let tree = db.create_tree(&format!("t{i}"), MapOptions::new())?;
+        for key in 0..RECORDS {
+            tree.put(key.to_be_bytes(), [7; 50])?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn each_takes_as_much_as_the_first_until_an_error_names_the_memory() {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), small()).unwrap();
+        let (mut made, mut before, mut seen) = (0, db.stats().pages, Vec::new());
+        let refused = loop {
+            if let Err(e) = make(&db, made) {
+                break e;
+            }
+            made += 1;
+            if made % 100 == 0 {
+                let now = db.stats().pages;
+                seen.push((now.reads - before.reads, now.writes - before.writes));
+                before = now;
+            }
+            let stats = db.stats();
+            assert!(stats.memory.used() <= stats.memory.limit, "{made}");
+            assert!(stats.pages.hot <= stats.pages.hot_cap / 2, "{made}");
+        };
+        println!("{made}: {seen:?}; {refused}");
+        let Error::MemoryTooSmall { needed, .. } = refused else {
+            panic!("{refused}");
+        };
+        assert!(made > 1000 && needed < 8 << 20, "{made}, {needed}");
+        // Each makes a page of its own and changes one of the catalog.
+        assert!(
+            seen.iter().all(|(reads, writes)| reads + writes < 400),
+            "{seen:?}"
+        );
+        let all = |db: &Database| {
+            for i in 0..made {
+                let tree = db.open_tree(&format!("t{i}"), MapOptions::new()).unwrap();
+                assert_eq!(tree.iter().unwrap().count() as u64, RECORDS, "{i}");
+            }
+            db.verify().unwrap().into_result().unwrap();
+        };
+        all(&db);
+        // One that grows gets a hot tier nevertheless, though so many small ones have none.
+        let grows = db
+            .open_tree(&format!("t{}", made - 1), MapOptions::new())
+            .unwrap();
+        let hot = db.stats().pages.hot;
+        for key in 0..5000u64 {
+            grows.put(key.to_be_bytes(), [7; 50]).unwrap();
+        }
+        assert!(db.stats().pages.hot > hot + 20);
+        drop(grows);
+        db.close().unwrap();
+        let db = Database::open_on(disk.shared(), small().memory(needed)).unwrap();
+        make(&db, made).unwrap();
+        for i in 0..=made {
+            db.drop_structure(&format!("t{i}")).unwrap();
+        }
+        let stats = db.stats();
+        assert_eq!((stats.memory.structures, stats.pages.hot), (0, 0));
+        assert!(stats.pages.live < 40, "{}", stats.pages.live);
+        db.verify().unwrap().into_result().unwrap();
+    }
+
+    #[test]
+    fn with_less_memory_than_their_names_need_opening_says_how_much() {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), small().memory(16 << 20)).unwrap();
+        for i in 0..1500 {
+            db.create_tree(&format!("t{i}"), MapOptions::new()).unwrap();
+        }
+        db.close().unwrap();
+        match Database::open_on(disk.shared(), small()).err() {
+            Some(Error::MemoryTooSmall { needed, .. }) => {
+                let enough = small().memory(needed);
+                let db = Database::open_on(disk.shared(), enough).unwrap();
+                assert_eq!(db.structures().len(), 1500);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+mod read_ahead {
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    fn small() -> Options {
+        plain().memory(4 << 20).page_size(PAGE as usize)
+    }
+
+    /// What `read` reads of a database that was opened for it: requests, and pages.
+    fn read_by(disk: &SimDisk, read: impl FnOnce(&Database)) -> (u64, u64) {
+        let db = Database::open_on(disk.shared(), small()).unwrap();
+        let (before, pages) = (disk.reads(), db.stats().pages.reads);
+        read(&db);
+        let (after, pages) = (disk.reads(), db.stats().pages.reads - pages);
+        assert_eq!(after.1 - before.1, pages * PAGE);
+        (after.0 - before.0, pages)
+    }
+
+    #[test]
+    fn who_goes_through_pages_in_order_reads_many_at_a_time_and_others_one() {
+        let value = |i: u32| i.to_le_bytes().repeat(50);
+        for shape in SHAPES {
+            let (kind, ..) = shape;
+            if kind == terrace::Kind::Hash {
+                continue;
+            }
+            let disk = SimDisk::new(1);
+            let db = Database::open_on(disk.shared(), small()).unwrap();
+            let map = create(&db, "t", shape, MapOptions::new()).unwrap();
+            let records = 60_000u32;
+            let mut loader = map.loader().unwrap();
+            for i in 0..records {
+                loader.put(i.to_be_bytes(), value(i)).unwrap();
+            }
+            loader.finish().unwrap();
+            drop(map);
+            let live = db.stats().pages.live;
+            db.close().unwrap();
+            let (requests, pages) = read_by(&disk, |db| {
+                let all = db.map("t").unwrap().iter_unordered().unwrap();
+                let found = all.filter(|record| record.is_ok()).count();
+                assert_eq!(found as u32, records);
+            });
+            println!("{shape:?}: {pages} of {live} pages in {requests} requests");
+            assert!(pages <= live + live / 10, "{shape:?}: {pages} of {live}");
+            // Between the pages of rows lie those of the index; with two tiers rows are gone through in the
+            // order of the keys, so that both are read in turns.
+            let (pages_of, in_requests) = match shape {
+                (terrace::Kind::Tree, ..) => (16, 1),
+                (_, Tiers::One, _) => (4, 1),
+                _ => (3, 2),
+            };
+            assert!(
+                requests * pages_of <= pages * in_requests,
+                "{shape:?}: {pages} in {requests}"
+            );
+            let (requests, pages) = read_by(&disk, |db| {
+                let map = db.map("t").unwrap();
+                for i in 0..3000u32 {
+                    let i = i.wrapping_mul(0x9E37_79B9) % records;
+                    assert_eq!(map.get(i.to_be_bytes()).unwrap().unwrap(), value(i));
+                }
+            });
+            assert_eq!(requests, pages, "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_value_is_read_in_large_pieces() {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), small()).unwrap();
+        let tree = db.tree("t").unwrap();
+        let value = |i: u32| i.to_le_bytes().repeat(500_000);
+        for i in 0..5u32 {
+            tree.put(i.to_be_bytes(), value(i)).unwrap();
+        }
+        // Others take their place, and a new one lies where they were.
+        tree.delete(1u32.to_be_bytes()).unwrap();
+        tree.put(7u32.to_be_bytes(), value(7)).unwrap();
+        drop(tree);
+        db.close().unwrap();
+        for i in [0u32, 2, 3, 4, 7] {
+            let (requests, pages) = read_by(&disk, |db| {
+                let tree = db.tree("t").unwrap();
+                assert_eq!(tree.get(i.to_be_bytes()).unwrap().unwrap(), value(i));
+            });
+            println!("{i}: {pages} pages in {requests} requests");
+            assert!((490..520).contains(&pages), "{i}: {pages}");
+            assert!(requests * 8 <= pages, "{i}: {pages} in {requests}");
+        }
+    }
+
+    #[test]
+    fn a_page_beside_that_cannot_be_read_is_no_bar() {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), small()).unwrap();
+        let tree = db.tree("t").unwrap();
+        for i in 0..20_000u32 {
+            tree.put(i.to_be_bytes(), [7; 200]).unwrap();
+        }
+        drop(tree);
+        db.close().unwrap();
+        let db = Database::open_on(disk.shared(), small()).unwrap();
+        let tree = db.tree("t").unwrap();
+        // Whoever is told that a read has failed reads on from there; of what was read beside it nothing is
+        // wrong, whichever page of a request it was.
+        let (mut seen, mut failures) = (0u32, 0);
+        let mut random = Rng::new(1);
+        while seen < 20_000 {
+            disk.inject(Injection::at(Op::Read, 1 + random.below(12), Fault::Eio));
+            for record in tree.range::<[u8; 4]>(seen.to_be_bytes()..).unwrap() {
+                match record {
+                    Ok((key, _)) => assert_eq!(key, seen.to_be_bytes()),
+                    Err(_) => {
+                        failures += 1;
+                        break;
+                    }
+                }
+                seen += 1;
+            }
+        }
+        disk.heal();
+        assert!(failures < 100, "{failures}");
+        drop(tree);
+        db.verify().unwrap().into_result().unwrap();
     }
 }
 
@@ -348,8 +572,17 @@ mod read_only {
         let writer = Database::open(dir.path(), options()).unwrap();
         writer.tree("t").unwrap().put("k", "v").unwrap();
         let read = || Database::open_read_only(dir.path(), options());
-        assert!(matches!(read(), Err(Error::Locked { .. })));
+        assert!(matches!(read(), Err(Error::Locked { here: true, .. })));
+        let handle = writer.tree("t").unwrap();
         writer.close().unwrap();
+        // The handle has it: not another process.
+        let again = Database::open(dir.path(), options()).err().unwrap();
+        let text = again.to_string();
+        assert!(
+            text.contains("in this process") && text.contains("handle"),
+            "{text}"
+        );
+        drop(handle);
         let names = || {
             let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
             names.sort_by_key(|entry| entry.as_ref().unwrap().file_name());

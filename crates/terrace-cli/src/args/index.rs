@@ -41,7 +41,7 @@ pub struct IndexCreateArgs {
 }
 
 const INDEX_HELP: &str = "\
-A SOURCE is json:/POINTER, csv:COLUMN, csv:COLUMN:DELIMITER or bytes:FROM..TO, as `terrace load --help`
+A SOURCE is json:/POINTER, json-or-empty:/POINTER, csv:COLUMN, csv:COLUMN:DELIMITER or bytes:FROM..TO, as `terrace load --help`
 says. If two rows have the same key in a unique index, both are named, and there is no index.
 
 Examples:
@@ -71,9 +71,9 @@ pub struct IndexListArgs {
     #[command(flatten)]
     pub open: Open,
 
-    /// The table
+    /// The table; not needed if there is only one
     #[arg(value_name = "TABLE")]
-    pub table: String,
+    pub table: Option<String>,
 
     /// Print a JSON object for each, on a line of its own
     #[arg(long)]

@@ -10,7 +10,7 @@ use terrace_bench::table::{count as number, time};
 
 use super::count::Store;
 use super::grams::{NAMES, decode};
-use crate::engine::{Entries, Tree};
+use crate::engine::Entries;
 use crate::progress;
 
 /// So many words are listed,
@@ -46,20 +46,44 @@ struct Ranking {
     sum: u64,
 }
 
+/// Whoever has the counts of words, pairs and triples, and can be asked.
+pub trait Asked {
+    /// All of one kind.
+    fn all(&self, which: usize) -> Result<Entries>;
+    /// Those that begin so.
+    fn prefix(&self, which: usize, prefix: &[u8]) -> Result<Entries>;
+    /// The value of one.
+    fn get(&self, which: usize, key: &[u8]) -> Result<Option<Vec<u8>>>;
+}
+
+impl Asked for Store {
+    fn all(&self, which: usize) -> Result<Entries> {
+        self.trees[which].range(None, None, false)
+    }
+
+    fn prefix(&self, which: usize, prefix: &[u8]) -> Result<Entries> {
+        self.trees[which].prefix(prefix, false)
+    }
+
+    fn get(&self, which: usize, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.trees[which].get(key)
+    }
+}
+
 impl Answers {
     /// Asks.
-    pub fn of(store: &Store, quiet: bool) -> Result<Self> {
+    pub fn of(store: &dyn Asked, quiet: bool) -> Result<Self> {
         let spinner = progress::spinner(quiet);
         spinner.set_message("asking");
-        let [words, pairs, triples] = &store.trees;
-        let all = |tree: &Tree| Ranking::of(tree.range(None, None, false)?, 0);
+        let [words, pairs, triples] = [0, 1, 2];
+        let all = |which| Ranking::of(store.all(which)?, 0);
         let ranking = all(words)?;
         let mut following = Vec::new();
         for word in &ranking.telling {
             let prefix = format!("{word} ");
             let began = Instant::now();
-            let value = words.get(word.as_bytes())?.unwrap_or_default();
-            let ranking = Ranking::of(pairs.prefix(prefix.as_bytes(), false)?, prefix.len())?;
+            let value = store.get(words, word.as_bytes())?.unwrap_or_default();
+            let ranking = Ranking::of(store.prefix(pairs, prefix.as_bytes())?, prefix.len())?;
             let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let seen = decode(&value).map_or("", |(_, seen)| seen).to_owned();
             following.push(Following {

@@ -10,6 +10,8 @@ use std::time::Duration;
 pub const TWO: &str = "two-tiers";
 /// The database with one.
 pub const ONE: &str = "one-tier";
+/// The file of the other store.
+pub const OTHER: &str = "counts.redb";
 
 /// The folder, and the process that deletes it if this one is interrupted or killed.
 pub struct Folder {
@@ -98,8 +100,12 @@ pub fn janitor(path: &Path) -> Result<ExitCode> {
         for name in [TWO, ONE] {
             let _ = std::fs::remove_dir_all(path.join(name));
         }
+        let _ = std::fs::remove_file(path.join(OTHER));
         let _ = std::fs::remove_dir(path);
-        if !path.join(TWO).exists() && !path.join(ONE).exists() {
+        if ![TWO, ONE, OTHER]
+            .iter()
+            .any(|name| path.join(name).exists())
+        {
             break;
         }
         std::thread::sleep(Duration::from_millis(100));

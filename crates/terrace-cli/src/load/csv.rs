@@ -68,7 +68,7 @@ impl<R: Read> Csv<R> {
     /// Reads the names of the fields. A record of more than about `longest` bytes is an error.
     pub fn new(
         reader: R,
-        delimiter: u8,
+        (delimiter, quoting): (u8, bool),
         key: &str,
         value: Option<&str>,
         longest: u64,
@@ -84,7 +84,7 @@ impl<R: Read> Csv<R> {
         let mut reader = ReaderBuilder::new()
             .delimiter(delimiter)
             // Tab-separated files have no quotes: a quote in them is a character like others.
-            .quoting(delimiter == b',')
+            .quoting(quoting)
             .from_reader(watched);
         let header = reader
             .byte_headers()
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     fn read(text: &[u8], delimiter: u8, value: Option<&str>) -> Vec<(u64, Result<Entry, String>)> {
-        let mut csv = Csv::new(text, delimiter, "id", value, 1 << 20).unwrap();
+        let mut csv = Csv::new(text, (delimiter, delimiter == b','), "id", value, 1 << 20).unwrap();
         let mut all = Vec::new();
         while let Some((line, entry)) = csv.next().unwrap() {
             all.push((line, entry.map_err(|e| e.to_string())));
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_wrong_field_is_answered_with_the_right_ones() {
         let error = |text: &[u8]| {
-            Csv::new(text, b',', "no", None, 1 << 20)
+            Csv::new(text, (b',', true), "no", None, 1 << 20)
                 .err()
                 .unwrap()
                 .to_string()
@@ -294,7 +294,7 @@ mod tests {
     }
 
     fn fails(text: &[u8], longest: u64) -> (usize, String) {
-        let mut csv = Csv::new(text, b',', "id", None, longest).unwrap();
+        let mut csv = Csv::new(text, (b',', true), "id", None, longest).unwrap();
         let mut records = 0;
         loop {
             match csv.next() {
@@ -320,7 +320,7 @@ mod tests {
                 "{error}"
             );
         }
-        let header = Csv::new(&b"id,\"v\n1,2\n"[..], b',', "id", None, 1 << 20);
+        let header = Csv::new(&b"id,\"v\n1,2\n"[..], (b',', true), "id", None, 1 << 20);
         assert!(header.err().unwrap().to_string().contains("line 1"));
         for text in [
             "1,a\"b",
@@ -347,7 +347,7 @@ mod tests {
         );
         // Many short ones together may be longer.
         let many = format!("id,v\n{}", "1,a\n".repeat(100_000));
-        let mut csv = Csv::new(many.as_bytes(), b',', "id", None, 50_000).unwrap();
+        let mut csv = Csv::new(many.as_bytes(), (b',', true), "id", None, 50_000).unwrap();
         let mut records = 0;
         while csv.next().unwrap().is_some() {
             records += 1;

@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::io::{BufRead, Read};
 
-use super::{Numbered, Source};
+use super::{Numbered, Source, parts};
 use crate::engine::Entry;
 use crate::text::take_field;
+use terrace::StructureInfo;
 
 /// Lines that are not empty, with their numbers.
 struct Lines<R> {
@@ -172,6 +173,15 @@ impl<R: BufRead> Source for Jsonl<R> {
 /// What `terrace dump` writes.
 pub struct Dump<R> {
     lines: Lines<R>,
+    /// What was read ahead.
+    next: Option<Option<Numbered<Line>>>,
+}
+
+/// A line of a dump.
+enum Line {
+    Record(Entry),
+    /// The records behind it are of this structure.
+    Part(Box<StructureInfo>),
 }
 
 impl<R: BufRead> Dump<R> {
@@ -179,16 +189,45 @@ impl<R: BufRead> Dump<R> {
     pub fn new(reader: R, longest: u64) -> Self {
         Dump {
             lines: Lines::new(reader, longest),
+            next: None,
         }
+    }
+
+    fn line(&mut self) -> Result<Option<Numbered<Line>>> {
+        if let Some(next) = self.next.take() {
+            return Ok(next);
+        }
+        self.lines.next(|line| {
+            let object: Map<String, Value> = serde_json::from_slice(line).map_err(no_object)?;
+            if let Some(info) = parts::parse(&object) {
+                return Ok(Line::Part(Box::new(info?)));
+            }
+            let (key, value) = (take_field(&object, "key")?, take_field(&object, "value")?);
+            Ok(Line::Record((key, value)))
+        })
     }
 }
 
 impl<R: BufRead> Source for Dump<R> {
     fn next(&mut self) -> Result<Option<Numbered<Entry>>> {
-        self.lines.next(|line| {
-            let object: Map<String, Value> = serde_json::from_slice(line).map_err(no_object)?;
-            Ok((take_field(&object, "key")?, take_field(&object, "value")?))
+        Ok(match self.line()? {
+            Some((number, Ok(Line::Record(entry)))) => Some((number, Ok(entry))),
+            Some((number, Err(error))) => Some((number, Err(error))),
+            part_or_end => {
+                self.next = Some(part_or_end);
+                None
+            }
         })
+    }
+
+    fn part(&mut self) -> Result<Option<StructureInfo>> {
+        match self.line()? {
+            Some((_, Ok(Line::Part(info)))) => Ok(Some(*info)),
+            other => {
+                self.next = Some(other);
+                Ok(None)
+            }
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 
 mod csv;
 mod jsonl;
+pub(crate) mod parts;
+mod stop;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -17,6 +19,8 @@ use crate::engine::{
 };
 use crate::output::{print, tell};
 use crate::progress::{self, Late};
+use stop::Phase;
+use terrace::StructureInfo;
 
 /// A batch is written when it has so many records,
 const BATCH_RECORDS: usize = 1000;
@@ -28,6 +32,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// elsewhere may be longer: escapes like \u0001 take six bytes for one, and fields that are not wanted any
 /// number.
 const LONGEST: u64 = 2 * (MAX_VALUE_BYTES + MAX_KEY_BYTES) as u64 + (1 << 20);
+/// Bytes that are read at a time.
+const BUFFER: usize = 256 << 10;
 /// So many malformed lines are shown; the rest is only counted.
 const SHOWN: u64 = 20;
 
@@ -38,6 +44,12 @@ type Numbered<T> = (u64, Result<T>);
 pub(crate) trait Source {
     /// The next record; `None` at the end. An error is one of reading, after which there is no next.
     fn next(&mut self) -> Result<Option<Numbered<Entry>>>;
+
+    /// Before the first record, and where there is no next one: what the records behind are of, if the file
+    /// says it.
+    fn part(&mut self) -> Result<Option<StructureInfo>> {
+        Ok(None)
+    }
 }
 
 /// Refuses an index over columns of rows that will be JSON: it would find some piece of the text.
@@ -60,6 +72,7 @@ fn check_indexes(args: &LoadArgs) -> Result<()> {
 /// `terrace load`
 pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     check_indexes(args)?;
+    stop::watch();
     // The input first: a wrong path must not leave an empty database behind.
     let (input, bytes) = open_input(args)?;
     let bar = match bytes {
@@ -69,6 +82,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     bar.set_message("loading");
     let reader = bar.wrap_read(input);
     let mut source = open_source(args, reader)?;
+    let mut part = source.part()?;
 
     let settings = Settings {
         memory: args.open.memory.0,
@@ -82,40 +96,82 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
         // Not before: the opening may have drawn a bar of its own.
         progress::reveal(&bar);
     }
-    let tree_settings = TreeSettings {
+    let began = Instant::now();
+    let mut count = Count::default();
+    let (name, tree_settings) = named(args, part.as_ref())?;
+    let (db, tree) = db.open_to_write(|db| db.tree_or_create(&name, &tree_settings))?;
+    let mut loaded = load_part(args, (&db, &tree), &bar, source.as_mut(), &mut count);
+    while loaded.is_ok() {
+        part = match source.part() {
+            Ok(Some(part)) => Some(part),
+            Ok(None) => break,
+            Err(error) => {
+                loaded = Err(error);
+                break;
+            }
+        };
+        loaded = named(args, part.as_ref())
+            .and_then(|(name, settings)| db.tree_or_create(&name, &settings))
+            .and_then(|tree| load_part(args, (&db, &tree), &bar, source.as_mut(), &mut count));
+    }
+    drop(tree);
+    bar.set_message("writing a checkpoint");
+    let closed = db.close();
+    bar.finish_and_clear();
+    loaded?;
+    closed?;
+    report(args, &count, began.elapsed().as_secs_f64())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Which structure takes the records, and how it is made if it is not there: as the file says, or the command.
+fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeSettings)> {
+    if let Some(info) = part {
+        return Ok((info.name.clone(), parts::settings(info)?));
+    }
+    let settings = TreeSettings {
         kind: args.kind.kind(),
         tiers: args.tiers,
         indexes: args.indexes.clone(),
         ..TreeSettings::default()
     };
-    let (db, tree) = db.open_to_write(|db| db.tree_or_create(&args.structure, &tree_settings))?;
+    Ok((args.structure.clone(), settings))
+}
+
+/// Loads what comes up to the next part into one structure.
+fn load_part(
+    args: &LoadArgs,
+    (db, tree): (&Db, &Tree),
+    bar: &indicatif::ProgressBar,
+    source: &mut dyn Source,
+    count: &mut Count,
+) -> Result<()> {
     tree.check_writable()?;
-    let began = Instant::now();
     // Where an index may refuse a row, which one it was has to be found out.
     let loader = (!tree.has_indexes()).then(|| tree.loader()).transpose()?;
+    stop::enter(match loader {
+        Some(_) if tree.is_ordered() => Phase::Sorting,
+        _ => Phase::Batches,
+    });
+    bar.set_message("loading");
     let mut loading = Loading {
-        db: &db,
-        tree: &tree,
+        db,
+        tree,
         loader,
         args,
-        bar: &bar,
+        bar,
         batch: Vec::new(),
         lines: Vec::new(),
         pending: 0,
-        count: Count::default(),
+        count: *count,
+        before: count.records,
     };
-    let outcome = loading.all(source.as_mut());
+    let outcome = loading.all(source);
     // Also after a malformed line: what came before it is to be loaded, and to stay.
     let ended = loading.end();
-    let count = loading.count;
-    bar.set_message("writing a checkpoint");
-    let closed = db.close();
-    bar.finish_and_clear();
+    *count = loading.count;
     ended?;
-    outcome?;
-    closed?;
-    report(args, &count, began.elapsed().as_secs_f64())?;
-    Ok(ExitCode::SUCCESS)
+    outcome
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,6 +193,8 @@ struct Loading<'a> {
     lines: Vec<u64>,
     pending: usize,
     count: Count,
+    /// Records of the parts before.
+    before: u64,
 }
 
 impl Loading<'_> {
@@ -186,6 +244,7 @@ impl Loading<'_> {
             loader.put(key, value)?;
             self.count.records += 1;
             self.count.bytes += (key.len() + value.len()) as u64;
+            stop::taken(self.count.records);
         }
         Ok(())
     }
@@ -196,16 +255,29 @@ impl Loading<'_> {
             return Ok(());
         };
         self.bar.set_message("writing");
+        if self.tree.is_ordered() {
+            stop::written(self.before);
+            stop::enter(Phase::Writing);
+        }
+        let before = self.before;
         let late = Late::new(self.args.json);
         let mut written = 0;
         let ended = loader.finish_with(Durability::Buffered, |progress| {
             written = progress.done;
+            stop::written(before + written);
             self.bar.suspend(|| late.show(progress));
         });
         late.clear();
         ended.with_context(|| {
-            let put = self.count.records;
-            format!("of {put} records about {written} are loaded, those with the lowest keys")
+            let put = self.count.records - before;
+            let which = match self.tree.is_ordered() {
+                true => "those with the lowest keys",
+                false => "those that came first",
+            };
+            format!(
+                "of {put} records about {written} are loaded, {which}; what else the structure has is as it \
+                 was before, and loading the same again completes it"
+            )
         })?;
         Ok(())
     }
@@ -252,6 +324,7 @@ impl Loading<'_> {
         match self.db.write(self.tree, batch, Durability::Buffered) {
             Ok(()) => {
                 self.count.records += batch.len() as u64;
+                stop::taken(self.count.records);
                 self.count.bytes += batch.iter().map(bytes).sum::<u64>();
                 Ok(())
             }
@@ -289,11 +362,36 @@ pub(crate) fn open_input(args: &LoadArgs) -> Result<(Box<dyn Read>, Option<u64>)
 }
 
 pub(crate) fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Result<Box<dyn Source>> {
-    let reader = BufReader::with_capacity(256 << 10, reader);
+    let name = match reads_stdin(args) {
+        true => "the input".into(),
+        false => args.file.display().to_string(),
+    };
+    let cannot = || format!("cannot load {name}");
+    let mut reader = BufReader::with_capacity(BUFFER, reader);
+    let begins = reader.fill_buf().with_context(cannot)?;
+    // What gzip has made begins so, and no text does.
+    if begins.starts_with(&[0x1F, 0x8B]) {
+        let reader = flate2::bufread::MultiGzDecoder::new(reader);
+        return source(args, BufReader::with_capacity(BUFFER, reader)).with_context(cannot);
+    }
+    source(args, reader).with_context(cannot)
+}
+
+fn source(args: &LoadArgs, reader: impl BufRead + 'static) -> Result<Box<dyn Source>> {
     let (key, value) = (args.key.as_deref(), args.value.as_deref());
+    if args.delimiter.is_some() && !matches!(args.format, Format::Csv | Format::Tsv) {
+        bail!("only csv and tsv have fields with something between them: leave --delimiter out");
+    }
+    let delimiter = |usual| args.delimiter.unwrap_or(usual);
     Ok(match (args.format, key) {
-        (Format::Csv, Some(key)) => Box::new(csv::Csv::new(reader, b',', key, value, LONGEST)?),
-        (Format::Tsv, Some(key)) => Box::new(csv::Csv::new(reader, b'\t', key, value, LONGEST)?),
+        (Format::Csv, Some(key)) => {
+            let how = (delimiter(b','), true);
+            Box::new(csv::Csv::new(reader, how, key, value, LONGEST)?)
+        }
+        (Format::Tsv, Some(key)) => {
+            let how = (delimiter(b'\t'), false);
+            Box::new(csv::Csv::new(reader, how, key, value, LONGEST)?)
+        }
         (Format::Jsonl, Some(key)) => Box::new(jsonl::Jsonl::new(reader, key, value, LONGEST)),
         (Format::Dump, None) if value.is_none() => Box::new(jsonl::Dump::new(reader, LONGEST)),
         (Format::Dump, _) => {

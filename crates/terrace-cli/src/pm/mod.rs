@@ -3,7 +3,7 @@
 mod bench;
 mod map;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -132,6 +132,9 @@ pub fn scan(args: &ScanArgs) -> Result<ExitCode> {
 pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     use std::io::Write;
     whole_map(args.structure.structure.as_deref(), None)?;
+    if args.all {
+        bail!("a map has no structures: leave --all out");
+    }
     let map = Map::open(&args.open.db, args.open.memory.0)?;
     let mut out = stdout();
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
@@ -151,6 +154,14 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
 pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     let (input, _) = open_input(args)?;
     let mut source: Box<dyn Source> = open_source(args, input)?;
+    let several = || {
+        anyhow!(
+            "the dump is of structures of a database, and a map is none: load it into a database"
+        )
+    };
+    if source.part()?.is_some() {
+        bail!(several());
+    }
     let map = Map::open_or_make(&args.open.db, args.open.memory.0)?;
     let began = std::time::Instant::now();
     let (mut records, mut bytes, mut bad) = (0u64, 0u64, 0u64);
@@ -174,6 +185,9 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
                 });
             }
         }
+    }
+    if source.part()?.is_some() {
+        bail!(several());
     }
     map.close()?;
     let seconds = began.elapsed().as_secs_f64();

@@ -323,6 +323,10 @@ impl Ordered for BTree {
         self.random_leaf(random)
     }
 
+    fn try_leaves(&self, random: &mut dyn FnMut() -> u32) -> Attempt<Option<f64>> {
+        self.random_way(random, 1).map(|(leaves, _)| Some(leaves))
+    }
+
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         scan::copy(&self.leaf_shared(edge)?, edge, window)
     }

@@ -13,6 +13,16 @@ impl BTree {
     /// # Errors
     /// `Miss` when a page is not in memory.
     pub(crate) fn random_leaf(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.random_way(random, 0)
+    }
+
+    /// The same, but only down to this level: the product with the number of children there, and a key that
+    /// the last node covers.
+    pub(crate) fn random_way(
+        &self,
+        random: &mut dyn FnMut() -> u32,
+        last: u8,
+    ) -> Attempt<(f64, Vec<u8>)> {
         let mut node = self.store.shared(self.root)?;
         let mut leaves = 1.0;
         loop {
@@ -21,6 +31,9 @@ impl BTree {
                 return Ok((leaves, sound!(node, now.low())?));
             }
             let (level, children) = (now.level, now.children());
+            if level <= last {
+                return Ok((leaves * children as f64, sound!(node, now.low())?));
+            }
             let child = sound!(node, now.child(random() as usize % children))?;
             leaves *= children as f64;
             let next = self.look(

@@ -259,6 +259,10 @@ impl Ordered for Heap {
         self.index()?.try_random(random)
     }
 
+    fn try_leaves(&self, random: &mut dyn FnMut() -> u32) -> Attempt<Option<f64>> {
+        self.index()?.try_leaves(random)
+    }
+
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         self.window(edge, window, &mut |_| Ok(()))
     }

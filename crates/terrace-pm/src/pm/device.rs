@@ -70,7 +70,10 @@ pub fn open_device(
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
         |e| {
             if e == rustix::io::Errno::WOULDBLOCK {
-                Error::Locked { path: name.clone() }
+                Error::Locked {
+                    path: name.clone(),
+                    here: false,
+                }
             } else {
                 Error::io("locking", name.clone(), e.into())
             }

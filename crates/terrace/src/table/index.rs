@@ -22,7 +22,7 @@ pub type Extractor =
 
 /// Where in a row the key of an index is, as far as it can be said without a function; kept in the
 /// catalog, so that a table with such indexes opens without naming them. Its text (`Display`,
-/// `FromStr`) is `bytes:4..12`, `json:/address/city`, `csv:3` or `csv:3:;`.
+/// `FromStr`) is `bytes:4..12`, `json:/address/city`, `json-or-empty:/address/city`, `csv:3` or `csv:3:;`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource(pub(crate) Place);
 
@@ -32,6 +32,8 @@ pub(crate) enum Place {
     Bytes(Range<usize>),
     /// What an RFC 6901 pointer names in a row of JSON.
     Json(String),
+    /// The same, an empty text among the keys.
+    JsonOrEmpty(String),
     /// A column, counted from 1, of a row of separated values.
     Csv(u16, u8),
 }
@@ -43,10 +45,15 @@ impl KeySource {
     }
 
     /// What a JSON pointer (RFC 6901) names in a row that is JSON. A string gives its text, a number
-    /// or a boolean its JSON text; a row without it, or with null there, is not indexed; an array or
-    /// an object there, and a row that is no JSON, are errors of the write.
+    /// or a boolean its JSON text; a row without it, or with null or an empty text there, is not indexed; an
+    /// array or an object there, and a row that is no JSON, are errors of the write.
     pub fn json_pointer(pointer: impl Into<String>) -> KeySource {
         KeySource(Place::Json(pointer.into()))
+    }
+
+    /// The same, but an empty text is a key like others: under a unique index one row may have it.
+    pub fn json_pointer_or_empty(pointer: impl Into<String>) -> KeySource {
+        KeySource(Place::JsonOrEmpty(pointer.into()))
     }
 
     /// A column, counted from 1, of a row whose fields `delimiter` separates, with quotes as in CSV.
@@ -63,7 +70,9 @@ impl KeySource {
             Place::Bytes(range) if range.len() > terrace_base::MAX_KEY_BYTES => {
                 bad("is longer than a key may be")
             }
-            Place::Json(pointer) if !(pointer.is_empty() || pointer.starts_with('/')) => {
+            Place::Json(pointer) | Place::JsonOrEmpty(pointer)
+                if !(pointer.is_empty() || pointer.starts_with('/')) =>
+            {
                 bad("is no JSON pointer: one begins with /")
             }
             Place::Csv(0, _) => bad("names no column: they are counted from 1"),
@@ -87,6 +96,7 @@ impl std::fmt::Display for KeySource {
         match &self.0 {
             Place::Bytes(range) => write!(f, "bytes:{}..{}", range.start, range.end),
             Place::Json(pointer) => write!(f, "json:{pointer}"),
+            Place::JsonOrEmpty(pointer) => write!(f, "json-or-empty:{pointer}"),
             Place::Csv(column, b',') => write!(f, "csv:{column}"),
             Place::Csv(column, b'\t') => write!(f, "csv:{column}:\\t"),
             Place::Csv(column, delimiter) => {
@@ -105,12 +115,13 @@ impl std::str::FromStr for KeySource {
                 .split_once("..")
                 .and_then(|(start, end)| Some(Place::Bytes(number(start)?..number(end)?))),
             Some(("json", pointer)) => Some(Place::Json(pointer.into())),
+            Some(("json-or-empty", pointer)) => Some(Place::JsonOrEmpty(pointer.into())),
             Some(("csv", rest)) => csv_place(rest),
             _ => None,
         };
         let source = place.map(KeySource).ok_or_else(|| {
             Error::invalid(format!(
-                "{text:?} is no source of a key; give bytes:FROM..TO, json:/POINTER, csv:COLUMN or csv:COLUMN:DELIMITER"
+                "{text:?} is no source of a key; give bytes:FROM..TO, json:/POINTER, json-or-empty:/POINTER, csv:COLUMN or csv:COLUMN:DELIMITER"
             ))
         })?;
         source.check()?;
