@@ -239,7 +239,7 @@ mod read_ahead {
         let value = |i: u32| i.to_le_bytes().repeat(50);
         for shape in SHAPES {
             let (kind, ..) = shape;
-            if kind == terrace::Kind::Hash {
+            if !matches!(kind, terrace::Kind::Tree | terrace::Kind::Table) {
                 continue;
             }
             let disk = SimDisk::new(1);
