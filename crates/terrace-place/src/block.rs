@@ -90,8 +90,17 @@ struct Bytes {
 }
 
 /// Where blocks of one memory come from. A clone is the same store.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Store(Arc<Bytes>);
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("live", &self.live())
+            .field("committed", &self.committed())
+            .finish_non_exhaustive()
+    }
+}
 
 /// The length of the pieces that have room for so many bytes: multiples of an eighth of an octave.
 fn piece_size(bytes: usize) -> usize {

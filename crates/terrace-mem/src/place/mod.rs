@@ -85,6 +85,7 @@ pub(crate) struct Two {
     fast: Option<Store>,
     slow: Store,
     limit: Limit,
+    #[cfg_attr(feature = "shuttle", allow(dead_code, reason = "there are no threads"))]
     manual: bool,
     names: [String; 2],
     watch: Option<Arc<dyn Watch>>,
