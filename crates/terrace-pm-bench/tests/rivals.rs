@@ -63,7 +63,7 @@ fn updates_by_zipf_keep_their_bars() {
     let o = run(&plan(3.5), Name::Elastic, Work::Update).unwrap();
     println!("{}", o.json());
     assert!(
-        o.fences() <= 1.14 && o.lines() <= 1.6 && o.units() <= 0.40,
+        o.fences() <= 1.08 && o.lines() <= 1.6 && o.units() <= 0.40,
         "{o:?}"
     );
 }

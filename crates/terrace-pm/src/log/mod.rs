@@ -65,6 +65,8 @@ pub struct Partition {
     /// Blobs that are free once the tail has passed this ordinal: as long as a record refers to a blob its
     /// place is not used again, or an old record could be taken for a newer one (rule 12).
     limbo: VecDeque<(u64, u64)>,
+    /// Segments that the tail has passed; free once it is durable, with the next fence of the partition.
+    passed: VecDeque<Segment>,
 }
 
 /// The log.
@@ -178,7 +180,8 @@ impl Log {
         for number in partitions {
             let locked = self.lock(number);
             locked.flush_pending();
-            marks.push((number, locked.guard.last, locked.guard.fill));
+            let passed = locked.guard.passed.back().map_or(0, |gone| gone.ordinal);
+            marks.push((number, locked.guard.last, locked.guard.fill, passed));
         }
         if marks.is_empty() {
             return Ok(());
@@ -186,8 +189,9 @@ impl Log {
         if !planted(Planted::AcknowledgedWithoutFence) {
             self.arena.pm().fence()?;
         }
-        for (number, segment, fill) in marks {
+        for (number, segment, fill, passed) in marks {
             let mut locked = self.lock(number);
+            locked.release_passed(passed);
             if locked.guard.last == segment && locked.guard.durable < fill {
                 locked.guard.durable = fill;
                 locked.note_pending();
@@ -260,6 +264,10 @@ impl Locked<'_> {
     }
 
     fn flush_pending(&self) {
+        if !self.guard.passed.is_empty() && !planted(Planted::TailNotFenced) {
+            let arena = &*self.log.arena;
+            arena.pm().flush(arena.layout().tail(self.number), 1);
+        }
         let Some(head) = self.guard.segments.back() else {
             return;
         };
@@ -293,13 +301,15 @@ impl Locked<'_> {
 
     /// Makes everything so far durable.
     pub fn commit(&mut self) -> Result<()> {
-        if self.is_pending() {
+        if self.is_pending() || !self.guard.passed.is_empty() {
+            let passed = self.guard.passed.back().map_or(0, |gone| gone.ordinal);
             self.flush_pending();
             if !planted(Planted::AcknowledgedWithoutFence) {
                 self.log.arena.pm().fence()?;
             }
             self.guard.durable = self.guard.fill;
             self.note_pending();
+            self.release_passed(passed);
         }
         Ok(())
     }
@@ -344,8 +354,9 @@ impl Locked<'_> {
         self.log.lengths[self.number as usize].store(length, Relaxed);
     }
 
-    /// Frees the segment at the tail, whose records are all dead.
-    pub fn free_tail(&mut self) -> Result<()> {
+    /// Moves the tail behind its segment, whose records are all dead. The segment is free with the next
+    /// fence of the partition, or at once.
+    pub fn free_tail(&mut self, at_once: bool) -> Result<()> {
         // What replaced its records may wait for a fence yet (rule 4).
         if !planted(Planted::CopyNotFenced) {
             self.commit()?;
@@ -360,20 +371,31 @@ impl Locked<'_> {
             word,
             tail_word(layout.map_id, self.number, gone.ordinal + 1),
         );
-        arena.pm().flush(word, 1);
-        if !planted(Planted::TailNotFenced) {
-            arena.pm().fence()?;
-        }
-        arena.release_segment(gone.number);
-        while let Some((ordinal, blob)) = self.guard.limbo.front().copied() {
-            if ordinal > gone.ordinal {
-                break;
-            }
-            self.guard.limbo.pop_front();
-            arena.release_blob(BlobRef(blob));
-        }
+        self.guard.passed.push_back(gone);
         self.count();
-        Ok(())
+        if planted(Planted::TailNotFenced) {
+            self.release_passed(gone.ordinal);
+        }
+        if at_once { self.commit() } else { Ok(()) }
+    }
+
+    /// Segments up to this one are free: the tail behind them is durable (rule 11).
+    fn release_passed(&mut self, last: u64) {
+        let arena = &*self.log.arena;
+        while let Some(gone) = self.guard.passed.front().copied() {
+            if gone.ordinal > last {
+                return;
+            }
+            self.guard.passed.pop_front();
+            arena.release_segment(gone.number);
+            while let Some((ordinal, blob)) = self.guard.limbo.front().copied() {
+                if ordinal > gone.ordinal {
+                    break;
+                }
+                self.guard.limbo.pop_front();
+                arena.release_blob(BlobRef(blob));
+            }
+        }
     }
 
     /// The fault of freeing in any order: every segment without a live record but the head.

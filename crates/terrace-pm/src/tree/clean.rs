@@ -20,11 +20,16 @@ const COPIES: usize = 2;
 /// Of them drained: a drain has two fences.
 const DRAINS: usize = 1;
 
+/// Writes that a segment without live records waits at most until all that replaced them is durable.
+const MOST_WAITED: u32 = 64;
+
 /// Where the cleaner stands.
 #[derive(Default)]
 pub struct Hand {
     at: Option<(u32, Segment)>,
     next: u32,
+    /// Writes for which it has waited until copies are durable.
+    waited: u32,
 }
 
 impl<O: Own> Tree<O> {
@@ -36,24 +41,26 @@ impl<O: Own> Tree<O> {
         let Some(mut hand) = self.cleaner.try_lock() else {
             return Ok(());
         };
-        self.step(&mut hand)
+        self.step(&mut hand, false)
     }
 
     /// As many steps as free a segment in every partition: the file is full.
     pub(crate) fn clean_hard(&self) -> Result<()> {
         let mut hand = self.cleaner.lock();
+        // What tails have passed is free behind a fence.
+        self.log.commit_many(0..self.log.count())?;
         let records = self.arena.layout().shape.records as usize;
         let most = self.log.count() as usize * (records + 1);
         for _ in 0..most {
             if self.arena.has_room() {
                 break;
             }
-            self.step(&mut hand)?;
+            self.step(&mut hand, true)?;
         }
         Ok(())
     }
 
-    fn step(&self, hand: &mut Hand) -> Result<()> {
+    fn step(&self, hand: &mut Hand, at_once: bool) -> Result<()> {
         if planted(Planted::FreedInAnyOrder) {
             return self.free_dead();
         }
@@ -89,8 +96,15 @@ impl<O: Own> Tree<O> {
             hand.next = 0;
             return Ok(());
         }
+        let mut log = self.log.lock(partition);
+        // What replaced its records is often made durable by somebody's write soon, with no fence more.
+        if log.is_pending() && hand.waited < MOST_WAITED && !at_once {
+            hand.waited += 1;
+            return Ok(());
+        }
         hand.at = None;
-        self.log.lock(partition).free_tail()
+        hand.waited = 0;
+        log.free_tail(at_once)
     }
 
     /// The tail segment of the partition with most segments, if it has more than its head.
@@ -177,7 +191,7 @@ impl<O: Own> Tree<O> {
                 if !is_dead {
                     break;
                 }
-                locked.free_tail()?;
+                locked.free_tail(true)?;
             }
         }
         Ok(())
