@@ -1,4 +1,5 @@
-//! How many records a structure has and in which tier, about: from leaves taken at random.
+//! How many records a structure has and in which tier, about: from leaves taken at random, or from all where
+//! they are few.
 //!
 //! In two tiers a key may be in both. What the hot tier adds to the cold one's number is learnt
 //! from a sample too: a dirty record counts if the cold tier lacks the key, a tombstone counts
@@ -6,7 +7,7 @@
 //! or in neither. Among few records that is much: where the hot tier is one leaf, and that has other
 //! members in the end than before (rule 7), they are counted again.
 
-use terrace_access::{Attempt, Ordered, Touch, Window};
+use terrace_access::{Attempt, Edge, Ordered, Touch, Window};
 use terrace_base::Result;
 use terrace_base::checksum::mix;
 
@@ -123,6 +124,11 @@ fn sampled<M: Ordered>(
     let mut window = Window::new();
     window.set_keys_only(true);
     let all_leaves = leaves(context, method, random)?;
+    if all_leaves.is_some_and(|all| all <= f64::from(LEAVES))
+        && let Some(sums) = walked(context, method, &mut window, &mut values)?
+    {
+        return Ok(sums);
+    }
     let mut sample = Sample::default();
     while !sample.is_enough(all_leaves.is_some()) {
         let (leaves, position) = settled(context, || method.try_random(&mut || random.next()))?;
@@ -138,6 +144,27 @@ fn sampled<M: Ordered>(
         Some(all) => all * sample.each(which),
         None => sample.mean(which),
     }))
+}
+
+/// The sums over all leaves, one after the other, where these are so few that a sample would be no less work;
+/// `None` if they are more than was thought.
+fn walked<M: Ordered>(
+    context: &TierContext,
+    method: &M,
+    window: &mut Window,
+    values: &mut impl FnMut(&Window, bool) -> Result<[f64; 2]>,
+) -> Result<Option<[f64; 2]>> {
+    let (mut sums, mut at) = ([0.0; 2], Vec::new());
+    for _ in 0..2 * LEAVES {
+        settled(context, || method.try_window(Edge::From(&at), window))?;
+        let [first, second] = values(window, false)?;
+        sums = [sums[0] + first, sums[1] + second];
+        match window.high.take() {
+            Some(high) => at = high,
+            None => return Ok(Some(sums)),
+        }
+    }
+    Ok(None)
 }
 
 /// The number of leaves, from ways down that end above them; `None` where the method knows none.

@@ -2,12 +2,14 @@
 //! and the roots of its parts, which its root names.
 
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Value, Window,
+    AccessMethod, Attempt, Door, Edge, Flags, LargeRef, LevelFigures, NoRoom, Ordered, Plan, Value,
+    Window,
 };
 use terrace_base::PageId;
 
+use super::entry::Entry;
 use super::level::Level;
-use super::{Lsm, page};
+use super::{Lsm, State, page};
 use crate::btree::Floor;
 use crate::btree::layout::Stored;
 use crate::overflow;
@@ -23,7 +25,7 @@ impl Lsm {
             return Ok(true);
         }
         for level in state.downwards() {
-            if self.clear_level(door, level)? || level.index.try_clear_step(door)? {
+            if self.clear_level(state, door, level)? || level.index.try_clear_step(door)? {
                 return Ok(true);
             }
         }
@@ -31,26 +33,77 @@ impl Lsm {
     }
 
     /// Frees some pages of a level. Returns whether there was any.
-    fn clear_level(&self, door: &Door<'_>, level: &Level) -> Attempt<bool> {
+    ///
+    /// What is left is a level at every instant: a page that goes leaves a gap, and the root says what there is.
+    fn clear_level(&self, state: &State, door: &Door<'_>, level: &Level) -> Attempt<bool> {
+        if !level.index.floor(Edge::End, &mut Floor::default())? {
+            return Ok(false);
+        }
+        // Held from here on: what the root says is written in the end, however this ends.
+        let mut root = self.store.exclusive(self.root, door)?;
         let mut budget = STEP_PAGES;
+        let cleared = self.clear_pages(door, level, &mut budget);
+        if budget < STEP_PAGES {
+            self.until_done(|| state.root().write(&mut root))?;
+        }
+        cleared
+    }
+
+    /// Makes gaps of the pages of a level, from the end, as far as the budget goes.
+    fn clear_pages(&self, door: &Door<'_>, level: &Level, budget: &mut usize) -> Attempt<bool> {
         let mut floor = Floor::default();
         let mut any = false;
-        // From the end: the first entry stays to the last.
-        while budget > 0 && level.index.floor(Edge::End, &mut floor)? {
-            any = true;
-            if let Some(entry) = level.entry_at(Edge::End, &mut floor)? {
-                if entry.has_large && !self.free_chains(door, entry.name.page, &mut budget)? {
-                    return Ok(true);
+        while *budget > 0 {
+            let Some(entry) = level.entry_at(Edge::End, &mut floor)? else {
+                // A gap. What lies before it is the last page; where it is the first one, nothing is left.
+                if floor.key.is_empty() {
+                    return Ok(any);
                 }
-                self.store.free_unread(door, entry.name.page)?;
+                let gap = std::mem::take(&mut floor.key);
+                if let Some(entry) = level.entry_at(Edge::Below(&gap), &mut floor)? {
+                    any = true;
+                    if !self.clear_page(door, level, (&floor.key, entry), budget)? {
+                        return Ok(true);
+                    }
+                }
+                let erase = &mut |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
+                level
+                    .index
+                    .try_edit(door, &gap, erase, &mut NoRoom, &mut || Ok(()))?;
+                continue;
+            };
+            any = true;
+            if !self.clear_page(door, level, (&floor.key, entry), budget)? {
+                return Ok(true);
             }
-            budget = budget.saturating_sub(1);
-            let erase = &mut |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
-            level
-                .index
-                .try_edit(door, &floor.key, erase, &mut NoRoom, &mut || Ok(()))?;
         }
         Ok(any)
+    }
+
+    /// Frees a page, and makes a gap of its entry. Returns false where the budget ended with its large values.
+    fn clear_page(
+        &self,
+        door: &Door<'_>,
+        level: &Level,
+        (low, entry): (&[u8], Entry),
+        budget: &mut usize,
+    ) -> Attempt<bool> {
+        if entry.has_large && !self.free_chains(door, entry.name.page, budget)? {
+            return Ok(false);
+        }
+        let gap =
+            &mut |_: Option<(Flags, Value<'_>)>| Ok(Plan::Put(Value::Inline(&[]), Flags::NONE));
+        let free = &mut || self.store.free_unread(door, entry.name.page);
+        level.index.try_edit(door, low, gap, &mut NoRoom, free)?;
+        *budget = budget.saturating_sub(1);
+        let figures = level.figures();
+        level.set_figures(LevelFigures {
+            pages: figures.pages.saturating_sub(1),
+            bytes: figures.bytes.saturating_sub(entry.used.into()),
+            records: figures.records.saturating_sub(entry.records.into()),
+            tombstones: figures.tombstones.saturating_sub(entry.tombstones.into()),
+        });
+        Ok(true)
     }
 
     /// Frees the large values of a page, as far as the budget goes. Each record keeps what is left of its

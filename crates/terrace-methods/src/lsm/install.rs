@@ -14,7 +14,7 @@ use terrace_access::{
 };
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_base::{PageId, Result};
-use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Space};
+use terrace_pages::{Class, Exclusive, PAGE_HEADER_BYTES, Promise, Space};
 
 use super::entry::Entry;
 use super::level::{Level, Slot};
@@ -174,7 +174,16 @@ impl Lsm {
                 }
             }
         }
-        let installed = self.make_visible(state, door, change, copied, &made);
+        // Held from here on, the page cannot leave memory before the end.
+        let root = match self.store.exclusive(self.root, door) {
+            Ok(root) => root,
+            Err(interrupt) => {
+                drop(held);
+                self.unmake(door, &made)?;
+                return Err(interrupt);
+            }
+        };
+        let installed = self.make_visible(state, door, root, (change, copied), &made);
         // Some of it is visible, or may be.
         installed.map_err(|e| self.store.poison(&e))?;
         Ok(true)
@@ -251,8 +260,8 @@ impl Lsm {
         &self,
         state: &State,
         door: &Door<'_>,
-        change: &Change<'_>,
-        copied: Option<&Window>,
+        mut root: Exclusive<'_>,
+        (change, copied): (&Change<'_>, Option<&Window>),
         made: &[Name],
     ) -> Result<()> {
         let mut made = made;
@@ -270,11 +279,8 @@ impl Lsm {
         if let Some(copied) = copied {
             self.leave_top(state, door, copied)?;
         }
-        self.until_done(|| {
-            state
-                .root()
-                .write(&mut self.store.exclusive(self.root, door)?)
-        })?;
+        self.until_done(|| state.root().write(&mut root))?;
+        drop(root);
         for entry in change.levels.iter().flat_map(|install| &install.pages) {
             self.free_page(door, entry.name.page)?;
         }
@@ -369,6 +375,9 @@ impl Lsm {
     }
 
     /// From the top those of these records go that are still what they were, bit for bit.
+    ///
+    /// One whose leaf has left memory since it was asked for stays: it says what the level says, and a later
+    /// step takes it along again. A large value must not have two owners, so its leaf is waited for.
     fn leave_top(&self, state: &State, door: &Door<'_>, copied: &Window) -> Result<()> {
         let (mut next, mut which, mut value) = (0, Vec::new(), Vec::new());
         while next < copied.len() {
@@ -376,7 +385,7 @@ impl Lsm {
             let mut end = first;
             self.until_done(|| {
                 end = first;
-                state.top.try_visit(door, copied.key(first), &mut |page| {
+                let visited = state.top.try_visit(door, copied.key(first), &mut |page| {
                     which.clear();
                     let mut near = 0;
                     while end < copied.len() {
@@ -396,7 +405,11 @@ impl Lsm {
                         end += 1;
                     }
                     page.erase_all(&mut which)
-                })
+                });
+                match visited {
+                    Err(Interrupt::Miss(_)) if copied.entry(first).large.is_none() => Ok(()),
+                    visited => visited,
+                }
             })?;
             // Thin leaves are joined with what lies before them; best effort.
             let _ = state.top.try_pack(door, copied.key(first), PACKED);
