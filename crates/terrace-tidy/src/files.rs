@@ -1,4 +1,4 @@
-//! Files are short and say at the top what they are for.
+//! Files are short and say at the top what they are for, and so is the map of all of them.
 
 use crate::{Complaints, Tree};
 
@@ -25,6 +25,20 @@ pub fn length(tree: &Tree) -> Complaints {
         }
     }
     complaints
+}
+
+/// Longest text for who reads it before anything else, in bytes: as much as one reads in one sitting.
+const MOST_OF_THE_MAP: usize = 15 << 10;
+
+/// The map of the code stays one that is read.
+pub fn map_length(tree: &Tree) -> Complaints {
+    let path = "ARCHITECTURE.md";
+    let bytes = tree.file(path).map_or(0, |file| file.text.len());
+    let is_long = bytes > MOST_OF_THE_MAP;
+    is_long
+        .then(|| format!("{path}: {bytes} bytes, of {MOST_OF_THE_MAP} at most"))
+        .into_iter()
+        .collect()
 }
 
 /// Every source file opens with its one job.

@@ -14,7 +14,7 @@ mod tree;
 mod unsafety;
 
 pub use documents::{forbidden_words, links, tests_of_the_promises, tour_of_the_readme};
-pub use files::{length, opening_line};
+pub use files::{length, map_length, opening_line};
 pub use layers::layers;
 pub use tree::{SourceFile, Tree};
 pub use unsafety::{unsafe_files, unsafe_forbidden, unsafe_reasons};
@@ -35,6 +35,7 @@ pub const CHECKS: &[Check] = &[
     ("unsafe code is in files where it is allowed", unsafe_files),
     ("unsafe code says why it holds", unsafe_reasons),
     ("length of files", length),
+    ("length of the map", map_length),
     ("opening lines", opening_line),
     ("words that do not belong here", forbidden_words),
     ("links of documents", links),

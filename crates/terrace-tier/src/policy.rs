@@ -4,7 +4,6 @@
 //! (docs/decisions/policies.md).
 
 use terrace_access::Flags;
-use terrace_base::{Error, Result};
 
 /// What is known when a record was read from the cold tier and could be promoted.
 #[derive(Clone, Copy, Debug)]
@@ -158,16 +157,5 @@ impl Policy for Sampled {
 
     fn write_along(&self) -> usize {
         0
-    }
-}
-
-/// The policy of this name: `default` or `paper`.
-pub fn policy_named(name: &str) -> Result<Box<dyn Policy>> {
-    match name {
-        "default" => Ok(Box::new(LeafLocal)),
-        "paper" => Ok(Box::new(Sampled::default())),
-        other => Err(Error::invalid(format!(
-            "there is no policy named \"{other}\"; choose \"default\" or \"paper\""
-        ))),
     }
 }

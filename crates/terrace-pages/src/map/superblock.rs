@@ -281,20 +281,6 @@ impl Superblocks {
             _ => Ok(read),
         }
     }
-
-    /// Refuses the newest if something durable (a log segment) says that generation `durable` was
-    /// durable already: then the superblock of that generation has rotted since, and what is left
-    /// names slots that were given out again.
-    pub fn require(&self, durable: u64) -> Result<()> {
-        if self.newest.generation >= durable {
-            return Ok(());
-        }
-        let what = format!(
-            "the superblock of generation {durable} is gone; generation {} is left, which may not be opened",
-            self.newest.generation
-        );
-        Err(Error::corrupt(DATA_FILE, superblock_offset(durable), what))
-    }
 }
 
 /// A block of another format.

@@ -85,15 +85,6 @@ fn a_superblock_in_the_wrong_block_is_not_taken() {
 }
 
 #[test]
-fn an_older_generation_than_the_newest_durable_one_is_refused() {
-    let five = block(&make(5));
-    let read = Superblocks::read([&[], &five], None).expect("whole");
-    assert!(read.require(5).is_ok() && read.require(0).is_ok());
-    let refused = read.require(6).expect_err("older").to_string();
-    assert!(refused.contains("generation 6"), "{refused}");
-}
-
-#[test]
 fn a_foreign_file_is_told_from_a_damaged_one() {
     let zeros = vec![0; SUPERBLOCK_BYTES];
     for blocks in [

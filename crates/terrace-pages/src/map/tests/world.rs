@@ -236,8 +236,11 @@ impl World {
             let mut only = blocks;
             only[older as usize] = &[];
             read = Superblocks::read(only, Some(PAGE_BYTES)).map_err(text)?;
-        } else {
-            read.require(self.last.generation).map_err(text)?;
+        } else if read.newest.generation < self.last.generation {
+            return Err(format!(
+                "generation {} was durable, and {} is the newest that is left",
+                self.last.generation, read.newest.generation
+            ));
         }
         let superblock = read.newest;
         let words = vec![Word::Disk(Place::FREE); self.pages.max(superblock.pages) as usize];
