@@ -5,7 +5,6 @@ use terrace_base::{Error, Result};
 
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::options::RECORD_OVERHEAD_BYTES;
 use crate::reserve::Reservation;
 use crate::state::State;
 
@@ -127,8 +126,3 @@ impl Log {
 
 /// The end of a record that was not appended: no commit ever reaches it.
 const NOWHERE: Lsn = Lsn::from_raw(u64::MAX);
-
-/// What a record of `len` bytes takes of a reservation.
-pub(crate) fn record_space(len: usize) -> u64 {
-    len as u64 + RECORD_OVERHEAD_BYTES as u64
-}

@@ -16,7 +16,7 @@ use terrace_base::{Error, Result};
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::reserve::shortest_ordinary;
+use crate::options::shortest_ordinary;
 use crate::segment::file_name;
 use crate::state::{Asked, Older, State};
 

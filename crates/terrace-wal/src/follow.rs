@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use terrace_base::{Error, Result};
 
+use crate::holds::{Hold, HoldId};
 use crate::layout::{HEADER_BYTES, LAST, SEAL, SECTOR};
 use crate::log::Log;
 use crate::lsn::{Lsn, Position};
@@ -28,29 +29,6 @@ pub struct Place {
     pub offset: u32,
     /// Sequence number of the first record that begins there.
     pub sequence: u64,
-}
-
-/// Keeps segments of the log from being put aside.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub struct HoldId(u64);
-
-/// What a hold keeps.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
-    id: HoldId,
-    /// The first segment that it keeps.
-    segment: u32,
-    /// Bytes of files before the last cut that it may keep.
-    most: u64,
-}
-
-/// All holds of a log.
-#[derive(Default)]
-pub(crate) struct Holds {
-    held: Vec<Hold>,
-    given_out: u64,
-    /// Segments before this one only holds keep.
-    cut: u64,
 }
 
 impl State {
@@ -190,15 +168,6 @@ impl Log {
             state.marks.synced_to()
         };
         follower.read(self, durable, apply)
-    }
-}
-
-impl Holds {
-    fn add(&mut self, segment: u32, most: u64) -> HoldId {
-        self.given_out += 1;
-        let id = HoldId(self.given_out);
-        self.held.push(Hold { id, segment, most });
-        id
     }
 }
 

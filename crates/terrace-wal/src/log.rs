@@ -10,8 +10,8 @@ use terrace_base::{Error, Result};
 use crate::fault::Fault;
 use crate::layout::HEADER_BYTES;
 use crate::lsn::{Lsn, Position};
-use crate::options::LogOptions;
-use crate::reserve::shortest_ordinary;
+use crate::options::{LogOptions, shortest_ordinary};
+use crate::reader::has_blocks;
 use crate::segment::{self, PrepareError, Segment, Size, file_name};
 use crate::state::State;
 use crate::stats::LogStats;
@@ -46,7 +46,7 @@ impl Log {
         for number in segment::list(&*disk, &options)? {
             let name = file_name(&options.prefix, number);
             let in_use = match Segment::open(&*disk, &options, number)? {
-                Some(segment) => segment::has_blocks(&Arc::new(segment), &options)?,
+                Some(segment) => has_blocks(&Arc::new(segment), &options)?,
                 None => false,
             };
             if number != FIRST_SEGMENT || in_use {

@@ -136,3 +136,14 @@ pub(crate) fn data_limit(segment_bytes: u64) -> u64 {
 pub(crate) fn usable(segment_bytes: u64) -> u64 {
     data_limit(segment_bytes) - HEADER_BYTES - RECORD_OVERHEAD_BYTES as u64
 }
+
+/// What a record of `len` bytes takes of a reservation.
+pub(crate) fn record_space(len: usize) -> u64 {
+    len as u64 + RECORD_OVERHEAD_BYTES as u64
+}
+
+/// A segment may be so short when the disk has no space for a whole one, and serve writes of all kinds: the
+/// margin is half of it.
+pub(crate) fn shortest_ordinary(options: &LogOptions) -> u64 {
+    (options.shortest() / 2 / 4096 * 4096).max(MIN_SEGMENT_BYTES)
+}

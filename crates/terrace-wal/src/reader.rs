@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use terrace_base::{Error, Result};
 
-use crate::layout::{BLOCK_HEADER, BlockHeader, MAX_BLOCK_PAYLOAD, block_is_whole, peek_block};
+use crate::layout::{
+    BLOCK_HEADER, BlockHeader, HEADER_BYTES, MAX_BLOCK_PAYLOAD, block_is_whole, peek_block,
+};
 use crate::lsn::Lsn;
 use crate::options::LogOptions;
 use crate::segment::Segment;
@@ -119,4 +121,11 @@ impl BlockReader {
         }
         Ok(&self.window[(offset - self.window_at) as usize..])
     }
+}
+
+/// Whether blocks have been written to a segment.
+pub(crate) fn has_blocks(segment: &Arc<Segment>, options: &LogOptions) -> Result<bool> {
+    let mut found = false;
+    BlockReader::new(segment.clone(), options).search(HEADER_BYTES, &mut |_, _| found = true)?;
+    Ok(found)
 }

@@ -15,30 +15,18 @@ use crate::layout::HEADER_BYTES;
 use crate::log::Log;
 use crate::lsn::{Lsn, Position};
 use crate::options::LogOptions;
-use crate::replay::{End, Replay, bad_header, missing};
+use crate::reader::has_blocks;
+use crate::replay::{Replay, bad_header, missing};
 use crate::seal::{delete, make_durable, seal};
 use crate::segment::{self, Segment};
 use crate::state::{Older, State};
+use crate::stats::RecoveryReport;
+use crate::tail::End;
 use crate::way::Way;
 
 /// Sequence numbers lie below: so many records no log has, and one more is still a number.
 const SEQUENCE_LIMIT: u64 = 1 << 62;
 
-/// What a recovery found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecoveryReport {
-    /// Records replayed.
-    pub records: u64,
-    /// Their bytes.
-    pub record_bytes: u64,
-    /// Segments that they lay in.
-    pub segments: u64,
-    /// Where the log was found to end, and the sequence number of the next record.
-    pub end: Position,
-    /// Whether valid blocks behind the end were dropped, or a record that was not complete: never
-    /// acknowledged as durable, and lost to a power cut.
-    pub dropped_tail: bool,
-}
 impl Log {
     /// Whether the log says that the checkpoint of this generation was durable. It says so only after that
     /// one's superblock was synced; where it does not, or cannot be read, nobody knows.
@@ -192,7 +180,7 @@ fn open_segments(
         }
         let segment = Arc::new(segment);
         if !segment.complete {
-            if number == first || segment::has_blocks(&segment, options)? {
+            if number == first || has_blocks(&segment, options)? {
                 return Err(Error::corrupt(
                     &segment.name,
                     segment.bytes,

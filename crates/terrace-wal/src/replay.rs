@@ -11,11 +11,11 @@ use crate::fault::Fault;
 use crate::layout::{BlockHeader, CONTINUES, HEADER_BYTES, LAST, MORE, SEAL, SECTOR, next_piece};
 use crate::lsn::{Lsn, Position};
 use crate::options::{LogOptions, MAX_RECORD_BYTES};
-use crate::reader::BlockReader;
-use crate::recover::RecoveryReport;
+use crate::reader::{BlockReader, has_blocks};
 use crate::seal::Seal;
-use crate::segment::{Segment, file_name, has_blocks};
-use crate::tail::{GapRule, TailScan, Verdict};
+use crate::segment::{Segment, file_name};
+use crate::stats::RecoveryReport;
+use crate::tail::{End, GapRule, TailScan, Verdict};
 use crate::way::Way;
 
 pub(crate) fn missing(options: &LogOptions, number: u32) -> Error {
@@ -32,21 +32,6 @@ pub(crate) fn bad_header(options: &LogOptions, number: u32) -> Error {
         0,
         "neither copy of the header of this log segment is valid, or the file is shorter than it says and holds no block",
     )
-}
-
-/// The end of the log.
-pub(crate) struct End {
-    /// Where the chain of blocks ends.
-    pub(crate) at: Lsn,
-    /// Where the seal is or will be: the tail of the log from now on.
-    pub(crate) tail: Lsn,
-    pub(crate) sealed: bool,
-    pub(crate) sequence: u64,
-    pub(crate) dropped: bool,
-    /// How far blocks say that the log is durable.
-    pub(crate) known_durable: Option<Lsn>,
-    /// End offsets of the segments before the last.
-    pub(crate) ends: BTreeMap<u32, u64>,
 }
 
 /// The state of a replay.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, Result};
 
-use crate::append::record_space;
 use crate::fault::Fault;
 use crate::layout::{BLOCK_HEADER, MAX_BLOCK_PAYLOAD};
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::{
-    LogOptions, MAX_RECORD_BYTES, MIN_SEGMENT_BYTES, RECORD_OVERHEAD_BYTES, usable,
+    LogOptions, MAX_RECORD_BYTES, MIN_SEGMENT_BYTES, RECORD_OVERHEAD_BYTES, record_space,
+    shortest_ordinary, usable,
 };
 use crate::segment::{PrepareError, Segment, Size};
 use crate::state::{Older, State};
@@ -102,12 +102,6 @@ fn split_space(len: usize, options: &LogOptions) -> u64 {
 /// newest segment, and never less than of one that the disk had space for.
 fn margin(state: &State, options: &LogOptions) -> u64 {
     usable(state.newest().bytes.max(options.shortest())) / 4
-}
-
-/// A segment may be so short when the disk has no space for a whole one, and serve writes of all kinds: the
-/// margin is half of it.
-pub(crate) fn shortest_ordinary(options: &LogOptions) -> u64 {
-    (options.shortest() / 2 / 4096 * 4096).max(MIN_SEGMENT_BYTES)
 }
 
 /// And beside twice the space that is wanted so short, to serve what frees space.

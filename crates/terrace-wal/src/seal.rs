@@ -11,8 +11,8 @@ use crate::layout::{BLOCK_HEADER, BlockHeader, HEADER_BYTES, SEAL, SECTOR, seal_
 use crate::lsn::Lsn;
 use crate::options::LogOptions;
 use crate::reader::BlockReader;
-use crate::replay::End;
 use crate::segment::{Segment, file_name};
+use crate::tail::End;
 
 /// A seal's payload: the address of the cut, and the next sequence number.
 const SEAL_PAYLOAD: usize = 16;

@@ -15,7 +15,6 @@ use crate::layout::{
     names_successor, newest_note,
 };
 use crate::options::{LogOptions, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
-use crate::reader::BlockReader;
 
 /// An open segment file.
 pub(crate) struct Segment {
@@ -250,13 +249,6 @@ pub(crate) fn list(disk: &dyn Disk, options: &LogOptions) -> Result<Vec<u32>> {
         .collect();
     numbers.sort_unstable();
     Ok(numbers)
-}
-
-/// Whether blocks have been written to a segment.
-pub(crate) fn has_blocks(segment: &Arc<Segment>, options: &LogOptions) -> Result<bool> {
-    let mut found = false;
-    BlockReader::new(segment.clone(), options).search(HEADER_BYTES, &mut |_, _| found = true)?;
-    Ok(found)
 }
 
 /// A number that no earlier life of the file had.

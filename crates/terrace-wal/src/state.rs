@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_base::Error;
 
 use crate::fault::Fault;
-use crate::follow::Holds;
+use crate::holds::Holds;
 use crate::layout::{
     BLOCK_HEADER, CONTINUES, HEADER_BYTES, LAST, MAX_BLOCK_PAYLOAD, MORE, SECTOR, SECTOR_END,
 };

@@ -1,4 +1,6 @@
-//! What a log has done since it was opened.
+//! What a log has done since it was opened, and what was found then.
+
+use crate::lsn::Position;
 
 /// Counters of a log since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,4 +25,20 @@ pub struct LogStats {
     pub segments_reused: u64,
     /// Segments deleted.
     pub segments_deleted: u64,
+}
+
+/// What a recovery found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecoveryReport {
+    /// Records replayed.
+    pub records: u64,
+    /// Their bytes.
+    pub record_bytes: u64,
+    /// Segments that they lay in.
+    pub segments: u64,
+    /// Where the log was found to end, and the sequence number of the next record.
+    pub end: Position,
+    /// Whether valid blocks behind the end were dropped, or a record that was not complete: never
+    /// acknowledged as durable, and lost to a power cut.
+    pub dropped_tail: bool,
 }

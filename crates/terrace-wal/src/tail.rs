@@ -6,6 +6,8 @@
 //! - A gap below the largest X of any later valid block is damage. A gap at or above it is the
 //!   tail, whatever follows it: after a power cut, unsynced blocks survive in any subset.
 
+use std::collections::BTreeMap;
+
 use crate::lsn::Lsn;
 
 /// The writing side: how far the log is appended, written and synced.
@@ -140,4 +142,19 @@ impl TailScan {
             self.largest = Some((synced, at));
         }
     }
+}
+
+/// The end of the log.
+pub(crate) struct End {
+    /// Where the chain of blocks ends.
+    pub(crate) at: Lsn,
+    /// Where the seal is or will be: the tail of the log from now on.
+    pub(crate) tail: Lsn,
+    pub(crate) sealed: bool,
+    pub(crate) sequence: u64,
+    pub(crate) dropped: bool,
+    /// How far blocks say that the log is durable.
+    pub(crate) known_durable: Option<Lsn>,
+    /// End offsets of the segments before the last.
+    pub(crate) ends: BTreeMap<u32, u64>,
 }
