@@ -240,30 +240,6 @@ impl PageMap {
         Place::free(self.next_tag())
     }
 
-    /// Moves a page that is not linked yet from the cut to *next*, so that the cut says free.
-    ///
-    /// Called between [`PageMap::begin_cut`] and the first write of the cut, for every page that
-    /// is allocated but not linked; returns the place to store as its newest. (Its dirty content,
-    /// if any, counts as changed after the cut from now on: that is the caller's to note.)
-    pub fn postpone(&mut self, pid: PageId, newest: Place) -> Place {
-        if self.phase != Phase::Open || newest.tag() != self.cut_tag {
-            return newest;
-        }
-        if !newest.is_free() {
-            Self::less(
-                &mut self.counts.cut,
-                &mut self.broken,
-                "a cut slot postponed that the cut does not name",
-            );
-            self.counts.next += 1;
-        }
-        self.next.push(Change {
-            pid,
-            before: Place::free(self.cut_tag),
-        });
-        newest.with_tag(self.next_tag())
-    }
-
     /// Slots by use.
     pub fn counts(&self) -> SlotCounts {
         let Held {

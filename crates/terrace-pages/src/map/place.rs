@@ -144,9 +144,8 @@ impl std::fmt::Debug for Place {
 /// or in the frame header while a page is resident.
 ///
 /// A place changes only while the map's mutex is held (the result of
-/// [`register`](super::PageMap::register), [`free_page`](super::PageMap::free_page) or
-/// [`postpone`](super::PageMap::postpone) is stored before the mutex is let go), but it may move
-/// between table and frame header at any time; both functions follow it there.
+/// [`register`](super::PageMap::register) or [`free_page`](super::PageMap::free_page) is stored before the
+/// mutex is let go), but it may move between table and frame header at any time; both functions follow it there.
 pub trait Words {
     /// The newest place of a page; [`Place::FREE`] for a number never given out.
     fn place(&self, pid: PageId) -> Place;

@@ -41,7 +41,6 @@ pub enum Bug {
     OlderSuperblockOpened,
     LateWritesForgotten,
     RetagForgotten,
-    UnlinkedNotPostponed,
     PinForgetsNext,
     PinFrees,
     PinOneOfMany,

@@ -145,7 +145,6 @@ pub struct World {
     layers: Layers,
     /// What every page holds now.
     truth: BTreeMap<u64, u64>,
-    unlinked: BTreeSet<u64>,
     pinning: Option<pins::Pinning>,
     pins: Vec<pins::Pin>,
     leaving: Vec<PinId>,
@@ -208,7 +207,6 @@ impl World {
             flights: Vec::new(),
             layers: Layers::default(),
             truth: BTreeMap::new(),
-            unlinked: BTreeSet::new(),
             pinning: None,
             pins: Vec::new(),
             leaving: Vec::new(),
@@ -280,7 +278,6 @@ impl World {
         self.last = superblock;
         self.checkpoint = None;
         self.flights.clear();
-        self.unlinked.clear();
         self.pinning = None;
         self.pins.clear();
         self.leaving.clear();
@@ -380,17 +377,6 @@ impl World {
         self.store.words.borrow_mut()[pid as usize] = Word::Frame(index);
         self.bound = self.bound.max(pid + 1);
         self.truth.insert(pid, self.counter);
-        if self.rng.below(4) == 0 {
-            self.unlinked.insert(pid);
-        }
-        Ok(())
-    }
-
-    pub fn link_page(&mut self) -> Step {
-        let unlinked: Vec<u64> = self.unlinked.iter().copied().collect();
-        if let Some(pid) = self.rng.pick(&unlinked) {
-            self.unlinked.remove(&pid);
-        }
         Ok(())
     }
 
@@ -418,7 +404,6 @@ impl World {
         self.store.words.borrow_mut()[pid as usize] = Word::Disk(place);
         self.layers.next.insert(pid, None);
         self.truth.remove(&pid);
-        self.unlinked.remove(&pid);
         Ok(())
     }
 

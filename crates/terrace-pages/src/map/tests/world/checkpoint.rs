@@ -55,13 +55,7 @@ impl World {
         self.map.begin_cut(cut).map_err(text)?;
         self.epoch += 1;
         self.layers.begin();
-        let mut truth = self.truth.clone();
-        for pid in self.unlinked.clone() {
-            if self.bug != Bug::UnlinkedNotPostponed {
-                self.postpone(pid);
-            }
-            truth.remove(&pid);
-        }
+        let truth = self.truth.clone();
         let frames = self.store.frames.borrow();
         let dirty = |f: &Option<Frame>| f.is_some_and(|f| f.dirty && f.epoch <= cut);
         let todo = (0..frames.len()).filter(|f| dirty(&frames[*f])).collect();
@@ -78,27 +72,6 @@ impl World {
             superblock: None,
         });
         Ok(())
-    }
-
-    fn postpone(&mut self, pid: u64) {
-        let newest = self.store.place(PageId(pid));
-        let place = self.map.postpone(PageId(pid), newest);
-        self.store.set_place(pid, place);
-        if let Some(slot @ Some(_)) = self.layers.cut.get(&pid).copied() {
-            self.layers.cut.insert(pid, None);
-            self.layers.next.insert(pid, slot);
-        }
-        self.counter += 1;
-        for frame in self
-            .store
-            .frames
-            .borrow_mut()
-            .iter_mut()
-            .flatten()
-            .filter(|f| f.pid == pid)
-        {
-            (frame.epoch, frame.version) = (self.epoch, self.counter);
-        }
     }
 
     fn write_cut(&mut self) -> Step {
