@@ -1,7 +1,7 @@
 //! A page of a large value: any bytes can be checked.
 #![no_main]
 
-use terrace_methods::overflow::verify_page;
+use terrace_access::overflow::verify_page;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((&how, rest)) = bytes.split_first() else {

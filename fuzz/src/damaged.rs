@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Attempt, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Sweep, Touch,
-    Value, Window,
+    AccessMethod, Attempt, Edge, Flags, InStorage, Interrupt, LargeRef, NoRoom, Ordered, Plan,
+    Sweep, Touch, Value, Window, overflow,
 };
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::hash::Secret;
-use terrace_methods::{BTree, HashTable, Heap, overflow};
+use terrace_methods::{BTree, HashTable, Heap};
 use terrace_pages::{Class, CutInfo, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 
@@ -161,7 +161,7 @@ fn laid_out(pages: &[Vec<u8>], edits: &[u8]) -> Arc<PageStore> {
 }
 
 /// Asks everything of a structure with these pages, a few of whose bytes are others.
-pub fn drive<M: Sweep>(
+pub fn drive<M: Sweep + InStorage>(
     image: &Image,
     edits: &[u8],
     open: impl FnOnce(Arc<PageStore>, PageId) -> M,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use terrace_base::{Error, Result};
 use terrace_pages::PageStore;
 
-use crate::{Attempt, Interrupt, LargeRef, Ordered, Sweep};
+use crate::{Attempt, Interrupt, LargeRef, Ordered, Sweep, Tier};
 
 pub use keys::KeyKind;
 pub use map::{Census, Map, Plain};
@@ -70,7 +70,7 @@ pub struct Subject<M> {
 /// Makes access methods to be tested.
 pub trait Fixture: Sync {
     /// What is tested.
-    type Method: Sweep + 'static;
+    type Method: Sweep + Tier;
 
     /// An empty one, in a store of its own with pages of this size and memory for `pages` of them.
     fn create(&self, page_bytes: usize, pages: usize) -> Result<Subject<Self::Method>>;

@@ -1,4 +1,4 @@
-//! The traits that every access method implements, and the conformance suite that each must pass.
+//! The traits that every access method implements, large values, and the conformance suite that each must pass.
 //!
 //! An access method is one tier: a structure of pages that finds records by key. The two-tier
 //! composition stands on these traits alone and knows no method by name.
@@ -13,16 +13,18 @@ pub mod conformance;
 mod flags;
 mod merging;
 mod method;
+mod ordered;
+pub mod overflow;
 mod record;
+mod rooted;
 mod window;
 
 pub use flags::Flags;
 pub use merging::{LevelFigures, MergeFigures};
-pub use method::{
-    AccessMethod, Applied, NoRoom, Ordered, Plan, Rising, Room, StoragePlace, StoredScan, Sweep,
-    Touch,
-};
+pub use method::{AccessMethod, Applied, NoRoom, Plan, Rising, Room, Touch};
+pub use ordered::{InStorage, Neighbours, Ordered, Runs, Sampled, StoragePlace, StoredScan, Sweep};
 pub use record::{Found, LargeRef, RecordPage, Value};
+pub use rooted::{Rooted, Tier};
 pub use window::{Edge, Entry, Window};
 
 pub use terrace_pages::{Attempt, Door, Interrupt};

@@ -20,11 +20,7 @@ pub fn list(args: &ListArgs) -> Result<ExitCode> {
             // What `terrace load` would be told to make it.
             let tiers = if structure.tiers == Tiers::One { 1 } else { 2 };
             let name = escape(structure.name.as_bytes());
-            let kind = match structure.kind {
-                Kind::Hash => "hash".into(),
-                Kind::Lsm => "lsm".into(),
-                kind => kind.to_string(),
-            };
+            let kind = structure.kind.as_str();
             format!("{name}\t{kind}\t{tiers}\n")
         };
     }

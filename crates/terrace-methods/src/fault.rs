@@ -30,6 +30,7 @@ pub enum Fault {
     /// A merge of buckets leaves out the overflow pages of one.
     ForgottenOverflow,
     /// Writing a large value links its pages in the wrong order.
+    #[cfg(any(test, feature = "planted-faults"))]
     CrossedChain,
     /// A record of a heap goes and leaves its row.
     RowLeft,
@@ -202,6 +203,7 @@ pub(crate) fn tops_are_tiny() -> bool {
 /// Plants a fault in all structures that this thread works on, or takes it out.
 #[cfg(any(test, feature = "planted-faults"))]
 pub fn plant(fault: Option<Fault>) {
+    terrace_access::overflow::cross_chains(fault == Some(Fault::CrossedChain));
     PLANTED.with(|planted| planted.set(fault));
 }
 

@@ -14,7 +14,6 @@ mod fault;
 pub mod hash;
 pub mod heap;
 pub mod lsm;
-pub mod overflow;
 mod slots;
 mod unreadable;
 
@@ -22,9 +21,10 @@ mod unreadable;
 const FULL: f64 = 0.95;
 
 pub use btree::BTree;
-pub use hash::HashTable;
+pub use hash::{Apart, HashTable};
 pub use heap::Heap;
 pub use lsm::Lsm;
+pub(crate) use terrace_access::overflow;
 
 #[cfg(test)]
 mod tests;

@@ -164,11 +164,7 @@ fn structures(stats: &Stats, text: &mut Text) {
         let info = &one.stats[0].info;
         let kind = match info.kind {
             StructureKind::Tree if !one.index.is_empty() => "index",
-            StructureKind::Tree => "tree",
-            StructureKind::Hash => "hash",
-            StructureKind::Table => "table",
-            StructureKind::Lsm => "lsm",
-            _ => "other",
+            kind => kind.as_str(),
         };
         let policy = match (info.tiers, info.policy) {
             (Tiers::One, _) => "",

@@ -14,12 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "terrace-tier",
-        &[
-            "terrace-access",
-            "terrace-base",
-            "terrace-methods",
-            "terrace-pages",
-        ],
+        &["terrace-access", "terrace-base", "terrace-pages"],
     ),
     (
         "terrace",
@@ -57,7 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// What tests may use besides.
-const FOR_TESTS: &[&str] = &["terrace-sim", "terrace-wal"];
+const FOR_TESTS: &[&str] = &["terrace-methods", "terrace-sim", "terrace-wal"];
 
 /// Dependencies point downwards only.
 pub fn layers(tree: &Tree) -> Complaints {

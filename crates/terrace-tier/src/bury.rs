@@ -8,11 +8,11 @@
 
 use std::sync::atomic::Ordering;
 
-use terrace_access::{AccessMethod, Flags, Ordered, Sweep};
+use terrace_access::{Flags, Sweep, Tier};
 use terrace_base::Result;
 use terrace_pages::Space;
 
-use crate::context::{Rooted, TierContext};
+use crate::context::TierContext;
 use crate::migrate::{Entry, Selected};
 use crate::tiered::Tiered;
 
@@ -49,11 +49,7 @@ impl Burying {
     }
 }
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Goes on with the round, or begins one if it is due: some leaves. With `waited` it is due before
     /// there is a tombstone for each cold leaf. Returns whether one is under way. Blocking; the caller holds
     /// nothing.
@@ -128,7 +124,7 @@ where
     }
 
     /// About how many leaves a tier has: the estimate of one leaf.
-    fn leaves<M: AccessMethod + Ordered>(&self, tier: &M) -> Result<f64> {
+    fn leaves<M: Tier>(&self, tier: &M) -> Result<f64> {
         loop {
             match tier.try_random(&mut crate::random::next) {
                 Ok((leaves, _)) => return Ok(leaves),

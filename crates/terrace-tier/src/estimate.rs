@@ -7,11 +7,11 @@
 //! or in neither. Among few records that is much: where the hot tier is one leaf, and that has other
 //! members in the end than before (rule 7), they are counted again.
 
-use terrace_access::{Attempt, Edge, Ordered, Touch, Window};
+use terrace_access::{Attempt, Edge, Tier, Touch, Window};
 use terrace_base::Result;
 use terrace_base::checksum::mix;
 
-use crate::context::{Rooted, TierContext};
+use crate::context::TierContext;
 use crate::fault::{Fault, Point, planted, reached};
 
 /// Leaves that are looked at in each tier, at least.
@@ -41,7 +41,7 @@ pub struct Estimate {
 }
 
 /// Estimates the number of records of a structure with these tiers.
-pub(crate) fn estimate<C: Ordered + Rooted, H: Ordered>(
+pub(crate) fn estimate<C: Tier, H: Tier>(
     context: &TierContext,
     cold: &C,
     hot: Option<&H>,
@@ -66,7 +66,7 @@ pub(crate) fn estimate<C: Ordered + Rooted, H: Ordered>(
 }
 
 /// Copies the leaf of a method that has about one; returns whether it has.
-fn only_leaf<M: Ordered>(
+fn only_leaf<M: Tier>(
     context: &TierContext,
     method: &M,
     random: &mut Random,
@@ -81,7 +81,7 @@ fn only_leaf<M: Ordered>(
 }
 
 /// One tier after the other.
-fn counted<C: Ordered, H: Ordered>(
+fn counted<C: Tier, H: Tier>(
     context: &TierContext,
     cold: &C,
     hot: Option<&H>,
@@ -115,7 +115,7 @@ fn counted<C: Ordered, H: Ordered>(
 ///
 /// Where the number of leaves can be estimated without reading them, it is, and what a leaf has beside it:
 /// a tree whose last inner page has few children would otherwise cost the sample most of what it is worth.
-fn sampled<M: Ordered>(
+fn sampled<M: Tier>(
     context: &TierContext,
     method: &M,
     random: &mut Random,
@@ -148,7 +148,7 @@ fn sampled<M: Ordered>(
 
 /// The sums over all leaves, one after the other, where these are so few that a sample would be no less work;
 /// `None` if they are more than was thought.
-fn walked<M: Ordered>(
+fn walked<M: Tier>(
     context: &TierContext,
     method: &M,
     window: &mut Window,
@@ -168,11 +168,7 @@ fn walked<M: Ordered>(
 }
 
 /// The number of leaves, from ways down that end above them; `None` where the method knows none.
-fn leaves<M: Ordered>(
-    context: &TierContext,
-    method: &M,
-    random: &mut Random,
-) -> Result<Option<f64>> {
+fn leaves<M: Tier>(context: &TierContext, method: &M, random: &mut Random) -> Result<Option<f64>> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     loop {
         let drawn = settled(context, || method.try_leaves(&mut || random.next()))?;
@@ -232,7 +228,7 @@ impl Sample {
 }
 
 /// What a hot leaf's records add to the number of cold ones; `all` of them are looked up, or a few.
-fn beyond<C: Ordered>(context: &TierContext, cold: &C, window: &Window, all: bool) -> Result<f64> {
+fn beyond<C: Tier>(context: &TierContext, cold: &C, window: &Window, all: bool) -> Result<f64> {
     let is_dirty = |&i: &usize| window.entry(i).flags.is_dirty();
     let dirty: Vec<usize> = (0..window.len()).filter(is_dirty).collect();
     let step = if all {

@@ -5,13 +5,13 @@
 
 use std::sync::{Arc, Weak};
 
-use terrace_access::{Attempt, Ordered, Sweep};
+use terrace_access::{Attempt, Sweep, Tier};
 use terrace_base::Result;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_pages::Space;
 
-use crate::context::{Rooted, TierContext};
+use crate::context::TierContext;
 use crate::tiered::Tiered;
 
 /// Hot leaves that one call for help looks at before it tries its luck again.
@@ -148,11 +148,7 @@ impl TierContext {
     }
 }
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// There is a hot tier now.
     pub(crate) fn register(&self) {
         self.registered.get_or_init(|| {
@@ -176,11 +172,7 @@ where
     }
 }
 
-impl<H, C> HotTier for Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> HotTier for Tiered<H, C> {
     fn evict_step(&self, space: Space) -> Result<Option<u64>> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(None);

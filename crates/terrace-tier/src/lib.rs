@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-mod apart;
 mod bury;
 mod context;
 mod counter;
@@ -40,8 +39,7 @@ mod value;
 mod verify;
 mod watch;
 
-pub use apart::Apart;
-pub use context::{Rooted, TierContext};
+pub use context::TierContext;
 pub use counter::Counter;
 pub use demoter::Demoter;
 pub use estimate::Estimate;

@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use terrace_access::{Attempt, Door, Flags, LargeRef, Ordered, Plan, Rising, Sweep, Value, Window};
+use terrace_access::{Attempt, Door, Flags, LargeRef, Plan, Rising, Sweep, Tier, Value, Window};
 use terrace_base::Result;
 use terrace_pages::{Interrupt, Space};
 
-use crate::context::{Rooted, TierContext};
+use crate::context::TierContext;
 use crate::fault::{Fault, Point, planted, reached};
 use crate::locks::{RecordLock, hash_of};
 use crate::tiered::Tiered;
@@ -82,11 +82,7 @@ struct RunDone {
     interrupt: Option<Interrupt>,
 }
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Settles an interrupt between two attempts of a migration; inside a sweep `HotFull` cannot
     /// come up, because only the cold tier is inserted into.
     fn pause(&self, interrupt: Interrupt) -> Result<()> {

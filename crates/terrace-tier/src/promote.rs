@@ -6,11 +6,10 @@
 
 use std::sync::atomic::Ordering;
 
-use terrace_access::{Attempt, Door, Flags, Found, NoRoom, Ordered, Plan, Sweep, Value};
+use terrace_access::{Attempt, Door, Flags, Found, NoRoom, Plan, Sweep, Tier, Value};
 use terrace_pages::Interrupt;
 
 use crate::Version;
-use crate::context::Rooted;
 use crate::fault::{Fault, Point, planted, reached};
 use crate::locks::hash_of;
 use crate::policy::Admission;
@@ -21,11 +20,7 @@ use crate::tiered::Tiered;
 /// wait.
 const MOST_IN_VAIN: u32 = 16;
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// After a record was read from the cold tier: perhaps it moves up, and perhaps others of its
     /// page, which is in memory now, are written along. Waits for nothing; may do nothing. Returns
     /// the version of the record's lock that the record has now, if it moved up.

@@ -6,9 +6,8 @@
 //! written comes in whatever it is worth. A leaf in which nothing is idle splits instead, while there
 //! are pages for it: that is how room moves to where it is wanted.
 
-use terrace_access::{Attempt, Interrupt, Ordered, RecordPage, Room, Sweep};
+use terrace_access::{Attempt, Interrupt, RecordPage, Room, Sweep, Tier};
 
-use crate::context::Rooted;
 use crate::fault::{Fault, planted};
 use crate::locks::{RecordLock, hash_of};
 use crate::tiered::Tiered;
@@ -76,11 +75,7 @@ impl<'t, H, C> LeafRoom<'t, H, C> {
     }
 }
 
-impl<H, C> Room for LeafRoom<'_, H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Room for LeafRoom<'_, H, C> {
     fn make(&mut self, page: &mut dyn RecordPage, needed: usize, keep: &[u8]) -> Attempt<bool> {
         let tiered = self.tiered;
         let context = &tiered.context;

@@ -10,11 +10,10 @@
 //! Where a scan finds little but tombstones it writes them to the cold tier, if that takes no waiting:
 //! else whoever asks for the first record of a queue would walk over the same ones again and again.
 
-use terrace_access::{Attempt, Edge, Ordered, Sweep, Window};
+use terrace_access::{Attempt, Edge, Sweep, Tier, Window};
 use terrace_base::Result;
 use terrace_pages::Interrupt;
 
-use crate::context::Rooted;
 use crate::fault::{Fault, Point, planted, reached};
 use crate::tiered::Tiered;
 
@@ -24,11 +23,7 @@ const PATIENCE: u32 = 3;
 /// of what a short scan reads at once, so that few are walked over twice, and enough for a run.
 const MANY_DEAD: usize = 32;
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Fills `window` with the live records next to `edge`.
     pub(crate) fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
         self.scan_and(edge, window, true)

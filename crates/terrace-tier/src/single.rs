@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, MergeFigures, NoRoom, Ordered, Plan, StoredScan, Touch,
-    Value, Window,
+    Attempt, Door, Edge, Flags, Found, MergeFigures, NoRoom, Plan, StoredScan, Tier, Touch, Value,
+    Window,
 };
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt, Space};
 
 use crate::Version;
-use crate::context::{Merging, Rooted, TierContext, check_limits};
+use crate::context::{Merging, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::one_record::{self, Changed};
@@ -43,7 +43,7 @@ struct Events {
     misses: Count,
 }
 
-impl<M: Ordered + Rooted + 'static> Single<M> {
+impl<M: Tier> Single<M> {
     /// Makes an empty structure.
     pub fn create(
         context: &Arc<TierContext>,
@@ -136,7 +136,7 @@ impl<M: Ordered + Rooted + 'static> Single<M> {
     }
 }
 
-impl<M: Ordered + Rooted> Merging for Single<M> {
+impl<M: Tier> Merging for Single<M> {
     fn merge(&self) -> Result<()> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(());
@@ -152,7 +152,7 @@ impl<M: Ordered + Rooted> Merging for Single<M> {
     }
 }
 
-impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
+impl<M: Tier> Structure for Single<M> {
     fn id(&self) -> StructureId {
         self.id
     }
@@ -331,6 +331,10 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
         position_of(&self.context, &self.method, key)
     }
 
+    fn dirty_each(&self, _: bool) -> u64 {
+        M::DIRTY_EACH + 1
+    }
+
     fn position_prefix(&self) -> usize {
         M::POSITION_PREFIX
     }
@@ -385,7 +389,7 @@ impl<M: Ordered + Rooted + 'static> Structure for Single<M> {
 
 /// Before changes that are made together, inside the gate: what is left behind there is done the next time.
 /// A full disk is met at the door.
-pub(crate) fn catch_up_for_many<M: Ordered>(context: &TierContext, method: &M) -> Result<()> {
+pub(crate) fn catch_up_for_many<M: Tier>(context: &TierContext, method: &M) -> Result<()> {
     if !M::BLIND {
         return Ok(());
     }
@@ -402,7 +406,7 @@ pub(crate) fn catch_up_for_many<M: Ordered>(context: &TierContext, method: &M) -
 }
 
 /// The position of a key, whatever has to be read for that.
-pub(crate) fn position_of<M: Ordered>(
+pub(crate) fn position_of<M: Tier>(
     context: &TierContext,
     method: &M,
     key: &[u8],
@@ -417,7 +421,7 @@ pub(crate) fn position_of<M: Ordered>(
 }
 
 /// One step of compaction; see [`Structure::compact_step`].
-pub(crate) fn compact_step<M: Ordered>(
+pub(crate) fn compact_step<M: Tier>(
     context: &TierContext,
     method: &M,
     from: &[u8],
@@ -453,7 +457,7 @@ pub(crate) fn compact_step<M: Ordered>(
 }
 
 /// One bounded step of emptying a structure; its root goes last. Returns whether more is left.
-pub(crate) fn clear_step<M: Ordered + Rooted>(context: &TierContext, method: &M) -> Result<bool> {
+pub(crate) fn clear_step<M: Tier>(context: &TierContext, method: &M) -> Result<bool> {
     loop {
         let door = context.store.enter_for(Space::Reserve)?;
         let step = match method.try_clear_step(&door) {

@@ -8,10 +8,10 @@
 //! with the hot record erased. Others are nowhere but below (rule 1), and nobody can bring them up
 //! meanwhile (rule 2), so for them changing the cold tier is all (rule 4: it upserts).
 
-use terrace_access::{Attempt, Door, Interrupt, Ordered, Sweep, Touch, Window};
+use terrace_access::{Attempt, Door, Interrupt, Sweep, Tier, Touch, Window};
 use terrace_base::Result;
 
-use crate::context::{Rooted, TierContext};
+use crate::context::TierContext;
 use crate::fault::{Fault, planted};
 use crate::structure::Change;
 use crate::tiered::Tiered;
@@ -46,11 +46,7 @@ pub(crate) fn put_all(
     Ok(())
 }
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// See [`crate::Structure::apply_run_locked`].
     pub(crate) fn put_run_cold(&self, door: &Door<'_>, run: &Window) -> Result<()> {
         self.events.writes.add(run.len() as u64);
@@ -150,7 +146,7 @@ pub(crate) fn most_misses(run: &Window) -> usize {
 /// Brings into memory what a run needs of a tier: for each of the first `most` records its leaf, and where it
 /// lies. As long as there are `misses` left, but for the first record in any case. Returns how many it was
 /// done for.
-pub(crate) fn reach<M: Ordered>(
+pub(crate) fn reach<M: Tier>(
     method: &M,
     run: &Window,
     most: usize,

@@ -5,20 +5,15 @@
 //! of its own to the cold tier. All rules of the other sweep hold; tombstones and large values, which
 //! lie on no such page, and tiers that know no such order are left to it.
 
-use terrace_access::{Ordered, Sweep};
+use terrace_access::{Sweep, Tier};
 use terrace_base::Result;
 use terrace_pages::Interrupt;
 
-use crate::context::Rooted;
 use crate::locks::{RecordLock, hash_of};
 use crate::migrate::Entry;
 use crate::tiered::Tiered;
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Sweeps one page of storage, counting uses down and letting idle records go. Returns how many
     /// records went: if none, the other sweep has to make room.
     pub(crate) fn evict_stored(&self, entry: Entry<'_>) -> Result<u64> {

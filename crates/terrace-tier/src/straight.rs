@@ -5,17 +5,12 @@
 //! erased (rule 5 the other way round). Until then the hot one is right, so readers see the old
 //! value or the new one. Erasing never needs room, so this always ends.
 
-use terrace_access::{Attempt, Door, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Sweep, Touch};
+use terrace_access::{Attempt, Door, Edge, Flags, LargeRef, NoRoom, Plan, Sweep, Tier, Touch};
 use terrace_access::{Interrupt, Value};
 
-use crate::context::Rooted;
 use crate::tiered::Tiered;
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Makes the change in the cold tier; the caller holds the record's lock. Returns the chains
     /// that nothing links to any more.
     pub(crate) fn apply_cold(

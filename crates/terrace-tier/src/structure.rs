@@ -162,6 +162,10 @@ pub trait Structure: Send + Sync {
     /// hot one had of them is gone afterwards. O(records + leaves).
     fn apply_run_locked(&self, door: &Door<'_>, run: &Window) -> Result<()>;
 
+    /// Pages that a change makes dirty: those of its record, and one now and then above or beside them;
+    /// `straight`: one by [`Structure::apply_run_locked`].
+    fn dirty_each(&self, straight: bool) -> u64;
+
     /// The position of a key in the order of the structure: the key itself where that is the order of
     /// the keys. Scans speak of positions (see [`terrace_access::Ordered`]).
     fn position(&self, key: &[u8]) -> Result<Vec<u8>>;
@@ -183,7 +187,7 @@ pub trait Structure: Send + Sync {
     fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()>;
 
     /// Begins to go through all live records in the order in which they lie, where that spares reads;
-    /// see [`terrace_access::Ordered::begin_stored`].
+    /// see [`terrace_access::InStorage::begin_stored`].
     fn begin_stored(&self) -> Option<StoredScan> {
         None
     }

@@ -4,12 +4,11 @@
 //! In that order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
 //! is one leaf; no operation waits for a whole sweep.
 
-use terrace_access::{Door, Edge, Flags, Ordered, StoragePlace, Sweep};
+use terrace_access::{Door, Edge, Flags, StoragePlace, Sweep, Tier};
 use terrace_base::Result;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_pages::{Interrupt, Space};
 
-use crate::context::Rooted;
 use crate::fault::{Fault, planted};
 use crate::locks::{RecordLock, hash_of};
 use crate::migrate::Entry;
@@ -137,11 +136,7 @@ impl Stale {
     }
 }
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Sweeps the leaf at the hand, letting unused records go. Returns how many went, `None` when there
     /// is no hot tier. Blocking; the caller holds nothing.
     pub(crate) fn sweep_step(&self, space: Space) -> Result<Option<u64>> {

@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, LargeRef, MergeFigures, NoRoom, Ordered, Plan, Sweep, Touch,
-    Value, Window,
+    Attempt, Door, Edge, Flags, Found, LargeRef, MergeFigures, NoRoom, Plan, Rooted, Sweep, Tier,
+    Touch, Value, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt};
 
 use crate::Version;
-use crate::context::{Merging, Rooted, TierContext, check_limits};
+use crate::context::{Merging, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::fault::{Fault, planted};
@@ -113,11 +113,7 @@ pub struct Tiered<H, C> {
     pub(crate) retired: AtomicBool,
 }
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Makes an empty structure. Its hot tier comes with the first put.
     pub fn create(
         context: &Arc<TierContext>,
@@ -371,11 +367,7 @@ where
     }
 }
 
-impl<H, C> Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// A page cannot be read that an attempt at a change has missed. Whether the next one does without.
     pub(crate) fn does_without(&self, page: PageId) -> bool {
         self.cold.do_without(page) || self.hot().is_some_and(|hot| hot.do_without(page))
@@ -388,11 +380,7 @@ where
     }
 }
 
-impl<H, C> Structure for Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     fn id(&self) -> StructureId {
         self.id
     }
@@ -596,6 +584,11 @@ where
         crate::single::position_of(&self.context, &self.cold, key)
     }
 
+    /// What goes straight to the cold tier leaves the hot one, if it was there.
+    fn dirty_each(&self, straight: bool) -> u64 {
+        H::DIRTY_EACH + if straight { C::DIRTY_EACH } else { 1 }
+    }
+
     fn position_prefix(&self) -> usize {
         C::POSITION_PREFIX
     }
@@ -675,11 +668,7 @@ where
     }
 }
 
-impl<H, C> Merging for Tiered<H, C>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Merging for Tiered<H, C> {
     fn merge(&self) -> Result<()> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(());

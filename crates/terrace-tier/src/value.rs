@@ -7,9 +7,8 @@
 
 use std::cell::Cell;
 
-use terrace_access::{Door, Interrupt, LargeRef, Value};
+use terrace_access::{Door, Interrupt, LargeRef, Value, overflow};
 use terrace_base::{Error, Result};
-use terrace_methods::overflow;
 use terrace_pages::PageStore;
 
 use crate::structure::Change;

@@ -1,23 +1,18 @@
 //! Checking a two-tier structure: each tier by itself, then what must hold between them.
 
-use terrace_access::{Edge, Flags, Ordered, Sweep, Touch, Value, Window};
+use terrace_access::{Edge, Flags, Sweep, Tier, Touch, Value, Window};
 use terrace_base::{Error, PageId, Result};
 
-use crate::context::Rooted;
 use crate::structure::Structure;
 use crate::tiered::Tiered;
 
 /// See [`Structure::verify`].
 #[allow(clippy::type_complexity)]
-pub(crate) fn verify<H, C>(
+pub(crate) fn verify<H: Sweep + Tier, C: Tier<Order = H::Order>>(
     tiered: &Tiered<H, C>,
     each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
     page: &mut dyn FnMut(PageId) -> Result<()>,
-) -> Result<()>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+) -> Result<()> {
     let mut cold_value = Vec::new();
     let damaged = |key: &[u8], what: &str| {
         Error::corrupt(
@@ -108,11 +103,10 @@ where
     }
 }
 
-fn is_hot<H, C>(tiered: &Tiered<H, C>, key: &[u8]) -> Result<bool>
-where
-    H: Sweep + Rooted + 'static,
-    C: Ordered + Rooted<Order = H::Order> + 'static,
-{
+fn is_hot<H: Sweep + Tier, C: Tier<Order = H::Order>>(
+    tiered: &Tiered<H, C>,
+    key: &[u8],
+) -> Result<bool> {
     let Some(hot) = tiered.hot() else {
         return Ok(false);
     };

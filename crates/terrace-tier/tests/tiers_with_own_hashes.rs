@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::*;
-use terrace_access::Window;
+use terrace_access::{Rooted, Window};
 use terrace_base::{Error, StructureId};
+use terrace_methods::Apart;
 use terrace_sim::SimDisk;
-use terrace_tier::{Apart, Change, Rooted, Structure, TierContext, TierOptions, Tiered};
+use terrace_tier::{Change, Structure, TierContext, TierOptions, Tiered};
 
 type Table = Tiered<HashTable, Apart>;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -315,11 +315,7 @@ fn rows(stats: &Stats, since: Option<&Since<'_>>) -> Vec<Row> {
             is_index,
             kind: match one.info.kind {
                 _ if is_index => "index",
-                Kind::Tree => "tree",
-                Kind::Hash => "hash",
-                Kind::Table => "table",
-                Kind::Lsm => "lsm",
-                _ => "other",
+                kind => kind.as_str(),
             },
             tiers: if one.info.tiers == Tiers::One { 1 } else { 2 },
             records: one.records,

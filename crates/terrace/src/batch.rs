@@ -9,8 +9,8 @@ mod write;
 
 use std::sync::Arc;
 
+use terrace_access::overflow;
 use terrace_base::{Error, MAX_KEY_BYTES, Result};
-use terrace_methods::overflow;
 use terrace_pages::Promise;
 use terrace_tier::{Change, Watches};
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
@@ -85,12 +85,6 @@ struct Operation {
 /// A value may be a chain of pages if it is longer than one part in so many of a page; all access methods
 /// keep shorter ones in their records.
 const LONG_PART: usize = 8;
-
-/// Pages that a change makes dirty: it has a leaf, and now and then a page above it or beside it.
-const DIRTY_EACH: u64 = 2;
-/// The same of a change that goes straight to the cold tier of a table, and whose row is hot: a leaf and the
-/// page of the row below, and the same above where that is a heap, too.
-const DIRTY_IN_BOTH: u64 = 4;
 
 impl Batch {
     pub(crate) fn new() -> Batch {

@@ -40,6 +40,7 @@ pub fn catalog_entry(key: &[u8], value: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::effects::Effect;
+    use crate::kinds::KINDS;
     use crate::registry::NewStructure;
     use crate::spec::{Kind, MapOptions};
     use crate::table::{IndexEntry, Stored};
@@ -86,11 +87,7 @@ mod tests {
     #[test]
     fn changed_effects_come_back_or_are_none() {
         let mut good = Vec::new();
-        for (kind, source) in [Kind::Tree, Kind::Hash, Kind::Table, Kind::Lsm]
-            .into_iter()
-            .cycle()
-            .zip(SOURCES)
-        {
+        for (kind, source) in KINDS.iter().map(|row| row.kind).cycle().zip(SOURCES) {
             let spec = MapOptions::new().spec(kind);
             let index = index(source);
             for effect in [

@@ -9,10 +9,10 @@ use terrace_wal::Durability;
 use crate::database::Database;
 use crate::fault::{Fault, planted};
 use crate::hash::Hash;
+use crate::kinds::{Kind, View};
 use crate::merge::{Merge, Merged};
 use crate::range::Range;
 use crate::registry::Open;
-use crate::spec::Kind;
 use crate::table::Table;
 use crate::tree::Tree;
 use crate::unordered::Unordered;
@@ -46,19 +46,23 @@ impl Map {
         self.open.spec.kind
     }
 
+    fn is(&self, view: View) -> bool {
+        self.kind().row().view == view
+    }
+
     /// The same as a tree, if it is one, or an LSM-tree.
     pub fn as_tree(&self) -> Option<Tree> {
-        matches!(self.kind(), Kind::Tree | Kind::Lsm).then(|| Tree::new(self.clone()))
+        self.is(View::Tree).then(|| Tree::new(self.clone()))
     }
 
     /// The same as a hash table, if it is one.
     pub fn as_hash(&self) -> Option<Hash> {
-        (self.kind() == Kind::Hash).then(|| Hash::new(self.clone()))
+        self.is(View::Hash).then(|| Hash::new(self.clone()))
     }
 
     /// The same as a table, if it is one.
     pub fn as_table(&self) -> Option<Table> {
-        (self.kind() == Kind::Table).then(|| Table::new(self.clone()))
+        self.is(View::Table).then(|| Table::new(self.clone()))
     }
 
     /// The database it belongs to.

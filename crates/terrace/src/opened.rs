@@ -8,7 +8,8 @@ use terrace_base::{Error, Result, StructureId};
 use terrace_tier::Structure;
 
 use crate::catalog::Entry;
-use crate::spec::{Kind, Spec};
+use crate::kinds::View;
+use crate::spec::Spec;
 use crate::table::{IndexEntry, TableState};
 
 /// A structure as it is open.
@@ -69,7 +70,7 @@ impl Open {
         Open {
             structure,
             spec,
-            table: (spec.kind == Kind::Table).then(TableState::default),
+            table: (spec.kind.row().view == View::Table).then(TableState::default),
             index,
             meta,
         }

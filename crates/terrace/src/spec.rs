@@ -2,31 +2,8 @@
 
 use terrace_base::{Error, Result};
 
-/// The kinds of structures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Kind {
-    /// An ordered map: a B+tree in each tier.
-    Tree,
-    /// A map without order: a hash table in each tier.
-    Hash,
-    /// A table: rows by a primary key, and indexes over them.
-    Table,
-    /// An ordered map for many writes: an LSM-tree, below a B+tree of what is hot.
-    Lsm,
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Kind::Tree => "tree",
-            Kind::Hash => "hash table",
-            Kind::Table => "table",
-            Kind::Lsm => "LSM-tree",
-        })
-    }
-}
+pub use crate::kinds::Kind;
+use crate::kinds::{Variant, kind_of_byte};
 
 /// In how many tiers a structure keeps its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -82,12 +59,6 @@ const HOT_TREE: u8 = 8;
 impl Spec {
     /// Appends kind, tiers, policy and flags, a byte each.
     pub fn encode(self, out: &mut Vec<u8>) {
-        let kind = match self.kind {
-            Kind::Tree => 0,
-            Kind::Hash => 1,
-            Kind::Table => 2,
-            Kind::Lsm => 3,
-        };
         let tiers = match self.tiers {
             Tiers::One => 1,
             Tiers::Two => 2,
@@ -102,22 +73,33 @@ impl Spec {
         let is_tree = self.has_hot_rows() && !self.hot_heap;
         let hot_tree = if is_tree { HOT_TREE } else { 0 };
         let flags = inclusive | unlogged | apart | hot_tree;
-        out.extend_from_slice(&[kind, tiers, policy, flags]);
+        out.extend_from_slice(&[self.kind.row().byte, tiers, policy, flags]);
     }
 
     /// Whether it has a hot tier of rows.
     fn has_hot_rows(self) -> bool {
-        (self.kind, self.tiers) == (Kind::Table, Tiers::Two)
+        self.kind.row().may_have_hot_heap && self.tiers == Tiers::Two
+    }
+
+    /// Which variant of its kind it is.
+    pub fn variant(self) -> Variant {
+        Variant {
+            apart: self.apart,
+            hot_heap: self.hot_heap,
+        }
     }
 
     /// Refuses what nothing can be.
     pub fn check(self) -> Result<Spec> {
-        if self.apart && (self.kind, self.tiers) != (Kind::Hash, Tiers::Two) {
+        let (row, two) = (self.kind.row(), self.tiers == Tiers::Two);
+        if self.apart && !(row.may_be_apart && two) {
             let what = "only a hash table with two tiers can have a hash function for each of them";
             return Err(Error::invalid(what));
         }
-        if !self.inclusive && (self.kind, self.tiers) == (Kind::Lsm, Tiers::Two) {
-            let what = "the tiers of an LSM-tree include one another: a record that is promoted would leave a mark of its deletion below; leave MapOptions::inclusive as it is";
+        if let Some(what) = row.inclusive_only
+            && !self.inclusive
+            && two
+        {
             return Err(Error::invalid(what));
         }
         if self.hot_heap && !self.has_hot_rows() {
@@ -136,13 +118,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         return None;
     }
     let mut spec = Spec {
-        kind: match kind {
-            0 => Kind::Tree,
-            1 => Kind::Hash,
-            2 => Kind::Table,
-            3 => Kind::Lsm,
-            _ => return None,
-        },
+        kind: kind_of_byte(kind)?,
         tiers: match tiers {
             1 => Tiers::One,
             2 => Tiers::Two,

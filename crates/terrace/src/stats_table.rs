@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter, Result};
 use std::time::Duration;
 
 use crate::histogram::Summary;
-use crate::spec::{Kind, Tiers};
+use crate::spec::Tiers;
 use crate::stats::{Stats, StructureStats};
 
 /// Bytes with a unit.
@@ -79,20 +79,11 @@ fn place(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&st
     writeln!(
         f,
         "  {name:<24} {:>5} {:>5} {:>14} {hot:>14} {:>14}",
-        kind.unwrap_or(kind_of(s)),
+        kind.unwrap_or(s.info.kind.as_str()),
         tiers_of(s),
         number(s.records),
         number(s.cold_records),
     )
-}
-
-fn kind_of(s: &StructureStats) -> &'static str {
-    match s.info.kind {
-        Kind::Tree => "tree",
-        Kind::Hash => "hash",
-        Kind::Table => "table",
-        Kind::Lsm => "lsm",
-    }
 }
 
 fn tiers_of(s: &StructureStats) -> &'static str {
@@ -103,7 +94,7 @@ fn tiers_of(s: &StructureStats) -> &'static str {
 }
 
 fn line(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&str>) -> Result {
-    let (kind, tiers) = (kind.unwrap_or(kind_of(s)), tiers_of(s));
+    let (kind, tiers) = (kind.unwrap_or(s.info.kind.as_str()), tiers_of(s));
     writeln!(
         f,
         "  {name:<24} {kind:>5} {tiers:>5} {:>12} {:>12} {:>10} {:>8} {:>12} {:>12} {:>8}",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::methods::Hand;
 use super::{Check, Effort, Failure, Fixture, KeyKind, Random, Subject, ensure, position, settled};
-use crate::{Edge, Flags, NoRoom, Plan, Sweep, Touch, Value, Window};
+use crate::{Edge, Flags, NoRoom, Plan, Sweep, Tier, Touch, Value, Window};
 
 /// Longest run.
 const LONGEST: usize = 120;
@@ -78,7 +78,7 @@ fn one_kind<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort, kind: Ke
 }
 
 /// A run of records, some of which are there, and some of which are to be erased.
-fn put_some<M: Sweep>(
+fn put_some<M: Sweep + Tier>(
     hand: &Hand<'_, M>,
     keys: &[(Vec<u8>, Vec<u8>)],
     model: &mut Model,
@@ -173,7 +173,7 @@ fn put_some<M: Sweep>(
 }
 
 /// Some records of one page go together.
-fn erase_some<M: Sweep>(
+fn erase_some<M: Sweep + Tier>(
     hand: &Hand<'_, M>,
     keys: &[(Vec<u8>, Vec<u8>)],
     model: &mut Model,
@@ -226,7 +226,7 @@ fn erase_some<M: Sweep>(
     Ok(())
 }
 
-fn agree<M: Sweep>(hand: &Hand<'_, M>, model: &Model) -> Check {
+fn agree<M: Sweep + Tier>(hand: &Hand<'_, M>, model: &Model) -> Check {
     let records = hand.verify()?;
     ensure!(
         records == model.len() as u64,

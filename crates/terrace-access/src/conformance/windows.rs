@@ -4,9 +4,9 @@ use terrace_base::Result;
 
 use super::methods::Hand;
 use super::{Check, Effort, Fixture, KeyKind, Random, Subject, ensure, position, settled};
-use crate::{Attempt, Edge, Flags, NoRoom, Ordered, Plan, Sweep, Value, Window};
+use crate::{Attempt, Edge, Flags, NoRoom, Ordered, Plan, Sweep, Tier, Value, Window};
 
-fn window<M: Ordered>(subject: &Subject<M>, edge: Edge<'_>) -> Result<Window> {
+fn window<M: Tier>(subject: &Subject<M>, edge: Edge<'_>) -> Result<Window> {
     let mut window = Window::new();
     settled(&subject.store, || {
         subject.method.try_reach(edge)?;
@@ -58,7 +58,7 @@ pub fn windows_tile<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) 
     Ok(())
 }
 
-fn sound<M: Ordered>(window: &Window) -> Check {
+fn sound<M: Tier>(window: &Window) -> Check {
     for i in 0..window.len() {
         let (key, record) = (window.key(i), M::key_at(window.key(i)));
         let inside = *key >= *window.low && window.high.as_ref().is_none_or(|high| key < high);
@@ -75,7 +75,7 @@ fn sound<M: Ordered>(window: &Window) -> Check {
     Ok(())
 }
 
-fn up<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
+fn up<M: Tier>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
     let mut expected = keys.iter();
     let mut at = Vec::new();
     loop {
@@ -109,7 +109,7 @@ fn up<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
     Ok(())
 }
 
-fn down<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
+fn down<M: Tier>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
     let mut expected = keys.iter().rev();
     let mut below: Option<Vec<u8>> = None;
     loop {
@@ -142,7 +142,7 @@ fn down<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
 }
 
 /// Windows at keys inside leaves, the held variant, and the selecting one.
-fn inside<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
+fn inside<M: Tier>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
     let Subject { store, method, .. } = subject;
     let mut held = Window::new();
     let mut selected = Window::new();
@@ -186,7 +186,7 @@ fn inside<M: Ordered>(subject: &Subject<M>, keys: &[Vec<u8>]) -> Check {
 
 /// The windows that end where the caller says, and those that are nothing but a range, at the position
 /// of a record of the window `from`.
-fn bounded<M: Ordered>(subject: &Subject<M>, at: &[u8], from: &Window) -> Check {
+fn bounded<M: Tier>(subject: &Subject<M>, at: &[u8], from: &Window) -> Check {
     let Subject { store, method, .. } = subject;
     let mut part = Window::new();
     let first = from.lower_bound(at);
@@ -335,7 +335,7 @@ pub fn membership_tells<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effo
 }
 
 /// Packing changes both leaves.
-fn packing<M: Sweep>(subject: &Subject<M>) -> Check {
+fn packing<M: Sweep + Tier>(subject: &Subject<M>) -> Check {
     let Subject { store, method, .. } = subject;
     let mut position: Vec<u8> = Vec::new();
     let mut before: Option<Window> = None;

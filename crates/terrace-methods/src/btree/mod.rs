@@ -23,6 +23,7 @@ mod insert;
 pub(crate) mod layout;
 mod leaf;
 mod remove;
+mod rooted;
 pub(crate) mod run;
 mod sample;
 pub(crate) mod scan;
@@ -37,8 +38,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, Room,
-    Sweep, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, Neighbours,
+    Ordered, Plan, Room, Runs, Sampled, Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::spin_loop;
 use terrace_base::{PageId, Result};
@@ -319,14 +320,6 @@ impl AccessMethod for BTree {
 }
 
 impl Ordered for BTree {
-    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
-        self.random_leaf(random)
-    }
-
-    fn try_leaves(&self, random: &mut dyn FnMut() -> u32) -> Attempt<Option<f64>> {
-        self.random_way(random, 1).map(|(leaves, _)| Some(leaves))
-    }
-
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         scan::copy(&self.leaf_shared(edge)?, edge, window)
     }
@@ -370,30 +363,6 @@ impl Ordered for BTree {
         self.descend_shared(edge).map(|_| ())
     }
 
-    fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
-        self.each_leaf_of(run, next, &mut |_, records, next| {
-            *next = records.end;
-            Ok(())
-        })
-    }
-
-    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
-        self.compact(door, position, fill)
-    }
-
-    fn try_close_up(
-        &self,
-        door: &Door<'_>,
-        from: &[u8],
-        to: Option<&[u8]>,
-    ) -> Attempt<Option<Vec<u8>>> {
-        self.close_up(door, from, to)
-    }
-
-    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
-        self.put_records(door, window, which)
-    }
-
     fn try_window_held(
         &self,
         edge: Edge<'_>,
@@ -405,6 +374,46 @@ impl Ordered for BTree {
         inside(window)
     }
 }
+
+impl Sampled for BTree {
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.random_leaf(random)
+    }
+
+    fn try_leaves(&self, random: &mut dyn FnMut() -> u32) -> Attempt<Option<f64>> {
+        self.random_way(random, 1).map(|(leaves, _)| Some(leaves))
+    }
+}
+
+impl Runs for BTree {
+    fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
+        self.each_leaf_of(run, next, &mut |_, records, next| {
+            *next = records.end;
+            Ok(())
+        })
+    }
+
+    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        self.put_records(door, window, which)
+    }
+}
+
+impl Neighbours for BTree {
+    fn try_close_up(
+        &self,
+        door: &Door<'_>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Attempt<Option<Vec<u8>>> {
+        self.close_up(door, from, to)
+    }
+
+    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+        self.compact(door, position, fill)
+    }
+}
+
+impl InStorage for BTree {}
 
 impl Sweep for BTree {
     fn try_visit(

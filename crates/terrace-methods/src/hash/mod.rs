@@ -17,6 +17,7 @@
 //! * The membership counter of a bucket's first page changes whenever a record comes, goes or moves
 //!   to another bucket; a new bucket starts at a number of its own.
 
+mod apart;
 mod bucket;
 mod claim;
 mod clear;
@@ -30,6 +31,7 @@ mod image;
 mod known;
 mod layout;
 mod put;
+mod rooted;
 mod run;
 mod secret;
 mod split;
@@ -41,14 +43,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, RecordPage,
-    Room, Sweep, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, Neighbours,
+    Ordered, Plan, RecordPage, Room, Runs, Sampled, Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::{Mutex, spin_loop};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, PageStore};
 
 pub use crate::btree::layout::max_inline;
+pub use apart::Apart;
 pub use secret::Secret;
 pub use verify::verify_page;
 
@@ -425,17 +428,6 @@ impl Ordered for HashTable {
         Ok(place)
     }
 
-    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
-        let hash = u64::from(random()) << 32 | u64::from(random());
-        let (page, is_bucket) = self.bucket_shared(hash)?;
-        if !is_bucket {
-            return Ok((1.0, Vec::new()));
-        }
-        let span = find::page_of!(page)?.span;
-        let share = ((span.last - span.low) as f64 + 1.0) / (u64::MAX as f64 + 1.0);
-        Ok((1.0 / share, hash.to_be_bytes().to_vec()))
-    }
-
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         let (page, is_bucket) = self.bucket_shared(hash_of_edge(edge))?;
         self.copy_some(&page, is_bucket, edge, window)
@@ -449,14 +441,6 @@ impl Ordered for HashTable {
     ) -> Attempt<()> {
         let (page, is_bucket) = self.bucket_shared(hash_of_edge(edge))?;
         self.copy(&page, is_bucket, select, window)
-    }
-
-    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
-        self.put_records(door, window, which)
-    }
-
-    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
-        self.compact(door, hash_at(position), fill)
     }
 
     fn still_same(&self, window: &Window) -> bool {
@@ -482,6 +466,33 @@ impl Ordered for HashTable {
         inside(window)
     }
 }
+
+impl Sampled for HashTable {
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        let hash = u64::from(random()) << 32 | u64::from(random());
+        let (page, is_bucket) = self.bucket_shared(hash)?;
+        if !is_bucket {
+            return Ok((1.0, Vec::new()));
+        }
+        let span = find::page_of!(page)?.span;
+        let share = ((span.last - span.low) as f64 + 1.0) / (u64::MAX as f64 + 1.0);
+        Ok((1.0 / share, hash.to_be_bytes().to_vec()))
+    }
+}
+
+impl Runs for HashTable {
+    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        self.put_records(door, window, which)
+    }
+}
+
+impl Neighbours for HashTable {
+    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+        self.compact(door, hash_at(position), fill)
+    }
+}
+
+impl InStorage for HashTable {}
 
 impl Sweep for HashTable {
     fn try_visit(

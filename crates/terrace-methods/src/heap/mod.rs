@@ -24,6 +24,7 @@ mod page;
 mod read;
 mod records;
 mod room;
+mod rooted;
 mod run;
 mod scans;
 mod space;
@@ -32,8 +33,9 @@ mod verify;
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, Ordered, Plan, RecordPage,
-    Room, StoragePlace, StoredScan, Sweep, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, Neighbours,
+    Ordered, Plan, RecordPage, Room, Runs, Sampled, StoragePlace, StoredScan, Sweep, Touch, Value,
+    Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{PageId, Result};
@@ -220,6 +222,9 @@ impl Heap {
 }
 
 impl AccessMethod for Heap {
+    /// A leaf of the index, the page of the row, and the one that it goes to.
+    const DIRTY_EACH: u64 = 3;
+
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
         self.get(key, touch, value)
     }
@@ -255,14 +260,6 @@ impl AccessMethod for Heap {
 impl Ordered for Heap {
     const INDEXED: bool = true;
 
-    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
-        self.index()?.try_random(random)
-    }
-
-    fn try_leaves(&self, random: &mut dyn FnMut() -> u32) -> Attempt<Option<f64>> {
-        self.index()?.try_leaves(random)
-    }
-
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         self.window(edge, window, &mut |_| Ok(()))
     }
@@ -290,10 +287,6 @@ impl Ordered for Heap {
         self.index()?.try_span(position, window)
     }
 
-    fn try_near(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
-        self.index()?.span_around(position, NEAR_ROWS, window)
-    }
-
     fn still_same(&self, window: &Window) -> bool {
         self.index
             .get()
@@ -304,8 +297,48 @@ impl Ordered for Heap {
         self.reach(edge)
     }
 
+    fn try_window_held(
+        &self,
+        edge: Edge<'_>,
+        window: &mut Window,
+        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
+    ) -> Attempt<()> {
+        self.window(edge, window, inside)
+    }
+}
+
+impl Sampled for Heap {
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.index()?.try_random(random)
+    }
+
+    fn try_leaves(&self, random: &mut dyn FnMut() -> u32) -> Attempt<Option<f64>> {
+        self.index()?.try_leaves(random)
+    }
+}
+
+impl Runs for Heap {
     fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
         self.reach_rows(run, next)
+    }
+
+    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+        self.put_rows(door, window, which)
+    }
+}
+
+impl Neighbours for Heap {
+    fn try_near(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.index()?.span_around(position, NEAR_ROWS, window)
+    }
+
+    fn try_close_up(
+        &self,
+        door: &Door<'_>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Attempt<Option<Vec<u8>>> {
+        self.index()?.try_close_up(door, from, to)
     }
 
     /// Compacts the index, and moves rows of a thin heap page to others.
@@ -319,29 +352,9 @@ impl Ordered for Heap {
             _ => Ok(()),
         }
     }
+}
 
-    fn try_close_up(
-        &self,
-        door: &Door<'_>,
-        from: &[u8],
-        to: Option<&[u8]>,
-    ) -> Attempt<Option<Vec<u8>>> {
-        self.index()?.try_close_up(door, from, to)
-    }
-
-    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
-        self.put_rows(door, window, which)
-    }
-
-    fn try_window_held(
-        &self,
-        edge: Edge<'_>,
-        window: &mut Window,
-        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
-    ) -> Attempt<()> {
-        self.window(edge, window, inside)
-    }
-
+impl InStorage for Heap {
     fn begin_stored(&self) -> Option<StoredScan> {
         self.begin_scan()
     }

@@ -9,8 +9,8 @@
 //! may fail, and what is not in memory is waited for inside: entries are, as a rule.
 
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Sweep,
-    Value, Window,
+    AccessMethod, Attempt, Door, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Runs,
+    Sweep, Value, Window,
 };
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_base::{PageId, Result};

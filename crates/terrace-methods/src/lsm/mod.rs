@@ -33,6 +33,7 @@ mod pace;
 mod page;
 mod plan;
 mod root;
+mod rooted;
 mod settle;
 mod step;
 mod verify;
@@ -41,8 +42,8 @@ mod window;
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, Interrupt, LevelFigures,
-    MergeFigures, Ordered, Plan, Room, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, LevelFigures,
+    MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -508,14 +509,6 @@ impl AccessMethod for Lsm {
 }
 
 impl Ordered for Lsm {
-    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
-        self.random(random)
-    }
-
-    fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
-        self.chosen(position, window)
-    }
-
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         self.window(edge, &mut |_| true, window)
     }
@@ -545,6 +538,28 @@ impl Ordered for Lsm {
         self.state()?.top.try_reach(Edge::From(position))
     }
 
+    fn try_window_held(
+        &self,
+        edge: Edge<'_>,
+        window: &mut Window,
+        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
+    ) -> Attempt<()> {
+        self.try_window(edge, window)?;
+        inside(window)
+    }
+}
+
+impl Sampled for Lsm {
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.random(random)
+    }
+
+    fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.chosen(position, window)
+    }
+}
+
+impl Runs for Lsm {
     fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
         self.state()?.top.try_reach_run(run, next)
     }
@@ -562,14 +577,8 @@ impl Ordered for Lsm {
         }
         put
     }
-
-    fn try_window_held(
-        &self,
-        edge: Edge<'_>,
-        window: &mut Window,
-        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
-    ) -> Attempt<()> {
-        self.try_window(edge, window)?;
-        inside(window)
-    }
 }
+
+impl Neighbours for Lsm {}
+
+impl InStorage for Lsm {}

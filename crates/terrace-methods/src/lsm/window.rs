@@ -5,7 +5,7 @@
 //! their pages, which are immutable: a page that was merged away is another one, and the attempt starts
 //! over. Of each key the version from the highest place counts; tombstones are left out.
 
-use terrace_access::{Attempt, Edge, Flags, Ordered, Window};
+use terrace_access::{Attempt, Edge, Flags, Ordered, Sampled, Window};
 
 use super::Lsm;
 use super::level::Level;

@@ -9,7 +9,8 @@ use terrace_access::conformance::{
     threads_agree, windows_tile,
 };
 use terrace_access::{
-    AccessMethod, Edge, Flags, Interrupt, NoRoom, Ordered, Plan, Sweep, Touch, Value, Window,
+    AccessMethod, Edge, Flags, Interrupt, NoRoom, Ordered, Plan, Sampled, Sweep, Touch, Value,
+    Window,
 };
 use terrace_base::PageId;
 use terrace_pages::Class;

@@ -5,7 +5,7 @@ use terrace_access::{Edge, Flags, Interrupt, NoRoom, Plan, Touch, Value, Window}
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, PageStore};
 
-use super::fixture::{Made, Rooted, crowded_tables, heaps, push, tables, trees};
+use super::fixture::{Made, Method, crowded_tables, heaps, push, tables, trees};
 use crate::btree::verify_node;
 use crate::{BTree, HashTable, Heap, hash, heap};
 
@@ -28,7 +28,7 @@ fn rows() -> Subject<Heap> {
     filled(&heaps(Class::Hot))
 }
 
-fn filled<M: Rooted>(fixture: &Made<M>) -> Subject<M> {
+fn filled<M: Method>(fixture: &Made<M>) -> Subject<M> {
     let subject = fixture.create(PAGE, 400).unwrap();
     for (n, kind) in KeyKind::ALL.into_iter().enumerate() {
         for i in 0..60 {
@@ -51,7 +51,7 @@ fn filled<M: Rooted>(fixture: &Made<M>) -> Subject<M> {
     subject
 }
 
-fn edit<M: Rooted>(
+fn edit<M: Method>(
     store: &PageStore,
     tree: &M,
     key: &[u8],
@@ -81,7 +81,7 @@ fn bounded<T>(
     panic!("it was tried again for ever");
 }
 
-fn pages<M: Rooted>(tree: &M) -> Vec<PageId> {
+fn pages<M: Method>(tree: &M) -> Vec<PageId> {
     let mut pages = Vec::new();
     tree.verify(&mut |_, _, _| Ok(()), &mut |page| {
         pages.push(page);
@@ -92,7 +92,7 @@ fn pages<M: Rooted>(tree: &M) -> Vec<PageId> {
 }
 
 /// Overwrites a few bytes of a page, past what belongs to the store.
-fn damage<M: Rooted>(subject: &Subject<M>, page: PageId, random: &mut Random) {
+fn damage<M: Method>(subject: &Subject<M>, page: PageId, random: &mut Random) {
     settled(&subject.store, || {
         let door = subject.store.enter()?;
         let mut page = subject.store.exclusive(page, &door)?;
@@ -129,7 +129,7 @@ fn damaged_heaps_are_errors_and_nothing_else() {
 }
 
 /// Goes through all windows, as far as it gets, or it is too far. Returns how many there are.
-fn walk<M: Rooted>(subject: &Subject<M>, up: bool) -> usize {
+fn walk<M: Method>(subject: &Subject<M>, up: bool) -> usize {
     let (mut window, mut at) = (Window::new(), Vec::new());
     window.set_limit(5);
     for n in 0..1000 {
@@ -156,7 +156,7 @@ fn walk<M: Rooted>(subject: &Subject<M>, up: bool) -> usize {
 }
 
 /// Puts a run of keys of this kind, as far as it goes.
-fn put_run<M: Rooted>(subject: &Subject<M>, kind: KeyKind, first: u8, random: &mut Random) {
+fn put_run<M: Method>(subject: &Subject<M>, kind: KeyKind, first: u8, random: &mut Random) {
     let mut positions = Vec::new();
     for i in 0..40 {
         let (key, mut place) = (
@@ -187,7 +187,7 @@ fn put_run<M: Rooted>(subject: &Subject<M>, kind: KeyKind, first: u8, random: &m
     }
 }
 
-fn damaged_pages_are_errors<M: Rooted>(make: fn() -> Subject<M>) {
+fn damaged_pages_are_errors<M: Method>(make: fn() -> Subject<M>) {
     let mut found = 0;
     for seed in 0..SEEDS {
         let mut random = Random::new(seed);
@@ -310,14 +310,14 @@ fn any_bytes_of_a_directory_can_be_checked() {
     any_bytes_of(&with_tags(&rows, &[0xB7, 0xB8]), heap::verify_page);
 }
 
-fn any_bytes<M: Rooted>(subject: &Subject<M>, verify: fn(&[u8]) -> terrace_base::Result<()>) {
+fn any_bytes<M: Method>(subject: &Subject<M>, verify: fn(&[u8]) -> terrace_base::Result<()>) {
     let good = with_tags(subject, &[]);
     assert!(good.iter().filter(|page| verify(page).is_ok()).count() > 3);
     change_and_check(&good, verify);
 }
 
 /// The bytes of the pages with these tags; of all if there are none.
-fn with_tags<M: Rooted>(subject: &Subject<M>, tags: &[u8]) -> Vec<Vec<u8>> {
+fn with_tags<M: Method>(subject: &Subject<M>, tags: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for page in pages(&subject.method) {
         let page = subject.store.shared(page).unwrap();

@@ -1,73 +1,29 @@
 //! An access method of one tier in a store on a simulated disk.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use terrace_access::conformance::{Fixture, Subject, settled};
-use terrace_access::{Attempt, Door, Flags, LargeRef, Sweep, Window};
+use terrace_access::{Attempt, Door, Flags, LargeRef, Rooted, Sweep, Tier, Window};
 use terrace_base::disk::Disk;
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, Cleaner, CutInfo, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 
 use crate::hash::Secret;
-use crate::{BTree, HashTable, Heap, btree, overflow};
+use crate::{BTree, HashTable, Heap, overflow};
 
-/// An access method that begins at a root page.
-pub trait Rooted: Sweep + Sized + 'static {
-    /// The secret is for those that have one.
-    fn make(store: &Arc<PageStore>, door: &Door<'_>, tier: Class, secret: Secret) -> Attempt<Self>;
-    fn again(store: &Arc<PageStore>, root: PageId, tier: Class) -> Self;
-    fn root_page(&self) -> PageId;
-}
+/// A method that can be either tier.
+pub trait Method: Sweep + Tier {}
 
-impl Rooted for BTree {
-    fn make(store: &Arc<PageStore>, door: &Door<'_>, tier: Class, _: Secret) -> Attempt<Self> {
-        BTree::create(store, door, tier)
-    }
+impl<M: Sweep + Tier> Method for M {}
 
-    fn again(store: &Arc<PageStore>, root: PageId, tier: Class) -> Self {
-        BTree::open(store.clone(), root, tier)
-    }
-
-    fn root_page(&self) -> PageId {
-        self.root()
-    }
-}
-
-impl Rooted for HashTable {
-    fn make(store: &Arc<PageStore>, door: &Door<'_>, tier: Class, secret: Secret) -> Attempt<Self> {
-        HashTable::create(store, door, tier, secret)
-    }
-
-    fn again(store: &Arc<PageStore>, root: PageId, tier: Class) -> Self {
-        HashTable::open(store.clone(), root, tier)
-    }
-
-    fn root_page(&self) -> PageId {
-        self.root()
-    }
-}
-
-impl Rooted for Heap {
-    fn make(store: &Arc<PageStore>, door: &Door<'_>, tier: Class, _: Secret) -> Attempt<Self> {
-        Heap::create(store, door, tier)
-    }
-
-    fn again(store: &Arc<PageStore>, root: PageId, tier: Class) -> Self {
-        Heap::open(store.clone(), root, tier)
-    }
-
-    fn root_page(&self) -> PageId {
-        self.root()
-    }
-}
-
-/// Makes access methods of one kind and tier.
-pub struct Made<M> {
+/// Makes access methods of one kind and tier: none is made to know of another tier, so all that it holds is its
+/// own.
+pub struct Made<M: Rooted> {
     tier: Class,
-    secret: Secret,
-    kind: PhantomData<fn() -> M>,
+    order: M::Order,
+    create: fn(&Arc<PageStore>, &Door<'_>, Class, M::Order) -> Attempt<M>,
+    open: fn(Arc<PageStore>, PageId, Class) -> M,
 }
 
 /// Always the same, so that a run can be repeated.
@@ -77,8 +33,9 @@ const SECRET: Secret = Secret([3, 4]);
 pub fn trees(tier: Class) -> Made<BTree> {
     Made {
         tier,
-        secret: SECRET,
-        kind: PhantomData,
+        order: (),
+        create: |store, door, tier, ()| BTree::create(store, door, tier),
+        open: BTree::open,
     }
 }
 
@@ -86,8 +43,9 @@ pub fn trees(tier: Class) -> Made<BTree> {
 pub fn tables(tier: Class) -> Made<HashTable> {
     Made {
         tier,
-        secret: SECRET,
-        kind: PhantomData,
+        order: SECRET,
+        create: HashTable::create,
+        open: HashTable::open,
     }
 }
 
@@ -95,8 +53,9 @@ pub fn tables(tier: Class) -> Made<HashTable> {
 pub fn heaps(tier: Class) -> Made<Heap> {
     Made {
         tier,
-        secret: SECRET,
-        kind: PhantomData,
+        order: (),
+        create: |store, door, tier, ()| Heap::create(store, door, tier),
+        open: Heap::open,
     }
 }
 
@@ -144,13 +103,24 @@ pub fn push(window: &mut Window, position: &[u8], flags: Flags, value: &[u8]) {
 /// Makes hash tables whose keys have few different hashes, so that buckets have overflow pages.
 pub fn crowded_tables(tier: Class) -> Made<HashTable> {
     Made {
-        tier,
-        secret: Secret([Secret::POOR, 1]),
-        kind: PhantomData,
+        order: Secret([Secret::POOR, 1]),
+        ..tables(tier)
     }
 }
 
-impl<M: Rooted> Made<M> {
+impl<M: Method> Made<M> {
+    /// An empty one in this store.
+    pub fn make(&self, store: &Arc<PageStore>) -> Result<M> {
+        settled(store, || {
+            (self.create)(store, &store.enter()?, self.tier, self.order)
+        })
+    }
+
+    /// The one with this root.
+    pub fn again(&self, store: &Arc<PageStore>, root: PageId) -> M {
+        (self.open)(store.clone(), root, self.tier)
+    }
+
     fn subject(
         &self,
         store: PageStore,
@@ -161,10 +131,8 @@ impl<M: Rooted> Made<M> {
         let store = Arc::new(store);
         let cleaner = Cleaner::start(store.clone())?;
         let method = match root {
-            Some(root) => M::again(&store, root, self.tier),
-            None => settled(&store, || {
-                M::make(&store, &store.enter()?, self.tier, self.secret)
-            })?,
+            Some(root) => self.again(&store, root),
+            None => self.make(&store)?,
         };
         Ok(Subject {
             method,
@@ -178,7 +146,7 @@ impl<M: Rooted> Made<M> {
     }
 }
 
-impl<M: Rooted> Fixture for Made<M> {
+impl<M: Method> Fixture for Made<M> {
     type Method = M;
 
     fn create(&self, page_bytes: usize, pages: usize) -> Result<Subject<M>> {
@@ -197,7 +165,7 @@ impl<M: Rooted> Fixture for Made<M> {
             keep,
         } = subject;
         store.checkpoint(Pace::Fast, &mut info)?;
-        let root = method.root_page();
+        let root = Rooted::root(&method);
         drop((method, store));
         let keep = keep
             .downcast::<Keep>()
@@ -217,7 +185,7 @@ impl<M: Rooted> Fixture for Made<M> {
     }
 
     fn max_inline(&self, page_bytes: usize) -> usize {
-        btree::max_inline(page_bytes)
+        M::max_inline(page_bytes)
     }
 
     fn write_large(&self, store: &PageStore, value: &[u8]) -> Result<LargeRef> {

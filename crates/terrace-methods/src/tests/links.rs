@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use terrace_access::conformance::{Fixture, KeyKind, Subject, settled};
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, NoRoom, Ordered, Plan, RecordPage, Room, Sweep,
-    Touch, Value, Window,
+    AccessMethod, Attempt, Door, Edge, Flags, Neighbours, NoRoom, Ordered, Plan, RecordPage, Room,
+    Sweep, Touch, Value, Window,
 };
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, View};
 
-use super::fixture::{Rooted, heaps, tables, trees};
+use super::fixture::{Method, heaps, tables, trees};
 use crate::btree::layout::{Node, Stored};
 use crate::{BTree, HashTable, Heap};
 
@@ -63,7 +63,7 @@ fn tried<M>(
 }
 
 /// The call must say that something is damaged. It has a thread, for it may never come back.
-fn told<M: Rooted>(
+fn told<M: Method>(
     what: &str,
     subject: Subject<M>,
     call: impl FnMut(&M, &Door<'_>) -> Attempt<bool> + Send + 'static,
@@ -79,19 +79,19 @@ fn told<M: Rooted>(
     }
 }
 
-fn put<M: Rooted>(method: &M, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<bool> {
+fn put<M: Method>(method: &M, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<bool> {
     let plan = Plan::Put(Value::Inline(value), Flags::NONE);
     let done = method.try_edit(door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()));
     done.map(|_| false)
 }
 
-fn fill<M: Rooted>(subject: &Subject<M>, keys: impl Iterator<Item = Vec<u8>>, value: &[u8]) {
+fn fill<M: Method>(subject: &Subject<M>, keys: impl Iterator<Item = Vec<u8>>, value: &[u8]) {
     for key in keys {
         tried(subject, |method, door| put(method, door, &key, value)).unwrap();
     }
 }
 
-fn get<M: Rooted>(method: &M, key: &[u8]) -> Attempt<bool> {
+fn get<M: Method>(method: &M, key: &[u8]) -> Attempt<bool> {
     let found = method.try_get(key, Touch::No, &mut Vec::new());
     found.map(|_| false)
 }

@@ -6,7 +6,7 @@ use terrace_access::{AccessMethod, Flags, NoRoom, Plan, Rising, Value};
 use terrace_pages::{Class, Pace};
 
 use super::buckets::{Table, census, get};
-use super::fixture::{Made, Rooted, heaps, info, tables, trees};
+use super::fixture::{Made, Method, heaps, info, tables, trees};
 
 /// Bytes of a record of these tests, slot and all.
 const RECORD: u64 = 74;
@@ -115,7 +115,7 @@ fn a_table_whose_last_bucket_has_nearly_all_grains_can_be_cleared_after_reopenin
 
 /// Half of all records, then the others in runs, as the sweep of a hot tier brings them: after each run
 /// its range is closed up.
-fn passes_leave_full_leaves<M: Rooted>(fixture: &Made<M>, least: f64, with: bool) -> f64 {
+fn passes_leave_full_leaves<M: Method>(fixture: &Made<M>, least: f64, with: bool) -> f64 {
     let made = fixture.create(4096, 4000).unwrap();
     let all = 40_000usize;
     for pass in 0..4 {

@@ -3,10 +3,10 @@
 use terrace_access::conformance::{
     Effort, Fixture, Subject, position, runs_are_as_one_by_one, settled,
 };
-use terrace_access::{Flags, NoRoom, Ordered, Plan, Value, Window};
+use terrace_access::{Flags, NoRoom, Plan, Runs, Value, Window};
 use terrace_pages::Class;
 
-use super::fixture::{Made, Rooted, crowded_tables, heaps, push, tables, trees};
+use super::fixture::{Made, Method, crowded_tables, heaps, push, tables, trees};
 
 const LEN: usize = 100;
 
@@ -14,7 +14,7 @@ fn key(i: usize) -> [u8; 8] {
     (i as u64).to_be_bytes()
 }
 
-fn put<M: Rooted>(subject: &Subject<M>, i: usize) {
+fn put<M: Method>(subject: &Subject<M>, i: usize) {
     let mut plan =
         |_: Option<(Flags, Value<'_>)>| Ok(Plan::Put(Value::Inline(&[1; LEN]), Flags::NONE));
     settled(&subject.store, || {
@@ -35,7 +35,7 @@ fn run_of(records: impl Iterator<Item = usize>) -> Window {
 }
 
 /// How many times it takes to put a run of new records between others, and one over these.
-fn rounds<M: Rooted>(made: &Made<M>) -> usize {
+fn rounds<M: Method>(made: &Made<M>) -> usize {
     let subject = made.create(16384, 600).unwrap();
     (0..600).step_by(6).for_each(|i| put(&subject, i * 8));
     let mut rounds = 0;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use terrace_access::conformance::{Check, Failure, Fixture, KeyKind, Random, Subject, settled};
 use terrace_access::{
-    AccessMethod, Flags, NoRoom, Ordered, Plan, StoredScan, Sweep, Touch, Value, Window,
+    AccessMethod, Flags, InStorage, NoRoom, Plan, StoredScan, Sweep, Touch, Value, Window,
 };
 use terrace_base::{Error, Result};
 use terrace_pages::Class;

@@ -3,9 +3,9 @@
 use terrace_access::conformance::{Effort, run};
 use terrace_pages::Class;
 
-use super::fixture::{Made, Rooted, heaps, tables, trees};
+use super::fixture::{Made, Method, heaps, tables, trees};
 
-fn passes<M: Rooted>(fixture: &Made<M>, page_bytes: &'static [usize]) {
+fn passes<M: Method>(fixture: &Made<M>, page_bytes: &'static [usize]) {
     let effort = Effort {
         page_sizes: page_bytes,
         ..Effort::SHORT

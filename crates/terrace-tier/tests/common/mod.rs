@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Flags, Ordered, Sweep, Window};
+use terrace_access::{Flags, Ordered, Rooted, Sweep, Tier, Window};
 use terrace_base::{PageId, StructureId};
 use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 use terrace_tier::{
-    Change, RecordLock, Rooted, Roots, Single, Structure, TierContext, TierOptions, Tiered,
+    Change, RecordLock, Roots, Single, Structure, TierContext, TierOptions, Tiered,
 };
 
 /// The access methods that all tests run over.
@@ -16,8 +16,8 @@ pub use terrace_methods::{BTree, HashTable, Heap, Lsm};
 
 /// What tiers can be made of: a method in both, or one in each.
 pub trait Method: 'static {
-    type Hot: Sweep + Rooted<Order = <Self::Cold as Rooted>::Order> + 'static;
-    type Cold: Ordered + Rooted + 'static;
+    type Hot: Sweep + Tier<Order = <Self::Cold as Rooted>::Order>;
+    type Cold: Tier;
 }
 
 impl Method for BTree {

@@ -9,12 +9,12 @@ use terrace_pages::{Door, Space};
 use terrace_tier::RecordLock;
 use terrace_wal::{Appended, Durability};
 
+use super::Batch;
 use super::merges::Again;
-use super::{Batch, DIRTY_EACH, DIRTY_IN_BOTH};
 use crate::core::Core;
 use crate::fault::{Fault, planted};
 use crate::registry::Open;
-use crate::spec::{Kind, Tiers};
+use crate::spec::Tiers;
 use crate::table::Expected;
 
 impl Core {
@@ -54,10 +54,13 @@ impl Core {
         for (open, key, _) in batch.changes() {
             open.structure.prefault(key).map_err(|e| self.failed(e))?;
         }
+        let structures = batch.structures.iter();
+        let dirty_each = structures.map(|target| target.open.structure.dirty_each(false));
+        let dirty_each = dirty_each.max().unwrap_or(0);
         self.write_prefaulted(
             batch,
             logged,
-            DIRTY_EACH,
+            dirty_each,
             expected,
             &mut |batch, door, overruled| {
                 batch
@@ -98,10 +101,7 @@ impl Core {
                 Tiers::Two => self.write_batch(batch, in_force).map(|()| None),
             };
         }
-        let dirty_each = match (open.spec.kind, open.spec.tiers) {
-            (Kind::Table, Tiers::Two) => DIRTY_IN_BOTH,
-            _ => DIRTY_EACH,
-        };
+        let dirty_each = structure.dirty_each(true);
         let expected = Expected::default();
         let written =
             self.write_prefaulted(batch, logged, dirty_each, &expected, &mut |_, door, _| {

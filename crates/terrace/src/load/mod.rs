@@ -23,7 +23,6 @@ use terrace_wal::Durability;
 use crate::batch::Batch;
 use crate::map::Map;
 use crate::progress::Progress;
-use crate::spec::Kind;
 use crate::write::check_lengths;
 use record::Record;
 use sorter::Sorter;
@@ -96,9 +95,10 @@ impl Map {
     pub fn loader(&self) -> Result<Loader> {
         let core = &self.db.handle.core;
         drop(core.enter(&self.open)?);
-        let sorting = match self.kind() {
-            Kind::Hash => None,
-            _ => {
+        // Without an order of keys nothing is won by sorting.
+        let sorting = match self.open.structure.position_prefix() {
+            1.. => None,
+            0 => {
                 let usual = (core.options.memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
                 let memory = Memory::take(&core.loads, &core.store, (MEMORY.0 / 2, usual));
                 let memory = memory.map_err(|e| self.failed(e))?;

@@ -88,9 +88,9 @@ impl SnapshotMap {
     }
 
     fn check_order(&self) -> Result<()> {
-        match self.kind() {
-            Kind::Hash => Err(no_order(&self.name())),
-            _ => Ok(()),
+        match self.map.open.structure.position_prefix() {
+            0 => Ok(()),
+            _ => Err(no_order(self.kind(), &self.name())),
         }
     }
 

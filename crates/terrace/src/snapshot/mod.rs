@@ -241,9 +241,9 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// A hash table has no order of keys in which there could be a range.
-fn no_order(name: &str) -> Error {
+/// It has no order of keys in which there could be a range.
+fn no_order(kind: Kind, name: &str) -> Error {
     Error::invalid(format!(
-        "\"{name}\" is a hash table, which has no order of keys; go through all of it with SnapshotMap::iter"
+        "\"{name}\" is a {kind}, which has no order of keys; go through all of it with SnapshotMap::iter"
     ))
 }

@@ -1,22 +1,20 @@
 //! The cold tier of a hash table whose tiers have hash functions of their own: the paper's 2Hash-D, for
 //! comparison.
 //!
-//! Positions are those of the upper tier, which `Tiered` speaks of. Records that are neighbours there
+//! Positions are those of the upper tier, which the composition speaks of. Records that are neighbours there
 //! lie anywhere here, so each key is a range by itself: what a demotion takes down is written record by
 //! record, wherever that falls. There is no order in which both tiers could be gone through together.
 
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, NoRoom, Ordered, Plan, Room, Touch,
-    Value, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Neighbours, NoRoom,
+    Ordered, Plan, Room, Rooted, Runs, Sampled, Touch, Value, Window,
 };
 use terrace_base::{Error, PageId, Result};
-use terrace_methods::HashTable;
-use terrace_methods::hash::Secret;
 use terrace_pages::{Class, PageStore};
 
-use crate::context::Rooted;
+use super::{HashTable, Secret};
 
 /// What the secrets of the two tiers differ by: a keyed pseudo-random function has nothing in common
 /// under two keys, whatever these have.
@@ -82,15 +80,6 @@ impl Ordered for Apart {
         Ok(place)
     }
 
-    /// A bucket of this tier, and a position of its own order: how many records there are needs no other.
-    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
-        self.0.try_random(random)
-    }
-
-    fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
-        self.0.try_chosen(position, window)
-    }
-
     fn try_window(&self, _: Edge<'_>, _: &mut Window) -> Attempt<()> {
         no_order()
     }
@@ -133,6 +122,23 @@ impl Ordered for Apart {
         no_order()
     }
 }
+
+impl Sampled for Apart {
+    /// A bucket of this tier, and a position of its own order: how many records there are needs no other.
+    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
+        self.0.try_random(random)
+    }
+
+    fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
+        self.0.try_chosen(position, window)
+    }
+}
+
+impl Runs for Apart {}
+
+impl Neighbours for Apart {}
+
+impl InStorage for Apart {}
 
 /// Its order is the secret of the upper tier.
 impl Rooted for Apart {
