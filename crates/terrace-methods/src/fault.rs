@@ -21,6 +21,8 @@ pub enum Fault {
     LostGarbage,
     /// A merge leaves out the pulled-down separator's child.
     LostChild,
+    /// What is put over a record that has gone is not kept for the cut.
+    HoleUnsaved,
     /// Replacing a record loses its flags.
     LostFlags,
     /// A split of a bucket leaves out the first record of the new one.

@@ -14,7 +14,7 @@ mod fault;
 pub mod hash;
 pub mod heap;
 pub mod lsm;
-mod slots;
+mod slotted;
 mod unreadable;
 
 /// Load of a page of records that will hardly grow: the rest is for values that become longer.

@@ -5,6 +5,7 @@ mod bulk;
 mod bytes;
 mod faults;
 mod fixture;
+mod formats;
 mod heights;
 mod holes;
 mod known;

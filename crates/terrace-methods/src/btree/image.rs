@@ -9,11 +9,11 @@ use terrace_base::PageId;
 use terrace_pages::{Torn, View};
 
 use super::layout::{
-    CHILD_BYTES, COUNT, HEADER, Node, SLOT_BYTES, SLOTS, Seen, Shape, Stored, common_prefix,
-    encode_inner, encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences, shift_of_fences,
-    value_bytes, write_header,
+    CHILD_BYTES, HEADER, Node, SLOT_BYTES, SLOTS, Seen, Shape, Stored, common_prefix, encode_inner,
+    encode_leaf, encode_slot, head_of, key_bytes, prefix_of_fences, shift_of_fences, value_bytes,
+    write_header,
 };
-use super::leaf::Counts;
+use crate::slotted::pack::Packer;
 
 /// What belongs to a key.
 #[derive(Clone, Copy)]
@@ -294,76 +294,27 @@ pub(crate) fn build(
         heap_at -= fence.len();
         page[heap_at..heap_at + fence.len()].copy_from_slice(fence);
     }
-    let mut slots_end = SLOTS;
+    let mut out = Packer::<SLOTS>::new(page, heap_at);
     for item in items {
         let raw = item.as_it_was(prefix_len);
         let len = item.bytes(prefix_len) - SLOT_BYTES;
-        if heap_at < slots_end + SLOT_BYTES + len {
+        let added = out.add(len, |at, out| {
+            let head = match raw {
+                Some(raw) => {
+                    out.copy_from_slice(raw);
+                    head_of(item.tail, shift)
+                }
+                None => encode(item, prefix_len, shift, out),
+            };
+            encode_slot(at, head, item.flags)
+        });
+        if added.is_err() {
             return false;
         }
-        heap_at -= len;
-        let out = &mut page[heap_at..heap_at + len];
-        let head = match raw {
-            Some(raw) => {
-                out.copy_from_slice(raw);
-                head_of(item.tail, shift)
-            }
-            None => encode(item, prefix_len, shift, out),
-        };
-        page[slots_end..slots_end + SLOT_BYTES]
-            .copy_from_slice(&encode_slot(heap_at, head, item.flags));
-        slots_end += SLOT_BYTES;
     }
-    let count = (slots_end - SLOTS) / SLOT_BYTES;
-    let heap = page.len() - heap_at;
+    let (count, heap) = (out.counts().count, out.counts().heap);
     write_header(page, shape, (count, heap, prefix_len, shift), runs);
     true
-}
-
-/// Lays the records of a leaf, in key order, side by side into a copy of it that has no others.
-pub(crate) struct Packer {
-    image: Vec<u8>,
-    slots_end: usize,
-    heap_at: usize,
-}
-
-impl Packer {
-    /// Begins with the header and the fences of `page`, of which `node` has been read.
-    pub fn new(node: &Node<'_>, page: &[u8]) -> Packer {
-        let mut image = vec![0; page.len()];
-        let fences = page.len() - node.low_len - node.high_len;
-        image[HEADER..SLOTS].copy_from_slice(&page[HEADER..SLOTS]);
-        image[fences..].copy_from_slice(&page[fences..]);
-        Packer {
-            image,
-            slots_end: SLOTS,
-            heap_at: fences,
-        }
-    }
-
-    /// Adds a slot, and the bytes of its record for the caller to write. `Torn` when they do not
-    /// fit.
-    pub fn add(&mut self, len: usize, head: u32, flags: Flags) -> Seen<&mut [u8]> {
-        let (slot, end) = (self.slots_end, self.slots_end + SLOT_BYTES);
-        let at = self.heap_at.checked_sub(len).filter(|at| *at >= end);
-        let at = at.ok_or(Torn)?;
-        self.image[slot..end].copy_from_slice(&encode_slot(at, head, flags));
-        (self.slots_end, self.heap_at) = (end, at);
-        Ok(&mut self.image[at..at + len])
-    }
-
-    /// The page; `counts` is what it was before.
-    pub fn finish(mut self, counts: Counts) -> Vec<u8> {
-        let counts = Counts {
-            count: (self.slots_end - SLOTS) / SLOT_BYTES,
-            heap: self.image.len() - self.heap_at,
-            garbage: 0,
-            last: u16::MAX,
-            ..counts
-        };
-        counts.put(&mut self.image[COUNT..], true);
-        self.image
-    }
 }
 
 /// Copies a built node over the content of a page, leaving the bytes of the page store.

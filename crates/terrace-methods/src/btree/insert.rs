@@ -6,24 +6,23 @@ use terrace_pages::Exclusive;
 
 use super::BTree;
 use super::descend::{node_of, sound};
-use super::image::{Item, Packer, Payload, Sizes, build, capacity, install, parts};
+use super::image::{Item, Payload, Sizes, build, capacity, install, parts};
 use super::layout::{
-    CHILD_BYTES, Extra, LeafRecord, Node, SLOT_BYTES, Seen, Shape, Stored, encode_inner,
-    encode_leaf, encode_slot, head_of, key_bytes, value_bytes,
+    CHILD_BYTES, COUNT, Extra, HEADER, LeafRecord, Node, Numbers, SLOT_BYTES, SLOTS, Seen, Shape,
+    encode_inner, encode_leaf, encode_slot, head_of, key_bytes, value_bytes,
 };
-use super::leaf::{Counts, add_slot, set_flags};
+use super::leaf::{Counts, set_flags};
 use crate::fault::{self, Fault};
+use crate::slotted::fit::{Fit, Hole, Stretch};
+use crate::slotted::pack::Packer;
+use crate::slotted::record::encode_value;
 
 /// How a record will be put.
 pub(crate) enum How {
     /// Over the bytes of a value of the same length.
     Over { at: usize, len: usize },
-    /// Over a longer record.
-    Shorter,
-    /// Into the free space.
-    Fresh,
-    /// Into the bytes from here on of a record that has just been erased.
-    Hole(usize),
+    /// Into these bytes.
+    Into(Stretch),
     /// With the whole page, built anew.
     Rewrite(Vec<u8>),
     /// Not at all: this many bytes more would have to be free.
@@ -43,13 +42,6 @@ pub(crate) struct Put<'a> {
     pub hole: Option<Hole>,
 }
 
-/// Bytes of a page that a record held until just now.
-#[derive(Clone, Copy)]
-pub(crate) struct Hole {
-    pub at: usize,
-    pub len: usize,
-}
-
 impl Put<'_> {
     /// Decides how. Changes nothing. O(1), or O(records) for a rewrite.
     pub fn plan(&self, page: &Exclusive<'_>) -> Attempt<How> {
@@ -63,60 +55,53 @@ impl Put<'_> {
         }
         let suffix_len = self.key.len() - node.prefix_len;
         let needed = key_bytes(suffix_len) + value_bytes(self.value);
-        let mut held = 0;
+        let (mut held, mut slot) = (0, SLOT_BYTES);
         if let Some(old) = self.old {
-            held = old.end - old.start;
-            match (old.value, self.value) {
-                (Stored::Inline { at, len }, Value::Inline(new)) if len == new.len() => {
-                    return Ok(How::Over { at, len });
-                }
-                (Stored::Large { at, .. }, Value::Large(_)) => {
-                    return Ok(How::Over {
-                        at,
-                        len: old.end - at,
-                    });
-                }
-                _ if needed <= held => return Ok(How::Shorter),
-                _ => {}
+            if let Some((at, len)) = old.same_bytes(self.value) {
+                return Ok(How::Over { at, len });
             }
-        }
-        let slot = if self.old.is_some() { 0 } else { SLOT_BYTES };
-        if needed + slot <= node.free() {
-            return Ok(How::Fresh);
-        }
-        if let Some(hole) = self.hole
-            && needed <= hole.len
-            && slot <= node.free()
-        {
-            return Ok(How::Hole(hole.at));
+            (held, slot) = (old.hole().len, 0);
+            if needed <= held {
+                return Ok(How::Into(Stretch::Within(old.start)));
+            }
         }
         // At the edge of the tree the prefix may have become longer than what is left out so far.
         let edge = node.unbounded || node.low_len == 0;
-        if needed + slot > node.reclaimable() + held && !edge {
-            return Ok(How::NoRoom(needed + slot - node.reclaimable() - held));
-        }
-        let missing = (needed + slot).saturating_sub(node.reclaimable() + held);
-        if !edge && missing == 0 {
-            return Ok(How::Rewrite(sound!(
-                page,
-                self.compacted(&node, page.bytes())
-            )?));
-        }
+        let page_bytes = node.view.len();
+        let missing = match node
+            .numbers()
+            .fit(page_bytes, (needed, slot), held, self.hole)
+        {
+            Fit::Free => return Ok(How::Into(Stretch::Free)),
+            Fit::Hole(at) => return Ok(How::Into(Stretch::Within(at))),
+            Fit::Rewrite if !edge => {
+                let image = sound!(page, self.compacted(&node, page.bytes()))?;
+                return Ok(How::Rewrite(image));
+            }
+            Fit::Missing(missing) if !edge => return Ok(How::NoRoom(missing)),
+            Fit::Rewrite => 1,
+            Fit::Missing(missing) => missing,
+        };
         Ok(self
             .rewritten(page)?
-            .map_or(How::NoRoom(missing.max(1)), How::Rewrite))
+            .map_or(How::NoRoom(missing), How::Rewrite))
     }
 
     /// The page without garbage and with this record, for which there is room; the prefix stays, so
     /// the other records move as they are. O(records).
     fn compacted(&self, node: &Node<'_>, page: &[u8]) -> Seen<Vec<u8>> {
-        let mut out = Packer::new(node, page);
+        let fences = page.len() - node.low_len - node.high_len;
+        let mut image = vec![0; page.len()];
+        image[HEADER..SLOTS].copy_from_slice(&page[HEADER..SLOTS]);
+        image[fences..].copy_from_slice(&page[fences..]);
+        let mut out = Packer::<SLOTS>::new(&mut image, fences);
         let suffix = &self.key[node.prefix_len..];
-        let mine = |out: &mut Packer| {
+        let mine = |out: &mut Packer<'_, SLOTS>| {
             let len = key_bytes(suffix.len()) + value_bytes(self.value);
-            let record = out.add(len, head_of(suffix, node.shift), self.flags)?;
-            encode_leaf(record, (suffix, &[]), self.value);
-            Seen::Ok(())
+            out.add(len, |at, record| {
+                encode_leaf(record, (suffix, &[]), self.value);
+                encode_slot(at, head_of(suffix, node.shift), self.flags)
+            })
         };
         let (Ok(place) | Err(place)) = self.place;
         for i in 0..node.count {
@@ -128,17 +113,21 @@ impl Put<'_> {
             }
             let slot = node.slot(i)?;
             let record = node.leaf_record(slot)?;
-            out.add(record.end - record.start, slot.head(), slot.flags())?
-                .copy_from_slice(&page[record.start..record.end]);
+            out.add(record.end - record.start, |at, to| {
+                to.copy_from_slice(&page[record.start..record.end]);
+                encode_slot(at, slot.head(), slot.flags())
+            })?;
         }
         if place >= node.count {
             mine(&mut out)?;
         }
         let mut counts = Counts::in_header(page);
+        (counts.numbers, counts.last) = (out.counts(), u16::MAX);
         if self.place.is_err() {
             counts.members = counts.members.wrapping_add(1);
         }
-        Ok(out.finish(counts))
+        counts.put(&mut image[COUNT..]);
+        Ok(image)
     }
 
     /// The page without garbage and with this record; `None` if it does not fit after all.
@@ -175,9 +164,7 @@ impl Put<'_> {
     pub fn apply(&self, page: &mut Exclusive<'_>, how: How) -> Attempt<()> {
         match how {
             How::Over { at, len } => self.over(page, at, len),
-            How::Shorter => self.shorter(page),
-            How::Fresh => self.fresh(page, None),
-            How::Hole(at) => self.fresh(page, Some(at)),
+            How::Into(stretch) => self.put(page, stretch),
             How::Rewrite(image) => {
                 install(page.change_all()?, &image);
                 Ok(())
@@ -187,79 +174,40 @@ impl Put<'_> {
     }
 
     fn over(&self, page: &mut Exclusive<'_>, at: usize, len: usize) -> Attempt<()> {
-        let out = page.change(at, len)?;
-        match self.value {
-            Value::Inline(value) => out.copy_from_slice(value),
-            Value::Large(large) => {
-                out[..8].copy_from_slice(&large.head.0.to_le_bytes());
-                out[8..12].copy_from_slice(&large.len.to_le_bytes());
-            }
+        encode_value(page.change(at, len)?, self.value);
+        match self.place {
+            Ok(i) if !fault::planted(Fault::LostFlags) => set_flags(page, i, self.flags),
+            _ => Ok(()),
         }
-        self.mark(page)
     }
 
-    /// Sets the flags of the replaced record.
-    fn mark(&self, page: &mut Exclusive<'_>) -> Attempt<()> {
-        let Ok(i) = self.place else { return Ok(()) };
-        if fault::planted(Fault::LostFlags) {
-            return Ok(());
-        }
-        set_flags(page, i, self.flags)
-    }
-
-    fn shorter(&self, page: &mut Exclusive<'_>) -> Attempt<()> {
-        let Some(old) = self.old else { return Ok(()) };
-        let prefix_len = node_of!(page)?.prefix_len;
-        let suffix = &self.key[prefix_len..];
-        let len = key_bytes(suffix.len()) + value_bytes(self.value);
-        encode_leaf(page.change(old.start, len)?, (suffix, &[]), self.value);
-        let mut counts = Counts::of(page)?;
-        counts.garbage += old.end - old.start - len;
-        counts.write(page, true)?;
-        self.mark(page)
-    }
-
-    /// Puts the record where no other is: into the free space, or into a hole.
-    fn fresh(&self, page: &mut Exclusive<'_>, hole: Option<usize>) -> Attempt<()> {
+    /// Puts the record where no other is, or over the one that it replaces.
+    fn put(&self, page: &mut Exclusive<'_>, stretch: Stretch) -> Attempt<()> {
         let node = node_of!(page)?;
         let shift = node.shift;
         let suffix = &self.key[node.prefix_len..];
         let len = key_bytes(suffix.len()) + value_bytes(self.value);
-        let mut counts = Counts::of(page)?;
-        let (offset, out) = match hole {
-            // A state that a checkpoint keeps may still need these bytes.
-            Some(at) => {
-                counts.garbage = counts.garbage.saturating_sub(len);
-                (at, page.change(at, len)?)
-            }
-            None => {
-                counts.heap += len;
-                let at = page.bytes().len() - counts.heap;
-                (at, page.fill(at, len)?)
-            }
+        let held = match self.old {
+            Some(old) if !fault::planted(Fault::LostGarbage) => old.hole().len,
+            _ => 0,
         };
+        let mut counts = Counts::of(page)?;
+        let (offset, out) = counts.numbers.take(page, stretch, held, len)?;
         encode_leaf(out, (suffix, &[]), self.value);
-        let slot = encode_slot(offset, head_of(suffix, shift), self.flags);
+        let mut slot = encode_slot(offset, head_of(suffix, shift), self.flags);
         match self.place {
             Ok(i) => {
-                if let Some(old) = self.old
-                    && !fault::planted(Fault::LostGarbage)
-                {
-                    counts.garbage += old.end - old.start;
-                }
-                let mut slot = slot;
                 if fault::planted(Fault::LostFlags) {
                     slot[2] &= !Flags::MASK;
                 }
-                page.change(Node::slot_at(i), SLOT_BYTES)?
-                    .copy_from_slice(&slot);
+                Numbers::set_slot(page, i, slot)?;
             }
             Err(i) => {
-                add_slot(page, &mut counts, i, slot)?;
+                counts.numbers.add_slot(page, i, slot)?;
                 counts.inserted(i);
             }
         }
-        counts.write(page, true)
+        counts.write(page)
     }
 }
 
@@ -341,17 +289,12 @@ pub(crate) fn insert_inner(
             let shift = node.shift;
             let suffix = &separator[node.prefix_len..];
             let len = CHILD_BYTES + key_bytes(suffix.len());
-            let mut counts = Counts::of(page)?;
-            counts.heap += len;
-            let offset = page.bytes().len() - counts.heap;
-            encode_inner(page.fill(offset, len)?, (suffix, &[]), child);
-            add_slot(
-                page,
-                &mut counts,
-                at,
-                encode_slot(offset, head_of(suffix, shift), Flags::NONE),
-            )?;
-            counts.write(page, false)
+            let mut numbers = node.numbers();
+            let (offset, out) = numbers.take(page, Stretch::Free, 0, len)?;
+            encode_inner(out, (suffix, &[]), child);
+            let slot = encode_slot(offset, head_of(suffix, shift), Flags::NONE);
+            numbers.add_slot(page, at, slot)?;
+            numbers.write(page)
         }
     }
 }

@@ -23,22 +23,24 @@
 //! one fence, the prefix is *loose*: something that the records of the leaf have in common with that
 //! fence, of which it is stored as a part; a key without it lies beyond all records there. (Without
 //! this the last leaf of a sorted load would hold whole keys, and be that much emptier once it is
-//! split off.) The child of separator `i` covers the keys from it to the next. Heap space is reused only
-//! by rewriting the whole page: a free byte is one that no earlier state of the page needs, which
-//! is what lets inserts fill it without saving it for a checkpoint.
+//! split off.) The child of separator `i` covers the keys from it to the next.
 //!
 //! The *shift* is how many bits of the byte behind the prefix all keys between both fences have in
 //! common; a key head is the 11 bits that come next. So an inner node with hundreds of separators from
 //! a small part of the key space still has a head for each.
 
-use terrace_access::{Flags, LargeRef, Value};
 use terrace_base::PageId;
 use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
 
-pub(crate) use crate::slots::{HEAD_BITS, SLOT_BYTES};
+pub(crate) use crate::slotted::layout::{COUNT, SLOT_BYTES, Seen};
+pub(crate) use crate::slotted::record::{
+    HEAD_BITS, Record as LeafRecord, Slot, Stored, encode_record as encode_leaf, encode_slot,
+    key_bytes, value_bytes,
+};
+use crate::slotted::record::{LONG_VALUE_MARK, key_len, put, put_key_len};
 
-/// Answers of a page that may be changing while it is read.
-pub(crate) type Seen<T> = Result<T, Torn>;
+/// The numbers in the header of a node.
+pub(crate) type Numbers = crate::slotted::layout::Counts<SLOTS>;
 
 /// Says that a page is a node of a B+tree.
 pub(crate) const TAG: u8 = 0xB1;
@@ -54,9 +56,8 @@ pub(crate) const MAX_LEVEL: u8 = 63;
 
 /// Offset of the membership counter (leaf) in a page.
 pub(crate) const MEMBERS: usize = 32;
-pub(crate) const COUNT: usize = 18;
-pub(crate) const HEAP: usize = 20;
-pub(crate) const GARBAGE: usize = 22;
+const HEAP: usize = 20;
+const GARBAGE: usize = 22;
 pub(crate) const RUNS: usize = 30;
 pub(crate) const LAST: usize = 36;
 pub(crate) const LEVEL: usize = 17;
@@ -71,14 +72,6 @@ const _: () = assert!(terrace_base::MAX_KEY_BYTES <= PREFIX_MASK);
 
 /// Bytes of a child's number in an inner record.
 pub(crate) const CHILD_BYTES: usize = 5;
-/// Bytes of a large reference.
-const LARGE_BYTES: usize = 12;
-/// Suffix lengths from here on take three bytes.
-const LONG_KEY: usize = 255;
-/// Value lengths from here on take three bytes.
-const LONG_VALUE: usize = 253;
-const LONG_VALUE_MARK: u8 = 253;
-const LARGE_MARK: u8 = 255;
 
 /// Longest value that is stored beside its key. A leaf must hold one record with the longest key
 /// and the longest inline value between two fences of the longest key, in a page of 4 KiB; bigger
@@ -120,60 +113,6 @@ pub(crate) fn shift_of_fences(low: &[u8], high: Option<&[u8]>) -> u32 {
     (byte(low) ^ byte(high)).leading_zeros().min(MOST_SHIFT)
 }
 
-/// Bytes of a suffix of this length with its length.
-#[inline]
-pub(crate) fn key_bytes(suffix_len: usize) -> usize {
-    suffix_len + if suffix_len < LONG_KEY { 1 } else { 3 }
-}
-
-/// Bytes of a value with its length.
-#[inline]
-pub(crate) fn value_bytes(value: Value<'_>) -> usize {
-    match value {
-        Value::Inline(v) if v.len() < LONG_VALUE => v.len() + 1,
-        Value::Inline(v) => v.len() + 3,
-        Value::Large(_) => LARGE_BYTES + 1,
-    }
-}
-
-fn put(out: &mut [u8], at: &mut usize, bytes: &[u8]) {
-    out[*at..*at + bytes.len()].copy_from_slice(bytes);
-    *at += bytes.len();
-}
-
-fn put_key_len(out: &mut [u8], at: &mut usize, len: usize) {
-    if len < LONG_KEY {
-        put(out, at, &[len as u8]);
-    } else {
-        put(out, at, &[LONG_KEY as u8]);
-        put(out, at, &(len as u16).to_le_bytes());
-    }
-}
-
-/// Writes a leaf record, whose key suffix comes in two pieces, into exactly the bytes it takes.
-pub(crate) fn encode_leaf(out: &mut [u8], suffix: (&[u8], &[u8]), value: Value<'_>) {
-    let mut at = 0;
-    put_key_len(out, &mut at, suffix.0.len() + suffix.1.len());
-    match value {
-        Value::Inline(v) if v.len() < LONG_VALUE => put(out, &mut at, &[v.len() as u8]),
-        Value::Inline(v) => {
-            put(out, &mut at, &[LONG_VALUE_MARK]);
-            put(out, &mut at, &(v.len() as u16).to_le_bytes());
-        }
-        Value::Large(_) => put(out, &mut at, &[LARGE_MARK]),
-    }
-    put(out, &mut at, suffix.0);
-    put(out, &mut at, suffix.1);
-    match value {
-        Value::Inline(v) => put(out, &mut at, v),
-        Value::Large(large) => {
-            put(out, &mut at, &large.head.0.to_le_bytes());
-            put(out, &mut at, &large.len.to_le_bytes());
-        }
-    }
-    debug_assert_eq!(at, out.len());
-}
-
 /// Writes an inner record into exactly the bytes it takes.
 pub(crate) fn encode_inner(out: &mut [u8], suffix: (&[u8], &[u8]), child: PageId) {
     let mut at = 0;
@@ -182,115 +121,6 @@ pub(crate) fn encode_inner(out: &mut [u8], suffix: (&[u8], &[u8]), child: PageId
     put(out, &mut at, suffix.0);
     put(out, &mut at, suffix.1);
     debug_assert_eq!(at, out.len());
-}
-
-/// The 4 bytes of a slot.
-pub(crate) fn encode_slot(offset: usize, head: u32, flags: Flags) -> [u8; SLOT_BYTES] {
-    (offset as u32 | head << (32 - HEAD_BITS) | u32::from(flags.0 & Flags::MASK) << 16)
-        .to_le_bytes()
-}
-
-/// A slot: where the record is, the first bits of its key, its flags.
-#[derive(Clone, Copy)]
-pub(crate) struct Slot(u32);
-
-impl Slot {
-    /// The slot with these four bytes.
-    #[inline]
-    pub fn of(word: u32) -> Slot {
-        Slot(word)
-    }
-
-    #[inline]
-    pub fn offset(self) -> usize {
-        (self.0 & 0xFFFF) as usize
-    }
-
-    #[inline]
-    pub fn head(self) -> u32 {
-        self.0 >> (32 - HEAD_BITS)
-    }
-
-    #[inline]
-    pub fn flags(self) -> Flags {
-        Flags((self.0 >> 16) as u8 & Flags::MASK)
-    }
-}
-
-/// Where the value of a leaf record is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stored {
-    Inline { at: usize, len: usize },
-    Large { at: usize, large: LargeRef },
-}
-
-/// Where the parts of a leaf record are; `start..end` is all of it.
-#[derive(Clone, Copy)]
-pub(crate) struct LeafRecord {
-    pub start: usize,
-    pub key_at: usize,
-    pub key_len: usize,
-    pub value: Stored,
-    pub end: usize,
-}
-
-/// The length of the key at `at`, and what comes behind that length.
-#[inline]
-fn key_len(view: View<'_>, at: usize) -> Seen<(usize, usize)> {
-    let len = view.u8(at)? as usize;
-    if len < LONG_KEY {
-        Ok((len, at + 1))
-    } else {
-        Ok((view.u16(at + 1)? as usize, at + 3))
-    }
-}
-
-impl LeafRecord {
-    /// The record at `start`, of a leaf or of a bucket.
-    #[inline]
-    pub fn read(view: View<'_>, start: usize) -> Seen<LeafRecord> {
-        let (key_len, at) = key_len(view, start)?;
-        let mark = view.u8(at)?;
-        let at = at + 1;
-        let (key_at, len) = match mark {
-            LONG_VALUE_MARK => (at + 2, view.u16(at)? as usize),
-            LARGE_MARK => (at, LARGE_BYTES),
-            254 => return Err(Torn),
-            short => (at, short as usize),
-        };
-        let value_at = key_at + key_len;
-        let end = value_at + len;
-        if end > view.len() {
-            return Err(Torn);
-        }
-        let value = if mark == LARGE_MARK {
-            let head = PageId(view.u64(value_at)?);
-            let large = LargeRef {
-                head,
-                len: view.u32(value_at + 8)?,
-            };
-            Stored::Large {
-                at: value_at,
-                large,
-            }
-        } else {
-            Stored::Inline { at: value_at, len }
-        };
-        Ok(LeafRecord {
-            start,
-            key_at,
-            key_len,
-            value,
-            end,
-        })
-    }
-
-    pub fn large(&self) -> Option<LargeRef> {
-        match self.value {
-            Stored::Inline { .. } => None,
-            Stored::Large { large, .. } => Some(large),
-        }
-    }
 }
 
 /// An inner record.
@@ -336,13 +166,14 @@ impl<'a> Node<'a> {
     pub fn open_as(view: View<'a>, tag: u8) -> Seen<Node<'a>> {
         let a = view.u64(HEADER)?;
         let b = view.u64(HEADER + 8)?;
+        let numbers = Numbers::of_word(a);
         let node = Node {
             view,
             level: (a >> 8) as u8 & !UNBOUNDED,
             unbounded: (a >> 8) as u8 & UNBOUNDED != 0,
-            count: (a >> 16) as usize & 0xFFFF,
-            heap: (a >> 32) as usize & 0xFFFF,
-            garbage: (a >> 48) as usize,
+            count: numbers.count,
+            heap: numbers.heap,
+            garbage: numbers.garbage,
             prefix_len: b as usize & PREFIX_MASK,
             shift: (b as u32 & 0xFFFF) >> PREFIX_BITS,
             low_len: (b >> 16) as usize & 0xFFFF,
@@ -350,7 +181,7 @@ impl<'a> Node<'a> {
         };
         let sound = a as u8 == tag
             && node.level <= MAX_LEVEL
-            && SLOTS + node.count * SLOT_BYTES + node.heap <= view.len()
+            && numbers.are_sound(view.len())
             && node.low_len + node.high_len + node.garbage <= node.heap
             && node.prefix_len
                 <= if node.low_len == 0 {
@@ -365,10 +196,20 @@ impl<'a> Node<'a> {
         self.level == 0
     }
 
+    /// The numbers that all slotted pages have.
+    #[inline]
+    pub fn numbers(&self) -> Numbers {
+        Numbers {
+            count: self.count,
+            heap: self.heap,
+            garbage: self.garbage,
+        }
+    }
+
     /// Bytes between the slots and the heap.
     #[inline]
     pub fn free(&self) -> usize {
-        self.view.len() - SLOTS - self.count * SLOT_BYTES - self.heap
+        self.numbers().free(self.view.len())
     }
 
     /// Bytes that would be free after a rewrite of the page.
@@ -390,7 +231,7 @@ impl<'a> Node<'a> {
     /// Where slot `i` is.
     #[inline]
     pub fn slot_at(i: usize) -> usize {
-        SLOTS + i * SLOT_BYTES
+        Numbers::slot_at(i)
     }
 
     /// Slot `i`.
@@ -399,7 +240,7 @@ impl<'a> Node<'a> {
         if i >= self.count {
             return Err(Torn);
         }
-        Ok(Slot(self.view.u32(Node::slot_at(i))?))
+        Ok(Slot::of(self.view.u32(Node::slot_at(i))?))
     }
 
     /// The leaf record in a slot.

@@ -8,17 +8,15 @@ use terrace_base::codec;
 use terrace_pages::Exclusive;
 
 use super::descend::{OUTSIDE, node_of, sound};
-use super::insert::Hole;
-use super::layout::{COUNT, GARBAGE, HEAP, LAST, MEMBERS, Node, RUNS, SLOT_BYTES, Stored};
+use super::layout::{COUNT, LAST, MEMBERS, Numbers, RUNS, SLOT_BYTES, Stored};
 use crate::fault::{self, Fault};
-use crate::slots;
+use crate::slotted::fit::Hole;
 
 /// The changeable part of a leaf's header.
 #[derive(Clone, Copy)]
 pub(crate) struct Counts {
-    pub count: usize,
-    pub heap: usize,
-    pub garbage: usize,
+    /// What all slotted pages have.
+    pub numbers: Numbers,
     pub members: u32,
     pub last: u16,
     pub runs: (u8, u8),
@@ -36,19 +34,16 @@ impl Counts {
         let u16_at = |at| codec::u16_at(page, at).unwrap_or_default();
         let runs = u16_at(RUNS);
         Counts {
-            count: u16_at(COUNT).into(),
-            heap: u16_at(HEAP).into(),
-            garbage: u16_at(GARBAGE).into(),
+            numbers: Numbers::in_header(page),
             members: codec::u32_at(page, MEMBERS).unwrap_or_default(),
             last: u16_at(LAST),
             runs: (runs as u8, (runs >> 8) as u8),
         }
     }
 
-    /// Writes it. Inner nodes have no more than the first three.
-    pub fn write(self, page: &mut Exclusive<'_>, leaf: bool) -> Attempt<()> {
-        let end = if leaf { LAST + 2 } else { GARBAGE + 2 };
-        self.put(page.change(COUNT, end - COUNT)?, leaf);
+    /// Writes it.
+    pub fn write(self, page: &mut Exclusive<'_>) -> Attempt<()> {
+        self.put(page.change(COUNT, LAST + 2 - COUNT)?);
         Ok(())
     }
 
@@ -71,66 +66,31 @@ impl Counts {
     }
 
     /// Writes it into a header's bytes from [`COUNT`] on.
-    pub fn put(self, header: &mut [u8], leaf: bool) {
+    pub fn put(self, header: &mut [u8]) {
+        self.numbers.put(header);
         let mut put = |at: usize, bytes: &[u8]| {
             header[at - COUNT..at - COUNT + bytes.len()].copy_from_slice(bytes);
         };
-        put(COUNT, &(self.count as u16).to_le_bytes());
-        put(HEAP, &(self.heap as u16).to_le_bytes());
-        put(GARBAGE, &(self.garbage as u16).to_le_bytes());
-        if leaf {
-            put(RUNS, &[self.runs.0, self.runs.1]);
-            put(MEMBERS, &self.members.to_le_bytes());
-            put(LAST, &self.last.to_le_bytes());
-        }
+        put(RUNS, &[self.runs.0, self.runs.1]);
+        put(MEMBERS, &self.members.to_le_bytes());
+        put(LAST, &self.last.to_le_bytes());
     }
-}
-
-/// Takes slot `i` and the record behind it (of `bytes` bytes) out of a page.
-pub(crate) fn drop_slot(
-    page: &mut Exclusive<'_>,
-    counts: &mut Counts,
-    i: usize,
-    bytes: usize,
-) -> Attempt<()> {
-    slots::remove(page, Node::slot_at(i), Node::slot_at(counts.count))?;
-    counts.count -= 1;
-    counts.garbage += bytes;
-    Ok(())
-}
-
-/// Puts a slot in front of slot `i`.
-pub(crate) fn add_slot(
-    page: &mut Exclusive<'_>,
-    counts: &mut Counts,
-    i: usize,
-    slot: [u8; SLOT_BYTES],
-) -> Attempt<()> {
-    slots::add(page, Node::slot_at(i), Node::slot_at(counts.count), slot)?;
-    counts.count += 1;
-    Ok(())
 }
 
 /// Sets the flags of slot `i`; the key head beside them stays. The use count is a hint: if nothing
 /// else changes, the page does not become dirty.
 pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Attempt<()> {
     let before = sound!(page, node_of!(page)?.slot(i))?.flags();
-    slots::set_flags(page, Node::slot_at(i), before, flags)
+    Numbers::set_flags(page, i, before, flags)
 }
 
 /// Where record `i` lies and its length, if it can be taken out.
 fn erasable(page: &Exclusive<'_>, i: usize) -> Attempt<Hole> {
     let node = node_of!(page)?;
     let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
-    let len = record.end - record.start;
-    let counts = Counts::of(page)?;
-    if counts.heap.saturating_sub(counts.garbage) < len {
-        return Err(page.torn("this node counts more garbage than it has"));
-    }
-    Ok(Hole {
-        at: record.start,
-        len,
-    })
+    let hole = record.hole();
+    node.numbers().check_loss(page, hole.len)?;
+    Ok(hole)
 }
 
 /// Makes sure that [`erase`] of this record cannot fail.
@@ -141,15 +101,20 @@ pub(crate) fn check_erasable(page: &Exclusive<'_>, i: usize) -> Attempt<()> {
 /// Removes record `i`, and says where it was. Frees nothing that it refers to. O(records).
 pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<Hole> {
     let hole = erasable(page, i)?;
+    remove(page, &[i], hole.len)?;
+    Ok(hole)
+}
+
+/// Removes these records of so many bytes together, whose numbers ascend: they can be taken out. O(records).
+fn remove(page: &mut Exclusive<'_>, which: &[usize], bytes: usize) -> Attempt<()> {
     let mut counts = Counts::of(page)?;
-    drop_slot(page, &mut counts, i, hole.len)?;
+    counts.numbers.remove_all(page, which, bytes)?;
     if !fault::planted(Fault::QuietErase) {
         counts.members = counts.members.wrapping_add(1);
     }
     counts.last = u16::MAX;
     counts.runs = (0, 0);
-    counts.write(page, true)?;
-    Ok(hole)
+    counts.write(page)
 }
 
 /// Bytes of all these records, if they can be taken out together.
@@ -164,10 +129,7 @@ fn all_erasable(page: &Exclusive<'_>, which: &[usize]) -> Attempt<usize> {
         let record = sound!(page, node.slot(i).and_then(|slot| node.leaf_record(slot)))?;
         bytes += record.end - record.start;
     }
-    let counts = Counts::of(page)?;
-    if counts.heap.saturating_sub(counts.garbage) < bytes {
-        return Err(page.torn("this node counts more garbage than it has"));
-    }
+    node.numbers().check_loss(page, bytes)?;
     Ok(bytes)
 }
 
@@ -176,28 +138,11 @@ fn all_erasable(page: &Exclusive<'_>, which: &[usize]) -> Attempt<usize> {
 fn erase_all(page: &mut Exclusive<'_>, which: &[usize]) -> Attempt<()> {
     let stay = usize::from(fault::planted(Fault::LastStays));
     let which = &which[..which.len().saturating_sub(stay)];
-    let Some(&first) = which.first() else {
+    if which.is_empty() {
         return Ok(());
-    };
+    }
     let bytes = all_erasable(page, which)?;
-    let mut counts = Counts::of(page)?;
-    // All slots from the first on, also those that only fall away: see `slots::remove`.
-    let slots = page.change(Node::slot_at(first), (counts.count - first) * SLOT_BYTES)?;
-    let mut to = 0;
-    let behind = which[1..].iter().copied().chain([counts.count]);
-    for (&gone, next) in which.iter().zip(behind) {
-        let (from, until) = ((gone + 1 - first) * SLOT_BYTES, (next - first) * SLOT_BYTES);
-        slots.copy_within(from..until, to);
-        to += until - from;
-    }
-    counts.count -= which.len();
-    counts.garbage += bytes;
-    if !fault::planted(Fault::QuietErase) {
-        counts.members = counts.members.wrapping_add(1);
-    }
-    counts.last = u16::MAX;
-    counts.runs = (0, 0);
-    counts.write(page, true)
+    remove(page, which, bytes)
 }
 
 /// See [`RecordPage`].

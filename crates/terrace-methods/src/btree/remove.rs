@@ -12,11 +12,11 @@ use super::BTree;
 use super::descend::{Pair, node_of, sound};
 use super::image::{Item, Sizes, build, capacity, install, parts};
 use super::layout::{
-    CHILD_BYTES, Extra, MAX_LEVEL, Node, SLOT_BYTES, Shape, encode_inner, encode_slot, head_of,
-    key_bytes,
+    CHILD_BYTES, Extra, MAX_LEVEL, Numbers, Shape, encode_inner, encode_slot, head_of, key_bytes,
 };
-use super::leaf::{Counts, drop_slot};
+use super::leaf::Counts;
 use crate::fault::{self, Fault};
+use crate::slotted::fit::Stretch;
 
 /// Fill above which two nodes are not merged, so that the next few inserts do not split them again.
 const MERGED_FILL: f64 = 0.85;
@@ -225,7 +225,7 @@ impl BTree {
                 // Nobody may take the root for the leaf that it was once before.
                 let mut counts = Counts::of(&root)?;
                 counts.members = self.birth();
-                counts.write(&mut root, true)?;
+                counts.write(&mut root)?;
             }
             if self.tier != Class::Hot {
                 root.set_class(self.class_of(level))?;
@@ -244,13 +244,11 @@ pub(crate) fn drop_separator(parent: &mut Exclusive<'_>, i: usize) -> Attempt<()
         parent,
         node.slot(i).and_then(|slot| node.inner_record(slot))
     )?;
-    let mut counts = Counts::of(parent)?;
+    let mut numbers = node.numbers();
     let bytes = record.end() - record.start;
-    if counts.heap - counts.garbage < bytes {
-        return Err(parent.torn("this node counts more garbage than it has"));
-    }
-    drop_slot(parent, &mut counts, i, bytes)?;
-    counts.write(parent, false)
+    numbers.check_loss(parent, bytes)?;
+    numbers.remove(parent, i, bytes)?;
+    numbers.write(parent)
 }
 
 /// How an entry's separator will be replaced.
@@ -312,28 +310,18 @@ pub(crate) fn replace_separator(
     };
     let shift = node.shift;
     let len = CHILD_BYTES + key_bytes(suffix.len());
-    let mut counts = Counts::of(parent)?;
-    let offset = match how {
+    let mut numbers = node.numbers();
+    let stretch = match how {
         Replace::Rewrite(image) => {
             install(parent.change_all()?, &image);
             return Ok(());
         }
-        Replace::Over => {
-            encode_inner(parent.change(old.start, len)?, (suffix, &[]), child);
-            counts.garbage += held - len;
-            old.start
-        }
-        Replace::Fresh => {
-            counts.heap += len;
-            counts.garbage += held;
-            let offset = parent.bytes().len() - counts.heap;
-            encode_inner(parent.fill(offset, len)?, (suffix, &[]), child);
-            offset
-        }
+        Replace::Over => Stretch::Within(old.start),
+        Replace::Fresh => Stretch::Free,
     };
+    let (offset, out) = numbers.take(parent, stretch, held, len)?;
+    encode_inner(out, (suffix, &[]), child);
     let slot = encode_slot(offset, head_of(suffix, shift), terrace_access::Flags::NONE);
-    parent
-        .change(Node::slot_at(i), SLOT_BYTES)?
-        .copy_from_slice(&slot);
-    counts.write(parent, false)
+    Numbers::set_slot(parent, i, slot)?;
+    numbers.write(parent)
 }

@@ -23,6 +23,7 @@ use super::layout::{
 };
 use super::leaf::{Counts, check_erasable, erase};
 use crate::fault::{self, Fault};
+use crate::slotted::fit::Stretch;
 
 /// Some records of a window, in the order of their keys.
 #[derive(Clone, Copy)]
@@ -274,9 +275,7 @@ fn insert(
     let (shift, prefix_len, count) = (node.shift, node.prefix_len, node.count);
     let mut counts = Counts::of(leaf)?;
     let bytes: usize = new.iter().map(|new| new.bytes).sum();
-    let top = leaf.bytes().len() - counts.heap;
-    let start = top - bytes;
-    let records = leaf.fill(start, bytes)?;
+    let (start, records) = counts.numbers.take(leaf, Stretch::Free, 0, bytes)?;
     // Each below the one before, as they come one by one.
     let mut end = bytes;
     let mut slots: Vec<[u8; SLOT_BYTES]> = Vec::with_capacity(new.len());
@@ -303,12 +302,11 @@ fn insert(
         moved[(place + i) * SLOT_BYTES..(place + i + 1) * SLOT_BYTES].copy_from_slice(slot);
         end = place;
     }
-    counts.count += new.len();
-    counts.heap += bytes;
+    counts.numbers.count += new.len();
     for (i, new) in new.iter().enumerate() {
         counts.inserted(new.place + i);
     }
-    counts.write(leaf, true)
+    counts.write(leaf)
 }
 
 /// Values that lie in the leaf itself.

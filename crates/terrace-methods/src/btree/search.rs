@@ -10,7 +10,7 @@ use terrace_base::PageId;
 use terrace_pages::Torn;
 
 use super::layout::{Node, Seen, head_of};
-use crate::slots::RECORD_PREFETCHED;
+use crate::slotted::layout::RECORD_PREFETCHED;
 
 /// Slots that are searched by parts: about the number in a leaf.
 const FEW: usize = 160;

@@ -9,89 +9,41 @@ use terrace_pages::Exclusive;
 
 use super::Secret;
 use super::find::{Held, page_of, sound};
-use super::layout::{COUNT, MEMBERS, Page, Record, SLOT_BYTES, Slot, Stored, capacity};
+use super::layout::{MEMBERS, Numbers, Record, SLOT_BYTES, Slot, Stored, capacity};
 use crate::fault::{self, Fault};
-use crate::slots;
-
-/// The changeable part of a page's header.
-#[derive(Clone, Copy)]
-pub(crate) struct Counts {
-    pub count: usize,
-    pub heap: usize,
-    pub garbage: usize,
-}
-
-impl Counts {
-    /// Reads it.
-    pub fn of(page: &Exclusive<'_>) -> Attempt<Counts> {
-        let seen = page_of!(page)?;
-        Ok(Counts {
-            count: seen.count,
-            heap: seen.heap,
-            garbage: seen.garbage,
-        })
-    }
-
-    /// Writes it.
-    pub fn write(self, page: &mut Exclusive<'_>) -> Attempt<()> {
-        let header = page.change(COUNT, MEMBERS - COUNT)?;
-        let words = [self.count, self.heap, self.garbage];
-        for (out, word) in header.as_chunks_mut::<2>().0.iter_mut().zip(words) {
-            *out = (word as u16).to_le_bytes();
-        }
-        Ok(())
-    }
-}
-
-/// Puts a slot in front of slot `i`.
-pub(crate) fn add_slot(
-    page: &mut Exclusive<'_>,
-    counts: &mut Counts,
-    i: usize,
-    slot: [u8; SLOT_BYTES],
-) -> Attempt<()> {
-    slots::add(page, Page::slot_at(i), Page::slot_at(counts.count), slot)?;
-    counts.count += 1;
-    Ok(())
-}
+use crate::slotted::fit;
 
 /// Sets the flags of slot `i`; the tag beside them stays. The use count is a hint: if nothing else
 /// changes, the page does not become dirty.
 pub(crate) fn set_flags(page: &mut Exclusive<'_>, i: usize, flags: Flags) -> Attempt<()> {
     let before = sound!(page, page_of!(page)?.slot(i))?.flags();
-    slots::set_flags(page, Page::slot_at(i), before, flags)
+    Numbers::set_flags(page, i, before, flags)
 }
 
-/// Bytes of a page that a record held until just now.
+/// Bytes of a bucket that a record held until just now.
 #[derive(Clone, Copy)]
 pub(crate) struct Hole {
     /// Which of the bucket's pages.
     pub page: usize,
-    pub at: usize,
-    pub len: usize,
+    pub hole: fit::Hole,
 }
 
 /// The record behind slot `i` of one page, if it can be erased. O(1).
 fn erasable(page: &Exclusive<'_>, i: usize) -> Attempt<Record> {
     let seen = page_of!(page)?;
     let record = sound!(page, seen.slot(i).and_then(|slot| seen.record(slot)))?;
-    if seen.heap - seen.garbage < record.end - record.start {
-        return Err(page.torn("this bucket counts more garbage than it has"));
-    }
+    seen.numbers.check_loss(page, record.hole().len)?;
     Ok(record)
 }
 
 /// Takes slot `i` and the record behind it out of one page; returns where that was. Cannot fail if it
 /// is erasable. O(records).
-fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<(usize, usize)> {
-    let record = erasable(page, i)?;
-    let bytes = record.end - record.start;
-    let mut counts = Counts::of(page)?;
-    slots::remove(page, Page::slot_at(i), Page::slot_at(counts.count))?;
-    counts.count -= 1;
-    counts.garbage += bytes;
-    counts.write(page)?;
-    Ok((record.start, bytes))
+fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<fit::Hole> {
+    let hole = erasable(page, i)?.hole();
+    let mut numbers = page_of!(page)?.numbers;
+    numbers.remove(page, i, hole.len)?;
+    numbers.write(page)?;
+    Ok(hole)
 }
 
 /// Where a record of a bucket is.
@@ -131,11 +83,11 @@ impl Held<'_> {
 
     /// Removes a record, and says where it was. Frees nothing that it refers to.
     pub fn erase(&mut self, page: usize, slot: usize) -> Attempt<Hole> {
-        let (at, len) = erase(&mut self.pages[page], slot)?;
+        let hole = erase(&mut self.pages[page], slot)?;
         if !fault::planted(Fault::QuietErase) {
             self.bump()?;
         }
-        Ok(Hole { page, at, len })
+        Ok(Hole { page, hole })
     }
 
     /// Moves the membership counter on.
@@ -156,7 +108,7 @@ impl Held<'_> {
 
     /// Number of records in all pages.
     pub fn count(&self) -> usize {
-        let count = |page: &Exclusive<'_>| page_of!(page).map_or(0, |seen| seen.count);
+        let count = |page: &Exclusive<'_>| page_of!(page).map_or(0, |seen| seen.count());
         self.pages.iter().map(count).sum()
     }
 
@@ -171,10 +123,10 @@ impl Held<'_> {
     fn locate(&self, mut i: usize) -> Attempt<(usize, Slot, usize)> {
         for (number, page) in self.pages.iter().enumerate() {
             let seen = page_of!(page)?;
-            if i < seen.count {
+            if i < seen.count() {
                 return Ok((number, sound!(page, seen.slot(i))?, i));
             }
-            i -= seen.count;
+            i -= seen.count();
         }
         Err(self.pages[0].torn("a record vanished under the latch"))
     }
@@ -251,7 +203,7 @@ impl RecordPage for BucketPage<'_, '_> {
         };
         let mut i = place.slot;
         for page in &self.held.pages[..place.page] {
-            i += page_of!(page)?.count;
+            i += page_of!(page)?.count();
         }
         Ok(Some(i))
     }
@@ -259,10 +211,10 @@ impl RecordPage for BucketPage<'_, '_> {
     fn erase(&mut self, i: usize) -> Attempt<usize> {
         let (number, _, slot) = self.held.locate(i)?;
         let hole = self.held.erase(number, slot)?;
-        if self.hole.is_none_or(|old| old.len < hole.len) {
+        if self.hole.is_none_or(|old| old.hole.len < hole.hole.len) {
             self.hole = Some(hole);
         }
-        Ok(hole.len + SLOT_BYTES)
+        Ok(hole.hole.len + SLOT_BYTES)
     }
 
     fn fill(&self) -> f64 {

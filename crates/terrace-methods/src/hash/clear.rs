@@ -118,7 +118,7 @@ impl HashTable {
             return Ok(false);
         }
         for number in 0..held.pages.len() {
-            for i in (0..page_of!(held.pages[number])?.count).rev() {
+            for i in (0..page_of!(held.pages[number])?.count()).rev() {
                 let page = &held.pages[number];
                 let seen = page_of!(page)?;
                 let slot = sound!(page, seen.slot(i))?;

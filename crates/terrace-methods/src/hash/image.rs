@@ -12,6 +12,7 @@ use super::layout::{
     HEADER, Page, SLOT_BYTES, SLOTS, Seen, Shape, Stored, capacity, encode_record, encode_slot,
     record_bytes, write_header,
 };
+use crate::slotted::pack::Packer;
 
 /// One record, with the hash of its key.
 #[derive(Clone, Copy)]
@@ -51,8 +52,8 @@ pub(crate) fn value_in(page: &[u8], value: Stored) -> Seen<Value<'_>> {
 /// Appends the records of a page to `out`.
 pub(crate) fn take_apart<'p>(page: &'p [u8], secret: &Secret, out: &mut Vec<Item<'p>>) -> Seen<()> {
     let seen = Page::open(View::of(page))?;
-    out.reserve(seen.count);
-    for i in 0..seen.count {
+    out.reserve(seen.count());
+    for i in 0..seen.count() {
         let slot = seen.slot(i)?;
         let record = seen.record(slot)?;
         let key = slice(page, record.key_at, record.key_len)?;
@@ -74,27 +75,19 @@ pub(crate) fn bytes_of(items: &[Item<'_>]) -> usize {
 /// Writes a page with these records, which are in order, into `page`, whose first 16 bytes stay.
 /// Returns whether they fit; if not, the page is spoiled.
 pub(crate) fn build(page: &mut [u8], shape: &Shape, items: &[Item<'_>]) -> bool {
-    let mut heap_at = page.len();
-    let mut slots_end = SLOTS;
+    let top = page.len();
+    let mut out = Packer::<SLOTS>::new(page, top);
     for item in items {
-        if heap_at < slots_end + item.bytes() {
+        let added = out.add(item.bytes() - SLOT_BYTES, |at, record| {
+            encode_record(record, (item.key, &[]), item.value);
+            encode_slot(at, shape.span.tag(item.hash), item.flags)
+        });
+        if added.is_err() {
             return false;
         }
-        let len = item.bytes() - SLOT_BYTES;
-        heap_at -= len;
-        encode_record(
-            &mut page[heap_at..heap_at + len],
-            (item.key, &[]),
-            item.value,
-        );
-        page[slots_end..slots_end + SLOT_BYTES].copy_from_slice(&encode_slot(
-            heap_at,
-            shape.span.tag(item.hash),
-            item.flags,
-        ));
-        slots_end += SLOT_BYTES;
     }
-    write_header(page, shape, items.len(), page.len() - heap_at);
+    let numbers = out.counts();
+    write_header(page, shape, numbers);
     true
 }
 

@@ -21,7 +21,6 @@
 //! above the bucket's lowest one, in steps of a power of two chosen so that 11 bits suffice; so tags
 //! rise with the slots, and hashes being evenly spread, where a tag stands among the slots can be
 //! told from the tag to within a few places. All pages of a bucket name the same range of hashes.
-//! Heap space is reused only by rewriting the page (see the layout of the tree for why).
 
 use terrace_access::{Flags, Value};
 use terrace_base::PageId;
@@ -29,17 +28,18 @@ use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
 
 use super::Secret;
 
-pub(crate) use crate::btree::layout::{
-    LeafRecord as Record, SLOT_BYTES, Seen, Slot, Stored, encode_leaf as encode_record,
-    encode_slot, key_bytes, value_bytes,
+pub(crate) use crate::slotted::layout::{COUNT, SLOT_BYTES, Seen};
+pub(crate) use crate::slotted::record::{
+    Record, Slot, Stored, encode_record, encode_slot, key_bytes, value_bytes,
 };
+
+/// The numbers in the header of a bucket's page.
+pub(crate) type Numbers = crate::slotted::layout::Counts<SLOTS>;
 
 /// Says that a page belongs to a bucket.
 pub(crate) const TAG: u8 = 0xB3;
 /// Start of the header.
 pub(crate) const HEADER: usize = PAGE_HEADER_BYTES;
-pub(crate) const COUNT: usize = 18;
-pub(crate) const GARBAGE: usize = 22;
 /// Offset of the membership counter.
 pub(crate) const MEMBERS: usize = 24;
 const TABLE: usize = 28;
@@ -52,7 +52,7 @@ pub(crate) const SLOTS: usize = 56;
 const FIRST: u8 = 0;
 const OVERFLOW: u8 = 1;
 /// Bits of a tag.
-const TAG_BITS: u32 = crate::slots::HEAD_BITS;
+const TAG_BITS: u32 = crate::slotted::record::HEAD_BITS;
 /// Slots that are looked at together, around where a tag should stand: it is not there in one of ten
 /// buckets of a hundred records.
 const AROUND: usize = 16;
@@ -135,9 +135,7 @@ impl Span {
 pub(crate) struct Page<'a> {
     pub view: View<'a>,
     pub overflow: bool,
-    pub count: usize,
-    pub heap: usize,
-    pub garbage: usize,
+    pub numbers: Numbers,
     pub span: Span,
     /// See [`table_of`].
     pub table: u32,
@@ -154,29 +152,32 @@ impl<'a> Page<'a> {
         let page = Page {
             view,
             overflow: kind == OVERFLOW,
-            count: (a >> 16) as usize & 0xFFFF,
-            heap: (a >> 32) as usize & 0xFFFF,
-            garbage: (a >> 48) as usize,
+            numbers: Numbers::of_word(a),
             span: Span { low, last },
             table: (b >> 32) as u32,
             next: PageId(next),
         };
         let sound = a as u8 == TAG
             && kind <= OVERFLOW
-            && SLOTS + page.count * SLOT_BYTES + page.heap <= view.len()
-            && page.garbage <= page.heap
+            && page.numbers.are_sound(view.len())
             && page.span.low <= page.span.last;
         if sound { Ok(page) } else { Err(Torn) }
     }
 
+    /// Records.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.numbers.count
+    }
+
     /// Bytes between the slots and the heap.
     pub fn free(&self) -> usize {
-        self.view.len() - SLOTS - self.count * SLOT_BYTES - self.heap
+        self.numbers.free(self.view.len())
     }
 
     /// Bytes that would be free after a rewrite of the page.
     pub fn reclaimable(&self) -> usize {
-        self.free() + self.garbage
+        self.free() + self.numbers.garbage
     }
 
     /// Bytes that records and slots take.
@@ -192,13 +193,13 @@ impl<'a> Page<'a> {
     /// Where slot `i` is.
     #[inline]
     pub fn slot_at(i: usize) -> usize {
-        SLOTS + i * SLOT_BYTES
+        Numbers::slot_at(i)
     }
 
     /// Slot `i`; what the tree calls the head of a slot is the tag here.
     #[inline]
     pub fn slot(&self, i: usize) -> Seen<Slot> {
-        if i >= self.count {
+        if i >= self.count() {
             return Err(Torn);
         }
         Ok(Slot::of(self.view.u32(Page::slot_at(i))?))
@@ -213,8 +214,8 @@ impl<'a> Page<'a> {
     /// First slot whose tag is at least this one. O(1) when the tags are evenly spread.
     #[inline]
     fn bound(&self, tag: u32) -> Seen<usize> {
-        let guess = self.span.guess(tag, self.count);
-        if let Some(most) = self.count.checked_sub(AROUND) {
+        let guess = self.span.guess(tag, self.count());
+        if let Some(most) = self.count().checked_sub(AROUND) {
             // Without a branch for each slot, none of which could be foreseen.
             let from = guess.saturating_sub(AROUND / 2).min(most);
             let seen: [u32; AROUND] = self.view.u32s(Page::slot_at(from))?;
@@ -232,16 +233,16 @@ impl<'a> Page<'a> {
     fn bound_far(&self, tag: u32, guess: usize) -> Seen<usize> {
         let mut stride = STRIDE;
         let (mut low, mut high);
-        if guess < self.count && self.slot(guess)?.head() < tag {
+        if guess < self.count() && self.slot(guess)?.head() < tag {
             (low, high) = (guess + 1, guess + stride);
-            while high < self.count && self.slot(high)?.head() < tag {
+            while high < self.count() && self.slot(high)?.head() < tag {
                 low = high + 1;
                 stride *= 2;
                 high += stride;
             }
-            high = high.min(self.count);
+            high = high.min(self.count());
         } else {
-            (low, high) = (0, guess.min(self.count));
+            (low, high) = (0, guess.min(self.count()));
             while let Some(below) = high.checked_sub(stride) {
                 if self.slot(below)?.head() < tag {
                     low = below + 1;
@@ -267,8 +268,8 @@ impl<'a> Page<'a> {
         let (mut low, mut stride) = (from, 1);
         let mut high = loop {
             let probe = low + stride - 1;
-            if probe >= self.count {
-                break self.count;
+            if probe >= self.count() {
+                break self.count();
             }
             if self.slot(probe)?.head() != tag {
                 break probe;
@@ -297,13 +298,13 @@ impl<'a> Page<'a> {
     ) -> Seen<Option<(usize, Slot, Record)>> {
         let tag = self.span.tag(hash);
         let start = self.bound(tag)?;
-        for i in start..self.count {
+        for i in start..self.count() {
             let slot = self.slot(i)?;
             if slot.head() != tag {
                 break;
             }
             self.view
-                .prefetch_behind(slot.offset(), crate::slots::RECORD_PREFETCHED);
+                .prefetch_behind(slot.offset(), crate::slotted::layout::RECORD_PREFETCHED);
             if i - start == FEW {
                 return self.find_among(secret, i, hash, key);
             }
@@ -324,7 +325,7 @@ impl<'a> Page<'a> {
         key: &[u8],
     ) -> Seen<Option<(usize, Slot, Record)>> {
         let i = self.place_among(secret, from, hash, key)?;
-        if i == self.count {
+        if i == self.count() {
             return Ok(None);
         }
         let slot = self.slot(i)?;
@@ -386,15 +387,13 @@ pub(crate) struct Shape {
 }
 
 /// Writes the header of a page. The bytes of the page store stay as they are.
-pub(crate) fn write_header(page: &mut [u8], shape: &Shape, count: usize, heap: usize) {
+pub(crate) fn write_header(page: &mut [u8], shape: &Shape, numbers: Numbers) {
+    numbers.put(&mut page[COUNT..]);
     let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
     put(
         HEADER,
         &[TAG, if shape.overflow { OVERFLOW } else { FIRST }],
     );
-    put(COUNT, &(count as u16).to_le_bytes());
-    put(COUNT + 2, &(heap as u16).to_le_bytes());
-    put(GARBAGE, &[0, 0]);
     put(MEMBERS, &shape.members.to_le_bytes());
     put(TABLE, &shape.table.to_le_bytes());
     put(LOW, &shape.span.low.to_le_bytes());

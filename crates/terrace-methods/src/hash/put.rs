@@ -4,25 +4,22 @@ use terrace_access::{Attempt, Flags, Interrupt, Value};
 use terrace_pages::Exclusive;
 
 use super::Secret;
-use super::bucket::{Counts, Hole, Place, add_slot, set_flags};
+use super::bucket::{Hole, Place, set_flags};
 use super::find::{Held, page_of, sound};
 use super::image::{Item, build, bytes_of, install, take_apart};
 use super::layout::{
-    Page, SLOT_BYTES, Shape, Stored, capacity, encode_record, encode_slot, key_bytes, value_bytes,
+    Numbers, SLOT_BYTES, Shape, capacity, encode_record, encode_slot, key_bytes, value_bytes,
 };
 use crate::fault::{self, Fault};
+use crate::slotted::fit::{Fit, Stretch};
+use crate::slotted::record::encode_value;
 
 /// How a record will be put.
 pub(crate) enum How {
     /// Over the bytes of a value of the same length.
     Over { at: usize, len: usize },
-    /// Over a longer record.
-    Shorter,
-    /// Into the free space of this page, in front of this slot, the old record, if there is one, going
-    /// from its own.
-    Fresh(usize, usize),
-    /// Into the first bytes of a record that has just been erased, in front of this slot.
-    Hole(Hole, usize),
+    /// Into these bytes of this page, in front of this slot, the old record, if there is one, going from its own.
+    Into(usize, Stretch, usize),
     /// With this whole page, built anew; an old record in another page goes from there.
     Rewrite(usize, Vec<u8>),
     /// Not at all: this many bytes more would have to be free.
@@ -51,59 +48,54 @@ impl Put<'_> {
     /// Decides how. Changes nothing. O(1), or O(records) for a rewrite.
     pub fn plan(&self, held: &Held<'_>) -> Attempt<How> {
         let needed = self.bytes();
-        if let Some(Place { record, .. }) = self.old {
-            match (record.value, self.value) {
-                (Stored::Inline { at, len }, Value::Inline(new)) if len == new.len() => {
-                    return Ok(How::Over { at, len });
-                }
-                (Stored::Large { at, .. }, Value::Large(_)) => {
-                    let len = record.end - at;
-                    return Ok(How::Over { at, len });
-                }
-                _ if needed <= record.end - record.start => return Ok(How::Shorter),
-                _ => {}
-            }
-        }
-        // It may have to go from its page.
-        if let Some(old) = self.old {
-            held.check_erasable(old.page, old.slot)?;
-        }
-        let place = |page: usize| {
-            let guard = &held.pages[page];
-            let place = page_of!(guard)?.place(self.secret, self.hash, self.key);
-            sound!(guard, place)
-        };
-        // The page that the record is in first; without one, the first with room.
-        let here = self.old.map(|old| old.page);
-        let order = || here.into_iter().chain(0..held.pages.len());
-        let slot_in = |page: usize| if here == Some(page) { 0 } else { SLOT_BYTES };
-        for page in order() {
-            if needed + slot_in(page) <= page_of!(held.pages[page])?.free() {
-                return Ok(How::Fresh(page, place(page)?));
-            }
-        }
-        if let Some(hole) = self.hole
-            && needed <= hole.len
-            && slot_in(hole.page) <= page_of!(held.pages[hole.page])?.free()
+        if let Some(Place {
+            page, slot, record, ..
+        }) = self.old
         {
-            return Ok(How::Hole(hole, place(hole.page)?));
-        }
-        let mut missing = usize::MAX;
-        for page in order() {
-            let held_here = match self.old {
-                Some(old) if here == Some(page) => old.record.end - old.record.start,
-                _ => 0,
-            };
-            let room = page_of!(held.pages[page])?.reclaimable() + held_here;
-            match (needed + slot_in(page)).checked_sub(room) {
-                None | Some(0) => {
-                    let image = self.rewritten(&held.pages[page], page)?;
-                    return Ok(How::Rewrite(page, image));
-                }
-                Some(more) => missing = missing.min(more),
+            if let Some((at, len)) = record.same_bytes(self.value) {
+                return Ok(How::Over { at, len });
+            }
+            // It may have to go from its page.
+            held.check_erasable(page, slot)?;
+            if needed <= record.hole().len {
+                return Ok(How::Into(page, Stretch::Within(record.start), slot));
             }
         }
-        Ok(How::NoRoom(missing))
+        // The page that the record is in first.
+        let here = self.old.map(|old| old.page);
+        let mut best = (Fit::Missing(usize::MAX), 0);
+        for number in here.into_iter().chain(0..held.pages.len()) {
+            let seen = page_of!(held.pages[number])?;
+            let (slot, old) = match self.old {
+                Some(old) if old.page == number => (0, old.record.hole().len),
+                _ => (SLOT_BYTES, 0),
+            };
+            let hole = self
+                .hole
+                .filter(|hole| hole.page == number)
+                .map(|hole| hole.hole);
+            let fit = seen.numbers.fit(seen.view.len(), (needed, slot), old, hole);
+            if fit < best.0 {
+                best = (fit, number);
+            }
+            if fit == Fit::Free {
+                break;
+            }
+        }
+        let (fit, number) = best;
+        let guard = &held.pages[number];
+        let place = || {
+            sound!(
+                guard,
+                page_of!(guard)?.place(self.secret, self.hash, self.key)
+            )
+        };
+        Ok(match fit {
+            Fit::Free => How::Into(number, Stretch::Free, place()?),
+            Fit::Hole(at) => How::Into(number, Stretch::Within(at), place()?),
+            Fit::Rewrite => How::Rewrite(number, self.rewritten(guard, number)?),
+            Fit::Missing(missing) => How::NoRoom(missing),
+        })
     }
 
     /// The page without garbage and with this record.
@@ -146,12 +138,15 @@ impl Put<'_> {
     /// Does it. Cannot fail after [`Put::plan`] of the same bucket answered `how`.
     pub fn apply(&self, held: &mut Held<'_>, how: How) -> Attempt<()> {
         match (how, self.old) {
-            (How::Over { at, len }, Some(old)) => self.over(&mut held.pages[old.page], at, len),
-            (How::Shorter, Some(old)) => self.shorter(&mut held.pages[old.page], &old),
-            (How::Fresh(page, place), old) => self.fresh(held, (page, place), None, old),
-            (How::Hole(hole, place), old) => {
-                self.fresh(held, (hole.page, place), Some(hole.at), old)
+            (How::Over { at, len }, Some(old)) => {
+                let page = &mut held.pages[old.page];
+                encode_value(page.change(at, len)?, self.value);
+                match fault::planted(Fault::LostFlags) {
+                    false => set_flags(page, old.slot, self.flags),
+                    true => Ok(()),
+                }
             }
+            (How::Into(page, stretch, place), old) => self.put(held, (page, place), stretch, old),
             (How::Rewrite(page, image), old) => {
                 install(&mut held.pages[page], &image)?;
                 self.leave(held, page, old)
@@ -171,82 +166,38 @@ impl Put<'_> {
         }
     }
 
-    fn over(&self, page: &mut Exclusive<'_>, at: usize, len: usize) -> Attempt<()> {
-        let out = page.change(at, len)?;
-        match self.value {
-            Value::Inline(value) => out.copy_from_slice(value),
-            Value::Large(large) => {
-                out[..8].copy_from_slice(&large.head.0.to_le_bytes());
-                out[8..12].copy_from_slice(&large.len.to_le_bytes());
-            }
-        }
-        self.mark(page)
-    }
-
-    /// Sets the flags of the replaced record.
-    fn mark(&self, page: &mut Exclusive<'_>) -> Attempt<()> {
-        match self.old {
-            Some(old) if !fault::planted(Fault::LostFlags) => set_flags(page, old.slot, self.flags),
-            _ => Ok(()),
-        }
-    }
-
-    fn shorter(&self, page: &mut Exclusive<'_>, old: &Place) -> Attempt<()> {
-        let (start, len) = (old.record.start, self.bytes());
-        encode_record(page.change(start, len)?, (self.key, &[]), self.value);
-        let mut counts = Counts::of(page)?;
-        counts.garbage += old.record.end - start - len;
-        counts.write(page)?;
-        self.mark(page)
-    }
-
-    /// Puts the record where no other is: into the free space of a page, or into a hole.
-    fn fresh(
+    /// Puts the record where no other is, or over the one that it replaces.
+    fn put(
         &self,
         held: &mut Held<'_>,
         (number, place): (usize, usize),
-        hole: Option<usize>,
+        stretch: Stretch,
         old: Option<Place>,
     ) -> Attempt<()> {
         let page = &mut held.pages[number];
-        let len = self.bytes();
-        let mut counts = Counts::of(page)?;
-        let (offset, out) = match hole {
-            // A state that a checkpoint keeps may still need these bytes.
-            Some(at) => {
-                counts.garbage = counts.garbage.saturating_sub(len);
-                (at, page.change(at, len)?)
-            }
-            None => {
-                counts.heap += len;
-                let at = page.bytes().len() - counts.heap;
-                (at, page.fill(at, len)?)
-            }
+        let here = old.filter(|old| old.page == number);
+        let garbage = match here {
+            Some(old) if !fault::planted(Fault::LostGarbage) => old.record.hole().len,
+            _ => 0,
         };
+        let mut numbers = page_of!(page)?.numbers;
+        let (offset, out) = numbers.take(page, stretch, garbage, self.bytes())?;
         encode_record(out, (self.key, &[]), self.value);
         let mut flags = self.flags;
         if old.is_some() && fault::planted(Fault::LostFlags) {
             flags = Flags::NONE;
         }
         let slot = encode_slot(offset, held.span.tag(self.hash), flags);
-        match old.filter(|old| old.page == number) {
-            Some(old) => {
-                if !fault::planted(Fault::LostGarbage) {
-                    counts.garbage += old.record.end - old.record.start;
-                }
-                page.change(Page::slot_at(old.slot), SLOT_BYTES)?
-                    .copy_from_slice(&slot);
-                counts.write(page)
-            }
-            None => {
-                add_slot(page, &mut counts, place, slot)?;
-                counts.write(page)?;
-                match old {
-                    Some(old) => held.erase(old.page, old.slot).map(|_| ()),
-                    None if fault::planted(Fault::QuietInsert) => Ok(()),
-                    None => held.bump(),
-                }
-            }
-        }
+        let Some(here) = here else {
+            numbers.add_slot(page, place, slot)?;
+            numbers.write(page)?;
+            return match old {
+                Some(old) => held.erase(old.page, old.slot).map(|_| ()),
+                None if fault::planted(Fault::QuietInsert) => Ok(()),
+                None => held.bump(),
+            };
+        };
+        Numbers::set_slot(page, here.slot, slot)?;
+        numbers.write(page)
     }
 }

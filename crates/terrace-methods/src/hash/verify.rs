@@ -223,8 +223,8 @@ fn run(grains: &Grains, directory: &[PageId], hash: u64) -> Span {
 /// Records do not overlap, and the header counts them and the garbage right.
 fn check_heap(page: &Page<'_>, pid: PageId) -> Result<()> {
     let len = page.view.len();
-    let mut ranges = Vec::with_capacity(page.count);
-    for i in 0..page.count {
+    let mut ranges = Vec::with_capacity(page.count());
+    for i in 0..page.count() {
         let record = page.slot(i).and_then(|slot| page.record(slot));
         let Ok(record) = record else {
             return Err(wrong(pid, format!("record {i} reaches past the page")));
@@ -232,7 +232,7 @@ fn check_heap(page: &Page<'_>, pid: PageId) -> Result<()> {
         ranges.push((record.start, record.end));
     }
     ranges.sort_unstable();
-    let (mut end, mut used) = (len - page.heap, 0);
+    let (mut end, mut used) = (len - page.numbers.heap, 0);
     for (from, to) in ranges {
         if from < end {
             return Err(wrong(
@@ -243,12 +243,12 @@ fn check_heap(page: &Page<'_>, pid: PageId) -> Result<()> {
         used += to - from;
         end = to;
     }
-    if end > len || end < SLOTS || used + page.garbage != page.heap {
+    if end > len || end < SLOTS || used + page.numbers.garbage != page.numbers.heap {
         return Err(wrong(
             pid,
             format!(
                 "records take {used} bytes, garbage {}, but the heap has {}",
-                page.garbage, page.heap
+                page.numbers.garbage, page.numbers.heap
             ),
         ));
     }
@@ -287,7 +287,7 @@ pub fn verify_page(page: &[u8]) -> Result<()> {
     take_apart(page, &secret, &mut items)
         .map_err(|_| wrong(pid, "a record reaches past the page"))?;
     let (mut last, mut key) = (0, Vec::new());
-    for i in 0..seen.count {
+    for i in 0..seen.count() {
         let tag = seen.slot(i).map_or(0, |slot| slot.head());
         if tag < last {
             return Err(wrong(pid, "its tags are out of order"));

@@ -25,7 +25,7 @@ impl HashTable {
         let secret = self.try_secret()?;
         if is_bucket {
             let page = page_of!(first)?;
-            if page.count > window.limit() && page.next.is_none() {
+            if page.count() > window.limit() && page.next.is_none() {
                 begin(first, &page, window)?;
                 sound!(first, fill_some(&page, &secret, edge, window))?;
                 // Records in no order bound it so that who goes on there would go in a circle.
@@ -51,12 +51,12 @@ impl HashTable {
         if is_bucket {
             let page = page_of!(first)?;
             begin(first, &page, window)?;
-            sound!(first, fill(&page, 0..page.count, &secret, select, window))?;
+            sound!(first, fill(&page, 0..page.count(), &secret, select, window))?;
             let mut pages = 1;
             self.overflow_shared(first, &mut |page| {
                 pages += 1;
                 let seen = page_of!(page)?;
-                sound!(page, fill(&seen, 0..seen.count, &secret, select, window))
+                sound!(page, fill(&seen, 0..seen.count(), &secret, select, window))
             })?;
             if pages > 1 {
                 window.sort();
@@ -112,23 +112,23 @@ fn fill_some(page: &Page<'_>, secret: &Secret, edge: Edge<'_>, window: &mut Wind
         Edge::From(position) | Edge::Below(position) => {
             let hash = hash_at(position);
             if hash > page.span.last {
-                page.count
+                page.count()
             } else {
                 let key = position.get(HASH_BYTES..).unwrap_or_default();
                 page.place(secret, hash, key)?
             }
         }
-        Edge::End => page.count,
+        Edge::End => page.count(),
     };
     let some = if up {
-        place..place.saturating_add(limit).min(page.count)
+        place..place.saturating_add(limit).min(page.count())
     } else {
         place.saturating_sub(limit)..place
     };
     if let Edge::From(position) = edge {
         position.clone_into(&mut window.low);
     }
-    if up && some.end < page.count {
+    if up && some.end < page.count() {
         window.high = Some(position_of(page, some.end, secret)?);
     }
     if let Edge::Below(position) = edge {

@@ -18,18 +18,16 @@
 //! location:  u40 page, u16 slot
 //! ```
 //!
-//! Invariants: a row keeps its slot as long as it stays in its page, for the index names it. As in a
-//! node of a tree, a byte between slots and heap is one that no earlier state of the page needs.
+//! Invariants: a row keeps its slot as long as it stays in its page, for the index names it.
 
 use terrace_base::PageId;
 use terrace_pages::{PAGE_HEADER_BYTES, Torn, View};
 
-use crate::btree::layout::{Seen, key_bytes};
-use crate::slots::{RECORD_PREFETCHED, SLOT_BYTES};
+use crate::slotted::layout::{Counts, RECORD_PREFETCHED, SLOT_BYTES, Seen};
+use crate::slotted::record::{key_bytes, key_len, put, put_key_len};
 
 /// Says that a page is one of rows.
 pub(crate) const TAG: u8 = 0xB6;
-pub(crate) const COUNT: usize = 18;
 pub(crate) const OWNER: usize = 24;
 pub(crate) const LISTED: usize = 32;
 pub(crate) const LISTED_AT: usize = 40;
@@ -41,8 +39,6 @@ pub(crate) const SLOTS: usize = 48;
 const TOGETHER: usize = 16;
 /// Set in the length of a free slot. Rows are shorter: a quarter of the largest page, and a key.
 const FREE: u16 = 0x8000;
-/// Key lengths from here on take three bytes.
-const LONG_KEY: usize = 255;
 /// Into how many classes the free space of a page is divided.
 pub(crate) const CLASSES: usize = 64;
 
@@ -54,14 +50,9 @@ pub(crate) fn row_bytes(key: &[u8], value: &[u8]) -> usize {
 
 /// Writes a row into exactly the bytes that it takes.
 pub(crate) fn encode_row(out: &mut [u8], key: &[u8], value: &[u8]) {
-    let at = key_bytes(key.len());
-    if key.len() < LONG_KEY {
-        out[0] = key.len() as u8;
-    } else {
-        out[0] = LONG_KEY as u8;
-        out[1..3].copy_from_slice(&(key.len() as u16).to_le_bytes());
-    }
-    out[at - key.len()..at].copy_from_slice(key);
+    let mut at = 0;
+    put_key_len(out, &mut at, key.len());
+    put(out, &mut at, key);
     out[at..].copy_from_slice(value);
 }
 
@@ -149,19 +140,19 @@ pub(crate) fn listed_class(view: View<'_>) -> Seen<u8> {
     view.u8(CLASS)
 }
 
+/// The numbers in the header of a heap page; its slots are those of free ones, too.
+pub(crate) type Numbers = Counts<SLOTS>;
+
 /// Offset of a slot.
 pub(crate) fn slot_at(i: usize) -> usize {
-    SLOTS + i * SLOT_BYTES
+    Numbers::slot_at(i)
 }
 
 /// A heap page's header, read once and found consistent, over the page's bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a> {
     pub view: View<'a>,
-    /// Slots, free ones included.
-    pub slots: usize,
-    pub heap: usize,
-    pub garbage: usize,
+    pub numbers: Numbers,
     /// Rows.
     pub rows: usize,
 }
@@ -173,15 +164,11 @@ impl<'a> Rows<'a> {
         let a = view.u64(PAGE_HEADER_BYTES)?;
         let rows = Rows {
             view,
-            slots: (a >> 16) as usize & 0xFFFF,
-            heap: (a >> 32) as usize & 0xFFFF,
-            garbage: (a >> 48) as usize,
+            numbers: Numbers::of_word(a),
             rows: view.u16(ROWS)?.into(),
         };
-        let sound = a as u8 == TAG
-            && SLOTS + rows.slots * SLOT_BYTES + rows.heap <= view.len()
-            && rows.garbage <= rows.heap
-            && rows.rows <= rows.slots;
+        let sound =
+            a as u8 == TAG && rows.numbers.are_sound(view.len()) && rows.rows <= rows.slots();
         if sound { Ok(rows) } else { Err(Torn) }
     }
 
@@ -197,16 +184,22 @@ impl<'a> Rows<'a> {
         Ok((page, at.into(), self.view.u8(CLASS)?))
     }
 
+    /// Slots, free ones included.
+    #[inline]
+    pub fn slots(&self) -> usize {
+        self.numbers.count
+    }
+
     /// Bytes between slots and heap.
     #[inline]
     pub fn free(&self) -> usize {
-        self.view.len() - SLOTS - self.slots * SLOT_BYTES - self.heap
+        self.numbers.free(self.view.len())
     }
 
     /// Bytes that are in no row.
     #[inline]
     pub fn reclaimable(&self) -> usize {
-        self.free() + self.garbage
+        self.free() + self.numbers.garbage
     }
 
     /// Bytes that its rows take, with their slots.
@@ -216,7 +209,7 @@ impl<'a> Rows<'a> {
 
     /// Bytes of the longest row that could be put here.
     pub fn room(&self) -> usize {
-        let slot = if self.rows < self.slots {
+        let slot = if self.rows < self.slots() {
             0
         } else {
             SLOT_BYTES
@@ -227,7 +220,7 @@ impl<'a> Rows<'a> {
     /// A slot.
     #[inline]
     pub fn slot(&self, i: usize) -> Seen<Slot> {
-        if i >= self.slots {
+        if i >= self.slots() {
             return Err(Torn);
         }
         let word = self.view.u32(slot_at(i))?;
@@ -237,7 +230,7 @@ impl<'a> Rows<'a> {
             len: (len & !FREE).into(),
             free: len & FREE != 0,
         };
-        let start = self.view.len() - self.heap;
+        let start = self.view.len() - self.numbers.heap;
         // A free slot may have no stretch at all.
         let nothing = slot.free && slot.len == 0;
         if nothing || slot.at >= start && slot.at + slot.len <= self.view.len() {
@@ -251,14 +244,14 @@ impl<'a> Rows<'a> {
     pub fn free_slot(&self, from: usize) -> Seen<Option<usize>> {
         let is_free = |word: u32| (word >> 16) as u16 & FREE != 0;
         let mut i = from;
-        while i + TOGETHER <= self.slots {
+        while i + TOGETHER <= self.slots() {
             let words: [u32; TOGETHER] = self.view.u32s(slot_at(i))?;
             if words.iter().fold(0, |all, word| all | word) >> 31 != 0 {
                 break;
             }
             i += TOGETHER;
         }
-        while i < self.slots {
+        while i < self.slots() {
             if is_free(self.view.u32(slot_at(i))?) {
                 return Ok(Some(i));
             }
@@ -275,10 +268,7 @@ impl<'a> Rows<'a> {
             return Err(Torn);
         }
         self.view.prefetch_behind(slot.at, RECORD_PREFETCHED);
-        let (key_len, key_at) = match self.view.u8(slot.at)? {
-            255 => (self.view.u16(slot.at + 1)?.into(), slot.at + 3),
-            n => (usize::from(n), slot.at + 1),
-        };
+        let (key_len, key_at) = key_len(self.view, slot.at)?;
         if key_at + key_len > slot.at + slot.len {
             return Err(Torn);
         }

@@ -226,7 +226,7 @@ impl Heap {
             _ => return Ok(None),
         };
         let mut keys = Vec::new();
-        for i in 0..rows.slots {
+        for i in 0..rows.slots() {
             if rows.slot(i).map_err(|_| page.torn(NO_ROWS))?.free {
                 continue;
             }

@@ -9,11 +9,12 @@ use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, Torn, View};
 
 use super::directory::Directory;
 use super::layout::{
-    CLASS, CLASSES, COUNT, LISTED, LISTED_AT, OWNER, ROWS, Row, Rows, SLOTS, Slot, TAG, encode_row,
-    row_bytes, slot_at,
+    CLASS, CLASSES, LISTED, LISTED_AT, Numbers, OWNER, ROWS, Row, Rows, SLOTS, Slot, TAG,
+    encode_row, row_bytes, slot_at,
 };
-use crate::btree::layout::Seen;
-use crate::slots::SLOT_BYTES;
+use crate::slotted::fit::{Fit, Stretch};
+use crate::slotted::layout::{COUNT, SLOT_BYTES, Seen, TOO_MUCH_GARBAGE};
+use crate::slotted::pack::Packer;
 
 pub(crate) const NO_ROWS: &str =
     "this is not a heap page of its structure, or its header contradicts itself";
@@ -24,10 +25,8 @@ pub(crate) const BAD_ROW: &str = "a slot of this heap page has not the row that 
 enum How {
     /// Its value over one of the same length.
     Over { at: usize },
-    /// Into bytes that a row no longer needs, or needs no longer.
-    Within { at: usize },
-    /// Into the free space.
-    Fresh,
+    /// Into these bytes.
+    Into(Stretch),
     /// With the whole page laid out anew.
     Compact,
 }
@@ -43,8 +42,8 @@ pub(crate) struct Put {
 
 /// Decides how a new row of `len` bytes could come to this page. O(slots).
 pub(crate) fn plan_new(rows: &Rows<'_>, len: usize) -> Seen<Option<Put>> {
-    let (mut slot, mut hole) = (rows.slots, None);
-    if rows.rows < rows.slots {
+    let (mut slot, mut hole) = (rows.slots(), None);
+    if rows.rows < rows.slots() {
         let mut any = None;
         let mut next = 0;
         while let Some(i) = rows.free_slot(next)? {
@@ -60,25 +59,34 @@ pub(crate) fn plan_new(rows: &Rows<'_>, len: usize) -> Seen<Option<Put>> {
         // Or the page counts fewer rows than it has: whoever looks for room would come back for ever.
         slot = any.ok_or(Torn)?;
     }
-    let more = if slot == rows.slots { SLOT_BYTES } else { 0 };
-    let how = if let Some(at) = hole {
-        How::Within { at }
-    } else if len + more <= rows.free() {
-        How::Fresh
-    } else if len + more <= rows.reclaimable() {
-        can_compact(rows, slot, len)?;
-        How::Compact
-    } else {
-        return Ok(None);
+    // A hole has its slot.
+    if let Some(at) = hole {
+        let how = How::Into(Stretch::Within(at));
+        return Ok(Some(Put { slot, how, held: 0 }));
+    }
+    let more = if slot == rows.slots() { SLOT_BYTES } else { 0 };
+    fitted(rows, slot, (len, more), 0)
+}
+
+/// Decides where the bytes of a row come from that needs so many, and so many more for a slot.
+fn fitted(rows: &Rows<'_>, slot: usize, needed: (usize, usize), held: usize) -> Seen<Option<Put>> {
+    let how = match rows.numbers.fit(rows.view.len(), needed, held, None) {
+        Fit::Free => How::Into(Stretch::Free),
+        Fit::Hole(at) => How::Into(Stretch::Within(at)),
+        Fit::Rewrite => {
+            can_compact(rows, slot, needed.0)?;
+            How::Compact
+        }
+        Fit::Missing(_) => return Ok(None),
     };
-    Ok(Some(Put { slot, how, held: 0 }))
+    Ok(Some(Put { slot, how, held }))
 }
 
 /// Makes sure that the rows can be laid out anew with one of `len` bytes in this slot: what the
 /// header counts may not be what there is. O(slots).
 fn can_compact(rows: &Rows<'_>, slot: usize, len: usize) -> Seen<()> {
-    let mut end = slot_at(rows.slots.max(slot + 1)) + len;
-    for i in (0..rows.slots).filter(|i| *i != slot) {
+    let mut end = slot_at(rows.slots().max(slot + 1)) + len;
+    for i in (0..rows.slots()).filter(|i| *i != slot) {
         let old = rows.slot(i)?;
         end += if old.free { 0 } else { old.len };
     }
@@ -97,55 +105,32 @@ pub(crate) fn plan_change(
     old: &Row,
     len: usize,
 ) -> Seen<Option<Put>> {
-    let how = if len == old.len {
-        How::Over { at: old.value_at() }
-    } else if len < old.len {
-        How::Within { at: old.at }
-    } else if len <= rows.free() {
-        How::Fresh
-    } else if len <= rows.reclaimable() + old.len {
-        can_compact(rows, slot, len)?;
-        How::Compact
-    } else {
-        return Ok(None);
+    let held = old.len;
+    let how = match len {
+        _ if len == held => How::Over { at: old.value_at() },
+        _ if len < held => How::Into(Stretch::Within(old.at)),
+        _ => return fitted(rows, slot, (len, 0), held),
     };
-    Ok(Some(Put {
-        slot,
-        how,
-        held: old.len,
-    }))
+    Ok(Some(Put { slot, how, held }))
 }
 
 /// The changeable numbers of a header.
 #[derive(Clone, Copy)]
 struct Counts {
-    slots: usize,
-    heap: usize,
-    garbage: usize,
+    numbers: Numbers,
     rows: usize,
 }
 
 impl Counts {
     fn of(rows: &Rows<'_>) -> Counts {
         Counts {
-            slots: rows.slots,
-            heap: rows.heap,
-            garbage: rows.garbage,
+            numbers: rows.numbers,
             rows: rows.rows,
         }
     }
 
-    fn put(self, page: &mut [u8]) {
-        let mut put = |at: usize, n: usize| {
-            page[at..at + 2].copy_from_slice(&(n as u16).to_le_bytes());
-        };
-        put(0, self.slots);
-        put(2, self.heap);
-        put(4, self.garbage);
-    }
-
     fn write(self, page: &mut Exclusive<'_>, before: Counts) -> Attempt<Left> {
-        self.put(page.change(COUNT, 6)?);
+        self.numbers.write(page)?;
         if self.rows != before.rows {
             let rows = (self.rows as u16).to_le_bytes();
             page.change(ROWS, 2)?.copy_from_slice(&rows);
@@ -155,9 +140,8 @@ impl Counts {
 
     /// What that leaves of a page of so many bytes.
     fn left(self, page_bytes: usize) -> Left {
-        let taken = SLOTS + self.slots * SLOT_BYTES + self.heap;
-        let reclaimable = page_bytes.saturating_sub(taken) + self.garbage;
-        let slot = if self.rows < self.slots {
+        let reclaimable = self.numbers.free(page_bytes) + self.numbers.garbage;
+        let slot = if self.rows < self.numbers.count {
             0
         } else {
             SLOT_BYTES
@@ -193,8 +177,7 @@ pub(crate) fn put(page: &mut Exclusive<'_>, plan: Put, key: &[u8], value: &[u8])
     let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
     let before = Counts::of(&rows);
     let (mut counts, len) = (before, row_bytes(key, value));
-    let new = plan.held == 0;
-    let at = match plan.how {
+    let stretch = match plan.how {
         How::Over { at } => {
             page.change(at, value.len())?.copy_from_slice(value);
             return Ok(before.left(page.bytes().len()));
@@ -206,80 +189,56 @@ pub(crate) fn put(page: &mut Exclusive<'_>, plan: Put, key: &[u8], value: &[u8])
             let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
             return Ok(Left::of(&rows));
         }
-        How::Within { at } => {
-            // A state that a checkpoint keeps may still need these bytes.
-            encode_row(page.change(at, len)?, key, value);
-            if new {
-                counts.garbage = counts.garbage.saturating_sub(len);
-            } else {
-                counts.garbage += plan.held - len;
-            }
-            at
-        }
-        How::Fresh => {
-            counts.heap += len;
-            counts.garbage += plan.held;
-            let at = page.bytes().len() - counts.heap;
-            encode_row(page.fill(at, len)?, key, value);
-            at
-        }
+        How::Into(stretch) => stretch,
     };
-    if new {
+    let (at, out) = counts.numbers.take(page, stretch, plan.held, len)?;
+    encode_row(out, key, value);
+    if plan.held == 0 {
         counts.rows += 1;
-        counts.slots = counts.slots.max(plan.slot + 1);
+        counts.numbers.count = counts.numbers.count.max(plan.slot + 1);
     }
     let slot = Slot {
         at,
         len,
         free: false,
     };
-    page.change(slot_at(plan.slot), SLOT_BYTES)?
-        .copy_from_slice(&slot.bytes());
+    Numbers::set_slot(page, plan.slot, slot.bytes())?;
     counts.write(page, before)
 }
 
-/// The page without garbage, with this row in this slot.
+/// The page without garbage, with this row in this slot. Free slots at the end fall away.
 fn compacted(rows: &Rows<'_>, page: &[u8], slot: usize, key: &[u8], value: &[u8]) -> Seen<Vec<u8>> {
     let mut image = vec![0; page.len()];
     image[PAGE_HEADER_BYTES..SLOTS].copy_from_slice(&page[PAGE_HEADER_BYTES..SLOTS]);
-    let slots = rows.slots.max(slot + 1);
-    let mut counts = Counts {
-        slots: 0,
-        heap: 0,
-        garbage: 0,
-        rows: 0,
-    };
-    for i in 0..slots {
-        let len = if i == slot {
-            row_bytes(key, value)
-        } else {
-            let old = rows.slot(i)?;
-            if old.free { 0 } else { old.len }
-        };
-        counts.heap += len;
-        let at = page.len().checked_sub(counts.heap);
-        let at = at.filter(|at| *at >= slot_at(slots)).ok_or(Torn)?;
-        if i == slot {
-            encode_row(&mut image[at..at + len], key, value);
-        } else if len > 0 {
-            let old = rows.slot(i)?;
-            image[at..at + len].copy_from_slice(&page[old.at..old.at + len]);
-        }
-        let entry = Slot {
-            at: if len > 0 { at } else { 0 },
-            len,
-            free: len == 0,
-        };
-        image[slot_at(i)..slot_at(i + 1)].copy_from_slice(&entry.bytes());
-        if len > 0 {
-            // Free slots at the end fall away.
-            counts.slots = i + 1;
-            counts.rows += 1;
+    let mut last = slot;
+    for i in slot..rows.slots() {
+        if !rows.slot(i)?.free {
+            last = i;
         }
     }
-    image[slot_at(counts.slots)..slot_at(slots)].fill(0);
-    counts.put(&mut image[COUNT..]);
-    image[ROWS..ROWS + 2].copy_from_slice(&(counts.rows as u16).to_le_bytes());
+    let mut out = Packer::<SLOTS>::new(&mut image, page.len());
+    let mut count = 0;
+    for i in 0..=last {
+        let (old, len) = match i == slot {
+            true => (None, row_bytes(key, value)),
+            false => Some(rows.slot(i)?)
+                .filter(|old| !old.free)
+                .map_or((None, 0), |old| (Some(old), old.len)),
+        };
+        out.add(len, |at, row| {
+            match old {
+                Some(old) => row.copy_from_slice(&page[old.at..old.at + old.len]),
+                None if len > 0 => encode_row(row, key, value),
+                None => {}
+            }
+            let free = len == 0;
+            let at = if free { 0 } else { at };
+            Slot { at, len, free }.bytes()
+        })?;
+        count += u16::from(len > 0);
+    }
+    out.counts().put(&mut image[COUNT..]);
+    image[ROWS..ROWS + 2].copy_from_slice(&count.to_le_bytes());
     Ok(image)
 }
 
@@ -288,11 +247,12 @@ pub(crate) fn erase(page: &mut Exclusive<'_>, slot: usize) -> Attempt<Left> {
     let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
     let row = rows.row(slot).map_err(|_| page.torn(BAD_ROW))?;
     let before = Counts::of(&rows);
-    if before.garbage + row.len > before.heap || before.rows == 0 {
-        return Err(page.torn("this heap page counts more garbage than it has"));
+    before.numbers.check_loss(page, row.len)?;
+    if before.rows == 0 {
+        return Err(page.torn(TOO_MUCH_GARBAGE));
     }
     let mut counts = before;
-    counts.garbage += row.len;
+    counts.numbers.garbage += row.len;
     counts.rows -= 1;
     let free = Slot {
         at: row.at,

@@ -14,7 +14,7 @@ use super::layout::{Location, Row, Rows, slot_at};
 use super::page::{BAD_ROW, NO_ROWS};
 use crate::btree::layout::Stored;
 use crate::fault::{Point, reached};
-use crate::slots::RECORD_PREFETCHED;
+use crate::slotted::layout::RECORD_PREFETCHED;
 
 /// Times that a page is looked at while somebody changes it, with the leaf latched.
 const TRIES: usize = 1000;
@@ -199,7 +199,7 @@ impl Heap {
         }
         let row = rows.row_of(slot, key).map_err(|_| page.torn(BAD_ROW))?;
         // Or it could not be taken out.
-        if rows.garbage + row.len > rows.heap || rows.rows == 0 {
+        if rows.numbers.garbage + row.len > rows.numbers.heap || rows.rows == 0 {
             return Err(page.torn(NO_ROWS));
         }
         Ok(row)

@@ -14,7 +14,7 @@ use super::layout::{CLASS, CLASSES, Rows, listed_class};
 use super::page::{Left, NO_ROWS, begin};
 use super::scans::Side;
 use super::space::{COLD_CLASS, Full, READ_CLASS, REMEMBERED, class_of};
-use crate::slots::SLOT_BYTES;
+use crate::slotted::layout::SLOT_BYTES;
 
 /// Pages that are looked at for one row before a new one is taken.
 const LOOKS: usize = 32;

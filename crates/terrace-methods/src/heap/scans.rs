@@ -370,7 +370,7 @@ impl Heap {
         if rows.owner() != Ok(self.root) {
             return Err(page.torn(NO_ROWS));
         }
-        for i in 0..rows.slots {
+        for i in 0..rows.slots() {
             if rows.slot(i).map_err(|_| page.torn(NO_ROWS))?.free {
                 continue;
             }

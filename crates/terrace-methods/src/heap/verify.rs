@@ -23,7 +23,7 @@ fn wrong(pid: PageId, what: impl std::fmt::Display) -> Error {
 pub(crate) fn check_rows(view: View<'_>, pid: PageId) -> Result<usize> {
     let rows = Rows::open(view).map_err(|_| wrong(pid, "its header is not that of a heap page"))?;
     let (mut spans, mut used, mut count) = (Vec::new(), 0, 0);
-    for i in 0..rows.slots {
+    for i in 0..rows.slots() {
         let Ok(slot) = rows.slot(i) else {
             return Err(wrong(pid, format!("slot {i} reaches past the heap")));
         };
@@ -43,17 +43,17 @@ pub(crate) fn check_rows(view: View<'_>, pid: PageId) -> Result<usize> {
     }
     if spans
         .first()
-        .is_some_and(|span| span.0 < slot_at(rows.slots))
+        .is_some_and(|span| span.0 < slot_at(rows.slots()))
         || view.len() < SLOTS
     {
         return Err(wrong(pid, "a row overlaps the slots"));
     }
-    if count != rows.rows || used + rows.garbage != rows.heap {
+    if count != rows.rows || used + rows.numbers.garbage != rows.numbers.heap {
         return Err(wrong(
             pid,
             format!(
                 "{count} rows take {used} bytes, but it counts {} and {} bytes of {}",
-                rows.rows, rows.garbage, rows.heap
+                rows.rows, rows.numbers.garbage, rows.numbers.heap
             ),
         ));
     }
