@@ -5,7 +5,7 @@ use serde_json::json;
 use std::process::ExitCode;
 
 use crate::args::{DropArgs, ListArgs, RenameArgs};
-use crate::engine::{Db, Kind, Tiers};
+use crate::engine::{Db, Tiers};
 use crate::output::print;
 use crate::text::escape;
 

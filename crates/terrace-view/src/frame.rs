@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use terrace::{Kind, Result, Stats, StructureStats, Tiers};
+use terrace::{Result, Stats, StructureStats, Tiers};
 
 use crate::watched::Watched;
 
