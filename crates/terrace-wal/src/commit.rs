@@ -87,7 +87,9 @@ impl Log {
         }
         state.writing = true;
         drop(state);
+        let leading = self.lead(|state| state.writing = false);
         let result = batch.write(&self.options, stamp);
+        leading.done();
         batch.clear();
         let mut state = self.state.lock();
         state.other = Some(batch);
@@ -123,7 +125,12 @@ impl Log {
                 continue;
             }
             state.syncing = true;
+            let leading = self.lead(|state| {
+                state.syncing = false;
+                state.sync_waiters -= 1;
+            });
             state = self.lead_sync(state);
+            leading.done();
             state.syncing = false;
             self.synced.notify_all();
         };

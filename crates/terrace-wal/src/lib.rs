@@ -19,6 +19,7 @@ mod fault;
 mod follow;
 mod holds;
 mod layout;
+mod leading;
 mod log;
 mod lsn;
 mod options;

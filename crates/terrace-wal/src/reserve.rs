@@ -228,7 +228,9 @@ impl Log {
         let bytes = state.next_bytes(&self.options);
         let sealed = (state.sealed && state.spares.is_empty()).then(|| state.current.clone());
         drop(state);
+        let leading = self.lead(|state| state.preparing = false);
         let made = self.make_segment(number, generation, old, sealed, (bytes, least));
+        leading.done();
         let reused = matches!(made, Ok((_, true)));
         let made = made.map(|(segment, _)| segment);
         state = self.state.lock();

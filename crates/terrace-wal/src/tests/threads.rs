@@ -1,9 +1,12 @@
 //! Several threads: one commit order, groups, and nothing acknowledged lost.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
+use terrace_base::Error;
 use terrace_sim::{Call, Fault as DiskFault, HookedDisk, Injection, Op, Rng, SimDisk, Survival};
 
 use super::basics::{put, recover_with, small};
@@ -203,4 +206,44 @@ fn nobody_else_waits_while_the_next_segment_is_made() {
     assert!(went_on);
     assert_eq!(log.stats().records, 60);
     assert_eq!(log.stats().segments_created, 1);
+}
+
+#[test]
+fn a_writer_that_panics_in_what_it_does_for_all_keeps_nobody_waiting() {
+    type Which = fn(&Call<'_>) -> bool;
+    let calls: [(&str, Which); 3] = [
+        ("writing", |call| matches!(call, Call::Write(_))),
+        ("syncing", |call| matches!(call, Call::Sync(_))),
+        ("making a segment", |call| matches!(call, Call::Create(_))),
+    ];
+    for (what, which) in calls {
+        let armed = Arc::new(AtomicBool::new(false));
+        let once = armed.clone();
+        let disk = HookedDisk::new(SimDisk::new(1).shared(), move |call| {
+            if which(&call) && once.swap(false, Ordering::SeqCst) {
+                panic!("a panic that a test has asked for");
+            }
+        });
+        let log = Arc::new(Log::create(Arc::new(disk), small(1), 0).unwrap());
+        armed.store(true, Ordering::SeqCst);
+        let (sender, done) = channel();
+        for thread in 0..4u8 {
+            let (log, sender) = (log.clone(), sender.clone());
+            // Nobody waits for its end: should it have none, the test has one.
+            std::thread::spawn(move || {
+                loop {
+                    let put = || put(&log, &[thread; 100], Durability::Sync);
+                    // Who has panicked goes on, and is told as the others.
+                    if let Ok(Err(error)) = catch_unwind(AssertUnwindSafe(put)) {
+                        return sender.send(error);
+                    }
+                }
+            });
+        }
+        for _ in 0..4 {
+            let told = done.recv_timeout(Duration::from_secs(30));
+            let poisoned = matches!(told, Ok(Error::Poisoned { .. }));
+            assert!(poisoned, "{what}: {told:?}");
+        }
+    }
 }
