@@ -2,7 +2,8 @@
 //! on a file system that takes no writes.
 //!
 //! Invariant: as long as it is open nobody else has the directory for writing: its lock is a shared one,
-//! which any number of readers have at a time, and writers take the same one alone. Who opens it with
+//! which any number of readers have at a time, and writers take the same one alone. It is let go of when
+//! the disk is dropped, for children that were forked meanwhile, too. Who opens it with
 //! [`ReadOnlyDisk::open_shared`] does without.
 
 use std::fs::{File, TryLockError};
@@ -11,11 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags, StatVfsMountFlags};
 
 use crate::disk::{Disk, DiskFile};
 use crate::file_disk::{DirectIo, LOCK_FILE, read_many};
 use crate::held::{Held, is_held};
+use crate::process::{Owner, of_another_process};
 use crate::{Error, Result};
 
 /// A directory of files that are only read, locked against writers.
@@ -24,8 +26,20 @@ pub struct ReadOnlyDisk {
     directory: File,
     direct: bool,
     // Held for its lock only, if it has one.
-    _lock: Option<File>,
+    lock: Option<File>,
+    owner: Owner,
     _held: Option<Held>,
+}
+
+impl Drop for ReadOnlyDisk {
+    fn drop(&mut self) {
+        // As that of `FileDisk`: children have the lock, too, and let go of nothing.
+        if let Some(lock) = &self.lock
+            && self.owner.is_here()
+        {
+            let _ = lock.unlock();
+        }
+    }
 }
 
 impl ReadOnlyDisk {
@@ -38,14 +52,22 @@ impl ReadOnlyDisk {
         let path = path.as_ref();
         let shown = path.display().to_string();
         let directory = File::open(path).map_err(|e| Error::io("opening", &shown, e))?;
-        let lock = open_in(&directory, LOCK_FILE, OFlags::empty());
-        let lock = lock.map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::invalid(format!(
-                "there is no database in {shown}; name the directory that holds it"
-            )),
-            _ => Error::io("opening", LOCK_FILE, e),
-        })?;
-        match lock.try_lock_shared() {
+        let lock = match open_in(&directory, LOCK_FILE, OFlags::empty()) {
+            Ok(lock) => Some(lock),
+            // A copy without that file, on media that take no writes: there nobody can write.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && takes_no_writes(&directory) => None,
+            Err(e) => {
+                return Err(match e.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                        Error::invalid(format!(
+                            "there is no database in {shown}, for its file {LOCK_FILE} is missing; name the directory that holds it, and if it is a copy without that file, make an empty one"
+                        ))
+                    }
+                    _ => Error::io("opening", LOCK_FILE, e),
+                });
+            }
+        };
+        match lock.as_ref().map_or(Ok(()), File::try_lock_shared) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let here = is_held(&directory);
@@ -61,7 +83,8 @@ impl ReadOnlyDisk {
             _held: Some(Held::new(&directory)),
             directory,
             direct,
-            _lock: Some(lock),
+            lock,
+            owner: Owner::here(),
         })
     }
 
@@ -81,12 +104,16 @@ impl ReadOnlyDisk {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             directory,
             direct,
-            _lock: None,
+            lock: None,
+            owner: Owner::here(),
             _held: None,
         })
     }
 
     fn open_file(&self, name: &str, direct: bool) -> io::Result<Arc<dyn DiskFile>> {
+        if !self.owner.is_here() {
+            return Err(io::Error::other(of_another_process()));
+        }
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -101,6 +128,12 @@ impl ReadOnlyDisk {
             flags,
         )?)))
     }
+}
+
+/// Whether the file system is mounted to be read only.
+fn takes_no_writes(directory: &File) -> bool {
+    let stat = rustix::fs::fstatvfs(directory);
+    stat.is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Opens a file of the directory for reading.

@@ -24,18 +24,17 @@ impl Db {
     /// anything else is in the way, as [`Db::open_existing`].
     pub fn open_to_read(open: &Open, quiet: bool) -> Result<Self> {
         let options = terrace::Options::new().memory(open.memory.0);
-        let not_closed = match terrace::Database::open_read_only(&open.db, options) {
+        let first = match terrace::Database::open_read_only(&open.db, options) {
             Ok(inner) => return Ok(Db { inner, place: None }),
-            Err(error) => matches!(error, Error::NotClosed).then_some(error),
+            Err(error) => error,
         };
-        let opened = Db::open_existing(open, quiet);
-        match (not_closed, opened) {
-            // Who may write there is told, and not what the system says to who tries.
-            (Some(error), Err(refused)) if may_not_write(&refused) => {
-                Err(anyhow::Error::new(error)
+        match Db::open_existing(open, quiet) {
+            // Why it cannot be read is told, and not what the system says to who tries to write.
+            Err(refused) if may_not_write(&refused) && !matches!(first, Error::Locked { .. }) => {
+                Err(anyhow::Error::new(first)
                     .context(format!("cannot open the database {}", open.db.display())))
             }
-            (_, opened) => opened,
+            opened => opened,
         }
     }
 }

@@ -87,7 +87,11 @@ impl PageStore {
         let page = main.page_bytes();
         let frames = (memory / (page as u64 + crate::options::FRAME_BYTES)).max(LEAST_FRAMES);
         let superblock = pin.superblock().clone();
-        let layout = Layout::of_image(page, frames, superblock.pages);
+        let mut layout = Layout::of_image(page, frames, superblock.pages);
+        if alone {
+            // What is known of each page is in what opening takes; for all else frames are lent.
+            layout.aside = superblock.pages * OPENING_EACH;
+        }
         let options = StoreOptions {
             page_bytes: page,
             memory,
@@ -156,6 +160,11 @@ impl PageStore {
             image.taken.fetch_add(bytes, Ordering::Relaxed);
             image.pin.store().take_pin_bytes(bytes);
         }
+    }
+
+    /// Whether it only reads an image of a store that others write to.
+    pub fn is_of_another(&self) -> bool {
+        self.image.as_ref().is_some_and(|image| !image.alone)
     }
 
     /// Whether it only reads an image.

@@ -165,9 +165,13 @@ impl Core {
         let registry = Registry::open(tiers.clone(), catalog, superblock.next_structure)?;
         // In memory only: what is unfinished is not found, and nothing is taken apart.
         registry.settle()?;
+        let budget = Budget::of(options.memory);
+        if !store.is_of_another() {
+            budget.check_structures(&registry)?;
+            store.make_room_for_extra()?;
+        }
         let beside = (log.memory_bytes() + tiers.memory_bytes()) as u64;
         store.count_image_bytes(beside + registry.memory_bytes());
-        let budget = Budget::of(options.memory);
         let opening = Opening::default();
         let core = assemble(
             options, budget, disk, store, tiers, log, registry, cut, opening, None,

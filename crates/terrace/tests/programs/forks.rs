@@ -173,3 +173,36 @@ fn a_child_that_lives_on_keeps_nobody_from_opening_what_its_parent_has_closed() 
     ends.write_all(b".").unwrap();
     assert!(child.ended());
 }
+
+#[test]
+fn a_child_that_lives_on_keeps_nobody_from_writing_to_what_its_parent_has_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let db = Database::open(path, options(true)).unwrap();
+    db.tree("tree").unwrap().put("key", "value").unwrap();
+    db.close().unwrap();
+    let db = Database::open_read_only(path, options(true)).unwrap();
+    let tree = db.tree("tree").unwrap();
+    let (mut waits, mut ends) = std::io::pipe().unwrap();
+    let child = forked(|| {
+        waits.read_exact(&mut [0]).unwrap();
+        assert!(is_told(tree.get("key")));
+        assert!(is_told(tree.iter()) || is_told(tree.iter().unwrap().next().unwrap()));
+        assert!(is_told(db.verify()));
+    });
+    assert_eq!(tree.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    drop(tree);
+    db.close().unwrap();
+    let written = Database::open(path, options(true).create(false));
+    // However it went: the child does not wait for ever.
+    ends.write_all(b".").unwrap();
+    assert!(child.ended());
+    let db = written.unwrap();
+    db.tree("tree").unwrap().put("key", "later").unwrap();
+    // Nor does its end let go of the lock of the one that is open now.
+    assert!(matches!(
+        Database::open_read_only(path, options(true)),
+        Err(Error::Locked { .. })
+    ));
+    db.close().unwrap();
+}
