@@ -71,6 +71,12 @@ pub trait Disk: Send + Sync {
     fn folder(&self) -> Option<&std::path::Path> {
         None
     }
+
+    /// A handle of that folder, which stays the same one when the folder gets another name; `None` where
+    /// there is none.
+    fn directory(&self) -> Option<std::fs::File> {
+        None
+    }
 }
 
 /// An open file. Every offset, length and buffer address given is a multiple of

@@ -320,6 +320,7 @@ impl Disk for FileDisk {
     }
 
     fn rename(&self, old: &str, new: &str) -> io::Result<()> {
+        self.check_owner()?;
         let (old, new) = (checked(old)?, checked(new)?);
         Ok(rustix::fs::renameat(
             &self.directory,
@@ -341,6 +342,10 @@ impl Disk for FileDisk {
 
     fn folder(&self) -> Option<&Path> {
         Some(&self.path)
+    }
+
+    fn directory(&self) -> Option<File> {
+        self.directory.try_clone().ok()
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

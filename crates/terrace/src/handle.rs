@@ -67,7 +67,8 @@ impl Handle {
                     "Options::control needs a folder for its socket, and the files of this database lie in none; open it without",
                 )
             })?;
-            let listening = crate::control::Listening::start(folder, self.core.clone())?;
+            let listening =
+                crate::control::Listening::start(folder, disk.directory(), self.core.clone())?;
             *self.listening.lock() = Some(listening);
         }
         Ok(())

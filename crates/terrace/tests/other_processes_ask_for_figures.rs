@@ -27,6 +27,32 @@ fn talk(folder: &Path, sent: &[u8]) -> String {
 }
 
 #[test]
+fn a_folder_that_got_another_name_takes_its_own_socket_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let first = Database::open(at("a"), options()).unwrap();
+    std::fs::rename(at("a"), at("b")).unwrap();
+    assert_eq!(
+        Control::connect(at("b"))
+            .unwrap()
+            .version()
+            .unwrap()
+            .process,
+        std::process::id()
+    );
+    let second = Database::open(at("a"), options()).unwrap();
+    first.close().unwrap();
+    assert!(!at("b").join(SOCKET).exists());
+    let mut control = Control::connect(at("a")).unwrap();
+    assert_eq!(control.version().unwrap().process, std::process::id());
+    // One that somebody else has put there is left alone.
+    std::fs::remove_file(at("a").join(SOCKET)).unwrap();
+    std::fs::write(at("a").join(SOCKET), "of somebody else").unwrap();
+    second.close().unwrap();
+    assert!(at("a").join(SOCKET).exists());
+}
+
+#[test]
 fn figures_are_those_of_the_database_and_work_is_done() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path(), options()).unwrap();

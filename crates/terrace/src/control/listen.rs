@@ -2,28 +2,32 @@
 //!
 //! Invariants: there is a socket only while the database is open, and nobody but the owner of the process
 //! (or root) gets past the door. No thread of it outlives [`Listening::stop`], so none keeps a closed
-//! database's folder locked.
+//! database's folder locked. The socket is made and taken away in the folder itself, whatever its name is by
+//! then, and only the one that was made here is taken away.
 
-use std::fs::Permissions;
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 use crate::control::serve::{refuse, serve};
-use crate::control::{MAX_CONNECTIONS, PATIENCE, SOCKET, reach};
+use crate::control::{MAX_CONNECTIONS, PATIENCE, SOCKET, reach, through};
 use crate::core::Core;
 
 /// The open socket of a database. It ends with [`Listening::stop`].
 pub(crate) struct Listening {
-    path: PathBuf,
+    directory: File,
+    /// Device and number of the socket's file.
+    made: Option<(u64, u64)>,
     socket: UnixListener,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -42,19 +46,26 @@ struct Connection {
 }
 
 impl Listening {
-    /// Listens in a folder. The caller holds the lock of the folder, so a
-    /// socket that is there is that of a process that has died.
-    pub fn start(folder: &Path, core: Arc<Core>) -> Result<Listening> {
+    /// Listens in a folder, of which there is a handle if its disk has one. The caller holds the lock of the
+    /// folder, so a socket that is there is that of a process that has died.
+    pub fn start(folder: &Path, directory: Option<File>, core: Arc<Core>) -> Result<Listening> {
         let failed = |e: io::Error| Error::io("opening", SOCKET, e);
-        let path = folder.join(SOCKET);
-        let (short, _kept) = reach(folder).map_err(failed)?;
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
+        let directory = directory.map_or_else(|| File::open(folder), Ok);
+        let directory = directory.map_err(failed)?;
+        match rustix::fs::unlinkat(&directory, SOCKET, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(failed(e.into())),
         }
+        let (short, _kept) = match through(&directory) {
+            Some(path) => (path, None),
+            None => reach(folder).map_err(failed)?,
+        };
         let socket = UnixListener::bind(short).map_err(failed)?;
         // Who comes before this is done is looked at all the same.
-        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
+        let ours = Mode::RUSR | Mode::WUSR;
+        rustix::fs::chmodat(&directory, SOCKET, ours, AtFlags::empty())
+            .map_err(|e| failed(e.into()))?;
+        let made = number_of(&directory);
         let shared = Arc::new(Shared {
             stopped: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -65,7 +76,8 @@ impl Listening {
             .spawn(move || accept(&accepting.0, &accepting.1, &core))
             .map_err(failed)?;
         Ok(Listening {
-            path,
+            directory,
+            made,
             socket,
             shared,
             thread: Some(thread),
@@ -77,7 +89,9 @@ impl Listening {
         self.shared.stopped.store(true, Ordering::SeqCst);
         // Nobody waits at it any more, and who does wait there is woken.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
-        let _ = std::fs::remove_file(&self.path);
+        if self.made.is_some() && number_of(&self.directory) == self.made {
+            let _ = rustix::fs::unlinkat(&self.directory, SOCKET, AtFlags::empty());
+        }
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been reported by the panic hook already; so below.
             let _ = thread.join();
@@ -92,7 +106,16 @@ impl Listening {
     }
 }
 
+/// Device and number of the socket that the folder has now.
+fn number_of(directory: &File) -> Option<(u64, u64)> {
+    let stat = rustix::fs::statat(directory, SOCKET, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
 fn accept(socket: &UnixListener, shared: &Arc<Shared>, core: &Arc<Core>) {
+    let _watch = core
+        .store
+        .watch("the thread that hears what others ask for");
     while !shared.stopped.load(Ordering::SeqCst) {
         let stream = match socket.accept() {
             Ok((stream, _)) => stream,
@@ -125,6 +148,7 @@ fn admit(mut stream: UnixStream, shared: &Arc<Shared>, core: &Arc<Core>) -> io::
     let thread = std::thread::Builder::new()
         .name("terrace-asked".into())
         .spawn(move || {
+            let _watch = core.store.watch("a thread that answers others");
             // However it ends there is nobody to tell.
             let _ = serve(&mut stream, &core);
             // The other side sees the end although a copy of the stream is kept.

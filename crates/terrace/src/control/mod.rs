@@ -123,13 +123,23 @@ impl Version {
 /// A path to the socket that fits in an address, which holds about a hundred bytes; what it leads through
 /// must be kept until the path was used.
 fn reach(folder: &std::path::Path) -> std::io::Result<(std::path::PathBuf, Option<std::fs::File>)> {
-    use std::os::fd::AsRawFd;
     const FITS: usize = 100;
     let path = folder.join(SOCKET);
     if path.as_os_str().len() <= FITS {
         return Ok((path, None));
     }
     let folder = std::fs::File::open(folder)?;
-    let short = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
-    Ok((short.into(), Some(folder)))
+    Ok((path_through(&folder), Some(folder)))
+}
+
+/// A path to the socket that leads through a handle of its folder, so that it is of that folder under whatever
+/// name; `None` where the system has no such paths.
+fn through(folder: &std::fs::File) -> Option<std::path::PathBuf> {
+    let path = path_through(folder);
+    path.parent()?.is_dir().then_some(path)
+}
+
+fn path_through(folder: &std::fs::File) -> std::path::PathBuf {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()).into()
 }
