@@ -337,19 +337,19 @@ pub fn read(
 /// # Errors
 /// Those of the store otherwise; the rest of the chain is then not freed.
 pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
-    let (mut head, mut after) = (large.head, None);
+    let mut left = Left::of(large, store.page_bytes());
     let mut patience = Patience::default();
-    while !head.is_none() {
+    while !left.head.is_none() {
         let door = store.enter_to_free()?;
         for _ in 0..PAGES_AT_ONCE {
-            if head.is_none() {
+            if left.head.is_none() {
                 break;
             }
-            match free_first(store, &door, head, &mut after) {
-                Ok(next) => head = next,
+            match left.free_first(store, &door) {
+                Ok(()) => {}
                 Err(interrupt) => {
                     drop(door);
-                    match store.settle(interrupt) {
+                    match left.settle(store, interrupt) {
                         Err(e) if patience.has_some(&e) => std::thread::sleep(patience.pause()),
                         Err(e) if e.is_unreadable() => return Ok(()),
                         other => other?,
@@ -367,17 +367,17 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
 /// # Errors
 /// As [`free`].
 pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Result<()> {
-    let (mut head, mut after) = (large.head, None);
+    let mut left = Left::of(large, store.page_bytes());
     let (mut freed, mut patience) = (0, Patience::default());
-    while !head.is_none() {
+    while !left.head.is_none() {
         // A checkpoint that still owes these pages is handed whole copies of them.
         if freed % PAGES_AT_ONCE == 0 {
             store.wait_for_saved();
         }
         freed += 1;
-        match free_first(store, door, head, &mut after) {
-            Ok(next) => head = next,
-            Err(interrupt) => match store.settle(interrupt) {
+        match left.free_first(store, door) {
+            Ok(()) => {}
+            Err(interrupt) => match left.settle(store, interrupt) {
                 // At once: who is inside keeps others waiting.
                 Err(e) if patience.has_some(&e) => {}
                 Err(e) if e.is_unreadable() => return Ok(()),
@@ -386,6 +386,42 @@ pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Resul
         }
     }
     Ok(())
+}
+
+/// What is left of a chain that is being freed.
+struct Left {
+    head: PageId,
+    after: After,
+    /// The page that was freed last, and how many there may be yet.
+    before: Option<PageId>,
+    pages: usize,
+}
+
+impl Left {
+    fn of(large: LargeRef, page_bytes: usize) -> Left {
+        Left {
+            head: large.head,
+            after: None,
+            before: None,
+            pages: (large.len as usize).div_ceil(bytes_per_page(page_bytes)),
+        }
+    }
+
+    fn free_first(&mut self, store: &PageStore, door: &Door<'_>) -> Attempt<()> {
+        let next = free_first(store, door, self.head, &mut self.after)?;
+        self.before = Some(std::mem::replace(&mut self.head, next));
+        self.pages = self.pages.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Settles what freeing the first page has met. All pages behind it are needed, too, so several are read
+    /// with one request.
+    fn settle(&self, store: &PageStore, interrupt: Interrupt) -> Result<()> {
+        match interrupt {
+            Interrupt::Miss(pid) => store.fault_in_chain(pid, self.before, self.pages),
+            other => store.settle(other),
+        }
+    }
 }
 
 /// Times that reads of a chain which is given up may fail before the rest of it is left behind: a device that

@@ -212,6 +212,20 @@ mod many_structures {
             }
             other => panic!("{other:?}"),
         }
+        // So does opening to be read only, where they take as much.
+        let read = |memory| Database::open_read_only_on(disk.shared(), small().memory(memory));
+        match read(4 << 20).err() {
+            Some(Error::MemoryTooSmall { needed, .. }) => {
+                let db = read(needed).unwrap();
+                for i in [0, 700, 1499] {
+                    assert!(db.map(&format!("t{i}")).unwrap().is_empty().unwrap());
+                }
+                let memory = db.stats().memory;
+                assert!(memory.structures > needed / 4, "{memory:?}");
+                assert!(memory.used() <= memory.limit, "{memory:?}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -306,6 +320,15 @@ mod read_ahead {
             assert!((490..520).contains(&pages), "{i}: {pages}");
             assert!(requests * 8 <= pages, "{i}: {pages} in {requests}");
         }
+        // So is what is freed.
+        let (requests, pages) = read_by(&disk, |db| {
+            let tree = db.tree("t").unwrap();
+            tree.put(0u32.to_be_bytes(), "short").unwrap();
+            tree.delete(2u32.to_be_bytes()).unwrap();
+        });
+        println!("freed: {pages} pages in {requests} requests");
+        assert!((980..1040).contains(&pages), "{pages}");
+        assert!(requests * 8 <= pages, "{pages} in {requests}");
     }
 
     #[test]
