@@ -19,6 +19,9 @@ pub use terrace::{
 pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
 pub mod backups;
+mod limits;
+
+pub use limits::{is_refused, too_long};
 
 use crate::paced::PacedDisk;
 use crate::place::Place;
@@ -31,22 +34,6 @@ pub fn store_options(memory: u64) -> terrace::Options {
 
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
-
-/// What is wrong with the length of a key or value, if anything.
-pub fn too_long(key: &[u8], value: &[u8]) -> Option<String> {
-    let problem = |what: &str, bytes: usize, most: usize| {
-        (bytes > most).then(|| format!("the {what} has {bytes} bytes; {most} are the most"))
-    };
-    problem("key", key.len(), MAX_KEY_BYTES)
-        .or_else(|| problem("value", value.len(), MAX_VALUE_BYTES))
-}
-
-/// Whether a write failed because of what was to be written, not because of disk or database.
-pub fn is_refused(error: &anyhow::Error) -> bool {
-    use terrace::Error::{Duplicate, Invalid};
-    let error = error.downcast_ref::<terrace::Error>();
-    error.is_some_and(|e| matches!(e, Duplicate { .. } | Invalid { .. }))
-}
 
 /// How to open a database.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
 use crate::engine::{
-    Db, Durability, Entries, Entry, KeyRange, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
-    too_long,
+    Db, Durability, Entries, Entry, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree,
+    TreeSettings, too_long,
 };
 use crate::load::parts;
 use crate::output::{is_closed_pipe, print, print_found, stdout, tell, told_once};
@@ -79,7 +79,7 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     } else {
         given(&args.value, args.hex)?
     };
-    if let Some(problem) = too_long(&key, &value) {
+    if let Some(problem) = too_long(&key, &value, MAX_KEY_BYTES) {
         bail!(problem);
     }
     let settings = Settings {

@@ -149,10 +149,11 @@ fn load_part(
     tree.check_writable()?;
     // Where an index may refuse a row, which one it was has to be found out.
     let loader = (!tree.has_indexes()).then(|| tree.loader()).transpose()?;
-    stop::enter(match loader {
+    let phase = match loader {
         Some(_) if tree.is_ordered() => Phase::Sorting,
         _ => Phase::Batches,
-    });
+    };
+    stop::enter(phase, count.records);
     bar.set_message("loading");
     let mut loading = Loading {
         db,
@@ -165,6 +166,7 @@ fn load_part(
         pending: 0,
         count: *count,
         before: count.records,
+        longest_key: db.longest_key(),
     };
     let outcome = loading.all(source);
     // Also after a malformed line: what came before it is to be loaded, and to stay.
@@ -195,6 +197,7 @@ struct Loading<'a> {
     count: Count,
     /// Records of the parts before.
     before: u64,
+    longest_key: usize,
 }
 
 impl Loading<'_> {
@@ -213,10 +216,13 @@ impl Loading<'_> {
             let Some((line, record)) = next else {
                 return self.flush();
             };
-            let record = record.and_then(|(key, value)| match too_long(&key, &value) {
-                Some(problem) => bail!(problem),
-                None => Ok((key, value)),
-            });
+            let record =
+                record.and_then(
+                    |(key, value)| match too_long(&key, &value, self.longest_key) {
+                        Some(problem) => bail!(problem),
+                        None => Ok((key, value)),
+                    },
+                );
             match record {
                 Ok((key, value)) if self.loader.is_some() => self.take(&key, &value)?,
                 Ok(entry) => {
@@ -244,7 +250,11 @@ impl Loading<'_> {
             loader.put(key, value)?;
             self.count.records += 1;
             self.count.bytes += (key.len() + value.len()) as u64;
-            stop::taken(self.count.records);
+            stop::taken(match self.tree.is_ordered() {
+                true => self.count.records,
+                // Those that are still to be written with others are not loaded.
+                false => self.before + loader.written(),
+            });
         }
         Ok(())
     }
@@ -257,7 +267,7 @@ impl Loading<'_> {
         self.bar.set_message("writing");
         if self.tree.is_ordered() {
             stop::written(self.before);
-            stop::enter(Phase::Writing);
+            stop::enter(Phase::Writing, self.before);
         }
         let before = self.before;
         let late = Late::new(self.args.json);

@@ -173,6 +173,12 @@ impl Loader {
         self.put == 0
     }
 
+    /// How many of them are written already, long values of what is sorted not counted: of a hash table those
+    /// that came first, of what is sorted none.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Writes the records. Returns how many, each key counted once (those of a hash table as often as they
     /// were put). They are as durable then as the database's writes are: see
     /// [`Options::durability`](crate::Options::durability).
