@@ -13,12 +13,17 @@
 use terrace_base::StructureId;
 use terrace_base::checksum;
 use terrace_base::sync::atomic::{AtomicU64, Ordering, fence};
-use terrace_base::sync::{spin_loop, yield_now};
+use terrace_base::sync::{spin_loop, thread, yield_now};
 
 use crate::fault::{Fault, Point, planted, reached};
 
 /// Rounds of spinning before the processor is given away: holders work in memory only.
 const SPINS: u32 = 100;
+/// Rounds of giving it away before whoever waits sleeps in between. Who holds a lock that long writes a large
+/// batch, and holds many: those who wait for them would have the processors that it needs.
+const YIELDS: u32 = 100;
+/// A sleep: short beside what such a batch takes.
+const PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// The bit that says that the lock is held.
 const HELD: u64 = 1;
@@ -216,11 +221,13 @@ impl LockTable {
 
 fn back_off(spins: &mut u32) {
     reached(Point::Waiting);
-    *spins += 1;
+    *spins = spins.saturating_add(1);
     if *spins < SPINS {
         spin_loop()
-    } else {
+    } else if *spins < SPINS + YIELDS {
         yield_now()
+    } else {
+        thread::sleep(PAUSE)
     }
 }
 
@@ -264,6 +271,31 @@ mod tests {
         t.versions[3].store((5 * CONTENT) | MOVES, Ordering::SeqCst);
         let wrapped = t.lock(3).release_moved();
         assert_eq!(wrapped.0, 5 * CONTENT);
+    }
+
+    #[test]
+    fn who_waits_long_for_a_lock_sleeps() {
+        let t = LockTable::new(1000);
+        let held = t.lock(3);
+        let mut spins = 0;
+        let waited = |spins: &mut u32| {
+            let begun = std::time::Instant::now();
+            back_off(spins);
+            begun.elapsed()
+        };
+        while spins < SPINS + YIELDS - 1 {
+            waited(&mut spins);
+        }
+        assert!((0..10).all(|_| waited(&mut spins) >= PAUSE));
+        spins = u32::MAX;
+        assert!(waited(&mut spins) >= PAUSE);
+        // Who lets go is found within a pause.
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| t.read_waiting(3));
+            std::thread::sleep(20 * PAUSE);
+            held.release_unchanged();
+            waits.join().unwrap();
+        });
     }
 
     #[test]

@@ -42,6 +42,13 @@ const CHANGE_BYTES: usize = 16;
 /// Its changes may take half of the database's memory at most, values that have pages of their own (longer
 /// than about a quarter of a page) not counted.
 ///
+/// Nobody sees a part of it, so others wait while it is applied: all who write to a record whose lock it holds,
+/// and all who read such a record of a structure with two tiers. There is a lock for every few records that are
+/// in memory at once (8,192 of them up to 16 MiB of memory, a million at most), so a batch of some thousands
+/// holds so many that nearly every write waits for it: some milliseconds for a thousand changes, in proportion
+/// for more. Who cannot have others wait so long writes several, or [`crate::Map::loader`] if it need not be one
+/// change.
+///
 /// Later changes of a key win over earlier ones. Mistakes (a key that is too long, a structure of
 /// another database) are told when the batch is written.
 #[derive(Default)]
