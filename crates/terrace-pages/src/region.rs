@@ -3,7 +3,8 @@
 //! What is given back are whole pages of the system, which may be larger than a frame: then its frames
 //! wait for each other, because their neighbours would go with them. And where huge pages are advised, a
 //! huge page of which something was given back has no such advice until all of it is here again: the
-//! kernel would bring the rest back as resident.
+//! kernel would bring the rest back as resident. Each of them is a mapping of its own then, of which the kernel
+//! has a limit: where it refuses one more, nothing has the advice any more.
 
 use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 use terrace_base::sync::Mutex;
@@ -18,14 +19,17 @@ pub struct Region {
     piece: usize,
     /// Bytes of a page of the system.
     page: usize,
-    /// Whether huge pages are advised.
-    huge: bool,
     away: Mutex<Away>,
+    /// Whether the kernel divides the mapping no further, as far as a test says.
+    #[cfg(test)]
+    undivided: std::sync::atomic::AtomicBool,
 }
 
 /// What was given back.
 #[derive(Default)]
 struct Away {
+    /// Whether huge pages are advised.
+    huge: bool,
     /// By piece; as long as the highest one that was ever given back.
     pieces: Vec<bool>,
     /// How many pieces of each huge page, by number from the first one that the mapping touches.
@@ -52,8 +56,12 @@ impl Region {
             map: MmapRaw::from(map),
             piece,
             page,
-            huge,
-            away: Mutex::new(Away::default()),
+            away: Mutex::new(Away {
+                huge,
+                ..Away::default()
+            }),
+            #[cfg(test)]
+            undivided: Default::default(),
         })
     }
 
@@ -121,7 +129,7 @@ impl Region {
     /// Counts a piece in the huge pages that it is part of, and takes the advice from those of which
     /// something is away.
     fn count_in_huge(&self, away: &mut Away, index: usize, goes: bool) {
-        if !self.huge {
+        if !away.huge {
             return;
         }
         let start = self.map.as_mut_ptr().addr();
@@ -150,9 +158,23 @@ impl Region {
                     true => Advice::NoHugePage,
                     false => Advice::HugePage,
                 };
-                let _ = self.map.advise_range(advice, from, to - from);
+                if !self.divides(advice, from, to) && goes {
+                    // In one piece it needs no division.
+                    let _ = self.map.advise(Advice::NoHugePage);
+                    away.huge = false;
+                    return;
+                }
             }
         }
+    }
+
+    /// Gives advice for a part of the mapping; whether the kernel takes it.
+    fn divides(&self, advice: Advice, from: usize, to: usize) -> bool {
+        #[cfg(test)]
+        if self.undivided.load(std::sync::atomic::Ordering::Relaxed) {
+            return false;
+        }
+        self.map.advise_range(advice, from, to - from).is_ok()
     }
 }
 
@@ -238,5 +260,15 @@ mod tests {
         assert_eq!(advised(middle), Some(false));
         region.take_back(middle + 1);
         assert_eq!(advised(middle), Some(true));
+        // Where the kernel divides no further there are none at all.
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        region.undivided.store(true, relaxed);
+        region.give_back(middle);
+        for index in [0, middle, pieces - 1] {
+            assert_eq!(advised(index), Some(false));
+        }
+        region.undivided.store(false, relaxed);
+        region.take_back(middle);
+        assert_eq!(advised(middle), Some(false));
     }
 }
