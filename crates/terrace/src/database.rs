@@ -424,8 +424,8 @@ impl Database {
     }
 
     /// Where the records live: [`Database::stats`] with about how many records each structure has, and
-    /// how many of them in which tier, from a sample: usually within a twentieth. Reads some dozen pages of
-    /// each structure, some hundred where they differ much.
+    /// how many of them in which tier, from a sample: usually within a twentieth, of LSM-trees within a
+    /// quarter. Reads some dozen pages of each structure, some hundred where they differ much.
     ///
     /// # Errors
     /// When the database is closed, or has to be opened again after a failure. A structure that

@@ -443,8 +443,9 @@ impl Map {
     }
 
     /// About how many records there are, from a sample: there is no exact number, because blind
-    /// writes do not look whether a key was there. Usually within a twentieth; exact while everything
-    /// lies on a page. Reads some dozen pages, some hundred where they differ much.
+    /// writes do not look whether a key was there. Usually within a twentieth, of an LSM-tree within a
+    /// quarter; exact while everything lies on a page. Reads some dozen pages, some hundred where they differ
+    /// much.
     ///
     /// # Errors
     /// As [`Map::get`].

@@ -544,3 +544,44 @@ fn what_was_loaded_is_promoted_though_it_is_only_read() {
         assert!(promoted > 20, "{}: {promoted}", named(shape));
     }
 }
+
+#[test]
+fn what_was_loaded_is_counted_right_at_once_and_while_it_is_promoted() {
+    const RECORDS: u32 = 40_000;
+    for shape in SHAPES {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1).memory(2 << 20)).unwrap();
+        let map = common::create(&db, "map", shape, MapOptions::new()).unwrap();
+        let key = |n: u32| n.wrapping_mul(0x9E37_79B9).to_be_bytes();
+        let records: Vec<_> = (0..RECORDS)
+            .map(|n| (key(n).to_vec(), vec![7; n as usize % 150]))
+            .collect();
+        load(&map, &records).unwrap();
+        let mut random = Rng::new(2);
+        for round in 0..4 {
+            let surveyed = db.survey().unwrap();
+            let found = &surveyed.structures[0];
+            let [all, hot, cold] = [found.records, found.hot_records, found.cold_records]
+                .map(|records| records.unwrap());
+            let of = format!(
+                "{} round {round}: {all}, {hot} hot, {cold} cold",
+                named(shape)
+            );
+            // What lies in the levels of an LSM-tree is known less well. A twentieth is two standard errors
+            // of each tier: in many rounds some are beyond, and three are not.
+            let part = match (shape.0, round) {
+                (Kind::Lsm, _) => 4,
+                (_, 0) => 20,
+                _ => 13,
+            };
+            let off = all.abs_diff(u64::from(RECORDS));
+            assert!(off <= u64::from(RECORDS) / part, "{of}");
+            assert!(hot <= all && all <= hot + cold + cold / 20, "{of}");
+            for _ in 0..20_000 {
+                // A part of them again and again.
+                let n = random.below(4000) as u32 * 10;
+                assert!(map.get(key(n)).unwrap().is_some());
+            }
+        }
+    }
+}

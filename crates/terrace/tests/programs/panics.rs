@@ -299,9 +299,20 @@ impl DiskFile for PanickingFile {
     }
 }
 
+/// Many times as many as it takes until every thread in the background has something to do.
+const MOST_WRITTEN: u64 = 500_000;
+
 #[test]
 fn a_panic_of_a_thread_in_the_background_stops_the_database() {
-    for thread in ["terrace-checkpointer", "terrace-cleaner", "terrace-log"] {
+    use terrace::Kind::{Lsm, Tree};
+    for (thread, kind) in [
+        ("terrace-checkpointer", Tree),
+        ("terrace-cleaner", Tree),
+        ("terrace-log", Tree),
+        ("terrace-demoter", Tree),
+        ("terrace-merger", Lsm),
+        ("terrace-drops", Tree),
+    ] {
         let disk = SimDisk::new(1);
         let armed = Arc::new(AtomicBool::new(false));
         let panicking = Panicking {
@@ -311,29 +322,34 @@ fn a_panic_of_a_thread_in_the_background_stops_the_database() {
         };
         let options = || -> Options { tiny(1).foreground(false) };
         let db = Database::open_on(Arc::new(panicking), options()).unwrap();
-        let tree = db.tree("tree").unwrap();
-        tree.put("key", "value").unwrap();
+        // More than the memory holds, so that dropping it reads.
+        let dropped = db.tree("dropped").unwrap();
+        for i in 0..20_000u64 {
+            dropped.put(encode::u64(i), value(i, 1)).unwrap();
+        }
+        drop(dropped);
+        let map = db.create_map("map", kind, MapOptions::new()).unwrap();
+        map.put("key", "value").unwrap();
         armed.store(true, Ordering::SeqCst);
+        db.drop_structure("dropped").unwrap();
+        // In no order, so that pages below are read for them.
+        let key = |i: u64| encode::u64(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut written = 0u64;
-        // Ends by an error, or not at all.
         let error = loop {
-            match tree.put(encode::u64(written), value(written, 1)) {
+            match map.put(key(written), value(written, 1)) {
                 Ok(()) => written += 1,
                 Err(error) => break error,
             }
+            assert!(written < MOST_WRITTEN, "{thread} has not panicked");
         };
         assert!(matches!(error, Error::Poisoned { .. }), "{thread}: {error}");
-        drop(tree);
+        drop(map);
         assert!(db.close().is_err(), "{thread}");
         let db = Database::open_on(disk.shared(), options()).unwrap();
         assert!(db.verify().unwrap().is_clean());
-        let tree = db.tree("tree").unwrap();
+        let map = db.map("map").unwrap();
         for i in 0..written {
-            assert_eq!(
-                tree.get(encode::u64(i)).unwrap(),
-                Some(value(i, 1)),
-                "{thread}: {i}"
-            );
+            assert_eq!(map.get(key(i)).unwrap(), Some(value(i, 1)), "{thread}: {i}");
         }
     }
 }
