@@ -1,5 +1,5 @@
 //! A whole map in persistent memory: words of its file changed anywhere. Checks of superblock, log segments,
-//! records and lower fences are made anew where the first byte says so, so that what lies behind them is
+//! records, leaves and lower fences are made anew where the first byte says so, so that what lies behind them is
 //! reached, too. Opening, reading, writing and checking end, and in values or errors.
 #![no_main]
 
@@ -13,6 +13,8 @@ const CAPACITY: u64 = 96 << 10;
 /// Words of a chunk, and of a leaf; a chunk is one segment here.
 const CHUNK: usize = 512;
 const LEAF: usize = 64;
+/// The table of what chunks are for.
+const TABLE: usize = 1536;
 /// Records of a segment of a tiny map.
 const RECORDS: usize = 3;
 
@@ -62,6 +64,23 @@ fn sound(bytes: bool) -> &'static [u64] {
     }
 }
 
+/// The sum over the keys of a leaf, and the check of its slots and its next pointer.
+fn seal(image: &mut [u64], leaf: usize, map_id: u64) {
+    let number = (leaf / LEAF) as u64;
+    let slots = image[leaf] & ((1 << 29) - 1);
+    let sum = (0..28)
+        .filter(|slot| slots >> slot & 1 == 1)
+        .map(|slot| {
+            let print = image[leaf + 3 + slot / 8] >> (8 * (slot % 8)) & 0xff;
+            let place = number << 16 | (slot as u64) << 8 | print;
+            mix(map_id ^ place, image[leaf + 8 + 2 * slot]) >> 48
+        })
+        .fold(0, |sum, one| sum ^ one);
+    let next = image[leaf + 1] >> (32 * (slots >> 28 & 1)) & 0xffff_ffff;
+    let word = slots | sum << 32;
+    image[leaf] = word | mix(!map_id ^ (number << 32 | next), word) >> 48 << 48;
+}
+
 /// Makes the checks right that the file has for what it says now.
 fn mend(image: &mut [u64], header: usize) {
     let magic = u64::from_le_bytes(*b"TERRACPM");
@@ -84,10 +103,15 @@ fn mend(image: &mut [u64], header: usize) {
             }
             continue;
         }
+        if image[TABLE + (at - header) / CHUNK] as u8 != 1 {
+            // Nothing, or blobs.
+            continue;
+        }
         for leaf in (at..at + CHUNK).step_by(LEAF) {
             let number = (leaf / LEAF) as u64;
             let check = mix(mix(map_id, number), mix(image[leaf + 2], image[leaf + 7])) >> 32;
             image[leaf + 6] = image[leaf + 6] & 0xffff_ffff | check << 32;
+            seal(image, leaf, map_id);
         }
     }
 }

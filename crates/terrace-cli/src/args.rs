@@ -27,7 +27,7 @@ pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
 pub use kind::KindName;
 pub use memories::{DoctorArgs, PlaceCommand};
 use parsers::{key_parser, parse_delimiter};
-pub use pm::{PmBenchArgs, PmDevice};
+pub use pm::{PmBenchArgs, PmDevice, PmMakeArgs};
 pub use structures::{DropArgs, ListArgs, RenameArgs};
 pub use watch::{TopArgs, ViewArgs};
 
@@ -147,6 +147,9 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub open: Open,
 
+    #[command(flatten)]
+    pub pm: PmMakeArgs,
+
     /// The file, or - for the standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -256,6 +259,9 @@ pub struct PutArgs {
     /// The key
     #[arg(value_parser = key_parser())]
     pub key: String,
+
+    #[command(flatten)]
+    pub pm: PmMakeArgs,
 
     /// The value, or - to read it from the standard input, all of it, with its line end if it has one
     #[arg(value_parser = key_parser())]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use terrace_pm::pm::Heap;
+use terrace_pm::pm::{Event, Heap, Images, Sim};
 use terrace_pm_bench::rivals::Name;
 use terrace_pm_bench::workload::{Plan, Random, Work, run};
 
@@ -11,14 +11,18 @@ use terrace_pm_bench::workload::{Plan, Random, Work, run};
 fn every_rival_holds_what_a_btreemap_holds() {
     for name in Name::ALL {
         for keys in [50, 3000] {
-            let heap = Arc::new(Heap::new(128 << 20));
-            let mut rival = name.make(heap, 8 << 20).unwrap();
+            let heap = Arc::new(Heap::new(128 << 20).unwrap());
+            let mut rival = name.make(heap, 8 << 20, true).unwrap();
             let mut model = BTreeMap::new();
             let mut random = Random(7 + keys);
             for i in 0..12_000 {
                 let key = random.draw() % keys;
-                rival.put(key, i).unwrap();
-                model.insert(key, i);
+                if i % 4 == 3 && rival.delete(key).map(Result::unwrap).is_some() {
+                    model.remove(&key);
+                } else {
+                    rival.put(key, i).unwrap();
+                    model.insert(key, i);
+                }
                 let probe = random.draw() % keys;
                 let found = rival.get(probe).unwrap();
                 assert_eq!(found, model.get(&probe).copied(), "{name:?}");
@@ -37,11 +41,17 @@ fn every_rival_holds_what_a_btreemap_holds() {
     }
 }
 
+/// Fences for each pair of a batch of 32, those of drains and of cleaning among them.
+const BATCH_FENCES: f64 = 0.15;
+/// The same for new keys: more than was aimed at, as drains have two fences each, whoever begins them.
+const BATCH_INSERT_FENCES: f64 = 0.185;
+
 fn plan(bytes_per_key: f64) -> Plan {
     Plan {
         records: 100_000,
         bytes_per_key,
         fences: None,
+        is_hotness_off: false,
     }
 }
 
@@ -66,6 +76,78 @@ fn updates_by_zipf_keep_their_bars() {
         o.fences() <= 1.08 && o.lines() <= 1.6 && o.units() <= 0.40,
         "{o:?}"
     );
+}
+
+#[test]
+fn batches_of_32_share_their_fences() {
+    for (work, most) in [
+        (Work::BatchUpdate, BATCH_FENCES),
+        (Work::Batch, BATCH_INSERT_FENCES),
+    ] {
+        let o = run(&plan(3.5), Name::Elastic, work).unwrap();
+        println!("{}", o.json());
+        assert!(o.fences() <= most, "{o:?}");
+    }
+}
+
+/// Every store of a rival that claims to recover is a place where the power may go, and what is left in any of
+/// the images has what was acknowledged.
+#[test]
+fn rivals_that_claim_to_recover_do() {
+    for name in [Name::Plain] {
+        let sim = Arc::new(Sim::new(8 << 20).recording());
+        let mut rival = name.make(sim.clone(), 8 << 20, true).unwrap();
+        let mut random = Random(99);
+        let steps: Vec<(u64, Option<u64>)> = (0..300)
+            .map(|i| {
+                (
+                    random.draw() % 90,
+                    (!random.draw().is_multiple_of(4)).then_some(i + 1),
+                )
+            })
+            .collect();
+        sim.mark(u64::MAX);
+        for (number, (key, value)) in steps.iter().enumerate() {
+            match value {
+                Some(value) => rival.put(*key, *value).unwrap(),
+                None => rival.delete(*key).unwrap().unwrap(),
+            }
+            sim.mark(number as u64);
+        }
+        let mut images = Images::new(Vec::new());
+        let mut model = BTreeMap::new();
+        let (mut next, mut is_running, mut tried) = (0, false, 0);
+        for event in sim.events() {
+            images.step(event);
+            match event {
+                Event::Mark(u64::MAX) => is_running = true,
+                Event::Mark(_) => {
+                    match steps[next] {
+                        (key, Some(value)) => model.insert(key, value),
+                        (key, None) => model.remove(&key),
+                    };
+                    next += 1;
+                }
+                Event::Store { .. } if is_running && random.draw() >> 40 & 3 == 0 => {
+                    let image = images.draw(None, || random.draw() >> 20);
+                    let left = Arc::new(Sim::from_image(&image, 8 << 20));
+                    let rival = name.recover(left, 8 << 20).unwrap().unwrap();
+                    tried += 1;
+                    for key in 0..90 {
+                        let (found, known) = (rival.get(key).unwrap(), model.get(&key).copied());
+                        let flying = steps.get(next).is_some_and(|s| *s == (key, found));
+                        assert!(found == known || flying, "{name:?}: {key} is {found:?}");
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(tried > 150, "{tried}");
+    }
+    for name in [Name::FastFair, Name::DpTree, Name::BeTree] {
+        let heap = Arc::new(Heap::new(1 << 20).unwrap());
+        assert!(name.recover(heap, 1 << 20).is_none());
+    }
 }
 
 #[test]

@@ -50,6 +50,14 @@ pub enum Planted {
     BlobNotFenced,
     /// Rule 12: the check of a blob does not cover the record by which it came.
     BlobOfBefore,
+    /// Rule 13: after each partition that was replayed, segments without a live record are freed.
+    ReplayFrees,
+    /// Rule 14: a reader looks at a leaf when it has let go of its node's latch.
+    ReadWithoutLatch,
+    /// Rule 15: the file grows when the room is needed, by who holds latches.
+    GrowthHeld,
+    /// Rule 15: a write cleans as long as the log is over its mark.
+    CleanWithoutEnd,
     /// Rule 16: a failed fence is forgotten.
     FailureForgotten,
     /// The boot id is not looked at.

@@ -20,6 +20,9 @@ pub trait Own: Ord + Clone + Debug + Send + Sync + 'static {
     /// The key of a pair.
     fn of_pair(arena: &Arena, key: u64, value: u64) -> Self;
 
+    /// The key of these bytes, where it is a byte string.
+    fn of_bytes(bytes: Vec<u8>) -> Self;
+
     /// Its bytes, where it is a byte string.
     fn bytes(&self) -> &[u8];
 
@@ -43,6 +46,10 @@ impl Own for u64 {
 
     fn of_pair(_arena: &Arena, key: u64, _value: u64) -> u64 {
         key
+    }
+
+    fn of_bytes(_bytes: Vec<u8>) -> u64 {
+        0
     }
 
     fn bytes(&self) -> &[u8] {
@@ -74,6 +81,10 @@ impl Own for Box<[u8]> {
 
     fn of_pair(arena: &Arena, _key: u64, value: u64) -> Box<[u8]> {
         arena.blob_key(BlobRef(value)).into()
+    }
+
+    fn of_bytes(bytes: Vec<u8>) -> Box<[u8]> {
+        bytes.into()
     }
 
     fn bytes(&self) -> &[u8] {

@@ -24,8 +24,8 @@
 //! 9. Recovery cuts off what lies behind a hole before anything is appended there.
 //! 10. A split moves residents first; a merge is durable before its switch.
 //! 11. A place is used again only after the switch that dropped it is fenced.
-//! 12. A record with a right check and a wrong blob is passed over, if it may be. A blob's check covers the
-//!     record by which it came.
+//! 12. A record with a right check and a wrong blob is passed over, if it may be, and void from then on. A
+//!     blob's check covers the record by which it came.
 //! 13. Replay frees nothing until all of it is done.
 //! 14. Readers hold the node's latch, and every place read from the medium is checked.
 //! 15. Cleaning and growth come first, with nothing held; the work of one call is bounded.

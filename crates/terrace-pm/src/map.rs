@@ -259,8 +259,13 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
     /// The value of a key.
     pub fn get(&self, key: impl Borrow<K>) -> Result<Option<V::Owned>> {
         self.inner.tree.check_process()?;
-        let found = self.inner.tree.get(&key.borrow().to_own())?;
-        Ok(found.and_then(V::from_out))
+        let Some(found) = self.inner.tree.get(&key.borrow().to_own())? else {
+            return Ok(None);
+        };
+        match V::from_out(found) {
+            Some(value) => Ok(Some(value)),
+            None => Err(not_typed(self.inner.tree.arena.pm().name())),
+        }
     }
 
     /// Whether a key is there.
@@ -388,23 +393,25 @@ pub fn kinds(path: impl AsRef<Path>) -> Result<(String, String)> {
     Ok((code_name(key).into_owned(), code_name(value).into_owned()))
 }
 
-/// Pairs of a range, in order.
+fn not_typed(file: &str) -> Error {
+    let what = "a pair is not of the types that the map has";
+    Error::corrupt(file, None, what)
+}
+
+/// Pairs of a range, in order. Behind an error it goes on with the next leaf.
 pub struct Range<K: Key + ?Sized, V: Value + ?Sized> {
     cursor: Cursor<K::Own>,
     value: PhantomData<fn() -> Box<V>>,
 }
 
 impl<K: Key + ?Sized, V: Value + ?Sized> Range<K, V> {
-    fn typed(pair: Option<(K::Own, crate::key::ValueOut)>) -> Option<Result<(K::Owned, V::Owned)>> {
+    fn typed(
+        &self,
+        pair: Option<(K::Own, crate::key::ValueOut)>,
+    ) -> Option<Result<(K::Owned, V::Owned)>> {
         let (key, value) = pair?;
         let typed = K::from_own(&key).zip(V::from_out(value));
-        Some(typed.ok_or_else(|| {
-            Error::corrupt(
-                "the map",
-                None,
-                "a pair is not of the types that the map has",
-            )
-        }))
+        Some(typed.ok_or_else(|| not_typed(self.cursor.name())))
     }
 }
 
@@ -412,16 +419,14 @@ impl<K: Key + ?Sized, V: Value + ?Sized> Iterator for Range<K, V> {
     type Item = Result<(K::Owned, V::Owned)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.cursor
-            .next_front()
-            .map_or_else(|e| Some(Err(e)), Self::typed)
+        let next = self.cursor.next_front();
+        next.map_or_else(|e| Some(Err(e)), |pair| self.typed(pair))
     }
 }
 
 impl<K: Key + ?Sized, V: Value + ?Sized> DoubleEndedIterator for Range<K, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.cursor
-            .next_back()
-            .map_or_else(|e| Some(Err(e)), Self::typed)
+        let next = self.cursor.next_back();
+        next.map_or_else(|e| Some(Err(e)), |pair| self.typed(pair))
     }
 }

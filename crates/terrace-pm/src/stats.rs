@@ -44,6 +44,8 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// Bytes of the file in use.
     pub file_bytes: u64,
+    /// The most bytes that the file will have.
+    pub capacity_bytes: u64,
     /// Leaves when it was opened.
     pub opened_leaves: u64,
     /// Records that were replayed when it was opened.
@@ -70,6 +72,7 @@ impl Stats {
             index_bytes: tree.budget.index(),
             memory_bytes: tree.budget.used(),
             file_bytes: tree.arena.used(),
+            capacity_bytes: tree.arena.layout().end(),
             opened_leaves: recovered.leaves,
             replayed: recovered.records,
         }

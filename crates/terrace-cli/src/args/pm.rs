@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::size::{Size, parse_size};
+
 /// What lies below a map in persistent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PmDevice {
@@ -15,6 +17,18 @@ pub enum PmDevice {
     Dax,
 }
 
+/// How a map in persistent memory is made, or begun anew.
+#[derive(Args, Debug)]
+pub struct PmMakeArgs {
+    /// With --kind pm: the most bytes that the file of a new map will ever have
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub capacity: Option<Size>,
+
+    /// Of a map in persistent memory that a power cut has left without protection: begin with an empty one
+    #[arg(long)]
+    pub discard_after_power_loss: bool,
+}
+
 /// Options of `terrace bench --structure pm`.
 #[derive(Args, Debug)]
 pub struct PmBenchArgs {
@@ -26,7 +40,8 @@ pub struct PmBenchArgs {
     #[arg(long, value_name = "NAME")]
     pub rival: Option<String>,
 
-    /// With --structure pm: insert, insert-skewed, update, search, mix, range, rise, or all
+    /// With --structure pm: insert, insert-skewed, update, batch, batch-update, search, mix, mix-1-2,
+    /// mix-80-20, range, rise, or all
     #[arg(long, value_name = "WORK")]
     pub work: Option<String>,
 
@@ -37,6 +52,10 @@ pub struct PmBenchArgs {
     /// With --structure pm: bytes of memory for each key; 3.5 if nothing is said
     #[arg(long, value_name = "N")]
     pub bytes_per_key: Option<f64>,
+
+    /// With --structure pm, in the paper's mode: nodes always split in two, not in more when they are hot
+    #[arg(long)]
+    pub always_two: bool,
 
     /// With --structure pm: how long it takes to open the map after a crash, too
     #[arg(long)]

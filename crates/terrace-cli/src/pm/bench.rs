@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use terrace_pm::pm::{DeviceKind, open_device};
 use terrace_pm::{Durability, Options, PmMap};
 use terrace_pm_bench::picture::svg;
 use terrace_pm_bench::rivals::Name;
@@ -15,6 +16,8 @@ use crate::output::print;
 
 /// Turns of those that are timed: enough for a median, long enough to be timed.
 const TURNS: u64 = 40;
+/// Bytes that are mapped to see what a file lies on.
+const SMALLEST: u64 = 1 << 20;
 /// Bytes of memory a key for the elastic map, if nothing is said.
 const BYTES_PER_KEY: f64 = 3.5;
 
@@ -22,6 +25,12 @@ const BYTES_PER_KEY: f64 = 3.5;
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let pm = &args.pm;
     if matches!(pm.device, PmDevice::File | PmDevice::Dax) {
+        let is_counted = pm.rival.is_some() || pm.work.is_some() || pm.fence_ns.is_some();
+        if is_counted || pm.always_two || pm.recovery || args.plot.is_some() {
+            bail!(
+                "--rival, --work, --fence-ns, --always-two, --recovery and --plot are for --device count: on a file puts and gets are timed"
+            );
+        }
         return on_a_file(args);
     }
     let names: Vec<Name> = match pm.rival.as_deref() {
@@ -44,6 +53,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         records: args.records,
         bytes_per_key: pm.bytes_per_key.unwrap_or(BYTES_PER_KEY),
         fences: fences(pm.fence_ns.as_deref())?,
+        is_hotness_off: pm.always_two,
     };
     let mut outcomes = Vec::new();
     for work in works {
@@ -112,6 +122,21 @@ fn on_a_file(args: &BenchArgs) -> Result<ExitCode> {
         .capacity((args.records * 200).next_multiple_of(2 << 20) + (256 << 20));
     if args.pm.device == PmDevice::Dax {
         options = options.durability(Durability::Sync);
+    }
+    if args.pm.device == PmDevice::Dax {
+        // Before anything is timed under that name.
+        let (device, _) = open_device(path, SMALLEST, None, true)?;
+        let is_dax = matches!(device.kind(), DeviceKind::Dax(_));
+        drop(device);
+        if !is_dax {
+            if path.is_file() {
+                std::fs::remove_file(path)?;
+            }
+            bail!(
+                "{} is on no persistent memory (DAX); --device file times any file",
+                path.display()
+            );
+        }
     }
     let map = PmMap::<u64, u64>::open(path, options)?;
     let threads = args.threads.max(1) as u64;

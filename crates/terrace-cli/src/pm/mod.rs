@@ -18,7 +18,7 @@ use crate::load::{Source, open_input, open_source};
 use crate::output::{print, print_found, stdout, told_once};
 use crate::text::given;
 pub use bench::run as bench;
-use map::Map;
+use map::{Map, is_malformed};
 
 /// Whether a path is a map and not a database: a file, or a device.
 pub fn is_map(path: &Path) -> bool {
@@ -59,7 +59,7 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     } else {
         given(&args.value, args.hex)?
     };
-    let map = Map::open_or_make(&args.open.db, args.open.memory.0)?;
+    let map = Map::open_or_make(&args.open.db, args.open.memory.0, &args.pm)?;
     map.put(&key, &value)?;
     map.close()?;
     if args.json {
@@ -100,7 +100,7 @@ pub fn scan(args: &ScanArgs) -> Result<ExitCode> {
         reverse: args.reverse,
     };
     let map = Map::open(&args.open.db, args.open.memory.0)?;
-    let entries = map.range(keys.bounds()?, args.reverse)?;
+    let entries = map.range(&keys)?;
     let limit = args
         .limit
         .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
@@ -137,8 +137,13 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     }
     let map = Map::open(&args.open.db, args.open.memory.0)?;
     let mut out = stdout();
-    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-    let (count, damage) = write_dumped(&mut out, map.range(all, false)?)?;
+    let all = KeyRange {
+        prefix: None,
+        from: None,
+        to: None,
+        reverse: false,
+    };
+    let (count, damage) = write_dumped(&mut out, map.range(&all)?)?;
     out.flush()?;
     map.close()?;
     if let Some(damage) = damage {
@@ -162,7 +167,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     if source.part()?.is_some() {
         bail!(several());
     }
-    let map = Map::open_or_make(&args.open.db, args.open.memory.0)?;
+    let map = Map::open_or_make(&args.open.db, args.open.memory.0, &args.pm)?;
     let began = std::time::Instant::now();
     let (mut records, mut bytes, mut bad) = (0u64, 0u64, 0u64);
     while let Some((line, record)) = source.next()? {
@@ -175,7 +180,12 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
                 records += 1;
                 bytes += len as u64;
             }
-            Err(_) if args.skip_bad => bad += 1,
+            Err(error) if args.skip_bad && is_malformed(&error) => bad += 1,
+            Err(error) if !is_malformed(&error) => {
+                // The map itself: a full file, too little memory, a failed sync.
+                let done = format!("{records} records are loaded, and then");
+                return Err(error).context(done);
+            }
             Err(error) => {
                 return Err(error).with_context(|| {
                     format!(
@@ -209,6 +219,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
 pub fn stat(args: &StatArgs) -> Result<ExitCode> {
     let map = Map::open(&args.open.db, args.open.memory.0)?;
     let stats = map.stats();
+    let (keys, values) = terrace_pm::kinds(&args.open.db)?;
     let domain = match stats.domain {
         terrace_pm::Domain::Power => "a power cut",
         terrace_pm::Domain::Process => "the death of the process",
@@ -216,6 +227,8 @@ pub fn stat(args: &StatArgs) -> Result<ExitCode> {
     let text = if args.json {
         json!({
             "survives": domain,
+            "keys": keys,
+            "values": values,
             "leaves": stats.opened_leaves,
             "buffered": stats.buffered,
             "pairs_a_leaf": stats.share,
@@ -224,13 +237,14 @@ pub fn stat(args: &StatArgs) -> Result<ExitCode> {
             "memory_bytes": stats.memory_bytes,
             "index_bytes": stats.index_bytes,
             "file_bytes": stats.file_bytes,
+            "capacity_bytes": stats.capacity_bytes,
         })
         .to_string()
     } else {
         format!(
-            "a write survives  {domain}\nleaves            {}\nbuffered pairs    {}\n\
+            "maps              {keys} to {values}\na write survives  {domain}\nleaves            {}\nbuffered pairs    {}\n\
              a leaf may have   {:.2} of them\nlog               {} bytes\n\
-             memory            {} bytes, {} of them index\nfile              {} bytes in use\n\
+             memory            {} bytes, {} of them index\nfile              {} bytes in use, {} at most\n\
              replayed          {} records when it was opened",
             stats.opened_leaves,
             stats.buffered,
@@ -239,6 +253,7 @@ pub fn stat(args: &StatArgs) -> Result<ExitCode> {
             stats.memory_bytes,
             stats.index_bytes,
             stats.file_bytes,
+            stats.capacity_bytes,
             stats.replayed,
         )
     };

@@ -53,6 +53,25 @@ impl FastFair {
         place
     }
 
+    /// Over the pair of this place, line by line.
+    fn shift_left(&self, at: usize, place: usize, len: usize) -> Result<()> {
+        let mut line = (HEADER + 2 * place) / 8;
+        for i in place..len - 1 {
+            let (key, value) = self.pair(at, i + 1);
+            let word = at + HEADER + 2 * i;
+            let now = (HEADER + 2 * i) / 8;
+            if now != line {
+                self.pool.persist(at + line * 8)?;
+                line = now;
+            }
+            self.pool.store(word + 1, value);
+            self.pool.store(word, key);
+        }
+        self.pool.persist(at + line * 8)?;
+        self.pool.store(at, len as u64 - 1);
+        self.pool.persist(at)
+    }
+
     fn split(&mut self, at: usize) -> Result<()> {
         let half = SLOTS / 2;
         let new = self.pool.take(WORDS)?;
@@ -114,6 +133,17 @@ impl Rival for FastFair {
         self.pool.store(at, len as u64 + 1);
         // The count is a hint there: what is not zero is found by scanning. One line is flushed.
         self.pool.persist(word)
+    }
+
+    fn delete(&mut self, key: u64) -> Option<Result<()>> {
+        let Some(at) = self.leaf(key) else {
+            return Some(Ok(()));
+        };
+        let (place, len) = (self.place(at, key), self.len(at));
+        if place == len || self.pair(at, place).0 != key {
+            return Some(Ok(()));
+        }
+        Some(self.shift_left(at, place, len))
     }
 
     fn get(&self, key: u64) -> Result<Option<u64>> {

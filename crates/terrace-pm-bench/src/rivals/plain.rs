@@ -11,8 +11,11 @@ use super::pool::Pool;
 
 /// Pairs of a leaf.
 const SLOTS: usize = 28;
-/// Words of a leaf: bits, next, fence, fingerprints, pairs.
+/// Words of a leaf: bits, next, lower fence, fingerprints, pairs.
 const WORDS: usize = 64;
+/// The word that says that there is a first leaf, and where that lies.
+const ROOT: usize = 0;
+const FIRST: usize = 32;
 
 /// The tree.
 pub struct Plain {
@@ -30,6 +33,41 @@ impl Plain {
         Plain {
             pool: Pool::new(pm),
             leaves: BTreeMap::new(),
+        }
+    }
+
+    /// What a crash has left: the chain of leaves from the first one on, each as its bits say. A split links the
+    /// new leaf before the old one lets go of its pairs, so what lies above a leaf's fence is not its own.
+    /// Fingerprints are made anew: they are stored with the bits and not before them.
+    pub fn recover(pm: Arc<dyn Pm>) -> Result<Plain> {
+        let mut tree = Plain::new(pm);
+        tree.pool.skip(FIRST + WORDS);
+        if tree.pool.load(ROOT) != 1 {
+            tree.pool.rewind();
+            return Ok(tree);
+        }
+        let (mut at, mut low) = (FIRST, 0);
+        loop {
+            tree.leaves.insert(low, at);
+            tree.pool.skip(at + WORDS);
+            let next = tree.pool.load(at + 1) as usize;
+            low = tree.pool.load(next + 2);
+            let old = tree.pool.load(at);
+            let mut bits = old;
+            for slot in (0..SLOTS).filter(|slot| old >> slot & 1 == 1) {
+                let (key, value) = tree.pair(at, slot);
+                if next != 0 && key >= low {
+                    bits &= !(1 << slot);
+                } else {
+                    tree.set(at, slot, key, value);
+                }
+            }
+            tree.pool.store(at, bits);
+            tree.pool.persist(at)?;
+            if next == 0 {
+                return Ok(tree);
+            }
+            at = next;
         }
     }
 
@@ -59,17 +97,15 @@ impl Plain {
         self.pool.store(word, others | print(key) << shift);
     }
 
+    fn pair(&self, at: usize, slot: usize) -> (u64, u64) {
+        let word = at + 8 + 2 * slot;
+        (self.pool.load(word), self.pool.load(word + 1))
+    }
+
     fn pairs(&self, at: usize) -> Vec<(u64, u64)> {
         let bits = self.pool.load(at);
         let slots = (0..SLOTS).filter(|slot| bits >> slot & 1 == 1);
-        let mut pairs: Vec<(u64, u64)> = slots
-            .map(|slot| {
-                (
-                    self.pool.load(at + 8 + 2 * slot),
-                    self.pool.load(at + 9 + 2 * slot),
-                )
-            })
-            .collect();
+        let mut pairs: Vec<(u64, u64)> = slots.map(|slot| self.pair(at, slot)).collect();
         pairs.sort_unstable();
         pairs
     }
@@ -84,10 +120,11 @@ impl Plain {
         }
         self.pool.store(new, (1 << right.len()) - 1);
         self.pool.store(new + 1, self.pool.load(at + 1));
-        self.pool.store(at + 1, new as u64);
+        self.pool.store(new + 2, right[0].0);
         self.pool.pm.flush(new, 8 + 2 * right.len());
-        self.pool.pm.flush(at, 8);
         self.pool.pm.fence()?;
+        self.pool.store(at + 1, new as u64);
+        self.pool.persist(at + 1)?;
         let mut bits = self.pool.load(at);
         for slot in 0..SLOTS {
             if self.pool.load(at + 8 + 2 * slot) >= right[0].0 {
@@ -104,7 +141,10 @@ impl Plain {
 impl Rival for Plain {
     fn put(&mut self, key: u64, value: u64) -> Result<()> {
         if self.leaves.is_empty() {
+            self.pool.take(8)?;
             let first = self.pool.take(WORDS)?;
+            self.pool.store(ROOT, 1);
+            self.pool.persist(ROOT)?;
             self.leaves.insert(0, first);
         }
         let mut at = self.leaf(key).unwrap_or(0);
@@ -125,6 +165,15 @@ impl Rival for Plain {
         self.pool.pm.fence()?;
         self.pool.store(at, bits | 1 << slot);
         self.pool.persist(at)
+    }
+
+    fn delete(&mut self, key: u64) -> Option<Result<()>> {
+        let place = self.leaf(key).map(|at| (at, self.find(at, key)));
+        let Some((at, Some(slot))) = place else {
+            return Some(Ok(()));
+        };
+        self.pool.store(at, self.pool.load(at) & !(1 << slot));
+        Some(self.pool.persist(at))
     }
 
     fn get(&self, key: u64) -> Result<Option<u64>> {

@@ -38,6 +38,16 @@ impl Pool {
         Ok(at)
     }
 
+    /// Words up to here are in use.
+    pub fn skip(&mut self, to: usize) {
+        self.next = self.next.max(to);
+    }
+
+    /// None are.
+    pub fn rewind(&mut self) {
+        self.next = 0;
+    }
+
     pub fn load(&self, word: usize) -> u64 {
         self.pm.words().get(word).map_or(0, |w| w.load(Acquire))
     }

@@ -8,6 +8,7 @@
 use terrace_base::checksum::{mix, seeded};
 use terrace_base::{Error, Result};
 
+use super::places::FreePlaces;
 use super::{Arena, ChunkKind};
 use crate::faults::{Planted, planted};
 
@@ -32,6 +33,12 @@ pub fn class_of(bytes: usize) -> Option<u8> {
         .iter()
         .position(|size| u64::from(*size) >= whole)
         .map(|class| class as u8)
+}
+
+/// Whether a place for so many bytes of key and value is free.
+pub fn has_place(free: &FreePlaces, bytes: usize) -> bool {
+    let least = class_of(bytes).unwrap_or(0);
+    (least..CLASSES.len() as u8).any(|class| free.count(class) > 0)
 }
 
 /// A blob: its place / 16 in 40 bits, and 24 bits of the hash of its key.
@@ -68,13 +75,14 @@ pub struct Blob {
 
 impl Arena {
     /// Writes a blob; [`Arena::flush_blob`] and a fence make it durable. `sequence` is that of the record that
-    /// is about to refer to it.
+    /// is about to refer to it; `may_reserve` says whether the last chunks may be taken for it.
     pub fn write_blob(
         &self,
         hash: u64,
         sequence: u64,
         key: &[u8],
         value: &[u8],
+        may_reserve: bool,
     ) -> Result<BlobRef> {
         let bytes = key.len() + value.len();
         let class = class_of(bytes)
@@ -85,12 +93,25 @@ impl Arena {
             })?;
         let place = {
             let mut free = self.free.lock();
-            loop {
-                if let Some(place) = free.blobs[class as usize].pop() {
-                    break place;
+            let (chunk, i, class) = loop {
+                if let Some((chunk, i)) = free.places.take(class) {
+                    break (chunk, i, class);
                 }
-                self.take_chunk(&mut free, ChunkKind::Blobs(class))?;
-            }
+                let mut taken = self.take_chunk(&mut free, ChunkKind::Blobs(class), false);
+                if matches!(&taken, Err(error) if error.is_disk_full()) {
+                    // A place that is too large is better than none, and than the reserve.
+                    let larger = (class + 1..CLASSES.len() as u8)
+                        .find_map(|class| Some((class, free.places.take(class)?)));
+                    if let Some((class, (chunk, i))) = larger {
+                        break (chunk, i, class);
+                    }
+                    if may_reserve {
+                        taken = self.take_chunk(&mut free, ChunkKind::Blobs(class), true);
+                    }
+                }
+                taken?;
+            };
+            self.layout().chunk_at(chunk) + i as u64 * u64::from(CLASSES[class as usize])
         };
         let blob = BlobRef::new(place, hash);
         let at = (place / 8) as usize;
@@ -184,41 +205,29 @@ impl Arena {
         })
     }
 
+    /// What a pair refers to, if it is what was written.
+    pub fn whole_blob(&self, blob: BlobRef) -> Result<Blob> {
+        match self.blob(blob) {
+            Some(found) if found.is_whole => Ok(found),
+            _ => Err(Error::corrupt(
+                self.pm().name(),
+                blob.byte(),
+                "the blob of a pair is not what was written",
+            )),
+        }
+    }
+
     /// The key of a blob; empty where no blob can be.
     pub fn blob_key(&self, blob: BlobRef) -> Vec<u8> {
         self.lens(blob)
             .map_or_else(Vec::new, |(key, ..)| self.bytes(blob.byte() + HEADER, key))
     }
 
-    /// The value of a blob; empty where no blob can be.
-    pub fn blob_value(&self, blob: BlobRef) -> Vec<u8> {
-        self.lens(blob).map_or_else(Vec::new, |(key, value, _)| {
-            self.bytes(blob.byte() + HEADER + key as u64, value)
-        })
-    }
-
     /// A blob to which nothing durable refers any more.
     pub fn release_blob(&self, blob: BlobRef) {
-        let byte = blob.byte();
-        if let Some(chunk) = self.layout().chunk_of(byte)
-            && let ChunkKind::Blobs(class) = self.kind(chunk)
-        {
-            self.free.lock().blobs[class as usize].push(byte);
-        }
-    }
-
-    /// After recovery: every place that is not among these (sorted by place) is free.
-    pub fn release_blobs_but(&self, used: &[u64]) {
-        for (class, size) in CLASSES.iter().enumerate() {
-            let kind = ChunkKind::Blobs(class as u8);
-            let places = self.places(kind, u64::from(*size));
-            let free = places
-                .into_iter()
-                .rev()
-                .filter(|place| used.binary_search(place).is_err());
-            let free: Vec<u64> = free.collect();
-            // In the place of what replay has left of new chunks, which is among these.
-            self.free.lock().blobs[class] = free;
+        let chunk = self.layout().chunk_of(blob.byte());
+        if chunk.is_some_and(|chunk| matches!(self.kind(chunk), ChunkKind::Blobs(_))) {
+            self.release_place(blob.byte());
         }
     }
 }

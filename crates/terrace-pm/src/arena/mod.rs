@@ -5,6 +5,7 @@
 //! use. A place is free again only after the switch that dropped it was fenced (rule 11).
 
 mod blobs;
+mod places;
 mod superblock;
 
 use std::sync::atomic::AtomicU64;
@@ -15,8 +16,12 @@ use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 pub use blobs::BlobRef;
+pub use places::Places;
 pub use superblock::{SUPERBLOCK_BYTES, Shape, State, Superblock};
 
+use places::FreePlaces;
+
+use crate::faults::{Planted, planted};
 use crate::pm::Pm;
 
 /// Bytes of a leaf.
@@ -31,6 +36,13 @@ const TAIL_BYTES: u64 = 4096;
 const GROW_BYTES: u64 = 64 << 20;
 /// Chunks that only deletes and cleaning may take.
 const RESERVE: usize = 2;
+/// The file is made longer when it has room for fewer chunks than these, or for less than a quarter of what it
+/// grows by: one write takes no more, and so none waits for a file system.
+const AHEAD: u64 = RESERVE as u64 + 4;
+/// Files of smaller chunks than this, which only tests have, grow by a chunk.
+const TINY_CHUNK: u64 = 1 << 16;
+/// No growing has failed since the last chunk was taken.
+const NONE_FAILED: u64 = u64::MAX;
 
 /// What a chunk is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +64,29 @@ impl ChunkKind {
             ChunkKind::Leaves => 1,
             ChunkKind::Log => 2,
             ChunkKind::Blobs(class) => 3 + u64::from(class),
+        }
+    }
+}
+
+/// Kinds of places: of blobs by class, of leaves, of segments.
+const KINDS: usize = blobs::CLASSES.len() + 2;
+
+impl ChunkKind {
+    /// The number among those of which places are free.
+    fn class(self) -> u8 {
+        match self {
+            ChunkKind::Blobs(class) => class,
+            ChunkKind::Leaves => blobs::CLASSES.len() as u8,
+            ChunkKind::Log | ChunkKind::Free => blobs::CLASSES.len() as u8 + 1,
+        }
+    }
+
+    /// Bytes of a place.
+    fn size(self) -> u64 {
+        match self {
+            ChunkKind::Blobs(class) => u64::from(blobs::CLASSES[class as usize]),
+            ChunkKind::Leaves => LEAF_BYTES,
+            ChunkKind::Log | ChunkKind::Free => SEGMENT_BYTES,
         }
     }
 }
@@ -98,6 +133,11 @@ impl Layout {
         self.header + u64::from(chunk) * self.shape.chunk
     }
 
+    /// The end of the last chunk.
+    pub fn end(&self) -> u64 {
+        self.chunk_at(self.chunks)
+    }
+
     /// The chunk of a byte.
     pub fn chunk_of(&self, byte: u64) -> Option<u32> {
         let chunk = byte.checked_sub(self.header)? / self.shape.chunk;
@@ -110,11 +150,8 @@ impl Layout {
     }
 }
 
-#[derive(Default)]
 struct Free {
-    leaves: Vec<u32>,
-    segments: Vec<u32>,
-    blobs: Vec<Vec<u64>>,
+    places: FreePlaces,
     /// Chunks from here on were never used.
     next_chunk: u32,
 }
@@ -130,6 +167,14 @@ pub struct Arena {
     kinds: Vec<AtomicU64>,
     live: Vec<OnceLock<Box<[LiveBits]>>>,
     log_chunks: AtomicU64,
+    /// As `Free::next_chunk`, to be looked at without the lock.
+    next: AtomicU64,
+    /// Held by who makes the file longer.
+    growing: Mutex<()>,
+    /// The chunk from which on the storage had no room.
+    failed_at: AtomicU64,
+    /// Places that became free since the map was opened.
+    released: AtomicU64,
 }
 
 impl Arena {
@@ -137,12 +182,16 @@ impl Arena {
     pub fn open(pm: Arc<dyn Pm>, layout: Layout) -> Result<Arena> {
         let arena = Arena {
             free: Mutex::new(Free {
-                blobs: vec![Vec::new(); blobs::CLASSES.len()],
-                ..Free::default()
+                places: FreePlaces::new(layout.chunks as usize, KINDS),
+                next_chunk: 0,
             }),
             kinds: (0..layout.chunks).map(|_| AtomicU64::new(0)).collect(),
             live: (0..layout.chunks).map(|_| OnceLock::new()).collect(),
             log_chunks: AtomicU64::new(0),
+            next: AtomicU64::new(0),
+            growing: Mutex::new(()),
+            failed_at: AtomicU64::new(NONE_FAILED),
+            released: AtomicU64::new(0),
             pm,
             layout,
         };
@@ -168,9 +217,14 @@ impl Arena {
             }
             let kind = arena.kind_of(chunk, word)?;
             arena.adopt(chunk, kind);
+            let places = arena.per_chunk(kind.size());
+            let mut free = arena.free.lock();
+            free.places.add(kind.class(), chunk, places, false);
+            drop(free);
             next = chunk + 1;
         }
         arena.free.lock().next_chunk = next;
+        arena.next.store(u64::from(next), Relaxed);
         Ok(arena)
     }
 
@@ -201,6 +255,11 @@ impl Arena {
                 .get_or_init(|| (0..count).map(|_| Default::default()).collect());
             self.log_chunks.fetch_add(1, Relaxed);
         }
+    }
+
+    /// How many places of this size a chunk has.
+    fn per_chunk(&self, size: u64) -> usize {
+        (self.layout.shape.chunk / size) as usize
     }
 
     /// The memory below.
@@ -253,17 +312,87 @@ impl Arena {
         places
     }
 
-    /// Whether a put may begin: its leaf, its record and their followers will find room.
-    pub fn has_room(&self) -> bool {
+    /// Whether a put may begin: its leaf, its record and their followers will find room, and its blob, where it
+    /// has one of so many bytes.
+    pub fn has_room(&self, blob: Option<usize>) -> bool {
         let free = self.free.lock();
-        let chunks = (self.layout.chunks - free.next_chunk) as usize;
-        chunks > RESERVE || (free.leaves.len() >= 8 && free.segments.len() >= 4)
+        self.chunks_left(&free) > RESERVE
+            || (free.places.count(ChunkKind::Leaves.class()) >= 8
+                && free.places.count(ChunkKind::Log.class()) >= 4
+                && blob.is_none_or(|bytes| blobs::has_place(&free.places, bytes)))
+    }
+
+    /// Chunks that can still be taken: where the storage is full those that the file has, else all.
+    fn chunks_left(&self, free: &Free) -> usize {
+        let mut chunks = u64::from(self.layout.chunks);
+        if self.failed_at.load(Relaxed) != NONE_FAILED {
+            let len = self.pm.words().len() as u64 * 8;
+            chunks = chunks.min(len.saturating_sub(self.layout.header) / self.layout.shape.chunk);
+        }
+        chunks.saturating_sub(u64::from(free.next_chunk)) as usize
+    }
+
+    /// Makes the file longer before the room is needed, by one thread while others go on (rule 15). Where
+    /// the storage is full the reserve has been made by then.
+    pub fn make_ahead(&self) {
+        if planted(Planted::GrowthHeld) {
+            return;
+        }
+        let next = self.next.load(Relaxed);
+        let chunk = self.layout.shape.chunk;
+        let ahead = if chunk < TINY_CHUNK {
+            AHEAD
+        } else {
+            AHEAD.max(GROW_BYTES / 4 / chunk)
+        };
+        let wanted = (next + ahead).min(u64::from(self.layout.chunks));
+        let end = self.layout.chunk_at(wanted as u32);
+        if end <= self.pm.words().len() as u64 * 8 {
+            return;
+        }
+        // Where it has failed it is tried again only when there is need.
+        let least = self
+            .layout
+            .chunk_at((next + RESERVE as u64 + 1).min(wanted) as u32);
+        if self.failed_at.load(Relaxed) == next && least <= self.pm.words().len() as u64 * 8 {
+            return;
+        }
+        if let Some(_growing) = self.growing.try_lock() {
+            // Who needs the room is told.
+            let _ = self.grow(end, next);
+        }
+    }
+
+    /// Makes the file so long at least, and in larger steps where there is room.
+    fn grow(&self, end: u64, next: u64) -> Result<()> {
+        let most = self.layout.chunk_at(self.layout.chunks);
+        let step = if self.layout.shape.chunk < TINY_CHUNK {
+            1
+        } else {
+            GROW_BYTES
+        };
+        let mut grown = self.pm.grow(end.next_multiple_of(step).min(most).max(end));
+        let mut to = end;
+        while grown.is_err() && to > self.pm.words().len() as u64 * 8 {
+            // Perhaps there is room for a chunk, if not for many.
+            grown = self.pm.grow(to);
+            to = to.saturating_sub(self.layout.shape.chunk);
+        }
+        let is_full = end > self.pm.words().len() as u64 * 8
+            && matches!(&grown, Err(error) if error.is_disk_full());
+        self.failed_at
+            .store(if is_full { next } else { NONE_FAILED }, Relaxed);
+        if end <= self.pm.words().len() as u64 * 8 {
+            return Ok(());
+        }
+        grown
     }
 
     /// A chunk for this kind; its places are free.
-    fn take_chunk(&self, free: &mut Free, kind: ChunkKind) -> Result<()> {
+    fn take_chunk(&self, free: &mut Free, kind: ChunkKind, may_reserve: bool) -> Result<()> {
         let chunk = free.next_chunk;
-        if chunk >= self.layout.chunks {
+        let is_kept = !may_reserve && self.chunks_left(free) <= RESERVE;
+        if chunk >= self.layout.chunks || is_kept {
             return Err(Error::DiskFull {
                 what: format!(
                     "{} has used all of its capacity (Options::capacity when it was made)",
@@ -274,18 +403,9 @@ impl Arena {
         let at = self.layout.chunk_at(chunk);
         let end = at + self.layout.shape.chunk;
         if end > self.pm.words().len() as u64 * 8 {
-            let most = self.layout.chunk_at(self.layout.chunks);
-            let step = if self.layout.shape.chunk < 1 << 16 {
-                0
-            } else {
-                GROW_BYTES
-            };
-            let grown = self
-                .pm
-                .grow((end.next_multiple_of(step.max(1))).min(most).max(end));
-            if grown.is_err() {
-                // Perhaps there is room for one chunk, if not for many.
-                self.pm.grow(end)?;
+            let grown = self.grow(end, u64::from(chunk));
+            if end > self.pm.words().len() as u64 * 8 {
+                grown?;
             }
         }
         let word = self.layout.table(chunk);
@@ -294,58 +414,101 @@ impl Arena {
         self.pm.fence()?;
         self.adopt(chunk, kind);
         free.next_chunk += 1;
-        let (size, list): (u64, _) = match kind {
-            ChunkKind::Free => return Ok(()),
-            ChunkKind::Leaves => (LEAF_BYTES, 0),
-            ChunkKind::Log => (SEGMENT_BYTES, 1),
-            ChunkKind::Blobs(class) => (u64::from(blobs::CLASSES[class as usize]), 2),
-        };
-        for i in (0..self.layout.shape.chunk / size).rev() {
-            let place = at + i * size;
-            match (list, kind) {
-                (0, _) => free.leaves.push((place / LEAF_BYTES) as u32),
-                (1, _) => free.segments.push((place / SEGMENT_BYTES) as u32),
-                (_, ChunkKind::Blobs(class)) => free.blobs[class as usize].push(place),
-                _ => {}
-            }
-        }
+        self.next.store(u64::from(free.next_chunk), Relaxed);
+        let places = self.per_chunk(kind.size());
+        free.places.add(kind.class(), chunk, places, true);
         Ok(())
+    }
+
+    /// A free place of this kind: its first byte.
+    fn take_place(&self, kind: ChunkKind) -> Result<u64> {
+        let mut free = self.free.lock();
+        loop {
+            if let Some((chunk, i)) = free.places.take(kind.class()) {
+                return Ok(self.layout.chunk_at(chunk) + i as u64 * kind.size());
+            }
+            self.take_chunk(&mut free, kind, true)?;
+        }
+    }
+
+    /// The place that begins with this byte is free.
+    fn release_place(&self, byte: u64) {
+        let Some(chunk) = self.layout.chunk_of(byte) else {
+            return;
+        };
+        let kind = self.kind(chunk);
+        let i = (byte - self.layout.chunk_at(chunk)) / kind.size();
+        let mut free = self.free.lock();
+        free.places.release(kind.class(), chunk, i as usize);
+        self.released.fetch_add(1, Relaxed);
     }
 
     /// A leaf that nothing refers to.
     pub fn take_leaf(&self) -> Result<u32> {
-        let mut free = self.free.lock();
-        loop {
-            if let Some(leaf) = free.leaves.pop() {
-                return Ok(leaf);
-            }
-            self.take_chunk(&mut free, ChunkKind::Leaves)?;
-        }
+        let byte = self.take_place(ChunkKind::Leaves)?;
+        Ok((byte / LEAF_BYTES) as u32)
     }
 
     /// A leaf that a fenced switch has dropped.
     pub fn release_leaf(&self, leaf: u32) {
-        self.free.lock().leaves.push(leaf);
+        self.release_place(u64::from(leaf) * LEAF_BYTES);
+    }
+
+    /// How many places became free since the map was opened.
+    pub fn released(&self) -> u64 {
+        self.released.load(Relaxed)
+    }
+
+    /// Chunks that are in use, with what for.
+    fn chunks(&self) -> impl DoubleEndedIterator<Item = (u32, ChunkKind)> {
+        let chunks = (0..self.layout.chunks).map(|chunk| (chunk, self.kind(chunk)));
+        chunks.filter(|(_, kind)| *kind != ChunkKind::Free)
+    }
+
+    /// A bit for each place of a leaf or of a blob, none of them set.
+    pub fn marks(&self) -> Places {
+        let mut marks = Places::new(self.layout.chunks as usize);
+        for (chunk, kind) in self.chunks().filter(|(_, kind)| *kind != ChunkKind::Log) {
+            marks.add(chunk, self.per_chunk(kind.size()), false);
+        }
+        marks
+    }
+
+    /// Marks the place of this byte; whether it was not marked.
+    pub fn mark(&self, marks: &mut Places, byte: u64) -> bool {
+        self.layout.chunk_of(byte).is_some_and(|chunk| {
+            let within = byte - self.layout.chunk_at(chunk);
+            marks.set(chunk, (within / self.kind(chunk).size()) as usize)
+        })
+    }
+
+    /// After recovery: leaves, or blobs, that are not marked are free. What replay has made of new chunks of
+    /// blobs is marked, so this comes in the place of what was left of them.
+    pub fn release_but(&self, used: &Places, are_leaves: bool) {
+        let mut free = self.free.lock();
+        let wanted = |kind: ChunkKind| match kind {
+            ChunkKind::Leaves => are_leaves,
+            ChunkKind::Blobs(_) => !are_leaves,
+            _ => false,
+        };
+        for (chunk, kind) in self.chunks().filter(|(_, kind)| wanted(*kind)).rev() {
+            let places = self.per_chunk(kind.size());
+            free.places.release_but(kind.class(), chunk, places, used);
+        }
     }
 
     /// A log segment that no tail has before it.
     pub fn take_segment(&self) -> Result<u32> {
-        let mut free = self.free.lock();
-        loop {
-            if let Some(segment) = free.segments.pop() {
-                for bits in self.live_bits(segment) {
-                    bits.store(0, Relaxed);
-                }
-                return Ok(segment);
-            }
-            self.take_chunk(&mut free, ChunkKind::Log)?;
+        let segment = (self.take_place(ChunkKind::Log)? / SEGMENT_BYTES) as u32;
+        for bits in self.live_bits(segment) {
+            bits.store(0, Relaxed);
         }
+        Ok(segment)
     }
 
     /// A segment that a fenced tail has passed.
     pub fn release_segment(&self, segment: u32) {
-        // The oldest is used last: nothing depends on it, but what lies in it stays readable for longer.
-        self.free.lock().segments.push(segment);
+        self.release_place(u64::from(segment) * SEGMENT_BYTES);
     }
 
     /// Which records of a segment are live.
@@ -378,9 +541,8 @@ impl Arena {
     /// Bytes of memory that the arena itself keeps.
     pub fn memory(&self) -> u64 {
         let free = self.free.lock();
-        let lists = free.leaves.capacity() * 4 + free.segments.capacity() * 4;
-        let blobs: usize = free.blobs.iter().map(|list| list.capacity() * 8).sum();
+        let places = free.places.bytes();
         let live = self.log_chunks.load(Relaxed) * (self.layout.shape.chunk / SEGMENT_BYTES) * 16;
-        live + (lists + blobs + self.kinds.len() * 8 + self.live.len() * 24) as u64
+        live + (places + self.kinds.len() * 8 + self.live.len() * 24) as u64
     }
 }

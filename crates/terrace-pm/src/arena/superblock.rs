@@ -10,7 +10,7 @@ use crate::pm::Pm;
 /// The first word of every file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TERRACPM");
 /// Version of the format.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Words of one copy that mean something; the last is the checksum.
 const WORDS: usize = 18;
 /// Word numbers of the copies.
@@ -98,7 +98,7 @@ impl Superblock {
     }
 
     fn decode(words: &[u64; WORDS]) -> Option<Superblock> {
-        if words[0] != MAGIC || words[WORDS - 1] != check(words) {
+        if words[0] != MAGIC || words[1] != VERSION || words[WORDS - 1] != check(words) {
             return None;
         }
         Some(Superblock {
@@ -167,15 +167,15 @@ impl Superblock {
         }
         let mut newest: Option<Superblock> = None;
         let mut empty = true;
-        let mut newer = None;
+        let mut other = None;
         for at in COPIES {
             let mut copy = [0; WORDS];
             for (i, word) in copy.iter_mut().enumerate() {
                 *word = words[at + i];
             }
             empty &= copy.iter().all(|word| *word == 0);
-            if copy[0] == MAGIC && copy[1] > VERSION && copy[WORDS - 1] == check(&copy) {
-                newer = Some(copy[1]);
+            if copy[0] == MAGIC && copy[1] != VERSION && copy[WORDS - 1] == check(&copy) {
+                other = Some(copy[1]);
             }
             if let Some(read) = Superblock::decode(&copy)
                 && newest.is_none_or(|known| known.generation < read.generation)
@@ -183,7 +183,7 @@ impl Superblock {
                 newest = Some(read);
             }
         }
-        if let Some(version) = newer {
+        if let (Some(version), None) = (other, &newest) {
             return foreign(&format!(
                 "its format has version {version}, and this program knows {VERSION} only"
             ));

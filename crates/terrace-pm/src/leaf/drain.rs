@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use terrace_base::{Error, Result};
 
-use super::{LEAF_WORDS, Leaf, USE, write_new};
+use super::{LEAF_WORDS, Leaf, SLOTS, USE, sealed, sum_of, write_new};
 use crate::arena::{Arena, BlobRef};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, fingerprint};
@@ -142,7 +142,8 @@ fn prepare<O: Own>(
     let slots = arena.layout().shape.slots as usize;
     let all = (1u64 << slots) - 1;
     let old = leaf.word(0);
-    let mut new = old;
+    let mut new = old & (SLOTS | USE);
+    let (mut sum, splits) = (leaf.sum(), drained.splits.len());
     let mut inserts: Vec<Incoming> = Vec::new();
     // Lines that phase 1 touches, by number within the leaf.
     let mut touched = 0u64;
@@ -155,6 +156,7 @@ fn prepare<O: Own>(
         match (found, pair.is_delete) {
             (Some(slot), true) => {
                 new &= !(1 << slot);
+                sum ^= sum_of(arena, leaf.number, slot, leaf.pair(slot).0, print);
                 drained.has_deleted = true;
                 if blobs {
                     drained.dropped.push(leaf.pair(slot).1);
@@ -193,6 +195,10 @@ fn prepare<O: Own>(
         match split(arena, of, leaf, &mut new, &mut inserts, &mut links, drained) {
             Ok(moved) => {
                 touched |= 1;
+                for slot in (0..slots).filter(|slot| moved >> slot & 1 == 1) {
+                    let print = leaf.fingerprint(slot);
+                    sum ^= sum_of(arena, leaf.number, slot, leaf.pair(slot).0, print);
+                }
                 if planted(Planted::MovedSlotReused) {
                     free |= moved;
                 }
@@ -213,23 +219,29 @@ fn prepare<O: Own>(
         touched |= 1 | 1 << (1 + slot / 4);
         pm.store(leaf.at + 8 + 2 * slot, pair.key);
         pm.store(leaf.at + 9 + 2 * slot, pair.value);
-        let print = leaf.at + 3 + slot / 8;
+        let word = leaf.at + 3 + slot / 8;
         let shift = 8 * (slot % 8);
-        let others = arena.load(print) & !(0xff << shift);
-        pm.store(
-            print,
-            others | u64::from(print_of::<O>(pair.key, pair.value)) << shift,
-        );
+        let others = arena.load(word) & !(0xff << shift);
+        let print = print_of::<O>(pair.key, pair.value);
+        pm.store(word, others | u64::from(print) << shift);
+        sum ^= sum_of(arena, leaf.number, slot, pair.key, print);
         drained.done.push(pair.entry);
     }
     for line in (0..8).filter(|line| touched >> line & 1 == 1) {
         pm.flush(leaf.at + line * 8, 8);
     }
     drained.read += u64::from(read.count_ones());
+    let next = match drained.splits.get(splits) {
+        Some(split) => split.leaf,
+        None => leaf.next(),
+    };
+    // Of a leaf whose header is damaged no drain makes a sound one.
+    let is_sound = leaf.check_header(arena).is_ok();
+    let sealed = sealed(arena, leaf.number, new, next, sum);
     Ok(Change {
         at: leaf.at,
         old,
-        new,
+        new: if is_sound { sealed } else { sealed ^ 1 << 63 },
         links,
     })
 }
@@ -277,6 +289,8 @@ fn split<O: Own>(
     links: &mut Vec<(usize, u64)>,
     drained: &mut Drained<O>,
 ) -> Result<u64> {
+    leaf.check_header(arena)?;
+    leaf.check_keys(arena)?;
     let slots = arena.layout().shape.slots as usize;
     let residents: Vec<(usize, (u64, u64))> = leaf
         .pairs()
@@ -308,7 +322,7 @@ fn split<O: Own>(
     let number = arena.take_leaf()?;
     let blob = if O::BYTES {
         // With another hash than the key's own: no old record of the key may take it for its blob.
-        match arena.write_blob(!low.hash(), 0, low.bytes(), &[]) {
+        match arena.write_blob(!low.hash(), 0, low.bytes(), &[], true) {
             Ok(blob) => {
                 arena.flush_blob(blob);
                 blob.0

@@ -5,7 +5,7 @@
 
 use terrace_base::Result;
 
-use super::{Leaf, USE};
+use super::{Leaf, USE, sealed, sum_of};
 use crate::arena::{Arena, BlobRef};
 use crate::faults::{Planted, planted};
 
@@ -18,7 +18,12 @@ pub fn merge(arena: &Arena, left: u32, right: u32, bytes: bool) -> Result<bool> 
     if left.len() + right.len() > slots / 2 || left.next() != right.number {
         return Ok(false);
     }
+    // What is damaged stays where it is, and is found by who reads it.
+    if right.check_keys(arena).is_err() || right.check_header(arena).is_err() {
+        return Ok(false);
+    }
     let pm = arena.pm();
+    let mut sum = left.sum();
     pm.has_read(u64::from(right.len()).div_ceil(4) + 2);
     let old = left.word(0);
     let mut new = old;
@@ -31,6 +36,7 @@ pub fn merge(arena: &Arena, left: u32, right: u32, bytes: bool) -> Result<bool> 
         touched |= 1 << (1 + slot / 4);
         pm.store(left.at + 8 + 2 * slot, key);
         pm.store(left.at + 9 + 2 * slot, value);
+        sum ^= sum_of(arena, left.number, slot, key, right.fingerprint(from));
         let print = left.at + 3 + slot / 8;
         let shift = 8 * (slot % 8);
         let others = arena.load(print) & !(0xff << shift);
@@ -47,7 +53,8 @@ pub fn merge(arena: &Arena, left: u32, right: u32, bytes: bool) -> Result<bool> 
         pm.fence()?;
     }
     let low = right.low().1;
-    pm.store(left.at, new ^ USE);
+    let word = sealed(arena, left.number, new ^ USE, right.next(), sum);
+    pm.store(left.at, word);
     if planted(Planted::LeafFreedEarly) {
         arena.release_leaf(right.number);
         return Ok(true);

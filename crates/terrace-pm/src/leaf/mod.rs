@@ -1,7 +1,8 @@
 //! Leaves in persistent memory: 512 bytes, a header line and up to 28 pairs in no order.
 //!
 //! ```text
-//! word 0   bits 0-27 which slots hold pairs; bit 28 which next pointer counts
+//! word 0   bits 0-27 which slots hold pairs; bit 28 which next pointer counts; bits 32-47 a sum over the
+//!          keys in them, bits 48-63 a check of the rest of this word and of the next pointer that counts
 //! word 1   two next pointers, u32 each: leaf numbers, 0 for none
 //! word 2   the lower fence (its first eight bytes)
 //! word 3-6 a byte of the hash of each slot's key; the upper half of word 6 is a check of the fence
@@ -10,7 +11,8 @@
 //! ```
 //!
 //! What a reader may see hangs on word 0 alone (rule 1). The word of next pointers is changed only in the
-//! half that does not count.
+//! half that does not count. The sum is an exclusive or of a hash of each slot, its key and its fingerprint, so
+//! a drain changes it without reading the others; values are changed in place and not in it.
 
 mod drain;
 mod merge;
@@ -31,6 +33,9 @@ pub const LEAF_WORDS: usize = 64;
 pub const MOST_SLOTS: usize = 28;
 const USE: u64 = 1 << 28;
 const SLOTS: u64 = USE - 1;
+/// Where the sum over keys begins in word 0, and the check.
+const SUM: u32 = 32;
+const CHECK: u32 = 48;
 
 /// A leaf, to be read under its node's latch.
 #[derive(Clone, Copy)]
@@ -64,9 +69,10 @@ impl<'a> Leaf<'a> {
             .ok_or_else(|| damaged(format!("leaf {number} lies past the end")))?;
         let slots = arena.layout().shape.slots;
         let word = leaf.word(0);
-        if word & !(USE | ((1 << slots) - 1)) != 0 {
+        if word & (USE | SLOTS) & !(USE | ((1 << slots) - 1)) != 0 {
             return Err(damaged(format!("leaf {number} has slots that no leaf has")));
         }
+        leaf.check_header(arena)?;
         if leaf.word(6) >> 32 != fence_check(arena, number, leaf.word(2), leaf.word(7)) {
             return Err(damaged(format!(
                 "the lower fence of leaf {number} is not what was written"
@@ -77,6 +83,40 @@ impl<'a> Leaf<'a> {
 
     fn word(&self, i: usize) -> u64 {
         self.words[i].load(Acquire)
+    }
+
+    fn damaged(&self, arena: &Arena, what: &str) -> Error {
+        let byte = u64::from(self.number) * LEAF_BYTES;
+        Error::corrupt(
+            arena.pm().name(),
+            byte,
+            format!("{what} of leaf {} are not what was written", self.number),
+        )
+    }
+
+    /// An error if the header is not what was written.
+    pub fn check_header(&self, arena: &Arena) -> Result<()> {
+        let word = self.word(0);
+        if word == sealed(arena, self.number, word, self.next(), self.sum()) {
+            return Ok(());
+        }
+        Err(self.damaged(arena, "the slots and the next pointer"))
+    }
+
+    /// An error if keys and fingerprints are not what was written.
+    pub fn check_keys(&self, arena: &Arena) -> Result<()> {
+        let sum = self.pairs().fold(0, |sum, (slot, (key, _))| {
+            sum ^ sum_of(arena, self.number, slot, key, self.fingerprint(slot))
+        });
+        if sum == self.sum() {
+            return Ok(());
+        }
+        Err(self.damaged(arena, "the keys"))
+    }
+
+    /// The sum over its keys.
+    pub fn sum(&self) -> u16 {
+        (self.word(0) >> SUM) as u16
     }
 
     /// Which slots hold pairs.
@@ -148,6 +188,19 @@ impl<'a> Leaf<'a> {
     }
 }
 
+/// What a pair adds to the sum of its leaf.
+pub fn sum_of(arena: &Arena, number: u32, slot: usize, key: u64, print: u8) -> u16 {
+    let place = u64::from(number) << 16 | (slot as u64) << 8 | u64::from(print);
+    (mix(arena.layout().map_id ^ place, key) >> 48) as u16
+}
+
+/// Word 0 of a leaf with these slots, with the next pointer that counts and with the sum over its keys.
+pub fn sealed(arena: &Arena, number: u32, word: u64, next: u32, sum: u16) -> u64 {
+    let word = word & (USE | SLOTS) | u64::from(sum) << SUM;
+    let place = u64::from(number) << 32 | u64::from(next);
+    word | mix(!arena.layout().map_id ^ place, word) >> 48 << CHECK
+}
+
 fn fence_check(arena: &Arena, number: u32, low: u64, blob: u64) -> u64 {
     mix(
         mix(arena.layout().map_id, u64::from(number)),
@@ -166,7 +219,11 @@ pub fn write_new(
 ) {
     let at = number as usize * LEAF_WORDS;
     let pm = arena.pm();
-    pm.store(at, (1u64 << pairs.len()) - 1);
+    let sum = pairs.iter().enumerate().fold(0, |sum, (slot, pair)| {
+        sum ^ sum_of(arena, number, slot, pair.0, pair.2)
+    });
+    let word = (1u64 << pairs.len()) - 1;
+    pm.store(at, sealed(arena, number, word, next, sum));
     pm.store(at + 1, u64::from(next));
     pm.store(at + 2, low.0);
     let mut prints = [0u64; 4];

@@ -28,6 +28,8 @@ use crate::last::Place;
 /// Words of a segment.
 pub const SEGMENT_WORDS: usize = (SEGMENT_BYTES / 8) as usize;
 const MAGIC: u64 = 0x6765_5370;
+/// What tells the check of a void record from that of another one.
+const VOID: u64 = 0x6469_6f76 << 1;
 /// The log may hold this many times the records that are live, and two segments a partition.
 const SLACK: usize = 3;
 /// In tests with segments of fewer records than this it may hold less, so that cleaning comes soon.
@@ -64,7 +66,9 @@ pub struct Partition {
     pub durable: u32,
     /// Blobs that are free once the tail has passed this ordinal: as long as a record refers to a blob its
     /// place is not used again, or an old record could be taken for a newer one (rule 12).
-    limbo: VecDeque<(u64, u64)>,
+    limbo: VecDeque<(u64, Vec<u64>)>,
+    /// How many these are.
+    in_limbo: usize,
     /// Segments that the tail has passed; free once it is durable, with the next fence of the partition.
     passed: VecDeque<Segment>,
 }
@@ -76,6 +80,8 @@ pub struct Log {
     lengths: Vec<AtomicUsize>,
     /// Whether records of a partition wait for a fence.
     pending: Vec<AtomicBool>,
+    /// Bytes of what each partition remembers of blobs.
+    limbo: Vec<AtomicUsize>,
     /// Whether records refer to blobs.
     blobs: bool,
     /// Only for the fault of partitions by turns.
@@ -103,6 +109,12 @@ pub fn record_check(map_id: u64, partition: u32, words: [u64; 3]) -> u64 {
     ) | 1
 }
 
+/// The check of a record that recovery has passed over, as its blob was not whole: it says nothing any more,
+/// and is no hole.
+pub fn void_check(check: u64) -> u64 {
+    check ^ VOID
+}
+
 /// A tail as it is stored: 48 bits of ordinal, 16 of a check.
 pub fn tail_word(map_id: u64, partition: u32, ordinal: u64) -> u64 {
     let ordinal = ordinal & ((1 << 48) - 1);
@@ -115,6 +127,7 @@ impl Log {
         Log {
             pending: partitions.iter().map(|_| AtomicBool::new(false)).collect(),
             blobs,
+            limbo: partitions.iter().map(|_| AtomicUsize::new(0)).collect(),
             lengths: partitions
                 .iter()
                 .map(|partition| AtomicUsize::new(partition.segments.len()))
@@ -211,9 +224,15 @@ impl Log {
         self.arena.set_live(place.segment, place.index, false);
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory for blobs that are free when the tail has passed their records.
+    pub fn limbo(&self) -> usize {
+        self.limbo.iter().map(|bytes| bytes.load(Relaxed)).sum()
+    }
+
+    /// Bytes of memory for the rest.
     pub fn memory(&self) -> usize {
-        self.segments() * size_of::<Segment>() + self.partitions.len() * 192
+        // Queues grow by doubling.
+        2 * self.segments() * size_of::<Segment>() + self.partitions.len() * 256
     }
 }
 
@@ -241,7 +260,12 @@ impl Locked<'_> {
 
     /// Writes a record to the head; durable after [`Locked::commit`]. A copy of an older record is marked as
     /// one: its blob came by another record.
+    ///
+    /// No more than a group of records waits for a fence: recovery knows by that which ones may lack a blob.
     pub fn append(&mut self, op: Op, is_copy: bool, key: u64, value: u64) -> Result<Place> {
+        if (self.guard.fill - self.guard.durable) as usize >= crate::map::GROUP {
+            self.commit()?;
+        }
         let sequence = self.next_sequence()?;
         let arena = &*self.log.arena;
         let layout = arena.layout();
@@ -320,8 +344,24 @@ impl Locked<'_> {
             self.log.arena.release_blob(BlobRef(blob));
         } else {
             let newest = self.guard.last;
-            self.guard.limbo.push_back((newest, blob));
+            self.guard.in_limbo += 1;
+            match self.guard.limbo.back_mut() {
+                Some((ordinal, blobs)) if *ordinal == newest => blobs.push(blob),
+                before => {
+                    if let Some((_, blobs)) = before {
+                        blobs.shrink_to_fit();
+                    }
+                    self.guard.limbo.push_back((newest, vec![blob]));
+                }
+            }
+            self.count_limbo();
         }
+    }
+
+    fn count_limbo(&mut self) {
+        let list = size_of::<(u64, Vec<u64>)>() + 16;
+        let bytes = self.guard.in_limbo * size_of::<u64>() + self.guard.limbo.len() * list;
+        self.log.limbo[self.number as usize].store(bytes, Relaxed);
     }
 
     /// A header is durable before the first record behind it, and after every record before it.
@@ -384,18 +424,21 @@ impl Locked<'_> {
         let arena = &*self.log.arena;
         while let Some(gone) = self.guard.passed.front().copied() {
             if gone.ordinal > last {
-                return;
+                break;
             }
             self.guard.passed.pop_front();
             arena.release_segment(gone.number);
-            while let Some((ordinal, blob)) = self.guard.limbo.front().copied() {
-                if ordinal > gone.ordinal {
-                    break;
+            while let Some((ordinal, _)) = self.guard.limbo.front()
+                && *ordinal <= gone.ordinal
+            {
+                let (_, blobs) = self.guard.limbo.pop_front().unwrap_or_default();
+                self.guard.in_limbo -= blobs.len();
+                for blob in blobs {
+                    arena.release_blob(BlobRef(blob));
                 }
-                self.guard.limbo.pop_front();
-                arena.release_blob(BlobRef(blob));
             }
         }
+        self.count_limbo();
     }
 
     /// The fault of freeing in any order: every segment without a live record but the head.
@@ -412,6 +455,43 @@ impl Locked<'_> {
             true
         });
         self.count();
+    }
+}
+
+impl Log {
+    /// The records of a partition as recovery has found them, from the tail on, without the partition held.
+    pub fn records(&self, number: u32) -> impl Iterator<Item = Record> + '_ {
+        let records = self.arena.layout().shape.records;
+        let (segments, last, fill) = {
+            let mut locked = self.lock(number);
+            let known = locked.partition();
+            let segments: Vec<Segment> = known.segments.iter().copied().collect();
+            (segments, known.last, known.fill)
+        };
+        segments.into_iter().flat_map(move |segment| {
+            let fill = if segment.ordinal == last {
+                fill
+            } else {
+                records
+            };
+            (0..fill).filter_map(move |index| {
+                let found = replay::record(&self.arena, number, segment, index);
+                found.filter(|record| !record.is_void)
+            })
+        })
+    }
+
+    /// How many records a partition has at most.
+    pub fn most_records(&self, number: u32) -> usize {
+        self.length(number) * self.arena.layout().shape.records as usize
+    }
+
+    /// Makes a record void; a fence makes that durable.
+    pub fn make_void(&self, place: Place) {
+        let at = record_at(place.segment, place.index) + 3;
+        let pm = self.arena.pm();
+        pm.store(at, void_check(self.arena.load(at)));
+        pm.flush(at, 1);
     }
 }
 

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use terrace_base::{Error, Result};
 
-use super::{Op, Partition, SEGMENT_WORDS, Segment, header, record_at, record_check, tail_word};
+use super::{
+    Op, Partition, SEGMENT_WORDS, Segment, header, record_at, record_check, tail_word, void_check,
+};
 use crate::arena::{Arena, ChunkKind, SEGMENT_BYTES};
 use crate::faults::{Planted, planted};
 use crate::last::Place;
@@ -27,6 +29,8 @@ pub struct Record {
     pub sequence: u64,
     /// Where it lies.
     pub place: Place,
+    /// Whether an earlier recovery has passed it over.
+    pub is_void: bool,
 }
 
 /// What was found.
@@ -158,7 +162,11 @@ fn read_partition(
         }
         let mut fill = 0;
         for index in 0..arena.layout().shape.records {
-            let found = record(arena, partition, *number, *ordinal, index);
+            let here = Segment {
+                number: *number,
+                ordinal: *ordinal,
+            };
+            let found = record(arena, partition, here, index);
             if !hole && found.is_some() {
                 fill = index + 1;
                 continue;
@@ -210,12 +218,18 @@ fn orphan(arena: &Arena, number: u32, tails: &[u64]) -> Option<(u32, u64)> {
         .map(|(p, _)| (p, ordinal))
 }
 
-fn record(arena: &Arena, partition: u32, number: u32, ordinal: u64, index: u32) -> Option<Record> {
+/// The record of a place, if there is one.
+pub fn record(arena: &Arena, partition: u32, segment: Segment, index: u32) -> Option<Record> {
     let layout = arena.layout();
-    let at = record_at(number, index);
+    let at = record_at(segment.number, index);
     let words = [0, 1, 2].map(|i| arena.load(at + i));
-    let sequence = ordinal * u64::from(layout.shape.records) + u64::from(index);
-    let is_right = arena.load(at + 3) == record_check(layout.map_id, partition, words)
+    let sequence = segment.ordinal * u64::from(layout.shape.records) + u64::from(index);
+    let (check, right) = (
+        arena.load(at + 3),
+        record_check(layout.map_id, partition, words),
+    );
+    let is_void = check == void_check(right);
+    let is_right = (check == right || is_void)
         && (words[2] >> 2 == sequence || planted(Planted::CheckWithoutSequence));
     let op = match words[2] & 1 {
         0 => Op::Put,
@@ -228,29 +242,9 @@ fn record(arena: &Arena, partition: u32, number: u32, ordinal: u64, index: u32) 
         is_copy: words[2] & 2 == 2,
         sequence,
         place: Place {
-            segment: number,
+            segment: segment.number,
             index,
         },
+        is_void,
     })
-}
-
-impl Partition {
-    /// Every record, from the tail on.
-    pub fn records<'a>(
-        &'a self,
-        arena: &'a Arena,
-        partition: u32,
-    ) -> impl Iterator<Item = Record> + 'a {
-        let records = arena.layout().shape.records;
-        self.segments.iter().flat_map(move |segment| {
-            let fill = if segment.ordinal == self.last {
-                self.fill
-            } else {
-                records
-            };
-            (0..fill).filter_map(move |index| {
-                record(arena, partition, segment.number, segment.ordinal, index)
-            })
-        })
-    }
 }

@@ -1,5 +1,6 @@
 //! Counts what goes to the memory below: fences, lines, units of the medium, lines read.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,11 @@ use super::{Domain, Order, Pm, lines};
 const MERGED_UNITS: usize = 64;
 /// Lines of a unit.
 const UNIT_LINES: usize = 4;
+
+thread_local! {
+    /// Whether this thread has flushed since its last fence.
+    static WAITING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// What was counted since the last [`Count::reset`].
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -78,6 +84,7 @@ impl<P: Pm> Pm for Count<P> {
     }
 
     fn flush(&self, word: usize, count: usize) {
+        WAITING.set(true);
         let range = lines(word, count);
         self.flushed.fetch_add(range.len() as u64, Relaxed);
         let mut recent = self.recent.lock();
@@ -100,7 +107,9 @@ impl<P: Pm> Pm for Count<P> {
     }
 
     fn fence(&self) -> Result<()> {
-        self.fences.fetch_add(1, Ordering::Relaxed);
+        if WAITING.replace(false) {
+            self.fences.fetch_add(1, Ordering::Relaxed);
+        }
         self.below.fence()
     }
 

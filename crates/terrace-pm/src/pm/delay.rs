@@ -8,8 +8,9 @@ use terrace_base::Result;
 use super::{Domain, Order, Pm, lines};
 
 thread_local! {
-    /// The last line that this thread flushed, and whether what it flushed since the fence lay next to it.
-    static LAST: Cell<(usize, bool)> = const { Cell::new((0, true)) };
+    /// The last line that this thread flushed, whether what it flushed since the fence lay next to it, and
+    /// whether it flushed anything.
+    static LAST: Cell<(usize, bool, bool)> = const { Cell::new((0, true, false)) };
 }
 
 /// Fences that take as long as they are told to.
@@ -20,7 +21,8 @@ pub struct Delay<P> {
 }
 
 impl<P: Pm> Delay<P> {
-    /// A fence takes `next` if every line before it lay next to the line flushed before, and `far` if not.
+    /// A fence takes `next` if every line before it lay next to the line flushed before, and `far` if not; one
+    /// with nothing to wait for takes none.
     pub fn new(below: P, next: Duration, far: Duration) -> Self {
         Delay { below, next, far }
     }
@@ -38,21 +40,24 @@ impl<P: Pm> Pm for Delay<P> {
     fn flush(&self, word: usize, count: usize) {
         let range = lines(word, count);
         LAST.with(|last| {
-            let (line, near) = last.get();
+            let (line, near, _) = last.get();
             let beside = range.start == line || range.start == line + 1;
-            last.set((range.end - 1, near && beside));
+            last.set((range.end - 1, near && beside, true));
         });
         self.below.flush(word, count);
     }
 
     fn fence(&self) -> Result<()> {
-        let near = LAST.with(|last| {
-            let (line, near) = last.get();
-            last.set((line, true));
-            near
+        let (near, some) = LAST.with(|last| {
+            let (line, near, some) = last.get();
+            last.set((line, true, false));
+            (near, some)
         });
-        let wait = if near { self.next } else { self.far };
         self.below.fence()?;
+        if !some {
+            return Ok(());
+        }
+        let wait = if near { self.next } else { self.far };
         let began = Instant::now();
         while began.elapsed() < wait {
             std::hint::spin_loop();

@@ -11,12 +11,15 @@ use terrace_base::{Durability, Error, Result};
 
 use super::flush::{self, Instruction};
 use super::mapped::Mapped;
+use super::pages::{PAGE, Pages, Waiting};
 use super::{Domain, LINE_WORDS, Order, Pm, probe};
 use crate::arena::{SUPERBLOCK_BYTES, Superblock};
 
-/// Pages remembered between two syncs before the whole file is synced instead.
-const MOST_PAGES: usize = 4096;
-const PAGE: usize = 4096;
+/// A file grows by pieces of this size at most: where signals come often, one that takes longer than the time
+/// between two of them never ends.
+const PIECE: u64 = 16 << 20;
+/// Pieces are not made smaller than this when a signal comes between.
+const LEAST_PIECE: u64 = 64 << 10;
 
 /// How a file becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +41,9 @@ pub struct Device {
     kind: Kind,
     fixed: bool,
     name: String,
-    pages: Mutex<Vec<usize>>,
+    pages: Mutex<Pages>,
+    /// Held by the thread that makes the file longer.
+    growing: Mutex<()>,
     /// Held by the thread that syncs: whoever comes meanwhile waits, as its pages may be among those. True
     /// once a sync has failed: nobody knows what of it is durable.
     syncing: Mutex<bool>,
@@ -133,7 +138,8 @@ pub fn open_device(
         kind,
         fixed: device,
         name,
-        pages: Mutex::new(Vec::new()),
+        pages: Mutex::new(Pages::default()),
+        growing: Mutex::new(()),
         syncing: Mutex::new(false),
         owner: Owner::here(),
     };
@@ -168,9 +174,12 @@ impl Device {
         self.kind
     }
 
-    /// Device and inode.
+    /// File system and inode; zeros for a device, whose node has another inode with each boot.
     pub fn identity(&self) -> (u64, u64) {
-        probe::file_identity(&self.file)
+        match self.fixed {
+            true => (0, 0),
+            false => probe::file_identity(&self.file),
+        }
     }
 
     fn sync_pages(&self) -> Result<()> {
@@ -186,13 +195,11 @@ impl Device {
     }
 
     fn sync_taken(&self) -> Result<()> {
-        let mut pages = std::mem::take(&mut *self.pages.lock());
-        pages.sort_unstable();
-        pages.dedup();
+        let waiting = self.pages.lock().take();
         let failed = |e| Error::io("syncing", self.name.clone(), e);
-        if pages.len() >= MOST_PAGES {
+        let Waiting::Some(pages) = waiting else {
             return self.sync_all().map_err(failed);
-        }
+        };
         let mut rest = &pages[..];
         while let [first, ..] = rest {
             let run = rest
@@ -202,6 +209,30 @@ impl Device {
                 .count();
             self.map.sync(first * PAGE, run * PAGE).map_err(failed)?;
             rest = &rest[run..];
+        }
+        Ok(())
+    }
+
+    /// Gives the file blocks from one byte to another. Never a sparse file: a store to a page without a block
+    /// would end the process.
+    fn allocate(&self, mut from: u64, to: u64) -> Result<()> {
+        use rustix::io::Errno;
+        let mut piece = PIECE;
+        while from < to {
+            let len = piece.min(to - from);
+            let how = rustix::fs::FallocateFlags::empty();
+            match rustix::fs::fallocate(&self.file, how, from, len) {
+                Ok(()) => from += len,
+                // A signal came between; tmpfs has given back what it had of the piece.
+                Err(Errno::INTR) => piece = (piece / 2).max(LEAST_PIECE),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    return Err(Error::invalid(format!(
+                        "the file system of {} cannot reserve space (fallocate), and without it a full disk would end the process: put the map on ext4, XFS, Btrfs or tmpfs",
+                        self.name
+                    )));
+                }
+                Err(e) => return Err(Error::io("growing", self.name.clone(), e.into())),
+            }
         }
         Ok(())
     }
@@ -225,12 +256,8 @@ impl Pm for Device {
                 }
             }
             Kind::Synced => {
-                let mut pages = self.pages.lock();
-                for page in word * 8 / PAGE..=(word + count.max(1) - 1) * 8 / PAGE {
-                    if pages.last() != Some(&page) && pages.len() < MOST_PAGES {
-                        pages.push(page);
-                    }
-                }
+                let last = (word + count.max(1) - 1) * 8 / PAGE;
+                self.pages.lock().note(word * 8 / PAGE..=last);
             }
             Kind::Dax(None) | Kind::Process => {}
         }
@@ -246,6 +273,7 @@ impl Pm for Device {
     }
 
     fn grow(&self, bytes: u64) -> Result<()> {
+        let _growing = self.growing.lock();
         let now = self.len.load(Relaxed);
         if bytes <= now {
             return Ok(());
@@ -258,14 +286,7 @@ impl Pm for Device {
                 ),
             });
         }
-        // Never a sparse file: a store to a page without a block would end the process.
-        rustix::fs::fallocate(
-            &self.file,
-            rustix::fs::FallocateFlags::empty(),
-            now,
-            bytes - now,
-        )
-        .map_err(|e| Error::io("growing", self.name.clone(), e.into()))?;
+        self.allocate(now, bytes)?;
         if self.kind != Kind::Process {
             self.file
                 .sync_all()
@@ -319,3 +340,34 @@ impl Pm for Device {
 }
 
 const _: () = assert!(LINE_WORDS * 8 == 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_not_known_by_its_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node");
+        let (mut device, is_new) = open_device(&path, 1 << 20, None, true).unwrap();
+        assert!(is_new && device.identity().1 != 0, "an inode");
+        // The node of a device is made anew with each boot.
+        device.fixed = true;
+        assert_eq!(device.identity(), (0, 0));
+    }
+
+    #[test]
+    fn threads_that_grow_a_file_at_once_leave_it_as_long_as_any_wants() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let (device, _) = open_device(&path, 64 << 20, None, true).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 1..=8u64 {
+                let device = &device;
+                scope.spawn(move || device.grow(thread * (1 << 20)).unwrap());
+            }
+        });
+        assert_eq!(device.words().len() * 8, 8 << 20);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 8 << 20);
+    }
+}

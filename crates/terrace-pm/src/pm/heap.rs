@@ -4,30 +4,33 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use terrace_base::{Error, Result};
 
+use super::mapped::Mapped;
 use super::{Domain, Order, Pm};
 
-/// Words on the heap. Pages that are never touched cost nothing.
+/// Words of ordinary memory. Pages that are never touched cost nothing.
 pub struct Heap {
-    words: Vec<AtomicU64>,
+    map: Mapped,
+    words: usize,
     len: AtomicU64,
 }
 
 impl Heap {
     /// Room for `capacity` bytes.
-    pub fn new(capacity: u64) -> Heap {
-        let count = usize::try_from(capacity / 8).unwrap_or(usize::MAX);
-        let mut words = Vec::new();
-        words.resize_with(count, AtomicU64::default);
-        Heap {
+    pub fn new(capacity: u64) -> Result<Heap> {
+        let words = usize::try_from(capacity / 8).unwrap_or(usize::MAX / 8);
+        let map = Mapped::anonymous(words * 8)
+            .map_err(|e| Error::io("mapping memory of", format!("{capacity} bytes"), e))?;
+        Ok(Heap {
+            map,
             words,
             len: AtomicU64::new(0),
-        }
+        })
     }
 }
 
 impl Pm for Heap {
     fn words(&self) -> &[AtomicU64] {
-        &self.words[..(self.len.load(Acquire) / 8) as usize]
+        self.map.words((self.len.load(Acquire) / 8) as usize)
     }
 
     fn flush(&self, _word: usize, _count: usize) {}
@@ -47,7 +50,7 @@ impl Pm for Heap {
     }
 
     fn capacity(&self) -> u64 {
-        self.words.len() as u64 * 8
+        self.words as u64 * 8
     }
 
     fn order(&self) -> Order {

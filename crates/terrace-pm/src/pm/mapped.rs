@@ -36,6 +36,17 @@ impl Mapped {
         Ok(Mapped { at, capacity })
     }
 
+    /// A mapping of zeros that is no file's; a page takes memory when it is touched first.
+    pub fn anonymous(capacity: usize) -> std::io::Result<Mapped> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses the place (null), so nothing that exists is mapped over.
+        let at = unsafe {
+            rustix::mm::mmap_anonymous(core::ptr::null_mut(), capacity.max(1), access, flags)
+        }?;
+        Ok(Mapped { at, capacity })
+    }
+
     /// The first `count` words, which the file must have.
     pub fn words(&self, count: usize) -> &[AtomicU64] {
         let count = count.min(self.capacity / 8);
@@ -60,6 +71,6 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `new` with this length, and no reference outlives `self`. That
         // it cannot be unmapped is no reason to fail: the process has a few pages more.
-        let _ = unsafe { rustix::mm::munmap(self.at, self.capacity) };
+        let _ = unsafe { rustix::mm::munmap(self.at, self.capacity.max(1)) };
     }
 }

@@ -13,6 +13,7 @@ mod flush;
 mod heap;
 #[allow(unsafe_code)]
 mod mapped;
+mod pages;
 mod probe;
 mod sim;
 

@@ -10,10 +10,15 @@ pub fn boot_id() -> u128 {
     u128::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
-/// Device and inode of a file: a copy has others.
+/// File system and inode of a file: a copy has others. The number of the device is that of the file system
+/// only where it tells no id of its own: overlays and Btrfs get another one with each mount.
 pub fn file_identity(file: &File) -> (u64, u64) {
-    file.metadata()
-        .map_or((0, 0), |about| (about.dev(), about.ino()))
+    let Ok(about) = file.metadata() else {
+        return (0, 0);
+    };
+    let system = rustix::fs::fstatvfs(file).map_or(0, |system| system.f_fsid);
+    let system = if system == 0 { about.dev() } else { system };
+    (system, about.ino())
 }
 
 /// Whether the caches of the processor are written back when the power goes (eADR), by what the kernel

@@ -4,13 +4,12 @@
 //! run again. Partitions are replayed in parallel: no key is in two of them (rule 6).
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use terrace_base::checksum::mix;
 use terrace_base::{Error, Result};
 
-use crate::arena::{Arena, BlobRef, ChunkKind, LEAF_BYTES, Layout, Shape, State, Superblock};
+use crate::arena::{Arena, BlobRef, LEAF_BYTES, Layout, Places, Shape, State, Superblock};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, code_name};
 use crate::last::{Directory, Entry, Node};
@@ -24,6 +23,8 @@ use crate::tree::{Budget, Settings, Tree};
 const FILL: (usize, usize) = (2, 3);
 /// A map has chunks for leaves, log and the reserve at least.
 const LEAST_CHUNKS: u32 = 4;
+/// Fewer records than this are replayed by one thread.
+const PARALLEL: usize = 10_000;
 /// The word that says that a map is being made here, and what it says.
 const MARK: usize = 64;
 const MAKING: u64 = u64::from_le_bytes(*b"TERRAMAK");
@@ -65,11 +66,14 @@ pub fn open<O: Own>(
     opening: &Opening,
     settings: Settings,
 ) -> Result<(Tree<O>, Superblock, Recovered)> {
-    let known = if is_blank(&*pm) {
-        Superblock::read(&*pm).unwrap_or(None)
-    } else {
-        Superblock::read(&*pm)?
+    let known = match Superblock::read(&*pm) {
+        Err(_) if is_blank(&*pm) => None,
+        read => read?,
     };
+    if let Some(known) = &known {
+        // Before anything is done to it.
+        check_kinds(&*pm, known.kinds, opening.kinds)?;
+    }
     let mut superblock = match known {
         Some(known) if trusted(&*pm, &known, opening)? => known,
         Some(_) => create(&pm, opening)?,
@@ -81,26 +85,26 @@ pub fn open<O: Own>(
             )));
         }
     };
-    if superblock.kinds != opening.kinds {
-        let (key, value) = (superblock.kinds & 0xff, superblock.kinds >> 8 & 0xff);
-        return Err(Error::invalid(format!(
-            "{} maps {} to {}; open it with these types",
-            pm.name(),
-            code_name(key),
-            code_name(value)
-        )));
-    }
     let layout = Layout::new(superblock.shape, superblock.capacity, superblock.map_id);
     let arena = Arc::new(Arena::open(pm.clone(), layout)?);
     // A process that dies leaves its last record unfinished and no other.
     let is_whole = superblock.state == State::Open && !superblock.is_power_safe;
+    let in_flight = match superblock.state {
+        State::Closed => 0,
+        State::Open if superblock.is_power_safe => crate::map::GROUP,
+        State::Open => 1,
+    };
     let found = Found::read(&arena, is_whole)?;
     if superblock.state == State::Closed {
         found.check_seals(&arena)?;
     }
-    let budget = Budget::new(settings.memory);
-    let (nodes, leaves) = chain::<O>(&arena, superblock.first_leaf, &settings, &budget)?;
-    budget.set_other(arena.memory() + nodes.len() as u64 * 22);
+    let budget = Budget::new(settings.memory, settings.blobs);
+    let Chain {
+        nodes,
+        used,
+        leaves,
+    } = chain::<O>(&arena, superblock.first_leaf, &settings, &budget)?;
+    budget.set_other(arena.memory() + nodes.len() as u64 * 22, 0);
     budget.share_out();
     let too_small = |budget: &Budget| {
         Err(Error::MemoryTooSmall {
@@ -114,36 +118,16 @@ pub fn open<O: Own>(
     }
     // Leaves are written from here on.
     mark_open(&*pm, &mut superblock, opening)?;
-    let records: Vec<Vec<Record>> = found
-        .partitions
-        .iter()
-        .enumerate()
-        .map(|(p, partition)| partition.records(&arena, p as u32).collect())
-        .collect();
-    let count = records.iter().map(|list| list.len() as u64).sum();
-    release_leaves(&arena, &leaves);
+    arena.release_but(&used, true);
+    drop(used);
     for segment in found.free {
         arena.release_segment(segment);
     }
     let log = Log::new(arena.clone(), found.partitions, settings.blobs);
     let tree = Tree::new(arena.clone(), log, Directory::new(nodes), settings, budget);
-    replay(&tree, &records, opening.threads)?;
+    let count = replay(&tree, opening.threads, in_flight)?;
     if tree.settings.blobs {
-        let mut used = tree.used_blobs();
-        // A copy of a record has the same blob.
-        let mut kept = HashSet::new();
-        for (number, list) in records.iter().enumerate() {
-            let mut log = tree.log.lock(number as u32);
-            for record in list.iter().filter(|record| record.value != 0) {
-                let byte = BlobRef(record.value).byte();
-                if used.binary_search(&byte).is_err() && kept.insert(byte) {
-                    log.drop_blob(record.value);
-                }
-            }
-        }
-        used.extend(kept);
-        used.sort_unstable();
-        arena.release_blobs_but(&used);
+        tree.sweep_blobs();
     }
     tree.share_out();
     if tree.budget.is_exhausted() {
@@ -152,7 +136,7 @@ pub fn open<O: Own>(
     }
     tree.is_open.store(true, Release);
     let recovered = Recovered {
-        leaves: leaves.len() as u64,
+        leaves,
         records: count,
     };
     Ok((tree, superblock, recovered))
@@ -220,17 +204,28 @@ fn trusted(pm: &dyn Pm, known: &Superblock, opening: &Opening) -> Result<bool> {
     })
 }
 
-/// Whether a file without superblocks may become a map: it is all zeros, or was about to become one.
+fn check_kinds(pm: &dyn Pm, known: u64, wanted: u64) -> Result<()> {
+    if known == wanted {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} maps {} to {}; open it with these types",
+        pm.name(),
+        code_name(known & 0xff),
+        code_name(known >> 8 & 0xff)
+    )))
+}
+
+/// Whether a map is being made in this file.
+fn is_marked(pm: &dyn Pm) -> bool {
+    let mark = pm.words().get(MARK);
+    mark.is_some_and(|word| word.load(Relaxed) == MAKING)
+}
+
+/// Whether a file without superblocks may become a map: it is all zeros, to its end, or was about to become
+/// one.
 fn is_blank(pm: &dyn Pm) -> bool {
-    let words = pm.words();
-    let marked = words
-        .get(MARK)
-        .is_some_and(|word| word.load(Relaxed) == MAKING);
-    marked
-        || words
-            .iter()
-            .take(1 << 17)
-            .all(|word| word.load(Relaxed) == 0)
+    is_marked(pm) || pm.words().iter().all(|word| word.load(Relaxed) == 0)
 }
 
 /// A new map, durable before its superblock is.
@@ -299,13 +294,21 @@ fn create(pm: &Arc<dyn Pm>, opening: &Opening) -> Result<Superblock> {
 /// A node's low and the node.
 type Placed<O> = (O, Arc<Node<O>>);
 
-/// Follows the chain of leaves, and makes nodes over it.
+/// What the chain of leaves has led to.
+struct Chain<O> {
+    nodes: Vec<Placed<O>>,
+    /// Which places of leaves are in use.
+    used: Places,
+    leaves: u64,
+}
+
+/// Follows the chain of leaves, and makes nodes over it, one after the other: nothing else is kept of it.
 fn chain<O: Own>(
     arena: &Arena,
     first: u32,
     settings: &Settings,
     budget: &Budget,
-) -> Result<(Vec<Placed<O>>, Vec<u32>)> {
+) -> Result<Chain<O>> {
     let damaged = |number: u32, what: &str| {
         Error::corrupt(
             arena.pm().name(),
@@ -313,36 +316,6 @@ fn chain<O: Own>(
             format!("leaf {number} {what}"),
         )
     };
-    let most = arena.places(ChunkKind::Leaves, LEAF_BYTES).len();
-    let mut lows: Vec<O> = Vec::new();
-    let mut leaves = Vec::new();
-    let mut number = first;
-    while number != 0 {
-        let leaf = Leaf::checked(arena, number)?;
-        let (word, blob) = leaf.low();
-        let low = if leaves.is_empty() {
-            O::least()
-        } else if O::BYTES {
-            match arena.blob(BlobRef(blob)) {
-                Some(found) if found.is_whole => O::of_pair(arena, word, blob),
-                _ => return Err(damaged(number, "has a lower fence that is not whole")),
-            }
-        } else {
-            O::of_pair(arena, word, blob)
-        };
-        if lows.last().is_some_and(|last| *last >= low) {
-            return Err(damaged(number, "does not follow the leaf before it"));
-        }
-        lows.push(low);
-        leaves.push(number);
-        if leaves.len() > most {
-            return Err(damaged(number, "is in a circle of leaves"));
-        }
-        number = leaf.next();
-    }
-    if leaves.is_empty() {
-        return Err(damaged(first, "is the first one, and none"));
-    }
     let most = match settings.buffers {
         crate::last::Buffers::Elastic => settings.node_leaves,
         _ => settings
@@ -350,74 +323,115 @@ fn chain<O: Own>(
             .min(crate::last::PAPER_SLOTS - crate::last::PAPER_BUFFER),
     };
     let fill = (most * FILL.0 / FILL.1).max(1);
-    let mut nodes: Vec<Placed<O>> = Vec::new();
-    for at in (0..leaves.len()).step_by(fill) {
-        let end = (at + fill).min(leaves.len());
-        let high = lows.get(end).cloned();
-        let node = Node::new(lows[at..end].to_vec(), leaves[at..end].to_vec(), high);
+    let mut chain = Chain {
+        nodes: Vec::new(),
+        used: arena.marks(),
+        leaves: 0,
+    };
+    let mut node = |lows: &mut Vec<O>, leaves: &mut Vec<u32>, high: Option<O>| {
+        let lows = std::mem::replace(lows, Vec::with_capacity(fill));
+        let leaves = std::mem::replace(leaves, Vec::with_capacity(fill));
+        let (low, count) = (lows[0].clone(), leaves.len() as i64);
+        let node = Node::new(lows, leaves, high);
         let bytes = node.body.read().bytes() as i64;
-        budget.change(1, (end - at) as i64, bytes, 0);
-        nodes.push((lows[at].clone(), node));
+        budget.change(1, count, bytes, 0);
+        chain.nodes.push((low, node));
+    };
+    let (mut lows, mut leaves) = (Vec::with_capacity(fill), Vec::with_capacity(fill));
+    let mut last: Option<O> = None;
+    let mut number = first;
+    while number != 0 {
+        let leaf = Leaf::checked(arena, number)?;
+        let (word, blob) = leaf.low();
+        let low = if last.is_none() {
+            O::least()
+        } else if O::BYTES {
+            match arena.blob(BlobRef(blob)) {
+                Some(found) if found.is_whole => O::of_bytes(found.key),
+                _ => return Err(damaged(number, "has a lower fence that is not whole")),
+            }
+        } else {
+            O::of_pair(arena, word, blob)
+        };
+        if last.as_ref().is_some_and(|last| *last >= low) {
+            return Err(damaged(number, "does not follow the leaf before it"));
+        }
+        if !arena.mark(&mut chain.used, u64::from(number) * LEAF_BYTES) {
+            return Err(damaged(number, "is in a circle of leaves"));
+        }
+        if lows.len() == fill {
+            node(&mut lows, &mut leaves, Some(low.clone()));
+        }
+        last = Some(low.clone());
+        lows.push(low);
+        leaves.push(number);
+        chain.leaves += 1;
+        number = leaf.next();
     }
-    Ok((nodes, leaves))
+    if leaves.is_empty() {
+        return Err(damaged(first, "is the first one, and none"));
+    }
+    lows.shrink_to_fit();
+    leaves.shrink_to_fit();
+    node(&mut lows, &mut leaves, None);
+    Ok(chain)
 }
 
-fn release_leaves(arena: &Arena, used: &[u32]) {
-    let mut used = used.to_vec();
-    used.sort_unstable();
-    for place in arena
-        .places(ChunkKind::Leaves, LEAF_BYTES)
-        .into_iter()
-        .rev()
-    {
-        let number = (place / LEAF_BYTES) as u32;
-        if used.binary_search(&number).is_err() {
-            arena.release_leaf(number);
-        }
-    }
-}
-
-fn replay<O: Own>(tree: &Tree<O>, records: &[Vec<Record>], threads: usize) -> Result<()> {
-    if threads <= 1 || records.iter().map(Vec::len).sum::<usize>() < 10_000 {
-        for list in records {
-            tree.replay(list)?;
-        }
-        return Ok(());
+/// Replays all partitions; how many records they have.
+fn replay<O: Own>(tree: &Tree<O>, threads: usize, in_flight: usize) -> Result<u64> {
+    let partitions = 0..tree.log.count();
+    let most = |p: u32| tree.log.most_records(p);
+    let threads = match partitions.clone().map(most).sum::<usize>() {
+        0..PARALLEL => 1,
+        _ => threads.max(1),
+    };
+    let largest = partitions.clone().map(most).max().unwrap_or(0);
+    let lent = match tree.settings.blobs {
+        true => (largest * size_of::<(u64, u32)>() * threads) as u64,
+        false => 0,
+    };
+    // Buffers have the less for as long.
+    tree.budget.lend(lent);
+    if threads <= 1 {
+        return partitions.map(|p| tree.replay(p, in_flight)).sum();
     }
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|t| {
-                scope.spawn(move || {
-                    for list in records.iter().skip(t).step_by(threads) {
-                        tree.replay(list)?;
-                    }
-                    Ok(())
+                let partitions = partitions.clone().skip(t).step_by(threads);
+                scope.spawn(move || -> Result<u64> {
+                    partitions.map(|p| tree.replay(p, in_flight)).sum()
                 })
             })
             .collect();
-        for worker in workers {
-            worker
-                .join()
-                .map_err(|_| Error::invalid("a thread that replayed the log has ended early"))??;
-        }
-        Ok(())
+        let ended = |_| Error::invalid("a thread that replayed the log has ended early");
+        let counts = workers
+            .into_iter()
+            .map(|worker| worker.join().map_err(ended)?);
+        counts.sum()
     })
 }
 
 impl<O: Own> Tree<O> {
-    /// Records of one partition, from the tail on.
-    fn replay(&self, records: &[Record]) -> Result<()> {
+    /// Replays one partition, from the tail on; how many records it has. Of the last ones, `in_flight` may
+    /// lack their blobs.
+    fn replay(&self, partition: u32, in_flight: usize) -> Result<u64> {
         // Of several records with one blob, the last one is the one whose blob it is.
-        let mut last = HashMap::new();
+        let mut last: Vec<(u64, u32)> = Vec::new();
         if self.settings.blobs {
-            last = records
-                .iter()
-                .enumerate()
-                .map(|(at, r)| (r.value, at))
-                .collect();
+            last.reserve_exact(self.log.most_records(partition));
+            let records = self.log.records(partition).zip(0u32..);
+            last.extend(records.map(|(record, at)| (record.value, at)));
+            last.sort_unstable();
         }
-        for (at, record) in records.iter().enumerate() {
-            if record.value != 0 && last.get(&record.value).is_some_and(|last| *last != at) {
+        let is_last = |value: u64, at: usize| {
+            let end = last.partition_point(|known| known.0 <= value);
+            end == 0 || last[end - 1] == (value, at as u32)
+        };
+        let (mut count, mut has_void) = (0, false);
+        for (at, record) in self.log.records(partition).enumerate() {
+            count += 1;
+            if self.settings.blobs && record.value != 0 && !is_last(record.value, at) {
                 continue;
             }
             let is_delete = record.op == Op::Delete;
@@ -436,24 +450,43 @@ impl<O: Own> Tree<O> {
                 });
                 if !fits {
                     // In flight, or its key has a newer record and its blob's place another blob.
-                    self.check_passed_over(record, &records[at + 1..])?;
+                    self.check_passed_over(&record, partition, at, in_flight)?;
+                    // What is written behind it must not make it look like one that was acknowledged.
+                    self.log.make_void(record.place);
+                    has_void = true;
                     continue;
                 }
             }
-            self.apply(record, is_delete)?;
+            self.apply(&record, is_delete)?;
         }
-        Ok(())
+        if has_void {
+            self.arena.pm().fence()?;
+        }
+        if planted(Planted::ReplayFrees) {
+            self.free_dead()?;
+        }
+        Ok(count)
     }
 
     /// A record whose blob is not whole must have a newer one of its key, or be among the last.
-    fn check_passed_over(&self, record: &Record, later: &[Record]) -> Result<()> {
-        let is_superseded = later.iter().any(|next| {
-            next.key == record.key
-                && (!O::BYTES || BlobRef(next.value).hash() == BlobRef(record.value).hash())
-        });
+    fn check_passed_over(
+        &self,
+        record: &Record,
+        partition: u32,
+        at: usize,
+        in_flight: usize,
+    ) -> Result<()> {
+        let (mut later, mut is_superseded) = (0, false);
+        for next in self.log.records(partition).skip(at + 1) {
+            later += 1;
+            is_superseded |= next.key == record.key
+                && (!O::BYTES || BlobRef(next.value).hash() == BlobRef(record.value).hash());
+            if is_superseded {
+                break;
+            }
+        }
         // What one fence may cover: nothing before it was acknowledged without its blob.
-        let in_flight = later.len() < crate::map::GROUP;
-        if is_superseded || in_flight || record.op == Op::Delete {
+        if is_superseded || later < in_flight {
             return Ok(());
         }
         Err(Error::corrupt(
@@ -475,8 +508,12 @@ impl<O: Own> Tree<O> {
                 compare(&self.arena, (entry.key, entry.value), &own) == Ordering::Equal
             });
             if known.is_none() && body.buffer.len() >= self.cap(&body) {
-                self.drain_fullest(&mut body)?;
-                continue;
+                match self.drain_fullest(&mut body) {
+                    Ok(()) => continue,
+                    // In a full file it stays buffered: what is free is not known yet, and it is in the log.
+                    Err(error) if error.is_disk_full() => {}
+                    Err(error) => return Err(error),
+                }
             }
             let entry = Entry {
                 key: record.key,
@@ -505,27 +542,34 @@ impl<O: Own> Tree<O> {
         }
     }
 
-    /// Places of all blobs that leaves and buffers refer to, sorted.
-    fn used_blobs(&self) -> Vec<u64> {
-        let mut used = Vec::new();
+    /// Finds the blobs to which nothing refers: they are free. Those that only records of the log have are so
+    /// when the tail has passed these.
+    fn sweep_blobs(&self) {
+        let mut used = self.arena.marks();
+        let mut mark = |blob: u64| blob != 0 && self.arena.mark(&mut used, BlobRef(blob).byte());
         for node in self.directory.all() {
             let body = node.body.read();
             for number in &body.leaves {
                 if let Some(leaf) = Leaf::new(&self.arena, *number) {
-                    used.extend(leaf.pairs().map(|(_, (_, value))| value));
-                    used.push(leaf.low().1);
+                    for (_, (_, value)) in leaf.pairs() {
+                        mark(value);
+                    }
+                    mark(leaf.low().1);
                 }
             }
-            used.extend(body.buffer.iter().map(|(_, entry)| entry.value));
+            for (_, entry) in body.buffer.iter() {
+                mark(entry.value);
+            }
         }
-        let mut places: Vec<u64> = used
-            .into_iter()
-            .filter(|blob| *blob != 0)
-            .map(|blob| BlobRef(blob).byte())
-            .collect();
-        places.sort_unstable();
-        places.dedup();
-        places
+        for number in 0..self.log.count() {
+            // A copy of a record has the same blob.
+            for record in self.log.records(number).filter(|record| record.value != 0) {
+                if mark(record.value) {
+                    self.log.lock(number).drop_blob(record.value);
+                }
+            }
+        }
+        self.arena.release_but(&used, false);
     }
 
     /// Marks where the log ends, and says that the map is closed.

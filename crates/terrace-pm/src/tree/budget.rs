@@ -11,10 +11,15 @@ const MOST_A_LEAF: u64 = 8;
 const MOST_A_NODE: usize = 240;
 /// The fewest that a node buffers, however small the memory.
 pub const LEAST: usize = 4;
+/// Bytes for each buffered pair of a map with blobs beside its place in the buffer: the log may have three
+/// records for it, and for each of them two places of blobs are remembered until the tail has passed it.
+const LIMBO_BYTES: u64 = 48;
 
 /// Who has how much.
 pub struct Budget {
     memory: u64,
+    /// Bytes that a chunk of a buffer takes, what the log remembers of its pairs included.
+    chunk: u64,
     /// Nodes and leaves in them.
     nodes: AtomicI64,
     leaves: AtomicI64,
@@ -22,20 +27,27 @@ pub struct Budget {
     index: AtomicI64,
     buffers: AtomicI64,
     other: AtomicI64,
+    /// Bytes of what the log remembers of blobs.
+    limbo: AtomicI64,
     /// Pairs a leaf, in sixteenths; 0 where not even the index has room.
     share: AtomicU64,
 }
 
 impl Budget {
     /// Of so many bytes.
-    pub fn new(memory: u64) -> Budget {
+    pub fn new(memory: u64, blobs: bool) -> Budget {
         Budget {
             memory,
+            chunk: match blobs {
+                true => CHUNK_BYTES as u64 + CHUNK_PAIRS as u64 * LIMBO_BYTES,
+                false => CHUNK_BYTES as u64,
+            },
             nodes: AtomicI64::new(0),
             leaves: AtomicI64::new(0),
             index: AtomicI64::new(0),
             buffers: AtomicI64::new(0),
             other: AtomicI64::new(0),
+            limbo: AtomicI64::new(0),
             share: AtomicU64::new(MOST_A_LEAF * 16),
         }
     }
@@ -59,9 +71,16 @@ impl Budget {
         }
     }
 
-    /// What arena and log take.
-    pub fn set_other(&self, bytes: u64) {
+    /// What arena and log take, and of that what the log remembers of blobs.
+    pub fn set_other(&self, bytes: u64, limbo: u64) {
         self.other.store(bytes as i64, Relaxed);
+        self.limbo.store(limbo as i64, Relaxed);
+    }
+
+    /// What is needed beside these for a while.
+    pub fn lend(&self, bytes: u64) {
+        self.other.fetch_add(bytes as i64, Relaxed);
+        self.share_out();
     }
 
     /// Bytes of everything but buffers.
@@ -71,7 +90,7 @@ impl Budget {
 
     /// Bytes of everything.
     pub fn used(&self) -> u64 {
-        self.index() + self.buffers.load(Relaxed).max(0) as u64
+        self.index() + (self.buffers.load(Relaxed) + self.limbo.load(Relaxed)).max(0) as u64
     }
 
     /// What the index needs, with the least of buffers.
@@ -83,7 +102,7 @@ impl Budget {
     pub fn share_out(&self) {
         let leaves = self.leaves.load(Relaxed).max(1) as u64;
         let left = self.memory.saturating_sub(self.index());
-        let pairs = left / CHUNK_BYTES as u64 * CHUNK_PAIRS as u64;
+        let pairs = left / self.chunk * CHUNK_PAIRS as u64;
         let share = if self.needed() > self.memory {
             0
         } else {
@@ -113,7 +132,8 @@ impl Budget {
         let share = self.share.load(Relaxed) as usize;
         let mut cap = share * leaves / 16;
         let left = self.memory.saturating_sub(self.index());
-        if (self.buffers.load(Relaxed).max(0) as u64) < left / 4 * 3 {
+        let limbo = self.limbo.load(Relaxed);
+        if ((self.buffers.load(Relaxed) + limbo).max(0) as u64) < left / 4 * 3 {
             cap *= 2;
         }
         if cap >= 2 * CHUNK_PAIRS {

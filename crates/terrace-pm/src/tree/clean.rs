@@ -41,18 +41,24 @@ impl<O: Own> Tree<O> {
         let Some(mut hand) = self.cleaner.try_lock() else {
             return Ok(());
         };
+        if planted(Planted::CleanWithoutEnd) {
+            for _ in 0..1000 {
+                self.step(&mut hand, true)?;
+            }
+        }
         self.step(&mut hand, false)
     }
 
-    /// As many steps as free a segment in every partition: the file is full.
-    pub(crate) fn clean_hard(&self) -> Result<()> {
+    /// As many steps as free a segment in every partition: the file is full, for a put with a blob of so many
+    /// bytes at least.
+    pub(crate) fn clean_hard(&self, blob: Option<usize>) -> Result<()> {
         let mut hand = self.cleaner.lock();
         // What tails have passed is free behind a fence.
         self.log.commit_many(0..self.log.count())?;
         let records = self.arena.layout().shape.records as usize;
         let most = self.log.count() as usize * (records + 1);
         for _ in 0..most {
-            if self.arena.has_room() {
+            if self.arena.has_room(blob) {
                 break;
             }
             self.step(&mut hand, true)?;

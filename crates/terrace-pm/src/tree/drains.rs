@@ -17,7 +17,7 @@ const PAPER_SPLIT: u32 = 26;
 const MORE_LEAVES: usize = 2;
 /// Lines of leaves that such a drain may write, so that the longest put grows no longer.
 const MOST_LINES: usize = 24;
-/// Nodes with fewer leaves than this look for a neighbour to merge with.
+/// Nodes with fewer leaves than this, or than a quarter of what they may have, look for a neighbour to merge with.
 const FEW_LEAVES: usize = 2;
 
 impl<O: Own> Tree<O> {
@@ -205,13 +205,18 @@ impl<O: Own> Tree<O> {
         if drained.has_deleted {
             merged = self.merge_leaves(body, &chosen)?;
         }
+        if merged > 0 && body.leaves.capacity() > 2 * body.leaves.len() {
+            body.lows.shrink_to_fit();
+            body.leaves.shrink_to_fit();
+        }
         let after = body.buffer.bytes();
         self.count_buffer(before, after);
         let grown = (body.bytes() - after) as i64 - index as i64;
         self.budget.change(0, splits as i64 - merged, grown, 0);
         if body.leaves.len() > self.most_leaves() {
             self.split_node(body);
-        } else if drained.has_deleted && body.leaves.len() < FEW_LEAVES {
+        } else if drained.has_deleted && body.leaves.len() < FEW_LEAVES.max(self.most_leaves() / 4)
+        {
             self.absorb_next(body)?;
         }
         Ok(())
@@ -310,7 +315,7 @@ impl<O: Own> Tree<O> {
     /// Shares the memory out anew.
     pub(crate) fn share_out(&self) {
         let other = self.arena.memory() + (self.log.memory() + self.directory.bytes()) as u64;
-        self.budget.set_other(other);
+        self.budget.set_other(other, self.log.limbo() as u64);
         self.budget.share_out();
     }
 

@@ -21,7 +21,7 @@ pub use budget::Budget;
 pub use range::Cursor;
 pub use write::{Change, Wanted, When};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, BlobRef};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, ValueOut};
 use crate::last::{Buffers, Directory};
@@ -82,6 +82,8 @@ pub struct Tree<O: Own> {
     /// Pairs in buffers.
     pub(crate) buffered: AtomicUsize,
     cleaner: Mutex<clean::Hand>,
+    /// How many places had become free when cleaning found no room in a full file.
+    found_full: AtomicU64,
     poison: Mutex<Option<String>>,
     is_poisoned: AtomicBool,
     owner: Owner,
@@ -107,6 +109,7 @@ impl<O: Own> Tree<O> {
             counters: Counters::default(),
             buffered: AtomicUsize::new(0),
             cleaner: Mutex::new(clean::Hand::default()),
+            found_full: AtomicU64::new(u64::MAX),
             poison: Mutex::new(None),
             is_poisoned: AtomicBool::new(false),
             owner: Owner::here(),
@@ -150,12 +153,26 @@ impl<O: Own> Tree<O> {
         result
     }
 
-    /// What a pair's value is.
-    pub(crate) fn value_of(&self, value: u64) -> ValueOut {
+    /// What the value of a key's pair is; an error where the pair refers to a blob that is not what was
+    /// written, or to that of another key.
+    pub(crate) fn value_of(&self, key: &O, value: u64) -> Result<ValueOut> {
         if !self.settings.blobs {
-            return ValueOut::Int(value);
+            return Ok(ValueOut::Int(value));
         }
-        let bytes = self.arena.blob_value(crate::arena::BlobRef(value));
+        let blob = BlobRef(value);
+        let found = self.arena.whole_blob(blob)?;
+        if found.key != key.bytes() || blob.hash() != key.hash() >> 40 << 40 {
+            return Err(Error::corrupt(
+                self.arena.pm().name(),
+                blob.byte(),
+                "a pair refers to the blob of another key",
+            ));
+        }
+        Ok(self.value_in(found.value))
+    }
+
+    /// The value in the bytes of a blob.
+    pub(crate) fn value_in(&self, bytes: Vec<u8>) -> ValueOut {
         if self.settings.value_bytes {
             return ValueOut::Bytes(bytes);
         }

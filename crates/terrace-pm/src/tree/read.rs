@@ -4,9 +4,14 @@ use std::cmp::Ordering;
 use terrace_base::Result;
 
 use super::Tree;
+use crate::arena::BlobRef;
+use crate::faults::{Planted, planted};
 use crate::key::{Own, ValueOut, fingerprint};
 use crate::last::Body;
 use crate::leaf::{Leaf, compare};
+
+/// Lines of the pairs of a leaf.
+const PAIR_LINES: u64 = 7;
 
 impl<O: Own> Tree<O> {
     /// The value of a key.
@@ -14,9 +19,16 @@ impl<O: Own> Tree<O> {
         loop {
             let node = self.node(key)?;
             let body = node.body.read();
-            if body.covers(key) {
-                return Ok(self.look(&body, key));
+            if !body.covers(key) {
+                continue;
             }
+            if planted(Planted::ReadWithoutLatch) && self.find_buffered(&body, key)?.is_none() {
+                let number = body.leaves[body.leaf_of(key)];
+                drop(body);
+                let found = self.find_in_leaf(number, key)?;
+                return found.map(|value| self.value_of(key, value)).transpose();
+            }
+            return self.look(&body, key);
         }
     }
 
@@ -26,28 +38,72 @@ impl<O: Own> Tree<O> {
             let node = self.node(key)?;
             let body = node.body.read();
             if body.covers(key) {
-                return Ok(self.find_value(&body, key).is_some());
+                return Ok(self.find_value(&body, key)?.is_some());
             }
         }
     }
 
     /// The value of a key of this node.
-    pub(crate) fn look(&self, body: &Body<O>, key: &O) -> Option<ValueOut> {
-        self.find_value(body, key).map(|value| self.value_of(value))
+    pub(crate) fn look(&self, body: &Body<O>, key: &O) -> Result<Option<ValueOut>> {
+        let found = self.find_value(body, key)?;
+        found.map(|value| self.value_of(key, value)).transpose()
     }
 
-    fn find_value(&self, body: &Body<O>, key: &O) -> Option<u64> {
-        if let Some(i) = self.find_buffered(body, key) {
+    fn find_value(&self, body: &Body<O>, key: &O) -> Result<Option<u64>> {
+        if let Some(i) = self.find_buffered(body, key)? {
             let entry = body.buffer.get(i);
-            return (!entry.is_delete).then_some(entry.value);
+            return Ok((!entry.is_delete).then_some(entry.value));
         }
-        let leaf = Leaf::new(&self.arena, body.leaves[body.leaf_of(key)])?;
-        let mut read = 1;
+        self.find_in_leaf(body.leaves[body.leaf_of(key)], key)
+    }
+
+    fn find_in_leaf(&self, number: u32, key: &O) -> Result<Option<u64>> {
+        let pm = self.arena.pm();
+        pm.has_read(1);
+        let Some(leaf) = Leaf::new(&self.arena, number) else {
+            return Ok(None);
+        };
+        leaf.check_header(&self.arena)?;
+        let mut read = 0;
+        let mut not_whole = None;
         let slot = leaf.find(fingerprint(key.hash()), |k, v| {
             read += 1;
-            compare(&self.arena, (k, v), key) == Ordering::Equal
+            let is_it = compare(&self.arena, (k, v), key) == Ordering::Equal;
+            if O::BYTES && !is_it && k == key.word() {
+                // Another key with the same beginning, or this one, damaged.
+                not_whole = not_whole.take().or(self.arena.whole_blob(BlobRef(v)).err());
+            }
+            is_it
         });
-        self.arena.pm().has_read(read);
-        Some(leaf.pair(slot?).1)
+        pm.has_read(read);
+        if let Some(slot) = slot {
+            return Ok(Some(leaf.pair(slot).1));
+        }
+        if let Some(damage) = not_whole {
+            return Err(damage);
+        }
+        // That a key is not there is said only of a leaf whose keys are what was written.
+        pm.has_read(PAIR_LINES - read.min(PAIR_LINES));
+        leaf.check_keys(&self.arena)?;
+        Ok(None)
+    }
+
+    /// The number of a key's pair in the buffer.
+    pub(crate) fn find_buffered(&self, body: &Body<O>, key: &O) -> Result<Option<usize>> {
+        let mut not_whole = None;
+        let found = body.buffer.find(key.word(), |entry| {
+            let is_it = compare(&self.arena, (entry.key, entry.value), key) == Ordering::Equal;
+            if O::BYTES && !is_it && BlobRef(entry.value).hash() == key.hash() >> 40 << 40 {
+                // Its blob is all that tells it from an older pair in the leaf.
+                not_whole = not_whole
+                    .take()
+                    .or(self.arena.whole_blob(BlobRef(entry.value)).err());
+            }
+            is_it
+        });
+        match (found, not_whole) {
+            (None, Some(damage)) => Err(damage),
+            (found, _) => Ok(found),
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! Puts and deletes: into the log, then into the buffer of the key's node.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::{Error, Result, max_key_bytes};
@@ -8,11 +7,13 @@ use terrace_base::{Error, Result, max_key_bytes};
 use super::Tree;
 use crate::key::{Own, ValueIn, ValueOut};
 use crate::last::{Body, Buffers, Entry, Node};
-use crate::leaf::compare;
 use crate::log::Op;
 
 /// Longest key, in bytes: that of the smallest pages.
 const LONGEST_KEY: usize = max_key_bytes(4096);
+
+/// After so many writes the memory is shared out anew.
+const SHARED_ANEW: u64 = 1024;
 
 /// What becomes of a key.
 pub enum Change<'a> {
@@ -60,20 +61,19 @@ impl<O: Own> Tree<O> {
             });
         }
         let is_put = matches!(change, Change::Put(_));
-        // Cleaning comes first, with nothing held (rule 15).
+        // Growth and cleaning come first, with nothing held (rule 15).
+        self.arena.make_ahead();
         match self.clean() {
             // The log finds no room to be cleaned; whether there is room for this record is seen below.
             Err(error) if error.is_disk_full() => {}
             cleaned => self.guard(cleaned)?,
         }
-        if is_put && !self.arena.has_room() {
-            // The log may hold what a leaf or a record needs.
-            match self.clean_hard() {
-                Err(error) if error.is_disk_full() => {}
-                cleaned => self.guard(cleaned)?,
-            }
-            if !self.arena.has_room() {
-                return Err(self.full());
+        let blob = self.blob_bytes(key, change);
+        if !self.arena.has_room(blob) {
+            match self.find_room(blob) {
+                // It has the reserve.
+                Err(error) if error.is_disk_full() && !is_put => {}
+                found => found?,
             }
         }
         let hash = key.hash();
@@ -83,21 +83,27 @@ impl<O: Own> Tree<O> {
             if !body.covers(key) {
                 continue;
             }
-            let known = self.find_buffered(&body, key);
+            let known = self.find_buffered(&body, key)?;
             if known.is_none() && self.is_full(&body) {
                 if self.budget.is_exhausted() && is_put {
-                    return Err(Error::MemoryTooSmall {
-                        what: format!("the index of {}", self.arena.pm().name()),
-                        given: self.budget.memory(),
-                        needed: self.budget.needed(),
-                    });
+                    // Deletes may have made the index smaller since.
+                    self.share_out();
                 }
-                self.guard(self.drain_fullest(&mut body))?;
-                continue;
+                if self.budget.is_exhausted() && is_put {
+                    return Err(self.too_small());
+                }
+                match self.drain_fullest(&mut body) {
+                    // A delete waits in the buffer until its leaf has room for the others, or it makes some.
+                    Err(error) if error.is_disk_full() && !is_put => {}
+                    drained => {
+                        self.guard(drained)?;
+                        continue;
+                    }
+                }
             }
             let old = match wanted {
                 Wanted::Any => None,
-                _ => self.look(&body, key),
+                _ => self.look(&body, key)?,
             };
             let made;
             let change = match wanted {
@@ -117,9 +123,22 @@ impl<O: Own> Tree<O> {
                 },
                 _ => change,
             };
+            if !is_put && matches!(change, Change::Put(_)) {
+                // An update that turned out to be a put; deletes have the reserve.
+                if !self.arena.has_room(self.blob_bytes(key, change)) {
+                    return Err(self.full());
+                }
+                if known.is_none() && self.budget.is_exhausted() {
+                    return Err(self.too_small());
+                }
+            }
             self.guard(self.record(&mut body, key, hash, change, known, when))?;
             drop(body);
-            self.counters.writes.fetch_add(1, Relaxed);
+            let writes = self.counters.writes.fetch_add(1, Relaxed);
+            if writes.is_multiple_of(SHARED_ANEW) {
+                // What log and arena take changes, too.
+                self.share_out();
+            }
             if self.settings.is_sync && when == When::Now && self.arena.pm().is_slow() {
                 let partition = self.log.partition_of(hash);
                 self.guard(self.log.commit_apart(partition))?;
@@ -135,6 +154,32 @@ impl<O: Own> Tree<O> {
         }
         let numbers = (0..self.log.count()).filter(|p| partitions >> p & 1 == 1);
         self.guard(self.log.commit_many(numbers))
+    }
+
+    /// Bytes of the blob that a put needs, if it needs one.
+    fn blob_bytes(&self, key: &O, change: &Change<'_>) -> Option<usize> {
+        match change {
+            Change::Put(ValueIn::Bytes(value)) => Some(key.bytes().len() + value.len()),
+            Change::Put(ValueIn::Int(_)) if self.settings.blobs => Some(key.bytes().len() + 8),
+            _ => None,
+        }
+    }
+
+    /// Frees what the log may hold of what a leaf or a record needs. That takes long, and is not tried again
+    /// before something has become free.
+    fn find_room(&self, blob: Option<usize>) -> Result<()> {
+        if self.found_full.load(Relaxed) == self.arena.released() {
+            return Err(self.full());
+        }
+        match self.clean_hard(blob) {
+            Err(error) if error.is_disk_full() => {}
+            cleaned => self.guard(cleaned)?,
+        }
+        if self.arena.has_room(blob) {
+            return Ok(());
+        }
+        self.found_full.store(self.arena.released(), Relaxed);
+        Err(self.full())
     }
 
     fn record(
@@ -153,7 +198,9 @@ impl<O: Own> Tree<O> {
         let (op, value) = match change {
             Change::Put(value) => (Op::Put, self.store_value(key, hash, sequence, *value)?),
             Change::Delete if O::BYTES => {
-                let blob = self.arena.write_blob(hash, sequence, key.bytes(), &[])?;
+                let blob = self
+                    .arena
+                    .write_blob(hash, sequence, key.bytes(), &[], true)?;
                 (Op::Delete, blob.0)
             }
             Change::Delete => (Op::Delete, 0),
@@ -204,11 +251,15 @@ impl<O: Own> Tree<O> {
             ValueIn::Int(int) if !self.settings.blobs => Ok(int),
             ValueIn::Int(int) => {
                 let bytes = int.to_le_bytes();
-                let blob = self.arena.write_blob(hash, sequence, key.bytes(), &bytes)?;
+                let blob = self
+                    .arena
+                    .write_blob(hash, sequence, key.bytes(), &bytes, false)?;
                 Ok(blob.0)
             }
             ValueIn::Bytes(bytes) => {
-                let blob = self.arena.write_blob(hash, sequence, key.bytes(), bytes)?;
+                let blob = self
+                    .arena
+                    .write_blob(hash, sequence, key.bytes(), bytes, false)?;
                 Ok(blob.0)
             }
         }
@@ -219,13 +270,6 @@ impl<O: Own> Tree<O> {
         self.directory
             .find(key)
             .ok_or_else(|| Error::invalid("a map without nodes"))
-    }
-
-    /// The number of a key's pair in the buffer.
-    pub(crate) fn find_buffered(&self, body: &Body<O>, key: &O) -> Option<usize> {
-        body.buffer.find(key.word(), |entry| {
-            compare(&self.arena, (entry.key, entry.value), key) == Ordering::Equal
-        })
     }
 
     /// Whether a node must drain before it takes another pair.
@@ -244,10 +288,18 @@ impl<O: Own> Tree<O> {
         }
     }
 
+    fn too_small(&self) -> Error {
+        Error::MemoryTooSmall {
+            what: format!("the index of {}", self.arena.pm().name()),
+            given: self.budget.memory(),
+            needed: self.budget.needed(),
+        }
+    }
+
     fn full(&self) -> Error {
         Error::DiskFull {
             what: format!(
-                "{} has used all of its capacity (Options::capacity when it was made)",
+                "{} has used all of its capacity (Options::capacity when it was made), or of its disk",
                 self.arena.pm().name()
             ),
         }
