@@ -3,20 +3,30 @@
 
 use crate::id::{CLASSES, NodeId, Tier};
 
-/// The way from the root of a part to a node: the number of the child at each step.
+/// The way from the root of a part to a node: its length, and the number of the child at each of
+/// the first steps. B+trees and trees over numbers have no longer ones; what lies deeper is looked
+/// for below the last node that is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Path(u128);
 
+/// Bits of the length, before the steps.
+const LEN_BITS: usize = 16;
+
 impl Path {
-    /// The most steps that a path can have.
-    pub const MOST: usize = 15;
+    /// Steps that are named.
+    pub const MOST: usize = 14;
 
     /// The root.
     pub const ROOT: Path = Path(0);
 
-    /// The steps.
+    /// The steps, also those that are not named.
     pub fn len(self) -> usize {
-        (self.0 & 0xFF) as usize
+        (self.0 & 0xFFFF) as usize
+    }
+
+    /// The steps that are named.
+    pub fn named(self) -> usize {
+        self.len().min(Self::MOST)
     }
 
     /// Whether it is the root.
@@ -24,22 +34,32 @@ impl Path {
         self.len() == 0
     }
 
-    /// The number of the child at a step.
+    /// The number of the child at a step that is named.
     pub fn place(self, step: usize) -> usize {
-        (self.0 >> (8 * (step + 1)) & 0xFF) as usize
+        (self.0 >> (LEN_BITS + 8 * step) & 0xFF) as usize
     }
 
-    /// The path of a child. Longer than [`Path::MOST`] or with a place above 255 there is none.
+    /// The path of a child. With a place above 255, or below 65,535 steps, there is none.
     pub fn child(self, place: usize) -> Option<Path> {
         let len = self.len();
-        (len < Self::MOST && place < 256)
-            .then(|| Path((self.0 | (place as u128) << (8 * (len + 1))) + 1))
+        if place > 255 || len == 0xFFFF {
+            return None;
+        }
+        let step = match len < Self::MOST {
+            true => (place as u128) << (LEN_BITS + 8 * len),
+            false => 0,
+        };
+        Some(Path((self.0 | step) + 1))
     }
 
     /// The path of the parent.
     pub fn parent(self) -> Option<Path> {
-        let len = self.len();
-        (len > 0).then(|| Path((self.0 & !(0xFF << (8 * len))) - 1))
+        let last = self.len().checked_sub(1)?;
+        let step = match last < Self::MOST {
+            true => 0xFF << (LEN_BITS + 8 * last),
+            false => 0,
+        };
+        Some(Path((self.0 & !step) - 1))
     }
 }
 
@@ -79,6 +99,9 @@ pub trait Placed {
     /// Shows every node once, in the order of keys, parents before children. Reads inner nodes
     /// only: the tier of a child is in its id.
     fn list(&self, see: &mut dyn FnMut(&Seen));
+
+    /// The parent of the node; none where it is the root, or is not there.
+    fn above(&self, id: NodeId, path: Path) -> Option<NodeId>;
 
     /// Moves the node. To fast memory: with all slow nodes above it, these first, as long as the
     /// fast bytes stay below `bound`. To slow memory: if it has no fast children. What it leaves
@@ -121,9 +144,20 @@ mod tests {
         assert_eq!(path.parent(), Path::ROOT.child(3));
         assert_eq!(path.parent().unwrap().parent(), Some(Path::ROOT));
         assert_eq!(Path::ROOT.parent(), None);
-        let deep = (0..Path::MOST)
-            .try_fold(Path::ROOT, |p, i| p.child(i))
-            .unwrap();
-        assert_eq!(deep.child(0), None);
+        let down = |p: Path, i| p.child(i);
+        let named = (0..Path::MOST).try_fold(Path::ROOT, down).unwrap();
+        let deep = (20..320).map(|i| i % 256).try_fold(named, down).unwrap();
+        assert_eq!((deep.len(), deep.named()), (Path::MOST + 300, Path::MOST));
+        let up = (0..300).try_fold(deep, |p, _| p.parent());
+        assert_eq!(up, Some(named));
+        assert!((0..Path::MOST).all(|i| deep.place(i) == i));
+        assert_eq!(
+            named.parent(),
+            (0..Path::MOST - 1).try_fold(Path::ROOT, down)
+        );
+        assert_eq!(
+            (named.child(256), deep.child(255).map(Path::len)),
+            (None, Some(315))
+        );
     }
 }

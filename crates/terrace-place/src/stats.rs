@@ -80,7 +80,7 @@ pub struct PlacementStats {
     pub shifts: u64,
     /// The lowest bin of heat of nodes that should be fast; bins are octaves.
     pub threshold: u64,
-    /// Pages looked up, and pages that lie on another node than they should.
+    /// Pages looked up, here and there, and those of them that lie on another node than they should.
     pub residence: (u64, u64),
 }
 

@@ -19,6 +19,9 @@ const LEAST_WIDTH: u32 = SLAB.ilog2();
 /// A class reserves at most so many bytes of addresses in each memory.
 const MOST_BYTES: usize = 512 << 30;
 
+/// Slabs of which a page is looked up, evenly over all: a call of the system each, some 0.5 ms.
+const MOST_ASKED: usize = 256;
+
 /// A value in its slot; sizes are multiples of 8, so that a slab is whole pages.
 #[repr(C, align(8))]
 struct Cell<T>(MaybeUninit<T>);
@@ -285,15 +288,16 @@ impl<T> Pool<T> {
         (slabs * SLAB as usize * Self::STRIDE) as u64
     }
 
-    /// Pages, of one asked in each slab, and how many of them lie on another node than they
-    /// should; the kernel may have moved them.
+    /// Pages that were asked about, one in each of some slabs here and there, and how many of them
+    /// lie on another node than they should; the kernel may have moved them.
     pub fn residence(&self, tier: Tier) -> (u64, u64) {
         let Source::Node(node) = self.sources[tier as usize] else {
             return (0, 0);
         };
         let slabs: Vec<u32> = {
             let free = whole(self.tiers[tier as usize].lock());
-            free.open().map(|(slab, _)| slab).collect()
+            let step = free.open().count().div_ceil(MOST_ASKED).max(1);
+            free.open().map(|(slab, _)| slab).step_by(step).collect()
         };
         let (mut asked, mut wrong) = (0, 0);
         for slab in slabs {

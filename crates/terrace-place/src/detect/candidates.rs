@@ -25,7 +25,7 @@ pub struct Found {
     pub fast: Option<u32>,
     /// The slow node that is taken.
     pub slow: Option<u32>,
-    /// Bytes that can be had of the fast node.
+    /// Bytes that can be had of the fast node, within the limits of the control groups.
     pub fast_available: Option<u64>,
     /// All other nodes with memory.
     pub candidates: Vec<Candidate>,
@@ -44,7 +44,8 @@ pub fn candidates(machine: &Machine) -> Found {
         return found;
     };
     found.fast = Some(ours.number);
-    found.fast_available = Some(ours.available);
+    let allowed = machine.allowed_bytes.unwrap_or(u64::MAX);
+    found.fast_available = Some(ours.available.min(allowed));
     for node in machine.nodes.iter().filter(|n| n.number != ours.number) {
         found.candidates.push(judge(node, ours));
     }

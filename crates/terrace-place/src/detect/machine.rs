@@ -5,6 +5,7 @@ use super::files::{Files, System};
 const NODES: &str = "/sys/devices/system/node";
 const TIERS: &str = "/sys/devices/virtual/memory_tiering";
 const STATUS: &str = "/proc/self/status";
+const GROUPS: &str = "/proc/self/cgroup";
 
 /// A node with memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -38,6 +39,9 @@ pub struct Machine {
     pub ours: u32,
     /// Processors that we may run on.
     pub cpus: Vec<u32>,
+    /// Bytes that the control groups of this process still allow, of all nodes together; none if they
+    /// set no limit.
+    pub allowed_bytes: Option<u64>,
     /// Whether the kernel moves pages between tiers by itself.
     pub kernel_moves: Vec<String>,
 }
@@ -96,6 +100,7 @@ impl Machine {
             nodes,
             ours,
             cpus,
+            allowed_bytes: allowed_bytes(files),
             kernel_moves: kernel_moves(files),
         }
     }
@@ -131,6 +136,51 @@ fn memory(files: &dyn Files, number: u32) -> (u64, u64) {
     // Pages of files go when memory is wanted.
     let files = field("Inactive(file):").unwrap_or(0);
     (total, free.saturating_add(files).min(total))
+}
+
+/// What is left below the limits of the group that we are in and of all above it, of either version.
+fn allowed_bytes(files: &dyn Files) -> Option<u64> {
+    let groups = files.read(GROUPS)?;
+    let of = |line: &str| -> Option<u64> {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (kinds, path) = (fields.next()?, fields.next()?);
+        let (root, limit, used) = match kinds {
+            "" => ("/sys/fs/cgroup", "memory.max", "memory.current"),
+            kinds if kinds.split(',').any(|kind| kind == "memory") => (
+                "/sys/fs/cgroup/memory",
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+            ),
+            _ => return None,
+        };
+        let number = |folder: &str, file: &str| -> Option<u64> {
+            let text = files.read(&format!("{root}{folder}/{file}"))?;
+            text.trim().parse().ok()
+        };
+        let left = |folder: &str| {
+            // Without a limit there stands `max`, or more than any machine has.
+            let limit = number(folder, limit).filter(|limit| *limit < 1 << 60)?;
+            // Pages of files go when memory is wanted.
+            let stat = files.read(&format!("{root}{folder}/memory.stat"));
+            let cached = stat.and_then(|stat| {
+                let line = stat
+                    .lines()
+                    .find_map(|l| l.strip_prefix("inactive_file "))?;
+                line.trim().parse().ok()
+            });
+            let used = number(folder, used).unwrap_or(0);
+            Some(limit.saturating_sub(used.saturating_sub(cached.unwrap_or(0))))
+        };
+        // In a container the path may be one of the host, which is not there: the root is.
+        let mut least = left("");
+        let mut folder = path.trim_end_matches('/');
+        while !folder.is_empty() {
+            least = least.into_iter().chain(left(folder)).min();
+            folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        least
+    };
+    groups.lines().filter_map(of).min()
 }
 
 fn distance(files: &dyn Files, from: u32, to: u32, nodes: &[u32]) -> Option<u32> {

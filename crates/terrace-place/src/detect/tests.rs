@@ -21,6 +21,33 @@ fn a_machine_with_one_node_has_one_kind_of_memory_and_says_so() {
 }
 
 #[test]
+fn the_limits_of_control_groups_bound_what_is_taken() {
+    let one = include_str!("../../fixtures/one-node.txt");
+    let with = |files: &str| found(&format!("{one}{files}")).fast_available;
+    let all = Some(21_000_000 << 10);
+    // A container that sees its own group as the root.
+    let own = "== /proc/self/cgroup\n0::/\n== /sys/fs/cgroup/memory.max\n2147483648\n\
+         == /sys/fs/cgroup/memory.current\n1073741824\n\
+         == /sys/fs/cgroup/memory.stat\nanon 7\ninactive_file 1048576\n";
+    assert_eq!(with(own), Some((1 << 30) + (1 << 20)));
+    assert_eq!(with(&own.replace("2147483648", "max")), all);
+    assert_eq!(with(&own.replace("2147483648", "1000")), Some(0));
+    // The path of the host, which is not there.
+    let host = own.replace("0::/", "0::/docker/77");
+    assert_eq!(with(&host), with(own));
+    // Of nested groups the narrowest counts.
+    let nested = "== /proc/self/cgroup\n0::/a/b/c\n== /sys/fs/cgroup/a/memory.max\n4096\n\
+         == /sys/fs/cgroup/a/b/c/memory.max\n1000000\n";
+    assert_eq!(with(nested), Some(4096));
+    // The first version.
+    let old = "== /proc/self/cgroup\n5:cpu,cpuacct:/x\n4:memory:/x\n0::/\n\
+         == /sys/fs/cgroup/memory/x/memory.limit_in_bytes\n8192\n\
+         == /sys/fs/cgroup/memory/memory.limit_in_bytes\n9223372036854771712\n";
+    assert_eq!(with(old), Some(8192));
+    assert_eq!(with("== /proc/self/cgroup\nnonsense\n1:\n0::\n"), all);
+}
+
+#[test]
 fn another_socket_is_a_candidate_that_is_never_taken_silently() {
     let found = found(include_str!("../../fixtures/two-sockets.txt"));
     assert_eq!(found.slow, None);

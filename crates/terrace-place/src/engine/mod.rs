@@ -377,6 +377,12 @@ impl<S: Parts> Engine<S> {
     }
 
     fn demote(&mut self, world: &World<'_, S>, wish: Wish, climb: bool) -> u32 {
+        // Before it moves: a node is found by where it lies.
+        let above = if climb {
+            self.above(world, &wish)
+        } else {
+            None
+        };
         let outcome = self.relocate(world, &wish, Tier::Slow, 0);
         let nodes = match outcome {
             Some(Outcome::Moved(n)) => n,
@@ -387,30 +393,25 @@ impl<S: Parts> Engine<S> {
             _ => 0,
         };
         Counters::add(&world.counters.demoted, u64::from(nodes));
-        if climb && matches!(outcome, Some(Outcome::Moved(_) | Outcome::There)) {
-            self.queue_parent(world, &wish);
+        // The parent of a demoted node goes to the end of the queue.
+        if let Some(wish) = above
+            && matches!(outcome, Some(Outcome::Moved(_) | Outcome::There))
+        {
+            self.down.push(usize::MAX, wish);
         }
         nodes
     }
 
-    /// Puts the parent of a demoted node at the end of the queue.
-    fn queue_parent(&mut self, world: &World<'_, S>, wish: &Wish) {
-        let Some(path) = wish.path.parent() else {
-            return;
-        };
+    /// The wish that the parent of a node goes down too, if that one is fast.
+    fn above(&self, world: &World<'_, S>, wish: &Wish) -> Option<Wish> {
+        let path = wish.path.parent()?;
         let (part, _) = &self.parts[wish.part as usize];
         let mut parent = None;
         world.structure.read(part, &mut |placed| {
-            placed.list(&mut |seen| {
-                if seen.path == path {
-                    parent = Some(seen.id);
-                }
-            });
+            parent = placed.above(wish.id, wish.path);
         });
-        if let Some(id) = parent.filter(|id| id.tier() == Tier::Fast) {
-            let wish = Wish { id, path, ..*wish };
-            self.down.push(usize::MAX, wish);
-        }
+        let id = parent.filter(|id| id.tier() == Tier::Fast)?;
+        Some(Wish { id, path, ..*wish })
     }
 
     /// Moves a node if its part is free and unchanged.

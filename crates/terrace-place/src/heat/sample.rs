@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 
-/// How many lookups go by for each that is noted.
+/// How many lookups go by for each that is noted. Maps with the same interval share the countdown of
+/// a thread; others have one of their own, so that none is noted less for what another asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
-    /// One in so many lookups notes its leaf, 1 at least.
+    /// One in so many lookups notes its leaf: a power of two, others count as the next lower one.
     pub leaf: u32,
     /// One in so many of these notes the whole path; 0: none does.
     pub path: u32,
@@ -30,20 +31,25 @@ pub enum Noting {
 /// Countdown in the lower half, a generator of random numbers in the upper.
 const START: u64 = 0x9E37_79B9 << 32 | 1;
 
+/// Intervals that there are: powers of two.
+const INTERVALS: usize = u32::BITS as usize;
+
 #[cfg(not(feature = "shuttle"))]
 thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(START) };
+    static COUNTS: [Cell<u64>; INTERVALS] = const { [const { Cell::new(START) }; INTERVALS] };
 }
 #[cfg(feature = "shuttle")]
 shuttle::thread_local! {
-    static COUNT: Cell<u64> = Cell::new(START);
+    static COUNTS: [Cell<u64>; INTERVALS] = [const { Cell::new(START) }; INTERVALS];
 }
 
 impl Sampling {
     /// Whether this lookup is to be noted, and how. A few instructions when it is not.
     #[inline(always)]
     pub fn tick(self) -> Option<Noting> {
-        COUNT.with(|count| {
+        COUNTS.with(|counts| {
+            // No branch: the logarithm of a number of 32 bits is below 32.
+            let count = &counts[(self.leaf | 1).ilog2() as usize % INTERVALS];
             let left = count.get() - 1;
             count.set(left);
             if left as u32 != 0 {
@@ -59,9 +65,9 @@ impl Sampling {
         random ^= random << 13;
         random ^= random >> 17;
         random ^= random << 5;
-        let leaf = self.leaf.max(1);
-        // Uniform from 1 to twice the mean, less one.
-        let next = 1 + ((u64::from(random >> 8) * u64::from(2 * leaf - 1)) >> 24);
+        let leaf = 1 << (self.leaf | 1).ilog2();
+        // Uniform from 1 to twice the mean, less one: below 2^32.
+        let next = 1 + ((u64::from(random >> 8) * (2 * leaf - 1)) >> 24);
         count.set(u64::from(random) << 32 | next);
         // The bits that choose the path are others than those of the step.
         if self.path > 0 && (random & 0xFF).is_multiple_of(self.path) {
@@ -73,7 +79,7 @@ impl Sampling {
 
     /// Begins anew, as a new thread does: for tests and measurements that must be repeatable.
     pub fn restart() {
-        COUNT.with(|count| count.set(START));
+        COUNTS.with(|counts| counts.iter().for_each(|count| count.set(START)));
     }
 }
 
@@ -91,7 +97,17 @@ mod tests {
         assert!((9_500..10_500).contains(&all.len()), "{}", all.len());
         assert!((1_100..1_400).contains(&paths), "{paths}");
         let every = Sampling { leaf: 1, path: 0 };
-        every.tick();
-        assert!((0..20).filter_map(|_| every.tick()).count() >= 5);
+        assert_eq!((0..20).filter_map(|_| every.tick()).count(), 20);
+    }
+
+    #[test]
+    fn the_longest_interval_is_one() {
+        Sampling::restart();
+        let never = Sampling {
+            leaf: u32::MAX,
+            path: 1,
+        };
+        assert_eq!(never.tick(), Some(Noting::Path));
+        assert_eq!((0..100_000).filter_map(|_| never.tick()).count(), 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::PAGE;
 use crate::error::PlacementError;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -23,9 +24,52 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Default)]
 struct Taken {
+    /// Bytes from here on are not in use.
     end: u64,
-    /// Pieces that were given back: offset and length.
-    free: Vec<(u64, usize)>,
+    /// Pieces that were given back, none beside another or at the end: offset and length.
+    free: BTreeMap<u64, u64>,
+    /// The same by length and offset.
+    sizes: BTreeSet<(u64, u64)>,
+}
+
+impl Taken {
+    fn add(&mut self, offset: u64, len: u64) {
+        self.free.insert(offset, len);
+        self.sizes.insert((len, offset));
+    }
+
+    fn remove(&mut self, offset: u64, len: u64) {
+        self.free.remove(&offset);
+        self.sizes.remove(&(len, offset));
+    }
+
+    /// The smallest piece with room for so many bytes; what is left of it stays.
+    fn take(&mut self, len: u64) -> Option<u64> {
+        let &(had, offset) = self.sizes.range((len, 0)..).next()?;
+        self.remove(offset, had);
+        if had > len {
+            self.add(offset + len, had - len);
+        }
+        Some(offset)
+    }
+
+    fn give(&mut self, mut offset: u64, mut len: u64) {
+        if let Some((&before, &n)) = self.free.range(..offset).next_back()
+            && before + n == offset
+        {
+            self.remove(before, n);
+            (offset, len) = (before, n + len);
+        }
+        if let Some(&n) = self.free.get(&(offset + len)) {
+            self.remove(offset + len, n);
+            len += n;
+        }
+        if offset + len == self.end {
+            self.end = offset;
+        } else {
+            self.add(offset, len);
+        }
+    }
 }
 
 impl Shared {
@@ -91,7 +135,7 @@ impl Shared {
         Err(PlacementError::NotHere { what: "memfd" })
     }
 
-    fn new(file: File, path: &Path, grain: usize, bytes: Option<u64>) -> Shared {
+    pub(crate) fn new(file: File, path: &Path, grain: usize, bytes: Option<u64>) -> Shared {
         Shared {
             file,
             path: path.display().to_string(),
@@ -113,8 +157,8 @@ impl Shared {
     /// Takes a piece; `len` is a multiple of the grain. Gives its offset.
     pub(crate) fn take(&self, len: usize) -> Result<u64, PlacementError> {
         let mut taken = crate::sync_std(&self.taken);
-        if let Some(at) = taken.free.iter().position(|piece| piece.1 == len) {
-            return Ok(taken.free.swap_remove(at).0);
+        if let Some(offset) = taken.take(len as u64) {
+            return Ok(offset);
         }
         let end = taken.end + len as u64;
         match self.bytes {
@@ -136,8 +180,22 @@ impl Shared {
         Ok(std::mem::replace(&mut taken.end, end))
     }
 
-    /// Gives a piece back; its bytes are kept by the file for whoever is next.
+    /// Gives a piece back. The memory of a file is the system's again; that of a device stays its own.
     pub(crate) fn give(&self, offset: u64, len: usize) {
-        crate::sync_std(&self.taken).free.push((offset, len));
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if self.bytes.is_none() {
+            use std::os::fd::AsRawFd;
+            // SAFETY: the descriptor is open. Nobody maps the piece any more. A file system that
+            // cannot do it keeps the bytes, which is no fault.
+            unsafe {
+                libc::fallocate(
+                    self.file.as_raw_fd(),
+                    libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+                    offset as libc::off_t,
+                    len as libc::off_t,
+                );
+            }
+        }
+        crate::sync_std(&self.taken).give(offset, len as u64);
     }
 }

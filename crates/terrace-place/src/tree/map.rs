@@ -216,7 +216,7 @@ where
     {
         let core = &*self.core;
         if let Some(noting) = core.tick() {
-            return core.get_noted(key, noting);
+            return core.get_noted(key, noting, |val| val.cloned());
         }
         let dir = whole(core.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());
@@ -228,9 +228,13 @@ where
     where
         K: Borrow<Q>,
     {
-        let dir = whole(self.core.dir.read());
+        let core = &*self.core;
+        if let Some(noting) = core.tick() {
+            return core.get_noted(key, noting, |val| val.is_some());
+        }
+        let dir = whole(core.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());
-        T::get(&tree, &self.core.nodes, key, None).is_some()
+        T::get(&tree, &core.nodes, key, None).is_some()
     }
 
     /// Puts an entry in; the old value of the key, if there was one. O(log n).
@@ -376,16 +380,22 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
         self.sampling.and_then(Sampling::tick)
     }
 
-    /// The value of a key; the way to it is noted. Apart, so that others keep nothing for it.
+    /// Gives the value of a key to `see`; the way to it is noted. Apart, so that others keep nothing
+    /// for it.
     #[cold]
     #[inline(never)]
-    fn get_noted<Q: Sought<T> + ?Sized>(&self, key: &Q, noting: Noting) -> Option<V>
+    fn get_noted<Q: Sought<T> + ?Sized, R>(
+        &self,
+        key: &Q,
+        noting: Noting,
+        see: impl FnOnce(Option<&V>) -> R,
+    ) -> R
     where
         K: Borrow<Q>,
     {
         let dir = whole(self.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());
-        T::get(&tree, &self.nodes, key, Some(noting)).cloned()
+        see(T::get(&tree, &self.nodes, key, Some(noting)))
     }
 
     fn world<'a>(&'a self, heat: &'a Heat) -> World<'a, Self> {

@@ -22,6 +22,10 @@ impl<T: Rooted, N: Nodes> Placed for Shown<'_, T, N> {
         list(self.0, self.1, see);
     }
 
+    fn above(&self, id: NodeId, path: Path) -> Option<NodeId> {
+        above(self.0, self.1, id, path)
+    }
+
     /// A part that is only read moves nothing.
     fn relocate(&mut self, _: NodeId, _: Path, _: Tier, _: u64) -> Outcome {
         Outcome::Gone
@@ -37,16 +41,23 @@ impl<T: Rooted, N: Nodes> Placed for Held<'_, T, N> {
         list(self.0, self.1, see);
     }
 
+    fn above(&self, id: NodeId, path: Path) -> Option<NodeId> {
+        above(self.0, self.1, id, path)
+    }
+
     fn relocate(&mut self, id: NodeId, path: Path, to: Tier, bound: u64) -> Outcome {
         let Some(root) = self.0.root_mut() else {
             return Outcome::Gone;
         };
-        if find(self.1, root, path).map(Kid::id) != Some(id) && !planted(Fault::StaleList) {
+        let Some(way) = way(self.1, root, id, path) else {
+            return Outcome::Gone;
+        };
+        if find(self.1, root, &way).map(Kid::id) != Some(id) && !planted(Fault::StaleList) {
             return Outcome::Gone;
         }
         match to {
-            Tier::Fast => promote(self.1, root, path, bound),
-            Tier::Slow => demote(self.1, root, path),
+            Tier::Fast => promote(self.1, root, &way, bound),
+            Tier::Slow => demote(self.1, root, &way),
         }
     }
 }
@@ -85,16 +96,57 @@ fn list_below<N: Nodes>(
     });
 }
 
-fn find<'a, N: Nodes>(nodes: &'a N, root: &'a Kid, path: Path) -> Option<&'a Kid> {
+/// The places that lead to a node. What lies deeper than a path names is looked for: O(inner nodes
+/// below), so that paths stay short.
+fn way<N: Nodes>(nodes: &N, root: &Kid, id: NodeId, path: Path) -> Option<Vec<u8>> {
+    let mut way: Vec<u8> = (0..path.named()).map(|i| path.place(i) as u8).collect();
+    if path.len() > path.named() {
+        let last = find(nodes, root, &way)?;
+        let rest = path.len() - path.named();
+        if !seek(nodes, last, id, rest, &mut way) {
+            return None;
+        }
+    }
+    Some(way)
+}
+
+/// Looks for a node so many steps below another; the way to it is added to the one to that.
+fn seek<N: Nodes>(nodes: &N, from: &Kid, id: NodeId, steps: usize, way: &mut Vec<u8>) -> bool {
+    let mut found = false;
+    nodes.each_kid(from, &mut |place, kid| {
+        if found {
+            return;
+        }
+        way.push(place as u8);
+        found = match steps {
+            1 => kid.id() == id,
+            steps => !kid.is_leaf() && seek(nodes, kid, id, steps - 1, way),
+        };
+        if !found {
+            way.pop();
+        }
+    });
+    found
+}
+
+/// The parent of a node.
+fn above<T: Rooted, N: Nodes>(tree: &T, nodes: &N, id: NodeId, path: Path) -> Option<NodeId> {
+    let root = tree.root()?;
+    let way = way(nodes, root, id, path)?;
+    let (_, above) = way.split_last()?;
+    find(nodes, root, above).map(Kid::id)
+}
+
+fn find<'a, N: Nodes>(nodes: &'a N, root: &'a Kid, way: &[u8]) -> Option<&'a Kid> {
     let mut kid = root;
-    for step in 0..path.len() {
-        kid = nodes.kid_at(kid, path.place(step))?;
+    for place in way {
+        kid = nodes.kid_at(kid, usize::from(*place))?;
     }
     Some(kid)
 }
 
 /// Moves the slow nodes of a path to fast memory, from the root down.
-fn promote<N: Nodes>(nodes: &N, root: &mut Kid, path: Path, bound: u64) -> Outcome {
+fn promote<N: Nodes>(nodes: &N, root: &mut Kid, path: &[u8], bound: u64) -> Outcome {
     let mut moved = 0;
     let mut kid = root;
     for step in 0..=path.len() {
@@ -108,7 +160,7 @@ fn promote<N: Nodes>(nodes: &N, root: &mut Kid, path: Path, bound: u64) -> Outco
         if step == path.len() {
             break;
         }
-        let place = path.place(step);
+        let place = usize::from(path[step]);
         if planted(Fault::WrongPlace) && step + 1 == path.len() {
             nodes.mix_up(kid, place);
         }
@@ -125,10 +177,10 @@ fn promote<N: Nodes>(nodes: &N, root: &mut Kid, path: Path, bound: u64) -> Outco
 }
 
 /// Moves one node to slow memory, if it has no fast child.
-fn demote<N: Nodes>(nodes: &N, root: &mut Kid, path: Path) -> Outcome {
+fn demote<N: Nodes>(nodes: &N, root: &mut Kid, path: &[u8]) -> Outcome {
     let mut kid = root;
-    for step in 0..path.len() {
-        let Some(next) = nodes.kid_at_mut(kid, path.place(step)) else {
+    for place in path {
+        let Some(next) = nodes.kid_at_mut(kid, usize::from(*place)) else {
             return Outcome::Gone;
         };
         kid = next;

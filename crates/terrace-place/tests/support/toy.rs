@@ -135,6 +135,12 @@ impl Placed for Part<'_> {
         }
     }
 
+    fn above(&self, id: NodeId, path: Path) -> Option<NodeId> {
+        let nodes = self.0.nodes.borrow();
+        let at = path.len().checked_sub(1).map_or(0, |last| path.place(last));
+        (nodes[at].id == id).then(|| nodes[at].parent.map(|parent| nodes[parent].id))?
+    }
+
     fn relocate(&mut self, id: NodeId, path: Path, to: Tier, bound: u64) -> Outcome {
         let toy = self.0;
         let mut nodes = toy.nodes.borrow_mut();

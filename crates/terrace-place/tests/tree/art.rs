@@ -218,3 +218,48 @@ fn a_full_arena_is_an_error_and_no_entry_is_lost() {
         assert_eq!(tree.get(&spread(i)), Some(i));
     }
 }
+
+/// Keys of which each begins the next fork at every byte: a chain of nodes as long as the keys.
+#[test]
+fn nodes_move_however_deep_they_lie() {
+    let placement = |want| {
+        let policy = Hostile {
+            want,
+            swap: false,
+            births: Births::Always(Tier::Fast),
+        };
+        two().policy(policy).fast_bytes(1 << 30)
+    };
+    let fast = |tree: &PlacedTree<Vec<u8>, u64, _, Art>| {
+        let [leaves, inner] = tree.nodes();
+        leaves[0] + inner[0]
+    };
+    let tree = PlacedTree::<Vec<u8>, u64, _, Art>::art(placement(Want::AllDown)).unwrap();
+    for n in 0..200 {
+        tree.insert(vec![9; n], n as u64).unwrap();
+    }
+    assert!(fast(&tree) > 300, "{}", tree.placement());
+    for _ in 0..4000 {
+        tree.get(&vec![9; 100]);
+        tree.place_step(Steps::nodes(256));
+        tree.check().unwrap();
+        if fast(&tree) == 0 {
+            break;
+        }
+    }
+    assert_eq!(fast(&tree), 0, "{}", tree.placement());
+    let tree = PlacedTree::<Vec<u8>, u64, _, Art>::art(placement(Want::Random(9))).unwrap();
+    let mut random = Random(4);
+    for i in 0..3000u64 {
+        let key = vec![9; random.below(300) as usize];
+        match random.below(3) {
+            0 => drop(tree.remove(&key)),
+            _ => drop(tree.insert(key, i).unwrap()),
+        }
+        tree.place_step(Steps::nodes(1 + random.below(64) as usize));
+        if i % 16 == 0 {
+            tree.check().unwrap();
+        }
+    }
+    assert!(tree.placement().promoted > 100, "{}", tree.placement());
+}

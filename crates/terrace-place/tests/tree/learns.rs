@@ -1,7 +1,10 @@
 //! What is hot comes to lie in fast memory, within the budget, and follows when it moves.
 
 use crate::drive::Random;
-use terrace_place::{Memory, PlacedTree, Placement, Sampling, SinlkPolicy, Steps, Techniques};
+use terrace_place::{
+    Births, Memory, Node, Order, PlacedTree, Placement, Policy, Sampling, SinlkPolicy, Steps,
+    Techniques, Verdict, View,
+};
 
 const KEYS: u64 = 60_000;
 
@@ -97,4 +100,68 @@ fn settled_nodes_stay_where_they_are() {
     let after = tree.placement();
     let moves = after.promoted + after.demoted - before.promoted - before.demoted;
     assert!(moves < 400, "{moves} moves in 100,000 lookups");
+}
+
+#[test]
+fn who_only_asks_whether_keys_are_there_is_noted_too() {
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_share(0.15);
+    let tree = filled(placement.manual());
+    let before: u64 = tree.placement().samples.iter().sum();
+    for i in 0..80_000u64 {
+        assert!(tree.contains_key(&(i % 3000)));
+        if i % 64 == 0 {
+            tree.place_step(Steps::nodes(256));
+        }
+    }
+    let noted: u64 = tree.placement().samples.iter().sum::<u64>() - before;
+    assert!((9_000..11_000).contains(&noted), "{noted} of 80,000");
+    assert!(tree.placement().promoted > 20, "{}", tree.placement());
+}
+
+/// Two maps of one thread, in turns: each is noted as often as its own policy says.
+#[test]
+fn maps_of_other_intervals_in_one_thread_are_noted_as_often_as_they_say() {
+    #[derive(Debug)]
+    struct Every(u32);
+    impl Policy for Every {
+        fn births(&self) -> Births {
+            Births::Origin
+        }
+        fn sampling(&self) -> Sampling {
+            Sampling {
+                leaf: self.0,
+                path: 0,
+            }
+        }
+        fn period_samples(&self, _: u64) -> u64 {
+            u64::MAX
+        }
+        fn plan(&mut self, _: &View<'_>) -> Order {
+            Order::Nothing
+        }
+        fn judge(&mut self, _: &Node) -> Verdict {
+            Verdict::Stay
+        }
+    }
+    let tree = |policy: Every| {
+        let placement = Placement::two(Memory::Heap, Memory::Heap)
+            .fast_share(0.2)
+            .policy(policy)
+            .manual();
+        let tree = PlacedTree::<u64, u64>::new(placement).unwrap();
+        tree.insert(1, 1).unwrap();
+        tree
+    };
+    let (all, some, hardly) = (tree(Every(1)), tree(Every(8)), tree(Every(u32::MAX)));
+    let noted = |tree: &PlacedTree<u64, u64>| tree.placement().samples.iter().sum::<u64>();
+    let before = [noted(&all), noted(&some)];
+    for _ in 0..80_000 {
+        for tree in [&all, &some, &hardly] {
+            assert_eq!(tree.get(&1), Some(1));
+        }
+    }
+    assert_eq!(noted(&all) - before[0], 80_000);
+    let some = noted(&some) - before[1];
+    assert!((9_000..11_000).contains(&some), "{some} of 80,000");
+    assert!(noted(&hardly) <= 1);
 }
