@@ -45,7 +45,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             match find(directory, last, Part::read) {
                 Found::Stale => {}
                 Found::Nothing => return None,
-                Found::Part(end) => return entry(end.part, &end.dynamic, last, &guard),
+                Found::Part(end) => return self.entry(end.part, &end.dynamic, last, &guard),
             }
         }
     }
@@ -62,7 +62,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 Found::Part(end) => end,
             };
             let part = end.part;
-            let (key, val) = entry(part, &end.dynamic, last, &guard)?;
+            let (key, val) = self.entry(part, &end.dynamic, last, &guard)?;
             let replaced = end.dynamic.put(F::load(&key), None);
             end.dynamic.live -= 1;
             self.len.fetch_sub(1, Ordering::Relaxed);
@@ -74,6 +74,24 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             self.weigh(part, weight, &guard);
             return Some((key, val));
         }
+    }
+
+    /// The first entry of a part whose latch is held, or the last one.
+    fn entry(
+        &self,
+        part: &Part<F, V>,
+        dynamic: &Dynamic<F, V>,
+        last: bool,
+        guard: &epoch::Guard,
+    ) -> Option<Entry<F, V>> {
+        let mut found = None;
+        let fixed = part.segment.load(guard);
+        self.place.touched(fixed);
+        walk(dynamic, fixed, dynamic.span(), last, |key, val| {
+            found = Some((F::owned(key), val.clone()));
+            false
+        });
+        found
     }
 }
 
@@ -119,22 +137,6 @@ fn find<'d, F: Family, V: Send + Sync + 'static, G: Deref<Target = Dynamic<F, V>
         None if start > 0 => Found::Stale,
         None => Found::Nothing,
     }
-}
-
-/// The first entry of a part whose latch is held, or the last one.
-fn entry<F: Family, V: Clone + Send + Sync + 'static>(
-    part: &Part<F, V>,
-    dynamic: &Dynamic<F, V>,
-    last: bool,
-    guard: &epoch::Guard,
-) -> Option<Entry<F, V>> {
-    let mut found = None;
-    let fixed = part.segment.load(guard);
-    walk(dynamic, fixed, dynamic.span(), last, |key, val| {
-        found = Some((F::owned(key), val.clone()));
-        false
-    });
-    found
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

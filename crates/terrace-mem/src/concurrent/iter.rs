@@ -147,18 +147,14 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentIter<'a, K, V>
         keys.truncate(0);
         let mut whole = true;
         let bounds = (Some(load(&here.from)), here.to.as_ref().map(load));
-        walk(
-            &dynamic,
-            part.segment.load(guard),
-            bounds,
-            back,
-            |key, val| {
-                keys.push(key);
-                vals.push(val.clone());
-                whole = vals.len() < most && keys.key_bytes(0, vals.len()) < PIECE;
-                whole
-            },
-        );
+        let fixed = part.segment.load(guard);
+        self.shared.place.touched(fixed);
+        walk(&dynamic, fixed, bounds, back, |key, val| {
+            keys.push(key);
+            vals.push(val.clone());
+            whole = vals.len() < most && keys.key_bytes(0, vals.len()) < PIECE;
+            whole
+        });
         drop(dynamic);
         let mut end = None;
         if !whole {

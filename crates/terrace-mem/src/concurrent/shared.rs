@@ -98,7 +98,11 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             let (before, then, result) = {
                 let old = match dynamic.tree.get(key, false) {
                     Some(slot) => slot.val.as_ref(),
-                    None => part.segment.load(&guard).get(key),
+                    None => {
+                        let fixed = part.segment.load(&guard);
+                        self.place.touched(fixed);
+                        fixed.get(key)
+                    }
                 };
                 let (then, result) = change(old);
                 (old.is_some(), then, result)

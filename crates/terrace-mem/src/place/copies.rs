@@ -5,16 +5,20 @@
 //! otherwise it is no hit. A set is written by who has set the lock in its first word, and what was
 //! read from it counts only if that word, but for the counts in it, is the same before and behind.
 //!
+//! Chunks are as large as the map wants them, so that a table grows by one at a time: that takes no
+//! more than it adds, and loses nothing. They are counted for as long as somebody can see them.
+//!
 //! A key comes in when it is missed for the second time while its print is among the ghosts, and
 //! takes the place of the one in its set that was found least. What is found often stays: counts
 //! age by one whenever somebody wants a place and all are used.
 
 use crate::concurrent::cell::EpochCell;
 use crate::faults::{Fault, planted};
-use crate::place::words;
+use crate::place::{Block, Store, words};
 use crate::sync::atomic::{AtomicU16, AtomicU64, Ordering, fence};
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64 as Sum;
 
 /// Words of a set, two lines.
 const WORDS: usize = 16;
@@ -41,6 +45,8 @@ const SLOTS: usize = 4096;
 const CHUNKS: usize = SLOTS / 8;
 /// Sets of the smallest chunks, 8 KiB.
 const LEAST_SETS: usize = 64;
+/// Chunks that are so many times as large as they need be are made anew.
+const FAR: usize = 8;
 
 /// Bits of an id in a record. Tests come by more.
 const ID_BITS: u32 = if cfg!(test) { 5 } else { 32 };
@@ -50,9 +56,58 @@ const ID_BITS: u32 = if cfg!(test) { 5 } else { 32 };
 struct Set([AtomicU64; WORDS]);
 
 struct Chunk {
-    sets: Box<[Set]>,
+    sets: Block<Set>,
     /// Prints of keys that were missed.
-    ghosts: Box<[AtomicU16]>,
+    ghosts: Block<AtomicU16>,
+    _counted: Counted,
+}
+
+/// Bytes that are counted for as long as this lives.
+struct Counted {
+    live: Arc<Sum>,
+    bytes: u64,
+}
+
+impl Counted {
+    fn new(live: &Arc<Sum>, bytes: usize) -> Self {
+        let (live, bytes) = (Arc::clone(live), bytes as u64);
+        live.fetch_add(bytes, Ordering::Relaxed);
+        Counted { live, bytes }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.live.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Chunk {
+    /// A chunk without copies; none where the memory is refused.
+    fn new(sets: usize, shape: Shape, home: &Home) -> Option<Self> {
+        let ghosts = (0..sets * shape.per_set).map(|_| AtomicU16::new(0));
+        let sets = (0..sets).map(|_| Set::default());
+        let (sets, ghosts) = match &home.store {
+            None => (sets.collect(), ghosts.collect()),
+            Some(store) => {
+                let sets = store.keep(sets.collect::<Vec<_>>()).ok()?;
+                (sets, store.keep(ghosts.collect::<Vec<_>>()).ok()?)
+            }
+        };
+        let bytes = sets.footprint() + ghosts.footprint();
+        Some(Chunk {
+            sets,
+            ghosts,
+            _counted: Counted::new(&home.live, bytes),
+        })
+    }
+}
+
+/// Where chunks lie, and where their bytes are counted.
+struct Home {
+    /// None is the heap.
+    store: Option<Store>,
+    live: Arc<Sum>,
 }
 
 /// How the words of a set are used.
@@ -68,6 +123,7 @@ pub struct Table {
     shape: Shape,
     /// The chunk of each slot.
     slots: Box<[u16]>,
+    _counted: Option<Counted>,
     chunks: Vec<Arc<Chunk>>,
     /// Sets of a chunk.
     sets: usize,
@@ -92,6 +148,7 @@ impl Table {
         Table {
             shape,
             slots: Box::default(),
+            _counted: None,
             chunks: Vec::new(),
             sets,
             era,
@@ -103,17 +160,16 @@ impl Table {
         self.chunks.len() * chunk_bytes(self.sets, self.shape) + self.slots.len() * 2
     }
 
-    /// The table with so many chunks; most slots stay with theirs.
-    fn resized(&self, n: usize) -> Self {
+    /// The table with so many chunks, fewer where memory is refused; most slots stay with theirs.
+    fn resized(&self, n: usize, home: &Home) -> Self {
         let mut chunks = self.chunks.clone();
         chunks.truncate(n);
-        while chunks.len() < n {
-            let ghosts = self.sets * self.shape.per_set;
-            chunks.push(Arc::new(Chunk {
-                sets: (0..self.sets).map(|_| Set::default()).collect(),
-                ghosts: (0..ghosts).map(|_| AtomicU16::new(0)).collect(),
-            }));
+        while chunks.len() < n
+            && let Some(chunk) = Chunk::new(self.sets, self.shape, home)
+        {
+            chunks.push(Arc::new(chunk));
         }
+        let n = chunks.len();
         let mut slots = self.slots.to_vec();
         slots.resize(if n == 0 { 0 } else { SLOTS }, u16::MAX);
         // Each chunk keeps as many of its slots as it is to have; the others go to who has less.
@@ -135,6 +191,7 @@ impl Table {
         }
         Table {
             shape: self.shape,
+            _counted: Some(Counted::new(&home.live, slots.len() * 2)),
             slots: slots.into(),
             chunks,
             sets: self.sets,
@@ -291,11 +348,13 @@ impl Set {
 pub struct Copies {
     table: EpochCell<Table>,
     shape: Shape,
+    home: Home,
 }
 
 impl Copies {
-    /// No copies of keys and values of so many words; none ever, where they are too long.
-    pub fn new(key: usize, val: usize) -> Option<Self> {
+    /// No copies of keys and values of so many words; none ever, where they are too long. Chunks lie
+    /// in the store, or on the heap.
+    pub fn new(key: usize, val: usize, store: Option<Store>) -> Option<Self> {
         let record = key + val;
         let per_set = ((WORDS - RECORDS) / record.max(1)).min(MOST);
         let shape = Shape {
@@ -305,7 +364,14 @@ impl Copies {
         };
         let table = Table::empty(shape, LEAST_SETS, 0);
         let table = EpochCell::new(table);
-        (per_set > 0).then_some(Copies { table, shape })
+        let live = Arc::default();
+        let home = Home { store, live };
+        (per_set > 0).then_some(Copies { table, shape, home })
+    }
+
+    /// Bytes of all that somebody can see.
+    pub fn live(&self) -> &Arc<Sum> {
+        &self.home.live
     }
 
     /// The table as of now.
@@ -324,35 +390,70 @@ impl Copies {
         chunk_bytes(self.table(guard).sets, self.shape)
     }
 
-    /// Has the table take up to so many bytes. One caller at a time. O(bytes).
-    pub fn fit(&self, bytes: usize, guard: &Guard) {
+    /// Bytes of one more chunk, and of what comes with the first one.
+    pub fn next(&self, guard: &Guard) -> usize {
+        let slots = if self.table(guard).chunks.is_empty() {
+            SLOTS * 2
+        } else {
+            0
+        };
+        self.least(guard) + slots
+    }
+
+    /// Has chunks be of a size for a table of so many bytes at most; where they are far from that the
+    /// table begins anew, without any. Returns whether it does. One caller at a time.
+    pub fn suit(&self, bytes: u64, guard: &Guard) -> bool {
         let table = self.table(guard);
-        let of = |sets: usize| bytes.saturating_sub(SLOTS * 2) / chunk_bytes(sets, self.shape);
-        let mut sets = table.sets;
-        while of(sets) > CHUNKS {
+        let mut sets = LEAST_SETS;
+        while (CHUNKS * chunk_bytes(sets, self.shape)) as u64 <= bytes {
             sets *= 2;
         }
-        let n = of(sets);
-        if sets != table.sets {
-            // What it has is lost once for each doubling.
-            let larger = Table::empty(self.shape, sets, table.era);
-            self.table.store(larger.resized(n), guard);
-        } else if n != table.chunks.len() {
-            self.table.store(table.resized(n), guard);
+        if sets <= table.sets && sets * FAR > table.sets {
+            return false;
+        }
+        // Twice as large, so that a map that grows does not come here soon again.
+        let sets = if sets > LEAST_SETS { sets * 2 } else { sets };
+        if sets == table.sets {
+            return false;
+        }
+        self.table
+            .store(Table::empty(self.shape, sets, table.era), guard);
+        true
+    }
+
+    /// Has the table take up to so many bytes. One caller at a time. O(slots + bytes that come).
+    pub fn fit(&self, bytes: usize, guard: &Guard) {
+        let table = self.table(guard);
+        let n = bytes.saturating_sub(SLOTS * 2) / chunk_bytes(table.sets, self.shape);
+        let n = n.min(CHUNKS);
+        if n != table.chunks.len() {
+            self.table.store(table.resized(n, &self.home), guard);
         }
     }
 
+    /// Adds a chunk, if the table takes no more than so many bytes with it; whether it did. One
+    /// caller at a time.
+    pub fn grow(&self, most: u64, guard: &Guard) -> bool {
+        let table = self.table(guard);
+        let n = table.chunks.len() + 1;
+        let bytes = n * chunk_bytes(table.sets, self.shape) + SLOTS * 2;
+        if bytes as u64 > most || n > CHUNKS {
+            return false;
+        }
+        self.table.store(table.resized(n, &self.home), guard);
+        self.table(guard).chunks.len() == n
+    }
+
     /// Makes the table one for the ids as high as this one; returns whether it was another, and
-    /// has nothing now. Ids of another era have no copies. One caller at a time.
+    /// has no chunks now. Ids of another era have no copies. One caller at a time.
     pub fn renew(&self, id: u64, guard: &Guard) -> bool {
         let table = self.table(guard);
         let era = id >> ID_BITS;
         if era == table.era {
             return false;
         }
-        let empty = Table::empty(self.shape, table.sets, era);
-        let n = table.chunks.len();
-        self.table.store(empty.resized(n), guard);
+        self.table
+            .store(Table::empty(self.shape, table.sets, era), guard);
         true
     }
 
@@ -381,7 +482,7 @@ mod tests {
         use super::*;
 
         fn copies(chunks: usize) -> Copies {
-            let copies = Copies::new(1, 1).unwrap();
+            let copies = Copies::new(1, 1, None).unwrap();
             let guard = epoch::pin();
             let bytes = chunks * copies.least(&guard) + SLOTS * 2;
             copies.fit(bytes, &guard);
@@ -473,7 +574,9 @@ mod tests {
         fn a_large_table_has_larger_chunks_and_none_has_much_more_to_do() {
             let copies = copies(1);
             let guard = epoch::pin();
+            assert!(copies.suit(16 << 20, &guard));
             copies.fit(16 << 20, &guard);
+            assert!(!copies.suit(16 << 20, &guard) && !copies.suit(24 << 20, &guard));
             let table = copies.table(&guard);
             assert!((15 << 20..=16 << 20).contains(&table.bytes()));
             assert!(table.chunks.len() <= CHUNKS && table.sets > LEAST_SETS);
@@ -490,6 +593,37 @@ mod tests {
         }
 
         #[test]
+        fn chunks_lie_in_their_memory_and_count_as_long_as_they_are_seen() {
+            let store = Store::open(&terrace_place::Memory::Heap).unwrap();
+            let copies = Copies::new(1, 1, Some(store.clone())).unwrap();
+            let live = || copies.live().load(Ordering::Relaxed);
+            for round in 1..4u64 {
+                {
+                    let guard = epoch::pin();
+                    for n in 1..=round {
+                        assert!(copies.grow(1 << 20, &guard));
+                        let table = copies.table(&guard).bytes() as u64;
+                        assert!(store.live() >= n << 13 && live() >= table);
+                    }
+                    assert!(!copies.grow(copies.table(&guard).bytes() as u64 + 9, &guard));
+                    let before = live();
+                    put(copies.table(&guard), 1, 7, 10);
+                    assert_eq!(get(copies.table(&guard), 1, 7), Some(10));
+                    // Somebody may still read it.
+                    copies.fit(0, &guard);
+                    assert_eq!(copies.table(&guard).bytes(), 0);
+                    assert!(live() >= before && store.live() > 0);
+                }
+                let gone = || {
+                    crate::concurrent::cell::free();
+                    std::thread::yield_now();
+                    live() == 0 && store.live() == 0
+                };
+                assert!((0..100_000).any(|_| gone()));
+            }
+        }
+
+        #[test]
         fn ids_of_another_era_have_no_copies_until_the_table_is_theirs() {
             let copies = copies(2);
             let guard = epoch::pin();
@@ -498,6 +632,8 @@ mod tests {
             assert!(!copies.knows(id, &guard) && copies.knows(7, &guard));
             assert!(!copies.table(&guard).note(&[1], hash(1), id, &[5]));
             assert!(copies.renew(id, &guard) && !copies.renew(id, &guard));
+            assert_eq!(copies.table(&guard).bytes(), 0);
+            copies.fit(50_000, &guard);
             let table = copies.table(&guard);
             // The lower bits are those of before, the copy of then is gone.
             assert_eq!((get(table, 1, id), get(table, 1, 7)), (None, None));
@@ -508,7 +644,7 @@ mod tests {
         #[test]
         fn records_of_all_widths_are_whole() {
             for (key, val) in [(1, 0), (1, 1), (1, 2), (5, 0), (5, 1), (5, 2)] {
-                let copies = Copies::new(key, val).unwrap();
+                let copies = Copies::new(key, val, None).unwrap();
                 let guard = epoch::pin();
                 copies.fit(100_000, &guard);
                 let table = copies.table(&guard);
@@ -522,7 +658,7 @@ mod tests {
                     assert_eq!(hit.val[..val], vals[..val]);
                 }
             }
-            assert!(Copies::new(12, 1).is_none());
+            assert!(Copies::new(12, 1, None).is_none());
         }
     }
 
@@ -531,7 +667,7 @@ mod tests {
     #[test]
     fn no_copy_is_torn() {
         let scene = || {
-            let copies = Copies::new(1, 1).unwrap();
+            let copies = Copies::new(1, 1, None).unwrap();
             let guard = epoch::pin();
             copies.fit(10_000 + SLOTS * 2, &guard);
             let shape = Shape {
@@ -541,7 +677,7 @@ mod tests {
             };
             let table = Table {
                 shape,
-                ..copies.table(&guard).resized(1)
+                ..copies.table(&guard).resized(1, &copies.home)
             };
             let table = shuttle::sync::Arc::new(table);
             let write = |key: u64| {

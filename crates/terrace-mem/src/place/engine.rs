@@ -5,19 +5,21 @@
 //! than is allowed, divides the bytes anew. Of the copies it is known how many lookups found the
 //! records that their set would lose first: what a smaller table would lose.
 //!
-//! Kept true: a step waits for no lock but its own, and moves one segment for each 256 nodes it
-//! was given; a moved segment has the entries of the old one, and is published before that is
-//! given up.
+//! Kept true: a step waits for no lock but its own, looks at as many parts as it was given nodes,
+//! and moves one segment for each 256 of them; a moved segment has the entries of the old one, and
+//! is published before that is given up. Of all parts it remembers some of the hottest and of the
+//! coldest, so that no step is longer where there are more.
 
-use super::placing::On;
+use super::placing::{On, Stays};
 use crate::concurrent::cell;
 use crate::concurrent::part::Part;
 use crate::concurrent::shared::Shared;
 use crate::family::Family;
 use crossbeam_epoch as epoch;
+use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
-use terrace_place::Steps;
+use terrace_place::{Steps, Store};
 
 /// Noted lookups of a period: so many for each part, and at least.
 const EACH: u64 = 8;
@@ -26,6 +28,13 @@ const LEAST: u64 = 256;
 const COOLING: u64 = 8;
 /// Nodes that the move of a segment counts for: 60 KiB are copied.
 const MOVE: usize = 256;
+/// Bytes of copies that count as one node: so many are written in the time in which one is seen.
+const BYTES_A_NODE: u64 = 240;
+/// Passes without demotions after slow memory was refused, if none of it is given back meanwhile: some
+/// seconds of a thread that has nothing to do.
+const REFUSED: u32 = 64;
+/// Parts that are remembered, of the hottest and of the coldest each.
+const BEST: usize = 1024;
 /// The part of the limit that goes from one use to the other in a period.
 const QUANTUM: u64 = 64;
 /// Moves of a period at most, so that its list stays short.
@@ -46,7 +55,6 @@ struct Seen<F: Family, V> {
     part: Weak<Part<F, V>>,
     heat: f64,
     bytes: u64,
-    slow: bool,
 }
 
 impl<F: Family, V> Seen<F, V> {
@@ -60,17 +68,61 @@ impl<F: Family, V> Seen<F, V> {
     }
 }
 
+/// The first of many by some order.
+struct Best<F: Family, V> {
+    seen: Vec<Seen<F, V>>,
+    before: fn(&Seen<F, V>, &Seen<F, V>) -> Ordering,
+}
+
+impl<F: Family, V> Best<F, V> {
+    fn new(before: fn(&Seen<F, V>, &Seen<F, V>) -> Ordering) -> Self {
+        let seen = vec![];
+        Best { seen, before }
+    }
+
+    fn push(&mut self, seen: Seen<F, V>) {
+        if self.seen.len() == 2 * BEST {
+            self.seen.select_nth_unstable_by(BEST, self.before);
+            self.seen.truncate(BEST);
+        }
+        self.seen.push(seen);
+    }
+
+    /// Takes all that is left, the first one at the end.
+    fn take(&mut self) -> Vec<Seen<F, V>> {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.sort_by(|a, b| (self.before)(b, a));
+        seen
+    }
+}
+
+fn hotter<F: Family, V>(a: &Seen<F, V>, b: &Seen<F, V>) -> Ordering {
+    b.density().total_cmp(&a.density())
+}
+
+fn colder<F: Family, V>(a: &Seen<F, V>, b: &Seen<F, V>) -> Ordering {
+    a.density().total_cmp(&b.density())
+}
+
 /// Where the engine stands.
 pub(super) struct Engine<F: Family, V> {
-    /// Weak, as all here: a part that has left the directory is full of entries, and of no use.
-    parts: Vec<Weak<Part<F, V>>>,
-    next: usize,
-    seen: Vec<Seen<F, V>>,
+    /// A pass over all parts goes on.
+    passes: bool,
+    /// The bound of the part that was seen last.
+    last_low: Option<F::Buf>,
+    /// Of the pass: parts, and bytes of segments.
+    parts: u64,
+    segments: u64,
+    up: Best<F, V>,
+    down: Best<F, V>,
     /// Bytes of dynamic stages and headers so far.
     other: u64,
-    /// Bytes of directory and list, of the pass.
-    fixed: u64,
+    /// Weak: a part that has left the directory is full of entries, and of no use.
     moves: Vec<(Weak<Part<F, V>>, bool)>,
+    /// What the table of copies grows to, while it does.
+    goal: u64,
+    /// Passes for which nothing goes to slow memory, and what that held when it was refused.
+    refused: (u32, u64),
     noted: u64,
     periods: u64,
     cool: bool,
@@ -83,12 +135,16 @@ pub(super) struct Engine<F: Family, V> {
 impl<F: Family, V> Default for Engine<F, V> {
     fn default() -> Self {
         Engine {
-            parts: vec![],
-            next: 0,
-            seen: vec![],
+            passes: false,
+            last_low: None,
+            parts: 0,
+            segments: 0,
+            up: Best::new(hotter),
+            down: Best::new(colder),
             other: 0,
-            fixed: 0,
             moves: vec![],
+            goal: 0,
+            refused: (0, 0),
             noted: 0,
             periods: 0,
             cool: false,
@@ -112,71 +168,84 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         while left > 0 {
             if let Some((part, up)) = engine.moves.pop() {
                 left -= match part.upgrade() {
-                    Some(part) => self.shift(on, &part, up) as isize,
+                    Some(part) => self.shift(on, engine, &part, up) as isize,
                     None => 1,
                 };
-                continue;
-            }
-            if engine.parts.is_empty() {
-                self.begin(engine);
-            }
-            match engine.parts.get(engine.next) {
-                Some(part) => {
-                    engine.next += 1;
-                    left -= 1;
-                    if let Some(part) = part.upgrade() {
-                        self.see(on, engine, &part);
-                    }
-                }
-                None => {
-                    self.judge(on, engine);
-                    if engine.moves.is_empty() {
-                        return false;
-                    }
+            } else if engine.goal > 0 {
+                left -= grow(on, engine) as isize;
+            } else if self.see_next(on, engine) {
+                left -= 1;
+            } else {
+                self.judge(on, engine);
+                if engine.moves.is_empty() && engine.goal == 0 {
+                    return false;
                 }
             }
         }
         true
     }
 
-    fn begin(&self, engine: &mut Engine<F, V>) {
+    /// Looks at the part behind the one that was seen last; whether there is one. The directory may
+    /// be another by now: a part that was divided meanwhile is seen in part twice, or not at all.
+    fn see_next(&self, on: &On<F, V>, engine: &mut Engine<F, V>) -> bool {
         let guard = epoch::pin();
         let directory = self.directory.load(&guard);
-        engine.parts.clear();
-        let parts = directory.parts.iter().map(Arc::downgrade);
-        engine.parts.extend(parts);
-        engine.fixed = directory.bytes() as u64;
-        (engine.next, engine.other) = (0, 0);
-        engine.seen.clear();
+        if !engine.passes {
+            engine.passes = true;
+            (engine.last_low, engine.parts, engine.segments) = (None, 0, 0);
+            engine.other = directory.bytes() as u64;
+        }
+        let last = engine.last_low.as_ref();
+        let next = last.map_or(0, |low| directory.index(F::load(low)) + 1);
+        let Some(part) = directory.parts.get(next) else {
+            engine.passes = false;
+            return false;
+        };
+        engine.last_low = Some(part.low.clone());
+        self.see(on, engine, part, &guard);
+        true
     }
 
-    fn see(&self, on: &On<F, V>, engine: &mut Engine<F, V>, part: &Arc<Part<F, V>>) {
-        let guard = epoch::pin();
-        let fixed = part.segment.load(&guard);
+    fn see(
+        &self,
+        on: &On<F, V>,
+        engine: &mut Engine<F, V>,
+        part: &Arc<Part<F, V>>,
+        guard: &epoch::Guard,
+    ) {
+        let fixed = part.segment.load(guard);
         let header = size_of::<Part<F, V>>() + size_of_val(fixed) + F::heap(&part.low);
-        let dynamic = part.try_read().map_or(0, |dynamic| dynamic.bytes());
-        engine.other += (header + dynamic) as u64;
         let seat = &fixed.seat;
+        // One that is written to at the moment has what it had when it was seen last.
+        if let Some(dynamic) = part.try_read() {
+            seat.dynamic.store(dynamic.bytes() as u64, Relaxed);
+        }
+        engine.other += header as u64 + seat.dynamic.load(Relaxed);
+        engine.parts += 1;
         let heat = seat.heat.load(Relaxed);
         if engine.cool {
             seat.heat.store(heat / 2, Relaxed);
         }
         if let Some(copies) = &on.copies
-            && !copies.knows(seat.id.load(Relaxed), &guard)
+            && !copies.knows(seat.id.load(Relaxed), guard)
         {
             // From an era before: under a new number it can have copies again.
             let id = on.ledger.id();
             seat.id.store(id, Relaxed);
-            copies.renew(id, &guard);
+            copies.renew(id, guard);
         }
         let (bytes, slow) = (seat.all_bytes(), seat.slow);
+        engine.segments += bytes;
         if bytes > 0 {
-            let heat = f64::from(heat);
-            engine.seen.push(Seen {
+            let best = if slow {
+                &mut engine.up
+            } else {
+                &mut engine.down
+            };
+            best.push(Seen {
                 part: Arc::downgrade(part),
-                heat,
+                heat: f64::from(heat),
                 bytes,
-                slow,
             });
         }
     }
@@ -185,16 +254,19 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     fn judge(&self, on: &On<F, V>, engine: &mut Engine<F, V>) {
         let guard = epoch::pin();
         let ledger = &on.ledger;
-        let parts = std::mem::take(&mut engine.parts).len() as u64;
+        let (up, down) = (engine.up.take(), engine.down.take());
         engine.cool = false;
-        let table = on.copies.as_ref().map_or(0, |c| c.table(&guard).bytes()) as u64;
-        let always = engine.other + engine.fixed;
-        ledger.other.store(always + table, Relaxed);
+        ledger.other.store(engine.other, Relaxed);
         ledger.peak.fetch_max(ledger.used(), Relaxed);
+        let (passes, held) = engine.refused;
+        engine.refused.0 = match Store::live(&on.two.slow) < held {
+            true => 0,
+            false => passes.saturating_sub(1),
+        };
         let noted: u64 = ledger.noted.iter().map(|n| n.load(Relaxed)).sum();
         let (limit, bound) = (on.limit(), on.bound());
         let strained = ledger.used() > limit;
-        if noted - engine.noted < LEAST.max(parts * EACH) && !strained {
+        if noted - engine.noted < LEAST.max(engine.parts * EACH) && !strained {
             return;
         }
         engine.noted = noted;
@@ -207,12 +279,20 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             *sum += (now - *last) as f64;
             *last = now;
         }
-        let mut table = table;
-        plan(on, engine, &mut table, always, (bound, limit));
         if let Some(copies) = &on.copies {
+            // More copies than there are entries are of no use.
+            copies.suit(limit.min(engine.segments), &guard);
+        }
+        let size = || on.copies.as_ref().map_or(0, |c| c.table(&guard).bytes()) as u64;
+        let had = size();
+        // With what was given up and that somebody still sees.
+        let always = ledger.not_segments().max(had) - had;
+        let mut table = had;
+        plan(on, engine, &mut table, (up, down), always, (bound, limit));
+        if table > had {
+            engine.goal = table;
+        } else if let Some(copies) = &on.copies {
             copies.fit(table as usize, &guard);
-            let table = copies.table(&guard).bytes() as u64;
-            ledger.other.store(always + table, Relaxed);
         }
         if engine.cool {
             engine.sums.iter_mut().for_each(|sum| *sum /= 2.0);
@@ -222,7 +302,13 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     }
 
     /// Moves the segment of a part, if nobody merges it. Returns the nodes that this counts for.
-    fn shift(&self, on: &On<F, V>, part: &Part<F, V>, up: bool) -> usize {
+    fn shift(
+        &self,
+        on: &On<F, V>,
+        engine: &mut Engine<F, V>,
+        part: &Part<F, V>,
+        up: bool,
+    ) -> usize {
         let guard = epoch::pin();
         let Ok(one) = part.merging.try_lock() else {
             on.ledger.busy.fetch_add(1, Relaxed);
@@ -232,8 +318,15 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         if old.seat.slow != up || old.len() == 0 {
             return 1;
         }
-        let Some(new) = on.moved(old, &self.plan) else {
-            return 1;
+        let new = match on.moved(old, &self.plan) {
+            Ok(new) => new,
+            Err(Stays::NoRoom) => return 1,
+            Err(Stays::Refused) => {
+                // So would be the others: they are not copied for nothing.
+                engine.moves.retain(|(_, up)| *up);
+                engine.refused = (REFUSED, Store::live(&on.two.slow));
+                return MOVE;
+            }
         };
         part.segment.store(new, &guard);
         drop(one);
@@ -249,11 +342,35 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     }
 }
 
+/// Adds a chunk to the table of copies, as long as it is to grow and there is room. Returns the nodes
+/// that this counts for.
+fn grow<F: Family, V: Clone + Send + Sync + 'static>(
+    on: &On<F, V>,
+    engine: &mut Engine<F, V>,
+) -> u64 {
+    let guard = epoch::pin();
+    let ledger = &on.ledger;
+    let grown = on.copies.as_ref().and_then(|copies| {
+        let chunk = copies.next(&guard) as u64;
+        let room = ledger.used().saturating_add(chunk) <= on.bound();
+        (room && copies.grow(engine.goal, &guard)).then_some(chunk)
+    });
+    ledger.peak.fetch_max(ledger.used(), Relaxed);
+    match grown {
+        Some(chunk) => (chunk / BYTES_A_NODE).max(1),
+        None => {
+            engine.goal = 0;
+            1
+        }
+    }
+}
+
 /// Decides who gets what: the bytes of the table, and a list of moves.
 fn plan<F: Family, V: Clone + Send + Sync + 'static>(
     on: &On<F, V>,
     engine: &mut Engine<F, V>,
     table: &mut u64,
+    (mut up, mut down): (Vec<Seen<F, V>>, Vec<Seen<F, V>>),
     always: u64,
     (bound, limit): (u64, u64),
 ) {
@@ -268,18 +385,18 @@ fn plan<F: Family, V: Clone + Send + Sync + 'static>(
     // What a table would lose that had fewer records: of equally hot entries each byte saves as
     // much as any other, of unequal ones the last saves far less.
     let copies_worth = least * times / (*table).max(1) as f64;
-    let mut up: Vec<&Seen<F, V>> = engine.seen.iter().filter(|s| s.slow).collect();
-    let mut down: Vec<&Seen<F, V>> = engine.seen.iter().filter(|s| !s.slow).collect();
-    // The best are at the end of each list.
-    up.sort_by(|a, b| a.density().total_cmp(&b.density()));
-    down.sort_by(|a, b| b.density().total_cmp(&a.density()));
+    if engine.refused.0 > 0 {
+        down.clear();
+    }
+    // The table has room for copies of all entries at most, and for itself.
+    let most = engine.segments.max(smallest);
     let kept = |seen: &Seen<F, V>| seen.density() * (1.0 - caught);
     let quantum = (limit / QUANTUM).max(smallest);
     let (mut moves, mut goes) = (vec![], vec![]);
     let mut used = always + *table + on.ledger.fast();
     if used > bound {
         while used > bound && moves.len() < MOVES {
-            let coldest = down.last().map(|s| kept(s));
+            let coldest = down.last().map(&kept);
             if *table > 0 && coldest.is_none_or(|worth| copies_worth <= worth) {
                 let less = quantum.min(*table);
                 (*table, used) = (*table - less, used - less);
@@ -301,7 +418,7 @@ fn plan<F: Family, V: Clone + Send + Sync + 'static>(
     } else if on.copies.is_some() && room >= quantum {
         let best = up.last().map_or(0.0, |s| s.surely());
         if copies_worth > 0.0 && copies_worth * PREFERRED >= best {
-            let more = room.min(quantum * 4);
+            let more = room.min(quantum * 4).min(most.saturating_sub(*table));
             *table += more;
             room -= more;
         }
@@ -319,7 +436,7 @@ fn plan<F: Family, V: Clone + Send + Sync + 'static>(
     if moves.is_empty()
         && let Some(best) = up.last()
     {
-        let coldest = down.last().map_or(f64::MAX, |s| kept(s));
+        let coldest = down.last().map_or(f64::MAX, &kept);
         let can_shrink = *table >= smallest + quantum.min(*table / 2).max(1);
         if can_shrink && best.surely() > FAR_BETTER * copies_worth && copies_worth <= coldest {
             let less = quantum.max(best.bytes).min(*table - smallest);
@@ -329,7 +446,7 @@ fn plan<F: Family, V: Clone + Send + Sync + 'static>(
                 let (Some(best), Some(cold)) = (up.pop(), down.pop()) else {
                     break;
                 };
-                if best.density() <= HOTTER * kept(cold) {
+                if best.density() <= HOTTER * kept(&cold) {
                     break;
                 }
                 goes.push((Weak::clone(&cold.part), false));
@@ -355,4 +472,61 @@ fn plan<F: Family, V: Clone + Send + Sync + 'static>(
     moves.reverse();
     moves.extend(goes);
     engine.moves = moves;
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use crate::place::{Memory, Placement};
+    use crate::{ConcurrentHybridMap, Merging, Options};
+    use crossbeam_epoch as epoch;
+    use std::sync::atomic::Ordering::Relaxed;
+    use terrace_place::Steps;
+
+    fn map(options: Options) -> ConcurrentHybridMap<u64, u64> {
+        let placement = Placement::two(Memory::Heap, Memory::Heap);
+        let placement = placement.fast_bytes(1 << 20).manual();
+        let options = options.placement(placement).unwrap();
+        ConcurrentHybridMap::with_options(options).unwrap()
+    }
+
+    #[test]
+    fn a_part_that_is_written_to_counts_with_what_it_had() {
+        let map = map(Options {
+            merging: Merging::Manual,
+            ..Options::default()
+        });
+        (0..20_000u64).for_each(|i| assert_eq!(map.insert(&i, i), None));
+        let place = map.shared.place.0.as_ref().unwrap();
+        let pass = || {
+            assert!(!map.place_step(Steps::nodes(100_000)));
+            place.ledger.other.load(Relaxed)
+        };
+        let free = pass();
+        assert!(free > 20_000 * 16, "{free}");
+        let guard = epoch::pin();
+        let part = map.shared.directory.load(&guard).parts[0].clone();
+        let writes = part.write();
+        assert_eq!(pass(), free);
+        drop(writes);
+    }
+
+    #[test]
+    fn a_step_looks_at_no_more_parts_than_it_was_told() {
+        let mut map = map(Options {
+            segment_len: 16,
+            ..Options::default()
+        });
+        map.extend((0..100_000u64).map(|i| (i * 7, i)));
+        let parts = map.shared.directory.load(&epoch::pin()).parts.len();
+        assert!(parts > 4000, "{parts}");
+        let engine = &map.shared.place.0.as_ref().unwrap().engine;
+        for step in 1..=10 {
+            assert!(map.place_step(Steps::nodes(100)));
+            let engine = engine.lock().unwrap();
+            assert_eq!(engine.parts, step * 100);
+            assert!(engine.up.seen.len() <= 2 * super::BEST);
+        }
+        while map.place_step(Steps::nodes(100)) {}
+        assert_eq!(engine.lock().unwrap().parts, parts as u64);
+    }
 }

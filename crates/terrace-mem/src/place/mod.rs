@@ -142,8 +142,10 @@ impl Options {
 pub(crate) struct Ledger {
     /// Bytes of segments by memory, as long as somebody can see them.
     bytes: [AtomicU64; 2],
-    /// Fast bytes that are no segments, as of the last look: dynamic stage, headers, copies.
+    /// Fast bytes that are neither segments nor copies, as of the last look: dynamic stage, headers.
     other: AtomicU64,
+    /// Bytes of copies, as long as somebody can see them.
+    copies: Arc<AtomicU64>,
     peak: AtomicU64,
     /// Noted lookups: of fast segments, of slow ones, by copies.
     noted: [AtomicU64; 3],
@@ -165,12 +167,16 @@ impl Ledger {
     }
 
     fn used(&self) -> u64 {
-        self.fast() + self.other.load(Relaxed)
+        self.fast() + self.not_segments()
+    }
+
+    fn not_segments(&self) -> u64 {
+        self.other.load(Relaxed) + self.copies.load(Relaxed)
     }
 
     /// Takes so many fast bytes for a segment, if all stay below the bound.
     fn try_take(&self, bytes: u64, bound: u64) -> bool {
-        let room = bound.saturating_sub(self.other.load(Relaxed));
+        let room = bound.saturating_sub(self.not_segments());
         let took = self.bytes[0].fetch_update(Relaxed, Relaxed, |used| {
             (used.saturating_add(bytes) <= room).then_some(used + bytes)
         });
@@ -197,6 +203,8 @@ pub(crate) struct Seat {
     id: AtomicU64,
     /// Noted lookups, halved now and then.
     heat: AtomicU32,
+    /// Bytes of the dynamic stage of the part, as they were seen last.
+    dynamic: AtomicU64,
     slow: bool,
     /// Bytes by memory.
     bytes: [u64; 2],

@@ -33,10 +33,15 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     pub(crate) fn new(options: &Options) -> Self {
         Placing(options.memories.0.clone().map(|two| {
             let val = words::width::<V>();
+            let copies = val.and_then(|val| Copies::new(F::KEY_WORDS, val, two.fast.clone()));
+            let counted = copies.as_ref().map(|copies| copies.live().clone());
             Box::new(On {
                 two,
-                ledger: std::sync::Arc::default(),
-                copies: val.and_then(|val| Copies::new(F::KEY_WORDS, val)),
+                ledger: std::sync::Arc::new(Ledger {
+                    copies: counted.unwrap_or_default(),
+                    ..Ledger::default()
+                }),
+                copies,
                 engine: Mutex::new(Engine::default()),
                 #[cfg(not(feature = "shuttle"))]
                 worker: std::sync::Mutex::default(),
@@ -103,11 +108,32 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         }
     }
 
+    /// Entries of a segment are read in another way than by [`Placing::look`]: in order, at an end,
+    /// or to be written over.
+    #[inline]
+    pub(crate) fn touched(&self, fixed: &Fixed<F, V>) {
+        if let Some(on) = &self.0
+            && fixed.len() > 0
+            && Sampling::default().tick().is_some()
+        {
+            fixed.seat.warm();
+            on.ledger.noted[usize::from(fixed.seat.slow)].fetch_add(1, Relaxed);
+        }
+    }
+
     /// Bytes of copies.
     pub(crate) fn copy_bytes(&self) -> usize {
         let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
         copies.map_or(0, |copies| copies.table(&epoch::pin()).bytes())
     }
+}
+
+/// Why a segment stays where it is.
+pub(super) enum Stays {
+    /// Fast memory has no room for it.
+    NoRoom,
+    /// Slow memory is refused, or full.
+    Refused,
 }
 
 /// Bytes of the keys and of the values of a segment.
@@ -131,7 +157,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
 
     /// A segment, if its arrays are as they were said to be. Those of a fast one are counted
     /// already; others are counted here.
-    fn seat(&self, slow: bool, bytes: [u64; 2], counted: [bool; 2], heat: u32) -> Seat {
+    fn seat(&self, slow: bool, bytes: [u64; 2], counted: [bool; 2], old: Option<&Seat>) -> Seat {
         for (i, sum) in self.ledger.bytes.iter().enumerate() {
             if !counted[i] {
                 sum.fetch_add(bytes[i], Relaxed);
@@ -140,14 +166,15 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         Seat {
             ledger: Some(std::sync::Arc::clone(&self.ledger)),
             id: self.ledger.id().into(),
-            heat: heat.into(),
+            heat: old.map_or(0, |old| old.heat.load(Relaxed)).into(),
+            dynamic: old.map_or(0, |old| old.dynamic.load(Relaxed)).into(),
             slow,
             bytes,
         }
     }
 
     fn fix(&self, keys: Option<F::Stage>, vals: Vec<V>, old: Option<&Fixed<F, V>>) -> Fixed<F, V> {
-        let heat = old.map_or(0, |old| old.seat.heat.load(Relaxed));
+        let seat = old.map(|old| &old.seat);
         let [key_bytes, val_bytes] = bytes_of::<F, V>(&keys, &vals);
         let all = key_bytes + val_bytes;
         let fast = old.is_some_and(|old| !old.seat.slow && old.len() > 0);
@@ -155,7 +182,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
             return Fixed {
                 keys: self.fast_keys(keys),
                 vals: self.fast_vals(vals),
-                seat: self.seat(false, [all, 0], [true; 2], heat),
+                seat: self.seat(false, [all, 0], [true; 2], seat),
             };
         }
         match self.two.slow.keep(vals) {
@@ -168,7 +195,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
                     false => [key_bytes, val_bytes],
                 };
                 Fixed {
-                    seat: self.seat(!vals.is_empty(), bytes, [false; 2], heat),
+                    seat: self.seat(!vals.is_empty(), bytes, [false; 2], seat),
                     keys: placed.or(keys),
                     vals,
                 }
@@ -178,7 +205,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
                 Fixed {
                     keys,
                     vals: vals.into(),
-                    seat: self.seat(false, [all, 0], [false; 2], heat),
+                    seat: self.seat(false, [all, 0], [false; 2], seat),
                 }
             }
         }
@@ -199,10 +226,10 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         }
     }
 
-    /// A copy of a segment in the other memory; none where it is refused, or has no room.
-    pub(super) fn moved(&self, old: &Fixed<F, V>, plan: &Plan<F>) -> Option<Fixed<F, V>> {
+    /// A copy of a segment in the other memory.
+    pub(super) fn moved(&self, old: &Fixed<F, V>, plan: &Plan<F>) -> Result<Fixed<F, V>, Stays> {
         let all = old.seat.all_bytes();
-        let (to_fast, heat) = (old.seat.slow, old.seat.heat.load(Relaxed));
+        let (to_fast, seat) = (old.seat.slow, Some(&old.seat));
         // Users' code: nothing has changed yet.
         let mut vals = old.vals.to_vec();
         if planted(Fault::ShortMove)
@@ -221,27 +248,28 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         };
         if to_fast {
             if !self.ledger.try_take(all, self.bound()) {
-                return None;
+                return Err(Stays::NoRoom);
             }
             // From here on who is dropped gives the bytes back.
-            let seat = self.seat(false, [all, 0], [true; 2], heat);
+            let seat = self.seat(false, [all, 0], [true; 2], seat);
             let keys = rebuilt(self.two.fast.as_ref());
             let vals = self.fast_vals(vals);
-            return Some(Fixed { keys, vals, seat });
+            return Ok(Fixed { keys, vals, seat });
         }
         let Ok(vals) = self.two.slow.keep(vals) else {
             self.ledger.refused.fetch_add(1, Relaxed);
-            return None;
+            return Err(Stays::Refused);
         };
-        let placed = old.keys.as_ref()?.placed(Some(&self.two.slow));
+        let home = Some(&self.two.slow);
+        let placed = old.keys.as_ref().and_then(|keys| keys.placed(home));
         let [key_bytes, val_bytes] = bytes_of::<F, V>(&old.keys, &vals);
         let bytes = match placed.is_some() {
             true => [0, all],
             false => [key_bytes, val_bytes],
         };
-        let seat = self.seat(true, bytes, [false; 2], heat);
+        let seat = self.seat(true, bytes, [false; 2], seat);
         let keys = placed.or_else(|| rebuilt(None));
-        Some(Fixed { keys, vals, seat })
+        Ok(Fixed { keys, vals, seat })
     }
 
     /// What moves may fill: the limit without headroom for writes.
@@ -332,6 +360,19 @@ fn touch_of<F: Family, V>(fixed: &Fixed<F, V>, key: F::Ref<'_>) -> Touch {
     }
 }
 
+impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
+    /// Fast bytes of slow segments.
+    fn fast_keys(&self) -> u64 {
+        let guard = epoch::pin();
+        let parts = self.directory.load(&guard).parts.iter();
+        let seats = parts.map(|part| &part.segment.load(&guard).seat);
+        seats
+            .filter(|seat| seat.slow)
+            .map(|seat| seat.bytes[0])
+            .sum()
+    }
+}
+
 impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
     /// Where the map lies, what its lookups found there, and what was moved. O(parts).
     pub fn placement(&self) -> MapPlacement {
@@ -341,12 +382,22 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
         let (ledger, two) = (&on.ledger, &on.two);
         let of = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
         let usage = self.memory_usage();
+        let mut notes = two.notes.clone();
+        let fast_keys = self.shared.fast_keys();
+        if fast_keys > 0 {
+            notes.push(format!(
+                "slow segments keep their keys in fast memory, {:.1} MiB: this static stage has no \
+                 other place for them; Stage::Auto of integers and byte strings has",
+                fast_keys as f64 / (1 << 20) as f64
+            ));
+        }
         MapPlacement {
             memories: two.names.to_vec(),
-            notes: two.notes.clone(),
+            notes,
             limit: Some(on.limit()).filter(|limit| *limit < u64::MAX),
             always_fast: (usage.dynamic + usage.directory) as u64,
             fast_segments: ledger.fast(),
+            fast_keys,
             slow_segments: of(&ledger.bytes[1]),
             copies: usage.copies as u64,
             peak: of(&ledger.peak),

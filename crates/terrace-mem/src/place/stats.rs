@@ -16,6 +16,8 @@ pub struct MapPlacement {
     pub always_fast: u64,
     /// Bytes of segments in fast memory.
     pub fast_segments: u64,
+    /// Of these, keys of segments whose values are slow: some stages cannot place theirs.
+    pub fast_keys: u64,
     /// Bytes of segments in slow memory.
     pub slow_segments: u64,
     /// Bytes of copies of hot entries, in fast memory.
@@ -24,14 +26,15 @@ pub struct MapPlacement {
     pub peak: u64,
     /// Bytes that were asked of slow memory, with what is free in them.
     pub committed: u64,
-    /// Lookups of the static stage that were noted, one in eight: of fast segments, of slow ones,
-    /// and answered by copies.
+    /// Reads of the static stage that were noted, one in eight: of fast segments, of slow ones, and
+    /// answered by copies. A piece of a range that is read at once counts as one.
     pub noted: [u64; 3],
     /// Segments that went to fast memory.
     pub promoted: u64,
     /// Segments that went to slow memory.
     pub demoted: u64,
-    /// Segments that stayed in fast memory since slow memory was refused.
+    /// How often a segment stayed in fast memory since slow memory was refused or full: beyond the
+    /// limit, if need be.
     pub refused: u64,
     /// Moves put off because a part was being merged.
     pub busy: u64,
