@@ -38,6 +38,8 @@ pub enum Fault {
     SlowMerge = 15,
     /// A promotion takes room beyond its bound.
     BoundIgnored = 16,
+    /// The bytes of a key that goes are still counted.
+    KeyBytesKept = 17,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -14,6 +14,11 @@ pub trait Model: Send + Sync + 'static {
     fn born(&self, id: NodeId, bytes: usize) {
         let _ = (id, bytes);
     }
+
+    /// A node is freed.
+    fn gone(&self, id: NodeId) {
+        let _ = id;
+    }
 }
 
 /// Nothing beside the touch itself: compiled away.
@@ -25,4 +30,6 @@ impl Model for Plain {
     fn touch(&self, _: NodeId, _: *const u8) {}
     #[inline(always)]
     fn born(&self, _: NodeId, _: usize) {}
+    #[inline(always)]
+    fn gone(&self, _: NodeId) {}
 }

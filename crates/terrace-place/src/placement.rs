@@ -93,7 +93,7 @@ impl Placement {
         placement
     }
 
-    /// So many bytes may be fast, with the directory and the heat of nodes.
+    /// So many bytes may be fast, with the directory, the heat of nodes, and what keys own.
     pub fn fast_bytes(mut self, bytes: u64) -> Placement {
         self.limit = Some(Limit::Bytes(bytes));
         self

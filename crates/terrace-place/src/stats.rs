@@ -54,6 +54,8 @@ pub struct PlacementStats {
     pub peak_fast_bytes: u64,
     /// Bytes that hold heat, in fast memory.
     pub heat_bytes: u64,
+    /// Bytes that keys own beside their nodes, in fast memory: of `String`, `Vec<u8>`, and boxed ones.
+    pub key_bytes: u64,
     /// Bytes of slabs, nodes and free slots, by tier.
     pub committed: [u64; 2],
     /// Noted lookups that found a fast leaf, and a slow one.

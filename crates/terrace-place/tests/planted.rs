@@ -17,12 +17,12 @@ use drive::Random;
 use hostile::{Hostile, Want};
 use std::process::{Command, Stdio};
 use terrace_place::{
-    Births, Budget, CLASSES, Engine, Fault, Heat, HeatPolicy, Histogram, Limit, Memory, NodeId,
-    PlacedTree, Placement, Stepped, Steps, Tier, plant,
+    Art, Births, Budget, CLASSES, Engine, Fault, Heat, HeatPolicy, Histogram, Kind, Limit, Memory,
+    NodeId, PlacedTree, Placement, Plain, Sought, Stepped, Steps, Tier, plant,
 };
 use toy::Toy;
 
-const ALL: [Fault; 16] = [
+const ALL: [Fault; 17] = [
     Fault::StaleList,
     Fault::SlotKept,
     Fault::SlotFreedTwice,
@@ -39,6 +39,21 @@ const ALL: [Fault; 16] = [
     Fault::CooledTwice,
     Fault::SlowMerge,
     Fault::BoundIgnored,
+    Fault::KeyBytesKept,
+];
+
+/// Those that a radix tree can have in another way than a B+tree.
+const RADIX: [Fault; 10] = [
+    Fault::SlotKept,
+    Fault::SlotFreedTwice,
+    Fault::WrongPlace,
+    Fault::WrongTierBit,
+    Fault::SlowSibling,
+    Fault::SlowRoot,
+    Fault::BottomUp,
+    Fault::BlindDemotion,
+    Fault::HeatInherited,
+    Fault::KeyBytesKept,
 ];
 
 /// The fault that a child process plants.
@@ -47,16 +62,29 @@ const VARIABLE: &str = "TERRACE_PLACE_FAULT";
 /// Some faults end in a crash, so each is planted in a process of its own.
 #[test]
 fn every_planted_fault_is_caught() {
-    assert!(passes(None), "without a fault the checks must pass");
-    let survivors: Vec<Fault> = ALL.into_iter().filter(|f| passes(Some(*f))).collect();
+    assert!(
+        passes(None, "checks"),
+        "without a fault the checks must pass"
+    );
+    let passes = |fault: &Fault| passes(Some(*fault), "checks");
+    let survivors: Vec<Fault> = ALL.into_iter().filter(passes).collect();
     assert!(survivors.is_empty(), "not caught: {survivors:?}");
 }
 
-fn passes(fault: Option<Fault>) -> bool {
+#[test]
+fn every_planted_fault_of_a_radix_tree_is_caught() {
+    let checks = "checks_of_a_radix_tree";
+    assert!(passes(None, checks), "without a fault the checks must pass");
+    let passes = |fault: &Fault| passes(Some(*fault), checks);
+    let survivors: Vec<Fault> = RADIX.into_iter().filter(passes).collect();
+    assert!(survivors.is_empty(), "not caught: {survivors:?}");
+}
+
+fn passes(fault: Option<Fault>, checks: &str) -> bool {
     let number = fault.map_or(0, |f| f as u8);
     let me = std::env::current_exe().unwrap();
     Command::new(me)
-        .args(["--exact", "checks", "--ignored"])
+        .args(["--exact", checks, "--ignored"])
         .env(VARIABLE, number.to_string())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -65,11 +93,37 @@ fn passes(fault: Option<Fault>) -> bool {
         .success()
 }
 
+fn plant_what_is_told() {
+    let number: u8 = std::env::var(VARIABLE).unwrap().parse().unwrap();
+    plant(ALL.into_iter().find(|f| *f as u8 == number));
+}
+
+#[test]
+#[ignore = "run by the test above, with a fault or without"]
+fn checks_of_a_radix_tree() {
+    plant_what_is_told();
+    for want in [Want::AllUp, Want::FlipFlop, Want::Random(77), Want::AllDown] {
+        for births in [Births::Origin, Births::Always(Tier::Slow)] {
+            let policy = Hostile {
+                want,
+                swap: false,
+                births,
+            };
+            let placement = Placement::two(Memory::Heap, Memory::Heap)
+                .slots(1 << 10)
+                .fast_share(0.8)
+                .policy(policy)
+                .manual();
+            let tree = PlacedTree::<String, u64, _, Art>::art(placement).unwrap();
+            grow_and_shrink_over(&tree, |n| format!("{:x}", n % 60_000), 500);
+        }
+    }
+}
+
 #[test]
 #[ignore = "run by the test above, with a fault or without"]
 fn checks() {
-    let number: u8 = std::env::var(VARIABLE).unwrap().parse().unwrap();
-    plant(ALL.into_iter().find(|f| *f as u8 == number));
+    plant_what_is_told();
     heat_follows_nodes();
     a_cooling_halves_once();
     what_is_above_the_threshold_fits();
@@ -79,6 +133,9 @@ fn checks() {
         grow_and_shrink(want, Births::Always(Tier::Slow), 0.5);
     }
     a_list_is_refused_when_its_part_has_changed();
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_share(0.5);
+    let tree = PlacedTree::<String, u64>::new(placement.manual()).unwrap();
+    grow_and_shrink_over(&tree, |n| n.to_string(), 300);
 }
 
 fn heat_follows_nodes() {
@@ -150,26 +207,32 @@ fn grow_and_shrink(want: Want, births: Births, share: f64) {
         .policy(policy)
         .manual();
     let tree = PlacedTree::<u64, u64>::new(placement).unwrap();
-    let mut random = Random(9);
-    let check = |tree: &PlacedTree<u64, u64>| {
-        tree.check().unwrap();
-    };
     // Enough for inner nodes that are merged.
     let keys = match want {
         Want::Random(_) | Want::FlipFlop => 1600,
         _ => 700,
     };
+    grow_and_shrink_over(&tree, |n| n, keys);
+}
+
+fn grow_and_shrink_over<K, T>(tree: &PlacedTree<K, u64, Plain, T>, of: impl Fn(u64) -> K, keys: u64)
+where
+    K: Sought<T> + Clone + Send + Sync + 'static,
+    T: Kind<K, u64, Plain>,
+{
+    let mut random = Random(9);
+    let check = || tree.check().unwrap();
     for i in 0..keys {
-        tree.insert(random.below(1 << 40), i).unwrap();
+        tree.insert(of(random.below(1 << 40)), i).unwrap();
         if i.is_multiple_of(8) || i < 40 {
-            check(&tree);
+            check();
         }
         tree.place_step(Steps::nodes(1 + random.below(40) as usize));
         if i.is_multiple_of(8) || i < 40 {
-            check(&tree);
+            check();
         }
     }
-    let mut keys: Vec<u64> = tree.iter().map(|(k, _)| k).collect();
+    let mut keys: Vec<K> = tree.iter().map(|(k, _)| k).collect();
     assert_eq!(keys.len(), tree.len());
     while let Some(key) = (!keys.is_empty()).then(|| {
         let at = random.below(keys.len() as u64) as usize;
@@ -178,7 +241,7 @@ fn grow_and_shrink(want: Want, births: Births, share: f64) {
         assert!(tree.remove(&key).is_some(), "a key is lost");
         if keys.len().is_multiple_of(4) {
             tree.place_step(Steps::nodes(1 + random.below(10) as usize));
-            check(&tree);
+            check();
         }
     }
 }

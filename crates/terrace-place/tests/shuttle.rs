@@ -13,13 +13,15 @@ use hostile::{Hostile, Want};
 use linear::{History, Op};
 use shuttle::sync::Arc;
 use shuttle::thread;
-use terrace_place::{Births, Memory, PlacedTree, Placement, Steps};
+use terrace_place::{
+    Art, BTree, Births, Kind, Memory, PlacedTree, Placement, Plain, Sought, Steps,
+};
 
 const ROUNDS: usize = 400;
 
-type Tree = PlacedTree<u64, u64>;
+type Tree<T> = PlacedTree<u64, u64, Plain, T>;
 
-fn tree(keys: std::ops::Range<u64>) -> Arc<Tree> {
+fn tree<T: Kind<u64, u64, Plain>>(keys: std::ops::Range<u64>) -> Arc<Tree<T>> {
     let policy = Hostile {
         want: Want::FlipFlop,
         swap: false,
@@ -30,7 +32,7 @@ fn tree(keys: std::ops::Range<u64>) -> Arc<Tree> {
         .fast_share(0.6)
         .policy(policy)
         .manual();
-    let tree = Tree::new(placement).unwrap();
+    let tree = Tree::<T>::with_model(placement, Plain).unwrap();
     for key in keys {
         tree.insert(key * 2, key).unwrap();
     }
@@ -38,8 +40,11 @@ fn tree(keys: std::ops::Range<u64>) -> Arc<Tree> {
 }
 
 /// Threads with operations each, one with steps of the engine.
-fn scene(keys: std::ops::Range<u64>, threads: Vec<Vec<Op>>) {
-    let tree = tree(keys.clone());
+fn scene<T: Kind<u64, u64, Plain>>(keys: std::ops::Range<u64>, threads: Vec<Vec<Op>>)
+where
+    u64: Sought<T>,
+{
+    let tree = tree::<T>(keys.clone());
     let history = Arc::new(History::default());
     let mut running: Vec<_> = threads
         .into_iter()
@@ -67,67 +72,91 @@ fn both(scene: fn()) {
     shuttle::check_pct(scene, ROUNDS, 3);
 }
 
+fn same_keys<T: Kind<u64, u64, Plain>>()
+where
+    u64: Sought<T>,
+{
+    scene::<T>(
+        0..6,
+        vec![
+            vec![Op::Insert(4, 100), Op::Get(4), Op::Remove(6)],
+            vec![Op::Get(4), Op::Insert(4, 200), Op::Get(6)],
+        ],
+    );
+}
+
 #[test]
 fn threads_on_the_same_keys_while_nodes_move() {
-    both(|| {
-        scene(
-            0..6,
-            vec![
-                vec![Op::Insert(4, 100), Op::Get(4), Op::Remove(6)],
-                vec![Op::Get(4), Op::Insert(4, 200), Op::Get(6)],
-            ],
-        );
-    });
+    both(same_keys::<BTree>);
+    both(same_keys::<Art>);
+}
+
+fn splits<T: Kind<u64, u64, Plain>>()
+where
+    u64: Sought<T>,
+{
+    scene::<T>(
+        0..9,
+        vec![
+            (0..8).map(|i| Op::Insert(2 * i + 1, i)).collect(),
+            vec![Op::Get(4), Op::Get(1), Op::Insert(4, 9), Op::Get(15)],
+        ],
+    );
 }
 
 #[test]
 fn nodes_and_parts_are_split_while_nodes_move() {
-    both(|| {
-        scene(
-            0..9,
-            vec![
-                (0..8).map(|i| Op::Insert(2 * i + 1, i)).collect(),
-                vec![Op::Get(4), Op::Get(1), Op::Insert(4, 9), Op::Get(15)],
-            ],
-        );
-    });
+    both(splits::<BTree>);
+    both(splits::<Art>);
+}
+
+fn leaves<T: Kind<u64, u64, Plain>>()
+where
+    u64: Sought<T>,
+{
+    scene::<T>(
+        0..14,
+        vec![
+            (0..8).map(|i| Op::Remove(2 * i)).collect(),
+            vec![Op::Insert(3, 5), Op::Get(26), Op::Get(3), Op::Remove(3)],
+            vec![Op::Remove(24), Op::Remove(26), Op::Get(0)],
+        ],
+    );
 }
 
 #[test]
 fn nodes_run_empty_and_parts_leave_while_nodes_move() {
-    both(|| {
-        scene(
-            0..14,
-            vec![
-                (0..8).map(|i| Op::Remove(2 * i)).collect(),
-                vec![Op::Insert(3, 5), Op::Get(26), Op::Get(3), Op::Remove(3)],
-                vec![Op::Remove(24), Op::Remove(26), Op::Get(0)],
-            ],
-        );
+    both(leaves::<BTree>);
+    both(leaves::<Art>);
+}
+
+fn reads_in_order<T: Kind<u64, u64, Plain>>()
+where
+    u64: Sought<T>,
+{
+    let tree = tree::<T>(0..10);
+    let (writer, mover) = (Arc::clone(&tree), Arc::clone(&tree));
+    let writing = thread::spawn(move || {
+        for key in [1, 3, 5, 7] {
+            writer.insert(key, key).unwrap();
+        }
+        writer.remove(&3);
     });
+    let moving = thread::spawn(move || {
+        for _ in 0..5 {
+            mover.place_step(Steps::nodes(4));
+        }
+    });
+    let seen: Vec<u64> = tree.iter().map(|(key, _)| key).collect();
+    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+    assert!((0..10).all(|key| seen.contains(&(key * 2))), "{seen:?}");
+    writing.join().unwrap();
+    moving.join().unwrap();
+    tree.check().unwrap();
 }
 
 #[test]
 fn a_range_sees_all_that_stays_while_nodes_move_and_split() {
-    both(|| {
-        let tree = tree(0..10);
-        let (writer, mover) = (Arc::clone(&tree), Arc::clone(&tree));
-        let writing = thread::spawn(move || {
-            for key in [1, 3, 5, 7] {
-                writer.insert(key, key).unwrap();
-            }
-            writer.remove(&3);
-        });
-        let moving = thread::spawn(move || {
-            for _ in 0..5 {
-                mover.place_step(Steps::nodes(4));
-            }
-        });
-        let seen: Vec<u64> = tree.iter().map(|(key, _)| key).collect();
-        assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
-        assert!((0..10).all(|key| seen.contains(&(key * 2))), "{seen:?}");
-        writing.join().unwrap();
-        moving.join().unwrap();
-        tree.check().unwrap();
-    });
+    both(reads_in_order::<BTree>);
+    both(reads_in_order::<Art>);
 }

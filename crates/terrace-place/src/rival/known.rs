@@ -80,6 +80,7 @@ impl Rival for Known {
         let touches = |n: &u32| self.training.touches(*n);
         let bytes = |n: u32| table.node(n).map_or(0, |e| u64::from(e.bytes));
         let mut order: Vec<u32> = (0..table.len() as u32).collect();
+        order.retain(|n| table.node(*n).is_some_and(|node| !node.gone));
         if self.by_leaf {
             order.retain(|n| table.node(*n).is_some_and(|e| e.leaf));
             order.sort_by_key(|n| std::cmp::Reverse(touches(n)));

@@ -38,6 +38,8 @@ pub struct Table {
     numbers: [Vec<u32>; crate::id::CLASSES],
     nodes: Vec<Entry>,
     next: u64,
+    /// Bytes of nodes that are there.
+    live: u64,
 }
 
 /// A node of the table.
@@ -49,6 +51,8 @@ pub struct Entry {
     pub bytes: u32,
     /// Whether it has no children.
     pub leaf: bool,
+    /// It was freed.
+    pub gone: bool,
 }
 
 impl Table {
@@ -64,8 +68,23 @@ impl Table {
             address: self.next,
             bytes: bytes as u32,
             leaf: id.class() == 0,
+            gone: false,
         });
         self.next += bytes as u64;
+        self.live += bytes as u64;
+    }
+
+    /// A node was freed. Nothing takes its place among the addresses.
+    pub fn gone(&mut self, id: NodeId) {
+        let numbers = &mut self.numbers[id.class() as usize];
+        let Some(number) = numbers.get_mut(id.index() as usize) else {
+            return;
+        };
+        let number = std::mem::replace(number, u32::MAX);
+        if let Some(entry) = self.nodes.get_mut(number as usize) {
+            entry.gone = true;
+            self.live -= u64::from(entry.bytes);
+        }
     }
 
     /// The number of a node.
@@ -89,8 +108,8 @@ impl Table {
         self.nodes.is_empty()
     }
 
-    /// Bytes of all.
+    /// Bytes of all that are there.
     pub fn bytes(&self) -> u64 {
-        self.next
+        self.live
     }
 }

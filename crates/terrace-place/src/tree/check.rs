@@ -42,6 +42,11 @@ impl<K: Ord, V, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
         if walk.bytes != counted {
             return Err(format!("{:?} bytes, {counted:?} counted", walk.bytes));
         }
+        let keys = T::keys(&self.nodes);
+        let owned = walk.keys + dir.lows.iter().map(|low| keys.size(low)).sum::<u64>();
+        if owned != keys.bytes() {
+            return Err(format!("keys own {owned} bytes, {} counted", keys.bytes()));
+        }
         let live: u64 = self.nodes.live().iter().flatten().sum();
         if walk.ids.len() as u64 != live {
             return Err(format!("{} nodes, {live} slots in use", walk.ids.len()));
@@ -107,6 +112,11 @@ impl Walk {
         match nodes.node(kid) {
             Node::Leaf(leaf) => {
                 self.entries += leaf.keys.len();
+                self.keys += leaf
+                    .keys
+                    .iter()
+                    .map(|key| nodes.keys.size(key))
+                    .sum::<u64>();
                 if levels != 0 {
                     return Err(format!("leaf {id:?} lies too high"));
                 }
@@ -118,6 +128,11 @@ impl Walk {
                 }
             }
             Node::Inner(inner) => {
+                self.keys += inner
+                    .keys
+                    .iter()
+                    .map(|key| nodes.keys.size(key))
+                    .sum::<u64>();
                 if levels == 0 || inner.kids.len() != inner.keys.len() + 1 {
                     return Err(format!("inner node {id:?} is no inner node"));
                 }

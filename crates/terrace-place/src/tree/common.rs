@@ -157,6 +157,7 @@ impl<M: Model> Common<M> {
         if let Some(heat) = &self.heat {
             heat.clear(id);
         }
+        self.model.gone(id);
     }
 
     /// Moves a node to the other memory, if its bytes stay below `bound` there.

@@ -2,6 +2,7 @@
 //! of tree. Each kind has its nodes, of up to eight classes, and a tree for each part.
 
 use super::common::{Common, Kid};
+use super::keys::KeyBytes;
 use crate::budget::Budget;
 use crate::error::PlacementError;
 use crate::heat::Noting;
@@ -116,6 +117,8 @@ pub struct Walk {
     pub(super) ids: HashSet<NodeId>,
     pub(super) bytes: [u64; 2],
     pub(super) entries: usize,
+    /// Bytes that keys own.
+    pub(super) keys: u64,
 }
 
 /// A kind of tree.
@@ -127,6 +130,9 @@ pub trait Kind<K, V, M: Model>: Debug + Send + Sync + Sized + 'static {
 
     /// The nodes of a new map.
     fn nodes(making: Making<M>) -> Result<Self::Nodes, PlacementError>;
+
+    /// What keys own, of all nodes and of the directory.
+    fn keys(nodes: &Self::Nodes) -> &KeyBytes<K>;
 
     /// An empty tree.
     fn tree(nodes: &Self::Nodes) -> Result<Self::Tree, PlacementError>;

@@ -413,10 +413,8 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
         };
         let parts = whole(self.dir.read()).parts.len();
         let directory = parts * (size_of::<Part<T::Tree>>() + size_of::<K>() + size_of::<usize>());
-        self.nodes
-            .common()
-            .budget
-            .set_fixed(heat.bytes() + directory as u64);
+        let fixed = heat.bytes() + directory as u64 + T::keys(&self.nodes).bytes();
+        self.nodes.common().budget.set_fixed(fixed);
         engine.step(&self.world(heat), steps)
     }
 
@@ -453,7 +451,8 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
             tree.changed();
         }
         dir.parts.remove(at);
-        dir.lows.remove(at.saturating_sub(1));
+        let low = dir.lows.remove(at.saturating_sub(1));
+        T::keys(&self.nodes).goes(&low);
     }
 
     fn stats(&self) -> PlacementStats {
@@ -467,6 +466,7 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
             limit: (self.limit != Limit::All).then(|| budget.limit()),
             peak_fast_bytes: budget.peak(),
             heat_bytes: heat.map_or(0, Heat::bytes),
+            key_bytes: T::keys(&self.nodes).bytes(),
             committed: self.nodes.committed(),
             samples: heat.map_or([0; 2], Heat::samples),
             promoted: counters.promoted.load(Relaxed),

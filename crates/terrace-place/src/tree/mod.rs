@@ -4,6 +4,7 @@
 mod art;
 mod check;
 mod common;
+mod keys;
 mod kind;
 mod map;
 mod nodes;

@@ -2,6 +2,7 @@
 //! with slots as such.
 
 use super::common::{Common, Kid, LEAF_CLASS, Origin};
+use super::keys::KeyBytes;
 use super::kind::{Making, Nodes};
 use crate::arena::{Pool, Vacant};
 use crate::error::PlacementError;
@@ -50,6 +51,7 @@ pub struct BTreeNodes<K, V, M> {
     leaves: Pool<Leaf<K, V>>,
     inners: Pool<Inner<K>>,
     pub(super) common: Common<M>,
+    pub(super) keys: KeyBytes<K>,
 }
 
 impl<K, V> std::fmt::Debug for Leaf<K, V> {
@@ -65,7 +67,10 @@ impl<K> std::fmt::Debug for Inner<K> {
 }
 
 impl<K, V, M: Model> BTreeNodes<K, V, M> {
-    pub(super) fn new(making: Making<M>) -> Result<Self, PlacementError> {
+    pub(super) fn new(making: Making<M>) -> Result<Self, PlacementError>
+    where
+        K: 'static,
+    {
         let (slots, sources) = (making.slots, making.sources);
         let heat = making.heat.then(|| {
             let mut classes = [0; CLASSES];
@@ -77,6 +82,7 @@ impl<K, V, M: Model> BTreeNodes<K, V, M> {
             leaves: Pool::new(LEAF_CLASS, slots, sources.clone())?,
             inners: Pool::new(INNER_CLASS, slots.div_ceil(8), sources)?,
             common: Common::new(making.budget, making.births, heat, making.model),
+            keys: KeyBytes::new(),
         })
     }
 
@@ -263,9 +269,12 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for BTreeNodes<K, V, M> {
         let id = kid.id();
         if kid.is_leaf() {
             self.gone(id);
-            drop(self.take_leaf(kid));
+            if let Some(leaf) = self.take_leaf(kid) {
+                leaf.keys.iter().for_each(|key| self.keys.goes(key));
+            }
         } else if let Some(inner) = self.take_inner(kid) {
             self.gone(id);
+            inner.keys.iter().for_each(|key| self.keys.goes(key));
             for kid in inner.kids {
                 self.free_all(kid);
             }

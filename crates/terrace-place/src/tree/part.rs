@@ -5,6 +5,7 @@
 //! leaves the tree as it was, or split once more.
 
 use super::common::{Kid, Origin};
+use super::keys::KeyBytes;
 use super::kind::{Inserted, Kind, Making, Rooted, Sought, Walk};
 use super::nodes::{BTreeNodes as Nodes, INNER, Inner, LEAF, Leaf, Node, NodeMut};
 use crate::error::PlacementError;
@@ -160,6 +161,7 @@ impl Tree {
                     return Ok(match leaf.search(&key) {
                         Ok(at) => Inserted::Replaced(std::mem::replace(&mut leaf.vals[at], val)),
                         Err(at) => {
+                            nodes.keys.came(&key);
                             leaf.keys.insert(at, key);
                             leaf.vals.insert(at, val);
                             self.len += 1;
@@ -236,6 +238,7 @@ impl Tree {
             NodeMut::Leaf(leaf) => {
                 let vacant = nodes.vacant_leaf(origin)?;
                 let key = leaf.keys[LEAF / 2].clone();
+                nodes.keys.came(&key);
                 let right = Leaf {
                     keys: leaf.keys.drain(LEAF / 2..).collect(),
                     vals: leaf.vals.drain(LEAF / 2..).collect(),
@@ -354,7 +357,7 @@ impl Tree {
         match nodes.node_mut(kid) {
             NodeMut::Leaf(leaf) => {
                 let at = leaf.search(key).ok()?;
-                drop(leaf.keys.remove(at));
+                nodes.keys.goes(&leaf.keys.remove(at));
                 Some(leaf.vals.remove(at))
             }
             NodeMut::Inner(inner) => {
@@ -405,6 +408,7 @@ impl Tree {
         nodes.merged(stays.id(), goes.id());
         let leaf = goes.is_leaf();
         if leaf {
+            nodes.keys.goes(&between);
             if let (NodeMut::Leaf(stay), Some(go)) =
                 (nodes.node_mut(&mut stays), nodes.take_leaf(goes))
             {
@@ -520,6 +524,10 @@ where
 
     fn nodes(making: Making<M>) -> Result<Nodes<K, V, M>, PlacementError> {
         Nodes::new(making)
+    }
+
+    fn keys(nodes: &Nodes<K, V, M>) -> &KeyBytes<K> {
+        &nodes.keys
     }
 
     fn tree(nodes: &Nodes<K, V, M>) -> Result<Tree, PlacementError> {

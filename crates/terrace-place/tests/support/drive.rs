@@ -71,6 +71,18 @@ pub fn drive_art<K: ArtKey + Clone + Debug + Send + Sync + 'static>(
     tree
 }
 
+/// The same over a B+tree with other keys.
+#[allow(dead_code, reason = "not for all that drive")]
+pub fn drive_keys<K: Ord + Clone + Debug + Send + Sync + 'static>(
+    placement: Placement,
+    key: impl Fn(u64) -> K,
+    (mix, operations, seed): (Mix, u64, u64),
+) -> PlacedTree<K, u64> {
+    let tree = PlacedTree::<K, u64>::new(placement).unwrap();
+    drive_over(&tree, key, mix, operations, seed);
+    tree
+}
+
 fn drive_over<K, T>(
     tree: &PlacedTree<K, u64, Plain, T>,
     of: impl Fn(u64) -> K,

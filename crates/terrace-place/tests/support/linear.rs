@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use terrace_place::PlacedTree;
+use terrace_place::{Kind, PlacedTree, Plain, Sought};
 
 #[derive(Debug, Clone, Copy)]
 pub enum Op {
@@ -36,7 +36,10 @@ pub struct History {
 
 impl History {
     /// Runs an operation and notes it down.
-    pub fn run(&self, tree: &PlacedTree<u64, u64>, op: Op) {
+    pub fn run<T: Kind<u64, u64, Plain>>(&self, tree: &PlacedTree<u64, u64, Plain, T>, op: Op)
+    where
+        u64: Sought<T>,
+    {
         let call = self.clock.fetch_add(1, Ordering::SeqCst);
         let result = match op {
             Op::Get(key) => tree.get(&key),

@@ -13,6 +13,7 @@ mod tests;
 pub use key::ArtKey;
 
 use super::common::Kid;
+use super::keys::KeyBytes;
 use super::kind::{Inserted, Kind, Making, Rooted, Sought, Walk};
 use crate::error::PlacementError;
 use crate::heat::Noting;
@@ -83,6 +84,10 @@ where
 
     fn nodes(making: Making<M>) -> Result<ArtNodes<K, V, M>, PlacementError> {
         ArtNodes::new(making)
+    }
+
+    fn keys(nodes: &ArtNodes<K, V, M>) -> &KeyBytes<K> {
+        &nodes.keys
     }
 
     fn tree(_: &ArtNodes<K, V, M>) -> Result<ArtTree, PlacementError> {
@@ -173,6 +178,7 @@ fn check_below<'a, K: ArtKey + Send + Sync, V: Send + Sync, M: Model>(
     let inner = match nodes.node(kid) {
         Node::Leaf(leaf) => {
             walk.entries += 1;
+            walk.keys += nodes.keys.size(&leaf.key);
             let mut bytes = vec![];
             leaf.key.bytes(&mut bytes);
             if !bytes.starts_with(way) {

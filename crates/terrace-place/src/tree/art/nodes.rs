@@ -9,6 +9,7 @@ use crate::id::{CLASSES, NodeId, Tier};
 use crate::model::Model;
 use crate::placed::Outcome;
 use crate::tree::common::{Common, Kid, LEAF_CLASS, Origin};
+use crate::tree::keys::KeyBytes;
 use crate::tree::kind::{Making, Nodes};
 use arrayvec::ArrayVec;
 
@@ -303,6 +304,7 @@ impl Room<'_> {
 #[derive(Debug)]
 pub struct ArtNodes<K, V, M> {
     pub common: Common<M>,
+    pub(in crate::tree) keys: KeyBytes<K>,
     leaves: Pool<Leaf<K, V>>,
     n4: Pool<Small<4>>,
     n16: Pool<Small<16>>,
@@ -339,7 +341,10 @@ macro_rules! each_pool {
 }
 
 impl<K, V, M: Model> ArtNodes<K, V, M> {
-    pub fn new(making: Making<M>) -> Result<Self, PlacementError> {
+    pub fn new(making: Making<M>) -> Result<Self, PlacementError>
+    where
+        K: 'static,
+    {
         let Making {
             slots,
             sources,
@@ -358,6 +363,7 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
         });
         Ok(ArtNodes {
             common: Common::new(budget, births, heat, model),
+            keys: KeyBytes::new(),
             leaves: Pool::new(LEAF_CLASS, rooms[0], sources.clone())?,
             n4: Pool::new(1, rooms[1], sources.clone())?,
             n16: Pool::new(2, rooms[2], sources.clone())?,
@@ -474,7 +480,9 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
         }
         self.common.gone(kid.id(), Self::sizes_of()[0]);
         // SAFETY: a kid is the only owner of its slot, and it ends here.
-        Some(unsafe { self.leaves.take(kid.slot()) })
+        let leaf = unsafe { self.leaves.take(kid.slot()) };
+        self.keys.goes(&leaf.key);
+        Some(leaf)
     }
 
     /// Frees an inner node, whose children have been taken out.

@@ -88,6 +88,7 @@ impl ArtTree {
         if self.retired || full {
             return Ok(Inserted::Full(entry.0, entry.1));
         }
+        let owned = nodes.keys.size(&entry.0);
         let mut entry = Entry {
             bytes: &bytes,
             entry: Some(entry),
@@ -116,6 +117,7 @@ impl ArtTree {
             Some(old) => Inserted::Replaced(old),
             None => {
                 self.len += 1;
+                nodes.keys.add(owned);
                 Inserted::New
             }
         })

@@ -96,6 +96,7 @@ impl ArtTree {
             below = room.as_ref().map_or(below, Room::tier);
             turns.push(Turn { byte, room });
         }
+        nodes.keys.came(&key);
         let (left, right) = divide(nodes, self.root.take(), &mut turns);
         self.root = left;
         self.len = stays;
