@@ -5,7 +5,7 @@ use crate::contender::{Contender, PAPER};
 use crate::figures::records::{self, FAST, hybrid};
 use crate::figures::{optimum, plan};
 use crate::report::Row;
-use crate::run::{Plan, run};
+use crate::run::{Plan, Tree, run};
 use crate::workload::{RANGE, UNIFORM, Workload, ZIPF, ZIPF_90};
 use anyhow::Result;
 use serde_json::json;
@@ -57,11 +57,13 @@ fn most(name: &'static str, value: f64, bar: f64) -> Bar {
 /// All bars as rows.
 pub fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let mut bars = all(setting)?;
-    compact_map(setting, &mut bars)?;
+    if setting.tree == Tree::BTree {
+        compact_map(setting, &mut bars)?;
+    }
     let rows = bars.into_iter().map(|bar| {
         let row = Row {
             figure: "bars",
-            tree: "b+tree",
+            tree: setting.tree.name(),
             policy: bar.name.into(),
             workload: String::new(),
             fast_share: 0.0,
@@ -228,9 +230,12 @@ fn compact_map(setting: &Setting, bars: &mut Vec<Bar>) -> Result<()> {
 
 /// What each period after a shift reaches of the steady share.
 fn after_shift(plan: &Plan) -> Result<Vec<f64>> {
-    // A period is half a noted lookup for each leaf, of which one in eight is noted; leaves are
-    // .69 full.
-    let leaves = plan.entries as f64 / (16.0 * 0.69);
+    // A period is half a noted lookup for each leaf, of which one in eight is noted; leaves of a
+    // B+tree are .69 full.
+    let leaves = match plan.tree {
+        Tree::BTree => plan.entries as f64 / (16.0 * 0.69),
+        Tree::Art => plan.entries as f64,
+    };
     let period = (leaves * 4.0) as u64;
     let plan = Plan {
         operations: period * 80,
@@ -258,6 +263,8 @@ mod tests {
             delay: None,
             memories: (Memory::Heap, Memory::Heap),
             timed: false,
+            tree: Tree::BTree,
+            trace: None,
         }
     }
 

@@ -1,7 +1,10 @@
 //! Who places: our policies in the tree itself, rivals by a table.
 
 use terrace_place::rival::{Caption, Memtis, PAGE_2M, PAGE_4K, Rival, Tpp};
-use terrace_place::{Births, Fixed, HeatPolicy, Placement, SinlkPolicy, Techniques};
+use terrace_place::{
+    Births, Fixed, HeatPolicy, Node, Order, Placement, Policy, Sampling, SinlkPolicy, Techniques,
+    Verdict, View,
+};
 
 /// A placement to be measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,6 +13,8 @@ pub enum Contender {
     Heat,
     /// The paper's, with these techniques.
     Sinlk(Techniques),
+    /// The paper's for leaves alone: inner nodes stay where they were made.
+    Separate,
     InternalFirst,
     LayerOnly,
     Interleave,
@@ -67,6 +72,7 @@ impl Contender {
                 let on = flags.iter().filter(|f| f.0).map(|f| f.1);
                 format!("sinlk:{}", on.collect::<Vec<_>>().join("+"))
             }
+            Contender::Separate => "separate".into(),
             Contender::InternalFirst => "internal-first".into(),
             Contender::LayerOnly => "layer-only".into(),
             Contender::Interleave => "interleave".into(),
@@ -83,7 +89,7 @@ impl Contender {
 
     /// The contender of a name.
     pub fn named(name: &str) -> Option<Contender> {
-        let more = [Contender::Optimum, Contender::AllFast];
+        let more = [Contender::Optimum, Contender::AllFast, Contender::Separate];
         ALL.into_iter().chain(more).find(|c| c.name() == name)
     }
 
@@ -101,6 +107,7 @@ impl Contender {
         Some(match self {
             Contender::Heat => placement.policy(HeatPolicy::default()),
             Contender::Sinlk(techniques) => placement.policy(SinlkPolicy::new(techniques)),
+            Contender::Separate => placement.policy(Separate(SinlkPolicy::new(PAPER))),
             Contender::InternalFirst => placement.policy(Fixed(Births::InnerFirst)),
             Contender::LayerOnly => placement.policy(Fixed(Births::Layers(2))),
             Contender::Interleave => placement.policy(Fixed(Births::Weighted(share))),
@@ -118,5 +125,57 @@ impl Contender {
             Contender::Caption => Box::new(Caption::new(operations)),
             _ => return None,
         })
+    }
+}
+
+/// Leaves and inner nodes are managed apart.
+#[derive(Debug)]
+struct Separate(SinlkPolicy);
+
+impl Policy for Separate {
+    fn births(&self) -> Births {
+        Births::InnerFirst
+    }
+
+    fn sampling(&self) -> Sampling {
+        self.0.sampling()
+    }
+
+    fn period_samples(&self, leaves: u64) -> u64 {
+        self.0.period_samples(leaves)
+    }
+
+    fn open(&mut self, fast: u64, slow: u64) -> u32 {
+        self.0.open(fast, slow)
+    }
+
+    fn plan(&mut self, view: &View<'_>) -> Order {
+        match self.0.plan(view) {
+            Order::Apart { high, low, .. } => Order::Apart {
+                climb: false,
+                high,
+                low,
+            },
+            order => order,
+        }
+    }
+
+    fn judge(&mut self, node: &Node) -> Verdict {
+        match node.leaf {
+            true => self.0.judge(node),
+            false => Verdict::Stay,
+        }
+    }
+
+    fn close(&mut self, used: u64, limit: u64, leaves: u64) -> (u32, bool) {
+        self.0.close(used, limit, leaves)
+    }
+
+    fn threshold(&self) -> u8 {
+        self.0.threshold()
+    }
+
+    fn shifts(&self) -> u64 {
+        self.0.shifts()
     }
 }

@@ -3,7 +3,7 @@
 use crate::Setting;
 use crate::contender::{ALL as POLICIES, Contender, PAPER};
 use crate::report::{Row, round};
-use crate::run::{Outcome, Plan, run};
+use crate::run::{Outcome, Plan, Tree, in_turns, run};
 use crate::workload::{
     BLOCKS, RANGE, RANGE_INSERT, RANGE_SCAN, RANGE_UPDATE, UNIFORM, Workload, YCSB, ZIPF,
 };
@@ -12,14 +12,14 @@ use serde_json::json;
 use terrace_place::{PlacedTree, Techniques};
 
 /// All of them.
-pub const ALL: [&str; 17] = [
+pub const ALL: [&str; 18] = [
     "fig2", "fig5", "fig6", "fig8", "fig13", "fig14", "fig15a", "fig15b", "fig15c", "fig16",
-    "fig17", "fig18", "fig19", "fig20", "table2", "fig21", "records",
+    "fig17", "fig18", "fig19", "fig20", "table2", "fig21", "records", "steps",
 ];
 
 /// Entries and operations of a run of full size.
 const ENTRIES: f64 = 2_000_000.0;
-const OPERATIONS: f64 = 20_000_000.0;
+pub const OPERATIONS: f64 = 20_000_000.0;
 
 /// Runs one.
 pub fn measure(name: &str, setting: &Setting) -> Result<Vec<Row>> {
@@ -38,13 +38,14 @@ pub fn measure(name: &str, setting: &Setting) -> Result<Vec<Row>> {
         "fig15a" => fig15a(setting),
         "fig15b" => fig15b(setting),
         "fig15c" => fig15c(setting),
-        "fig16" => fig16(setting),
+        "fig16" => threads::fig16(setting),
         "fig17" => fig17(setting),
         "fig18" => sizes::fig18(setting),
         "fig19" => fig19(setting),
         "fig20" => fig20(setting),
         "table2" => table2(setting),
         "fig21" => compare("fig21", &[BLOCKS], 0.2, setting),
+        "steps" => steps::steps(setting),
         "records" => records::records(setting),
         other => bail!(
             "there is no experiment `{other}`: {}, bars, all",
@@ -56,14 +57,26 @@ pub fn measure(name: &str, setting: &Setting) -> Result<Vec<Row>> {
 mod layers;
 pub mod records;
 mod sizes;
+mod steps;
+mod threads;
 
 /// A plan of this setting's size.
 pub fn plan(setting: &Setting, workload: Workload, fast_share: f64) -> Plan {
     let entries = ((ENTRIES * setting.scale) as u64).max(1000);
     // Ranges touch many leaves each.
     let scans = if workload.scan > 0 { 10.0 } else { 1.0 };
-    let operations = ((OPERATIONS * setting.scale / scans) as u64).max(2000);
+    // A leaf of a radix tree has one entry, not eleven: as many lookups for each leaf.
+    let leaves = if setting.tree == Tree::Art { 10.0 } else { 1.0 };
+    let operations = ((OPERATIONS * setting.scale * leaves / scans) as u64).max(2000);
+    // Only blocks of a device can be recorded.
+    let trace = setting
+        .trace
+        .clone()
+        .filter(|_| workload.name == BLOCKS.name);
+    let entries = trace.as_ref().map_or(entries, |trace| trace.entries);
     Plan {
+        tree: setting.tree,
+        trace,
         cache: setting.cache,
         delay: setting.delay,
         memories: setting.memories.clone(),
@@ -79,7 +92,7 @@ fn row(
     setting: &Setting,
 ) -> Row {
     let row = Row::of(
-        figure,
+        (figure, plan.tree.name()),
         plan.contender.name(),
         plan.workload.name,
         plan.fast_share,
@@ -129,13 +142,20 @@ fn compare(
             best,
             setting,
         ));
-        for contender in policies(setting) {
-            let plan = plan.by(contender);
-            let outcome = run(&plan)?;
-            rows.push(row(figure, &plan, &outcome, best, setting));
+        let plans: Vec<Plan> = policies(setting).iter().map(|c| plan.by(*c)).collect();
+        for (plan, outcome) in plans.iter().zip(measure_all(&plans, setting)?) {
+            rows.push(row(figure, plan, &outcome, best, setting));
         }
     }
     Ok(rows)
+}
+
+/// Runs plans: in turns if time is measured, else one after the other, so that one tree is held.
+fn measure_all(plans: &[Plan], setting: &Setting) -> Result<Vec<Outcome>> {
+    match setting.timed {
+        true => in_turns(plans),
+        false => plans.iter().map(run).collect(),
+    }
 }
 
 /// Weighted allocation alone, by the share of fast memory.
@@ -196,16 +216,23 @@ fn fig15a(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// By how often the engine is asked: the intervals of the paper, as the number of entries that
-/// noted lookups make a period, come from the size of the run.
+/// By how often the engine is woken: operations from one step to the next.
 fn fig15b(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = vec![];
-    for times in [0.25, 0.5, 1.0, 2.0, 4.0] {
-        let mut plan = plan(setting, RANGE, 0.1);
-        plan.operations = (plan.operations as f64 * times).max(2000.0) as u64;
-        let outcome = run(&plan)?;
-        let row = row("fig15b", &plan, &outcome, None, setting);
-        rows.push(row.with("operations_times", times));
+    let chosen = match setting.policies.is_empty() {
+        true => vec![Contender::Heat, Contender::Sinlk(PAPER)],
+        false => setting.policies.clone(),
+    };
+    for contender in chosen {
+        for step_each in [16, 64, 256, 1024, 4096] {
+            let plan = Plan {
+                step_each,
+                ..plan(setting, RANGE, 0.1).by(contender)
+            };
+            let outcome = run(&plan)?;
+            let row = row("fig15b", &plan, &outcome, None, setting);
+            rows.push(row.with("operations_a_step", step_each));
+        }
     }
     Ok(rows)
 }
@@ -233,7 +260,7 @@ fn fig15c(setting: &Setting) -> Result<Vec<Row>> {
 }
 
 /// By the number of entries.
-fn fig16(setting: &Setting) -> Result<Vec<Row>> {
+fn by_entries(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = vec![];
     for times in [0.2, 0.5, 1.0, 2.0] {
         let mut plan = plan(setting, ZIPF, 0.2);
@@ -294,7 +321,8 @@ fn fig17(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The slowest operations with and without a watermark, where new keys are the hot ones.
+/// The slowest operations with and without a watermark, and with leaves managed apart from inner
+/// nodes, where new keys are the hot ones.
 fn fig19(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = vec![];
     let passive = Techniques {
@@ -303,6 +331,7 @@ fn fig19(setting: &Setting) -> Result<Vec<Row>> {
     };
     for contender in [
         Contender::Sinlk(passive),
+        Contender::Separate,
         Contender::Sinlk(PAPER),
         Contender::Heat,
     ] {
@@ -330,17 +359,18 @@ fn fig20(setting: &Setting) -> Result<Vec<Row>> {
 /// What tracking and workers take.
 fn table2(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = vec![];
-    let [leaf, inner] = PlacedTree::<u64, u64>::node_bytes();
     for contender in [Contender::AllFast, Contender::Heat, Contender::Sinlk(PAPER)] {
         let plan = plan(setting, ZIPF, 0.2).by(contender);
         let outcome = run(&plan)?;
         let heat = outcome.stats.as_ref().map_or(0, |s| s.heat_bytes);
-        let row = row("table2", &plan, &outcome, None, setting)
+        let mut row = row("table2", &plan, &outcome, None, setting)
             .with("bytes_an_entry", round(outcome.bytes_an_entry))
-            .with("heat_bytes", heat)
-            .with("leaf_bytes", leaf)
-            .with("inner_bytes", inner)
-            .with("engine_share_of_time", round(outcome.engine_time));
+            .with("heat_bytes", heat);
+        if plan.tree == Tree::BTree {
+            let [leaf, inner] = PlacedTree::<u64, u64>::node_bytes();
+            row = row.with("leaf_bytes", leaf).with("inner_bytes", inner);
+        }
+        let row = row.with("engine_share_of_time", round(outcome.engine_time));
         rows.push(row.with("longest_step_us", round(outcome.longest_step)));
     }
     Ok(rows)

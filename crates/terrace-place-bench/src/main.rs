@@ -14,8 +14,10 @@ mod workload;
 use anyhow::{Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use contender::Contender;
+use run::Tree;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use terrace_place::Memory;
 use terrace_place::detect::{Machine, candidates};
@@ -44,7 +46,16 @@ struct Args {
     #[arg(long, value_delimiter = ',')]
     policy: Vec<String>,
 
-    /// Size of the run: 1 is two million entries and twenty million operations
+    /// Which kind of tree; records is of a B+tree beside the compact map
+    #[arg(long, value_enum, default_value_t = Tree::BTree)]
+    tree: Tree,
+
+    /// With fig21: a trace of a block device, lines of device,R or W,offset,length,time
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Size of the run: 1 is two million entries and twenty million operations, ten times as many
+    /// with a radix tree
     #[arg(long, default_value_t = 0.1)]
     scale: f64,
 
@@ -62,7 +73,7 @@ struct Args {
 }
 
 const HELP: &str = "\
-Figures: fig2 fig5 fig6 fig8 fig13 fig14 fig15a fig15b fig15c fig16 fig17 fig18 fig19 fig20 table2 fig21 records bars all
+Figures: fig2 fig5 fig6 fig8 fig13 fig14 fig15a fig15b fig15c fig16 fig17 fig18 fig19 fig20 table2 fig21 records steps bars all
 
 Examples:
   place-bench fig14 --scale 0.05
@@ -89,6 +100,8 @@ struct Setting {
     delay: Option<Duration>,
     memories: (Memory, Memory),
     timed: bool,
+    tree: Tree,
+    trace: Option<Arc<workload::Trace>>,
 }
 
 fn main() -> ExitCode {
@@ -137,6 +150,18 @@ fn measure(args: &Args) -> Result<()> {
         }
         _ => (Memory::Heap, Memory::Heap),
     };
+    let trace = match &args.trace {
+        Some(path) => {
+            ensure!(
+                args.figures.iter().any(|f| f == "fig21" || f == "all"),
+                "--trace is for fig21"
+            );
+            // As many blocks as the run has operations.
+            let most = (figures::OPERATIONS * args.scale) as u64;
+            Some(Arc::new(workload::Trace::read(path, most)?))
+        }
+        None => None,
+    };
     let r = args.r.first().copied().unwrap_or(2.0);
     let delay = (args.model == Model::Delay)
         .then(|| Duration::from_nanos(((r - 1.0) * args.latency as f64) as u64));
@@ -148,6 +173,8 @@ fn measure(args: &Args) -> Result<()> {
         delay,
         memories,
         timed: args.model != Model::Count,
+        tree: args.tree,
+        trace,
     };
     let names: Vec<&str> = if args.figures.iter().any(|f| f == "all") {
         figures::ALL.to_vec()

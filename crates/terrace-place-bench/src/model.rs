@@ -131,6 +131,12 @@ impl Model for Count {
             table.born(id, bytes);
         }
     }
+
+    fn gone(&self, id: NodeId) {
+        if let Some(table) = &mut self.state().table {
+            table.gone(id);
+        }
+    }
 }
 
 /// Spins. The clock orders what was read before.

@@ -26,7 +26,7 @@ pub struct Row {
 
 impl Row {
     pub fn of(
-        figure: &'static str,
+        (figure, tree): (&'static str, &'static str),
         policy: String,
         workload: &str,
         fast_share: f64,
@@ -45,11 +45,13 @@ impl Row {
         ];
         for r in rs {
             more.push((format!("time_r{r}"), json!(round(outcome.time(*r)))));
-            more.push((format!("p99_r{r}"), json!(outcome.quantile(0.99, *r))));
+            for (name, q) in [("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
+                more.push((format!("{name}_r{r}"), json!(outcome.quantile(q, *r))));
+            }
         }
         Row {
             figure,
-            tree: "b+tree",
+            tree,
             policy,
             workload: workload.into(),
             fast_share,
@@ -102,7 +104,7 @@ pub fn table(rows: &[Row]) -> String {
         .max(6);
     let _ = writeln!(
         text,
-        "figure  {:<width$}  {:<10} {:>5} {:>8} {:>8} {:>10}  more",
+        "figure  tree    {:<width$}  {:<10} {:>5} {:>8} {:>8} {:>10}  more",
         "policy", "workload", "fast", "missing", "of best", "moves/1000"
     );
     for row in rows {
@@ -111,8 +113,9 @@ pub fn table(rows: &[Row]) -> String {
             .map_or("-".to_string(), |best| format!("{best:.3}"));
         let _ = write!(
             text,
-            "{:<7} {:<width$}  {:<10} {:>5.2} {:>8.3} {best:>8} {:>10.2} ",
+            "{:<7} {:<7} {:<width$}  {:<10} {:>5.2} {:>8.3} {best:>8} {:>10.2} ",
             row.figure,
+            row.tree,
             row.policy,
             row.workload,
             row.fast_share,

@@ -1,17 +1,40 @@
-//! One run: a tree is filled, operations warm it up, and those after are measured.
+//! Runs: a tree is filled, operations warm it up, and those after are measured; of several trees in
+//! turns, if time is measured.
 
 use crate::contender::Contender;
 use crate::model::{Count, State};
 use crate::random::Random;
-use crate::workload::{Operation, Stream, Workload};
-use anyhow::{Result, ensure};
+use crate::workload::{Operation, Stream, Trace, Workload};
+use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
 use terrace_place::rival::{Known, Rival, Table, Training};
-use terrace_place::{Memory, PlacedTree, Placement, PlacementStats, Sampling, Steps};
+use terrace_place::{
+    Art, BTree, Kind, Memory, PlacedTree, Placement, PlacementStats, Sampling, Sought, Steps,
+};
+
+/// Which kind of tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Tree {
+    /// Leaves of 16 entries
+    #[value(name = "b+tree")]
+    BTree,
+    /// An adaptive radix tree: leaves of one entry
+    Art,
+}
+
+impl Tree {
+    pub fn name(self) -> &'static str {
+        match self {
+            Tree::BTree => "b+tree",
+            Tree::Art => "art",
+        }
+    }
+}
 
 /// What is measured.
 #[derive(Debug, Clone)]
 pub struct Plan {
+    pub tree: Tree,
     pub entries: u64,
     /// Operations; the second half is measured.
     pub operations: u64,
@@ -27,11 +50,16 @@ pub struct Plan {
     /// Waiting for a missing touch of slow memory.
     pub delay: Option<Duration>,
     pub memories: (Memory, Memory),
+    /// Operations from one step of the engine to the next.
+    pub step_each: u64,
+    /// Operations that were recorded, instead of made up.
+    pub trace: Option<std::sync::Arc<Trace>>,
 }
 
 impl Plan {
     pub fn new(entries: u64, operations: u64, workload: Workload, fast_share: f64) -> Plan {
         Plan {
+            tree: Tree::BTree,
             entries,
             operations,
             workload,
@@ -42,6 +70,15 @@ impl Plan {
             window: 0,
             delay: None,
             memories: (Memory::Heap, Memory::Heap),
+            step_each: STEP_EACH,
+            trace: None,
+        }
+    }
+
+    fn stream(&self) -> Stream {
+        match &self.trace {
+            Some(trace) => Stream::recorded(trace.clone(), self.workload),
+            None => Stream::new(self.workload, self.entries, 123),
         }
     }
 
@@ -67,7 +104,7 @@ pub struct Outcome {
     pub filled: f64,
     /// The most fast bytes that there were, above what is allowed.
     pub over_limit: f64,
-    /// Nanoseconds an operation, with the model's own.
+    /// Nanoseconds an operation, with the model's own: of the middle one of the windows.
     pub nanoseconds: f64,
     /// Time in steps of the engine, of all.
     pub engine_time: f64,
@@ -115,9 +152,12 @@ const GAP: u64 = 1 << 10;
 const STEP_EACH: u64 = 64;
 const STEP_NODES: usize = 256;
 
-type Tree = PlacedTree<u64, u64, Count>;
+/// Windows of a run in turns: what else the machine does meets all of them alike.
+const TURNS: u64 = 50;
 
-fn fill(tree: &Tree, entries: u64) -> Result<()> {
+type Placed<T> = PlacedTree<u64, u64, Count, T>;
+
+fn fill<T: Kind<u64, u64, Count>>(tree: &Placed<T>, entries: u64) -> Result<()> {
     // A permutation of the keys: leaves are as full as random insertion makes them.
     let mut order: Vec<u32> = (0..entries as u32).collect();
     let mut random = Random::new(99);
@@ -132,102 +172,192 @@ fn fill(tree: &Tree, entries: u64) -> Result<()> {
 
 /// Runs a plan. What knows the future runs twice.
 pub fn run(plan: &Plan) -> Result<Outcome> {
-    let training = match plan.contender.needs_training() {
-        true => Some(train(plan)?),
-        false => None,
-    };
-    let rival: Option<Box<dyn Rival>> = match (plan.contender, training) {
-        (Contender::Prophet, Some(known)) => Some(Box::new(Known::prophet(known))),
-        (_, Some(known)) => Some(Box::new(Known::optimum(known))),
-        (contender, None) => contender.rival(plan.entries / 4),
-    };
-    let (outcome, _) = one(plan, rival, None)?;
-    Ok(outcome)
+    let mut outcomes = in_turns(std::slice::from_ref(plan))?;
+    outcomes.pop().context("a run has an outcome")
+}
+
+/// Runs plans of the same size and kind of tree: all are warmed up, then they are measured in turns.
+pub fn in_turns(plans: &[Plan]) -> Result<Vec<Outcome>> {
+    match plans.first().map(|plan| plan.tree) {
+        Some(Tree::BTree) => turns::<BTree>(plans),
+        Some(Tree::Art) => turns::<Art>(plans),
+        None => Ok(vec![]),
+    }
+}
+
+fn turns<T: Kind<u64, u64, Count>>(plans: &[Plan]) -> Result<Vec<Outcome>>
+where
+    u64: Sought<T>,
+{
+    let mut all = vec![];
+    for plan in plans {
+        let training = match plan.contender.needs_training() {
+            true => Some(train::<T>(plan)?),
+            false => None,
+        };
+        let rival: Option<Box<dyn Rival>> = match (plan.contender, training) {
+            (Contender::Prophet, Some(known)) => Some(Box::new(Known::prophet(known))),
+            (_, Some(known)) => Some(Box::new(Known::optimum(known))),
+            (contender, None) => contender.rival(plan.entries / 4),
+        };
+        let mut running = Running::<T>::new(plan, rival, None)?;
+        running.advance(plan.operations / 2)?;
+        all.push(running);
+    }
+    let turns = if plans.len() > 1 { TURNS } else { 1 };
+    for turn in 0..turns {
+        for running in &mut all {
+            let half = running.plan.operations - running.plan.operations / 2;
+            running.advance(half * (turn + 1) / turns - half * turn / turns)?;
+        }
+    }
+    Ok(all.into_iter().map(|running| running.end().0).collect())
 }
 
 /// The touches of every node in the measured half.
-fn train(plan: &Plan) -> Result<Training> {
-    let (_, training) = one(plan, None, Some(plan.contender == Contender::Bound))?;
-    Ok(training.unwrap_or_default())
-}
-
-fn one(
-    plan: &Plan,
-    rival: Option<Box<dyn Rival>>,
-    train: Option<bool>,
-) -> Result<(Outcome, Option<Training>)> {
-    ensure!(
-        (1000..1 << 31).contains(&plan.entries),
-        "entries must be from a thousand to two thousand million, not {}",
-        plan.entries
-    );
-    Sampling::restart();
-    let by_table = rival.is_some() || train.is_some();
-    let two = Placement::two(plan.memories.0.clone(), plan.memories.1.clone());
-    let placement = if by_table {
-        Placement::uniform()
-    } else {
-        let policy = plan.contender.placement(two, plan.fast_share);
-        policy.unwrap_or_else(Placement::uniform)
+fn train<T: Kind<u64, u64, Count>>(plan: &Plan) -> Result<Training>
+where
+    u64: Sought<T>,
+{
+    let bound = plan.contender == Contender::Bound;
+    let plan = Plan {
+        delay: None,
+        ..plan.clone()
     };
-    let count = Count::with(State {
-        table: by_table.then(Table::default),
-        rival,
-        train_missing: train == Some(true),
-        ..State::default()
-    });
-    let tree: Tree = PlacedTree::with_model(placement.manual(), count.clone())?;
-    fill(&tree, plan.entries)?;
-    let nodes: u64 = tree.nodes().iter().flatten().sum();
-    {
-        let mut state = count.state();
-        let state = &mut *state;
-        if let (Some(table), Some(rival)) = (&state.table, &mut state.rival) {
-            let bytes = (table.bytes() as f64 * plan.fast_share) as u64;
-            rival.settle(table, bytes);
-        }
-    }
-    count.begin((nodes as f64 * plan.cache) as u64, plan.delay);
-    let mut measured = Measured::default();
-    let mut stream = Stream::new(plan.workload, plan.entries, 123);
-    let half = plan.operations / 2;
-    let mut fresh = Random::new(7);
-    for i in 0..plan.operations {
-        if plan.shift == Some(i) {
-            stream.shift();
-        }
-        if i == half {
-            measured.begin(&tree, &count, train.is_some());
-        }
-        count.state().start();
-        operate(&tree, stream.next(), i, &mut fresh)?;
-        let mut state = count.state();
-        state.end();
-        if i >= half {
-            measured.operation(state.operation);
-        }
-        drop(state);
-        if i.is_multiple_of(STEP_EACH) {
-            let begin = Instant::now();
-            tree.place_step(Steps::nodes(STEP_NODES));
-            measured.step(begin.elapsed());
-        }
-        if plan.window > 0 && (i + 1).is_multiple_of(plan.window) {
-            measured.window(&tree, &count);
-        }
-    }
-    let outcome = measured.end(&tree, &count, plan.operations - half);
-    let training = count.state().training.take();
-    Ok((outcome, training))
+    let mut running = Running::<T>::new(&plan, None, Some(bound))?;
+    running.advance(plan.operations)?;
+    Ok(running.end().1.unwrap_or_default())
 }
 
-fn operate(tree: &Tree, operation: Operation, i: u64, fresh: &mut Random) -> Result<()> {
+/// A tree under a plan, as far as it has come.
+struct Running<'p, T: Kind<u64, u64, Count>> {
+    plan: &'p Plan,
+    tree: Placed<T>,
+    count: Count,
+    stream: Stream,
+    fresh: Random,
+    measured: Measured,
+    /// Operations so far.
+    done: u64,
+    trains: bool,
+}
+
+impl<'p, T: Kind<u64, u64, Count>> Running<'p, T>
+where
+    u64: Sought<T>,
+{
+    fn new(plan: &'p Plan, rival: Option<Box<dyn Rival>>, train: Option<bool>) -> Result<Self> {
+        ensure!(
+            (1000..1 << 31).contains(&plan.entries),
+            "entries must be from a thousand to two thousand million, not {}",
+            plan.entries
+        );
+        Sampling::restart();
+        let by_table = rival.is_some() || train.is_some();
+        let two = Placement::two(plan.memories.0.clone(), plan.memories.1.clone());
+        let placement = if by_table {
+            Placement::uniform()
+        } else {
+            let policy = plan.contender.placement(two, plan.fast_share);
+            policy.unwrap_or_else(Placement::uniform)
+        };
+        let count = Count::with(State {
+            table: by_table.then(Table::default),
+            rival,
+            train_missing: train == Some(true),
+            ..State::default()
+        });
+        let tree = Placed::<T>::with_model(placement.manual(), count.clone())?;
+        fill(&tree, plan.entries)?;
+        let nodes: u64 = tree.nodes().iter().flatten().sum();
+        {
+            let mut state = count.state();
+            let state = &mut *state;
+            if let (Some(table), Some(rival)) = (&state.table, &mut state.rival) {
+                let bytes = (table.bytes() as f64 * plan.fast_share) as u64;
+                rival.settle(table, bytes);
+            }
+        }
+        count.begin((nodes as f64 * plan.cache) as u64, plan.delay);
+        Ok(Running {
+            plan,
+            tree,
+            count,
+            stream: plan.stream(),
+            fresh: Random::new(7),
+            measured: Measured::default(),
+            done: 0,
+            trains: train.is_some(),
+        })
+    }
+
+    fn advance(&mut self, operations: u64) -> Result<()> {
+        let (plan, tree, count) = (self.plan, &self.tree, &self.count);
+        let half = plan.operations / 2;
+        let mut begun = Instant::now();
+        for i in self.done..self.done + operations {
+            if plan.shift == Some(i) {
+                self.stream.shift();
+            }
+            if i == half {
+                self.measured.begin(tree, count, self.trains);
+                begun = Instant::now();
+            }
+            count.state().start();
+            operate(tree, self.stream.next(), i, &mut self.fresh)?;
+            let mut state = count.state();
+            state.end();
+            if i >= half {
+                self.measured.operation(state.operation);
+            }
+            drop(state);
+            if i.is_multiple_of(plan.step_each) {
+                let begin = Instant::now();
+                tree.place_step(Steps::nodes(STEP_NODES));
+                self.measured.step(begin.elapsed());
+            }
+            if plan.window > 0 && (i + 1).is_multiple_of(plan.window) {
+                self.measured.window(tree, count);
+            }
+        }
+        self.done += operations;
+        if self.measured.begun {
+            let elapsed = begun.elapsed();
+            self.measured.elapsed += elapsed;
+            let each = elapsed.as_nanos() as f64 / operations.max(1) as f64;
+            self.measured.windows.push(each);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> (Outcome, Option<Training>) {
+        let operations = self.plan.operations - self.plan.operations / 2;
+        let outcome = self.measured.end(&self.tree, &self.count, operations);
+        let training = self.count.state().training.take();
+        (outcome, training)
+    }
+}
+
+fn operate<T: Kind<u64, u64, Count>>(
+    tree: &Placed<T>,
+    operation: Operation,
+    i: u64,
+    fresh: &mut Random,
+) -> Result<()>
+where
+    u64: Sought<T>,
+{
     match operation {
         Operation::Get(key) => {
             ensure!(tree.get(&(key * GAP)).is_some(), "key {key} is lost");
         }
         Operation::Update(key) => {
             tree.insert(key * GAP, i)?;
+        }
+        Operation::Modify(key) => {
+            let old = tree.get(&(key * GAP));
+            let old = old.with_context(|| format!("key {key} is lost"))?;
+            tree.insert(key * GAP, old.wrapping_add(i))?;
         }
         Operation::Insert(key) => {
             tree.insert(key * GAP + 1 + fresh.below(GAP - 1), i)?;
@@ -241,7 +371,10 @@ fn operate(tree: &Tree, operation: Operation, i: u64, fresh: &mut Random) -> Res
 
 #[derive(Default)]
 struct Measured {
-    begun: Option<Instant>,
+    begun: bool,
+    elapsed: Duration,
+    /// Nanoseconds an operation, by window of a run in turns.
+    windows: Vec<f64>,
     touches: crate::model::Touches,
     last: [u64; 2],
     moves: u64,
@@ -251,21 +384,21 @@ struct Measured {
     outcome: Outcome,
 }
 
-fn moves(tree: &Tree, count: &Count) -> u64 {
+fn moves<T: Kind<u64, u64, Count>>(tree: &Placed<T>, count: &Count) -> u64 {
     let stats = tree.placement();
     let rival = count.state().rival.as_ref().map_or(0, |r| r.moves());
     stats.promoted + stats.demoted + rival
 }
 
 impl Measured {
-    fn begin(&mut self, tree: &Tree, count: &Count, train: bool) {
+    fn begin<T: Kind<u64, u64, Count>>(&mut self, tree: &Placed<T>, count: &Count, train: bool) {
         self.moves = moves(tree, count);
         let mut state = count.state();
         self.touches = state.touches;
         if train {
             state.training = Some(Training::default());
         }
-        self.begun = Some(Instant::now());
+        self.begun = true;
     }
 
     fn operation(&mut self, [fast, slow]: [u32; 2]) {
@@ -273,13 +406,13 @@ impl Measured {
     }
 
     fn step(&mut self, time: Duration) {
-        if self.begun.is_some() {
+        if self.begun {
             self.engine += time;
             self.longest = self.longest.max(time);
         }
     }
 
-    fn window(&mut self, tree: &Tree, count: &Count) {
+    fn window<T: Kind<u64, u64, Count>>(&mut self, tree: &Placed<T>, count: &Count) {
         let now = count.state().touches.missing;
         let [fast, slow] = [now[0] - self.last[0], now[1] - self.last[1]];
         self.last = now;
@@ -293,8 +426,17 @@ impl Measured {
             .push(stats.fast_bytes as f64 / limit as f64);
     }
 
-    fn end(self, tree: &Tree, count: &Count, operations: u64) -> Outcome {
-        let elapsed = self.begun.map_or(Duration::ZERO, |b| b.elapsed());
+    fn end<T: Kind<u64, u64, Count>>(
+        self,
+        tree: &Placed<T>,
+        count: &Count,
+        operations: u64,
+    ) -> Outcome {
+        let elapsed = self.elapsed;
+        // The middle one: a window in which others had the processor does not count.
+        let mut windows = self.windows;
+        windows.sort_by(f64::total_cmp);
+        let nanoseconds = windows.get(windows.len() / 2).copied().unwrap_or(0.0);
         let touches = count.state().touches;
         let since = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
         let all = since(touches.all, self.touches.all);
@@ -312,7 +454,7 @@ impl Measured {
             moves_per_1000: (moves(tree, count) - self.moves) as f64 / n * 1000.0,
             filled: stats.fast_bytes as f64 / limit,
             over_limit: (stats.fast_bytes as f64 / limit - 1.0).max(0.0),
-            nanoseconds: elapsed.as_nanos() as f64 / n,
+            nanoseconds,
             engine_time: self.engine.as_secs_f64() / elapsed.as_secs_f64().max(1e-9),
             longest_step: self.longest.as_secs_f64() * 1e6,
             by_waits: self.waits.into_iter().collect(),
@@ -323,17 +465,43 @@ impl Measured {
     }
 }
 
+/// Runs a plan over a placement by a table.
+pub fn run_by(plan: &Plan, rival: Box<dyn Rival>) -> Result<Outcome> {
+    fn by<T: Kind<u64, u64, Count>>(plan: &Plan, rival: Box<dyn Rival>) -> Result<Outcome>
+    where
+        u64: Sought<T>,
+    {
+        let mut running = Running::<T>::new(plan, Some(rival), None)?;
+        running.advance(plan.operations)?;
+        Ok(running.end().0)
+    }
+    match plan.tree {
+        Tree::BTree => by::<BTree>(plan, rival),
+        Tree::Art => by::<Art>(plan, rival),
+    }
+}
+
 /// The touches of every node in the measured half, and the nodes.
 pub fn train_all(plan: &Plan) -> Result<(Table, Training)> {
+    match plan.tree {
+        Tree::BTree => train_kind::<BTree>(plan),
+        Tree::Art => train_kind::<Art>(plan),
+    }
+}
+
+fn train_kind<T: Kind<u64, u64, Count>>(plan: &Plan) -> Result<(Table, Training)>
+where
+    u64: Sought<T>,
+{
     let count = Count::with(State {
         table: Some(Table::default()),
         ..State::default()
     });
-    let tree: Tree = PlacedTree::with_model(Placement::uniform(), count.clone())?;
+    let tree = Placed::<T>::with_model(Placement::uniform(), count.clone())?;
     fill(&tree, plan.entries)?;
     count.begin(1, None);
     count.state().training = Some(Training::default());
-    let mut stream = Stream::new(plan.workload, plan.entries, 123);
+    let mut stream = plan.stream();
     let mut fresh = Random::new(7);
     for i in 0..plan.operations / 2 {
         count.state().start();

@@ -1,6 +1,10 @@
 //! Which keys are asked for, and what is done with them.
 
 use crate::random::{Random, Zipf, mix};
+use anyhow::{Context, Result, ensure};
+use std::io::BufRead;
+use std::path::Path;
+use std::sync::Arc;
 
 /// How keys are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,6 +29,8 @@ pub struct Workload {
     pub update: u64,
     pub insert: u64,
     pub scan: u64,
+    /// Lookups followed by an update of what was found.
+    pub modify: u64,
 }
 
 const READ: Workload = Workload {
@@ -33,6 +39,7 @@ const READ: Workload = Workload {
     update: 0,
     insert: 0,
     scan: 0,
+    modify: 0,
 };
 
 pub const ZIPF: Workload = Workload {
@@ -102,7 +109,7 @@ pub const YCSB: [Workload; 6] = [
     },
     Workload {
         name: "ycsb-f",
-        update: 50,
+        modify: 50,
         ..READ
     },
 ];
@@ -118,6 +125,8 @@ pub const BLOCKS: Workload = Workload {
 pub enum Operation {
     Get(u64),
     Update(u64),
+    /// A lookup, then an update.
+    Modify(u64),
     /// A key that is not there, beside this one.
     Insert(u64),
     /// So many entries from this key on.
@@ -134,6 +143,79 @@ pub struct Stream {
     inserted: Vec<u64>,
     /// Block and blocks left of the extent that is being read.
     extent: (u64, u64),
+    /// Recorded operations, and how many of them are done.
+    recorded: Option<(Arc<Trace>, usize)>,
+}
+
+/// A trace of a block device.
+#[derive(Debug)]
+pub struct Trace {
+    /// Blocks that are named, in their order: numbers from 0.
+    pub entries: u64,
+    /// Blocks, and whether they are written.
+    operations: Vec<(u32, bool)>,
+}
+
+/// Bytes of a block of a trace.
+const BLOCK: u64 = 4096;
+/// Blocks of one request at most: those that follow are left out, as a line that long is a mistake.
+const LONGEST: u64 = 1 << 16;
+
+impl Trace {
+    /// Reads up to so many blocks of a file whose lines are `device,R or W,offset,length,time`, offset
+    /// and length in bytes: the form of Alibaba's traces. A heading is passed by.
+    pub fn read(path: &Path, most: u64) -> Result<Trace> {
+        let file = std::fs::File::open(path)
+            .with_context(|| format!("{} cannot be opened", path.display()))?;
+        let lines = std::io::BufReader::new(file).lines();
+        let trace = Trace::parse(lines.map(|line| Ok(line?)), most);
+        trace.with_context(|| format!("{} is no trace", path.display()))
+    }
+
+    fn parse(lines: impl Iterator<Item = Result<String>>, most: u64) -> Result<Trace> {
+        let mut touched: Vec<((u64, u64), bool)> = vec![];
+        for (i, line) in lines.enumerate() {
+            let line = line?;
+            if touched.len() as u64 >= most {
+                break;
+            }
+            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+            let kind = fields.get(1).copied().unwrap_or("");
+            let known = (number(0), number(2), number(3));
+            let (Some(device), Some(offset), Some(len), "R" | "W") =
+                (known.0, known.1, known.2, kind)
+            else {
+                // The names of the columns.
+                ensure!(
+                    i == 0,
+                    "line {}: `device,R or W,offset,length,time` is expected, not `{line}`",
+                    i + 1
+                );
+                continue;
+            };
+            let first = offset / BLOCK;
+            let blocks = len.div_ceil(BLOCK).clamp(1, LONGEST);
+            let blocks = blocks.min(most - touched.len() as u64);
+            touched.extend((0..blocks).map(|at| ((device, first.saturating_add(at)), kind == "W")));
+        }
+        let mut blocks: Vec<(u64, u64)> = touched.iter().map(|(block, _)| *block).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        ensure!(
+            (1000..1 << 31).contains(&blocks.len()),
+            "it names {} blocks; a thousand are needed",
+            blocks.len()
+        );
+        let number = |block| blocks.partition_point(|b| *b < block) as u32;
+        let operations = touched
+            .into_iter()
+            .map(|(block, write)| (number(block), write));
+        Ok(Trace {
+            operations: operations.collect(),
+            entries: blocks.len() as u64,
+        })
+    }
 }
 
 /// Blocks of an extent.
@@ -155,6 +237,16 @@ impl Stream {
             moved: false,
             inserted: vec![],
             extent: (0, 0),
+            recorded: None,
+        }
+    }
+
+    /// The operations of a trace, from the beginning on again when it ends.
+    pub fn recorded(trace: Arc<Trace>, workload: Workload) -> Stream {
+        let entries = trace.entries;
+        Stream {
+            recorded: Some((trace, 0)),
+            ..Stream::new(workload, entries, 123)
         }
     }
 
@@ -199,8 +291,17 @@ impl Stream {
     }
 
     pub fn next(&mut self) -> Operation {
+        if let Some((trace, at)) = &mut self.recorded
+            && let Some(&(key, write)) = trace.operations.get(*at % trace.operations.len())
+        {
+            *at += 1;
+            return match write {
+                true => Operation::Update(key.into()),
+                false => Operation::Get(key.into()),
+            };
+        }
         let w = self.workload;
-        let dice = match w.update + w.insert + w.scan {
+        let dice = match w.update + w.insert + w.scan + w.modify {
             0 => 100,
             _ => self.random.below(100),
         };
@@ -220,8 +321,62 @@ impl Stream {
             Operation::Update(key)
         } else if dice < w.insert + w.update + w.scan {
             Operation::Scan(key, 1 + self.random.below(100) as usize)
+        } else if dice < w.insert + w.update + w.scan + w.modify {
+            Operation::Modify(key)
         } else {
             Operation::Get(key)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(text: &str, most: u64) -> Result<Trace> {
+        Trace::parse(text.lines().map(|line| Ok(line.to_string())), most)
+    }
+
+    #[test]
+    fn a_trace_is_read_block_by_block() {
+        let mut text = String::from("device_id,opcode,offset,length,timestamp\n");
+        for i in 0..1000u64 {
+            text += &format!(
+                "3,{},{},8192,{i}\n",
+                if i % 2 == 0 { "W" } else { "R" },
+                i * 8192
+            );
+        }
+        let trace = trace(&text, 1 << 20).unwrap();
+        assert_eq!((trace.entries, trace.operations.len()), (2000, 2000));
+        let mut stream = Stream::recorded(Arc::new(trace), BLOCKS);
+        let first: Vec<Operation> = (0..4).map(|_| stream.next()).collect();
+        use Operation::{Get, Update};
+        assert_eq!(first, [Update(0), Update(1), Get(2), Get(3)]);
+        // It begins anew at its end.
+        assert_eq!((4..2001).map(|_| stream.next()).last(), Some(Update(0)));
+    }
+
+    #[test]
+    fn a_trace_that_is_none_says_which_line() {
+        let text = "a heading\n1,R,0,4096,1\n1,X,0,4096,1\n";
+        let error = trace(text, 100).unwrap_err().to_string();
+        assert!(
+            error.contains("line 3") && error.contains("1,X,0"),
+            "{error}"
+        );
+        let error = trace("1,R,0,18446744073709551615,1\n", 500).unwrap_err();
+        assert!(error.to_string().contains("500 blocks"), "{error}");
+        assert!(trace("", 100).is_err());
+    }
+
+    #[test]
+    fn a_lookup_comes_before_the_update_of_a_modification() {
+        let mut stream = Stream::new(YCSB[5], 1000, 1);
+        let all: Vec<Operation> = (0..1000).map(|_| stream.next()).collect();
+        let modify = |o: &&Operation| matches!(o, Operation::Modify(_));
+        let n = all.iter().filter(modify).count();
+        assert!((400..600).contains(&n), "{n}");
+        assert!(!all.iter().any(|o| matches!(o, Operation::Update(_))));
     }
 }

@@ -3,17 +3,19 @@
 use super::{number, plan};
 use crate::Setting;
 use crate::report::Row;
-use crate::run::train_all;
+use crate::run::{run_by, train_all};
 use crate::workload::ZIPF;
 use anyhow::Result;
-use terrace_place::rival::PAGE_4K;
+use terrace_place::Tier;
+use terrace_place::rival::{PAGE_4K, Rival, Table};
 
 /// Touches of nodes within the hottest hundredth of pages.
 pub fn fig5(setting: &Setting) -> Result<Vec<Row>> {
-    let (table, training) = train_all(&plan(setting, ZIPF, 0.2))?;
+    let plan = plan(setting, ZIPF, 0.2);
+    let (table, training) = train_all(&plan)?;
     let mut pages: std::collections::HashMap<u64, Vec<u64>> = Default::default();
     for number in 0..table.len() as u32 {
-        if let Some(node) = table.node(number) {
+        if let Some(node) = table.node(number).filter(|node| !node.gone) {
             let page = pages.entry(node.address / PAGE_4K).or_default();
             page.push(training.touches(number));
         }
@@ -33,19 +35,21 @@ pub fn fig5(setting: &Setting) -> Result<Vec<Row>> {
         .sum::<f64>()
         / pages.len() as f64;
     Ok(vec![
-        empty("fig5", "hottest 1 % of pages")
+        empty("fig5", plan.tree.name(), "hottest 1 % of pages")
             .with("pages", pages.len())
             .with("upper_quartile_of_touches", quartile)
             .with("touches_of_the_hottest_node", number(hottest)),
     ])
 }
 
-/// Nodes and touches of each level, and what whole levels in fast memory would be worth.
+/// Nodes and touches of inner nodes and of leaves, and what it is worth to have half of all bytes in
+/// fast memory: those of the upper levels first, of the lower ones first, or one node in two.
 pub fn fig6(setting: &Setting) -> Result<Vec<Row>> {
-    let (table, training) = train_all(&plan(setting, ZIPF, 0.2))?;
+    let plan = plan(setting, ZIPF, 0.5);
+    let (table, training) = train_all(&plan)?;
     let mut sums = [(0u64, 0u64); 2];
     for number in 0..table.len() as u32 {
-        if let Some(node) = table.node(number) {
+        if let Some(node) = table.node(number).filter(|node| !node.gone) {
             let sum = &mut sums[usize::from(node.leaf)];
             *sum = (sum.0 + 1, sum.1 + training.touches(number));
         }
@@ -54,20 +58,100 @@ pub fn fig6(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = vec![];
     for (name, (nodes, touches)) in ["inner nodes", "leaves"].into_iter().zip(sums) {
         let each = touches as f64 / nodes.max(1) as f64;
-        let mut row = empty("fig6", name)
+        let mut row = empty("fig6", plan.tree.name(), name)
             .with("nodes", nodes)
             .with("touches_a_node", number(each));
         row.fast_share = nodes as f64 / table.len().max(1) as f64;
         row.missing_fast_share = touches as f64 / all.max(1) as f64;
         rows.push(row);
     }
+    for (name, order) in [
+        ("fast-slow", Halves::Upper),
+        ("interleave", Halves::Alternate),
+        ("slow-fast", Halves::Lower),
+    ] {
+        let levels = Levels {
+            order,
+            fast: vec![],
+        };
+        let outcome = run_by(&plan, Box::new(levels))?;
+        let tree = plan.tree.name();
+        let mut row = Row::of(
+            ("fig6", tree),
+            name.into(),
+            ZIPF.name,
+            plan.fast_share,
+            &outcome,
+            None,
+            &setting.rs,
+        );
+        row.moves_per_1000 = 0.0;
+        rows.push(row);
+    }
     Ok(rows)
 }
 
-fn empty(figure: &'static str, policy: &str) -> Row {
+/// Which nodes come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Halves {
+    Upper,
+    Alternate,
+    Lower,
+}
+
+/// A placement by whether a node is an inner one, as long as there is room.
+#[derive(Debug)]
+struct Levels {
+    order: Halves,
+    fast: Vec<bool>,
+}
+
+impl Rival for Levels {
+    fn settle(&mut self, table: &Table, fast_bytes: u64) {
+        let mut order: Vec<(bool, u32)> = (0..table.len() as u32)
+            .filter_map(|number| {
+                let node = table.node(number).filter(|node| !node.gone)?;
+                Some((node.leaf, number))
+            })
+            .collect();
+        match self.order {
+            // A stable order: of the same kind those that were made first.
+            Halves::Upper => order.sort_by_key(|(leaf, _)| *leaf),
+            Halves::Lower => order.sort_by_key(|(leaf, _)| !leaf),
+            Halves::Alternate => order.sort_by_key(|(_, number)| number % 2),
+        }
+        self.fast = vec![false; table.len()];
+        let mut left = fast_bytes;
+        for (_, number) in order {
+            let bytes = table.node(number).map_or(0, |node| u64::from(node.bytes));
+            match left.checked_sub(bytes) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+            self.fast[number as usize] = true;
+        }
+    }
+
+    fn touch(&mut self, _: &Table, _: u32, _: bool) {}
+
+    fn tick(&mut self, _: &Table) {}
+
+    fn tier(&self, _: &Table, node: u32) -> Tier {
+        match self.fast.get(node as usize) {
+            Some(true) => Tier::Fast,
+            _ => Tier::Slow,
+        }
+    }
+
+    fn moves(&self) -> u64 {
+        0
+    }
+}
+
+fn empty(figure: &'static str, tree: &'static str, policy: &str) -> Row {
     Row {
         figure,
-        tree: "b+tree",
+        tree,
         policy: policy.into(),
         workload: ZIPF.name.into(),
         fast_share: 0.0,

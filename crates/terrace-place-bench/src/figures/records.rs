@@ -9,7 +9,7 @@ use crate::random::mix;
 use crate::report::{Row, round};
 use crate::run::{Plan, run};
 use crate::workload::{Operation, RANGE, Stream, UNIFORM, Workload, YCSB, ZIPF};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use terrace_mem::place::{MapPlacement, Placement, Steps, Touch, Watch};
@@ -110,6 +110,12 @@ pub fn hybrid(plan: &Plan, fast: f64) -> Result<Outcome> {
             Operation::Update(at) => {
                 map.insert(&key(at), i);
             }
+            Operation::Modify(at) => {
+                let old = map
+                    .get(&key(at))
+                    .with_context(|| format!("key {at} is lost"))?;
+                map.insert(&key(at), old.wrapping_add(i));
+            }
             Operation::Insert(at) => {
                 map.insert(&(key(at) ^ mix(i) >> 32), i);
             }
@@ -150,7 +156,10 @@ pub fn tree(of: &Plan) -> Result<crate::run::Outcome> {
 
 /// A plan over the map's memories.
 pub fn records_plan(setting: &Setting, workload: Workload) -> Plan {
-    plan(setting, workload, 0.2)
+    Plan {
+        tree: crate::run::Tree::BTree,
+        ..plan(setting, workload, 0.2)
+    }
 }
 
 /// Map and tree beside each other.

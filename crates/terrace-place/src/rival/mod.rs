@@ -40,6 +40,9 @@ pub struct Table {
     next: u64,
     /// Bytes of nodes that are there.
     live: u64,
+    /// By class, addresses of nodes that were freed: the next ones of that class come there, as an
+    /// allocator has it.
+    free: [Vec<u64>; crate::id::CLASSES],
 }
 
 /// A node of the table.
@@ -64,17 +67,20 @@ impl Table {
             numbers.resize(at + 1, u32::MAX);
         }
         numbers[at] = self.nodes.len() as u32;
+        let address = self.free[id.class() as usize].pop().unwrap_or(self.next);
         self.nodes.push(Entry {
-            address: self.next,
+            address,
             bytes: bytes as u32,
             leaf: id.class() == 0,
             gone: false,
         });
-        self.next += bytes as u64;
+        if address == self.next {
+            self.next += bytes as u64;
+        }
         self.live += bytes as u64;
     }
 
-    /// A node was freed. Nothing takes its place among the addresses.
+    /// A node was freed.
     pub fn gone(&mut self, id: NodeId) {
         let numbers = &mut self.numbers[id.class() as usize];
         let Some(number) = numbers.get_mut(id.index() as usize) else {
@@ -84,6 +90,7 @@ impl Table {
         if let Some(entry) = self.nodes.get_mut(number as usize) {
             entry.gone = true;
             self.live -= u64::from(entry.bytes);
+            self.free[id.class() as usize].push(entry.address);
         }
     }
 
@@ -108,8 +115,37 @@ impl Table {
         self.nodes.is_empty()
     }
 
+    /// Addresses up to this one have been used.
+    pub fn reach(&self) -> u64 {
+        self.next
+    }
+
     /// Bytes of all that are there.
     pub fn bytes(&self) -> u64 {
         self.live
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_freed_is_not_counted_and_its_address_comes_again() {
+        let mut table = Table::default();
+        let id = |class, index| NodeId::new(Tier::Fast, class, index);
+        table.born(id(0, 0), 40);
+        table.born(id(1, 0), 100);
+        table.gone(id(0, 0));
+        assert_eq!((table.number(id(0, 0)), table.bytes()), (None, 100));
+        assert!(table.node(0).unwrap().gone);
+        // The same slot is another node; one of another class goes elsewhere.
+        table.born(id(1, 1), 100);
+        table.born(id(0, 0), 40);
+        assert_eq!(table.number(id(0, 0)), Some(3));
+        let address = |number| table.node(number).unwrap().address;
+        assert_eq!([0, 1, 2, 3].map(address), [0, 40, 140, 0]);
+        assert_eq!((table.bytes(), table.reach(), table.len()), (240, 240, 4));
+        table.gone(id(2, 7));
     }
 }

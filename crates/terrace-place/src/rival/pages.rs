@@ -47,6 +47,9 @@ impl Pages {
         self.room = (fast_bytes / self.bytes) as usize;
         self.grow(table);
         for node in 0..table.len() as u32 {
+            if table.node(node).is_none_or(|node| node.gone) {
+                continue;
+            }
             let page = self.of(table, node);
             self.nodes[page] += 1;
         }
@@ -54,7 +57,7 @@ impl Pages {
 
     /// Pages that the tree got meanwhile.
     fn grow(&mut self, table: &Table) {
-        let pages = table.bytes().div_ceil(self.bytes) as usize + 1;
+        let pages = table.reach().div_ceil(self.bytes) as usize + 1;
         while self.fast.len() < pages {
             let fast = self.used < self.room;
             self.used += usize::from(fast);
