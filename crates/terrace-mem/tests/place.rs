@@ -2,6 +2,9 @@
 //! stay within the limit, and what is hot comes to be fast.
 #![cfg(not(feature = "shuttle"))]
 
+#[path = "support/drive_place.rs"]
+mod drive_place;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -237,6 +240,37 @@ fn single_hot_entries_come_to_be_fast_and_others_take_their_place() {
         let place = map.placement();
         assert!(place.copies > 10_000 && place.fast() <= 100_000, "{place}");
     }
+}
+
+/// By Zipf's law over keys that lie anywhere, as long as it is: bytes go to copies, and stay.
+#[test]
+fn what_is_settled_does_not_go_back_and_forth() {
+    let options = Options {
+        segment_len: 512,
+        ..Options::default()
+    };
+    let options = options.placement(heaps(280_000).manual()).unwrap();
+    let mut map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    let n = 50_000u64;
+    map.extend((0..n).map(|i| (i * 1_000_003, i)));
+    let mut x = 9;
+    let mut look_up = |lookups: u64| {
+        for i in 0..lookups {
+            let unit = random(&mut x) as f64 / (1u64 << 31) as f64;
+            let rank = (n as f64).powf(unit) as u64;
+            let key = rank * 40_503 % n;
+            assert_eq!(map.get(&(key * 1_000_003)), Some(key));
+            if i % 64 == 0 {
+                map.place_step(Steps::nodes(256));
+            }
+        }
+        let place = map.placement();
+        (place.promoted + place.demoted, place)
+    };
+    let (before, _) = look_up(600_000);
+    let (after, place) = look_up(300_000);
+    assert!(after - before < 40, "{} moves: {place}", after - before);
+    assert!(place.copies > 50_000, "{place}");
 }
 
 /// A run of neighbours is hot: whole segments go to fast memory, and come back when it moves.
@@ -519,4 +553,15 @@ fn slow_memory_that_is_full_costs_no_answer_and_no_endless_work() {
         .unwrap();
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// What the fuzzer does, with bytes by chance.
+#[test]
+fn bytes_by_chance_are_operations_on_all_kinds() {
+    let mut x = 1;
+    for round in 0..if cfg!(miri) { 5 } else { 60u8 } {
+        let mut bytes = vec![round, random(&mut x) as u8];
+        bytes.extend((0..1500).map(|_| random(&mut x) as u8));
+        drive_place::drive(&bytes);
+    }
 }

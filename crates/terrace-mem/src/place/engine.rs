@@ -35,13 +35,15 @@ const BYTES_A_NODE: u64 = 240;
 const REFUSED: u32 = 64;
 /// Parts that are remembered, of the hottest and of the coldest each.
 const BEST: usize = 1024;
+/// Of the lookups of a segment copies answer all but this at most, as far as heat is concerned.
+const LEAST_MISSED: f64 = 1.0 / 64.0;
 /// The part of the limit that goes from one use to the other in a period.
 const QUANTUM: u64 = 64;
 /// Moves of a period at most, so that its list stays short.
 const MOVES: usize = 64;
-/// Segments give way to copies that are so much as good: they come back only where they are far
-/// better, so nothing goes back and forth.
-const AS_GOOD: f64 = 0.8;
+/// Segments give way to copies that are so much better: what is known of copies is the mean of some,
+/// and those that would come are worth less.
+const BETTER: f64 = 1.25;
 /// Copies are preferred to a segment that is not more than so much better: what is known of them is
 /// rather too little.
 const PREFERRED: f64 = 1.5;
@@ -151,6 +153,14 @@ impl<F: Family, V> Default for Engine<F, V> {
             sums: [0.0; 3],
             last: [0; 3],
         }
+    }
+}
+
+impl<F: Family, V> Engine<F, V> {
+    /// What copies would answer of the lookups of a segment that is fast and need not be.
+    fn caught(&self) -> f64 {
+        let [hits, _, waits] = self.sums;
+        hits / (hits + waits).max(1.0)
     }
 }
 
@@ -328,6 +338,11 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 return MOVE;
             }
         };
+        // The heat of a slow one is what copies did not answer, that of a fast one is all of it.
+        let missed = (1.0 - engine.caught()).max(LEAST_MISSED);
+        let times = if up { 1.0 / missed } else { missed };
+        let heat = f64::from(old.seat.heat.load(Relaxed)) * times;
+        new.seat.heat.store(heat as u32, Relaxed);
         part.segment.store(new, &guard);
         drop(one);
         let count = match up {
@@ -374,14 +389,13 @@ fn plan<F: Family, V: Clone + Send + Sync + 'static>(
     always: u64,
     (bound, limit): (u64, u64),
 ) {
-    let [hits, least, waits] = engine.sums;
+    let [_, least, _] = engine.sums;
     let times = on.copies.as_ref().map_or(1.0, |c| c.times_last());
     let smallest = on
         .copies
         .as_ref()
         .map_or(0, |c| c.least(&epoch::pin()) as u64 + (8 << 10));
-    // What copies would answer of the lookups of a segment that is fast and need not be.
-    let caught = hits / (hits + waits).max(1.0);
+    let caught = engine.caught();
     // What a table would lose that had fewer records: of equally hot entries each byte saves as
     // much as any other, of unequal ones the last saves far less.
     let copies_worth = least * times / (*table).max(1) as f64;
@@ -458,7 +472,7 @@ fn plan<F: Family, V: Clone + Send + Sync + 'static>(
         && room < quantum
         && on.copies.is_some()
         && let Some(cold) = down.last()
-        && copies_worth > AS_GOOD * kept(cold)
+        && copies_worth > BETTER * kept(cold)
     {
         let mut wanted = quantum;
         while wanted > 0
