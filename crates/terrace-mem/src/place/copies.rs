@@ -12,9 +12,10 @@
 //! takes the place of the one in its set that was found least. What is found often stays: counts
 //! age by one whenever somebody wants a place and all are used.
 
+use super::chunk::{Chunk, Counted, Home};
 use crate::concurrent::cell::EpochCell;
 use crate::faults::{Fault, planted};
-use crate::place::{Block, Store, words};
+use crate::place::{Store, words};
 use crate::sync::atomic::{AtomicU16, AtomicU64, Ordering, fence};
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -53,69 +54,14 @@ const ID_BITS: u32 = if cfg!(test) { 5 } else { 32 };
 
 #[derive(Default)]
 #[repr(align(64))]
-struct Set([AtomicU64; WORDS]);
-
-struct Chunk {
-    sets: Block<Set>,
-    /// Prints of keys that were missed.
-    ghosts: Block<AtomicU16>,
-    _counted: Counted,
-}
-
-/// Bytes that are counted for as long as this lives.
-struct Counted {
-    live: Arc<Sum>,
-    bytes: u64,
-}
-
-impl Counted {
-    fn new(live: &Arc<Sum>, bytes: usize) -> Self {
-        let (live, bytes) = (Arc::clone(live), bytes as u64);
-        live.fetch_add(bytes, Ordering::Relaxed);
-        Counted { live, bytes }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.live.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-impl Chunk {
-    /// A chunk without copies; none where the memory is refused.
-    fn new(sets: usize, shape: Shape, home: &Home) -> Option<Self> {
-        let ghosts = (0..sets * shape.per_set).map(|_| AtomicU16::new(0));
-        let sets = (0..sets).map(|_| Set::default());
-        let (sets, ghosts) = match &home.store {
-            None => (sets.collect(), ghosts.collect()),
-            Some(store) => {
-                let sets = store.keep(sets.collect::<Vec<_>>()).ok()?;
-                (sets, store.keep(ghosts.collect::<Vec<_>>()).ok()?)
-            }
-        };
-        let bytes = sets.footprint() + ghosts.footprint();
-        Some(Chunk {
-            sets,
-            ghosts,
-            _counted: Counted::new(&home.live, bytes),
-        })
-    }
-}
-
-/// Where chunks lie, and where their bytes are counted.
-struct Home {
-    /// None is the heap.
-    store: Option<Store>,
-    live: Arc<Sum>,
-}
+pub struct Set([AtomicU64; WORDS]);
 
 /// How the words of a set are used.
 #[derive(Clone, Copy)]
-struct Shape {
+pub struct Shape {
     key: usize,
     record: usize,
-    per_set: usize,
+    pub per_set: usize,
 }
 
 /// A table of one size.

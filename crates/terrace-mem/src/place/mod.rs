@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod chunk;
 pub(crate) mod copies;
 mod engine;
 mod placing;
