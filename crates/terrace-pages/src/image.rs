@@ -19,11 +19,9 @@ use crate::table::{Table, Word};
 
 /// Fewest frames of one: paths from root to leaf for some threads.
 const LEAST_FRAMES: u64 = 64;
-/// It has one part in so many of the memory, so that as many as can be pinned have less than
-/// [`ALL_PART`] together.
+/// It has one part in so many of the memory, so that as many as can be pinned have less together than all of
+/// them may.
 const MEMORY_PART: u64 = 40;
-/// All of them together have one part in so many at most: more frames are never lent.
-const ALL_PART: u64 = 4;
 
 /// Memory that opening takes for one that is only read: pages of the fewest frames and of write buffers, and
 /// bytes for each page that there is.
@@ -116,14 +114,8 @@ impl PageStore {
                 frames * (page as u64 + crate::options::FRAME_BYTES) + layout.buffer_bytes(page)
             }
         };
-        let wanted = main.pin_bytes() + taken;
-        if wanted > main.options.memory / ALL_PART && !alone {
-            return Err(Error::MemoryTooSmall {
-                what: "one more snapshot, or one of so much data (all of them have a quarter)"
-                    .into(),
-                given: main.options.memory,
-                needed: wanted * ALL_PART,
-            });
+        if !alone {
+            main.check_pin_bytes(taken)?;
         }
         main.take_pin_bytes(taken);
         // If too little can be had at once, hot records leave meanwhile.

@@ -61,5 +61,5 @@ pub use pin::{ImagePage, PinState, PinnedImage};
 pub use prefetch::prefetch;
 pub use space::Promise;
 pub use stats::StoreStats;
-pub use store::{PageStore, Space};
+pub use store::{DATA_FILE, PageStore, Space};
 pub use view::{Torn, View};

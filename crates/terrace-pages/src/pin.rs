@@ -20,6 +20,10 @@ use crate::store::{DATA_FILE, DATA_START, PageStore};
 /// Slots whose pages are put in order at a time when all of them are read: a list of four mebibytes.
 const WINDOW: u64 = 256 << 10;
 
+/// Pins and those who read them have one part in so many of the memory at most, all together: more frames
+/// are never lent.
+const MEMORY_PART: u64 = 4;
+
 /// What the store knows of its pins.
 #[derive(Default)]
 pub(crate) struct Pinned {
@@ -127,6 +131,8 @@ impl PageStore {
         self.check_writable()?;
         let superblock = durable.superblock.clone();
         let pages = superblock.pages;
+        let bytes = pages * size_of::<Place>() as u64;
+        self.check_pin_bytes(bytes)?;
         let mut places = Vec::with_capacity(pages as usize);
         let mut cursor = FoldCursor::default();
         let mut done = pages == 0;
@@ -153,7 +159,6 @@ impl PageStore {
             slots.insert(slot);
             live += 1;
         }
-        let bytes = places.len() as u64 * 8;
         let state = Arc::new(PinState {
             since: SystemTime::now(),
             is_gone: AtomicBool::new(false),
@@ -172,6 +177,7 @@ impl PageStore {
         };
         drop(durable);
         self.take_pin_bytes(bytes);
+        // From here on it is given back, whatever fails.
         let image = PinnedImage {
             store: self.clone(),
             id,
@@ -181,6 +187,7 @@ impl PageStore {
             live,
             bytes,
         };
+        self.make_room_for_extra()?;
         Ok((image, written))
     }
 
@@ -188,6 +195,23 @@ impl PageStore {
     /// pages.
     pub fn limit_pins(&self, slots: u64) {
         self.pinned.limit.store(slots, Ordering::Relaxed);
+    }
+
+    /// Whether pins and those who read them may take so many bytes more.
+    ///
+    /// # Errors
+    /// `MemoryTooSmall`.
+    pub(crate) fn check_pin_bytes(&self, more: u64) -> Result<()> {
+        let wanted = self.pin_bytes() + more;
+        match wanted <= self.options.memory / MEMORY_PART {
+            true => Ok(()),
+            false => Err(Error::MemoryTooSmall {
+                what: "one more snapshot or backup, or one of so much data (all of them have a quarter)"
+                    .into(),
+                given: self.options.memory,
+                needed: wanted * MEMORY_PART,
+            }),
+        }
     }
 
     pub(crate) fn take_pin_bytes(&self, bytes: u64) {
