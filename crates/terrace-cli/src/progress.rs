@@ -108,6 +108,8 @@ fn bar_of(progress: Progress) -> ProgressBar {
         Work::Load => "writing in order",
         Work::Backup => "backing up",
         Work::Restore => "restoring",
+        Work::CheckBackup => "checking",
+        Work::Move => "moving pages to the front",
         Work::Compact => "bringing pages together",
         _ => "working",
     });

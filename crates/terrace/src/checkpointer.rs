@@ -164,9 +164,19 @@ impl Core {
     /// Makes a checkpoint, the last one if it is `clean`. The caller holds nothing, and no pass: whoever
     /// waits for passes would wait for the checkpoint.
     pub fn checkpoint(&self, speed: Speed, clean: bool) -> Result<CheckpointReport> {
+        self.checkpoint_until(speed, clean, &|| false)
+    }
+
+    /// The same; a gentle one hurries up once `hurry` says so.
+    fn checkpoint_until(
+        &self,
+        speed: Speed,
+        clean: bool,
+        hurry: &dyn Fn() -> bool,
+    ) -> Result<CheckpointReport> {
         let mut running = self.checkpoints.hold_open()?;
         *running = clean;
-        let result = self.checkpoint_alone(speed, clean);
+        let result = self.checkpoint_alone(speed, clean, hurry);
         // Somebody waits for it, perhaps for the space.
         let deleted = match speed {
             Speed::Fast => self.log.delete_outdated(),
@@ -198,6 +208,7 @@ impl Core {
         &self,
         speed: Speed,
         clean: bool,
+        hurry: &dyn Fn() -> bool,
     ) -> Result<(CheckpointReport, Position, SystemTime)> {
         if let Some(e) = self.log.poisoned() {
             // What the log lost must not become durable by another way.
@@ -224,7 +235,10 @@ impl Core {
         };
         let limit = self.options.effective_log_limit();
         let grown = || cut.get().map_or(0, |cut| self.log.bytes_since(cut));
-        let pressure = || self.checkpoints.pressure(grown(), limit);
+        let pressure = || match hurry() {
+            true => 1.0,
+            false => self.checkpoints.pressure(grown(), limit),
+        };
         let pace = match speed {
             Speed::Gentle => Pace::Gentle(&pressure),
             Speed::Fast => Pace::Fast,
@@ -283,6 +297,12 @@ impl Core {
         // It is open, and does not have to stay so.
         drop(self.passes.enter()?);
         self.checkpoint(Speed::Fast, false)
+    }
+
+    /// The same, as gently as those that are made by themselves, until `hurry` says otherwise.
+    pub fn gentle_checkpoint(&self, hurry: &dyn Fn() -> bool) -> Result<CheckpointReport> {
+        drop(self.passes.enter()?);
+        self.checkpoint_until(Speed::Gentle, false, hurry)
     }
 
     /// Moves some pages away from the end of the file, so that the next checkpoint can cut it.

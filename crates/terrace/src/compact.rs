@@ -21,6 +21,8 @@ const LEAST_FILL: f64 = 0.5;
 /// least.
 const MOVED_PART: u64 = 4;
 const MOVED_LEAST: u64 = 1024;
+/// Most cold pages that a step of burying reads (see `terrace_tier`), about.
+const BURIED_STEP: u64 = 128;
 /// Pages that are moved while nobody can close a table.
 const MOVED_STEP: u64 = 64;
 /// Times that the end of the file is looked at: each moves a good part of what lies there.
@@ -57,7 +59,8 @@ impl<'p> CompactOptions<'p> {
         CompactOptions { fill, ..self }
     }
 
-    /// How fast it goes.
+    /// How fast it goes through pages. Unless it goes as fast as it can, the checkpoints that it makes in
+    /// between are made as gently as others.
     pub fn rate(self, rate: Rate) -> CompactOptions<'p> {
         CompactOptions { rate, ..self }
     }
@@ -79,21 +82,13 @@ impl<'p> CompactOptions<'p> {
     }
 
     fn check(&self) -> Result<()> {
+        self.rate.check()?;
         match (LEAST_FILL..=1.0).contains(&self.fill) {
             true => Ok(()),
             false => Err(Error::invalid(format!(
                 "pages cannot be {} full; choose from {LEAST_FILL} to 1",
                 self.fill
             ))),
-        }
-    }
-
-    fn go_on(&self) -> Result<()> {
-        match &self.cancel {
-            Some(cancel) if cancel.is_cancelled() => Err(Error::Cancelled {
-                what: "the compaction; a part of it is done, and nothing is lost".into(),
-            }),
-            _ => Ok(()),
         }
     }
 }
@@ -110,8 +105,36 @@ pub struct CompactReport {
     pub file_bytes_before: u64,
     /// Bytes that it has.
     pub file_bytes_after: u64,
+    /// Structures with a page that cannot be read: the pages behind it were not brought together.
+    #[serde(default)]
+    pub unreadable: u64,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// A compaction under way.
+struct Run {
+    fill: f64,
+    rate: Rate,
+    cancel: Cancel,
+    pace: Pace,
+    page_bytes: u64,
+}
+
+impl Run {
+    fn go_on(&self) -> Result<()> {
+        match self.cancel.is_cancelled() {
+            false => Ok(()),
+            true => Err(Error::Cancelled {
+                what: "the compaction; a part of it is done, and nothing is lost".into(),
+            }),
+        }
+    }
+
+    /// So many bytes of pages were gone through.
+    fn after(&mut self, bytes: u64) {
+        self.pace.after(bytes, &mut || ());
+    }
 }
 
 impl Core {
@@ -126,31 +149,47 @@ impl Core {
             Some(progress) => &mut **progress,
             None => &mut nothing,
         };
-        let page = self.store.page_bytes() as u64;
-        let mut teller = Teller::new(tell, Work::Compact, before.live);
-        let mut pace = Pace::new(options.rate, before.live * page);
-        self.bury_all(&options)?;
-        self.bring_together(&options, &mut teller, &mut pace)?;
-        let moved = self.shorten(&options);
+        let page_bytes = self.store.page_bytes() as u64;
+        let cancel = options.cancel.unwrap_or_default();
+        let mut run = Run {
+            fill: options.fill,
+            rate: options.rate,
+            pace: Pace::new(options.rate, before.live * page_bytes, Some(&cancel)),
+            cancel,
+            page_bytes,
+        };
+        self.bury_all(&mut run)?;
+        let unreadable =
+            self.bring_together(&mut run, Teller::new(tell, Work::Compact, before.live))?;
+        let moved = self.shorten(&mut run, tell);
         self.store.end_compacting();
         moved?;
-        teller.end();
         let after = self.stats().pages;
         Ok(CompactReport {
             pages_before: before.live,
             pages_after: after.live,
             file_bytes_before: before.data_file_bytes,
             file_bytes_after: after.data_file_bytes,
+            unreadable,
             seconds: began.elapsed().as_secs_f64(),
         })
     }
 
     /// Tombstones that wait in hot tiers reach the records below them.
-    fn bury_all(&self, options: &CompactOptions<'_>) -> Result<()> {
-        // A pass for each step: a drop, a verification and closing wait for those that are out.
-        let bury = |waited| {
-            let _pass = self.passes.enter()?;
-            self.tiers.bury(waited)
+    fn bury_all(&self, run: &mut Run) -> Result<()> {
+        let reads = || self.store.stats().page_reads;
+        let mut bury = |waited| {
+            let before = reads();
+            let more = {
+                // For each step: a drop, a verification and closing wait for those that are out.
+                let _pass = self.passes.enter()?;
+                self.tiers.bury(waited)?
+            };
+            // Others read, too: no more than a step does is taken for its own.
+            let read = reads().saturating_sub(before).clamp(1, BURIED_STEP);
+            run.after(read * run.page_bytes);
+            run.go_on()?;
+            Ok::<bool, Error>(more)
         };
         let mut more = bury(true)?;
         // The bound is for those who delete meanwhile.
@@ -158,49 +197,60 @@ impl Core {
             if !more {
                 break;
             }
-            options.go_on()?;
             more = bury(false)?;
         }
         Ok(())
     }
 
-    /// Goes through the leaves of each structure in order.
-    fn bring_together(
-        &self,
-        options: &CompactOptions<'_>,
-        teller: &mut Teller<'_>,
-        pace: &mut Pace,
-    ) -> Result<()> {
-        let page = self.store.page_bytes() as u64;
+    /// Goes through the leaves of each structure in order; how many structures have a page that cannot be
+    /// read.
+    fn bring_together(&self, run: &mut Run, mut teller: Teller<'_>) -> Result<u64> {
+        let mut unreadable = 0;
         for open in self.registry.all() {
+            // A step of an LSM-tree merges many pages.
+            let merged = |page_bytes| {
+                let figures = open.structure.merge_figures();
+                figures.map_or(0, |f| f.merge_bytes + f.merge_reads * page_bytes)
+            };
             let mut next = Some(Vec::new());
             while let Some(from) = next {
-                options.go_on()?;
+                run.go_on()?;
+                let before = merged(run.page_bytes);
                 let pass = self.passes.enter()?;
                 if open.is_dropped() {
                     break;
                 }
-                let step = open.structure.compact_step(&from, options.fill);
+                let step = open.structure.compact_step(&from, run.fill);
                 drop(pass);
-                // A page that cannot be read is in the way of its own structure only.
                 next = match step {
-                    Err(e) if e.is_unreadable() => None,
+                    // It is in the way of its own structure only.
+                    Err(e) if e.is_unreadable() => {
+                        unreadable += 1;
+                        None
+                    }
                     step => step.map_err(|e| self.failed(e))?,
                 };
                 teller.one_more();
-                pace.after(page);
+                let bytes = merged(run.page_bytes).saturating_sub(before);
+                run.after(bytes.max(run.page_bytes));
             }
         }
-        Ok(())
+        teller.end();
+        Ok(unreadable)
     }
 
     /// Moves pages from the end of the file to its front, and lets checkpoints cut it.
-    fn shorten(&self, options: &CompactOptions<'_>) -> Result<()> {
-        let mut file = u64::MAX;
+    fn shorten(&self, run: &mut Run, tell: &mut dyn FnMut(Progress)) -> Result<()> {
+        let pages = self.stats().pages;
+        let behind = (pages.data_file_bytes / run.page_bytes).saturating_sub(pages.live);
+        let mut teller = Teller::new(tell, Work::Move, behind.min(pages.live));
+        let (mut file, mut all) = (u64::MAX, 0);
         for _ in 0..ROUNDS {
-            options.go_on()?;
-            self.asked_checkpoint()?;
-            let moved = self.move_to_front(options)?;
+            run.go_on()?;
+            self.compacting_checkpoint(run)?;
+            let moved = self.move_to_front(run)?;
+            all += moved;
+            teller.is_at(all);
             let now = self.stats().pages.data_file_bytes;
             // Both superblocks have to name the shorter file before it is cut.
             if moved == 0 && now >= file {
@@ -210,23 +260,38 @@ impl Core {
         }
         self.store.cut_tightly();
         for _ in 0..2 {
-            self.asked_checkpoint()?;
+            run.go_on()?;
+            self.compacting_checkpoint(run)?;
         }
+        teller.end();
         Ok(())
     }
 
+    /// A checkpoint as gentle as the rest.
+    fn compacting_checkpoint(&self, run: &Run) -> Result<()> {
+        match run.rate {
+            Rate::Fast => self.asked_checkpoint(),
+            _ => self.gentle_checkpoint(&|| run.cancel.is_cancelled()),
+        }
+        .map(|_| ())
+    }
+
     /// Has a good part of the pages at the end of the file written further in front; how many.
-    fn move_to_front(&self, options: &CompactOptions<'_>) -> Result<u64> {
+    fn move_to_front(&self, run: &mut Run) -> Result<u64> {
         let most = (self.store.live_pages() / MOVED_PART).max(MOVED_LEAST);
+        let batch = run.pace.batch(run.page_bytes as usize) as u64 / run.page_bytes;
         let (mut moved, mut from) = (0, Some(0));
         while let Some(next) = from.filter(|_| moved < most) {
-            options.go_on()?;
-            // A pass for each step, as above.
-            let _pass = self.passes.enter()?;
-            let step = self.store.compact_some(next, MOVED_STEP);
+            run.go_on()?;
+            let step = {
+                // A pass for each step, as above.
+                let _pass = self.passes.enter()?;
+                self.store.compact_some(next, batch.min(MOVED_STEP))
+            };
             let (some, then) = step.map_err(|e| self.failed(e))?;
             moved += some;
             from = then;
+            run.after(some * run.page_bytes);
         }
         Ok(moved)
     }

@@ -11,6 +11,7 @@ use terrace_wal::Durability;
 
 use crate::batch::Batch;
 use crate::core::Core;
+use crate::gentle::Cancel;
 use crate::handle::Handle;
 use crate::hash::Hash;
 use crate::map::Map;
@@ -455,7 +456,7 @@ impl Database {
     /// # Errors
     /// As [`Database::verify`].
     pub fn verify_with(&self, mut progress: impl FnMut(Progress)) -> Result<VerifyReport> {
-        self.handle.core.verify(&mut progress)
+        self.handle.core.verify(&mut progress, &Cancel::new())
     }
 
     /// Gets back space that is lost: verifies everything, as [`Database::verify`] does, and frees the pages

@@ -20,10 +20,14 @@ pub enum Work {
     Checkpoint,
     /// Records are written that a loader has sorted.
     Load,
-    /// Pages are read for a backup, or those of a backup set are checked.
+    /// Pages are read for a backup.
     Backup,
+    /// Pages of a backup set are checked.
+    CheckBackup,
     /// Pages are brought together, counted in pages as they were before.
     Compact,
+    /// Pages at the end of the file are moved to its front, about: the second part of a compaction.
+    Move,
     /// Pages of a backup set are written to a new database.
     Restore,
 }

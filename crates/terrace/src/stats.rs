@@ -37,6 +37,14 @@ pub struct Stats {
     pub loaders: LoaderStats,
     /// How the opening went.
     pub opening: Opening,
+    /// Who follows the log to backup sets now.
+    #[cfg(feature = "backup")]
+    #[serde(default)]
+    pub following: Vec<crate::FollowStatus>,
+    /// The last backup that was made since the opening.
+    #[cfg(feature = "backup")]
+    #[serde(default)]
+    pub last_backup: Option<crate::BackupReport>,
 }
 
 /// Files of loaders.
@@ -441,6 +449,10 @@ impl Core {
             transactions: self.transactions.stats(),
             drops: DropStats { stuck, last_error },
             opening: self.opening,
+            #[cfg(feature = "backup")]
+            following: self.backups.following.statuses(),
+            #[cfg(feature = "backup")]
+            last_backup: self.backups.last_made(),
         }
     }
 }

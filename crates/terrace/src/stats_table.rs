@@ -145,6 +145,47 @@ fn merging(f: &mut Formatter<'_>, structures: &[StructureStats]) -> Result {
     Ok(())
 }
 
+/// Who follows the log, and the last backup.
+#[cfg(feature = "backup")]
+fn backups(f: &mut Formatter<'_>, stats: &Stats) -> Result {
+    use crate::backup::text_of;
+
+    if stats.following.is_empty() && stats.last_backup.is_none() {
+        return Ok(());
+    }
+    writeln!(f, "backup")?;
+    if let Some(last) = &stats.last_backup {
+        writeln!(
+            f,
+            "  the last point, number {}: change {} of {}, {} stored, in {}",
+            last.point,
+            last.sequence,
+            text_of(last.time),
+            Bytes(last.stored_bytes),
+            seconds(last.seconds),
+        )?;
+    }
+    for follower in &stats.following {
+        let set = follower.set.as_ref();
+        let set = set.map_or("a set".into(), |set| set.display().to_string());
+        write!(f, "  the log is copied to {set}: ")?;
+        match follower.time {
+            Some(time) => write!(f, "change {} of {}", follower.sequence, text_of(time))?,
+            None => write!(f, "nothing yet")?,
+        }
+        writeln!(
+            f,
+            ", {}, {} breaks",
+            Bytes(follower.log_bytes),
+            follower.breaks
+        )?;
+        if let Some(error) = &follower.error {
+            writeln!(f, "    the last attempt failed: {error}")?;
+        }
+    }
+    Ok(())
+}
+
 impl Display for Stats {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         if self.structures.iter().any(|s| s.records.is_some()) {
@@ -284,6 +325,8 @@ impl Display for Stats {
         if let Some(error) = &c.last_error {
             writeln!(f, "  the last attempt failed: {error}")?;
         }
+        #[cfg(feature = "backup")]
+        backups(f, self)?;
         let t = &self.transactions;
         if t.committed + t.conflicts > 0 {
             writeln!(f, "transactions")?;

@@ -7,6 +7,7 @@ use terrace_base::{Error, PageId, Result};
 use terrace_tier::Demoter;
 
 use crate::core::Core;
+use crate::gentle::Cancel;
 use crate::progress::{Progress, Teller, Work};
 use crate::registry::Open;
 use crate::table::{Listener, check_indexes};
@@ -145,6 +146,17 @@ struct Owned<'t> {
     count: u64,
     problems: Problems,
     teller: Teller<'t>,
+    cancel: &'t Cancel,
+}
+
+/// An error once a verification was cancelled.
+fn go_on(cancel: &Cancel) -> Result<()> {
+    match cancel.is_cancelled() {
+        false => Ok(()),
+        true => Err(Error::Cancelled {
+            what: "the verification; it changes nothing".into(),
+        }),
+    }
 }
 
 impl Owned<'_> {
@@ -221,13 +233,17 @@ impl Drop for Resumes<'_> {
 
 impl Core {
     /// Checks everything while nobody else does anything.
-    pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
-        self.verify_and(Lost::Stays, progress)
+    pub fn verify(
+        &self,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Cancel,
+    ) -> Result<VerifyReport> {
+        self.verify_and(Lost::Stays, progress, cancel)
     }
 
     /// The same, and frees the pages that belong to nobody; how many they were.
     pub fn reclaim(&self) -> Result<u64> {
-        let before = self.verify_and(Lost::IsFreed, &mut |_| ())?;
+        let before = self.verify_and(Lost::IsFreed, &mut |_| (), &Cancel::new())?;
         let lost = before.lost_pages;
         VerifyReport {
             lost_pages: 0,
@@ -237,25 +253,36 @@ impl Core {
         Ok(lost)
     }
 
-    fn verify_and(&self, lost: Lost, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
+    fn verify_and(
+        &self,
+        lost: Lost,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Cancel,
+    ) -> Result<VerifyReport> {
         // While others go on: once they are kept out, nobody waits for a whole one.
         self.checkpoints.wait_for_running();
         let _nobody_calls = self.passes.pause()?;
         let _no_checkpoint = self.checkpoints.hold();
         let _no_drop = self.drops.hold();
         let mut resumes = Resumes::later(self);
-        let report = self.verify_alone(lost, progress);
+        let report = self.verify_alone(lost, progress, cancel);
         resumes.now()?;
         report
     }
 
-    fn verify_alone(&self, lost: Lost, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
+    fn verify_alone(
+        &self,
+        lost: Lost,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Cancel,
+    ) -> Result<VerifyReport> {
         let live_pages = self.store.live_pages();
         let mut owned = Owned {
             bits: Vec::new(),
             count: 0,
             problems: Problems::default(),
             teller: Teller::new(progress, Work::Pages, live_pages),
+            cancel,
         };
         let mut page = |page| {
             owned.claim("the catalog", page);
@@ -272,6 +299,7 @@ impl Core {
             let table = index.and_then(|index| self.registry.numbered(index.table));
             verified.index_of = table.map(|table| table.name());
             structures.push(verified);
+            go_on(cancel)?;
         }
         let mut lost_pages = 0;
         if owned.count < live_pages && owned.problems.0.is_empty() {
@@ -297,7 +325,8 @@ impl Core {
         } = owned;
         teller.end();
         // Reading rows may move them between the tiers, so this comes after counting pages.
-        self.check_tables(&mut structures, &mut problems, progress);
+        self.check_tables(&mut structures, &mut problems, progress, cancel);
+        go_on(cancel)?;
         if let Err(e) = self.store.check_poison() {
             problems.add(e.to_string());
         }
@@ -329,6 +358,7 @@ impl Core {
         structures: &mut [VerifiedStructure],
         problems: &mut Problems,
         progress: &mut dyn FnMut(Progress),
+        cancel: &Cancel,
     ) {
         let all = self.registry.all();
         let with_indexes = |open: &&Arc<Open>| {
@@ -359,7 +389,10 @@ impl Core {
             let mut listener = Listener {
                 problem: &mut |problem| problems.add(problem),
                 note: &mut note,
-                looked_at: &mut || teller.one_more(),
+                looked_at: &mut || {
+                    teller.one_more();
+                    go_on(cancel)
+                },
             };
             if let Err(e) = check_indexes(open, &table.snapshot(), &mut listener) {
                 problems.add(format!("\"{}\" and its indexes: {e}", open.name()));
@@ -373,6 +406,8 @@ fn verify_structure(open: &Open, owned: &mut Owned<'_>) -> VerifiedStructure {
     let name = open.name();
     let mut records = 0;
     let before = owned.count;
+    let cancel = owned.cancel;
+    // What is told of one that was cancelled nobody hears.
     let result = open.structure.verify(
         &mut |_, _, _| {
             records += 1;
@@ -380,7 +415,7 @@ fn verify_structure(open: &Open, owned: &mut Owned<'_>) -> VerifiedStructure {
         },
         &mut |page| {
             owned.claim(&name, page);
-            Ok(())
+            go_on(cancel)
         },
     );
     if let Err(e) = result {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use terrace::control::{MAX_LINE_BYTES, SOCKET};
-use terrace::{Control, Database, Error, Options, Stats};
+use terrace::{Control, Database, Error, FollowOptions, Options, Rate, Stats};
 
 fn options() -> Options {
     Options::new().memory(16 << 20).control(true)
@@ -243,10 +243,12 @@ fn a_backup_is_made_by_the_process_that_has_the_database_open() {
     let db = Database::open(&path, options()).unwrap();
     db.tree("users").unwrap().put("alice", "1").unwrap();
     let mut control = Control::connect(&path).unwrap();
-    let report = control.backup(&set, false, None, None, |_| ()).unwrap();
+    let report = control
+        .backup(&set, false, Rate::Fast, None, |_| ())
+        .unwrap();
     assert_eq!((report.point, report.stored_pages), (1, report.live_pages));
     db.tree("users").unwrap().put("alice", "2").unwrap();
-    let report = control.backup(&set, false, Some(1 << 30), None, |_| ());
+    let report = control.backup(&set, false, Rate::BytesPerSecond(1 << 30), None, |_| ());
     assert_eq!(report.unwrap().point, 2);
     terrace::restore(&set, &again, terrace::RestoreOptions::new()).unwrap();
     let then = Database::open(&again, options()).unwrap();
@@ -254,22 +256,28 @@ fn a_backup_is_made_by_the_process_that_has_the_database_open() {
     then.close().unwrap();
     assert_eq!(found.as_deref(), Some(&b"2"[..]));
     let told = control
-        .backup("set", false, None, None, |_| ())
+        .backup("set", false, Rate::Gentle, None, |_| ())
         .unwrap_err();
     assert!(told.to_string().contains("no whole path"), "{told}");
     let told = control
-        .backup(&path, false, None, None, |_| ())
+        .backup(&path, false, Rate::Fast, None, |_| ())
         .unwrap_err();
     assert!(told.to_string().contains("refuses"), "{told}");
     let told = talk(&path, b"{\"command\":\"backup\"}\n");
     assert!(told.contains("needs the folder"), "{told}");
     // Marks, following and compaction, too.
-    let told = control.follow("set").unwrap_err().to_string();
+    let told = control
+        .follow("set", &FollowOptions::new())
+        .unwrap_err()
+        .to_string();
     assert!(told.contains("no whole path"), "{told}");
-    let status = control.follow(&set).unwrap();
+    let status = control.follow(&set, &FollowOptions::new()).unwrap();
     // Who follows marks the time, too.
     assert!(status.sequence <= db.sequence().unwrap());
-    let told = control.follow(&set).unwrap_err().to_string();
+    let told = control
+        .follow(&set, &FollowOptions::new())
+        .unwrap_err()
+        .to_string();
     assert!(told.contains("already"), "{told}");
     let mark = control.mark("before").unwrap();
     assert!(mark.sequence <= db.sequence().unwrap());
@@ -277,11 +285,11 @@ fn a_backup_is_made_by_the_process_that_has_the_database_open() {
     let told = control.mark("").unwrap_err().to_string();
     assert!(told.contains("name of a mark"), "{told}");
     db.tree("users").unwrap().put("alice", "3").unwrap();
-    let report = control.backup(&set, false, None, Some("three"), |_| ());
+    let report = control.backup(&set, false, Rate::Fast, Some("three"), |_| ());
     assert!(report.unwrap().sequence > mark.sequence);
-    let compacted = control.compact(0.9, |_| ()).unwrap();
+    let compacted = control.compact(0.9, Rate::Gentle, |_| ()).unwrap();
     assert!(compacted.pages_after <= compacted.pages_before);
-    assert!(control.compact(7.0, |_| ()).is_err());
+    assert!(control.compact(7.0, Rate::Fast, |_| ()).is_err());
     // All that goes on as before.
     assert!(control.verify(|_| ()).unwrap().is_clean());
     db.close().unwrap();
@@ -290,4 +298,124 @@ fn a_backup_is_made_by_the_process_that_has_the_database_open() {
     let to = terrace::RestoreTo::Mark("three".into());
     std::fs::remove_dir_all(&again).unwrap();
     terrace::restore(&set, &again, terrace::RestoreOptions::new().to(to)).unwrap();
+}
+
+/// A database of some pages, so that what goes at a byte a second takes hours.
+fn some_pages(folder: &Path) -> Database {
+    let db = Database::open(folder, options()).unwrap();
+    let tree = db.tree("t").unwrap();
+    for i in 0..3000u32 {
+        tree.put(i.to_be_bytes(), vec![7; 100]).unwrap();
+    }
+    db
+}
+
+/// Asks for something that takes hours, and waits until it is under way.
+fn begin(folder: &Path, request: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(folder.join(SOCKET)).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(b"\n").unwrap();
+    let mut line = String::new();
+    let mut hears = BufReader::new(stream.try_clone().unwrap());
+    // It is told again and again, also where nothing gets on.
+    for _ in 0..3 {
+        line.clear();
+        hears.read_line(&mut line).unwrap();
+        assert!(line.contains("progress"), "{line}");
+    }
+    stream
+}
+
+/// Requests that take hours.
+fn slow(set: &Path) -> [String; 2] {
+    let backup = serde_json::json!({
+        "command": "backup", "backup": { "set": set, "full": true, "rate": 1 },
+    });
+    let compact = serde_json::json!({ "command": "compact", "rate": 1 });
+    [backup, compact].map(|request| request.to_string())
+}
+
+#[test]
+fn closing_ends_what_others_have_begun_and_would_take_hours() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, set) = (dir.path().join("db"), dir.path().join("set"));
+    for request in slow(&set) {
+        let db = some_pages(&folder);
+        let mut asks = begin(&folder, &request);
+        let began = Instant::now();
+        db.close().unwrap();
+        // So that a failure ends. It takes the last checkpoint and a moment.
+        assert!(began.elapsed() < Duration::from_secs(60), "{request}");
+        let mut rest = Vec::new();
+        // Whether the reason is heard before the end does not matter.
+        let _ = asks.read_to_end(&mut rest);
+    }
+    assert!(terrace::list_backup(&set).is_err(), "a set was begun");
+}
+
+#[test]
+fn what_takes_long_ends_when_who_asked_goes_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, set) = (dir.path().join("db"), dir.path().join("set"));
+    let db = some_pages(&folder);
+    for request in slow(&set) {
+        drop(begin(&folder, &request));
+    }
+    // One backup is made at a time, so this waits for the end of the other.
+    let began = Instant::now();
+    let fast = terrace::BackupOptions::new().rate(Rate::Fast);
+    assert_eq!(db.backup(&set, fast).unwrap().point, 1);
+    assert!(began.elapsed() < Duration::from_secs(60));
+    db.close().unwrap();
+}
+
+#[test]
+fn who_follows_is_seen_and_stopped_from_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, set) = (dir.path().join("db"), dir.path().join("set"));
+    let db = some_pages(&folder);
+    let mut control = Control::connect(&folder).unwrap();
+    let told = control.stop_following(&set).unwrap_err().to_string();
+    assert!(told.contains("nobody"), "{told}");
+    let often = FollowOptions::new().every(Duration::from_millis(5));
+    control.follow(&set, &often).unwrap();
+    db.tree("t").unwrap().put("a", "1").unwrap();
+    let reached = db.sequence().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let seen = loop {
+        let stats = control.stats().unwrap();
+        let [following] = &stats.following[..] else {
+            panic!("{:?}", stats.following);
+        };
+        assert_eq!(following.set.as_deref(), Some(&*set));
+        if following.sequence >= reached && following.point.is_some() {
+            break stats;
+        }
+        assert!(Instant::now() < end, "{following:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(seen.last_backup.unwrap().point, 1);
+    let shown = seen.to_string();
+    assert!(shown.contains(&set.display().to_string()), "{shown}");
+
+    // What goes wrong is seen, too.
+    let away = dir.path().join("away");
+    std::fs::rename(&set, &away).unwrap();
+    while control.stats().unwrap().following[0].error.is_none() {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::rename(&away, &set).unwrap();
+    let status = control.stop_following(&set).unwrap();
+    assert_eq!((status.error, status.breaks), (None, 0));
+    assert!(control.stats().unwrap().following.is_empty());
+    // What the program itself follows it ends itself.
+    let follower = db.follow(&set, FollowOptions::new()).unwrap();
+    assert_eq!(control.stats().unwrap().following.len(), 1);
+    assert!(control.stop_following(&set).is_err());
+    follower.stop().unwrap();
+    db.close().unwrap();
 }

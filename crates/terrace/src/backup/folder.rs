@@ -22,11 +22,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Folders(Mutex<HashMap<PathBuf, Weak<FileDisk>>>);
 
 impl Folders {
-    /// The folder, made if it is missing.
+    /// The folder; if it is missing it is made, or that is an error.
     ///
     /// # Errors
     /// [`terrace_base::Error::Locked`] while another process adds to it; those of the file system.
-    pub fn open(&self, path: &Path) -> Result<Arc<dyn Disk>> {
+    pub fn open(&self, path: &Path, make: bool) -> Result<Arc<dyn Disk>> {
         let name = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         patiently(|| {
             let mut open = self.0.lock();
@@ -34,7 +34,10 @@ impl Folders {
             if let Some(disk) = open.get(&name(path)).and_then(Weak::upgrade) {
                 return Ok(disk);
             }
-            let disk = Arc::new(FileDisk::open_or_create(path, DirectIo::Preferred)?);
+            let disk = Arc::new(match make {
+                true => FileDisk::open_or_create(path, DirectIo::Preferred)?,
+                false => FileDisk::open(path, DirectIo::Preferred)?,
+            });
             open.insert(name(path), Arc::downgrade(&disk));
             Ok(disk)
         })
@@ -56,20 +59,39 @@ pub fn patiently(open: impl Fn() -> Result<Arc<FileDisk>>) -> Result<Arc<FileDis
 /// Where a set lies.
 #[derive(Clone)]
 pub enum SetFolder {
-    /// In a folder.
+    /// In a folder: its whole path, so that it is the same one whatever directory the program works in.
     Path(PathBuf),
     /// On any disk.
     Disk(Arc<dyn Disk>),
 }
 
 impl SetFolder {
+    /// The folder of this path, from where the program works now.
+    ///
+    /// # Errors
+    /// When there is no such directory any more.
+    pub fn at(path: &Path) -> Result<SetFolder> {
+        let whole = std::path::absolute(path);
+        whole
+            .map(SetFolder::Path)
+            .map_err(|e| Error::io("finding", path.display().to_string(), e))
+    }
+
+    /// Its path, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            SetFolder::Path(path) => Some(path),
+            SetFolder::Disk(_) => None,
+        }
+    }
+
     /// Opens it, so long as the answer is used.
     ///
     /// # Errors
     /// As [`Folders::open`].
-    pub fn open(&self, folders: &Folders) -> Result<Arc<dyn Disk>> {
+    pub fn open(&self, folders: &Folders, make: bool) -> Result<Arc<dyn Disk>> {
         match self {
-            SetFolder::Path(path) => folders.open(path),
+            SetFolder::Path(path) => folders.open(path, make),
             SetFolder::Disk(disk) => Ok(disk.clone()),
         }
     }

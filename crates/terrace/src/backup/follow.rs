@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use terrace_base::disk::Disk;
 use terrace_base::sync::{Condvar, Mutex};
@@ -18,83 +18,18 @@ use terrace_wal::{Follower as Reader, HoldId, Place};
 
 use super::archive::{FILE_BYTES, RecordsWriter};
 use super::folder::SetFolder;
+use super::follow_options::{FollowOptions, FollowStatus};
 use super::manifest::{LogEnd, Manifest, MarkNote};
 use super::write::remove_log_leftovers;
 use super::{BackupOptions, BackupReport};
 use crate::core::Core;
 use crate::database::Database;
 use crate::effects::{Effect, Effects};
-use crate::gentle::{Cancel, Rate};
+use crate::gentle::Cancel;
 
-/// How often what was written is copied, if nothing is said.
-const EVERY: Duration = Duration::from_secs(1);
 /// A new point is made when the log since the last one is longer than the database and than this: replaying
 /// it would take longer than copying pages.
 const LEAST_LOG_BYTES: u64 = 64 << 20;
-
-/// How a log is followed.
-#[derive(Clone, Debug)]
-#[must_use = "options do nothing until a log is followed with them"]
-pub struct FollowOptions {
-    every: Duration,
-    point_after: Option<u64>,
-    rate: Rate,
-}
-
-impl Default for FollowOptions {
-    fn default() -> Self {
-        FollowOptions {
-            every: EVERY,
-            point_after: None,
-            rate: Rate::Gentle,
-        }
-    }
-}
-
-impl FollowOptions {
-    /// The defaults: the log is copied once a second, and points are made as it grows.
-    pub fn new() -> FollowOptions {
-        FollowOptions::default()
-    }
-
-    /// How often the log is copied. With it the time is noted, so a restore to a time is as exact as this.
-    pub fn every(self, every: Duration) -> FollowOptions {
-        FollowOptions { every, ..self }
-    }
-
-    /// After how many bytes of archived log a new point is made, so that a restore need not replay more;
-    /// without, when the log is longer than the database and than 64 MiB.
-    pub fn point_after(self, bytes: u64) -> FollowOptions {
-        FollowOptions {
-            point_after: Some(bytes),
-            ..self
-        }
-    }
-
-    /// How fast points are made.
-    pub fn rate(self, rate: Rate) -> FollowOptions {
-        FollowOptions { rate, ..self }
-    }
-}
-
-/// How far somebody who follows has come.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub struct FollowStatus {
-    /// The last change that the set has.
-    pub sequence: u64,
-    /// When that was found to be so.
-    pub time: Option<SystemTime>,
-    /// Bytes of log that were copied.
-    pub log_bytes: u64,
-    /// The newest point that was made by following.
-    pub point: Option<u64>,
-    /// How often the log was put aside before it was copied. Each time a new point was needed, and between
-    /// the last change before and that point nothing can be restored.
-    pub breaks: u64,
-    /// Why the last attempt failed, if it did. It is tried again.
-    pub error: Option<String>,
-}
 
 /// Who follows the logs of a database now.
 #[derive(Default)]
@@ -121,9 +56,37 @@ impl All {
         drop(std::mem::take(&mut *self.kept.lock()));
     }
 
-    /// Keeps one until the database is closed.
-    pub fn keep(&self, follower: Follower) {
+    /// Keeps one until the database is closed, or it is [`All::end`]ed.
+    #[cfg(feature = "control")]
+    fn keep(&self, follower: Follower) {
         self.kept.lock().push(follower);
+    }
+
+    /// Takes one that is kept for the set in this folder.
+    #[cfg(feature = "control")]
+    fn take(&self, set: &Path) -> Option<Follower> {
+        let mut kept = self.kept.lock();
+        let is_it = |follower: &Follower| follower.worker.folder.path() == Some(set);
+        let at = kept.iter().position(is_it)?;
+        Some(kept.remove(at))
+    }
+
+    fn add(&self, worker: &Arc<Worker>) {
+        let mut workers = self.workers.lock();
+        workers.retain(|worker| worker.strong_count() > 0);
+        workers.push(Arc::downgrade(worker));
+    }
+
+    fn remove(&self, worker: &Worker) {
+        let is_it = |other: &Weak<Worker>| std::ptr::eq(other.as_ptr(), worker);
+        self.workers.lock().retain(|other| !is_it(other));
+    }
+
+    /// How far all of them have come.
+    pub fn statuses(&self) -> Vec<FollowStatus> {
+        let workers = self.workers.lock();
+        let workers = workers.iter().filter_map(Weak::upgrade);
+        workers.map(|worker| worker.status.lock().clone()).collect()
     }
 }
 
@@ -170,8 +133,10 @@ impl Worker {
                 "nobody follows any more: it was stopped, or the database was closed",
             ));
         }
-        let disk = self.folder.open(&self.core.backups.folders)?;
-        let done = self.copy(&mut state, &disk);
+        // A set that is there already is not made anew where its device is missing.
+        let folders = &self.core.backups.folders;
+        let disk = self.folder.open(folders, state.set.is_none());
+        let done = disk.and_then(|disk| self.copy(&mut state, &disk));
         state.last = Some(Instant::now());
         if done.is_err() {
             // What was read and not stored is read again.
@@ -184,6 +149,7 @@ impl Worker {
         let core = &self.core;
         let _alone = core.backups.changing.lock();
         let mut set = core.set(disk)?;
+        set.check_same(state.set)?;
         if state.hold.is_some_and(|hold| !core.log.is_held(hold)) {
             state.hold = None;
             state.reader = None;
@@ -195,8 +161,9 @@ impl Worker {
             remove_log_leftovers(disk, &set)?;
         }
         if core.log.next_sequence() != state.marked {
-            let (_, _durable_by_the_sync_below) = core.append_mark("")?;
-            state.marked = core.log.next_sequence();
+            let (_, durable_by_the_sync_below) = core.append_mark("")?;
+            // Not the next one by now: that may be behind a write that no mark has seen.
+            state.marked = durable_by_the_sync_below.sequence + 1;
         }
         core.log.sync().map_err(|e| core.failed(e))?;
         let (Some(hold), Some(reader), Some(mut end)) = (state.hold, &mut state.reader, set.end)
@@ -302,7 +269,7 @@ impl Worker {
     }
 
     fn is_point_due(&self) -> Result<bool> {
-        let disk = self.folder.open(&self.core.backups.folders)?;
+        let disk = self.folder.open(&self.core.backups.folders, false)?;
         let set = self.core.set(&disk)?;
         let Some(end) = set.end else {
             return Ok(false);
@@ -326,10 +293,11 @@ impl Worker {
     }
 
     fn make_point(&self) -> Result<BackupReport> {
-        let disk = self.folder.open(&self.core.backups.folders)?;
+        let disk = self.folder.open(&self.core.backups.folders, false)?;
         let mut options = BackupOptions::new()
             .rate(self.options.rate)
             .cancel(&self.cancel);
+        options.only = self.state.lock().set;
         options.beside = Some(Box::new(|| {
             let last = self.state.lock().last;
             if last.is_none_or(|last| last.elapsed() >= self.options.every) {
@@ -371,6 +339,7 @@ impl Worker {
         if std::mem::replace(&mut state.ended, true) {
             return;
         }
+        self.core.backups.following.remove(self);
         self.status.lock().error = done.err().map(|e| e.to_string());
         if let Some(set) = state.set {
             self.core.backups.following.chains.lock().remove(&set);
@@ -449,6 +418,19 @@ fn name(set: &mut Manifest, log: super::manifest::LogFile) {
     }
 }
 
+/// Says in the status that the thread is gone, if a panic ends it.
+struct Told<'w>(&'w Worker);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.status.lock().error = Some(
+                "the thread that follows the log has panicked: nothing is copied any more; close the database and open it again".into(),
+            );
+        }
+    }
+}
+
 impl Follower {
     /// `begin` makes the first copy.
     fn start(
@@ -468,23 +450,22 @@ impl Follower {
             thread: Mutex::new(None),
             core,
         });
+        worker.status.lock().set = worker.folder.path().map(Path::to_owned);
         let follower = Follower {
             worker: worker.clone(),
             _db: None,
         };
         begin(&worker)?;
-        worker
-            .core
-            .backups
-            .following
-            .workers
-            .lock()
-            .push(Arc::downgrade(&worker));
+        worker.core.backups.following.add(&worker);
         if !worker.core.options.foreground {
             let its = worker.clone();
             let thread = std::thread::Builder::new()
                 .name("terrace-follow".into())
-                .spawn(move || its.run())
+                .spawn(move || {
+                    let _watch = its.core.store.watch("the thread that follows the log");
+                    let _told = Told(&its);
+                    its.run();
+                })
                 .map_err(|e| Error::io("starting", "the thread that follows the log", e))?;
             *worker.thread.lock() = Some(thread);
         }
@@ -536,15 +517,32 @@ impl std::fmt::Debug for Follower {
     }
 }
 
-/// Follows the log to the set in this folder until the database is closed. The first point is made
-/// afterwards, so that who asks need not wait for it.
+/// Follows the log to the set in this folder until the database is closed, or it is told to stop. The first
+/// point is made afterwards, so that who asks need not wait for it.
 #[cfg(feature = "control")]
-pub fn follow_until_closed(core: &Arc<Core>, set: &Path) -> Result<FollowStatus> {
-    let folder = SetFolder::Path(set.to_owned());
-    let follower = Follower::start(core.clone(), folder, FollowOptions::new(), Worker::archive)?;
+pub fn follow_until_closed(
+    core: &Arc<Core>,
+    set: &Path,
+    options: FollowOptions,
+) -> Result<FollowStatus> {
+    options.rate.check()?;
+    let folder = SetFolder::at(set)?;
+    let follower = Follower::start(core.clone(), folder, options, Worker::archive)?;
     let status = follower.status();
     core.backups.following.keep(follower);
     Ok(status)
+}
+
+/// Ends what [`follow_until_closed`] has begun.
+#[cfg(feature = "control")]
+pub fn stop_following(core: &Core, set: &Path) -> Result<FollowStatus> {
+    match core.backups.following.take(set) {
+        Some(follower) => follower.stop(),
+        None => Err(Error::invalid(format!(
+            "nobody was told from outside to follow the log to {}; what the program itself began it ends itself",
+            set.display()
+        ))),
+    }
 }
 
 impl Database {
@@ -583,7 +581,7 @@ impl Database {
     /// Those of [`Database::backup`], for the first copy; later ones are in [`Follower::status`]. One set is
     /// followed once at a time.
     pub fn follow(&self, set: impl AsRef<Path>, options: FollowOptions) -> Result<Follower> {
-        self.follow_to(SetFolder::Path(set.as_ref().to_owned()), options)
+        self.follow_to(SetFolder::at(set.as_ref())?, options)
     }
 
     /// The same on any disk.
@@ -595,6 +593,7 @@ impl Database {
     fn follow_to(&self, set: SetFolder, options: FollowOptions) -> Result<Follower> {
         let core = self.handle.core.clone();
         core.store.check_writable()?;
+        options.rate.check()?;
         let mut follower = Follower::start(core, set, options, Worker::step)?;
         follower._db = Some(self.clone());
         Ok(follower)

@@ -269,6 +269,19 @@ impl Manifest {
             .map_err(|e| Error::io("syncing", "the folder of the backup set", e))
     }
 
+    /// An error if this is not the set of this number.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub fn check_same(&self, number: Option<u64>) -> Result<()> {
+        match number {
+            Some(number) if number != self.set => Err(Error::invalid(format!(
+                "the backup set {number:016x} is not in its folder any more: an empty one, or another set, is there; bring it back, or begin again with what is there"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The files of pages that there are, with their lengths.
     pub fn page_files(&self) -> BTreeMap<u64, u64> {
         let own = |point: &Point| Some((point.point, point.pages?.bytes));

@@ -5,15 +5,20 @@
 //! `docs/backup.md` for how to use them.
 
 mod archive;
+mod check;
 mod folder;
 mod follow;
+mod follow_options;
 mod manifest;
+mod maps;
 mod names;
 mod pages;
+mod place;
 mod prune;
 mod restore;
 mod select;
 mod text;
+mod to_read;
 mod verify;
 mod write;
 
@@ -31,9 +36,10 @@ use crate::database::Database;
 use crate::gentle::{Cancel, Rate};
 use crate::progress::Progress;
 
+pub use follow::Follower;
 #[cfg(feature = "control")]
-pub use follow::follow_until_closed;
-pub use follow::{FollowOptions, FollowStatus, Follower};
+pub use follow::{follow_until_closed, stop_following};
+pub use follow_options::{FollowOptions, FollowStatus};
 pub use prune::{PruneReport, prune_backup, prune_backup_on};
 pub use restore::{RestoreOptions, RestoreReport, RestoreTo, restore, restore_on};
 pub use text::{parse_time, text_of};
@@ -54,6 +60,8 @@ pub struct BackupOptions<'p> {
     pub(crate) progress: Option<Box<dyn FnMut(Progress) + 'p>>,
     /// Called now and then, for what must go on meanwhile.
     pub(crate) beside: Option<Box<dyn FnMut() + 'p>>,
+    /// The set that it is for: another one in the same place is an error.
+    pub(crate) only: Option<u64>,
 }
 
 impl<'p> BackupOptions<'p> {
@@ -164,7 +172,7 @@ fn check_there(set: &Path) -> Result<()> {
 impl Core {
     /// Adds a point to the set in a folder, which is made if it is missing.
     pub fn back_up_to(&self, set: &Path, options: BackupOptions<'_>) -> Result<BackupReport> {
-        let disk = self.backups.folders.open(set)?;
+        let disk = self.backups.folders.open(set, true)?;
         self.back_up(disk, options)
     }
 }
@@ -175,8 +183,9 @@ impl Database {
     /// already is not stored again; of what this process has backed up to the same set before, only pages
     /// that were written since are read. Each page's checksum is checked before it is stored.
     ///
-    /// The set is as it was until the call has ended well. It takes some 40 bytes of memory for each page
-    /// while it runs, beyond the limit.
+    /// The set is as it was until the call has ended well. While it runs it takes eight bytes of memory for
+    /// each page that there is and 36 for each that is read, which come from the memory of the database as far
+    /// as frames can be lent.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -1,12 +1,10 @@
-//! The two files of a point: the pages that were stored for it, and where each of its pages is.
+//! The pages that were stored for a point.
 //!
 //! ```text
 //! point-N.pages   header of 4096 bytes, then pages as they are in the data file
-//! point-N.map     for each page, in the order of their numbers, 36 bytes:
-//!                 page (5), slot then (5), point whose file has it (5), place there (5), hash (16)
 //! ```
 //!
-//! Invariant: neither is ever changed once a manifest names it.
+//! Invariant: such a file is never changed once a manifest names it.
 
 use std::sync::Arc;
 
@@ -16,29 +14,12 @@ use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::check_page;
 
 use super::manifest::{FORMAT, FileInfo};
-use super::names::{HEADER_BYTES, map_name, pages_name};
+use super::maps::Entry;
+use super::names::{HEADER_BYTES, pages_name};
 
 /// Bytes that are read and written at a time.
 pub const BATCH_BYTES: usize = 1 << 20;
 const MAGIC: [u8; 8] = *b"TERRPGS\0";
-const ENTRY_BYTES: usize = 36;
-/// Numbers of five bytes.
-const MOST: u64 = 1 << 40;
-
-/// Where a page of a point is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// Its number.
-    pub page: u64,
-    /// Its slot in the data file when the point was made.
-    pub slot: u64,
-    /// The point whose file has it.
-    pub file: u64,
-    /// Pages before it in that file.
-    pub index: u64,
-    /// Of all of it.
-    pub hash: u128,
-}
 
 /// The hash by which equal pages are known.
 pub fn hash_of(page: &[u8]) -> u128 {
@@ -245,88 +226,10 @@ impl PagesReader {
     }
 }
 
-fn missing(name: &str, error: std::io::Error) -> Error {
+/// Why a file of a set cannot be opened.
+pub fn missing(name: &str, error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => damaged(name, None, "the file is missing"),
         _ => Error::io("opening", name, error),
     }
-}
-
-fn map_checksum(set: u64, point: u64, bytes: &[u8]) -> u64 {
-    seeded(mix(set, mix(point, 1)), bytes)
-}
-
-/// Writes where the pages of a point are, in the order of their numbers.
-///
-/// # Errors
-/// Those of the disk; a number that the format has no room for.
-pub fn write_map(
-    disk: &Arc<dyn Disk>,
-    set: u64,
-    point: u64,
-    entries: &[Entry],
-) -> Result<FileInfo> {
-    let name = map_name(point);
-    let mut bytes = Vec::with_capacity(entries.len() * ENTRY_BYTES);
-    for entry in entries {
-        for number in [entry.page, entry.slot, entry.file, entry.index] {
-            if number >= MOST {
-                return Err(Error::invalid(format!(
-                    "{number} does not fit five bytes of {name}"
-                )));
-            }
-            bytes.extend_from_slice(&number.to_le_bytes()[..5]);
-        }
-        bytes.extend_from_slice(&entry.hash.to_le_bytes());
-    }
-    let file = disk
-        .create_buffered(&name)
-        .map_err(|e| Error::io("creating", &name, e))?;
-    file.write_at(&bytes, 0)
-        .map_err(|e| Error::io("writing", &name, e))?;
-    file.sync().map_err(|e| Error::io("syncing", &name, e))?;
-    Ok(FileInfo {
-        bytes: bytes.len() as u64,
-        checksum: map_checksum(set, point, &bytes),
-    })
-}
-
-/// Reads it.
-///
-/// # Errors
-/// `Corrupt` for anything but what was written.
-pub fn read_map(disk: &dyn Disk, set: u64, point: u64, info: FileInfo) -> Result<Vec<Entry>> {
-    let name = map_name(point);
-    let file = disk.open_buffered(&name).map_err(|e| missing(&name, e))?;
-    let len = file.len().map_err(|e| Error::io("measuring", &name, e))?;
-    if len < info.bytes || !info.bytes.is_multiple_of(ENTRY_BYTES as u64) {
-        return Err(damaged(&name, len, "the file ends too early"));
-    }
-    let mut bytes = vec![0; info.bytes as usize];
-    file.read_at(&mut bytes, 0)
-        .map_err(|e| Error::io("reading", &name, e))?;
-    if map_checksum(set, point, &bytes) != info.checksum {
-        return Err(damaged(&name, None, "its checksum does not fit"));
-    }
-    let number = |bytes: &[u8]| {
-        let mut number = [0; 8];
-        number[..5].copy_from_slice(&bytes[..5]);
-        u64::from_le_bytes(number)
-    };
-    let entries = bytes.chunks_exact(ENTRY_BYTES).map(|at| {
-        let mut hash = [0; 16];
-        hash.copy_from_slice(&at[20..]);
-        Entry {
-            page: number(at),
-            slot: number(&at[5..]),
-            file: number(&at[10..]),
-            index: number(&at[15..]),
-            hash: u128::from_le_bytes(hash),
-        }
-    });
-    let entries: Vec<Entry> = entries.collect();
-    if !entries.is_sorted_by(|a, b| a.page < b.page) {
-        return Err(damaged(&name, None, "its pages are in no order"));
-    }
-    Ok(entries)
 }

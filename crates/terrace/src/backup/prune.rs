@@ -11,8 +11,8 @@ use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
 use super::manifest::{LogFile, Manifest};
+use super::maps::MapReader;
 use super::names::{log_name, map_name, pages_name};
-use super::pages::read_map;
 use super::set_disk;
 use super::verify::manifest;
 use super::write::remove_leftovers;
@@ -52,8 +52,10 @@ pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: usize) -> Result<PruneReport> 
     };
     let mut needed = BTreeSet::new();
     for point in &set.points {
-        let entries = read_map(&*disk, set.set, point.point, point.map)?;
-        needed.extend(entries.iter().map(|entry| entry.file));
+        let mut map = MapReader::open(&*disk, set.set, point.point, point.map)?;
+        while let Some(entry) = map.next()? {
+            needed.insert(entry.file);
+        }
     }
     let own = |file: &u64| set.points.iter().any(|point| point.point == *file);
     let older = before

@@ -4,19 +4,20 @@
 //! when it is whole and verified, and never opens an old log, so that nobody takes it for the database that
 //! it was.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use terrace_base::disk::Disk;
-use terrace_base::file_disk::{DirectIo, FileDisk, LOCK_FILE};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Build, CutInfo, LEARNT_BYTES, StoreBuilder};
 
 use super::archive::read_records;
 use super::manifest::{Manifest, Point};
+use super::maps::{MapReader, Packed};
 use super::names::pages_name;
-use super::pages::{Entry, PagesReader, damaged, read_map};
+use super::pages::{PagesReader, damaged};
+use super::place::Place;
 use super::select::{Target, select};
 use super::set_to_read;
 use super::verify::{BackupPoint, manifest};
@@ -28,9 +29,6 @@ use crate::open::{identity, new_log};
 use crate::options::Options;
 use crate::progress::{Progress, Teller, Work};
 use crate::replay::Replay;
-
-/// What the folder is called in which a database is restored, until it is whole: this behind its name.
-const UNFINISHED: &str = ".restoring";
 
 /// Which state is restored.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -145,8 +143,9 @@ pub struct RestoreReport {
 }
 
 /// Makes a new database at `to`, which must not be there or be an empty folder, of a state that the backup
-/// set in a folder has. It appears under its name when it is whole; what a restore leaves that was cut off
-/// lies beside it, with `.restoring` behind the name, and the next one deletes it.
+/// set in a folder has. It is there when it is whole. Until then it lies in a folder that is called
+/// `.restoring`: inside the target if that is there (it may be where a device is mounted), else beside it, with
+/// the name of the target in front. What a restore leaves that was cut off the next one deletes.
 ///
 /// The new database has a number of its own: it is another one, to whose set nothing is added by mistake.
 ///
@@ -160,72 +159,15 @@ pub fn restore(
     options: RestoreOptions<'_>,
 ) -> Result<RestoreReport> {
     let set = set_to_read(set.as_ref())?;
-    let to = std::path::absolute(to.as_ref())
-        .map_err(|e| Error::io("finding", to.as_ref().display().to_string(), e))?;
-    let shown = to.display().to_string();
-    check_free(&to)?;
-    let work = work_folder(&to)?;
-    let disk = FileDisk::open_or_create(&work, DirectIo::Preferred)?;
-    clear(&work, &disk)?;
-    let disk: Arc<dyn Disk> = Arc::new(disk);
-    let done = restore_on(set, disk.clone(), options).and_then(|report| {
-        check_free(&to)?;
-        // Atomic where the target is an empty folder, too.
-        std::fs::rename(&work, &to).map_err(|e| Error::io("renaming to", &shown, e))?;
-        let above = to.parent().unwrap_or(Path::new("/"));
-        let synced = std::fs::File::open(above).and_then(|above| above.sync_all());
-        synced.map_err(|e| Error::io("syncing", above.display().to_string(), e))?;
+    let place = Place::prepare(to.as_ref())?;
+    let done = restore_on(set, place.disk(), options).and_then(|report| {
+        place.finish()?;
         Ok(report)
     });
-    if done.is_err() && work.exists() {
-        // What was begun only takes space.
-        if let Ok(names) = disk.list() {
-            names.iter().for_each(|name| drop(disk.delete(name)));
-        }
-        let _ = std::fs::remove_file(work.join(LOCK_FILE));
-        let _ = std::fs::remove_dir(&work);
+    if done.is_err() {
+        place.give_up();
     }
     done
-}
-
-/// Only where nothing is.
-fn check_free(to: &Path) -> Result<()> {
-    let mut entries = match std::fs::read_dir(to) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(Error::io("examining", to.display().to_string(), e)),
-    };
-    match entries.next() {
-        None => Ok(()),
-        Some(_) => Err(Error::invalid(format!(
-            "{} is not empty; restore to a folder that is empty or not there, and put it in the place of the old one yourself",
-            to.display()
-        ))),
-    }
-}
-
-fn work_folder(to: &Path) -> Result<PathBuf> {
-    let name = to.file_name().ok_or_else(|| {
-        Error::invalid(format!(
-            "{} has no name to restore to; name a folder",
-            to.display()
-        ))
-    })?;
-    let mut name = name.to_os_string();
-    name.push(UNFINISHED);
-    Ok(to.with_file_name(name))
-}
-
-/// Deletes what an earlier attempt left.
-fn clear(work: &Path, disk: &FileDisk) -> Result<()> {
-    let names = disk
-        .list()
-        .map_err(|e| Error::io("listing", work.display().to_string(), e))?;
-    for name in names {
-        disk.delete(&name)
-            .map_err(|e| Error::io("deleting", &name, e))?;
-    }
-    Ok(())
 }
 
 /// The same from and to any disk; what there is on `to` is not looked at.
@@ -336,13 +278,17 @@ fn copy_pages(
     options: &RestoreOptions<'_>,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<()> {
-    let mut entries = read_map(&**set_disk, set.set, point.point, point.map)?;
-    if entries.len() as u64 != point.live_pages {
+    let mut map = MapReader::open(&**set_disk, set.set, point.point, point.map)?;
+    if map.count() != point.live_pages {
         let name = super::names::map_name(point.point);
         return Err(damaged(&name, None, "it has too few pages"));
     }
+    let mut entries = Vec::with_capacity(map.count() as usize);
+    while let Some(entry) = map.next_packed()? {
+        entries.push(entry);
+    }
     // In the order in which they lie there.
-    entries.sort_unstable_by_key(|entry| (entry.file, entry.index));
+    entries.sort_unstable_by_key(Packed::place);
     let page_bytes = set.page_bytes as usize;
     let build = Build {
         page_bytes,
@@ -355,14 +301,14 @@ fn copy_pages(
     let files = set.page_files();
     let mut teller = Teller::new(tell, Work::Restore, point.live_pages);
     let mut done = 0;
-    for some in entries.chunk_by(|a, b| a.file == b.file) {
-        let file = some[0].file;
+    for some in entries.chunk_by(|a, b| a.place().0 == b.place().0) {
+        let (file, _) = some[0].place();
         let bytes = files
             .get(&file)
             .ok_or_else(|| damaged(&pages_name(file), None, "no point has a file of this name"))?;
         let mut reader = PagesReader::open(&**set_disk, set.set, file, page_bytes, *bytes)?;
         let most = reader.most();
-        for run in some.chunk_by(|a, b| a.index + 1 == b.index) {
+        for run in some.chunk_by(|a, b| a.place().1 + 1 == b.place().1) {
             for part in run.chunks(most) {
                 if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
                     return Err(cancelled());
@@ -386,19 +332,19 @@ fn copy_pages(
 }
 
 /// Pages that lie one behind the other.
-fn push_pages(reader: &mut PagesReader, part: &[Entry], builder: &mut StoreBuilder) -> Result<()> {
+fn push_pages(reader: &mut PagesReader, part: &[Packed], builder: &mut StoreBuilder) -> Result<()> {
     let Some(first) = part.first() else {
         return Ok(());
     };
     let mut pages = Vec::new();
-    reader.read(first.index, part.len(), &mut |_, bytes| {
+    reader.read(first.place().1, part.len(), &mut |_, bytes| {
         pages.extend_from_slice(bytes);
         Ok(())
     })?;
     let each = pages.len() / part.len();
     for (entry, bytes) in part.iter().zip(pages.chunks_exact(each)) {
-        reader.check(entry, bytes)?;
-        builder.push(PageId(entry.page), bytes)?;
+        reader.check(&entry.entry(), bytes)?;
+        builder.push(PageId(entry.page()), bytes)?;
     }
     Ok(())
 }

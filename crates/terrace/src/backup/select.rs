@@ -49,7 +49,7 @@ pub fn select<'s>(set: &'s Manifest, disk: &dyn Disk, to: &RestoreTo) -> Result<
             Ok(target)
         }
         RestoreTo::Sequence(wanted) => {
-            let mut target = find(set, *wanted).ok_or_else(|| {
+            let mut target = find(set, *wanted, |_| true).ok_or_else(|| {
                 Error::invalid(format!(
                     "the backup set does not have the state after change {wanted}; {}",
                     what_there_is(set)
@@ -61,24 +61,28 @@ pub fn select<'s>(set: &'s Manifest, disk: &dyn Disk, to: &RestoreTo) -> Result<
             Ok(target)
         }
         RestoreTo::Mark(name) => {
-            let of_logs = set.logs.iter().flat_map(|log| &log.marks);
-            let of_logs = of_logs.filter(|mark| mark.name == *name);
-            let found = of_logs
-                .map(|mark| (mark.time_ms, mark.sequence))
-                .max()
-                .and_then(|(time_ms, sequence)| {
-                    let mut target = find(set, sequence)?;
-                    target.time_ms = time_ms;
-                    Some(target)
-                });
-            let points = set.points.iter().rev();
-            let point = points
-                .clone()
-                .find(|point| point.mark.as_deref() == Some(name));
-            match (found, point) {
-                (Some(found), Some(point)) if point.time_ms > found.time_ms => Ok(alone(point)),
-                (Some(found), _) => Ok(found),
-                (None, Some(point)) => Ok(alone(point)),
+            let of_log = |log: &'s LogFile| log.marks.iter().map(move |mark| (log.chain, mark));
+            let of_logs = set.logs.iter().flat_map(of_log);
+            let of_logs = of_logs.filter(|(_, mark)| mark.name == *name);
+            let newest = of_logs.max_by_key(|(_, mark)| (mark.time_ms, mark.sequence));
+            let point = set.points.iter().rev();
+            let point = { point }.find(|point| point.mark.as_deref() == Some(name));
+            let is_newer = |point: &&Point| newest.is_none_or(|(_, m)| point.time_ms > m.time_ms);
+            match (point.filter(is_newer), newest) {
+                (Some(point), _) => Ok(alone(point)),
+                // Another chain may have another change of the same number.
+                (None, Some((chain, mark))) => {
+                    let target = find(set, mark.sequence, |point| point.chain == Some(chain));
+                    let mut target = target.ok_or_else(|| {
+                        Error::invalid(format!(
+                            "the newest mark named \"{name}\" is at change {}, and no point that is left leads there; {}",
+                            mark.sequence,
+                            what_there_is(set)
+                        ))
+                    })?;
+                    target.time_ms = mark.time_ms;
+                    Ok(target)
+                }
                 (None, None) => Err(Error::invalid(format!(
                     "the backup set has no mark named \"{name}\"; it has {}",
                     names(set)
@@ -121,11 +125,13 @@ fn at<'s>(set: &'s Manifest, point: &'s Point, last: u64) -> Target<'s> {
     }
 }
 
-/// The state after this record, from the newest point that leads there.
-fn find(set: &Manifest, wanted: u64) -> Option<Target<'_>> {
+/// The state after this record, from the newest of these points that leads there.
+fn find(set: &Manifest, wanted: u64, of: impl Fn(&Point) -> bool) -> Option<Target<'_>> {
     let leads = |point: &&Point| {
-        point.last() == wanted
-            || point.last() < wanted && behind(set, point).is_some_and(|(_, next)| wanted < next)
+        let reaches = |(_, next)| wanted < next;
+        let leads = point.last() == wanted
+            || point.last() < wanted && behind(set, point).is_some_and(reaches);
+        of(point) && leads
     };
     let point = set.points.iter().rev().find(leads)?;
     Some(at(

@@ -1,6 +1,5 @@
 //! What a backup set has, and whether all of it is whole.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,15 +8,16 @@ use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
 use super::archive::read_records;
+use super::check::check_pages;
 use super::manifest::{MANIFEST, Manifest, Point};
-use super::names::{log_name, pages_name};
-use super::pages::{Entry, PagesReader, damaged, read_map};
+use super::names::log_name;
+use super::pages::damaged;
 use super::set_to_read;
 use crate::effects::Effects;
 use crate::mark::{Mark, time_of};
-use crate::progress::{Progress, Teller, Work};
+use crate::progress::Progress;
 
-/// Problems that are listed; more say nothing new.
+/// Problems that are listed; more say nothing new, and are counted.
 const MOST_PROBLEMS: usize = 100;
 
 /// A point of a backup set.
@@ -80,8 +80,10 @@ pub struct BackupVerifyReport {
     pub pages: u64,
     /// Records of archived log that were read.
     pub records: u64,
-    /// What is wrong, with file and point.
+    /// What is wrong, with file and point: the first hundred.
     pub problems: Vec<String>,
+    /// How much more is wrong.
+    pub more_problems: u64,
     /// Files that belong to no point: left by a backup that was cut off.
     pub leftovers: Vec<String>,
 }
@@ -92,9 +94,10 @@ impl BackupVerifyReport {
         self.problems.is_empty()
     }
 
-    fn problem(&mut self, problem: String) {
-        if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(problem);
+    pub(super) fn problem(&mut self, problem: String) {
+        match self.problems.len() < MOST_PROBLEMS {
+            true => self.problems.push(problem),
+            false => self.more_problems += 1,
         }
     }
 }
@@ -211,92 +214,7 @@ pub fn verify_backup_on(
         .collect();
     leftovers.sort_unstable();
     report.leftovers = leftovers;
-    let mut maps: Vec<(u64, Result<Vec<Entry>>)> = Vec::new();
-    for point in &set.points {
-        maps.push((
-            point.point,
-            read_map(&*disk, set.set, point.point, point.map),
-        ));
-    }
-    let files = set.page_files();
-    let total = files.values().map(|bytes| set.pages_in(*bytes)).sum();
-    let mut teller = Teller::new(&mut progress, Work::Backup, total);
-    // For each file the pages that are named in it, and by whom.
-    let mut named: BTreeMap<u64, Vec<(Entry, u64)>> = BTreeMap::new();
-    let mut bad: Vec<u64> = Vec::new();
-    for (point, map) in &maps {
-        match map {
-            Ok(entries) => {
-                let live = set.point(*point)?.live_pages;
-                if entries.len() as u64 != live {
-                    bad.push(*point);
-                    let what = format!("{live} pages should be there, and {} are", entries.len());
-                    report.problem(format!("point {point}: {what}"));
-                }
-                for entry in entries {
-                    named.entry(entry.file).or_default().push((*entry, *point));
-                }
-            }
-            Err(e) if e.is_unreadable() => {
-                bad.push(*point);
-                report.problem(format!("point {point}: {e}"));
-            }
-            Err(e) => return Err(e.clone()),
-        }
-    }
-    for (file, mut entries) in named {
-        entries.sort_unstable_by_key(|(entry, _)| entry.index);
-        let name = pages_name(file);
-        let opened = match files.get(&file) {
-            Some(bytes) => {
-                PagesReader::open(&*disk, set.set, file, set.page_bytes as usize, *bytes)
-            }
-            None => Err(damaged(&name, None, "no point has a file of this name")),
-        };
-        let mut problem = |report: &mut BackupVerifyReport, points: &[u64], e: Error| {
-            bad.extend(points);
-            let points: Vec<String> = points.iter().map(u64::to_string).collect();
-            report.problem(format!("point {}: {e}", points.join(", ")));
-        };
-        let mut reader = match opened {
-            Ok(reader) => reader,
-            Err(e) => {
-                let mut points: Vec<u64> = entries.iter().map(|(_, point)| *point).collect();
-                points.sort_unstable();
-                points.dedup();
-                problem(&mut report, &points, e);
-                continue;
-            }
-        };
-        let mut at = 0;
-        while at < entries.len() {
-            let index = entries[at].0.index;
-            let same = entries[at..]
-                .iter()
-                .take_while(|(e, _)| e.index == index)
-                .count();
-            let some = &entries[at..at + same];
-            let checked = {
-                let mut page = Vec::new();
-                let read = reader.read(index, 1, &mut |_, bytes| {
-                    page.extend_from_slice(bytes);
-                    Ok(())
-                });
-                read.and_then(|()| {
-                    some.iter()
-                        .try_for_each(|(entry, _)| reader.check(entry, &page))
-                })
-            };
-            report.pages += 1;
-            teller.is_at(report.pages);
-            if let Err(e) = checked {
-                let points: Vec<u64> = some.iter().map(|(_, point)| *point).collect();
-                problem(&mut report, &points, e);
-            }
-            at += same;
-        }
-    }
-    teller.end();
+    let bad = check_pages(&disk, &set, &mut report, &mut progress)?;
     for log in &set.logs {
         let read = read_records(&*disk, set.set, log, &mut |_, record| {
             report.records += 1;

@@ -11,16 +11,17 @@ use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
 use terrace_base::sync::Mutex;
 use terrace_base::{AlignedBuf, Error, Result};
+use terrace_pages::PinnedImage;
 use terrace_pages::map::SlotSet;
-use terrace_pages::{ImagePage, PinnedImage};
 use terrace_wal::Position;
 
 use super::manifest::{FORMAT, LogPlace, MANIFEST, Manifest, Point};
+use super::maps::{MapReader, MapWriter};
 use super::names::{log_of, map_name, pages_name, point_of};
-use super::pages::{Entry, PagesWriter, hash_of, read_map, write_map};
+use super::pages::{PagesWriter, hash_of};
+use super::to_read::{Before, ToRead};
 use super::{BackupOptions, BackupReport};
 use crate::core::Core;
-use crate::fault::{Fault, planted};
 use crate::gentle::{Cancel, Pace};
 use crate::mark::millis;
 use crate::progress::{Teller, Work};
@@ -38,28 +39,14 @@ pub struct Backups {
     pub(super) folders: super::folder::Folders,
     /// Of each set the last point, since which written slots are noted.
     last: Mutex<HashMap<u64, PointId>>,
+    /// The last backup.
+    made: Mutex<Option<BackupReport>>,
 }
 
-/// What the set has of the point before.
-struct Before {
-    entries: Vec<Entry>,
-    /// Slots written since, if that is known.
-    written: Option<SlotSet>,
-}
-
-impl Before {
-    fn entry(&self, page: &ImagePage) -> Option<&Entry> {
-        let at = self.entries.binary_search_by_key(&page.page.0, |e| e.page);
-        at.ok().map(|at| &self.entries[at])
-    }
-
-    /// The entry of a page that is known to be the same without reading it.
-    fn unchanged(&self, page: &ImagePage) -> Option<&Entry> {
-        let written = self.written.as_ref()?;
-        let entry = self.entry(page)?;
-        let is_same = entry.slot == page.slot
-            && (!written.has(page.slot) || planted(Fault::EqualPlaceIsEqual));
-        is_same.then_some(entry)
+impl Backups {
+    /// What the last backup that this process made came to.
+    pub fn last_made(&self) -> Option<BackupReport> {
+        *self.made.lock()
     }
 }
 
@@ -77,11 +64,13 @@ impl Core {
         disk: Arc<dyn Disk>,
         mut options: BackupOptions<'_>,
     ) -> Result<BackupReport> {
+        options.rate.check()?;
         let began = Instant::now();
         let _one_at_a_time = self.backups.running.lock();
         let (set, number) = {
             let _alone = self.backups.changing.lock();
             let set = self.set(&disk)?;
+            set.check_same(options.only)?;
             remove_leftovers(&disk, &set)?;
             let number = set.points.last().map_or(0, |point| point.point) + 1;
             (set, number)
@@ -104,11 +93,7 @@ impl Core {
             // The log may have been archived further meanwhile.
             let id_before = set.set;
             let mut set = Manifest::read(&*disk)?.unwrap_or(set.clone());
-            if set.set != id_before {
-                return Err(Error::invalid(
-                    "another backup set was begun in this folder meanwhile; try again",
-                ));
-            }
+            set.check_same(Some(id_before))?;
             point.chain = self.backups.following.chain_of(set.set);
             point.mark = options.mark.take();
             set.points.push(point);
@@ -119,6 +104,7 @@ impl Core {
             Ok((id, mut report)) => {
                 self.backups.last.lock().insert(set.set, id);
                 report.seconds = began.elapsed().as_secs_f64();
+                *self.backups.made.lock() = Some(report);
                 Ok(report)
             }
             Err(e) => {
@@ -179,24 +165,16 @@ impl Core {
     ) -> Result<(Point, BackupReport)> {
         let page_bytes = self.store.page_bytes();
         let last = set.points.last().filter(|_| !options.full);
-        let before = match last {
-            None => Before {
-                entries: Vec::new(),
-                written: None,
-            },
-            Some(last) => Before {
-                entries: read_map(&**disk, set.set, last.point, last.map)?,
-                written: written.clone().filter(|_| known == Some(id_of(last))),
-            },
+        let mut before = match last {
+            None => None,
+            Some(last) => Some(Before::new(
+                MapReader::open(&**disk, set.set, last.point, last.map)?,
+                written.clone().filter(|_| known == Some(id_of(last))),
+            )),
         };
         let superblock = pin.superblock();
-        let mut entries = Vec::with_capacity(pin.live_pages() as usize);
-        for page in (0..superblock.pages).filter_map(|at| pin.page(terrace_base::PageId(at))) {
-            if let Some(entry) = before.unchanged(&page) {
-                entries.push(*entry);
-            }
-        }
-        let to_read = pin.live_pages() - entries.len() as u64;
+        let work = ToRead::of(&self.store, pin, &mut before)?;
+        let to_read = work.pages();
         let mut report = BackupReport {
             point: number,
             live_pages: pin.live_pages(),
@@ -204,7 +182,8 @@ impl Core {
             ..BackupReport::default()
         };
         let mut pages = PagesWriter::new(disk.clone(), set.set, number, page_bytes);
-        let mut pace = Pace::new(options.rate, to_read * page_bytes as u64);
+        let bytes = to_read * page_bytes as u64;
+        let mut pace = Pace::new(options.rate, bytes, options.cancel.as_ref());
         let mut buffer = AlignedBuf::zeroed(pace.batch(page_bytes));
         let mut nothing = |_| ();
         let tell = match &mut options.progress {
@@ -215,7 +194,7 @@ impl Core {
         let mut done = 0;
         let cancel = options.cancel.clone();
         pin.in_file_order(
-            |page| before.unchanged(page).is_none(),
+            |page| work.has(page),
             |mut some| {
                 while !some.is_empty() {
                     if cancel.as_ref().is_some_and(Cancel::is_cancelled) {
@@ -228,40 +207,29 @@ impl Core {
                     for (page, bytes) in
                         some.iter().zip(buffer.chunks_exact(page_bytes)).take(count)
                     {
-                        let hash = hash_of(bytes);
-                        let there = before.entry(page).filter(|entry| entry.hash == hash);
-                        entries.push(match there {
-                            Some(entry) => Entry {
-                                slot: page.slot,
-                                ..*entry
-                            },
-                            None => {
-                                report.stored_pages += 1;
-                                Entry {
-                                    page: page.page.0,
-                                    slot: page.slot,
-                                    file: number,
-                                    index: pages.push(bytes)?,
-                                    hash,
-                                }
-                            }
-                        });
+                        work.is_read(page, hash_of(bytes), || {
+                            report.stored_pages += 1;
+                            Ok((number, pages.push(bytes)?))
+                        })?;
                     }
                     some = &some[count..];
                     done += count as u64;
                     teller.is_at(done);
-                    if let Some(beside) = &mut options.beside {
-                        beside();
-                    }
-                    pace.after((count * page_bytes) as u64);
+                    let mut beside = || {
+                        if let Some(beside) = &mut options.beside {
+                            beside();
+                        }
+                    };
+                    beside();
+                    pace.after((count * page_bytes) as u64, &mut beside);
                 }
                 Ok(())
             },
         )?;
         teller.end();
-        entries.sort_unstable_by_key(|entry| entry.page);
         let pages = pages.finish()?;
-        let map = write_map(disk, set.set, number, &entries)?;
+        let map = MapWriter::create(&**disk, set.set, number)?;
+        let map = work.write(pin, &mut before, map)?;
         disk.sync_directory()
             .map_err(|e| Error::io("syncing", "the folder of the backup set", e))?;
         report.stored_bytes = pages.map_or(0, |pages| pages.bytes) + map.bytes;

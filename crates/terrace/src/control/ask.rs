@@ -8,7 +8,10 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use terrace_base::{Error, Result};
 
-use crate::control::{Answer, MAX_ANSWER_BYTES, Request, SOCKET, Version, reach};
+#[cfg(feature = "backup")]
+use crate::control::BackupRequest;
+use crate::control::{Answer, MAX_ANSWER_BYTES, Request, SOCKET, Version, rate_sent, reach};
+use crate::gentle::Rate;
 use crate::progress::Progress;
 use crate::stats::{CheckpointInfo, Stats};
 use crate::verify::VerifyReport;
@@ -97,49 +100,71 @@ impl Control {
     /// [`crate::Database::verify_with`] there. All other calls of that process wait until it is done.
     ///
     /// # Errors
-    /// As [`Control::checkpoint`].
+    /// As there, and those of the connection. It ends when this side goes away.
     pub fn verify(&mut self, progress: impl FnMut(Progress)) -> Result<VerifyReport> {
         self.ask("verify", progress)
     }
 
-    /// [`crate::Database::backup`] there, to the set in this folder: its whole path. `rate` is in bytes a
-    /// second, or none for as fast as it goes; `mark` is what the point is called.
+    /// [`crate::Database::backup`] there, to the set in this folder: its whole path. `mark` is what the point
+    /// is called.
     ///
     /// # Errors
-    /// As there, and those of the connection. Once it has begun it goes on, whatever becomes of this
-    /// side.
+    /// As there, and those of the connection. It ends, and the set stays as it was, when this side goes away.
     #[cfg(feature = "backup")]
     pub fn backup(
         &mut self,
         set: impl AsRef<Path>,
         full: bool,
-        rate: Option<u64>,
+        rate: Rate,
         mark: Option<&str>,
         progress: impl FnMut(Progress),
     ) -> Result<crate::BackupReport> {
         let mut request = Request::of("backup");
         request.name = mark.map(str::to_owned);
-        request.backup = Some(crate::control::BackupRequest {
-            set: set.as_ref().to_owned(),
+        let (rate, gentle) = rate_sent(rate);
+        request.backup = Some(BackupRequest {
             full,
             rate,
+            gentle,
+            ..BackupRequest::of(set.as_ref())
         });
         self.request(&request, progress)
     }
 
     /// [`crate::Database::follow`] there, to the set in this folder (its whole path), until the database is
-    /// closed.
+    /// closed or this is stopped.
     ///
     /// # Errors
     /// As there, and those of the connection.
     #[cfg(feature = "backup")]
-    pub fn follow(&mut self, set: impl AsRef<Path>) -> Result<crate::FollowStatus> {
+    pub fn follow(
+        &mut self,
+        set: impl AsRef<Path>,
+        options: &crate::FollowOptions,
+    ) -> Result<crate::FollowStatus> {
         let mut request = Request::of("follow");
-        request.backup = Some(crate::control::BackupRequest {
-            set: set.as_ref().to_owned(),
-            full: false,
-            rate: None,
+        let (rate, gentle) = rate_sent(options.rate);
+        let every = u64::try_from(options.every.as_millis()).unwrap_or(u64::MAX);
+        request.backup = Some(BackupRequest {
+            rate,
+            gentle,
+            every_ms: Some(every),
+            point_after: options.point_after,
+            ..BackupRequest::of(set.as_ref())
         });
+        self.request(&request, |_| ())
+    }
+
+    /// Copies the rest of the log to the set in this folder and ends what [`Control::follow`] has begun. What
+    /// the program there has begun itself goes on.
+    ///
+    /// # Errors
+    /// When the last of the log could not be copied, or nobody was told to follow to this set; those of the
+    /// connection.
+    #[cfg(feature = "backup")]
+    pub fn stop_following(&mut self, set: impl AsRef<Path>) -> Result<crate::FollowStatus> {
+        let mut request = Request::of("stop_following");
+        request.backup = Some(BackupRequest::of(set.as_ref()));
         self.request(&request, |_| ())
     }
 
@@ -153,18 +178,19 @@ impl Control {
         self.request(&request, |_| ())
     }
 
-    /// [`crate::Database::compact`] there, as fast as it goes, until pages are so full.
+    /// [`crate::Database::compact`] there, until pages are so full.
     ///
     /// # Errors
-    /// As there, and those of the connection. Once it has begun it goes on, whatever becomes of this
-    /// side.
+    /// As there, and those of the connection. It ends, with a part of it done, when this side goes away.
     pub fn compact(
         &mut self,
         fill: f64,
+        rate: Rate,
         progress: impl FnMut(Progress),
     ) -> Result<crate::CompactReport> {
         let mut request = Request::of("compact");
         request.fill = Some(fill);
+        (request.rate, request.gentle) = rate_sent(rate);
         self.request(&request, progress)
     }
 
@@ -220,6 +246,8 @@ impl Request {
             backup: None,
             name: None,
             fill: None,
+            rate: None,
+            gentle: false,
         }
     }
 }

@@ -22,6 +22,7 @@ use terrace_base::{Error, Result};
 use crate::control::serve::{refuse, serve};
 use crate::control::{MAX_CONNECTIONS, PATIENCE, SOCKET, reach, through};
 use crate::core::Core;
+use crate::gentle::Cancel;
 
 /// The open socket of a database. It ends with [`Listening::stop`].
 pub(crate) struct Listening {
@@ -43,6 +44,8 @@ struct Shared {
 struct Connection {
     stream: UnixStream,
     thread: JoinHandle<()>,
+    /// Ends the command that is under way, if it takes long.
+    cancel: Cancel,
 }
 
 impl Listening {
@@ -84,7 +87,8 @@ impl Listening {
         })
     }
 
-    /// Takes the socket away, ends all connections and waits for the commands that are under way.
+    /// Takes the socket away, ends all connections and the commands that are under way, and waits for them: for
+    /// a checkpoint until it is made, for others not long.
     pub fn stop(mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
         // Nobody waits at it any more, and who does wait there is woken.
@@ -98,6 +102,7 @@ impl Listening {
         }
         let connections = std::mem::take(&mut *self.shared.connections.lock());
         for connection in &connections {
+            connection.cancel.cancel();
             let _ = connection.stream.shutdown(Shutdown::Both);
         }
         for connection in connections {
@@ -145,18 +150,21 @@ fn admit(mut stream: UnixStream, shared: &Arc<Shared>, core: &Arc<Core>) -> io::
     }
     let ours = stream.try_clone()?;
     let core = core.clone();
+    let cancel = Cancel::new();
+    let its = cancel.clone();
     let thread = std::thread::Builder::new()
         .name("terrace-asked".into())
         .spawn(move || {
             let _watch = core.store.watch("a thread that answers others");
             // However it ends there is nobody to tell.
-            let _ = serve(&mut stream, &core);
+            let _ = serve(&mut stream, &core, &its);
             // The other side sees the end although a copy of the stream is kept.
             let _ = stream.shutdown(Shutdown::Both);
         })?;
     connections.push(Connection {
         stream: ours,
         thread,
+        cancel,
     });
     Ok(())
 }

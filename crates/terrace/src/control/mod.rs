@@ -4,8 +4,10 @@
 //! The protocol is lines of JSON. A request is `{"command":"stat"}`, of at most [`MAX_LINE_BYTES`] with its
 //! line end. An answer is any number of lines `{"progress":…}`, where it takes long, and then `{"ok":…}` or
 //! `{"error":{"kind":"…","text":"…"}}`. No command reads or writes a record. In a
-//! request for a backup `set` is the whole path of the folder of the set, and `rate` bytes a second, or none
-//! for as fast as it goes.
+//! request for a backup `set` is the whole path of the folder of the set. `rate`, there and of a compaction, is
+//! in bytes a second, or none for as fast as it goes; with `"gentle":true` it goes so slowly that others hardly
+//! notice. A backup, a compaction and a verification are ended when who asked goes away, and when the database
+//! is closed.
 //!
 //! | command | what `ok` holds |
 //! | --- | --- |
@@ -14,9 +16,10 @@
 //! | `survey` | the same as [`crate::Database::survey`] gives it; reads some dozen pages of each structure |
 //! | `checkpoint` | [`crate::CheckpointInfo`] |
 //! | `backup` | `BackupReport`; the request has `"backup":{"set":"/path","full":false,"rate":null}` beside it |
-//! | `follow` | `FollowStatus`; a point is made, and the log is copied to the set until the database is closed; the request has `backup`, of which `set` counts |
+//! | `follow` | `FollowStatus`; a point is made, and the log is copied to the set until the database is closed or this is stopped; the request has `backup` (`set`; `rate` for points, gentle without; and if others than usual are wanted `every_ms` and `point_after`, in bytes) |
+//! | `stop_following` | `FollowStatus`, when the rest was copied; the request has `backup`, of which `set` counts |
 //! | `mark` | [`crate::Mark`]; the request has `"name":"…"` beside it, and that of a backup may |
-//! | `compact` | [`crate::CompactReport`]; the request may have `"fill":0.95` beside it |
+//! | `compact` | [`crate::CompactReport`]; the request may have `"fill":0.95`, `"rate":null` and `"gentle":true` beside it |
 //! | `verify` | [`crate::VerifyReport`]; all other calls of the database wait until it is done |
 //!
 //! Limits: eight connections, ten idle seconds each, requests one after the other. The socket belongs to
@@ -25,6 +28,8 @@
 mod ask;
 mod listen;
 mod serve;
+
+use crate::gentle::Rate;
 
 pub use ask::Control;
 pub(crate) use listen::Listening;
@@ -63,6 +68,35 @@ struct Request {
     /// How full a compaction makes pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fill: Option<f64>,
+    /// How fast it goes, in bytes a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<u64>,
+    /// Whether it goes so slowly that others hardly notice.
+    #[serde(default, skip_serializing_if = "is_false")]
+    gentle: bool,
+}
+
+/// What is not said is not sent: a version before it was known would refuse it.
+fn is_false(said: &bool) -> bool {
+    !said
+}
+
+/// A rate as it is sent: bytes a second, and whether it is a gentle one.
+fn rate_sent(rate: Rate) -> (Option<u64>, bool) {
+    match rate {
+        Rate::Gentle => (None, true),
+        Rate::BytesPerSecond(bytes) => (Some(bytes), false),
+        Rate::Fast => (None, false),
+    }
+}
+
+/// What was sent as a rate.
+fn rate_of(bytes: Option<u64>, gentle: bool) -> Rate {
+    match (bytes, gentle) {
+        (Some(bytes), _) => Rate::BytesPerSecond(bytes),
+        (None, true) => Rate::Gentle,
+        (None, false) => Rate::Fast,
+    }
 }
 
 /// What a backup is to be.
@@ -76,6 +110,30 @@ struct BackupRequest {
     /// Bytes a second.
     #[serde(default)]
     rate: Option<u64>,
+    /// Whether it goes so slowly that others hardly notice.
+    #[serde(default, skip_serializing_if = "is_false")]
+    gentle: bool,
+    /// How often the log is copied, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    every_ms: Option<u64>,
+    /// After how much archived log a new point is made, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    point_after: Option<u64>,
+}
+
+#[cfg(feature = "backup")]
+impl BackupRequest {
+    /// One that says nothing but the folder.
+    fn of(set: &std::path::Path) -> BackupRequest {
+        BackupRequest {
+            set: set.to_owned(),
+            full: false,
+            rate: None,
+            gentle: false,
+            every_ms: None,
+            point_after: None,
+        }
+    }
 }
 
 /// A line of an answer.

@@ -6,22 +6,25 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 #[cfg(feature = "backup")]
 use crate::control::BackupRequest;
-use crate::control::{Answer, MAX_LINE_BYTES, PATIENCE, Refusal, Request, Version};
+use crate::control::{Answer, MAX_LINE_BYTES, PATIENCE, Refusal, Request, Version, rate_of};
 use crate::core::Core;
+use crate::gentle::Cancel;
 use crate::progress::Progress;
 
 /// How often a client hears of long work.
 const TELL: Duration = Duration::from_millis(200);
 
 /// All commands, for who names another.
-const COMMANDS: &str = "version, stat, survey, checkpoint, backup, follow, mark, compact, verify";
+const COMMANDS: &str =
+    "version, stat, survey, checkpoint, backup, follow, stop_following, mark, compact, verify";
 
-/// Answers requests until there are no more.
-pub fn serve(stream: &mut UnixStream, core: &Arc<Core>) -> io::Result<()> {
+/// Answers requests until there are no more. What takes long ends with `cancel`.
+pub fn serve(stream: &mut UnixStream, core: &Arc<Core>, cancel: &Cancel) -> io::Result<()> {
     let mut pending = Vec::new();
     loop {
         let line = match next_line(stream, &mut pending)? {
@@ -38,7 +41,7 @@ pub fn serve(stream: &mut UnixStream, core: &Arc<Core>) -> io::Result<()> {
                 "invalid",
                 format!("not a request: {e}; one is {{\"command\":\"stat\"}} on a line"),
             ),
-            Ok(request) => answer(stream, core, &request),
+            Ok(request) => answer(stream, core, &request, cancel),
         };
         stream.write_all(&answer)?;
     }
@@ -81,33 +84,33 @@ fn next_line(stream: &mut UnixStream, pending: &mut Vec<u8>) -> io::Result<Line>
 }
 
 /// Does what is asked.
-fn answer(stream: &mut UnixStream, core: &Arc<Core>, request: &Request) -> Vec<u8> {
+fn answer(
+    stream: &mut UnixStream,
+    core: &Arc<Core>,
+    request: &Request,
+    cancel: &Cancel,
+) -> Vec<u8> {
     match request.command.as_str() {
         "version" => line(&Answer::Ok(Version::own())),
         "stat" => line(&Answer::Ok(core.stats())),
         "survey" => told(core.survey()),
         "checkpoint" => told(checkpoint(stream, core)),
         #[cfg(feature = "backup")]
-        "backup" => told(backup(stream, core, request)),
+        "backup" => told(backup(stream, core, request, cancel)),
         #[cfg(feature = "backup")]
         "follow" => told(follow(core, request)),
+        #[cfg(feature = "backup")]
+        "stop_following" => {
+            told(wanted(request).and_then(|r| crate::backup::stop_following(core, &r.set)))
+        }
         "mark" => told(match &request.name {
             Some(name) => core.mark(name),
             None => Err(Error::invalid(
                 "a mark needs a name: \"name\":\"before-migration\" beside the command",
             )),
         }),
-        "compact" => told(compact(stream, core, request)),
-        "verify" => {
-            let mut last = Instant::now();
-            told(core.verify(&mut |progress| {
-                if last.elapsed() >= TELL {
-                    last = Instant::now();
-                    // Nobody can stop it, whether or not anybody listens.
-                    let _ = tell(stream, Some(progress));
-                }
-            }))
-        }
+        "compact" => told(compact(stream, core, request, cancel)),
+        "verify" => told(watched(stream, cancel, |tell| core.verify(tell, cancel))),
         _ => refuse(
             "invalid",
             format!("there is no command of this name; there are {COMMANDS}"),
@@ -132,10 +135,21 @@ fn wanted(request: &Request) -> Result<&BackupRequest> {
     }
 }
 
-/// Follows the log until the database is closed.
+/// Follows the log until the database is closed, or this is stopped.
 #[cfg(feature = "backup")]
 fn follow(core: &Arc<Core>, request: &Request) -> Result<crate::FollowStatus> {
-    crate::backup::follow_until_closed(core, &wanted(request)?.set)
+    let wanted = wanted(request)?;
+    let mut options = crate::FollowOptions::new();
+    if let Some(rate) = wanted.rate {
+        options = options.rate(crate::Rate::BytesPerSecond(rate));
+    }
+    if let Some(every) = wanted.every_ms {
+        options = options.every(Duration::from_millis(every));
+    }
+    if let Some(bytes) = wanted.point_after {
+        options = options.point_after(bytes);
+    }
+    crate::backup::follow_until_closed(core, &wanted.set, options)
 }
 
 /// Makes pages full and the file short.
@@ -143,45 +157,62 @@ fn compact(
     stream: &mut UnixStream,
     core: &Core,
     request: &Request,
+    cancel: &Cancel,
 ) -> Result<crate::CompactReport> {
-    let mut last = Instant::now();
-    // It is of use also if nobody is left to hear of it.
-    let progress = |progress| {
-        if last.elapsed() >= TELL {
-            last = Instant::now();
-            let _ = tell(stream, Some(progress));
-        }
-    };
-    let mut options = crate::CompactOptions::new().rate(crate::Rate::Fast);
+    let mut options = crate::CompactOptions::new()
+        .rate(rate_of(request.rate, request.gentle))
+        .cancel(cancel);
     if let Some(fill) = request.fill {
         options = options.fill(fill);
     }
-    core.compact(options.progress(progress))
+    watched(stream, cancel, |tell| core.compact(options.progress(tell)))
 }
 
 /// Adds a point to a backup set.
 #[cfg(feature = "backup")]
-fn backup(stream: &mut UnixStream, core: &Core, request: &Request) -> Result<crate::BackupReport> {
+fn backup(
+    stream: &mut UnixStream,
+    core: &Core,
+    request: &Request,
+    cancel: &Cancel,
+) -> Result<crate::BackupReport> {
     let wanted = wanted(request)?;
-    let rate = wanted
-        .rate
-        .map_or(crate::Rate::Fast, crate::Rate::BytesPerSecond);
-    let mut last = Instant::now();
-    // Nobody is left to tell if it cannot be told; the backup is of use all the same.
-    let progress = |progress| {
-        if last.elapsed() >= TELL {
-            last = Instant::now();
-            let _ = tell(stream, Some(progress));
-        }
-    };
     let mut options = crate::BackupOptions::new()
         .full(wanted.full)
-        .rate(rate)
-        .progress(progress);
+        .rate(rate_of(wanted.rate, wanted.gentle))
+        .cancel(cancel);
     if let Some(name) = &request.name {
         options = options.mark(name);
     }
-    core.back_up_to(&wanted.set, options)
+    watched(stream, cancel, |tell| {
+        core.back_up_to(&wanted.set, options.progress(tell))
+    })
+}
+
+/// Does what takes long, while another thread tells how far it is, also where that does not change for a
+/// while: so each side hears that the other is there. Where nobody listens any more the work is cancelled.
+fn watched<T>(
+    stream: &mut UnixStream,
+    cancel: &Cancel,
+    work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T>,
+) -> Result<T> {
+    let last: Mutex<Option<Progress>> = Mutex::new(None);
+    let (working, worked) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let last = &last;
+        // Without the thread there is nothing to be seen, and that is all.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+            while let Err(RecvTimeoutError::Timeout) = worked.recv_timeout(TELL) {
+                let at = *last.lock();
+                if tell(stream, at).is_err() {
+                    return cancel.cancel();
+                }
+            }
+        });
+        let done = work(&mut |progress| *last.lock() = Some(progress));
+        drop(working);
+        done
+    })
 }
 
 /// Makes a checkpoint and tells from another thread how far it is.

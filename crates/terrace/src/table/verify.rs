@@ -57,7 +57,7 @@ pub struct Listener<'l> {
     /// What of an index could not be checked.
     pub note: &'l mut dyn FnMut(&Open, String),
     /// One more row or entry was looked at.
-    pub looked_at: &'l mut dyn FnMut(),
+    pub looked_at: &'l mut dyn FnMut() -> Result<()>,
 }
 
 /// Checks all indexes of a table that nobody uses.
@@ -71,7 +71,7 @@ pub fn check_indexes(
     let mut rows = 0u64;
     for_each(table, &mut |primary| {
         rows += 1;
-        (listener.looked_at)();
+        (listener.looked_at)()?;
         if !table.structure.get(primary, &mut row)? {
             (listener.problem)(format!(
                 "\"{}\": the row \"{}\" comes out of a scan and is not found",
@@ -151,13 +151,13 @@ fn check_entries(
     index: &IndexState,
     rows: u64,
     found: &mut Found,
-    looked_at: &mut dyn FnMut(),
+    looked_at: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let (mut value, mut row) = (Vec::new(), Vec::new());
     let mut entries = 0u64;
     for_each(&index.open, &mut |entry| {
         entries += 1;
-        looked_at();
+        looked_at()?;
         let there = index.open.structure.get(entry, &mut value)?;
         let decoded = decode(index.entry.unique, entry, &value).filter(|_| there);
         let Some((key, primary)) = decoded else {

@@ -1,15 +1,16 @@
 //! Following the log: a restore can go back to every change, time and mark, and to nothing else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use terrace::{
     Database, Error, FollowOptions, Follower, Kind, Map, MapOptions, Options, RestoreOptions,
     RestoreReport, RestoreTo, Result, backup_contents_on, prune_backup_on, restore_on,
     verify_backup_on,
 };
-use terrace_sim::{Fault as DiskFault, Injection, Rng, SimDisk};
+use terrace_sim::{Fault as DiskFault, HookedDisk, Injection, Rng, SimDisk};
 
 use super::{Contents, Records, back_up, contents, whole};
 use crate::common::{all_shapes, factor, seeds, tiny};
@@ -530,4 +531,137 @@ fn a_log_is_followed_while_threads_write() {
         );
     }
     assert!(follower.archive().is_err());
+}
+
+#[test]
+fn a_mark_is_restored_from_the_chain_that_it_was_made_in() {
+    let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
+    let mut rng = Rng::new(1);
+    let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+    let maps = all_shapes(&db).unwrap();
+    let mut written = Written::of(&db);
+    follow(&db, &set).unwrap().stop().unwrap();
+    db.close().unwrap();
+    let put_back = disk.copy();
+
+    // The one that is marked.
+    let db = Database::open_on(disk.shared(), tiny(2)).unwrap();
+    let of_db = all_shapes(&db).unwrap();
+    let follower = follow(&db, &set).unwrap();
+    (0..20).for_each(|_| written.change(&db, &of_db, &mut rng).unwrap());
+    let mark = db.mark("m").unwrap();
+    (0..20).for_each(|_| written.change(&db, &of_db, &mut rng).unwrap());
+    follower.stop().unwrap();
+    db.close().unwrap();
+    drop(maps);
+
+    // The folder as it was before goes its own way, past the number of the mark.
+    let db = Database::open_on(put_back.shared(), tiny(3)).unwrap();
+    let of_db = all_shapes(&db).unwrap();
+    let mut other = Written::of(&db);
+    let follower = follow(&db, &set).unwrap();
+    while db.sequence().unwrap() <= mark.sequence + 20 {
+        other.change(&db, &of_db, &mut rng).unwrap();
+    }
+    follower.stop().unwrap();
+    let all = backup_contents_on(set.shared()).unwrap();
+    assert_eq!(all.logs.len(), 2, "{all:?}");
+
+    let (found, report) = restored(&set, RestoreTo::Mark("m".into())).unwrap();
+    assert_eq!(report.sequence, mark.sequence);
+    assert_eq!(found, written.at(mark.sequence));
+    // By its number the newest that leads there is meant.
+    let (found, _) = restored(&set, RestoreTo::Sequence(mark.sequence)).unwrap();
+    assert_eq!(found, other.at(mark.sequence));
+    // When no point leads to it any more, that is said, and nothing else is restored.
+    prune_backup_on(set.shared(), 1).unwrap();
+    let told = restored(&set, RestoreTo::Mark("m".into())).unwrap_err();
+    assert!(matches!(told, Error::Invalid { .. }), "{told}");
+}
+
+#[test]
+fn a_panic_of_the_thread_that_follows_is_in_the_status_and_stops_the_writes() {
+    let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
+    let panics = Arc::new(AtomicBool::new(false));
+    let its = panics.clone();
+    let hooked = HookedDisk::new(set.shared(), move |_| {
+        let is_thread = std::thread::current().name() == Some("terrace-follow");
+        assert!(!(is_thread && its.load(Ordering::SeqCst)), "as planned");
+    });
+    let options = tiny(1).memory(4 << 20).foreground(false);
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    let tree = db.tree("t").unwrap();
+    let often = fast().every(Duration::from_millis(1));
+    let follower = db.follow_on(Arc::new(hooked), often).unwrap();
+    tree.put("a", "1").unwrap();
+    let before = db.sequence().unwrap();
+    while follower.status().sequence < before {
+        std::thread::yield_now();
+    }
+    panics.store(true, Ordering::SeqCst);
+    let told = loop {
+        // Until nobody may write any more.
+        let _ = tree.put("b", "2");
+        match follower.status().error {
+            Some(told) => break told,
+            None => std::thread::yield_now(),
+        }
+    };
+    assert!(told.contains("panicked"), "{told}");
+    let refused = loop {
+        if let Err(e) = tree.put("b", "2") {
+            break e;
+        }
+    };
+    assert!(matches!(refused, Error::Poisoned { .. }), "{refused}");
+    assert_eq!(db.stats().following[0].error.as_deref(), Some(&*told));
+    panics.store(false, Ordering::SeqCst);
+    assert!(follower.stop().is_err());
+    assert!(db.close().is_err());
+    // What was archived is there.
+    let (found, report) = restored(&set, RestoreTo::Sequence(before)).unwrap();
+    assert_eq!(report.sequence, before);
+    assert_eq!(found[0].1[&b"a"[..]], b"1");
+}
+
+#[test]
+fn who_follows_at_a_low_rate_is_stopped_at_once_and_copies_the_log_beside() {
+    let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
+    let options = tiny(1).memory(4 << 20).foreground(false);
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    let tree = db.tree("t").unwrap();
+    for i in 0..3000u32 {
+        tree.put(i.to_be_bytes(), [1; 100]).unwrap();
+    }
+    let none = FollowOptions::new().rate(terrace::Rate::BytesPerSecond(0));
+    let told = db.follow_on(set.shared(), none).unwrap_err();
+    assert!(matches!(told, Error::Invalid { .. }), "{told}");
+    // The first point is made by the call, as fast as it goes.
+    follow(&db, &set).unwrap().stop().unwrap();
+    let first = backup_contents_on(set.shared()).unwrap().points.len();
+    let slow = FollowOptions::new()
+        .rate(terrace::Rate::BytesPerSecond(1))
+        .every(Duration::from_millis(1))
+        .point_after(10_000);
+    let follower = db.follow_on(set.shared(), slow).unwrap();
+    // Now one is due, of which the first page alone takes an hour.
+    for i in 0..200u32 {
+        tree.put(i.to_be_bytes(), [2; 100]).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    tree.put("a", "1").unwrap();
+    let now = db.sequence().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while follower.status().sequence < now {
+        assert!(Instant::now() < end, "the log is not copied beside");
+        std::thread::yield_now();
+    }
+    let began = Instant::now();
+    follower.stop().unwrap();
+    db.close().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert_eq!(
+        backup_contents_on(set.shared()).unwrap().points.len(),
+        first
+    );
 }

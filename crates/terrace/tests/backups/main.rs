@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod cut_off;
+mod folders;
 mod following;
 mod killed;
 mod waiting;

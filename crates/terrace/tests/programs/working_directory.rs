@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use terrace::{Database, Durability, Options, encode};
+use terrace::{
+    Database, Durability, FollowOptions, Options, RestoreOptions, backup_contents, encode, restore,
+};
 
 const RECORDS: u64 = 6000;
 const LOADED: u64 = 3000;
@@ -92,4 +94,46 @@ fn a_database_that_is_closed_elsewhere_is_whole() {
 #[test]
 fn a_database_that_is_killed_elsewhere_is_whole() {
     moves("a_database_that_is_killed_elsewhere_is_whole", false);
+}
+
+/// Follows to `set` and goes to where another folder has that name.
+fn follows(directory: &Path) {
+    std::env::set_current_dir(directory).unwrap();
+    let db = Database::open("rel", options()).unwrap();
+    let tree = db.tree("tree").unwrap();
+    let follower = db.follow("set", FollowOptions::new()).unwrap();
+    std::env::set_current_dir("other").unwrap();
+    for i in 0..RECORDS {
+        tree.put(encode::u64(i), [1; 100]).unwrap();
+    }
+    follower.archive().unwrap();
+    tree.put("last", "").unwrap();
+    let status = follower.stop().unwrap();
+    assert_eq!(status.error, None);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_log_is_followed_to_the_folder_that_was_named() {
+    let name = "a_log_is_followed_to_the_folder_that_was_named";
+    if let Some(directory) = super::child() {
+        return follows(&directory);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let other = directory.path().join("other");
+    std::fs::create_dir_all(other.join("set")).unwrap();
+    let status = super::run_child(&format!("working_directory::{name}"), directory.path());
+    assert!(status.success(), "{status}");
+    assert!(
+        files(&other.join("set")).is_empty(),
+        "another folder was used"
+    );
+    let set = directory.path().join("set");
+    assert_eq!(backup_contents(&set).unwrap().logs.len(), 1);
+    let again = directory.path().join("again");
+    let to_restore = RestoreOptions::new().options(options());
+    restore(&set, &again, to_restore).unwrap();
+    let db = Database::open(&again, options().create(false)).unwrap();
+    let found = db.tree("tree").unwrap().iter().unwrap().count() as u64;
+    assert_eq!(found, RECORDS + 1);
 }
