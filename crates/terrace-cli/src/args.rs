@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use crate::engine::Index;
 pub use admin::{CheckpointArgs, StatArgs, VerifyArgs};
 pub use backup::{
-    BackupCommand, BackupCreateArgs, BackupListArgs, BackupPruneArgs, BackupVerifyArgs,
-    CompactArgs, MarkArgs, RestoreArgs,
+    BackupCommand, BackupCreateArgs, BackupFollowArgs, BackupListArgs, BackupPruneArgs,
+    BackupVerifyArgs, CompactArgs, MarkArgs, RestoreArgs, rate_of,
 };
 pub use demo::DemoArgs;
 use index::parse_index;

@@ -2,15 +2,16 @@
 
 use anyhow::{Result, bail};
 use serde_json::json;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::args::{
-    BackupCommand, BackupCreateArgs, BackupListArgs, BackupPruneArgs, BackupVerifyArgs,
-    CompactArgs, MarkArgs, RestoreArgs,
+    BackupCommand, BackupCreateArgs, BackupFollowArgs, BackupListArgs, BackupPruneArgs,
+    BackupVerifyArgs, CompactArgs, MarkArgs, Open, RestoreArgs, rate_of,
 };
 use crate::engine::backups::{
-    BackupOptions, BackupPoint, CompactOptions, Rate, RestoreOptions, RestoreTo, backup_contents,
-    prune_backup, restore as restore_set, text_of, verify_backup,
+    BackupOptions, BackupPoint, CompactOptions, FollowOptions, FollowStatus, RestoreOptions,
+    RestoreTo, backup_contents, prune_backup, restore as restore_set, text_of, verify_backup,
 };
 use crate::engine::store_options;
 use crate::other::{Other, Reached};
@@ -21,6 +22,7 @@ use crate::progress::Late;
 pub fn run(command: &BackupCommand) -> Result<ExitCode> {
     match command {
         BackupCommand::Create(args) => create(args),
+        BackupCommand::Follow(args) => follow(args),
         BackupCommand::List(args) => list(args),
         BackupCommand::Verify(args) => verify(args),
         BackupCommand::Prune(args) => prune(args),
@@ -29,16 +31,15 @@ pub fn run(command: &BackupCommand) -> Result<ExitCode> {
 
 fn create(args: &BackupCreateArgs) -> Result<ExitCode> {
     if args.follow {
-        return follow(args);
+        return begin_to_follow(&args.open, &args.set, &FollowOptions::new(), args.json);
     }
     let mut db = Reached::find(&args.open, args.json)?;
     let bar = Late::new(args.json);
     let made = match &mut db {
         Reached::Own(db) => {
-            let rate = args.rate.map(|rate| Rate::BytesPerSecond(rate.0));
             let mut options = BackupOptions::new()
                 .full(args.full)
-                .rate(rate.unwrap_or(Rate::Fast))
+                .rate(rate_of(args.rate, false))
                 .progress(|progress| bar.show(progress));
             if let Some(name) = &args.mark {
                 options = options.mark(name);
@@ -46,7 +47,7 @@ fn create(args: &BackupCreateArgs) -> Result<ExitCode> {
             db.backup(&args.set, options)
         }
         Reached::Other(db) => {
-            let how = (args.rate.map(|rate| rate.0), args.mark.as_deref());
+            let how = (rate_of(args.rate, true), args.mark.as_deref());
             db.backup(&args.set, args.full, how, |progress| bar.show(progress))
         }
     };
@@ -76,25 +77,86 @@ fn create(args: &BackupCreateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the log copied by the process that has the database open.
-fn follow(args: &BackupCreateArgs) -> Result<ExitCode> {
-    let Some(mut db) = Other::find(&args.open.db) else {
+/// `terrace backup follow`
+fn follow(args: &BackupFollowArgs) -> Result<ExitCode> {
+    match &args.set {
+        Some(set) if args.stop => {
+            let status = who_has_it_open(&args.open)?.stop_following(set)?;
+            print_following(&[status], args.json)
+        }
+        Some(set) => {
+            let mut options = FollowOptions::new();
+            if let Some(every) = args.every {
+                options = options.every(every);
+            }
+            if let Some(bytes) = args.point_after {
+                options = options.point_after(bytes.0);
+            }
+            if let Some(rate) = args.rate {
+                options = options.rate(rate);
+            }
+            begin_to_follow(&args.open, set, &options, args.json)
+        }
+        None => {
+            let following = who_has_it_open(&args.open)?.following()?;
+            if following.is_empty() && !args.json {
+                print("the log is copied to no backup set\n")?;
+            }
+            print_following(&following, args.json)
+        }
+    }
+}
+
+fn who_has_it_open(open: &Open) -> Result<Other> {
+    let Some(db) = Other::find(&open.db) else {
         bail!(
-            "nobody answers who has {} open: --follow asks a process that has it open with \
-             Options::control(true); for a database that is closed leave it out",
-            args.open.db.display()
+            "nobody answers who has {} open: only a process that has it open with Options::control(true) \
+             can follow its log; a database that is closed is backed up with `terrace backup create`",
+            open.db.display()
         );
     };
-    let status = db.follow(&args.set)?;
-    print(&if args.json {
+    Ok(db)
+}
+
+/// Has the log copied by the process that has the database open.
+fn begin_to_follow(
+    open: &Open,
+    set: &Path,
+    options: &FollowOptions,
+    json: bool,
+) -> Result<ExitCode> {
+    let status = who_has_it_open(open)?.follow(set, options)?;
+    print(&if json {
         format!("{}\n", json!(status))
     } else {
         format!(
             "the log is copied to {} from change {} on, until the database is closed\n",
-            args.set.display(),
+            set.display(),
             status.sequence
         )
     })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_following(all: &[FollowStatus], json: bool) -> Result<ExitCode> {
+    let mut text = String::new();
+    for status in all {
+        if json {
+            text += &format!("{}\n", json!(status));
+            continue;
+        }
+        let set = status.set.as_ref();
+        let set = set.map_or("a set".into(), |set| set.display().to_string());
+        let time = status.time.map_or("-".into(), text_of);
+        text += &format!(
+            "{set}: change {} of {time}, {} bytes of log, {} breaks\n",
+            status.sequence, status.log_bytes, status.breaks
+        );
+        if let Some(error) = &status.error {
+            text += &format!("  the last attempt failed, and is tried again: {error}\n");
+        }
+    }
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -215,6 +277,9 @@ fn verify(args: &BackupVerifyArgs) -> Result<ExitCode> {
         for problem in &found.problems {
             text += &format!("{problem}\n");
         }
+        if found.more_problems > 0 {
+            text += &format!("and {} more problems\n", found.more_problems);
+        }
         print_found(&text)?;
     }
     if !found.is_clean() {
@@ -258,11 +323,14 @@ pub fn compact(args: &CompactArgs) -> Result<ExitCode> {
         Reached::Own(db) => {
             let options = CompactOptions::new()
                 .fill(fill)
-                .rate(Rate::Fast)
+                .rate(rate_of(args.rate, false))
                 .progress(|progress| bar.show(progress));
             db.compact(options)
         }
-        Reached::Other(db) => db.compact(fill, |progress| bar.show(progress)),
+        Reached::Other(db) => {
+            let rate = rate_of(args.rate, true);
+            db.compact(fill, rate, |progress| bar.show(progress))
+        }
     };
     bar.clear();
     let done = done?;
@@ -272,14 +340,21 @@ pub fn compact(args: &CompactArgs) -> Result<ExitCode> {
     print(&if args.json {
         format!("{}\n", json!(done))
     } else {
-        format!(
+        let mut text = format!(
             "{} pages were {}, the file has {} bytes, and had {}; {:.2} s\n",
             done.pages_after,
             done.pages_before,
             done.file_bytes_after,
             done.file_bytes_before,
             done.seconds
-        )
+        );
+        if done.unreadable > 0 {
+            text += &format!(
+                "{} structures have pages that cannot be read, and are compacted in part: see `terrace verify`\n",
+                done.unreadable
+            );
+        }
+        text
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -297,7 +372,7 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
         (.., Some(name)) => RestoreTo::Mark(name.clone()),
         _ => RestoreTo::Latest,
     };
-    options = options.to(to);
+    options = options.to(to).verify(!args.no_verify);
     if let Some(name) = &args.structure {
         options = options.structure(name);
     }
@@ -319,13 +394,18 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
         format!("{object}\n")
     } else {
         let mut text = format!(
-            "{} is as it was after change {}, {}: {} pages of point {}, {} changes behind it, verified, in {:.2} s\n",
+            "{} is as it was after change {}, {}: {} pages of point {}, {} changes behind it, {}, in {:.2} s\n",
             args.db.display(),
             done.sequence,
             text_of(done.time),
             done.pages,
             done.point.point,
             done.replayed,
+            if done.verified {
+                "verified"
+            } else {
+                "not verified"
+            },
             done.seconds
         );
         for name in &done.as_of_point {

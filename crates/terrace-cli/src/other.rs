@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Instant;
-use terrace::{CheckpointInfo, Control, Progress};
+use terrace::{CheckpointInfo, Control, Progress, Rate};
 use terrace_view::Watched;
 
 use crate::args::Open;
@@ -84,7 +84,7 @@ impl Other {
         &mut self,
         set: &Path,
         full: bool,
-        (rate, mark): (Option<u64>, Option<&str>),
+        (rate, mark): (Rate, Option<&str>),
         progress: impl FnMut(Progress),
     ) -> Result<terrace::BackupReport> {
         // That process may be in another folder.
@@ -94,8 +94,24 @@ impl Other {
     }
 
     /// Has the log copied to a backup set until the database is closed.
-    pub fn follow(&mut self, set: &Path) -> Result<terrace::FollowStatus> {
-        self.0.follow(std::path::absolute(set)?).context(ASKED)
+    pub fn follow(
+        &mut self,
+        set: &Path,
+        options: &terrace::FollowOptions,
+    ) -> Result<terrace::FollowStatus> {
+        let set = std::path::absolute(set)?;
+        self.0.follow(set, options).context(ASKED)
+    }
+
+    /// Ends that.
+    pub fn stop_following(&mut self, set: &Path) -> Result<terrace::FollowStatus> {
+        let set = std::path::absolute(set)?;
+        self.0.stop_following(set).context(ASKED)
+    }
+
+    /// All that is followed to.
+    pub fn following(&mut self) -> Result<Vec<terrace::FollowStatus>> {
+        Ok(self.0.stats().context(ASKED)?.following)
     }
 
     /// Marks this place in the order of changes.
@@ -107,9 +123,10 @@ impl Other {
     pub fn compact(
         &mut self,
         fill: f64,
+        rate: Rate,
         progress: impl FnMut(Progress),
     ) -> Result<terrace::CompactReport> {
-        self.0.compact(fill, progress).context(ASKED)
+        self.0.compact(fill, rate, progress).context(ASKED)
     }
 
     /// Makes a checkpoint, and says how many seconds it took.

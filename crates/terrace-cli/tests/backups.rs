@@ -57,7 +57,8 @@ fn a_database_is_backed_up_and_restored() {
         (&verified["ok"], &verified["report"]["whole"][1]),
         (&true.into(), &2.into())
     );
-    folder.run(&["restore", "set", "old", "--point", "1"]).ok();
+    let said = folder.run(&["restore", "set", "old", "--point", "1", "--no-verify"]);
+    assert!(said.ok().contains("not verified"), "{}", said.ok());
     assert_eq!(folder.run(&["dump", "old"]).out, first);
     let restored = folder.run(&["restore", "set", "new", "--json"]).json();
     assert_eq!(restored["verified"], true);
@@ -186,9 +187,43 @@ fn an_open_database_is_marked_followed_and_compacted_by_its_process() {
     load(&folder, 0, 300, 1);
     let follow = ["backup", "create", "db", "set", "--follow"];
     folder.run(&follow).fails(&["Options::control"]);
+    folder
+        .run(&["backup", "follow", "db"])
+        .fails(&["Options::control"]);
     let options = Options::new().memory(16 << 20).control(true);
     let db = Database::open(folder.0.join("db"), options).unwrap();
     folder.run(&["backup", "create", "db", "set"]).ok();
+    // Begun, seen and ended from here.
+    let all = folder.run(&["backup", "follow", "db"]);
+    assert!(all.ok().contains("to no backup set"), "{}", all.ok());
+    let begin = ["backup", "follow", "db", "set", "--every", "0.05"];
+    let said = folder.run(&begin);
+    assert!(said.ok().contains("until the database is closed"));
+    folder.run(&begin).fails(&["already"]);
+    let all = folder.run(&["backup", "follow", "db"]);
+    assert!(all.ok().contains("/set: change "), "{}", all.ok());
+    let all = folder.run(&["backup", "follow", "db", "--json"]).json();
+    assert_eq!(all["breaks"], 0);
+    let shown = folder.run(&["stat", "db"]);
+    assert!(
+        shown.ok().contains("the log is copied to "),
+        "{}",
+        shown.ok()
+    );
+    let stop = ["backup", "follow", "db", "set", "--stop"];
+    assert_eq!(
+        folder.run(&[&stop[..], &["--json"]].concat()).json()["breaks"],
+        0
+    );
+    folder.run(&stop).fails(&["nobody was told"]);
+    for wrong in [
+        &["--stop"][..],
+        &["set", "--every", "0"],
+        &["set", "--stop", "--rate", "1"],
+    ] {
+        let args = [&["backup", "follow", "db"], wrong].concat();
+        assert_eq!(folder.run(&args).code, Some(2), "{wrong:?}");
+    }
     let said = folder.run(&follow);
     assert!(said.ok().contains("until the database is closed"));
     let map = db.map("main").unwrap();
@@ -198,7 +233,10 @@ fn an_open_database_is_marked_followed_and_compacted_by_its_process() {
     assert!(mark["sequence"].as_u64().unwrap() <= db.sequence().unwrap());
     map.put("new", "2").unwrap();
     folder.run(&["mark", "db", ""]).fails(&["name of a mark"]);
-    folder.run(&["compact", "db"]).ok();
+    for rate in ["gentle", "fast", "100MiB"] {
+        folder.run(&["compact", "db", "--rate", rate]).ok();
+    }
+    assert_eq!(folder.run(&["compact", "db", "--rate", "0"]).code, Some(2));
     folder
         .run(&["backup", "create", "db", "set", "--mark", "p"])
         .ok();

@@ -50,6 +50,7 @@ pub fn write(stats: &Stats, text: &mut Text) {
     transactions(stats, text);
     log(stats, text);
     checkpoints(stats, text);
+    crate::backups::families(stats, text);
     opening(stats, text);
 }
 

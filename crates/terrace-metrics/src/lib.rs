@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backups;
 mod families;
 mod merging;
 mod text;

@@ -20,6 +20,9 @@ const NOT_SHOWN: &[&str] = &[
     "drain_seconds",
     "closed_seconds",
     "id",
+    // In the timestamps, which are seconds and parts of them.
+    "secs_since_epoch",
+    "nanos_since_epoch",
 ];
 
 /// A database with one of everything, and its figures with a number of its own for each, which follows from
@@ -39,6 +42,15 @@ fn numbered() -> Stats {
         serde_json::json!({"work": "checkpoint", "done": 0, "total": 0});
     json["checkpoints"]["last_error"] = "none".into();
     json["opening"]["direct_io"] = true.into();
+    let time = serde_json::json!({"secs_since_epoch": 0, "nanos_since_epoch": 0});
+    json["last_backup"] = serde_json::json!({
+        "point": 0, "time": time, "sequence": 0, "live_pages": 0, "read_pages": 0,
+        "stored_pages": 0, "stored_bytes": 0, "seconds": 0,
+    });
+    json["following"] = serde_json::json!([{
+        "set": "/backup/people", "sequence": 0, "time": time, "log_bytes": 0, "point": 0,
+        "breaks": 0, "error": "a full disk",
+    }]);
     for s in json["structures"].as_array_mut().unwrap() {
         (s["hot_hit_rate"], s["hot_fill"]) = (0.into(), 0.into());
     }

@@ -3,11 +3,12 @@
 //! must not be there, it deletes.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use terrace::{
     BackupOptions, CompactOptions, Database, FollowOptions, Kind, MapOptions, Options, Rate,
-    RestoreOptions, RestoreTo, Result, Tiers, TreeOptions, restore,
+    RestoreOptions, RestoreTo, Result, Tiers, Tree, TreeOptions, restore,
 };
 
 const VALUE_BYTES: usize = 120;
@@ -18,7 +19,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(args.next().ok_or("name a folder that is not there yet")?);
     let records: u64 = args.next().ok_or("say how many records")?.parse()?;
     std::fs::create_dir(&folder)?;
-    let done = sets(&folder, records).and_then(|()| compactions(&folder, records));
+    let done = sets(&folder, records)
+        .and_then(|()| others(&folder, records))
+        .and_then(|()| compactions(&folder, records));
     std::fs::remove_dir_all(&folder)?;
     Ok(done?)
 }
@@ -144,6 +147,155 @@ fn sets(folder: &Path, records: u64) -> Result<()> {
     println!("restore of a point over cp: {:.2}", copies[0].0);
     println!("replay behind it: {:.0} records a second", replays[0]);
     Ok(())
+}
+
+/// Buckets of latencies: sixteen to each doubling, from a nanosecond on.
+const BUCKETS: usize = 16 * 64;
+
+/// What F came to in some time.
+struct Figures {
+    operations: u64,
+    seconds: f64,
+    buckets: Vec<u64>,
+}
+
+impl Figures {
+    fn rate(&self) -> f64 {
+        self.operations as f64 / self.seconds
+    }
+
+    /// What one operation in a thousand exceeds, in nanoseconds.
+    fn p999(&self) -> f64 {
+        let mut left = self.operations / 1000;
+        for (at, count) in self.buckets.iter().enumerate().rev() {
+            if *count > left {
+                return 2f64.powf(at as f64 / 16.0);
+            }
+            left -= count;
+        }
+        0.0
+    }
+}
+
+/// Reads and changes records, a few of them often, as the law of Zipf has it, until it is told to stop.
+fn f(tree: &Tree, records: u64, stop: &AtomicBool) -> Result<Figures> {
+    let began = Instant::now();
+    let mut figures = Figures {
+        operations: 0,
+        seconds: 0.0,
+        buckets: vec![0; BUCKETS],
+    };
+    let mut state = 0x1234_5678_9ABC_DEF0u64;
+    while !stop.load(Ordering::Relaxed) {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        let part = (state >> 11) as f64 / (1u64 << 53) as f64;
+        let rank = ((records as f64).powf(part) as u64).min(records - 1);
+        let one = Instant::now();
+        match state >> 60 & 1 {
+            0 => drop(tree.get(key(rank))?),
+            _ => {
+                tree.update(key(rank), |old| {
+                    let mut value = old.map_or(vec![0; VALUE_BYTES], <[u8]>::to_vec);
+                    value[0] = value[0].wrapping_add(1);
+                    Some(value)
+                })?;
+            }
+        }
+        let nanos = one.elapsed().as_nanos().max(1) as f64;
+        figures.buckets[((nanos.log2() * 16.0) as usize).min(BUCKETS - 1)] += 1;
+        figures.operations += 1;
+    }
+    figures.seconds = began.elapsed().as_secs_f64();
+    Ok(figures)
+}
+
+/// Runs F while something is done.
+fn beside(tree: &Tree, records: u64, work: impl FnOnce() -> Result<()>) -> Result<Figures> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let works = scope.spawn(|| f(tree, records, &stop));
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        let figures = works
+            .join()
+            .map_err(|_| terrace::Error::invalid("F has panicked"))?;
+        done.and(figures)
+    })
+}
+
+/// What others notice: F beside a gentle backup and a gentle compaction, puts while a snapshot is held, hits of
+/// the hot tier while one is scanned.
+fn others(folder: &Path, records: u64) -> Result<()> {
+    const ALONE: Duration = Duration::from_secs(10);
+    let (path, set) = (folder.join("others"), folder.join("set of others"));
+    let db = Database::open(&path, options())?;
+    let tree = db.tree("t")?;
+    let mut loader = tree.loader()?;
+    for i in 0..records {
+        loader.put(key(i), [i as u8; VALUE_BYTES])?;
+    }
+    loader.finish()?;
+    let alone = |time| {
+        beside(&tree, records, || {
+            std::thread::sleep(time);
+            Ok(())
+        })
+    };
+    // Until it is warm.
+    alone(ALONE)?;
+    let hits = || {
+        let stats = db.stats();
+        let of = |s: &terrace::StructureStats| (s.hot_hits, s.hot_hits + s.cold_hits + s.misses);
+        stats.structures.first().map_or((0, 0), of)
+    };
+    let rate = |from: (u64, u64), to: (u64, u64)| (to.0 - from.0) as f64 / (to.1 - from.1) as f64;
+    for round in 0..3 {
+        let without = alone(ALONE)?;
+        let during = beside(&tree, records, || {
+            db.backup(&set, BackupOptions::new().full(true)).map(|_| ())
+        })?;
+        let ratio = during.rate() / without.rate();
+        println!(
+            "F beside a gentle backup, round {round}: {ratio:.2} of the throughput, p99.9 {:.2} times",
+            during.p999() / without.p999()
+        );
+        let without = alone(ALONE)?;
+        let during = beside(&tree, records, || {
+            db.compact(CompactOptions::new()).map(|_| ())
+        })?;
+        println!(
+            "F beside a gentle compaction, round {round}: {:.2} of the throughput, p99.9 {:.2} times",
+            during.rate() / without.rate(),
+            during.p999() / without.p999()
+        );
+        let from = hits();
+        alone(ALONE)?;
+        let before = hits();
+        let snapshot = db.snapshot()?;
+        let then = snapshot.tree("t")?;
+        let held = hits();
+        beside(&tree, records, || {
+            then.iter()?.try_for_each(|r| r.map(|_| ()))
+        })?;
+        println!(
+            "reads that the hot tier answers: {:.4}, and while a snapshot is scanned {:.4}",
+            rate(from, before),
+            rate(held, hits())
+        );
+        drop((then, snapshot));
+        let puts = || {
+            timed(|| (0..records / 4).try_for_each(|i| tree.put(key(i * 4), [round; VALUE_BYTES])))
+        };
+        let ((), without) = puts()?;
+        let snapshot = db.snapshot()?;
+        let ((), held) = puts()?;
+        drop(snapshot);
+        println!(
+            "puts while a snapshot is held over puts: {:.2}",
+            without / held
+        );
+    }
+    db.close()
 }
 
 fn compactions(folder: &Path, records: u64) -> Result<()> {

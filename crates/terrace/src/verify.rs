@@ -436,6 +436,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_that_is_cancelled_says_so_and_finds_nothing_wrong() {
+        let options = crate::Options::new().memory(2 << 20).foreground(true);
+        let db = crate::Database::open_on(terrace_sim::SimDisk::new(1).shared(), options).unwrap();
+        let rows = db.table("rows").unwrap();
+        rows.create_index("city=json:/city".parse().unwrap())
+            .unwrap();
+        for i in 0..2000u32 {
+            rows.put(i.to_be_bytes(), r#"{"city":"Oslo"}"#).unwrap();
+        }
+        // While pages are read, and while rows and entries are compared.
+        for work in [Work::Pages, Work::Rows] {
+            let cancel = Cancel::new();
+            let mut last = None;
+            let told = db.handle.core.verify(
+                &mut |progress| {
+                    if progress.work == work && progress.done > 0 {
+                        cancel.cancel();
+                    }
+                    last = Some(progress);
+                },
+                &cancel,
+            );
+            assert!(matches!(told, Err(Error::Cancelled { .. })), "{told:?}");
+            assert_eq!(last.map(|last| last.work), Some(work));
+        }
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    #[test]
     fn a_report_with_problems_is_an_error_that_names_the_first() {
         assert!(VerifyReport::default().into_result().is_ok());
         let report = VerifyReport {

@@ -2,15 +2,37 @@
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::{Open, Size, parse_size};
-use crate::engine::backups::parse_time;
+use crate::engine::backups::{Rate, parse_time};
+
+/// A number of bytes a second, or a word.
+fn parse_rate(text: &str) -> Result<Rate, String> {
+    match text {
+        "gentle" => Ok(Rate::Gentle),
+        "fast" => Ok(Rate::Fast),
+        _ => match parse_size(text)? {
+            Size(0) => Err("at no bytes a second nothing is ever done".into()),
+            Size(bytes) => Ok(Rate::BytesPerSecond(bytes)),
+        },
+    }
+}
+
+/// How fast it is where nothing is said: who has the database open has other things to do.
+pub fn rate_of(said: Option<Rate>, is_open_elsewhere: bool) -> Rate {
+    said.unwrap_or(match is_open_elsewhere {
+        true => Rate::Gentle,
+        false => Rate::Fast,
+    })
+}
 
 #[derive(Subcommand, Debug)]
 pub enum BackupCommand {
     /// Add a point to a backup set
     Create(BackupCreateArgs),
+    /// Have the log of an open database copied to a backup set, or say who does that and how far it is
+    Follow(BackupFollowArgs),
     /// Print the points of a backup set
     List(BackupListArgs),
     /// Read a whole backup set and check every page of it
@@ -42,9 +64,10 @@ pub struct BackupCreateArgs {
     #[arg(long, value_name = "NAME")]
     pub mark: Option<String>,
 
-    /// Read so many bytes a second; without, as fast as it goes
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub rate: Option<Size>,
+    /// Read so many bytes a second, or `gentle`, so that others hardly notice, or as `fast` as it goes.
+    /// Without, gentle if another process has the database open, else fast
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    pub rate: Option<Rate>,
 
     /// Print one JSON object, and no progress
     #[arg(long)]
@@ -57,12 +80,13 @@ again. The set is as it was until the command has ended well; what a backup leav
 deleted by the next one. Keep the set on another disk than the database.
 
 A database that another process has open with Options::control is backed up by that process, which
-this command asks. A copy of the folder of an open database is no backup: its files change while they
+this command asks. When the command is interrupted it ends there, too. A copy of the folder of an open database is no backup: its files change while they
 are copied.
 
 With --follow that process makes a point, and from then on copies what is written once a second, so
 that a restore can go back to any change, second or mark (`terrace mark`). It needs a database that is
-open: nobody writes to another one. The command ends at once; the copying ends with the database.
+open: nobody writes to another one. The command ends at once; the copying ends with the database, or with
+`terrace backup follow people.db /backup/people --stop`.
 
 Examples:
   terrace backup create people.db /backup/people
@@ -70,6 +94,60 @@ Examples:
   terrace backup create people.db /backup/people --rate 100MiB
   terrace backup list /backup/people
   terrace restore /backup/people people-again.db";
+
+#[derive(Args, Debug)]
+#[command(after_help = FOLLOW_HELP)]
+pub struct BackupFollowArgs {
+    #[command(flatten)]
+    pub open: Open,
+
+    /// The folder of the backup set; without, all that is followed to is printed
+    #[arg(value_name = "SET")]
+    pub set: Option<PathBuf>,
+
+    /// Copy the rest and end what was begun from outside
+    #[arg(long, requires = "set", conflicts_with_all = ["every", "point_after", "rate"])]
+    pub stop: bool,
+
+    /// Copy the log every so many seconds
+    #[arg(long, value_name = "SECONDS", requires = "set", value_parser = parse_seconds)]
+    pub every: Option<Duration>,
+
+    /// Make a new point after so many bytes of log, so that a restore need not replay more; without, when the
+    /// log is longer than the database and than 64 MiB
+    #[arg(long, value_name = "SIZE", requires = "set", value_parser = parse_size)]
+    pub point_after: Option<Size>,
+
+    /// Make points at so many bytes a second, or `gentle`, so that others hardly notice, or as `fast` as it goes
+    #[arg(long, value_name = "SIZE", requires = "set", value_parser = parse_rate)]
+    pub rate: Option<Rate>,
+
+    /// Print a JSON object for each set, on a line of its own
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The fewest seconds between two copies: more of them only make the log sync all the time.
+const LEAST_SECONDS: f64 = 0.01;
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok().filter(|s: &f64| *s >= LEAST_SECONDS);
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| format!("{text} is not a number of seconds from {LEAST_SECONDS} on"))
+}
+
+const FOLLOW_HELP: &str = "\
+The process that has the database open with Options::control makes a point, and from then on copies what
+is written to the set, so that a restore can go back to any change, second or mark (`terrace mark`). The
+command ends at once; the copying ends with the database or with --stop.
+
+Look at it now and then: an error is tried again, and a break means that changes were lost between two
+points, because the log was given up. `terrace stat` and the metrics show the same.
+
+Examples:
+  terrace backup follow people.db /backup/people
+  terrace backup follow people.db
+  terrace backup follow people.db /backup/people --stop";
 
 #[derive(Args, Debug)]
 pub struct BackupListArgs {
@@ -94,7 +172,7 @@ pub struct BackupVerifyArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  terrace backup prune /backup/people --keep 7")]
+#[command(after_help = PRUNE_HELP)]
 pub struct BackupPruneArgs {
     /// The folder of the backup set
     #[arg(value_name = "SET")]
@@ -108,6 +186,13 @@ pub struct BackupPruneArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+const PRUNE_HELP: &str = "\
+What only the forgotten points needed is deleted. Of a file of pages of which less than half is still needed
+that is copied to a new one first, where there is room for it.
+
+Example:
+  terrace backup prune /backup/people --keep 7";
 
 #[derive(Args, Debug)]
 #[command(after_help = MARK_HELP)]
@@ -143,6 +228,11 @@ pub struct CompactArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = clap::value_parser!(u8).range(50..=100))]
     pub fill: u8,
 
+    /// Go through so many bytes a second, or `gentle`, so that others hardly notice, or as `fast` as it goes.
+    /// Without, gentle if another process has the database open, else fast
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    pub rate: Option<Rate>,
+
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub json: bool,
@@ -151,7 +241,8 @@ pub struct CompactArgs {
 const COMPACT_HELP: &str = "\
 Records of neighbouring pages are brought together, pages at the end of the file are moved to its
 front, and the file is cut. It goes in small steps, each of which is whole: a compaction that is cut off
-has done a part of it. Where keys come in any order later, full pages are split again.
+has done a part of it. Where keys come in any order later, full pages are split again. A database that
+another process has open with Options::control is compacted there, until the command is interrupted.
 
 Example:
   terrace compact people.db";
@@ -187,6 +278,10 @@ pub struct RestoreArgs {
     #[arg(long, short, value_name = "NAME")]
     pub structure: Option<String>,
 
+    /// Do not check every page and structure of the new database once more
+    #[arg(long)]
+    pub no_verify: bool,
+
     /// The memory that the verification may use
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
     pub memory: Size,
@@ -198,7 +293,9 @@ pub struct RestoreArgs {
 
 const RESTORE_HELP: &str = "\
 Every page is checked on its way, and the new database is verified as a whole before it gets its name:
-until then it lies beside it, in a folder that ends in .restoring. Nothing that is there is touched.
+until then it lies in a folder that ends in .restoring, beside it or, if its own is there already (a mounted
+device, say), inside. Nothing that is there is touched. With --structure everything is copied first and the
+rest dropped, so it needs the space of all.
 
 A time, a change or a mark between two points needs the log that `backup create --follow` copies. What
 the set does not have is an error that says what it has; `terrace backup list` shows it, too.

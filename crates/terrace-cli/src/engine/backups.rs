@@ -4,8 +4,9 @@ use anyhow::Result;
 use std::path::Path;
 
 pub use terrace::{
-    BackupOptions, BackupPoint, CompactOptions, Mark, Rate, RestoreOptions, RestoreTo,
-    backup_contents, parse_time, prune_backup, restore, text_of, verify_backup,
+    BackupOptions, BackupPoint, CompactOptions, FollowOptions, FollowStatus, Mark, Rate,
+    RestoreOptions, RestoreTo, backup_contents, parse_time, prune_backup, restore, text_of,
+    verify_backup,
 };
 
 use super::Db;

@@ -90,7 +90,7 @@ pub fn check_pages(
     // Whose maps cannot be read is told above.
     let readable = set.points.iter().filter(|_| !bad.is_empty());
     for point in readable.filter(|point| !damaged_points.contains(&point.point)) {
-        let mut map = MapReader::open(&**disk, set.set, point.point, point.map)?;
+        let mut map = MapReader::open(&**disk, set.set, point)?;
         while let Some(entry) = map.next_packed()? {
             let (file, index) = entry.place();
             let places = [(file, ALL), (file, index)];
@@ -114,8 +114,7 @@ pub fn check_pages(
 impl Checker<'_> {
     /// Puts down what a point has that the one before has not in the same place; its pages.
     fn point(&mut self, point: &Point, before: Option<&Point>) -> Result<u64> {
-        let open =
-            |point: &Point| MapReader::open(&**self.disk, self.set.set, point.point, point.map);
+        let open = |point: &Point| MapReader::open(&**self.disk, self.set.set, point);
         let mut map = open(point)?;
         let mut before = before.map(open).transpose()?;
         let mut ahead = None;

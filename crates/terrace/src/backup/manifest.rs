@@ -22,6 +22,8 @@ pub const MANIFEST: &str = "manifest.json";
 const WRITTEN: &str = "manifest.new";
 /// More is no manifest: a million points.
 const MOST_BYTES: u64 = 1 << 30;
+/// Sizes that a page can have.
+const PAGE_BYTES: std::ops::RangeInclusive<u32> = 4096..=65536;
 /// So that the checksum of something else does not fit.
 const SEED: u64 = 0x5E70_FBAC_0FF5;
 
@@ -70,6 +72,9 @@ pub struct Point {
     pub pages: Option<FileInfo>,
     /// The file that says where each page is.
     pub map: FileInfo,
+    /// The number of that file, if it is not the point's: it was written anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_file: Option<u64>,
     /// The chain of archived log that goes on behind it, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<u64>,
@@ -79,6 +84,11 @@ pub struct Point {
 }
 
 impl Point {
+    /// The number of its map.
+    pub fn map_number(&self) -> u64 {
+        self.map_file.unwrap_or(self.point)
+    }
+
     /// The last logged change that it has.
     pub fn last(&self) -> u64 {
         self.log.sequence.saturating_sub(1)
@@ -222,6 +232,10 @@ impl Manifest {
         }
         let manifest: Manifest =
             serde_json::from_str(body).map_err(|e| damaged(format!("it makes no sense ({e})")))?;
+        let page = manifest.page_bytes;
+        if !PAGE_BYTES.contains(&page) || !page.is_power_of_two() {
+            return Err(damaged(format!("its pages have {page} bytes")));
+        }
         let rising = manifest.points.is_sorted_by(|a, b| a.point < b.point);
         if !rising
             || manifest
@@ -289,6 +303,17 @@ impl Manifest {
         own.chain(self.older_pages.iter().copied()).collect()
     }
 
+    /// A number that no point and no file of pages has, nor a map.
+    pub fn new_number(&self) -> u64 {
+        let of_points = self.points.iter().flat_map(|p| [p.point, p.map_number()]);
+        let of_files = self.older_pages.iter().map(|(file, _)| *file);
+        of_points
+            .chain(of_files)
+            .max()
+            .unwrap_or(0)
+            .saturating_add(1)
+    }
+
     /// Pages in a file of so many bytes.
     pub fn pages_in(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(HEADER_BYTES) / u64::from(self.page_bytes.max(1))
@@ -316,7 +341,7 @@ impl Manifest {
 
     /// Whether this is a file of a point, and no point needs it.
     pub fn is_leftover(&self, name: &str) -> bool {
-        let is_map = |point: &Point| map_name(point.point) == name;
+        let is_map = |point: &Point| map_name(point.map_number()) == name;
         let is_pages = |file: &u64| pages_name(*file) == name;
         point_of(name).is_some()
             && !self.points.iter().any(is_map)

@@ -14,7 +14,7 @@ use terrace_base::checksum::{Sum, mix};
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{Error, Result};
 
-use super::manifest::FileInfo;
+use super::manifest::{FileInfo, Point};
 use super::names::map_name;
 use super::pages::{damaged, missing};
 
@@ -100,8 +100,8 @@ impl Packed {
     }
 }
 
-fn sum_of(set: u64, point: u64) -> Sum {
-    Sum::new(mix(set, mix(point, 1)))
+fn sum_of(set: u64, number: u64) -> Sum {
+    Sum::new(mix(set, mix(number, 1)))
 }
 
 /// Writes a map, its entries in ascending order of their pages.
@@ -114,12 +114,12 @@ pub struct MapWriter {
 }
 
 impl MapWriter {
-    /// That of a new point.
+    /// One of this number: that of a new point.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn create(disk: &dyn Disk, set: u64, point: u64) -> Result<MapWriter> {
-        let name = map_name(point);
+    pub fn create(disk: &dyn Disk, set: u64, number: u64) -> Result<MapWriter> {
+        let name = map_name(number);
         let file = disk
             .create_buffered(&name)
             .map_err(|e| Error::io("creating", &name, e))?;
@@ -128,7 +128,7 @@ impl MapWriter {
             file,
             buffer: Vec::with_capacity(AT_ONCE * ENTRY_BYTES),
             written: 0,
-            sum: sum_of(set, point),
+            sum: sum_of(set, number),
         })
     }
 
@@ -195,8 +195,9 @@ impl MapReader {
     ///
     /// # Errors
     /// `Corrupt` for anything but what was written.
-    pub fn open(disk: &dyn Disk, set: u64, point: u64, info: FileInfo) -> Result<MapReader> {
-        let name = map_name(point);
+    pub fn open(disk: &dyn Disk, set: u64, point: &Point) -> Result<MapReader> {
+        let (number, info) = (point.map_number(), point.map);
+        let name = map_name(number);
         let file = disk.open_buffered(&name).map_err(|e| missing(&name, e))?;
         let len = file.len().map_err(|e| Error::io("measuring", &name, e))?;
         if len < info.bytes || !info.bytes.is_multiple_of(ENTRY_BYTES as u64) {
@@ -211,7 +212,7 @@ impl MapReader {
             given: 0,
             last: None,
         };
-        let mut sum = sum_of(set, point);
+        let mut sum = sum_of(set, number);
         while reader.fill()? {
             sum.add(&reader.buffer);
         }

@@ -16,6 +16,7 @@ mod pages;
 mod place;
 mod prune;
 mod restore;
+mod rewrite;
 mod select;
 mod text;
 mod to_read;

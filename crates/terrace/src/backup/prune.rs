@@ -1,21 +1,27 @@
 //! Forgetting points.
 //!
 //! Invariant: the manifest forgets a point before any file of it goes, and a file of pages stays as long as a
-//! point that is left names it.
+//! point that is left names it; of one that is named by few pages these are copied first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
+use terrace_pages::map::SlotSet;
 
-use super::manifest::{LogFile, Manifest};
+use super::manifest::{LogFile, Manifest, Point};
 use super::maps::MapReader;
 use super::names::{log_name, map_name, pages_name};
+use super::rewrite::write_anew;
 use super::set_disk;
 use super::verify::manifest;
 use super::write::remove_leftovers;
+
+/// A file of pages is written anew when less than one of so many of its pages is named: at half of it what is
+/// freed is as much as what has to be written.
+const LEAST_PART: u64 = 2;
 
 /// What pruning came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -25,12 +31,16 @@ pub struct PruneReport {
     pub kept: Vec<u64>,
     /// Points that were forgotten.
     pub forgotten: Vec<u64>,
+    /// Points whose files of pages were mostly named by nobody any more: what is needed of them was copied to
+    /// new files.
+    pub rewritten: Vec<u64>,
     /// Bytes that the set is shorter by.
     pub freed_bytes: u64,
 }
 
 /// Forgets all points of the backup set in a folder but the newest `keep`, and deletes what only they
-/// needed. The newest point always stays.
+/// needed. The newest point always stays. Of a file of pages of which less than half is needed that is copied
+/// to a new one, where there is room for it.
 ///
 /// # Errors
 /// When there is no set, or a point that is to stay is damaged: then nothing is deleted.
@@ -43,25 +53,46 @@ pub fn prune_backup(set: impl AsRef<Path>, keep: usize) -> Result<PruneReport> {
 pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: usize) -> Result<PruneReport> {
     let mut set = manifest(&*disk)?;
     let before = set.page_files();
+    // Before anything is forgotten: so no file that there is, is written over.
+    let mut next = set.new_number();
     let first = set.points.len().saturating_sub(keep.max(1));
     let forgotten: Vec<_> = set.points.drain(..first).collect();
     let mut report = PruneReport {
         kept: set.points.iter().map(|point| point.point).collect(),
         forgotten: forgotten.iter().map(|point| point.point).collect(),
+        rewritten: Vec::new(),
         freed_bytes: 0,
     };
-    let mut needed = BTreeSet::new();
-    for point in &set.points {
-        let mut map = MapReader::open(&*disk, set.set, point.point, point.map)?;
-        while let Some(entry) = map.next()? {
-            needed.insert(entry.file);
-        }
-    }
-    let own = |file: &u64| set.points.iter().any(|point| point.point == *file);
+    let mut added = 0;
+    let named = count_named(&*disk, &set)?;
+    let own = |set: &Manifest, file: u64| set.points.iter().any(|point| point.point == file);
     let older = before
         .iter()
-        .filter(|(file, _)| needed.contains(file) && !own(file));
+        .filter(|(file, _)| named.contains_key(file) && !own(&set, **file));
     set.older_pages = older.map(|(file, bytes)| (*file, *bytes)).collect();
+    let sparse = named.iter().filter(|(file, count)| {
+        let bytes = before.get(file).copied().unwrap_or(0);
+        **count > 0 && *count * LEAST_PART < set.pages_in(bytes)
+    });
+    let sparse: Vec<u64> = sparse.map(|(file, _)| *file).collect();
+    let maps_before: Vec<(u64, u64)> = set.points.iter().map(map_of).collect();
+    for file in sparse {
+        let first = next;
+        match write_anew(&disk, &mut set, file, &mut next) {
+            Ok(bytes) => {
+                report.rewritten.push(file);
+                added += bytes;
+            }
+            // What is damaged a verification tells of, and where there is no room nothing is gained.
+            Err(e) if e.is_unreadable() || e.is_disk_full() => {
+                // The manifest needs room, too. What stays is a leftover.
+                for name in (first..next).flat_map(|n| [pages_name(n), map_name(n)]) {
+                    let _ = disk.delete(&name);
+                }
+            }
+            Err(e) => return Err(e),
+        }
+    }
     let forgotten_logs = forget_logs(&mut set);
     set.write(&disk)?;
     let mut delete = |name: String, bytes: u64| match disk.delete(&name) {
@@ -72,11 +103,14 @@ pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: usize) -> Result<PruneReport> 
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(Error::io("deleting", name, e)),
     };
-    for point in &forgotten {
-        delete(map_name(point.point), point.map.bytes)?;
+    let maps_now: BTreeSet<u64> = set.points.iter().map(Point::map_number).collect();
+    let maps = forgotten.iter().map(map_of).chain(maps_before);
+    for (map, bytes) in maps.filter(|(map, _)| !maps_now.contains(map)) {
+        delete(map_name(map), bytes)?;
     }
+    let files = set.page_files();
     for (file, bytes) in before {
-        if !needed.contains(&file) && !own_file(&set, file) {
+        if !files.contains_key(&file) {
             delete(pages_name(file), bytes)?;
         }
     }
@@ -86,11 +120,40 @@ pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: usize) -> Result<PruneReport> 
     remove_leftovers(&disk, &set)?;
     disk.sync_directory()
         .map_err(|e| Error::io("syncing", "the folder of the backup set", e))?;
+    report.freed_bytes = report.freed_bytes.saturating_sub(added);
     Ok(report)
 }
 
-fn own_file(set: &Manifest, file: u64) -> bool {
-    set.points.iter().any(|point| point.point == file)
+/// The number of its map, and the length.
+fn map_of(point: &Point) -> (u64, u64) {
+    (point.map_number(), point.map.bytes)
+}
+
+/// How many pages of each file the points name.
+fn count_named(disk: &dyn Disk, set: &Manifest) -> Result<BTreeMap<u64, u64>> {
+    // Of a file that is not as long as the manifest says nothing is counted, and nothing written anew.
+    let is_whole = |(file, bytes): (u64, u64)| {
+        let opened = disk.open(&pages_name(file)).and_then(|opened| opened.len());
+        opened
+            .is_ok_and(|len| len >= bytes)
+            .then_some((file, bytes))
+    };
+    let files: BTreeMap<u64, u64> = set.page_files().into_iter().filter_map(is_whole).collect();
+    let mut seen: BTreeMap<u64, (SlotSet, u64)> = BTreeMap::new();
+    for point in &set.points {
+        let mut map = MapReader::open(disk, set.set, point)?;
+        while let Some(packed) = map.next_packed()? {
+            let (file, index) = packed.place();
+            let (pages, count) = seen.entry(file).or_default();
+            let bytes = files.get(&file).copied().unwrap_or(0);
+            // One that cannot be would take memory for all before it.
+            if index < set.pages_in(bytes) && !pages.has(index) {
+                pages.insert(index);
+                *count += 1;
+            }
+        }
+    }
+    Ok(seen.into_iter().map(|(file, (_, n))| (file, n)).collect())
 }
 
 /// Forgets archived log that leads from no point anywhere; what was forgotten.

@@ -194,7 +194,11 @@ pub fn restore_on(
     }
     db.checkpoint()?;
     if options.verify {
-        db.verify_with(tell)?.into_result()?;
+        let cancel = options.cancel.clone().unwrap_or_default();
+        match db.handle.core.verify(tell, &cancel) {
+            Err(Error::Cancelled { .. }) => return Err(cancelled()),
+            verified => verified?.into_result()?,
+        }
     }
     let replayed = (target.last + 1).saturating_sub(point.log.sequence);
     let all = db.structures();
@@ -278,9 +282,9 @@ fn copy_pages(
     options: &RestoreOptions<'_>,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<()> {
-    let mut map = MapReader::open(&**set_disk, set.set, point.point, point.map)?;
+    let mut map = MapReader::open(&**set_disk, set.set, point)?;
     if map.count() != point.live_pages {
-        let name = super::names::map_name(point.point);
+        let name = super::names::map_name(point.map_number());
         return Err(damaged(&name, None, "it has too few pages"));
     }
     let mut entries = Vec::with_capacity(map.count() as usize);

@@ -72,7 +72,7 @@ impl Core {
             let set = self.set(&disk)?;
             set.check_same(options.only)?;
             remove_leftovers(&disk, &set)?;
-            let number = set.points.last().map_or(0, |point| point.point) + 1;
+            let number = set.new_number();
             (set, number)
         };
         if let Some(name) = &options.mark {
@@ -168,7 +168,7 @@ impl Core {
         let mut before = match last {
             None => None,
             Some(last) => Some(Before::new(
-                MapReader::open(&**disk, set.set, last.point, last.map)?,
+                MapReader::open(&**disk, set.set, last)?,
                 written.clone().filter(|_| known == Some(id_of(last))),
             )),
         };
@@ -255,6 +255,7 @@ impl Core {
             catalog_root: superblock.catalog_root.0,
             pages,
             map,
+            map_file: None,
             chain: None,
             mark: None,
         };

@@ -51,12 +51,12 @@ impl SnapshotMap {
         self.map.get_into(key, value)
     }
 
-    /// The values that these keys had, in their order.
+    /// The values that these keys had, in their order; pages that are not in memory are read together.
     ///
     /// # Errors
     /// As [`SnapshotMap::get`].
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        keys.iter().map(|key| self.get(key)).collect()
+        self.map.get_many(keys)
     }
 
     /// Whether a key had a value.

@@ -7,11 +7,13 @@ mod cut_off;
 mod folders;
 mod following;
 mod killed;
+mod pruned;
 mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use common::{all_shapes, seeds, tiny};
 use terrace::{
@@ -324,6 +326,62 @@ fn a_full_disk_below_a_restore_is_an_error_and_the_set_stays() {
 }
 
 #[test]
+fn a_power_cut_below_a_restore_leaves_no_database_or_all_of_it() {
+    let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
+    let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+    fill(&db.tree("t").unwrap(), 1, 100).unwrap();
+    back_up(&db, &set).unwrap();
+    let wanted = contents(&db);
+    let mut at = 1;
+    loop {
+        let to = SimDisk::new(3);
+        to.inject(Injection::any(at, DiskFault::PowerCut));
+        let options = || RestoreOptions::new().options(tiny(4));
+        let done = restore_on(set.shared(), to.shared(), options());
+        if to.is_powered() {
+            done.unwrap();
+            break;
+        }
+        assert!(done.is_err(), "cut at call {at}");
+        // Its name it would have had afterwards. What is there is all of it, or refused, or nothing.
+        let left = to.crash(at);
+        if let Ok(db) = Database::open_on(left.shared(), tiny(5).create(false)) {
+            assert_eq!(contents(&db), wanted, "cut at call {at}");
+        }
+        at += 3;
+    }
+    assert!(at > 30, "only {at} calls");
+    whole(&set, &[1]);
+}
+
+#[test]
+fn a_backup_at_a_rate_takes_its_time_and_is_cancelled_at_once() {
+    let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
+    let db = Database::open_on(disk.shared(), tiny(1).memory(4 << 20)).unwrap();
+    wide(&db, 0, 800, 1);
+    let rate = |bytes| BackupOptions::new().rate(Rate::BytesPerSecond(bytes));
+    let told = db.backup_on(set.shared(), rate(0)).unwrap_err();
+    assert!(matches!(told, Error::Invalid { .. }), "{told}");
+    let began = Instant::now();
+    let report = db.backup_on(set.shared(), rate(1 << 20)).unwrap();
+    let least = (report.read_pages * 4096) as f64 / f64::from(1 << 20);
+    // The last batch is paused for, too; what a slow machine misses is made up for by a quarter of a second.
+    assert!(began.elapsed().as_secs_f64() >= least - 0.25, "{report:?}");
+    let cancel = Cancel::new();
+    let began = Instant::now();
+    let told = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            cancel.cancel();
+        });
+        db.backup_on(set.shared(), rate(1).full(true).cancel(&cancel))
+    });
+    assert!(matches!(told, Err(Error::Cancelled { .. })), "{told:?}");
+    assert!(began.elapsed() < Duration::from_secs(60));
+    whole(&set, &[1]);
+}
+
+#[test]
 fn a_backup_that_is_cancelled_changes_nothing() {
     let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
     let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
@@ -478,15 +536,62 @@ fn each_missing_or_short_file_is_named_with_its_points() {
     }
 }
 
+/// A manifest of this body.
+fn sealed(body: &str) -> Vec<u8> {
+    let sum = terrace_base_sum(body);
+    format!("{{\"checksum\":\"{sum:016x}\",\"manifest\":{body}}}\n").into_bytes()
+}
+
+#[test]
+fn a_manifest_that_says_anything_is_an_error_or_a_set() {
+    let (good, _) = small();
+    let text = String::from_utf8(good.contents("manifest.json").unwrap()).unwrap();
+    let from = text.find("{\"format\"").unwrap();
+    let body = &text[from..text.len() - 2];
+    let numbers: Vec<(usize, usize)> = {
+        let is_digit = |at: &usize| body.as_bytes()[*at].is_ascii_digit();
+        let begins = |at: &usize| is_digit(at) && !is_digit(&(at - 1));
+        let end = |at: usize| (at..body.len()).find(|i| !is_digit(i)).unwrap();
+        let all = (1..body.len()).filter(begins);
+        all.map(|at| (at, end(at))).collect()
+    };
+    assert!(numbers.len() > 40);
+    for (from, to) in numbers {
+        for number in [
+            "0",
+            "1",
+            "4097",
+            "1099511627775",
+            "18446744073709551615",
+            "-1",
+            "null",
+        ] {
+            let set = good.copy();
+            let changed = format!("{}{number}{}", &body[..from], &body[to..]);
+            set.place("manifest.json", sealed(&changed));
+            let _ = terrace::backup_contents_on(set.shared());
+            let _ = verify_backup_on(set.shared(), |_| ());
+            for to in [
+                RestoreTo::Mark("nowhere".into()),
+                RestoreTo::Sequence(u64::MAX),
+            ] {
+                let options = RestoreOptions::new().to(to).options(tiny(9));
+                let to = SimDisk::new(3);
+                assert!(restore_on(set.shared(), to.shared(), options).is_err());
+                assert_eq!(to.names(), Vec::<String>::new());
+            }
+            let _ = prune_backup_on(set.shared(), 1);
+        }
+    }
+}
+
 #[test]
 fn a_newer_format_is_named() {
     let (set, _) = small();
     let text = String::from_utf8(set.contents("manifest.json").unwrap()).unwrap();
     let from = text.find("{\"format\"").unwrap();
     let body = text[from..text.len() - 2].replacen("\"format\":1", "\"format\":2", 1);
-    let sum = terrace_base_sum(&body);
-    let newer = format!("{{\"checksum\":\"{sum:016x}\",\"manifest\":{body}}}\n");
-    set.place("manifest.json", newer.into_bytes());
+    set.place("manifest.json", sealed(&body));
     let told = list_backup_on(set.shared()).unwrap_err().to_string();
     assert!(told.contains("format 2"), "{told}");
 }
