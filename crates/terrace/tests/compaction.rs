@@ -44,8 +44,6 @@ fn data_that_came_in_any_order_takes_little_more_than_its_bytes() {
         (Kind::Hash, Tiers::Two),
         (Kind::Table, Tiers::One),
         (Kind::Table, Tiers::Two),
-        (Kind::Lsm, Tiers::One),
-        (Kind::Lsm, Tiers::Two),
     ] {
         let disk = SimDisk::new(1);
         let db =

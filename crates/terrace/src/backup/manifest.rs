@@ -12,7 +12,7 @@ use terrace_base::checksum::seeded;
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
-use super::names::{HEADER_BYTES, log_name, log_of, map_name, pages_name, point_of};
+use super::names::{ANEW, HEADER_BYTES, log_name, log_of, map_name, pages_name, point_of};
 
 /// Version of all files of a set.
 pub const FORMAT: u32 = 1;
@@ -237,12 +237,8 @@ impl Manifest {
             return Err(damaged(format!("its pages have {page} bytes")));
         }
         let rising = manifest.points.is_sorted_by(|a, b| a.point < b.point);
-        if !rising
-            || manifest
-                .points
-                .first()
-                .is_some_and(|first| first.point == 0)
-        {
+        let is_number = |point: &Point| (1..ANEW).contains(&point.point);
+        if !rising || !manifest.points.iter().all(is_number) {
             return Err(damaged("its points are in no order".into()));
         }
         let logs = &manifest.logs;
@@ -303,15 +299,12 @@ impl Manifest {
         own.chain(self.older_pages.iter().copied()).collect()
     }
 
-    /// A number that no point and no file of pages has, nor a map.
+    /// A number that no file has that was written anew, nor a map.
     pub fn new_number(&self) -> u64 {
-        let of_points = self.points.iter().flat_map(|p| [p.point, p.map_number()]);
-        let of_files = self.older_pages.iter().map(|(file, _)| *file);
-        of_points
-            .chain(of_files)
-            .max()
-            .unwrap_or(0)
-            .saturating_add(1)
+        let maps = self.points.iter().map(Point::map_number);
+        let files = self.older_pages.iter().map(|(file, _)| *file);
+        let last = maps.chain(files).filter(|number| *number >= ANEW).max();
+        last.map_or(ANEW, |last| last.saturating_add(1))
     }
 
     /// Pages in a file of so many bytes.

@@ -64,7 +64,7 @@ pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: usize) -> Result<PruneReport> 
         freed_bytes: 0,
     };
     let mut added = 0;
-    let named = count_named(&*disk, &set)?;
+    let named = count_named(&*disk, &set, &before)?;
     let own = |set: &Manifest, file: u64| set.points.iter().any(|point| point.point == file);
     let older = before
         .iter()
@@ -129,16 +129,22 @@ fn map_of(point: &Point) -> (u64, u64) {
     (point.map_number(), point.map.bytes)
 }
 
-/// How many pages of each file the points name.
-fn count_named(disk: &dyn Disk, set: &Manifest) -> Result<BTreeMap<u64, u64>> {
+/// How many pages of each of these files the points name.
+fn count_named(
+    disk: &dyn Disk,
+    set: &Manifest,
+    all: &BTreeMap<u64, u64>,
+) -> Result<BTreeMap<u64, u64>> {
     // Of a file that is not as long as the manifest says nothing is counted, and nothing written anew.
-    let is_whole = |(file, bytes): (u64, u64)| {
-        let opened = disk.open(&pages_name(file)).and_then(|opened| opened.len());
+    let is_whole = |(file, bytes): (&u64, &u64)| {
+        let opened = disk
+            .open(&pages_name(*file))
+            .and_then(|opened| opened.len());
         opened
-            .is_ok_and(|len| len >= bytes)
-            .then_some((file, bytes))
+            .is_ok_and(|len| len >= *bytes)
+            .then_some((*file, *bytes))
     };
-    let files: BTreeMap<u64, u64> = set.page_files().into_iter().filter_map(is_whole).collect();
+    let files: BTreeMap<u64, u64> = all.iter().filter_map(is_whole).collect();
     let mut seen: BTreeMap<u64, (SlotSet, u64)> = BTreeMap::new();
     for point in &set.points {
         let mut map = MapReader::open(disk, set.set, point)?;

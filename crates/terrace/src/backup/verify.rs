@@ -109,7 +109,10 @@ impl BackupPoint {
             time: UNIX_EPOCH + Duration::from_millis(point.time_ms),
             sequence: point.log.sequence.saturating_sub(1),
             live_pages: point.live_pages,
-            stored_bytes: point.pages.map_or(0, |pages| pages.bytes) + point.map.bytes,
+            stored_bytes: point
+                .pages
+                .map_or(0, |pages| pages.bytes)
+                .saturating_add(point.map.bytes),
             chain: point.chain,
             mark: point.mark.clone(),
         }
@@ -172,7 +175,7 @@ pub fn backup_contents_on(disk: Arc<dyn Disk>) -> Result<BackupContents> {
             }
         };
         archived.last = log.next.saturating_sub(1);
-        archived.bytes += log.bytes;
+        archived.bytes = archived.bytes.saturating_add(log.bytes);
         if log.last_ms > 0 {
             archived.until = Some(time_of(log.last_ms));
         }

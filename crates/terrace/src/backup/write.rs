@@ -72,7 +72,7 @@ impl Core {
             let set = self.set(&disk)?;
             set.check_same(options.only)?;
             remove_leftovers(&disk, &set)?;
-            let number = set.new_number();
+            let number = set.points.last().map_or(0, |point| point.point) + 1;
             (set, number)
         };
         if let Some(name) = &options.mark {
