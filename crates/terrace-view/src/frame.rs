@@ -4,11 +4,13 @@
 //! moment. Rates are of the time between two frames, and none of the first.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use terrace::{Result, Stats, StructureStats, Tiers};
 
+use crate::counted::Counted;
 use crate::watched::Watched;
 
 /// Frames whose page reads per operation are remembered: two minutes at two a second.
@@ -124,41 +126,40 @@ pub struct Watch {
     began: Instant,
     /// How old numbers of records may be.
     survey_every: Duration,
-    survey: Option<(Instant, Stats)>,
+    counted: Arc<Counted>,
     last: Option<(Instant, Stats)>,
     history: VecDeque<f64>,
 }
 
 impl Watch {
-    /// Watches a database, and counts its records again after `survey_every`.
+    /// Watches a database, and counts its records again after `survey_every`, or later if that takes long.
     pub fn new(name: impl Into<String>, watched: Watched, survey_every: Duration) -> Watch {
         Watch {
             name: name.into(),
+            counted: Arc::new(Counted::new(watched.again())),
             watched,
             began: Instant::now(),
             survey_every,
-            survey: None,
             last: None,
             history: VecDeque::new(),
         }
     }
 
-    /// The figures, with numbers of records that are at most so old.
+    /// What counts the records, for who wants that done before the watch is needed.
+    pub(crate) fn counted(&self) -> (Arc<Counted>, Duration) {
+        (self.counted.clone(), self.survey_every)
+    }
+
+    /// The figures, with numbers of records that are at most so old, or as old as it takes to count them
+    /// only a small part of the time.
     ///
     /// # Errors
     /// As [`Watched::stats`]. Numbers of records that cannot be had are none.
     pub fn stats(&mut self, at_most: Duration) -> Result<Stats> {
-        let old = |taken: &(Instant, Stats)| taken.0.elapsed() >= at_most;
-        if self.survey.as_ref().is_none_or(old) {
-            // A closed or a failing database has none, and says so below.
-            self.survey = self
-                .watched
-                .survey()
-                .ok()
-                .map(|stats| (Instant::now(), stats));
-        }
+        // A closed or a failing database has none, and says so below.
+        let survey = self.counted.at_most(at_most).ok();
         let mut stats = self.watched.stats()?;
-        if let Some((_, survey)) = &self.survey {
+        if let Some(survey) = &survey {
             let counted: HashMap<u32, &StructureStats> =
                 each(survey).map(|one| (one.info.id, one)).collect();
             for one in stats.structures.iter_mut() {
@@ -171,12 +172,13 @@ impl Watch {
         Ok(stats)
     }
 
-    /// Figures that were read from the database just now, or why that is not possible.
+    /// Figures of a database that answers, and from which pages could be read lately; or why that is not so.
     ///
     /// # Errors
-    /// As [`Watched::survey`].
-    pub fn check(&mut self) -> Result<Stats> {
-        self.watched.survey()
+    /// As [`Watched::check`] and [`Watched::survey`].
+    pub fn check(&mut self, at_most: Duration) -> Result<Stats> {
+        self.counted.at_most(at_most)?;
+        self.watched.check()
     }
 
     /// A frame of now.

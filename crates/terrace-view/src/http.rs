@@ -3,7 +3,7 @@
 //! | path | what |
 //! | --- | --- |
 //! | `/` | the page |
-//! | `/api/stats` | the figures as JSON, as [`terrace::Database::survey`] gives them |
+//! | `/api/stats` | the figures as JSON, as [`terrace::Database::survey`] gives them, with numbers of records some seconds old |
 //! | `/api/events` | a [`crate::Frame`] twice a second, as server-sent events |
 //! | `/metrics` | Prometheus text, or OpenMetrics if asked for |
 //! | `/healthz` | `ok`, or 503 with the reason |
@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use terrace_metrics::Format;
 
+use crate::counted::Counted;
 use crate::frame::Watch;
 use crate::request::{Request, Unread, read};
 
@@ -33,10 +34,20 @@ const MAX_CONNECTIONS: usize = 128;
 const STACK_BYTES: usize = 256 << 10;
 /// How long somebody may take to take what was sent, before they are dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a whole answer: figures of thousands of structures over a slow line.
+const PATIENCE_WITH_ALL: Duration = Duration::from_secs(30);
 /// Time between two frames.
 const EVERY: Duration = Duration::from_millis(500);
 /// How old numbers of records in the metrics may be.
 const COUNTED: Duration = Duration::from_secs(60);
+/// How old they may be in `/api/stats`, and the proof that pages can be read in `/healthz`: who asks often
+/// is to be no load.
+const FRESH: Duration = Duration::from_secs(2);
+/// Who wants frames stays, so they get so many of the connections and leave the others to who asks once.
+const MAX_READERS: usize = 96;
+/// Bytes that wait for a reader in the kernel (which takes twice as many): a reader that does not read is
+/// known by what is not taken.
+const SEND_BYTES: usize = 16 << 10;
 
 /// The page, with a place for the secret that allows its own script and style.
 const PAGE: &str = include_str!("page.html");
@@ -68,6 +79,8 @@ pub struct Server {
 struct Shared {
     access: Access,
     watch: Mutex<Watch>,
+    /// What counts the records of it, which is done before the watch is taken; how often for frames.
+    counted: (Arc<Counted>, Duration),
     /// The last frame, and how many there were.
     frame: Mutex<(u64, Arc<str>)>,
     framed: Condvar,
@@ -95,6 +108,7 @@ pub fn serve(address: SocketAddr, access: Access, watch: Watch) -> io::Result<Se
     let address = listener.local_addr()?;
     let shared = Arc::new(Shared {
         access,
+        counted: watch.counted(),
         watch: Mutex::new(watch),
         frame: Mutex::new((0, "".into())),
         framed: Condvar::new(),
@@ -158,23 +172,41 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         };
         let _ = stream.set_write_timeout(Some(PATIENCE));
         let _ = stream.set_nodelay(true);
-        if shared.connections.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS {
-            shared.connections.fetch_sub(1, Ordering::SeqCst);
+        let Some(place) = Place::take(shared, |shared| &shared.connections, MAX_CONNECTIONS) else {
             let _ = Answer::refusal(503, "too many connections").send(&mut stream, false);
             continue;
-        }
+        };
         let ours = shared.clone();
-        let started = std::thread::Builder::new()
+        // Without a thread the place comes free, and the connection ends.
+        let _ = std::thread::Builder::new()
             .name("terrace-answer".into())
             .stack_size(STACK_BYTES)
             .spawn(move || {
+                let _place = place;
                 // Whoever has gone needs no answer.
                 let _ = answer(&mut stream, &ours);
-                ours.connections.fetch_sub(1, Ordering::SeqCst);
             });
-        if started.is_err() {
-            shared.connections.fetch_sub(1, Ordering::SeqCst);
-        }
+    }
+}
+
+/// A place among those that there are; it comes free however the thread ends that has it.
+struct Place {
+    shared: Arc<Shared>,
+    of: fn(&Shared) -> &AtomicUsize,
+}
+
+impl Place {
+    fn take(shared: &Arc<Shared>, of: fn(&Shared) -> &AtomicUsize, most: usize) -> Option<Place> {
+        let taken = of(shared).fetch_add(1, Ordering::SeqCst);
+        let shared = shared.clone();
+        let place = Place { shared, of };
+        (taken < most).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        (self.of)(&self.shared).fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -186,6 +218,8 @@ fn make_frames(shared: &Shared) {
         let due = made.is_none_or(|made| made.elapsed() >= EVERY / 2);
         if due && shared.readers.load(Ordering::SeqCst) > 0 {
             made = Some(Instant::now());
+            // Counted before others have to wait for the watch. If that fails the frame says so.
+            let _ = shared.counted.0.at_most(shared.counted.1);
             let frame = shared.watch.lock().frame();
             let text = match frame {
                 Ok(frame) => serde_json::to_string(&frame).unwrap_or_default(),
@@ -232,11 +266,8 @@ impl Answer {
 
     fn send(&self, stream: &mut TcpStream, head_only: bool) -> io::Result<()> {
         let head = head(self.status, self.kind, Some(self.body.len()), &self.more);
-        stream.write_all(head.as_bytes())?;
-        if !head_only {
-            stream.write_all(self.body.as_bytes())?;
-        }
-        stream.flush()
+        let body = if head_only { "" } else { &self.body };
+        send_within(stream, (head + body).as_bytes(), PATIENCE_WITH_ALL)
     }
 }
 
@@ -261,7 +292,7 @@ fn head(status: u16, kind: &str, length: Option<usize>, more: &str) -> String {
     )
 }
 
-fn answer(stream: &mut TcpStream, shared: &Shared) -> io::Result<()> {
+fn answer(stream: &mut TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     let request = match read(stream) {
         Ok(request) => request,
         Err(Unread::Gone) => return Ok(()),
@@ -336,8 +367,15 @@ fn page() -> Answer {
     page
 }
 
+/// The figures, with numbers of records that are at most so old.
+fn counted(shared: &Shared, at_most: Duration) -> terrace::Result<terrace::Stats> {
+    // Made while nobody has to wait for the watch; if it fails there are no numbers.
+    let _ = shared.counted.0.at_most(at_most);
+    shared.watch.lock().stats(at_most)
+}
+
 fn stats(shared: &Shared) -> Answer {
-    match shared.watch.lock().stats(Duration::ZERO) {
+    match counted(shared, FRESH) {
         Ok(stats) => Answer::ok(
             "application/json",
             serde_json::to_string(&stats).unwrap_or_default(),
@@ -348,7 +386,7 @@ fn stats(shared: &Shared) -> Answer {
 
 fn metrics(shared: &Shared, request: &Request) -> Answer {
     let format = Format::accepted(&request.accept);
-    match shared.watch.lock().stats(COUNTED) {
+    match counted(shared, COUNTED) {
         Ok(stats) => Answer::ok(
             format.content_type(),
             terrace_metrics::render(&stats, format),
@@ -358,7 +396,8 @@ fn metrics(shared: &Shared, request: &Request) -> Answer {
 }
 
 fn health(shared: &Shared) -> Answer {
-    match shared.watch.lock().check() {
+    let counted = shared.counted.0.at_most(FRESH);
+    match counted.and_then(|_| shared.watch.lock().check(FRESH)) {
         Ok(stats) => match stats.checkpoints.last_error {
             None => Answer::ok("text/plain; charset=utf-8", "ok\n".into()),
             Some(e) => Answer::refusal(503, &format!("the last checkpoint failed: {e}")),
@@ -368,13 +407,21 @@ fn health(shared: &Shared) -> Answer {
 }
 
 /// Sends frames until the reader has gone, or takes too long to take one; between two it may miss some.
-fn events(stream: &mut TcpStream, shared: &Shared) -> io::Result<()> {
-    stream.write_all(head(200, "text/event-stream", None, "").as_bytes())?;
-    shared.readers.fetch_add(1, Ordering::SeqCst);
+fn events(stream: &mut TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
+    let Some(_place) = Place::take(shared, |shared| &shared.readers, MAX_READERS) else {
+        let refusal = Answer::refusal(503, "too many read events already; close some of the pages");
+        return refusal.send(stream, false);
+    };
+    rustix::net::sockopt::set_socket_send_buffer_size(&*stream, SEND_BYTES)?;
+    send_within(
+        stream,
+        head(200, "text/event-stream", None, "").as_bytes(),
+        PATIENCE,
+    )?;
     // The first one need not wait.
     shared.framed.notify_all();
     let mut seen = 0;
-    let done = loop {
+    loop {
         let text = {
             let mut last = shared.frame.lock();
             while last.0 == seen && !shared.stopped.load(Ordering::SeqCst) {
@@ -384,12 +431,27 @@ fn events(stream: &mut TcpStream, shared: &Shared) -> io::Result<()> {
             last.1.clone()
         };
         if shared.stopped.load(Ordering::SeqCst) {
-            break Ok(());
+            return Ok(());
         }
-        if let Err(e) = stream.write_all(format!("data: {text}\n\n").as_bytes()) {
-            break Err(e);
+        send_within(stream, format!("data: {text}\n\n").as_bytes(), PATIENCE)?;
+    }
+}
+
+/// Sends all of it in that time, however the reader takes it.
+fn send_within(stream: &mut TcpStream, mut bytes: &[u8], most: Duration) -> io::Result<()> {
+    let until = Instant::now() + most;
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
         }
-    };
-    shared.readers.fetch_sub(1, Ordering::SeqCst);
-    done
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }

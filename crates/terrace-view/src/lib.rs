@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod counted;
 mod frame;
 pub mod http;
 mod request;

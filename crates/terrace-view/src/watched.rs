@@ -26,6 +26,25 @@ impl Watched {
         Ok(Watched::Other(folder, Some(control)))
     }
 
+    /// The same once more; over a connection of its own.
+    pub(crate) fn again(&self) -> Watched {
+        match self {
+            Watched::Own(db) => Watched::Own(db.clone()),
+            Watched::Other(folder, _) => Watched::Other(folder.clone(), None),
+        }
+    }
+
+    /// The figures of a database that is open and answers; reads nothing.
+    ///
+    /// # Errors
+    /// When it is closed, or has to be opened again after a failure, or the other process does not answer.
+    pub fn check(&mut self) -> Result<Stats> {
+        if let Watched::Own(db) = self {
+            db.sequence()?;
+        }
+        self.stats()
+    }
+
     /// The figures.
     ///
     /// # Errors

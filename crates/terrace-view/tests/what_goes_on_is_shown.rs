@@ -263,26 +263,72 @@ fn who_may_not_ask_is_refused() {
     }
 }
 
+/// A reader of events, and the first line of what it is answered.
+fn reader(at: SocketAddr) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+        .write_all(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).unwrap();
+    (stream, String::from_utf8_lossy(&first).into_owned())
+}
+
 #[test]
-fn slow_readers_are_dropped_and_too_many_are_refused() {
+fn slow_readers_are_dropped_and_leave_room_for_who_asks_once() {
+    const READERS: usize = 96;
     let (_dir, db) = database(false);
+    // Frames of tens of kilobytes, so that it takes no minutes until a reader has not taken them.
+    for i in 0..200 {
+        db.tree(&format!("a structure with a rather long name {i:03}"))
+            .unwrap();
+    }
     let server = served(&db, Access::new());
     let at = server.address();
-    let slow: Vec<TcpStream> = (0..128)
+    let mut slow: Vec<TcpStream> = (0..READERS)
         .map(|_| {
-            let mut stream = TcpStream::connect(at).unwrap();
-            stream
-                .write_all(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                .unwrap();
+            let (stream, first) = reader(at);
+            assert_eq!(first, "HTTP/1.1 200");
             stream
         })
         .collect();
+    assert_eq!(reader(at).1, "HTTP/1.1 503");
+    for path in ["/metrics", "/healthz", "/api/stats"] {
+        assert!(get(at, path).starts_with("HTTP/1.1 200 "), "{path}");
+    }
+    // Nor does it help to take a byte now and then.
+    let mut trickle = slow.pop().unwrap();
+    let trickling = std::thread::spawn(move || {
+        let until = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < until && matches!(trickle.read(&mut [0]), Ok(1)) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    std::thread::sleep(Duration::from_secs(15));
+    let again: Vec<_> = (0..READERS).map(|_| reader(at)).collect();
+    for (i, (_, first)) in again.iter().enumerate() {
+        assert_eq!(first, "HTTP/1.1 200", "reader {i}");
+    }
+    drop((slow, again, server));
+    trickling.join().unwrap();
+}
+
+#[test]
+fn too_many_connections_are_refused() {
+    let (_dir, db) = database(false);
+    let server = served(&db, Access::new());
+    let at = server.address();
     let began = Instant::now();
-    // Those who came first may still be on their way in.
+    let mut idle = Vec::new();
+    // Each has five seconds to say something.
     while !get(at, "/healthz").starts_with("HTTP/1.1 503 ") {
+        idle.extend((0..16).map(|_| TcpStream::connect(at).unwrap()));
         assert!(began.elapsed() < Duration::from_secs(20));
     }
-    drop(slow);
+    drop(idle);
     let began = Instant::now();
     while !get(at, "/healthz").starts_with("HTTP/1.1 200 ") {
         assert!(began.elapsed() < Duration::from_secs(20));
@@ -293,6 +339,36 @@ fn slow_readers_are_dropped_and_too_many_are_refused() {
     let began = Instant::now();
     drop(server);
     assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn who_asks_often_is_no_load() {
+    let (_dir, db) = database(false);
+    let server = served(&db, Access::new());
+    let at = server.address();
+    assert_eq!(body(&get(at, "/healthz")), "ok\n");
+    let users = db.tree("users").unwrap();
+    let records = || {
+        let told: Value = serde_json::from_str(body(&get(at, "/api/stats"))).unwrap();
+        let structures = told["structures"].as_array().unwrap();
+        let users = structures.iter().find(|s| s["name"] == "users").unwrap();
+        users["records"].as_u64().unwrap()
+    };
+    // Counted again only after a while, however often it is asked for.
+    let began = Instant::now();
+    let mut kept = 0;
+    for i in 300..340u32 {
+        let before = records();
+        users.put(i.to_be_bytes(), "1").unwrap();
+        kept += usize::from(records() == before);
+    }
+    let counted = 1 + began.elapsed().as_secs() as usize / 2;
+    assert!(40 - kept <= counted, "kept {kept} of 40, {counted} surveys");
+    let began = Instant::now();
+    while records() != 340 {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]
