@@ -227,12 +227,7 @@ impl Control {
             match serde_json::from_slice(&line).map_err(not_understood)? {
                 Answer::Progress(at) => at.into_iter().for_each(&mut progress),
                 Answer::Ok(value) => return Ok(value),
-                Answer::Error(refusal) => {
-                    return Err(Error::invalid(format!(
-                        "the process that has the database open refuses: {}",
-                        refusal.text
-                    )));
-                }
+                Answer::Error(refusal) => return Err(refusal.error()),
             }
         }
     }

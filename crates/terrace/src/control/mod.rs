@@ -2,8 +2,9 @@
 //! checkpoints and verifications: see [`crate::Options::control`] and [`Control`].
 //!
 //! The protocol is lines of JSON. A request is `{"command":"stat"}`, of at most [`MAX_LINE_BYTES`] with its
-//! line end. An answer is any number of lines `{"progress":…}`, where it takes long, and then `{"ok":…}` or
-//! `{"error":{"kind":"…","text":"…"}}`. No command reads or writes a record. In a
+//! line end. An answer is any number of lines `{"progress":…}`, where it takes long and somebody listens, and
+//! then `{"ok":…}` or `{"error":{"kind":"…","text":"…"}}`, with `detail` beside it where the text is made of
+//! parts ([`crate::Error`] of that kind). No command reads or writes a record. In a
 //! request for a backup `set` is the whole path of the folder of the set. `rate`, there and of a compaction, is
 //! in bytes a second, or none for as fast as it goes; with `"gentle":true` it goes so slowly that others hardly
 //! notice. A backup, a compaction and a verification are ended when who asked goes away, and when the database
@@ -27,12 +28,14 @@
 
 mod ask;
 mod listen;
+mod refusal;
 mod serve;
 
 use crate::gentle::Rate;
 
 pub use ask::Control;
 pub(crate) use listen::Listening;
+use refusal::Refusal;
 
 /// Name of the socket in the folder of the database.
 pub const SOCKET: &str = "control";
@@ -146,13 +149,6 @@ enum Answer<T> {
     Ok(T),
     /// Why there is nothing.
     Error(Refusal),
-}
-
-/// Why there is no answer.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Refusal {
-    kind: String,
-    text: String,
 }
 
 /// What `version` answers.

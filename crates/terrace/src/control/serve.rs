@@ -1,17 +1,21 @@
 //! What comes over one connection, and what is answered.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 #[cfg(feature = "backup")]
 use crate::control::BackupRequest;
-use crate::control::{Answer, MAX_LINE_BYTES, PATIENCE, Refusal, Request, Version, rate_of};
+use crate::control::refusal::Refusal;
+use crate::control::{Answer, MAX_LINE_BYTES, PATIENCE, Request, Version, rate_of};
 use crate::core::Core;
 use crate::gentle::Cancel;
 use crate::progress::Progress;
@@ -233,8 +237,18 @@ fn checkpoint(stream: &mut UnixStream, core: &Core) -> Result<crate::CheckpointI
     })
 }
 
+/// Tells how far it is, if that takes no waiting: others may wait for the work, and who asked may have been
+/// stopped. Who does not listen hears the answer, later.
 fn tell(stream: &mut UnixStream, progress: Option<Progress>) -> io::Result<()> {
-    stream.write_all(&line(&Answer::<()>::Progress(progress)))
+    let line = line(&Answer::<()>::Progress(progress));
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    match rustix::net::send(&*stream, &line, flags) {
+        Ok(sent) if sent == line.len() => Ok(()),
+        // Lines as short as this go as a whole; what would follow half a one could not be read.
+        Ok(_) => stream.shutdown(Shutdown::Both),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
 }
 
 fn told<T: serde::Serialize>(done: Result<T>) -> Vec<u8> {
@@ -245,13 +259,12 @@ fn told<T: serde::Serialize>(done: Result<T>) -> Vec<u8> {
 }
 
 fn refused(error: &Error) -> Vec<u8> {
-    refuse(error.kind(), error.to_string())
+    line(&Answer::<()>::Error(Refusal::of(error)))
 }
 
 /// The line that says why there is no answer.
 pub fn refuse(kind: &str, text: String) -> Vec<u8> {
-    let kind = kind.to_owned();
-    line(&Answer::<()>::Error(Refusal { kind, text }))
+    line(&Answer::<()>::Error(Refusal::new(kind, text)))
 }
 
 fn line<T: serde::Serialize>(answer: &Answer<T>) -> Vec<u8> {
@@ -259,4 +272,41 @@ fn line<T: serde::Serialize>(answer: &Answer<T>) -> Vec<u8> {
     let mut line = serde_json::to_vec(answer).unwrap_or_default();
     line.push(b'\n');
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+
+    #[test]
+    fn who_does_not_listen_holds_nobody_up() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_write_timeout(Some(PATIENCE)).unwrap();
+        let began = Instant::now();
+        for done in 0..20_000 {
+            let progress = Progress {
+                work: crate::progress::Work::Pages,
+                done,
+                total: 20_000,
+            };
+            tell(&mut ours, Some(progress)).unwrap();
+        }
+        assert!(began.elapsed() < PATIENCE / 2);
+        // What was told is whole, and the answer comes after it.
+        let telling = std::thread::spawn(move || {
+            ours.write_all(&line(&Answer::Ok(7))).unwrap();
+        });
+        let mut told = 0;
+        let mut lines = BufReader::new(theirs).lines().map_while(io::Result::ok);
+        let last = lines.by_ref().find(|line| {
+            told += 1;
+            !matches!(serde_json::from_str(line), Ok(Answer::<u32>::Progress(_)))
+        });
+        let last = serde_json::from_str(&last.unwrap()).unwrap();
+        assert!(matches!(last, Answer::<u32>::Ok(7)));
+        assert!(lines.next().is_none() && (2..20_000).contains(&told));
+        telling.join().unwrap();
+    }
 }
