@@ -119,6 +119,8 @@ pub enum Point {
     Estimating,
     /// Somebody waits for a record lock.
     Waiting,
+    /// A writer has looked who watches its key, and is about to append to the log; the record's lock is held.
+    Told,
 }
 
 #[cfg(feature = "planted-faults")]

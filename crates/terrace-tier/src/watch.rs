@@ -15,7 +15,7 @@ use std::sync::Arc;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use crate::fault::{Fault, planted};
+use crate::fault::{Fault, Point, planted, reached};
 
 /// Ranges of one structure that are watched at most; who comes later shares one over all of it. A
 /// writer compares its key with each of them.
@@ -147,6 +147,7 @@ impl Watches {
         if self.is_watched() && !planted(Fault::NoMarkBefore) {
             self.mark(position, |_| ());
         }
+        reached(Point::Told);
     }
 
     /// The second look of a writer of one record.

@@ -10,7 +10,7 @@ mod write;
 use std::sync::Arc;
 
 use terrace_access::overflow;
-use terrace_base::{Error, MAX_KEY_BYTES, Result};
+use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 use terrace_pages::Promise;
 use terrace_tier::{Change, Watches};
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
@@ -60,6 +60,8 @@ pub struct Batch {
     structures: Vec<Target>,
     /// What is worked out only when it is written.
     merges: Vec<merges::Staged>,
+    /// Bytes of their keys and of what they bring along.
+    merge_bytes: usize,
     deletes: usize,
     mistake: Option<Error>,
 }
@@ -78,7 +80,9 @@ pub struct Mark {
     operations: usize,
     structures: usize,
     merges: usize,
+    merge_bytes: usize,
     deletes: usize,
+    mistaken: bool,
 }
 
 /// Where a change is in the payload.
@@ -108,9 +112,9 @@ impl Batch {
         self.len() == 0
     }
 
-    /// Bytes that it will take in the log.
+    /// Bytes that it will take in the log; of merges, whose values are not known yet, what they bring along.
     pub fn bytes(&self) -> usize {
-        self.payload.len()
+        self.payload.len() + self.merge_bytes
     }
 
     /// Forgets all changes, keeps the memory.
@@ -119,6 +123,7 @@ impl Batch {
         self.operations.clear();
         self.structures.clear();
         self.merges.clear();
+        self.merge_bytes = 0;
         self.deletes = 0;
         self.mistake = None;
     }
@@ -139,7 +144,7 @@ impl Batch {
     /// Changes the value of a key by what is there: see [`Map::merge`]. It is worked out when the batch is
     /// written, in the order of the batch: earlier changes of the key count, later ones win.
     pub fn merge(&mut self, map: &Map, key: impl AsRef<[u8]>, merge: Merge) -> &mut Batch {
-        self.merge_open(&map.open, Some(&map.db), key.as_ref(), merge);
+        self.merge_open(&map.open, Some(&map.db), key.as_ref(), merge, None);
         self
     }
 
@@ -155,7 +160,8 @@ impl Batch {
             Change::Put(value) => Some(value),
             Change::Delete => None,
         };
-        if !self.accepts(key, value.unwrap_or_default()) {
+        let len = value.map_or(0, <[u8]>::len);
+        if !self.accepts(key, len, len) {
             return;
         }
         let structure = self.structure(open, db);
@@ -188,7 +194,9 @@ impl Batch {
             operations: self.operations.len(),
             structures: self.structures.len(),
             merges: self.merges.len(),
+            merge_bytes: self.merge_bytes,
             deletes: self.deletes,
+            mistaken: self.mistake.is_some(),
         }
     }
 
@@ -198,13 +206,23 @@ impl Batch {
         self.operations.truncate(mark.operations);
         self.structures.truncate(mark.structures);
         self.merges.truncate(mark.merges);
+        self.merge_bytes = mark.merge_bytes;
         self.deletes = mark.deletes;
+        if !mark.mistaken {
+            self.mistake = None;
+        }
     }
 
-    /// The name of a structure that it changes.
-    pub(crate) fn first_structure(&self) -> String {
-        let first = self.structures.first();
-        first.map_or_else(String::new, |target| target.open.name())
+    /// A record that it changes, by its structure's name and its key: something to name.
+    pub(crate) fn first(&self) -> Option<(String, Vec<u8>)> {
+        let change = self.operations.first();
+        let change = change.map(|o| (o.structure, self.bytes_at(o.key)));
+        let merge = self.merges.first().map(merges::Staged::place);
+        let (structure, key) = change.or(merge)?;
+        Some((
+            self.structures[structure as usize].open.name(),
+            key.to_vec(),
+        ))
     }
 
     /// Whether it changes nothing, once its merges are worked out.
@@ -271,23 +289,25 @@ impl Batch {
         last
     }
 
-    fn accepts(&mut self, key: &[u8], value: &[u8]) -> bool {
+    /// Whether a change with this key, a value of so many bytes and so many bytes in all beside the key can be
+    /// added; otherwise it is a mistake.
+    fn accepts(&mut self, key: &[u8], value: usize, bytes: usize) -> bool {
         let too_much = || {
             Error::invalid(format!(
                 "a batch is limited to {MAX_BATCH_OPERATIONS} changes and {MAX_RECORD_BYTES} bytes; write it in several"
             ))
         };
         // A few bytes for the prefixes; the log checks the sum again.
-        let bytes = self
-            .payload
-            .len()
-            .saturating_add(key.len())
-            .saturating_add(value.len());
-        let mistake = check_lengths(MAX_KEY_BYTES, key, value).err().or_else(|| {
-            let full =
-                self.len() >= MAX_BATCH_OPERATIONS || bytes.saturating_add(32) > MAX_RECORD_BYTES;
-            full.then(too_much)
-        });
+        let bytes = self.bytes().saturating_add(key.len()).saturating_add(bytes);
+        let limit = MAX_VALUE_BYTES;
+        let mistake = check_lengths(MAX_KEY_BYTES, key, &[])
+            .err()
+            .or_else(|| (value > limit).then_some(Error::ValueTooLong { len: value, limit }))
+            .or_else(|| {
+                let full = self.len() >= MAX_BATCH_OPERATIONS
+                    || bytes.saturating_add(32) > MAX_RECORD_BYTES;
+                full.then(too_much)
+            });
         if self.mistake.is_none() {
             self.mistake = mistake;
         }
@@ -513,5 +533,53 @@ impl std::fmt::Debug for Batch {
             .field("len", &self.len())
             .field("bytes", &self.bytes())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn what_is_taken_back_takes_its_mistake_along() {
+        let disk = terrace_sim::SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), Options::new().memory(4 << 20)).unwrap();
+        let tree = db.tree("t").unwrap();
+        let mut batch = db.batch();
+        batch.put(&tree, "a", "1");
+        let before = batch.mark();
+        batch.merge(&tree, "a", Merge::Max(vec![7; 100])).put(
+            &tree,
+            vec![7; MAX_KEY_BYTES + 1],
+            "1",
+        );
+        assert!(batch.bytes() > 100 && batch.mistake().is_some());
+        // One that was there before stays.
+        let wrong = batch.mark();
+        batch.back_to(wrong);
+        assert!(batch.mistake().is_some());
+        batch.back_to(before);
+        assert!(batch.bytes() < 100 && batch.mistake().is_none());
+        batch.put(&tree, "b", "1");
+        assert_eq!(batch.first(), Some(("t".into(), b"a".to_vec())));
+        db.write(batch, None).unwrap();
+        assert!(tree.contains_key("b").unwrap());
+    }
+
+    /// What a batch cannot hold is refused as it comes, whether it is a value or brought along by a merge.
+    #[test]
+    fn what_merges_bring_along_counts() {
+        let disk = terrace_sim::SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), Options::new().memory(4 << 20)).unwrap();
+        let tree = db.tree("t").unwrap();
+        let mut batch = db.batch();
+        batch.merge_bytes = MAX_RECORD_BYTES - 100;
+        batch.merge(&tree, "a", Merge::Max(vec![7; 200]));
+        assert!(batch.mistake().is_some() && batch.is_empty());
+        // Nobody touches the memory of what is only measured.
+        let mut batch = db.batch();
+        batch.merge(&tree, "a", Merge::SetIfAbsent(vec![0; MAX_VALUE_BYTES + 1]));
+        assert!(matches!(batch.mistake(), Some(Error::ValueTooLong { .. })));
     }
 }

@@ -365,12 +365,13 @@ impl Database {
 
     /// Makes all changes of a batch, in their order, or none: whatever crash comes, either all or
     /// none are found afterwards. Other threads may see some of them before others. In a unique index
-    /// of a table, two rows may exchange their keys: what counts is what is so after the batch.
+    /// of a table, two rows may exchange their keys: what counts is what is so after the batch. With `None` it
+    /// is as durable as [`Options::durability`] says.
     ///
     /// # Errors
     /// Then nothing was changed, unless it is [`Error::Poisoned`].
-    pub fn write(&self, mut batch: Batch, durability: Durability) -> Result<()> {
-        self.handle.core.write_batch(&mut batch, Some(durability))
+    pub fn write(&self, mut batch: Batch, durability: impl Into<Option<Durability>>) -> Result<()> {
+        self.handle.core.write_batch(&mut batch, durability.into())
     }
 
     /// Makes everything durable that was written so far, structures without log excepted.

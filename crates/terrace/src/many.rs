@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::registry::Open;
 
 /// Pages that are read together at most: as many as the smallest memory has frames for.
-const TOGETHER: usize = 64;
+pub const TOGETHER: usize = 64;
 
 impl Core {
     /// The values of keys, in their order.

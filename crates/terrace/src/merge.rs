@@ -49,6 +49,19 @@ pub(crate) enum Merged {
 }
 
 impl Merge {
+    /// Lengths of the bytes that it brings along: of the longest value that it may store by itself, and of all.
+    pub(crate) fn lengths(&self) -> (usize, usize) {
+        let of = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
+        match self {
+            Merge::Add(_) | Merge::AddUnsigned(_) => (8, 8),
+            Merge::Min(bytes)
+            | Merge::Max(bytes)
+            | Merge::SetIfAbsent(bytes)
+            | Merge::Append { bytes, .. } => (bytes.len(), bytes.len()),
+            Merge::CompareAndSet { expected, new } => (of(new), of(expected) + of(new)),
+        }
+    }
+
     /// What it makes of a value.
     pub(crate) fn apply(&self, old: Option<&[u8]>) -> Result<Merged> {
         let set = |bytes: &[u8]| Ok(Merged::Set(Some(bytes.to_vec())));

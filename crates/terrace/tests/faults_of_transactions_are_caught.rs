@@ -24,5 +24,10 @@ fn every_fault_is_caught() {
         plant(None);
         terrace_tier::fault::hook(None);
     }
+    // One of a lower layer that does harm to nobody else.
+    terrace_pages::plant(terrace_pages::Planted::NoGrace);
+    let caught = catch_unwind(anomalies::writers_under_way_are_waited_for).is_err();
+    terrace_pages::plant(terrace_pages::Planted::None);
     assert!(missed.is_empty(), "not caught: {missed:?}");
+    assert!(caught, "a grace that waits for nobody is not caught");
 }

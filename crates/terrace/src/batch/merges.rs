@@ -18,12 +18,19 @@ pub(super) struct Staged {
     merge: Merge,
     /// Changes of the batch that come before it.
     after: usize,
+    /// The merge of the same key before it, if who added it said so.
+    before: Option<usize>,
 }
 
 impl Staged {
     /// Length of its key.
     pub(super) fn key_len(&self) -> u32 {
         self.key.len() as u32
+    }
+
+    /// The number of its structure in the batch, and its key.
+    pub(super) fn place(&self) -> (u32, &[u8]) {
+        (self.structure, &self.key)
     }
 }
 
@@ -160,37 +167,42 @@ impl Batch {
         })
     }
 
-    /// Adds a merge.
+    /// Adds a merge, `before` being the one of its key before it, for who asks for the [`Batch::merges_until`].
+    /// Its number; none if it is a mistake.
     pub(crate) fn merge_open(
         &mut self,
         open: &Arc<Open>,
         db: Option<&Database>,
         key: &[u8],
         merge: Merge,
-    ) {
-        if !self.accepts(key, &[]) {
-            return;
+        before: Option<usize>,
+    ) -> Option<usize> {
+        let (longest, bytes) = merge.lengths();
+        if !self.accepts(key, longest, bytes) {
+            return None;
         }
         let structure = self.structure(open, db);
+        self.merge_bytes += key.len() + bytes;
         self.merges.push(Staged {
             structure,
             key: key.to_vec(),
             merge,
             after: self.operations.len(),
+            before,
         });
+        Some(self.merges.len() - 1)
     }
 
-    /// The merges of a key that no later change of it overrules, in order. O(changes + merges).
-    pub(crate) fn merges_of(&self, open: &Arc<Open>, key: &[u8]) -> Vec<Merge> {
-        let is_it = |structure: u32, its: &[u8]| {
-            its == key && Arc::ptr_eq(&self.structures[structure as usize].open, open)
-        };
-        let mut operations = self.operations.iter();
-        let last = operations.rposition(|o| is_it(o.structure, self.bytes_at(o.key)));
-        let merges = self.merges.iter().filter(|staged| {
-            is_it(staged.structure, &staged.key) && last.is_none_or(|last| staged.after > last)
-        });
-        merges.map(|staged| staged.merge.clone()).collect()
+    /// The merges of a key up to the one of this number, in order. O(what it answers).
+    pub(crate) fn merges_until(&self, last: usize) -> Vec<&Merge> {
+        let mut merges = Vec::new();
+        let mut next = Some(last);
+        while let Some(staged) = next.and_then(|at| self.merges.get(at)) {
+            merges.push(&staged.merge);
+            next = staged.before;
+        }
+        merges.reverse();
+        merges
     }
 
     /// Adds what the merges come to as changes, `read` giving the value of a key as it is, and `rests`
@@ -204,6 +216,8 @@ impl Batch {
         if self.merges.is_empty() {
             return Ok(());
         }
+        // From here on they count as the changes that they become.
+        self.merge_bytes = 0;
         let mut merged: HashMap<Place, Vec<usize>> = HashMap::new();
         let mut order: Vec<Place> = Vec::new();
         for (i, staged) in self.merges.iter().enumerate() {

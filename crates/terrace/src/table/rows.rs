@@ -147,29 +147,35 @@ impl Core {
             }
         }
         if restless {
+            let (structure, key) = batch.first().unwrap_or_default();
             return Err(Error::Conflict {
-                structure: batch.first_structure(),
-                key: Vec::new(),
+                structure,
+                key,
                 attempts: rounds,
             });
         }
         // A large batch may meet somebody in every round, or bring in what pushes out what it has
         // read before. So it goes alone.
-        let _closing = self.closing.lock();
         let tables = batch.tables();
-        let _closed: Vec<_> = tables
-            .iter()
-            .filter_map(|open| open.table.as_ref())
-            .map(|table| self.close_table(table))
-            .collect();
-        match self.round(batch, expect, true, None)? {
+        self.alone(&tables, || match self.round(batch, expect, true, None)? {
             Round::Written(appended) => Ok(Some(appended)),
             Round::NotAsFound => Ok(None),
             // Nobody else changes rows of closed tables, and nothing was expected of locks.
             Round::Changed => Err(Error::invalid(
                 "a batch that went alone was disturbed; nothing was changed, write it again",
             )),
-        }
+        })
+    }
+
+    /// Does something while nobody else changes rows of these tables. The caller holds nothing.
+    pub fn alone<T>(&self, tables: &[Arc<Open>], f: impl FnOnce() -> T) -> T {
+        let _closing = self.closing.lock();
+        let _closed: Vec<_> = tables
+            .iter()
+            .filter_map(|open| open.table.as_ref())
+            .map(|table| self.close_table(table))
+            .collect();
+        f()
     }
 
     /// One round, if `standing` stands, too; the batch is afterwards as it was. `alone` if the tables are closed to

@@ -4,17 +4,35 @@
 //! what they need is brought into memory and reserved; whoever was inside the gate when a range began to be
 //! watched has left it; then the gate, the locks, and in one piece the last look and the append to the
 //! log. A last look that fails lets go of everything unchanged and begins again, and only another value, or
-//! a range that somebody has written in, is a conflict.
+//! a range that somebody has written in, is a conflict. What changes rows with indexes and was disturbed too
+//! often closes the tables to others for a round: nothing that it rests on there can move on then.
 
 use terrace_base::{Error, Result};
+use terrace_wal::Appended;
 
 use super::{Committed, Transaction, reads::Changed};
+use crate::batch::standing::Standing;
 use crate::core::Core;
 use crate::fault::{Fault, planted};
 use crate::table::Round;
 
 /// Rounds that may fail although nothing that was read has another value.
 const ROUNDS: u32 = 16;
+/// After so many of them, where indexes are changed, the tables are closed to others: rows and entries rest on
+/// the versions of their locks, which others share.
+const ROUNDS_BESIDE_OTHERS: u32 = 8;
+/// The same of a transaction with more than so many changes.
+const ROUNDS_IF_LARGE: (u32, usize) = (1, 64);
+
+/// How a round ended that did not fail.
+enum Done {
+    Written(Option<Appended>),
+    OnlyRead,
+    /// Something that was read has changed, and `conflict` of the transaction says what.
+    Conflict,
+    /// Others were faster, with nothing that is known to matter.
+    Disturbed,
+}
 
 /// How a commit ended that did not fail.
 pub(super) enum Ended {
@@ -48,9 +66,10 @@ impl Transaction {
         match &ended {
             Ok(Ended::Committed(_)) => core.transactions.committed(refreshed),
             Ok(Ended::Conflict) => {
-                let changed = self.conflict.get_or_insert_with(|| self.reads.some());
+                let changed = self.conflict.take().unwrap_or_else(|| self.some());
                 core.transactions
-                    .conflict(self.options.label, changed, refreshed);
+                    .conflict(self.options.label, &changed, refreshed);
+                self.conflict = Some(changed);
             }
             Err(_) => {}
         }
@@ -66,53 +85,80 @@ impl Transaction {
         // An error of the batch, and the question whether it is logged.
         let logged = self.batch.logged(core)?;
         let in_force = core.durability(logged, self.options.durability)?;
-        for _ in 0..ROUNDS {
-            if let Err(changed) = self.reads.refresh(core)? {
-                return Ok(self.met_changed(changed));
-            }
-            if self.reads.has_ranges() {
-                core.store.grace();
-            }
-            if self.batch.is_empty() {
-                use crate::batch::standing::Standing;
-                if self.reads.stands(&|_| false) {
-                    // What was read may not be durable yet, which plain reads do not wait for either.
-                    if let Some(durability) = self.options.durability {
-                        core.confirm(durability)?;
-                    }
-                    return Ok(Ended::Committed(Committed { sequence: None }));
-                }
-                continue;
-            }
-            let standing = (!planted(Fault::ValidatedEarly)).then_some(&self.reads as _);
-            let round = match core.round(&mut self.batch, None, false, standing) {
-                Ok(round) => round,
-                // Said of a state that may be gone by now.
-                Err(e @ Error::Duplicate { .. }) => match self.reads.refresh(core)? {
-                    Ok(()) => return Err(e),
-                    Err(changed) => return Ok(self.met_changed(changed)),
-                },
-                Err(e) => return Err(e),
+        let (few, large) = ROUNDS_IF_LARGE;
+        let beside = if self.batch.len() > large {
+            few
+        } else {
+            ROUNDS_BESIDE_OTHERS
+        };
+        for round in 0..ROUNDS {
+            // As with batches: what merges were worked out from comes to rest only if it is in tables.
+            let may_go_alone = self.batch.changes_indexes()
+                && (!self.batch.has_merges() || self.batch.merges_are_in_tables());
+            let done = if round >= beside && may_go_alone {
+                let tables = self.batch.tables();
+                core.alone(&tables, || {
+                    self.reads.rest(&tables);
+                    let done = self.commit_round(core, true);
+                    self.reads.rest(&[]);
+                    done
+                })?
+            } else {
+                self.commit_round(core, false)?
             };
-            match round {
-                Round::Written(Some(appended)) => {
-                    let sequence = Some(appended.sequence);
-                    if let Some(durability) = in_force {
-                        core.commit(appended, durability)?;
-                    }
-                    return Ok(Ended::Committed(Committed { sequence }));
+            let (appended, durability) = match done {
+                Done::Conflict => return Ok(Ended::Conflict),
+                Done::Written(appended) => (appended, in_force),
+                // What was read may not be durable yet, which plain reads do not wait for either.
+                Done::OnlyRead => (None, self.options.durability),
+                Done::Disturbed => {
+                    std::thread::yield_now();
+                    continue;
                 }
-                Round::Written(None) => {
-                    if let Some(durability) = in_force {
-                        core.confirm(durability)?;
-                    }
-                    return Ok(Ended::Committed(Committed { sequence: None }));
-                }
-                Round::Changed | Round::NotAsFound => std::thread::yield_now(),
+            };
+            let sequence = appended.map(|appended| appended.sequence);
+            match (appended, durability) {
+                (Some(appended), Some(durability)) => core.commit(appended, durability)?,
+                (None, Some(durability)) => core.confirm(durability)?,
+                (_, None) => {}
             }
+            return Ok(Ended::Committed(Committed { sequence }));
         }
-        let some = self.reads.some();
+        let some = self.some();
         Ok(self.met_changed(some))
+    }
+
+    /// One round: looks at everything, and writes if it is still so; waits for no sync.
+    fn commit_round(&mut self, core: &Core, alone: bool) -> Result<Done> {
+        if let Err(changed) = self.reads.refresh(core)? {
+            self.conflict = Some(changed);
+            return Ok(Done::Conflict);
+        }
+        if self.reads.has_ranges() {
+            core.store.grace();
+        }
+        if self.batch.is_empty() {
+            let stands = self.reads.stands(&|_| false);
+            return Ok(if stands {
+                Done::OnlyRead
+            } else {
+                Done::Disturbed
+            });
+        }
+        let standing = (!planted(Fault::ValidatedEarly)).then_some(&self.reads as _);
+        match core.round(&mut self.batch, None, alone, standing) {
+            Ok(Round::Written(appended)) => Ok(Done::Written(appended)),
+            Ok(Round::Changed | Round::NotAsFound) => Ok(Done::Disturbed),
+            // Said of a state that may be gone by now.
+            Err(e @ Error::Duplicate { .. }) => match self.reads.refresh(core)? {
+                Ok(()) => Err(e),
+                Err(changed) => {
+                    self.conflict = Some(changed);
+                    Ok(Done::Conflict)
+                }
+            },
+            Err(e) => Err(e),
+        }
     }
 
     fn met_changed(&mut self, changed: Changed) -> Ended {

@@ -94,12 +94,7 @@ impl<'t> TransactionRows<'t> {
         let TransactionIndex { transaction, index } = of;
         let (table, entries) = (&index.table, &index.entries);
         let id = table.open.id();
-        let merged: Vec<Vec<u8>> = transaction
-            .overlay
-            .range(id, &[], None)
-            .filter(|(_, staged)| **staged == Staged::Merged)
-            .map(|(key, _)| key.to_vec())
-            .collect();
+        let merged = transaction.overlay.merged(id, &[], None);
         for key in merged {
             transaction.get_open(&table.open, &key)?;
         }

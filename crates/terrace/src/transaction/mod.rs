@@ -36,6 +36,7 @@ pub use turn::Turn;
 use crate::batch::{Batch, Mark};
 use crate::database::Database;
 use crate::fault::{Fault, planted};
+use crate::many::TOGETHER;
 use crate::map::Map;
 use crate::merge::{Merge, Merged};
 use crate::ordered;
@@ -156,12 +157,20 @@ impl Transaction {
 
     /// The conflict as an error.
     fn conflict_error(&self, attempts: u32) -> Error {
-        let changed = self.conflict.clone().unwrap_or_else(|| self.reads.some());
+        let changed = self.conflict.clone().unwrap_or_else(|| self.some());
         Error::Conflict {
             structure: changed.structure,
             key: changed.key,
             attempts,
         }
+    }
+
+    /// Something to name when it was not to be had in peace: something that was read, or else that is written.
+    fn some(&self) -> Changed {
+        self.reads.some().unwrap_or_else(|| {
+            let (structure, key) = self.batch.first().unwrap_or_default();
+            Changed { structure, key }
+        })
     }
 
     fn met(&mut self, changed: std::result::Result<(), Changed>) -> Result<()> {
@@ -225,21 +234,34 @@ impl Transaction {
         match self.overlay.get(open.id(), key) {
             Some(Staged::Put(value)) => return Ok(Some(value.clone())),
             Some(Staged::Delete) => return Ok(None),
-            Some(Staged::Merged) => {}
+            Some(Staged::Merged(_)) => {}
             None => return self.read(open, key),
         }
         // Merges of a value that is asked for now: from here on it is one that was read.
-        let mut value = self.read(open, key)?;
-        for merge in self.batch.merges_of(open, key) {
-            if let Merged::Set(new) = merge.apply(value.as_deref())? {
-                value = new;
-            }
-        }
+        let value = self.read(open, key)?;
+        let value = self.merged(open, key, value)?;
         self.stage(
             open,
             key,
             value.as_deref().map_or(Change::Delete, Change::Put),
         )?;
+        Ok(value)
+    }
+
+    /// What the transaction's own merges of a key make of a value.
+    fn merged(
+        &self,
+        open: &Arc<Open>,
+        key: &[u8],
+        mut value: Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        if let Some(Staged::Merged(last)) = self.overlay.get(open.id(), key) {
+            for merge in self.batch.merges_until(*last) {
+                if let Merged::Set(new) = merge.apply(value.as_deref())? {
+                    value = new;
+                }
+            }
+        }
         Ok(value)
     }
 
@@ -286,13 +308,20 @@ impl Transaction {
         keys: &[K],
     ) -> Result<Vec<Option<Vec<u8>>>> {
         self.begin(map, &[], &[])?;
-        let unread = |key: &&[u8]| self.overlay.get(map.open.id(), key).is_none();
-        let unread: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).filter(unread).collect();
+        let mut values = Vec::with_capacity(keys.len());
         let longest = self.db.handle.core.longest_key();
-        if unread.iter().all(|key| key.len() <= longest) {
-            self.db.handle.core.bring_in(&map.open, &unread)?;
+        // So many at a time that they are still there when they are read.
+        for keys in keys.chunks(TOGETHER) {
+            let unread = |key: &&[u8]| self.overlay.get(map.open.id(), key).is_none();
+            let unread: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).filter(unread).collect();
+            if unread.iter().all(|key| key.len() <= longest) {
+                self.db.handle.core.bring_in(&map.open, &unread)?;
+            }
+            for key in keys {
+                values.push(self.get(map, key)?);
+            }
         }
-        keys.iter().map(|key| self.get(map, key)).collect()
+        Ok(values)
     }
 
     /// The value of a key as it is now, with the transaction's own changes, and without looking when it
@@ -307,15 +336,7 @@ impl Transaction {
             Some(Staged::Put(value)) => Ok(Some(value.clone())),
             Some(Staged::Delete) => Ok(None),
             None => map.get(key),
-            Some(Staged::Merged) => {
-                let mut value = map.get(key)?;
-                for merge in self.batch.merges_of(&map.open, key) {
-                    if let Merged::Set(new) = merge.apply(value.as_deref())? {
-                        value = new;
-                    }
-                }
-                Ok(value)
-            }
+            Some(Staged::Merged(_)) => self.merged(&map.open, key, map.get(key)?),
         }
     }
 
@@ -486,18 +507,20 @@ impl Transaction {
     pub fn merge(&mut self, map: &Map, key: impl AsRef<[u8]>, merge: Merge) -> Result<()> {
         let key = key.as_ref();
         self.begin(map, key, &[])?;
-        let staged = self.overlay.get(map.open.id(), key);
-        let unknown = match staged {
-            Some(Staged::Merged) => true,
-            Some(_) => false,
-            None => !self.reads.known(&map.open, key),
+        let (unknown, before) = match self.overlay.get(map.open.id(), key) {
+            Some(Staged::Merged(last)) => (true, Some(*last)),
+            Some(_) => (false, None),
+            None => (!self.reads.known(&map.open, key), None),
         };
         if unknown {
-            self.batch.merge_open(&map.open, Some(&self.db), key, merge);
+            let db = Some(&self.db);
+            let added = self.batch.merge_open(&map.open, db, key, merge, before);
             if let Some(mistake) = self.batch.mistake() {
                 return Err(mistake);
             }
-            self.overlay.set(map.open.id(), key, Staged::Merged);
+            if let Some(last) = added {
+                self.overlay.set(map.open.id(), key, Staged::Merged(last));
+            }
             return Ok(());
         }
         let old = self.get_open(&map.open, key)?;

@@ -1,9 +1,9 @@
 //! The changes of a transaction that are not written yet, by structure and key.
 //!
-//! Invariant: for each key the last change that is staged, and, to go back to a savepoint, what it took
-//! the place of.
+//! Invariant: for each key the last change that is staged, and, once there is a savepoint to go back to, what
+//! it took the place of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use terrace_base::StructureId;
@@ -15,8 +15,8 @@ pub enum Staged {
     Put(Vec<u8>),
     /// None.
     Delete,
-    /// What merges make of the value that is there.
-    Merged,
+    /// What merges make of the value that is there: the last one of them in the batch.
+    Merged(usize),
 }
 
 type Place = (StructureId, Vec<u8>);
@@ -25,7 +25,11 @@ type Place = (StructureId, Vec<u8>);
 #[derive(Default)]
 pub struct Overlay {
     staged: BTreeMap<Place, Staged>,
+    /// Those of them that are merges.
+    merged: BTreeSet<Place>,
     undo: Vec<(Place, Option<Staged>)>,
+    /// Whether somebody may go back.
+    has_mark: bool,
 }
 
 impl Overlay {
@@ -37,22 +41,35 @@ impl Overlay {
     /// A change more.
     pub fn set(&mut self, id: StructureId, key: &[u8], staged: Staged) {
         let place = (id, key.to_vec());
-        let before = self.staged.insert(place.clone(), staged);
-        self.undo.push((place, before));
+        let before = self.replace(place.clone(), Some(staged));
+        if self.has_mark {
+            self.undo.push((place, before));
+        }
     }
 
-    /// How many changes were made, to go back there.
-    pub fn mark(&self) -> usize {
+    fn replace(&mut self, place: Place, staged: Option<Staged>) -> Option<Staged> {
+        match &staged {
+            Some(Staged::Merged(_)) => drop(self.merged.insert(place.clone())),
+            _ if self.merged.is_empty() => {}
+            _ => drop(self.merged.remove(&place)),
+        }
+        match staged {
+            Some(staged) => self.staged.insert(place, staged),
+            None => self.staged.remove(&place),
+        }
+    }
+
+    /// How many changes were made since the first mark, to go back there.
+    pub fn mark(&mut self) -> usize {
+        self.has_mark = true;
         self.undo.len()
     }
 
     /// Takes back what was changed since. O(what is taken back).
     pub fn back_to(&mut self, mark: usize) {
         while self.undo.len() > mark {
-            match self.undo.pop() {
-                Some((place, Some(before))) => drop(self.staged.insert(place, before)),
-                Some((place, None)) => drop(self.staged.remove(&place)),
-                None => return,
+            if let Some((place, before)) = self.undo.pop() {
+                self.replace(place, before);
             }
         }
     }
@@ -63,16 +80,26 @@ impl Overlay {
         id: StructureId,
         low: &[u8],
         high: Option<&[u8]>,
-    ) -> impl Iterator<Item = (&[u8], &Staged)> {
-        let to = match high {
-            Some(high) if high < low => Bound::Excluded((id, low.to_vec())),
-            Some(high) => Bound::Excluded((id, high.to_vec())),
-            None => Bound::Excluded((StructureId(id.0.saturating_add(1)), Vec::new())),
-        };
+    ) -> impl DoubleEndedIterator<Item = (&[u8], &Staged)> + use<'_> {
         self.staged
-            .range((Bound::Included((id, low.to_vec())), to))
+            .range(places(id, low, high))
             .map(|((_, key), staged)| (key.as_slice(), staged))
     }
+
+    /// The keys in such a range whose values merges make.
+    pub fn merged(&self, id: StructureId, low: &[u8], high: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let merged = self.merged.range(places(id, low, high));
+        merged.map(|(_, key)| key.clone()).collect()
+    }
+}
+
+fn places(id: StructureId, low: &[u8], high: Option<&[u8]>) -> (Bound<Place>, Bound<Place>) {
+    let to = match high {
+        Some(high) if high < low => (id, low.to_vec()),
+        Some(high) => (id, high.to_vec()),
+        None => (StructureId(id.0.saturating_add(1)), Vec::new()),
+    };
+    (Bound::Included((id, low.to_vec())), Bound::Excluded(to))
 }
 
 #[cfg(test)]
@@ -86,14 +113,16 @@ mod tests {
         overlay.set(a, b"k", Staged::Put(b"1".to_vec()));
         let mark = overlay.mark();
         overlay.set(a, b"k", Staged::Delete);
-        overlay.set(a, b"l", Staged::Merged);
+        overlay.set(a, b"l", Staged::Merged(0));
         overlay.set(b, b"a", Staged::Delete);
         assert_eq!(overlay.range(a, b"", None).count(), 2);
         assert_eq!(overlay.range(a, b"l", Some(b"k")).count(), 0);
         overlay.back_to(mark);
         assert_eq!(overlay.get(a, b"k"), Some(&Staged::Put(b"1".to_vec())));
         assert_eq!(overlay.range(a, b"", None).count(), 1);
+        // There is no way back to before the first mark, and nothing is kept for it.
         overlay.back_to(0);
-        assert_eq!(overlay.get(a, b"k"), None);
+        assert_eq!(overlay.get(a, b"k"), Some(&Staged::Put(b"1".to_vec())));
+        assert!(overlay.undo.is_empty());
     }
 }

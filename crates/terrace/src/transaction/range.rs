@@ -2,12 +2,10 @@
 //!
 //! Invariant: the range is watched before its first record is read.
 
-use std::collections::{HashSet, VecDeque};
-
-use terrace_base::Result;
+use terrace_base::{Result, StructureId};
 
 use super::Transaction;
-use super::overlay::Staged;
+use super::overlay::{Overlay, Staged};
 use crate::fault::{Fault, planted};
 use crate::map::Map;
 use crate::range::{Range, Record};
@@ -20,11 +18,10 @@ pub struct TransactionRange<'t> {
     /// Records that were read from the database and have not come out, one at each end.
     front: Option<Record>,
     back: Option<Record>,
-    /// The transaction's own changes, in order; none for a deletion.
-    own: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Where the order is not that of the keys, in a hash table, the keys of all own changes, which come
-    /// last then.
-    hidden: Option<HashSet<Vec<u8>>>,
+    /// The transaction's own changes that have not come out, at each end.
+    own: Own,
+    /// Whether the order is not that of the keys, as in a hash table: then its own changes come last.
+    is_unordered: bool,
     done: bool,
 }
 
@@ -39,12 +36,7 @@ impl<'t> TransactionRange<'t> {
         map.open.check()?;
         // Merges in the range become values that were read.
         let id = map.open.id();
-        let overlay = &transaction.overlay;
-        let merged: Vec<Vec<u8>> = overlay
-            .range(id, &low, high.as_deref())
-            .filter(|(_, staged)| **staged == Staged::Merged)
-            .map(|(key, _)| key.to_vec())
-            .collect();
+        let merged = transaction.overlay.merged(id, &low, high.as_deref());
         for key in merged {
             transaction.get_open(&map.open, &key)?;
         }
@@ -53,24 +45,13 @@ impl<'t> TransactionRange<'t> {
                 .reads
                 .watch(&map.open, low.clone(), high.clone());
         }
-        let own = transaction.overlay.range(id, &low, high.as_deref());
-        let own = own.map(|(key, staged)| {
-            let value = match staged {
-                Staged::Put(value) => Some(value.clone()),
-                Staged::Delete | Staged::Merged => None,
-            };
-            (key.to_vec(), value)
-        });
-        let own: VecDeque<_> = own.collect();
-        let keys = || own.iter().map(|(key, _)| key.clone()).collect();
-        let hidden = (map.open.structure.position_prefix() > 0).then(keys);
         let mut range = TransactionRange {
             base: Range::new(map.clone(), low.clone(), high.clone()),
+            own: Own::new(id, low.clone(), high.clone()),
             transaction,
             front: None,
             back: None,
-            own,
-            hidden,
+            is_unordered: map.open.structure.position_prefix() > 0,
             done: false,
         };
         if checked && planted(Fault::WatchedLate) {
@@ -100,25 +81,30 @@ impl<'t> TransactionRange<'t> {
         Ok(())
     }
 
+    /// Whether a record of the database is one that the transaction has changed.
+    fn hides(&self, key: &[u8]) -> bool {
+        self.transaction.overlay.get(self.own.id, key).is_some()
+    }
+
     fn forward(&mut self) -> Result<Option<Record>> {
         loop {
             self.peek_front()?;
             if let Some((key, _)) = &self.front {
-                if let Some(hidden) = &self.hidden {
-                    let hides = hidden.contains(key);
+                if self.is_unordered {
+                    let hides = self.hides(key);
                     let record = self.front.take();
                     if hides {
                         continue;
                     }
                     return Ok(record);
                 }
-                match self.own.front() {
+                match self.own.front(&self.transaction.overlay) {
                     Some((own, _)) if own < key => {}
                     Some((own, _)) if own == key => self.front = None,
                     _ => return Ok(self.front.take()),
                 }
             }
-            match self.own.pop_front() {
+            match self.own.pop_front(&self.transaction.overlay) {
                 Some((key, Some(value))) => return Ok(Some((key, value))),
                 Some((_, None)) => {}
                 None => return Ok(None),
@@ -128,31 +114,30 @@ impl<'t> TransactionRange<'t> {
 
     fn backward(&mut self) -> Result<Option<Record>> {
         loop {
-            if let Some(hidden) = &self.hidden {
-                match self.own.pop_back() {
+            if self.is_unordered {
+                match self.own.pop_back(&self.transaction.overlay) {
                     Some((key, Some(value))) => return Ok(Some((key, value))),
                     Some((_, None)) => continue,
                     None => {}
                 }
-                let hides = |record: &Record| hidden.contains(&record.0);
                 let record = match self.back.take() {
                     None => self.base.next_back().transpose()?.or(self.front.take()),
                     some => some,
                 };
-                if record.as_ref().is_some_and(hides) {
+                if record.as_ref().is_some_and(|(key, _)| self.hides(key)) {
                     continue;
                 }
                 return Ok(record);
             }
             self.peek_back()?;
             if let Some((key, _)) = &self.back {
-                match self.own.back() {
+                match self.own.back(&self.transaction.overlay) {
                     Some((own, _)) if own > key => {}
                     Some((own, _)) if own == key => self.back = None,
                     _ => return Ok(self.back.take()),
                 }
             }
-            match self.own.pop_back() {
+            match self.own.pop_back(&self.transaction.overlay) {
                 Some((key, Some(value))) => return Ok(Some((key, value))),
                 Some((_, None)) => {}
                 None => return Ok(None),
@@ -175,6 +160,85 @@ impl<'t> TransactionRange<'t> {
         let record = record.transpose();
         self.done = !matches!(record, Some(Ok(_)));
         record
+    }
+}
+
+/// A change of the transaction: its key and value, none for a deletion.
+type Change = (Vec<u8>, Option<Vec<u8>>);
+
+/// The transaction's own changes in a range, one after the other from either end. Only those that are looked at
+/// are copied.
+struct Own {
+    id: StructureId,
+    /// Where those are that have not been looked at.
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    front: Option<Change>,
+    back: Option<Change>,
+    /// Nothing is left between the two.
+    is_through: bool,
+}
+
+impl Own {
+    fn new(id: StructureId, low: Vec<u8>, high: Option<Vec<u8>>) -> Own {
+        Own {
+            id,
+            low,
+            high,
+            front: None,
+            back: None,
+            is_through: false,
+        }
+    }
+
+    fn of((key, staged): (&[u8], &Staged)) -> Change {
+        let value = match staged {
+            Staged::Put(value) => Some(value.clone()),
+            Staged::Delete | Staged::Merged(_) => None,
+        };
+        (key.to_vec(), value)
+    }
+
+    /// The first one.
+    fn front(&mut self, overlay: &Overlay) -> Option<&Change> {
+        if self.front.is_none() && !self.is_through {
+            let mut left = overlay.range(self.id, &self.low, self.high.as_deref());
+            self.front = left.next().map(Own::of);
+            match &self.front {
+                Some((key, _)) => self.low = crate::range::above(key),
+                None => self.is_through = true,
+            }
+        }
+        if self.front.is_none() {
+            self.front = self.back.take();
+        }
+        self.front.as_ref()
+    }
+
+    /// The last one.
+    fn back(&mut self, overlay: &Overlay) -> Option<&Change> {
+        if self.back.is_none() && !self.is_through {
+            let mut left = overlay.range(self.id, &self.low, self.high.as_deref());
+            self.back = left.next_back().map(Own::of);
+            match &self.back {
+                Some((key, _)) => self.high = Some(key.clone()),
+                None => self.is_through = true,
+            }
+        }
+        if self.back.is_none() {
+            self.back = self.front.take();
+        }
+        self.back.as_ref()
+    }
+
+    fn pop_front(&mut self, overlay: &Overlay) -> Option<Change> {
+        self.front(overlay)?;
+        self.front.take()
+    }
+
+    fn pop_back(&mut self, overlay: &Overlay) -> Option<Change> {
+        self.back(overlay)?;
+        self.back.take()
     }
 }
 

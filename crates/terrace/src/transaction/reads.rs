@@ -62,6 +62,8 @@ pub struct Reads {
     entries: Vec<Entry>,
     by_key: HashMap<(u32, Box<[u8]>), usize>,
     ranges: Vec<Watching>,
+    /// Which of the structures nobody else changes for now: tables that are closed for this transaction.
+    at_rest: Vec<bool>,
     /// Operations since the last look at all entries.
     unlooked: usize,
     /// Entries that were looked at again and found the same.
@@ -77,6 +79,7 @@ impl Reads {
             entries: Vec::new(),
             by_key: HashMap::new(),
             ranges: Vec::new(),
+            at_rest: Vec::new(),
             unlooked: 0,
             refreshed: 0,
         }
@@ -91,7 +94,17 @@ impl Reads {
         self.entries.clear();
         self.by_key.clear();
         self.structures.clear();
+        self.at_rest.clear();
         self.unlooked = 0;
+    }
+
+    /// From now on, until it is told otherwise, nobody else changes these. What was read of them counts once it
+    /// was looked at again, whatever becomes of its locks, which others share.
+    pub fn rest(&mut self, closed: &[Arc<Open>]) {
+        let structures = self.structures.iter();
+        self.at_rest = structures
+            .map(|open| closed.iter().any(|closed| Arc::ptr_eq(open, closed)))
+            .collect();
     }
 
     /// Whether ranges were read.
@@ -295,26 +308,23 @@ impl Reads {
         Ok(Ok(()))
     }
 
-    /// Something to name when it was not to be had in peace.
-    pub fn some(&self) -> Changed {
+    /// Something to name when it was not to be had in peace, if anything was read.
+    pub fn some(&self) -> Option<Changed> {
         let entry = self.entries.iter().find(|e| !self.is_still(e, &|_| false));
         if let Some(entry) = entry.or(self.entries.first()) {
-            return self.changed(entry.structure, &entry.key);
+            return Some(self.changed(entry.structure, &entry.key));
         }
-        match self.ranges.first() {
-            Some(range) => self.changed(range.structure, &range.low),
-            None => Changed {
-                structure: String::new(),
-                key: Vec::new(),
-            },
-        }
+        let range = self.ranges.first()?;
+        Some(self.changed(range.structure, &range.low))
     }
 }
 
 impl Standing for Reads {
     fn stands(&self, ours: &dyn Fn(usize) -> bool) -> bool {
+        let rests = |entry: &Entry| self.at_rest.get(entry.structure as usize) == Some(&true);
         let mut entries = self.entries.iter();
-        (planted(Fault::UnvalidatedRead) || entries.all(|entry| self.is_still(entry, ours)))
+        (planted(Fault::UnvalidatedRead)
+            || entries.all(|entry| rests(entry) || self.is_still(entry, ours)))
             && self.written_range().is_none()
     }
 

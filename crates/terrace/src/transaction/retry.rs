@@ -85,7 +85,13 @@ impl Database {
                     if transaction.reads.has_ranges() {
                         core.store.grace();
                     }
-                    transaction.reads.refresh(core)?.is_ok()
+                    match transaction.reads.refresh(core)? {
+                        Ok(()) => true,
+                        Err(changed) => {
+                            transaction.conflict = Some(changed);
+                            false
+                        }
+                    }
                 }
             };
             if stands {
@@ -137,9 +143,10 @@ impl Transaction {
     fn count_conflict(&mut self) {
         let core = self.db.handle.core.clone();
         let refreshed = std::mem::take(&mut self.reads.refreshed);
-        let changed = self.conflict.get_or_insert_with(|| self.reads.some());
+        let changed = self.conflict.take().unwrap_or_else(|| self.some());
         core.transactions
-            .conflict(self.options.label, changed, refreshed);
+            .conflict(self.options.label, &changed, refreshed);
+        self.conflict = Some(changed);
     }
 }
 

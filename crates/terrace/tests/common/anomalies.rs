@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use terrace::{
     Database, Error, MapOptions, Merge, Options, Tiers, TransactionOptions, Tree, encode,
@@ -247,6 +248,31 @@ pub fn kept_values_are_validated() {
     assert_eq!(now, [Some(b"5".to_vec()), Some(b"8".to_vec())]);
 }
 
+/// A writer has looked who watches its key before a range began to be watched, and changes it after the range
+/// was read.
+pub fn writers_under_way_are_waited_for() {
+    let (db, tree) = database();
+    let (inside, came) = std::sync::mpsc::channel();
+    let writer = tree.clone();
+    let writing = std::thread::spawn(move || {
+        terrace_tier::fault::hook(Some(Box::new(move |point| {
+            if point == terrace_tier::fault::Point::Told && inside.send(()).is_ok() {
+                // However long it takes it is waited for; who does not wait is done by then.
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        })));
+        writer.put("d", "new").unwrap();
+        terrace_tier::fault::hook(None);
+    });
+    came.recv().unwrap();
+    let mut first = db.begin(TransactionOptions::new());
+    assert_eq!(first.range(&tree, "a".."m").unwrap().count(), 3);
+    first.put(&tree, "x", "three").unwrap();
+    let result = first.commit();
+    writing.join().unwrap();
+    refused(result);
+}
+
 /// A record comes into a range while its first record is read.
 pub fn watched_before_it_is_read() {
     let (db, tree, hook) = out_of_memory();
@@ -292,7 +318,7 @@ pub fn savepoints() {
 }
 
 /// All of them.
-pub const ALL: [(&str, fn()); 12] = [
+pub const ALL: [(&str, fn()); 13] = [
     ("lost update", lost_update),
     ("write skew", write_skew),
     ("phantom", phantom),
@@ -306,6 +332,10 @@ pub const ALL: [(&str, fn()); 12] = [
         validated_at_the_last_instant,
     ),
     ("watched before it is read", watched_before_it_is_read),
+    (
+        "writers under way are waited for",
+        writers_under_way_are_waited_for,
+    ),
     ("kept values are validated", kept_values_are_validated),
     ("savepoints", savepoints),
 ];

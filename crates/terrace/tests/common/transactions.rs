@@ -5,7 +5,7 @@
 //! Transactions that only read have to fit between two of them, not before what was acknowledged when they
 //! began.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +26,7 @@ enum Op {
     Range(usize, u8, u8, bool),
     All(usize),
     ByIndex(u8, bool),
+    ByUnique(u8),
     Savepoint,
     Rollback,
 }
@@ -40,9 +41,13 @@ enum Answer {
     Wrong,
 }
 
-/// Structures: a tree, a hash table, a table with an index over the first byte of its rows.
-const STRUCTURES: usize = 3;
+/// Structures: a tree, a hash table, a table with an index over the first byte of its rows and a unique one
+/// over another byte, an LSM-tree.
+const STRUCTURES: usize = 4;
 const TABLE: usize = 2;
+const ORDERED: [usize; 3] = [0, TABLE, 3];
+/// The byte of a row that no other row may have. Rows that are shorter are in no index of it.
+const UNIQUE: usize = 7;
 
 type State = [BTreeMap<Vec<u8>, Vec<u8>>; STRUCTURES];
 
@@ -65,12 +70,13 @@ fn program(rng: &mut Rng, only_reads: bool) -> Vec<Op> {
         let op = match rng.below(if only_reads { 5 } else { 14 }) {
             0 | 1 => Op::Get(s, k),
             2 => Op::Range(
-                [0, TABLE][rng.below(2) as usize],
+                ORDERED[rng.below(3) as usize],
                 k,
                 k + rng.below(6) as u8,
                 rng.below(2) == 0,
             ),
             3 => Op::All(s),
+            4 if rng.below(3) == 0 => Op::ByUnique(rng.next_u64() as u8),
             4 => Op::ByIndex(b'a' + rng.below(5) as u8, rng.below(2) == 0),
             5..=7 => Op::Put(s, k, rng.next_u64() as u32),
             8 => Op::Delete(s, k),
@@ -138,6 +144,15 @@ fn on_model(ops: &[Op], state: &mut State) -> Vec<Answer> {
                 } else {
                     all.collect()
                 })
+            }
+            Op::ByUnique(byte) => {
+                let mut rows = state[TABLE].iter();
+                let row = rows.find(|(_, v)| v.get(UNIQUE) == Some(byte));
+                Answer::Records(
+                    row.map(|(k, v)| (k.clone(), v.clone()))
+                        .into_iter()
+                        .collect(),
+                )
             }
             Op::Savepoint => {
                 saved.push(state.clone());
@@ -222,6 +237,11 @@ fn run(
                     rows.collect::<Result<_, _>>()?
                 })
             }
+            Op::ByUnique(byte) => {
+                let table = maps[TABLE].as_table().unwrap();
+                let rows = t.index(&table, "unique")?.get([*byte])?;
+                Answer::Records(rows.collect::<Result<_, _>>()?)
+            }
             Op::Savepoint => {
                 saved.push(t.savepoint());
                 Answer::Nothing
@@ -247,11 +267,14 @@ fn open(seed: u64, threads: bool) -> (Database, Vec<Map>) {
         terrace::Tiers::One
     };
     let options = || TreeOptions::new().tiers(tiers);
-    let table = TableOptions::from(options()).index(Index::on("first", KeySource::bytes(0..1)));
+    let table = TableOptions::from(options())
+        .index(Index::on("first", KeySource::bytes(0..1)))
+        .index(Index::on("unique", KeySource::bytes(UNIQUE..UNIQUE + 1)).unique());
     let maps = vec![
         db.create_map("tree", Kind::Tree, options()).unwrap(),
         db.create_map("hash", Kind::Hash, options()).unwrap(),
         (*db.create_table("table", table).unwrap()).clone(),
+        db.create_map("lsm", Kind::Lsm, options()).unwrap(),
     ];
     (db, maps)
 }
@@ -344,8 +367,9 @@ fn threads(db: &Database, maps: &[Map], seed: u64, each: u32, before: u64) -> Ve
                                 break;
                             }
                             Err(Error::Conflict { .. }) => {}
-                            // A merge of a value that was too long when it was committed.
-                            Err(Error::Invalid { .. }) => break,
+                            // A merge of a value that was too long when it was committed; a row with a byte
+                            // that another one had.
+                            Err(Error::Invalid { .. } | Error::Duplicate { .. }) => break,
                             Err(e) => panic!("{e}"),
                         }
                     }
@@ -368,6 +392,12 @@ fn replay(seed: u64, mut done: Vec<Done>, state: &mut State, last: &mut u64) -> 
                 d.ops, d.answers
             ));
         }
+        if !is_unique(&state[TABLE]) {
+            return Err(format!(
+                "seed {seed}: {:?} made two rows with one key",
+                d.ops
+            ));
+        }
         *last = d.sequence.unwrap_or(0);
         states.push((*last, state.clone()));
     }
@@ -387,22 +417,35 @@ fn replay(seed: u64, mut done: Vec<Done>, state: &mut State, last: &mut u64) -> 
     Ok(())
 }
 
-/// One transaction after the other: nothing conflicts, and each answers as the model does.
-pub fn check_alone(seed: u64, transactions: u32) -> Result<(), String> {
+/// Whether no two rows have the same byte where the unique index is.
+fn is_unique(table: &BTreeMap<Vec<u8>, Vec<u8>>) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut keys = table.values().filter_map(|row| row.get(UNIQUE));
+    keys.all(|key| seen.insert(*key))
+}
+
+/// One transaction after the other: nothing conflicts, and each answers as the model does. How many were
+/// refused because a row wanted a key that another one had.
+pub fn check_alone(seed: u64, transactions: u32) -> Result<u32, String> {
     let (db, maps) = open(seed, false);
     let mut rng = Rng::new(seed);
     let mut state = State::default();
     let mut answers = Vec::new();
+    let mut duplicates = 0;
     for _ in 0..transactions {
         let ops = program(&mut rng, false);
         let before = state.clone();
         let want = on_model(&ops, &mut state);
         match run(&db, &maps, &ops, &mut answers) {
-            Ok(_) if answers == want => {}
+            Ok(_) if answers == want && is_unique(&state[TABLE]) => {}
+            Err(Error::Duplicate { .. }) if !is_unique(&state[TABLE]) => {
+                state = before;
+                duplicates += 1;
+            }
             Ok(_) => return Err(format!("seed {seed}: {ops:?}\n{answers:?}\n{want:?}")),
             Err(Error::Invalid { .. }) => state = before,
             Err(e) => return Err(format!("seed {seed}: {ops:?}: {e}")),
         }
     }
-    Ok(())
+    Ok(duplicates)
 }
