@@ -1,6 +1,6 @@
 //! The names, labels and numbers of the metrics are those of a file, and no figure of a database is missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use terrace::{Database, Options, Stats};
@@ -227,4 +227,29 @@ fn figures_add_up_and_many_structures_are_summed() {
         MAX_STRUCTURES as u64 + 20
     );
     assert_eq!(sum("terrace_structures", ""), MAX_STRUCTURES as u64 + 20);
+}
+
+/// The table for people has each metric, and none that is not there.
+#[test]
+fn the_table_in_the_documentation_has_all_names() {
+    let golden = include_str!("golden.prom");
+    let names = |text: &'static str| -> BTreeSet<&str> {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        words.filter(|word| word.starts_with("terrace_")).collect()
+    };
+    let types = golden
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let there: BTreeSet<&str> = types.filter_map(|line| line.split(' ').next()).collect();
+    let table = include_str!("../../../docs/metrics.md")
+        .split_once("| name | labels | what |")
+        .and_then(|(_, rest)| rest.split_once("\n\n"))
+        .map(|(table, _)| names(table))
+        .unwrap();
+    let missing: Vec<_> = there.difference(&table).collect();
+    let unknown: Vec<_> = table.difference(&there).collect();
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "not in the table: {missing:?}; only in the table: {unknown:?}"
+    );
 }
