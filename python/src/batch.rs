@@ -9,7 +9,7 @@ use pyo3::types::PyType;
 use terrace::Durability;
 
 use crate::data::owned;
-use crate::map::Map;
+use crate::map::{Map, durability};
 use crate::merge::Merge;
 use crate::shared::Slot;
 
@@ -31,19 +31,15 @@ enum To {
 #[pyclass(frozen, module = "terrace")]
 pub struct Batch {
     db: Arc<Slot<terrace::Database>>,
-    durability: Durability,
+    durability: Option<Durability>,
     changes: Mutex<Option<Vec<Change>>>,
 }
 
 impl Batch {
-    pub fn new(db: Arc<Slot<terrace::Database>>, sync: bool) -> Batch {
+    pub fn new(db: Arc<Slot<terrace::Database>>, sync: Option<bool>) -> Batch {
         Batch {
             db,
-            durability: if sync {
-                Durability::Sync
-            } else {
-                Durability::Buffered
-            },
+            durability: durability(sync),
             changes: Mutex::new(Some(Vec::new())),
         }
     }

@@ -11,7 +11,7 @@ use terrace::{Durability, HashOptions, MapOptions, Options, Policy, TableOptions
 
 use crate::batch::Batch;
 use crate::data::size;
-use crate::map::{Hash, Map, Ordered, Tree};
+use crate::map::{Hash, Lsm, Map, Ordered, Tree};
 use crate::shared::{Shared, Slot};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, parse};
@@ -85,6 +85,13 @@ impl Database {
         Ok(Py::new(py, made)?.into_any())
     }
 
+    fn as_lsm(&self, py: Python<'_>, map: terrace::Map) -> PyResult<Py<PyAny>> {
+        let made = PyClassInitializer::from(self.structure(map))
+            .add_subclass(Ordered)
+            .add_subclass(Lsm);
+        Ok(Py::new(py, made)?.into_any())
+    }
+
     fn as_hash(&self, py: Python<'_>, map: terrace::Map) -> PyResult<Py<PyAny>> {
         let made = PyClassInitializer::from(self.structure(map)).add_subclass(Hash);
         Ok(Py::new(py, made)?.into_any())
@@ -103,7 +110,7 @@ impl Database {
     #[new]
     #[pyo3(signature = (
         path, *, memory=None, create=true, durability="buffered", page_size=None, log_limit=None,
-        direct_io=true, control=false
+        direct_io=true, control=false, read_only=false
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -116,6 +123,7 @@ impl Database {
         log_limit: Option<&Bound<'_, PyAny>>,
         direct_io: bool,
         control: bool,
+        read_only: bool,
     ) -> PyResult<Database> {
         let mut options = Options::new()
             .create(create)
@@ -132,7 +140,10 @@ impl Database {
             options = options.log_limit(size(bytes)?);
         }
         let shared = Shared::new();
-        let opened = shared.opened(py, || terrace::Database::open(&path, options))?;
+        let opened = shared.opened(py, || match read_only {
+            true => terrace::Database::open_read_only(&path, options),
+            false => terrace::Database::open(&path, options),
+        })?;
         Ok(Database {
             slot: shared.slot(opened),
             path,
@@ -180,6 +191,21 @@ impl Database {
         let options = options(tiers, policy, inclusive, logged)?;
         let tree = self.slot.with(py, |db| db.tree_with(name, options))?;
         self.as_tree(py, (*tree).clone())
+    }
+
+    #[pyo3(signature = (name, *, tiers=None, policy=None, inclusive=None, logged=None))]
+    fn lsm(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        tiers: Option<u8>,
+        policy: Option<&str>,
+        inclusive: Option<bool>,
+        logged: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        let options = options(tiers, policy, inclusive, logged)?;
+        let lsm = self.slot.with(py, |db| db.lsm_with(name, options))?;
+        self.as_lsm(py, (*lsm).clone())
     }
 
     #[pyo3(signature = (name, *, tiers=None, policy=None, inclusive=None, logged=None))]
@@ -231,7 +257,8 @@ impl Database {
     fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
         let map = self.slot.with(py, |db| db.map(name))?;
         match map.kind() {
-            terrace::Kind::Tree | terrace::Kind::Lsm => self.as_tree(py, map),
+            terrace::Kind::Tree => self.as_tree(py, map),
+            terrace::Kind::Lsm => self.as_lsm(py, map),
             terrace::Kind::Hash => self.as_hash(py, map),
             terrace::Kind::Table => self.as_table(py, map),
             other => Err(PyTypeError::new_err(format!(
@@ -263,8 +290,8 @@ impl Database {
         self.__delitem__(py, name)
     }
 
-    #[pyo3(signature = (*, sync=false))]
-    fn batch(&self, sync: bool) -> PyResult<Batch> {
+    #[pyo3(signature = (*, sync=None))]
+    fn batch(&self, sync: Option<bool>) -> PyResult<Batch> {
         self.slot.take_clone()?;
         Ok(Batch::new(self.slot.clone(), sync))
     }

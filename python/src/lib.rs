@@ -32,6 +32,7 @@ fn _terrace(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<map::Map>()?;
     module.add_class::<map::Ordered>()?;
     module.add_class::<map::Tree>()?;
+    module.add_class::<map::Lsm>()?;
     module.add_class::<map::Hash>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<table::Index>()?;

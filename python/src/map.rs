@@ -65,7 +65,12 @@ impl Map {
         }))
     }
 
-    fn write_group(&self, py: Python<'_>, group: &mut Vec<(Vec<u8>, Vec<u8>)>) -> PyResult<()> {
+    fn write_group(
+        &self,
+        py: Python<'_>,
+        group: &mut Vec<(Vec<u8>, Vec<u8>)>,
+        sync: Option<bool>,
+    ) -> PyResult<()> {
         let group = std::mem::take(group);
         self.slot.with(py, |map| {
             let db = map.database();
@@ -73,7 +78,7 @@ impl Map {
             for (key, value) in &group {
                 batch.put(map, key, value);
             }
-            db.write(batch, Durability::Buffered)
+            db.write(batch, durability(sync))
         })
     }
 
@@ -81,6 +86,7 @@ impl Map {
         &self,
         py: Python<'py>,
         pairs: impl Iterator<Item = PyResult<(Vec<u8>, Vec<u8>)>>,
+        sync: Option<bool>,
     ) -> PyResult<()> {
         let (mut group, mut bytes) = (Vec::new(), 0);
         for next in pairs {
@@ -88,14 +94,14 @@ impl Map {
             bytes += key.len() + value.len();
             group.push((key, value));
             if group.len() >= GROUP_CHANGES || bytes >= GROUP_BYTES {
-                self.write_group(py, &mut group)?;
+                self.write_group(py, &mut group, sync)?;
                 bytes = 0;
             }
         }
         if group.is_empty() {
             return Ok(());
         }
-        self.write_group(py, &mut group)
+        self.write_group(py, &mut group, sync)
     }
 
     /// Reads, lets `change` answer, and writes if nobody else was faster.
@@ -395,23 +401,23 @@ impl Map {
                 let pairs = dict
                     .iter()
                     .map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
-                self.write_all(py, pairs)?;
+                self.write_all(py, pairs, sync)?;
             } else if other.hasattr("keys")? {
                 let keys = other.call_method0("keys")?;
                 let pairs = keys.try_iter()?.map(|key| {
                     let key = key?;
                     Ok((owned(&key)?, owned(&other.get_item(&key)?)?))
                 });
-                self.write_all(py, pairs)?;
+                self.write_all(py, pairs, sync)?;
             } else {
-                self.write_all(py, other.try_iter()?.map(|next| pair(&next?)))?;
+                self.write_all(py, other.try_iter()?.map(|next| pair(&next?)), sync)?;
             }
         }
         if let Some(named) = named {
             let pairs = named
                 .iter()
                 .map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
-            self.write_all(py, pairs)?;
+            self.write_all(py, pairs, sync)?;
         }
         Ok(None)
     }
@@ -424,13 +430,10 @@ impl Map {
             for record in map.iter()? {
                 batch.delete(&map, record?.0);
                 if batch.len() >= GROUP_CHANGES || batch.bytes() >= GROUP_BYTES {
-                    db.write(
-                        std::mem::replace(&mut batch, db.batch()),
-                        Durability::Buffered,
-                    )?;
+                    db.write(std::mem::replace(&mut batch, db.batch()), None)?;
                 }
             }
-            db.write(batch, Durability::Buffered)
+            db.write(batch, None)
         })
     }
 
@@ -587,12 +590,19 @@ impl Ordered {
 #[pyclass(frozen, extends = Ordered, module = "terrace")]
 pub struct Tree;
 
+/// An ordered map whose cold records lie in levels of packed pages.
+#[pyclass(frozen, extends = Ordered, module = "terrace")]
+pub struct Lsm;
+
 /// A map without order.
 #[pyclass(frozen, extends = Map, module = "terrace")]
 pub struct Hash;
 
 #[pymethods]
 impl Tree {}
+
+#[pymethods]
+impl Lsm {}
 
 #[pymethods]
 impl Hash {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any, Generic, TypeVar, cast
 
-from ._terrace import Hash, Ordered, Tree
+from ._terrace import Hash, Lsm, Ordered, Tree
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -73,7 +73,7 @@ def int_key(value: Codec[Any, V]) -> Codec[int, V]:
 class Coded(MutableMapping[K, V]):
     """A structure seen through a codec."""
 
-    def __init__(self, raw: Tree | Hash, codec: Codec[K, V]) -> None:
+    def __init__(self, raw: Tree | Lsm | Hash, codec: Codec[K, V]) -> None:
         self.raw = raw
         self.codec = codec
 

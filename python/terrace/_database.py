@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, TypeVar, overload
 
     from ._codecs import Coded, Codec
-    from ._terrace import Batch, Hash, Reader, Snapshot, Table, Transaction, Tree
+    from ._terrace import Batch, Hash, Lsm, Reader, Snapshot, Table, Transaction, Tree
 
     K = TypeVar("K")
     V = TypeVar("V")
@@ -40,7 +40,7 @@ Mapping.register(SnapshotMap)  # pyright: ignore[reportUnknownMemberType, report
 MutableMapping.register(Map)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 
 #: What `open` takes besides the path.
-OPTIONS = ("memory", "create", "durability", "page_size", "log_limit", "direct_io", "control")
+OPTIONS = ("memory", "create", "durability", "page_size", "log_limit", "direct_io", "control", "read_only")
 
 
 class _Opened:
@@ -99,7 +99,7 @@ class Figures(SimpleNamespace):
         return json.dumps(self, default=vars)
 
 
-def _coded(raw: Tree | Hash, codec: Codec[K, V]) -> Coded[K, V]:
+def _coded(raw: Tree | Lsm | Hash, codec: Codec[K, V]) -> Coded[K, V]:
     from ._codecs import Coded
 
     return Coded(raw, codec)
@@ -248,6 +248,34 @@ class Database:
         return tree if codec is None else _coded(tree, codec)
 
     @overload
+    def lsm(
+        self,
+        name: str,
+        *,
+        tiers: Literal[1, 2] | None = None,
+        policy: Literal["default", "paper"] | None = None,
+        inclusive: bool | None = None,
+        logged: bool | None = None,
+    ) -> Lsm: ...
+
+    @overload
+    def lsm(
+        self,
+        name: str,
+        *,
+        codec: Codec[K, V],
+        tiers: Literal[1, 2] | None = None,
+        policy: Literal["default", "paper"] | None = None,
+        inclusive: bool | None = None,
+        logged: bool | None = None,
+    ) -> Coded[K, V]: ...
+
+    def lsm(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
+        """The LSM-tree of this name, made if there is none: an ordered map for much writing."""
+        lsm = self._native.lsm(name, **options)
+        return lsm if codec is None else _coded(lsm, codec)
+
+    @overload
     def hash(
         self,
         name: str,
@@ -294,7 +322,7 @@ class Database:
             name, indexes=indexes, tiers=tiers, policy=policy, inclusive=inclusive, logged=logged
         )
 
-    def __getitem__(self, name: str) -> Tree | Hash | Table:
+    def __getitem__(self, name: str) -> Tree | Lsm | Hash | Table:
         """A structure that is there, of whatever kind."""
         return self._native[name]
 
@@ -316,8 +344,8 @@ class Database:
         """Gives a structure another name."""
         self._native.rename(old, new)
 
-    def batch(self, *, sync: bool = False) -> Batch:
-        """Changes that are made together when the block ends, all or none."""
+    def batch(self, *, sync: bool | None = None) -> Batch:
+        """Changes that are made together when the block ends, all or none; with `sync` on the disk then."""
         return self._native.batch(sync=sync)
 
     def transaction(
@@ -399,12 +427,16 @@ def open(
     log_limit: int | str | None = None,
     direct_io: bool = True,
     control: bool = False,
+    read_only: bool = False,
     **unknown: object,
 ) -> Database:
     """Opens the database in a folder, and makes both if they are missing.
 
     `memory` is for everything that the database keeps, as a number of bytes or as text: "256MiB". With
     `control`, other processes of the same user can ask for figures with `terrace stat` and `terrace top`.
+    With `durability="sync"` every write is on the disk when it returns, unless it says `sync=False`. With
+    `read_only` nothing is written, and others may read beside it; it is `NotClosed` if the log has to be
+    replayed first.
     Opened twice in one process it is one database, which is closed with its last handle. A handle that is
     forgotten without `close` lets its structures go on.
     """
@@ -423,6 +455,7 @@ def open(
         "log_limit": log_limit,
         "direct_io": direct_io,
         "control": control,
+        "read_only": read_only,
     }
     with _lock:
         key = os.path.realpath(path)
@@ -439,3 +472,10 @@ def open(
                 )
         opened.handles += 1
         return Database(opened, key)
+
+
+def is_open(path: str | PathLike[str]) -> bool:
+    """Whether this process has the database in a folder open for writing."""
+    with _lock:
+        opened = _opened.get(os.path.realpath(path))
+        return opened is not None and not opened.options["read_only"]

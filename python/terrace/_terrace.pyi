@@ -94,11 +94,20 @@ class Map:
         when another thread was faster. What it raises passes through, and nothing is written.
         """
     @overload
-    def update(self, other: Mapping[str, _Data] | Mapping[bytes, _Data], /, **named: _Data) -> None: ...
+    def update(
+        self,
+        other: Mapping[str, _Data] | Mapping[bytes, _Data],
+        /,
+        *,
+        sync: bool | None = None,
+        **named: _Data,
+    ) -> None: ...
     @overload
-    def update(self, other: Iterable[tuple[_Data, _Data]], /, **named: _Data) -> None: ...
+    def update(
+        self, other: Iterable[tuple[_Data, _Data]], /, *, sync: bool | None = None, **named: _Data
+    ) -> None: ...
     @overload
-    def update(self, /, **named: _Data) -> None: ...
+    def update(self, /, *, sync: bool | None = None, **named: _Data) -> None: ...
     def clear(self) -> None: ...
     def is_empty(self) -> bool: ...
     def estimated_len(self) -> int:
@@ -121,6 +130,10 @@ class Ordered(Map):
 @final
 class Tree(Ordered):
     """An ordered map."""
+
+@final
+class Lsm(Ordered):
+    """An ordered map whose cold records lie in levels of packed pages that are merged: for much writing."""
 
 @final
 class Hash(Map):
@@ -343,6 +356,7 @@ class Database:
         log_limit: int | str | None = None,
         direct_io: bool = True,
         control: bool = False,
+        read_only: bool = False,
     ) -> Database: ...
     @property
     def path(self) -> PathLike[str]: ...
@@ -358,6 +372,15 @@ class Database:
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Tree: ...
+    def lsm(
+        self,
+        name: str,
+        *,
+        tiers: Literal[1, 2] | None = None,
+        policy: str | None = None,
+        inclusive: bool | None = None,
+        logged: bool | None = None,
+    ) -> Lsm: ...
     def hash(
         self,
         name: str,
@@ -377,13 +400,13 @@ class Database:
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Table: ...
-    def __getitem__(self, name: str, /) -> Tree | Hash | Table: ...
+    def __getitem__(self, name: str, /) -> Tree | Lsm | Hash | Table: ...
     def __delitem__(self, name: str, /) -> None: ...
     def __contains__(self, name: str, /) -> bool: ...
     def names(self) -> list[str]: ...
     def rename(self, old: str, new: str) -> None: ...
     def drop(self, name: str) -> None: ...
-    def batch(self, *, sync: bool = False) -> Batch: ...
+    def batch(self, *, sync: bool | None = None) -> Batch: ...
     def transaction(
         self,
         call: Callable[[Transaction], _T],

@@ -19,9 +19,22 @@ from typing import Any, TypeVar
 
 from . import _database
 from ._database import Figures
-from ._terrace import Batch, Hash, Ordered, Table, Tree
+from ._terrace import (
+    Batch,
+    Hash,
+    Index,
+    Lsm,
+    Merge,
+    Ordered,
+    Reader,
+    Snapshot,
+    SnapshotMap,
+    Table,
+    Transaction,
+    Tree,
+)
 
-__all__ = ["AsyncDatabase", "AsyncMap", "open"]
+__all__ = ["AsyncDatabase", "AsyncIndex", "AsyncMap", "AsyncReader", "AsyncSnapshot", "open"]
 
 T = TypeVar("T")
 Data = bytes | str
@@ -44,28 +57,101 @@ class _Pool:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, lambda: call(*args, **named))
 
+    async def through(
+        self, begin: Callable[[], Iterator[tuple[bytes, bytes]]]
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        """Records from an iterator, some at a time."""
+        entries = await self.run(begin)
+        while chunk := await self.run(lambda: list(islice(entries, CHUNK))):
+            for entry in chunk:
+                yield entry
+
     def end(self) -> None:
         self._threads.shutdown(wait=False)
 
 
-class AsyncMap:
-    """A structure, with `await`. `map` is the one without."""
+class AsyncIndex:
+    """An index of a table, for reading, with `await`: primary keys with their rows."""
 
-    def __init__(self, pool: _Pool, map: Tree | Hash | Table) -> None:
+    def __init__(self, pool: _Pool, index: Index) -> None:
         self._pool = pool
-        self.map = map
+        self.index = index
+
+    def get(self, key: Data) -> AsyncIterator[tuple[bytes, bytes]]:
+        """The rows with this key."""
+        return self._pool.through(lambda: self.index.get(key))
+
+    def range(
+        self, start: Data | None = None, stop: Data | None = None, *, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        """The rows with keys from `start` on and before `stop`, from either end."""
+        return self._pool.through(lambda: self.index.range(start, stop, reverse=reverse))
+
+    def prefix(self, prefix: Data, *, reverse: bool = False) -> AsyncIterator[tuple[bytes, bytes]]:
+        """The rows whose keys begin so."""
+        return self._pool.through(lambda: self.index.prefix(prefix, reverse=reverse))
+
+    def keys(
+        self, start: Data | None = None, stop: Data | None = None, *, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        """Keys of the index with primary keys, without rows."""
+        return self._pool.through(lambda: self.index.keys(start, stop, reverse=reverse))
+
+
+class AsyncReader:
+    """A structure, or one of a snapshot, for reading with `await`. `map` is the one without."""
+
+    def __init__(self, pool: _Pool, map: Tree | Lsm | Hash | Table | SnapshotMap) -> None:
+        self._pool = pool
+        self._read = map
 
     async def get(self, key: Data) -> bytes | None:
         """The value of a key, if it is there."""
-        return await self._pool.run(self.map.get, key)
+        return await self._pool.run(self._read.get, key)
 
     async def get_many(self, keys: Iterable[Data]) -> list[bytes | None]:
         """The values of many keys in one call."""
-        return await self._pool.run(self.map.get_many, list(keys))
+        return await self._pool.run(self._read.get_many, list(keys))
 
     async def contains(self, key: Data) -> bool:
         """Whether a key is there."""
-        return await self._pool.run(self.map.__contains__, key)
+        return await self._pool.run(self._read.__contains__, key)
+
+    def items(self) -> AsyncIterator[tuple[bytes, bytes]]:
+        """All records."""
+        return self._pool.through(lambda: iter(self._read.items()))
+
+    def _ordered(self) -> Ordered | SnapshotMap:
+        if isinstance(self._read, Hash) or self._read.kind == "hash":
+            raise TypeError("a hash table keeps no order of keys")
+        return self._read
+
+    def range(
+        self, start: Data | None = None, stop: Data | None = None, *, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        """The records with keys from `start` on and before `stop`, from either end."""
+        ordered = self._ordered()
+        return self._pool.through(lambda: ordered.range(start, stop, reverse=reverse))
+
+    def prefix(self, prefix: Data, *, reverse: bool = False) -> AsyncIterator[tuple[bytes, bytes]]:
+        """The records whose keys begin so."""
+        ordered = self._ordered()
+        return self._pool.through(lambda: ordered.prefix(prefix, reverse=reverse))
+
+    async def index(self, name: str) -> AsyncIndex:
+        """An index of a table."""
+        table = self._read
+        if not isinstance(table, Table | SnapshotMap):
+            raise TypeError("only tables have indexes")
+        return AsyncIndex(self._pool, await self._pool.run(table.index, name))
+
+
+class AsyncMap(AsyncReader):
+    """A structure, with `await`. `map` is the one without."""
+
+    def __init__(self, pool: _Pool, map: Tree | Lsm | Hash | Table) -> None:
+        super().__init__(pool, map)
+        self.map = map
 
     async def put(self, key: Data, value: Data, *, sync: bool | None = None) -> None:
         """Writes a record, whether or not the key is there."""
@@ -87,28 +173,44 @@ class AsyncMap:
         """Replaces a value by what `change` makes of it; it runs on another thread, perhaps several times."""
         return await self._pool.run(self.map.update, key, change)
 
-    async def put_many(self, records: Iterable[tuple[Data, Data]]) -> None:
+    async def put_many(self, records: Iterable[tuple[Data, Data]], *, sync: bool | None = None) -> None:
         """Writes many records."""
-        await self._pool.run(self.map.update, list(records))
+        await self._pool.run(self.map.update, list(records), sync=sync)
 
-    async def _through(self, begin: Callable[[], Iterator[tuple[bytes, bytes]]]) -> AsyncIterator[tuple[bytes, bytes]]:
-        entries = await self._pool.run(begin)
-        while chunk := await self._pool.run(lambda: list(islice(entries, CHUNK))):
-            for entry in chunk:
-                yield entry
+    async def merge(self, key: Data, merge: Merge, *, sync: bool | None = None) -> bool:
+        """Changes a value by what is there, atomically; says whether it was changed."""
+        return await self._pool.run(self.map.merge, key, merge, sync=sync)
 
-    def items(self) -> AsyncIterator[tuple[bytes, bytes]]:
-        """All records."""
-        return self._through(lambda: iter(self.map.items()))
+    async def load(self, records: Iterable[tuple[Data, Data]]) -> int:
+        """Sorts many records first and writes each page once; `records` is gone through on another thread."""
+        return await self._pool.run(self.map.load, records)
 
-    def range(
-        self, start: Data | None = None, stop: Data | None = None, *, reverse: bool = False
-    ) -> AsyncIterator[tuple[bytes, bytes]]:
-        """The records with keys from `start` on and before `stop`, from either end."""
-        ordered = self.map
-        if not isinstance(ordered, Ordered):
-            raise TypeError("a hash table keeps no order of keys")
-        return self._through(lambda: ordered.range(start, stop, reverse=reverse))
+
+class AsyncSnapshot:
+    """Everything as it was at one instant, with `await`. `snapshot` is the one without."""
+
+    def __init__(self, pool: _Pool, snapshot: Snapshot) -> None:
+        self._pool = pool
+        self.snapshot = snapshot
+
+    async def map(self, name: str) -> AsyncReader:
+        """A structure as it was."""
+        return AsyncReader(self._pool, await self._pool.run(self.snapshot.__getitem__, name))
+
+    async def close(self) -> None:
+        """Gives back what it keeps. Twice is nothing."""
+        await self._pool.run(self.snapshot.close)
+
+    async def __aenter__(self) -> AsyncSnapshot:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
 class AsyncDatabase:
@@ -139,6 +241,10 @@ class AsyncDatabase:
         """The tree of this name, made if there is none."""
         return AsyncMap(self._pool, await self._pool.run(self.db.tree, name, **options))
 
+    async def lsm(self, name: str, **options: Any) -> AsyncMap:
+        """The LSM-tree of this name, made if there is none."""
+        return AsyncMap(self._pool, await self._pool.run(self.db.lsm, name, **options))
+
     async def hash(self, name: str, **options: Any) -> AsyncMap:
         """The hash table of this name, made if there is none."""
         return AsyncMap(self._pool, await self._pool.run(self.db.hash, name, **options))
@@ -147,7 +253,36 @@ class AsyncDatabase:
         """The table of this name, made if there is none."""
         return AsyncMap(self._pool, await self._pool.run(self.db.table, name, **options))
 
-    def batch(self, *, sync: bool = False) -> Batch:
+    async def transaction(
+        self,
+        call: Callable[[Transaction], T],
+        *,
+        sync: bool | None = None,
+        attempts: int = 100,
+        label: str | None = None,
+    ) -> T:
+        """Runs `call`, a plain function, on another thread with a transaction, and commits: see `Database`.
+
+        In it structures are those without `await`: `t.get(users.map, key)`.
+        """
+        run = self.db.transaction
+        return await self._pool.run(lambda: run(call, sync=sync, attempts=attempts, label=label))
+
+    async def read(self, call: Callable[[Reader], T], *, attempts: int = 100, label: str | None = None) -> T:
+        """Runs `call`, a plain function, on another thread: all that it reads is of one instant."""
+        return await self._pool.run(lambda: self.db.read(call, attempts=attempts, label=label))
+
+    async def snapshot(self, *, max_age: float | None = None) -> AsyncSnapshot:
+        """Everything as it is now, for reading as long as one likes."""
+        return AsyncSnapshot(self._pool, await self._pool.run(self.db.snapshot, max_age=max_age))
+
+    async def backup(
+        self, set: str | PathLike[str], *, full: bool = False, rate: int | str | None = None
+    ) -> Figures:
+        """Adds a point to the backup set in a folder, while others write, and says what that came to."""
+        return await self._pool.run(self.db.backup, set, full=full, rate=rate)
+
+    def batch(self, *, sync: bool | None = None) -> Batch:
         """An empty batch; add to it, and `await write(batch)`."""
         return self.db.batch(sync=sync)
 
@@ -173,4 +308,8 @@ async def open(
 ) -> AsyncDatabase:
     """Opens a database; `threads` run the calls, and `queue` of them may be under way."""
     pool = _Pool(threads, queue)
-    return AsyncDatabase(await pool.run(_database.open, path, **options), pool)
+    try:
+        return AsyncDatabase(await pool.run(_database.open, path, **options), pool)
+    except BaseException:
+        pool.end()
+        raise

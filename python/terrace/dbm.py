@@ -4,8 +4,8 @@
     with terrace.dbm.open("cache.db", "c") as db:
         db["key"] = "value"
 
-A database is a folder. Flags are those of `dbm`: "r" reads, "w" also writes, "c" makes it if it is not there,
-"n" begins with an empty one. `keys()` is a list and `len()` counts, both by going through all records.
+A database is a folder. Flags are those of `dbm`: "r" only reads, also what may not be written; "w" also
+writes, "c" makes it if it is not there, "n" begins with an empty one. `keys()` is a list and `len()` counts, both by going through all records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _database
-from ._errors import Error
+from ._errors import Error, NotClosed
 
 __all__ = ["error", "open", "whichdb"]
 
@@ -152,9 +152,26 @@ def open(
         # What other modules of this kind leave of a database without records.
         os.remove(name)
     try:
-        db = _database.open(name, memory=memory)
-        if flag[0] == "n" and STRUCTURE in db:
-            del db[STRUCTURE]
-        return _Dbm(db, flag[0] != "r")
+        db = _for_reading(name, memory) if flag[0] == "r" else _database.open(name, memory=memory)
+        try:
+            if STRUCTURE not in db and (flag[0] == "r" or db.names()):
+                raise error(f"the database at {name} is not one of this module: it has no structure {STRUCTURE!r}")
+            if flag[0] == "n" and STRUCTURE in db:
+                del db[STRUCTURE]
+            return _Dbm(db, flag[0] != "r")
+        except BaseException:
+            db.close()
+            raise
     except Error as failed:
         raise error(str(failed)) from failed
+
+
+def _for_reading(name: str, memory: int | str) -> _database.Database:
+    if _database.is_open(name):
+        return _database.open(name, memory=memory)
+    try:
+        return _database.open(name, memory=memory, read_only=True)
+    except NotClosed:
+        # Whoever wrote it was killed: what the log has comes in first, which takes the right to write.
+        _database.open(name, memory=memory, create=False).close()
+        return _database.open(name, memory=memory, read_only=True)

@@ -66,3 +66,45 @@ def test_others_get_on_while_calls_wait(tmp_path):
             assert await t.get("19") == b"y"
 
     asyncio.run(main())
+
+
+def test_the_rest_of_the_database_is_awaited_too(tmp_path):
+    async def main():
+        async with await terrace.aio.open(tmp_path / "db", memory="16MiB") as db:
+            t, lsm = await db.tree("t"), await db.lsm("l")
+            people = await db.table("people", indexes={"city": "json:/city"})
+            await people.put("alice", '{"city":"Berlin"}')
+            await people.put("bob", '{"city":"Lima"}')
+            city = await people.index("city")
+            assert [k async for k, _ in city.get("Lima")] == [b"bob"]
+            assert [k async for k, _ in city.range("A", "C")] == [b"alice"]
+            assert [k async for k, _ in city.prefix("L", reverse=True)] == [b"bob"]
+            assert [k async for k in city.keys()] == [(b"Berlin", b"alice"), (b"Lima", b"bob")]
+            with pytest.raises(TypeError, match="indexes"):
+                await t.index("city")
+            await asyncio.gather(*(lsm.merge("n", terrace.Merge.add(1)) for _ in range(20)))
+            assert terrace.unpack_int(await lsm.get("n")) == 20
+            assert await t.load((f"{i:03}", "x") for i in range(100)) == 100
+            assert [k async for k, _ in t.prefix("09")] == [b"%03d" % i for i in range(90, 100)]
+
+            def pay(tx):
+                left = int(tx.get(t.map, "a", b"10")) - 3
+                tx.put(t.map, "a", str(left))
+                tx.merge(lsm.map, "n", terrace.Merge.add(1))
+                return left
+
+            assert await db.transaction(pay, sync=True, label="pay") == 7
+            assert await db.read(lambda r: (r.get(t.map, "a"), r.contains(people.map, "x"))) == (b"7", False)
+            async with await db.snapshot() as then:
+                await t.put("a", "later")
+                old = await then.map("t")
+                assert await old.get("a") == b"7" and await old.get_many(["a", "z"]) == [b"7", None]
+                assert len([k async for k, _ in old.items()]) == 101
+                assert [k async for k, _ in (await (await then.map("people")).index("city")).get("Lima")] == [b"bob"]
+                with pytest.raises(AttributeError):
+                    old.put
+            assert (await db.backup(tmp_path / "set")).time > 0 and terrace.list_backup(tmp_path / "set")
+        with pytest.raises(terrace.Error):
+            await terrace.aio.open(tmp_path / "nothing", create=False)
+
+    asyncio.run(main())

@@ -2,10 +2,13 @@
 
 import dbm
 import os
+import subprocess
+import sys
 import unittest
 
 import pytest
 
+import terrace
 import terrace.dbm
 
 test_dbm = pytest.importorskip("test.test_dbm", reason="this Python came without its own tests")
@@ -57,3 +60,37 @@ def test_flags_are_kept(tmp_path):
         assert d.keys() == []
     assert terrace.dbm.whichdb(path) == "terrace.dbm"
     assert terrace.dbm.whichdb(tmp_path) is None
+
+
+def test_reading_writes_nothing(tmp_path):
+    path = tmp_path / "d"
+    with terrace.dbm.open(path, "c") as d:
+        d["a"] = "1"
+        # Beside one that writes in this process it is the same database.
+        with terrace.dbm.open(path, "r") as again:
+            assert again["a"] == b"1"
+    before = [(f, f.stat().st_mtime_ns) for f in sorted(path.iterdir())]
+    with terrace.dbm.open(path, "r") as d:
+        assert d["a"] == b"1"
+    assert [(f, f.stat().st_mtime_ns) for f in sorted(path.iterdir())] == before
+
+
+def test_databases_of_others_are_left_alone(tmp_path):
+    path = tmp_path / "d"
+    with terrace.open(path, memory="16MiB") as db:
+        db.tree("users")["a"] = "1"
+    for flag in "rwcn":
+        with pytest.raises(terrace.dbm.error, match="not one of this module"):
+            terrace.dbm.open(path, flag)
+    with terrace.open(path, memory="16MiB") as db:
+        assert db.names() == ["users"]
+
+
+def test_what_a_killed_process_wrote_can_be_read(tmp_path):
+    path = tmp_path / "d"
+    code = (
+        "import os, sys, terrace.dbm; d = terrace.dbm.open(sys.argv[1], 'c'); d['a'] = '1'; d.sync(); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+    with terrace.dbm.open(path, "r") as d:
+        assert d["a"] == b"1"

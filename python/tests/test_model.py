@@ -14,7 +14,7 @@ values = st.binary(max_size=40) | st.sampled_from([b"x" * 20_000])
 
 
 class Model(RuleBasedStateMachine):
-    @initialize(kind=st.sampled_from(["tree", "hash", "table"]), tiers=st.sampled_from([1, 2]))
+    @initialize(kind=st.sampled_from(["tree", "hash", "table", "lsm"]), tiers=st.sampled_from([1, 2]))
     def begin(self, kind, tiers):
         self.folder = tempfile.mkdtemp()
         self.kind, self.tiers = kind, tiers

@@ -8,7 +8,7 @@ import pytest
 import terrace
 
 
-@pytest.fixture(params=["tree", "hash", "table"])
+@pytest.fixture(params=["tree", "hash", "table", "lsm"])
 def any_map(db, request):
     return getattr(db, request.param)("m")
 
@@ -101,7 +101,7 @@ def test_a_value_is_changed_by_a_function(any_map):
 
 
 def test_ranges_have_two_ends(db):
-    for m in (db.tree("t"), db.table("r")):
+    for m in (db.tree("t"), db.table("r"), db.lsm("l")):
         m.update({f"{i:04}": str(i) for i in range(3000)})
         keys = [key for key, _ in m.range("0010", "0020")]
         assert keys == [b"%04d" % i for i in range(10, 20)]
@@ -191,6 +191,8 @@ def test_structures_are_found_made_renamed_and_dropped(db):
     assert db.names() == ["h", "t"] == list(db)
     assert "t" in db and "x" not in db and 5 not in db
     assert isinstance(db["t"], terrace.Tree) and isinstance(db["h"], terrace.Hash)
+    assert isinstance(db.lsm("l"), terrace.Lsm) and isinstance(db["l"], terrace.Lsm) and db["l"].kind == "lsm"
+    del db["l"]
     with pytest.raises(LookupError):
         db["x"]
     with pytest.raises(terrace.Invalid):
@@ -260,3 +262,57 @@ def test_shelve(db):
         shelf["x"] = []
         shelf["x"].append(1)
     assert terrace.shelve(db["more"])["x"] == [1]
+
+
+def test_what_is_to_be_synced_is_synced(tmp_path):
+    def syncs(db, write):
+        before = db.stats().log.syncs
+        write()
+        return db.stats().log.syncs > before
+
+    def a_batch(db, **named):
+        with db.batch(**named) as batch:
+            batch.put(db["t"], "c", "3")
+
+    with terrace.open(tmp_path / "db", memory="16MiB", durability="sync") as db:
+        t = db.tree("t")
+        unlogged = db.hash("u", logged=False)
+        assert syncs(db, lambda: t.put("a", "1"))
+        assert syncs(db, lambda: t.update({"a": "1", "b": "2"}))
+        assert syncs(db, lambda: t.update([("a", "1")]))
+        assert syncs(db, lambda: t.update(x="1"))
+        assert syncs(db, lambda: a_batch(db))
+        assert syncs(db, lambda: t.clear())
+        assert not syncs(db, lambda: t.update({"a": "1"}, sync=False))
+        assert not syncs(db, lambda: a_batch(db, sync=False))
+        # What has no log cannot be synced, and is no bar.
+        unlogged.update({"a": "1"})
+        unlogged.clear()
+        with pytest.raises(terrace.Invalid):
+            unlogged.update({"a": "1"}, sync=True)
+    with terrace.open(tmp_path / "db", memory="16MiB") as db:
+        t = db.tree("t")
+        assert not syncs(db, lambda: t.update({"a": "1"}))
+        assert not syncs(db, lambda: a_batch(db))
+        assert syncs(db, lambda: t.update({"a": "1"}, sync=True))
+        assert syncs(db, lambda: a_batch(db, sync=True))
+
+
+def test_a_database_can_be_only_read(tmp_path):
+    path = tmp_path / "db"
+    with terrace.open(path, memory="16MiB") as db:
+        db.tree("t")["a"] = "1"
+        with pytest.raises(terrace.Invalid, match="read_only"):
+            terrace.open(path, memory="16MiB", read_only=True)
+    files = sorted(path.iterdir())
+    before = [(f, f.stat().st_mtime_ns) for f in files]
+    with terrace.open(path, memory="16MiB", read_only=True) as db:
+        t = db.tree("t")
+        assert t["a"] == b"1" and list(t) == [b"a"] and db.names() == ["t"]
+        with pytest.raises(terrace.Error):
+            t["b"] = "2"
+        with pytest.raises(terrace.Error):
+            db.tree("new")
+    assert [(f, f.stat().st_mtime_ns) for f in sorted(path.iterdir())] == before
+    with pytest.raises(terrace.Error):
+        terrace.open(tmp_path / "nothing", read_only=True)
