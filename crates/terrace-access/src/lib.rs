@@ -20,7 +20,7 @@ mod rooted;
 mod window;
 
 pub use flags::Flags;
-pub use merging::{LevelFigures, MergeFigures};
+pub use merging::{LevelFigures, MergeFigures, Waits};
 pub use method::{AccessMethod, Applied, NoRoom, Plan, Rising, Room, Touch};
 pub use ordered::{InStorage, Neighbours, Ordered, Runs, Sampled, StoragePlace, StoredScan, Sweep};
 pub use record::{Found, LargeRef, RecordPage, Value};

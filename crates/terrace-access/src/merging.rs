@@ -18,6 +18,8 @@ pub struct MergeFigures {
     /// Most steps that a single change has waited for.
     pub most_waits: u64,
     /// Bytes of keys and values that were put into the top.
+    pub arrived_bytes: u64,
+    /// Bytes of keys and values that users wrote.
     pub user_bytes: u64,
     /// Bytes of filters, about.
     pub filter_bytes: u64,
@@ -36,4 +38,48 @@ pub struct LevelFigures {
     pub records: u64,
     /// Tombstones.
     pub tombstones: u64,
+}
+
+/// What a change has waited for so far, and may.
+#[derive(Debug)]
+pub struct Waits {
+    steps: u64,
+    asked: u64,
+    most: u64,
+}
+
+impl Waits {
+    /// Those of one change of a record, whatever it meets on its way: one step.
+    pub fn of_a_change() -> Waits {
+        Waits {
+            steps: 0,
+            asked: 0,
+            most: 1,
+        }
+    }
+
+    /// Those of a thread for which nobody waits.
+    pub fn in_background() -> Waits {
+        Waits {
+            steps: 0,
+            asked: 0,
+            most: u64::MAX,
+        }
+    }
+
+    /// Whether it may wait for one more step.
+    pub fn may_wait(&self) -> bool {
+        self.asked < self.most
+    }
+
+    /// It has waited for, or made, so many.
+    pub fn note(&mut self, steps: u64) {
+        self.asked += 1;
+        self.steps += steps;
+    }
+
+    /// The steps that one change has waited for; `None` of a thread in the background.
+    pub fn of_this_change(&self) -> Option<u64> {
+        (self.most < u64::MAX).then_some(self.steps)
+    }
 }

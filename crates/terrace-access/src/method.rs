@@ -7,7 +7,7 @@
 use terrace_base::{PageId, Result};
 use terrace_pages::Space;
 
-use crate::{Attempt, Door, Flags, Found, MergeFigures, RecordPage, Value};
+use crate::{Attempt, Door, Flags, Found, MergeFigures, RecordPage, Value, Waits};
 
 /// What a lookup does to the use count of the record it finds: a hint, never a change of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,12 +110,23 @@ pub trait AccessMethod: Send + Sync {
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool>;
 
     /// Does a bounded part of the work that earlier changes have left behind, if it has come to too much.
-    /// To be called before changes are made; `space` is that of the change, and `bytes` about how long its
-    /// records are. Returns whether [`AccessMethod::tend`] has something to do. By default there is nothing.
+    /// To be called before changes are made; `space` is that of the change, and `waits` says how often it may
+    /// still wait. Returns whether [`AccessMethod::tend`] has something to do. By default there is nothing.
     /// Blocking; the caller holds nothing.
-    fn catch_up(&self, space: Space, bytes: usize) -> Result<bool> {
-        let _ = (space, bytes);
+    fn catch_up(&self, space: Space, waits: &mut Waits) -> Result<bool> {
+        let _ = (space, waits);
         Ok(false)
+    }
+
+    /// Waits a little where that work is nearly too much: before a change of so many bytes, or of as many as
+    /// those before it where they are 0. By default not at all. The caller holds nothing.
+    fn slow_down(&self, bytes: usize) {
+        let _ = bytes;
+    }
+
+    /// So many bytes of keys and values were changed by users, here or in a tier above. For figures alone.
+    fn note_written(&self, bytes: usize) {
+        let _ = bytes;
     }
 
     /// Whether [`AccessMethod::catch_up`] has something to do.

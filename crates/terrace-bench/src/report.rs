@@ -366,7 +366,7 @@ pub struct Report {
     pub processors: usize,
     /// Bytes of records in each level of an LSM-tree at the end, the uppermost first.
     pub levels: Vec<u64>,
-    /// Bytes that merging has written for each byte of keys and values that came to it.
+    /// Bytes that merging has written for each byte of keys and values that users wrote.
     pub merge_bytes_per_user_byte: Option<f64>,
     /// Bytes of the filters of an LSM-tree at the end.
     pub filter_bytes: u64,

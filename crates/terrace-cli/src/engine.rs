@@ -127,6 +127,12 @@ fn levels(stats: &terrace::Stats) -> Vec<u64> {
         .collect()
 }
 
+/// Most steps of an LSM-tree that a single change has waited for.
+fn most_step_waits(stats: &terrace::Stats) -> u64 {
+    let all = stats.structures.iter().filter_map(|s| s.lsm.as_ref());
+    all.map(|lsm| lsm.step_waits_max).max().unwrap_or(0)
+}
+
 /// How often a checkpoint is looked at: about as often as a bar is drawn.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -362,7 +368,7 @@ impl Db {
             merge_user_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.user_bytes)),
             merge_steps: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.steps)),
             step_waits: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.step_waits)),
-            step_waits_max: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.step_waits_max)),
+            step_waits_max: most_step_waits(&stats),
             filter_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.filter_bytes)),
             levels: levels(&stats),
             disk_bytes: Some(stats.disk_bytes()),

@@ -221,6 +221,19 @@ fn every_workload_runs_on_one_and_two_tiers() {
             assert_eq!(json["workload"], workload);
             assert!(json["ops"].as_u64().unwrap() > 0, "{workload} {tiers}");
             assert_eq!(json["tiers"].to_string(), tiers);
+            if structure == "lsm" {
+                let fields = json.as_object().unwrap();
+                for field in [
+                    "levels",
+                    "merge_bytes_per_user_byte",
+                    "filter_bytes",
+                    "step_waits_max",
+                    "live_bytes_per_user_byte",
+                ] {
+                    assert!(fields.contains_key(field), "{field}: {json}");
+                }
+                assert!(json["step_waits_max"].as_u64().unwrap() <= 1);
+            }
             assert!(!dir.0.join("b").exists());
         }
     }

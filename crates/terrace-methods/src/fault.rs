@@ -72,6 +72,8 @@ pub enum Fault {
     MergedChainKept,
     /// A step installs a large value whose record has changed meanwhile.
     StaleChain,
+    /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
+    EndlessWaits,
 }
 
 impl Fault {

@@ -11,6 +11,7 @@ mod holes;
 mod known;
 mod links;
 mod lsm;
+mod lsm_damage;
 mod rising;
 mod rows;
 mod runs;

@@ -55,6 +55,13 @@ pub(crate) fn families(stats: &Stats, text: &mut Text) {
         Counter,
         "Bytes of keys and values that came to the top.",
         "",
+        &[("", |l| l.arrived_bytes)],
+    );
+    each(
+        "lsm_user_bytes",
+        Counter,
+        "Bytes of keys and values that users wrote.",
+        "",
         &[("", |l| l.user_bytes)],
     );
     each(

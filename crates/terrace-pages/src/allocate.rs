@@ -203,6 +203,7 @@ impl PageStore {
         match class {
             Class::Hot => self.counters.hot.fetch_add(1, Ordering::Relaxed),
             Class::Inner => self.counters.inner.fetch_add(1, Ordering::Relaxed),
+            Class::Top => self.counters.tops.fetch_add(1, Ordering::Relaxed),
             Class::Cold => 0,
         };
         self.pool.note_not_hot(frame, class != Class::Hot);
@@ -213,6 +214,7 @@ impl PageStore {
         match class {
             Class::Hot => self.counters.hot.fetch_sub(1, Ordering::Relaxed),
             Class::Inner => self.counters.inner.fetch_sub(1, Ordering::Relaxed),
+            Class::Top => self.counters.tops.fetch_sub(1, Ordering::Relaxed),
             Class::Cold => 0,
         };
         self.pool.note_not_hot(frame, false);

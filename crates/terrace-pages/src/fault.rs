@@ -280,7 +280,7 @@ impl PageStore {
                 image.pin.state().check()?;
                 // Hot pages pass through like others: nothing is promoted here.
                 Ok(match page::class(bytes) {
-                    Class::Inner => Class::Inner,
+                    Class::Inner | Class::Top => Class::Inner,
                     _ => Class::Cold,
                 })
             }
@@ -318,9 +318,10 @@ impl PageStore {
             return self.check_poison();
         }
         header.class.store(class as u8, Ordering::Relaxed);
-        header
-            .used
-            .store(u8::from(class == Class::Inner), Ordering::Relaxed);
+        header.used.store(
+            u8::from(matches!(class, Class::Inner | Class::Top)),
+            Ordering::Relaxed,
+        );
         header.flags.store(0, Ordering::Release);
         header.dirty.store(0, Ordering::Release);
         self.count_class(frame, class);

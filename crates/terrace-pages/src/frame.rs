@@ -25,6 +25,9 @@ pub enum Class {
     Hot = 1,
     /// Inner structure of a cold tier: replaced last, since every access goes through it.
     Inner = 2,
+    /// What gathers changes, and soon has others: neither evicted nor cleaned ahead of a checkpoint, as long as
+    /// there are few such pages.
+    Top = 3,
 }
 
 impl Class {
@@ -32,6 +35,7 @@ impl Class {
         match bits & 3 {
             1 => Class::Hot,
             2 => Class::Inner,
+            3 => Class::Top,
             _ => Class::Cold,
         }
     }
@@ -112,7 +116,7 @@ impl Frame {
     /// header of a much-used page stays shared between the processors' caches.
     #[inline]
     pub fn touch(&self) {
-        // The other classes have no bit of this one.
+        // Of the others only tops have the bit of this one, and tops stay as long.
         let inner = self.class.load(Ordering::Relaxed) & Class::Inner as u8 != 0;
         let limit = if inner { MAX_USE } else { 1 };
         if self.used.load(Ordering::Relaxed) < limit {

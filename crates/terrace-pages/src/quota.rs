@@ -10,6 +10,9 @@ use crate::store::PageStore;
 /// The part of the frames for hot pages that is left when they are said to run out.
 const LAST_FRAMES: u64 = 10;
 
+/// Pages that gather changes are kept while they are at most one in so many.
+const TOPS_PART: u64 = 4;
+
 impl PageStore {
     /// Frames that hold hot pages.
     pub fn hot_frames(&self) -> u64 {
@@ -31,7 +34,7 @@ impl PageStore {
     /// there is. The cap must not go up and down with every inner page that comes and goes, or records
     /// would go for it and come back.
     fn inner_set_aside(&self) -> u64 {
-        self.inner_kept().unwrap_or_else(|| self.inner_frames())
+        self.inner_kept().unwrap_or_else(|| self.inner_frames()) + self.top_frames()
     }
 
     /// Whether hot pages have nearly all the frames that they may have. Before that there is no need
@@ -55,6 +58,17 @@ impl PageStore {
     /// Frames that hold inner pages of tiers that are not hot.
     pub fn inner_frames(&self) -> u64 {
         self.counters.inner.load(Ordering::Relaxed)
+    }
+
+    /// Frames that hold pages that gather changes.
+    pub fn top_frames(&self) -> u64 {
+        self.counters.tops.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are few enough of them to leave them where they are until the next checkpoint. More come
+    /// about where nothing takes changes further: the disk is full, or damaged.
+    pub(crate) fn keeps_tops(&self) -> bool {
+        self.top_frames() <= self.frames() / TOPS_PART
     }
 
     /// Frames that are set aside for inner pages, if somebody has said how many: up to that number the

@@ -132,10 +132,14 @@ impl PageStore {
             self.inner_pages()
         };
         let start = self.hand.load(Ordering::Relaxed);
+        let keeps_tops = !any && self.keeps_tops();
         let mut dirty = 0;
         for index in (0..TURNS).flat_map(|_| self.pool.round(start, hot_too)) {
             self.hand.store(index + 1, Ordering::Relaxed);
             let header = self.pool.frame(index);
+            if keeps_tops && header.class() == Class::Top {
+                continue;
+            }
             let used = header.used.load(Ordering::Relaxed);
             if used > 0 {
                 let is_inner = header.class() == Class::Inner;
@@ -180,7 +184,7 @@ impl PageStore {
     /// Whether there are few enough inner pages to keep them longer, or so many that some must go.
     fn inner_pages(&self) -> InnerPages {
         let (inner, hot) = (self.inner_frames(), self.hot_frames());
-        let taken = inner + hot + self.lent.load(Ordering::Relaxed);
+        let taken = inner + hot + self.top_frames() + self.lent.load(Ordering::Relaxed);
         match self.inner_kept() {
             // While hot pages have not yet made the room, pages of records must not be without any.
             Some(kept) if inner <= kept && taken + self.layout.floor() / 2 <= self.frames() => {

@@ -64,6 +64,8 @@ pub struct Counters {
     pub hot: AtomicU64,
     /// Frames of inner pages of cold tiers.
     pub inner: AtomicU64,
+    /// Frames of pages that gather changes.
+    pub tops: AtomicU64,
     /// Slots held by no layer, as of the last change.
     pub free_slots: AtomicU64,
 }

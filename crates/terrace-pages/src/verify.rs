@@ -22,7 +22,8 @@ impl PageStore {
     }
 
     fn check_frames(&self) -> Result<()> {
-        let (mut pages, mut dirty, mut hot, mut inner) = (0, 0, 0, 0);
+        let (mut pages, mut dirty) = (0, 0);
+        let (mut hot, mut inner, mut tops) = (0, 0, 0);
         for (index, frame) in self.pool.iter() {
             let pid = PageId(frame.page.load(Ordering::Acquire));
             let epoch = frame.dirty.load(Ordering::Acquire);
@@ -44,6 +45,7 @@ impl PageStore {
             dirty += u64::from(epoch != 0);
             hot += u64::from(frame.class() == Class::Hot);
             inner += u64::from(frame.class() == Class::Inner);
+            tops += u64::from(frame.class() == Class::Top);
         }
         let free = self.free_frames.lock().clone();
         let lent = self.lent_frames.lock().clone();
@@ -67,6 +69,7 @@ impl PageStore {
         equal("page writes owed", dirty, count(&self.counters.dirty))?;
         equal("hot frames", hot, count(&self.counters.hot))?;
         equal("inner frames", inner, count(&self.counters.inner))?;
+        equal("frames of tops", tops, count(&self.counters.tops))?;
         equal("saved bytes", 0, self.undo.bytes())
     }
 

@@ -78,6 +78,7 @@ impl PageStore {
     pub(crate) fn clean_some(&self) -> Result<usize> {
         self.check_poison()?;
         let hot_too = self.hot_pages_may_leave();
+        let keeps_tops = self.keeps_tops();
         let start = self.clean_hand.load(Ordering::Relaxed);
         let mut picks = Vec::with_capacity(self.layout.write_batch);
         let mut owed = false;
@@ -87,6 +88,7 @@ impl PageStore {
                 if header.dirty.load(Ordering::Relaxed) != 0
                     && (pass == 1 || header.used.load(Ordering::Relaxed) == 0)
                     && !header.has(WRITING)
+                    && !(keeps_tops && header.class() == Class::Top)
                 {
                     if header.has(CUT_PENDING) {
                         owed = true;

@@ -95,7 +95,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         }
     }
 
-    fn is_burying(&self, waited: bool) -> Result<bool> {
+    pub(crate) fn is_burying(&self, waited: bool) -> Result<bool> {
         {
             let burying = self.burying.lock();
             if burying.under_way || self.deletes_since(&burying) < LEAST_DELETES {

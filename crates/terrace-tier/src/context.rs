@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use terrace_access::{Rooted, Window};
+use terrace_access::{Attempt, Door, Rooted, Waits, Window};
 use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
@@ -158,8 +158,9 @@ impl TierContext {
         self.store.hot_frames() + cap / 1024 + 1 >= cap
     }
 
-    /// Makes room in the hot class; the caller holds nothing.
-    pub(crate) fn help(&self, space: Space) -> Result<()> {
+    /// Makes room in the hot class; the caller holds nothing. `waits` is how long that may take where what is
+    /// let go has to wait for room below.
+    pub(crate) fn help(&self, space: Space, waits: &mut Waits) -> Result<()> {
         let all = self.hot.len();
         if all == 0 {
             return Ok(());
@@ -171,7 +172,8 @@ impl TierContext {
             let Some(tier) = self.next_hot_tier() else {
                 break;
             };
-            match tier.evict_step(space) {
+            let caught_up = tier.catch_up(space, waits);
+            match caught_up.and_then(|()| tier.evict_step(space)) {
                 Ok(Some(records)) => gone += records,
                 Ok(None) => idle += 1,
                 // One page that cannot be read must not stop those who have nothing to do with it.
@@ -242,7 +244,7 @@ impl TierContext {
         }
         self.adapt_share();
         if self.over_cap() {
-            self.help(Space::Migration)?;
+            self.help(Space::Migration, &mut Waits::in_background())?;
         }
         Ok(())
     }
@@ -280,16 +282,25 @@ impl TierContext {
 
     fn settle_noted(&self, interrupt: Interrupt) -> Result<()> {
         match interrupt {
-            Interrupt::HotFull => self.help(Space::Migration),
+            Interrupt::HotFull => self.help(Space::Migration, &mut Waits::of_a_change()),
             other => self.store.settle(other),
         }
     }
 
     /// As [`TierContext::settle`], for an operation that may reach so deep into the free space: what a
     /// delete needs to get through may use what is kept for deletes.
-    pub(crate) fn settle_for(&self, interrupt: Interrupt, space: Space) -> Result<()> {
+    pub(crate) fn settle_for(
+        &self,
+        interrupt: Interrupt,
+        space: Space,
+        waits: &mut Waits,
+    ) -> Result<()> {
         match (interrupt, space) {
-            (Interrupt::HotFull, Space::Reserve) => self.help(Space::Reserve),
+            (Interrupt::HotFull, Space::Reserve) => self.help(Space::Reserve, waits),
+            (full @ Interrupt::HotFull, _) => {
+                self.share.note_for_records(&full);
+                self.help(Space::Migration, waits)
+            }
             (interrupt, _) => self.settle(interrupt),
         }
     }

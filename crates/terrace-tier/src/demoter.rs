@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use terrace_access::Waits;
 use terrace_base::sync::atomic::{AtomicBool, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result};
@@ -114,7 +115,9 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         let mut fruitless = 0;
         while context.over_cap() && !stop.load(Ordering::Acquire) {
             let before = context.store.hot_frames();
-            if context.help(terrace_pages::Space::Migration).is_err() {
+            let mut waits = Waits::in_background();
+            let space = terrace_pages::Space::Migration;
+            if context.help(space, &mut waits).is_err() {
                 std::thread::sleep(ROUND);
                 break;
             }

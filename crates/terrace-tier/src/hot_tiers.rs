@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use terrace_access::{Attempt, Sweep, Tier};
+use terrace_access::{Attempt, Sweep, Tier, Waits};
 use terrace_base::Result;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
@@ -54,6 +54,9 @@ impl Drop for Registered {
 
 /// A hot tier as the common hand sees it.
 pub(crate) trait HotTier: Send + Sync {
+    /// Has the tier below do what changes have left behind there, as far as it has to before more comes down,
+    /// and may be waited for.
+    fn catch_up(&self, space: Space, waits: &mut Waits) -> Result<()>;
     /// Sweeps one leaf, letting records go: how many, `None` when there is no hot tier yet.
     fn evict_step(&self, space: Space) -> Result<Option<u64>>;
     /// Whether no page can be freed by it, for there is only one. As of the last step.
@@ -173,6 +176,16 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
 }
 
 impl<H: Sweep + Tier, C: Tier<Order = H::Order>> HotTier for Tiered<H, C> {
+    fn catch_up(&self, space: Space, waits: &mut Waits) -> Result<()> {
+        if !C::BLIND || self.retired.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        if self.cold.catch_up(space, waits)? {
+            self.context.merger.notify();
+        }
+        Ok(())
+    }
+
     fn evict_step(&self, space: Space) -> Result<Option<u64>> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(None);
@@ -195,6 +208,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> HotTier for Tiered<H, C> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(false);
         }
+        if self.is_burying(waited)? {
+            self.catch_up(Space::Reserve, &mut Waits::in_background())?;
+        }
         self.bury_due(waited)
     }
 }
@@ -212,6 +228,10 @@ mod tests {
     }
 
     impl HotTier for Fake<'static> {
+        fn catch_up(&self, _: Space, _: &mut Waits) -> Result<()> {
+            Ok(())
+        }
+
         fn evict_step(&self, _: Space) -> Result<Option<u64>> {
             self.steps.fetch_add(1, Ordering::Relaxed);
             Ok(Some(0))
@@ -269,7 +289,8 @@ mod tests {
             .collect();
         let calls = 1000;
         for _ in 0..calls {
-            context.help(Space::Reserve).unwrap();
+            let mut waits = Waits::of_a_change();
+            context.help(Space::Reserve, &mut waits).unwrap();
         }
         let steps = || STEPS.each_ref().map(|steps| steps.load(Ordering::Relaxed));
         let most = (HELP_LEAVES + HELP_TIERS) as u64;
@@ -293,7 +314,8 @@ mod tests {
         }
         assert_eq!(seen, 10_000);
         drop((fakes, registered));
-        context.help(Space::Reserve).unwrap();
+        let mut waits = Waits::of_a_change();
+        context.help(Space::Reserve, &mut waits).unwrap();
         assert_eq!(
             (context.hot.len(), context.leaves_of_help()),
             (0, HELP_LEAVES as u64)

@@ -168,14 +168,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     ) -> Result<usize> {
         let Some(hot) = self.hot() else { return Ok(0) };
         if C::BLIND {
-            match entry {
-                Entry::Wait(space) => {
-                    if self.cold.catch_up(space, 0)? {
-                        self.context.merger.notify();
-                    }
-                }
-                Entry::Try if self.cold.is_behind() => return Ok(0),
-                Entry::Try | Entry::Inside(_) => {}
+            // Whoever may wait for it has done so, or knows that it must not: see `HotTier::catch_up`.
+            if matches!(entry, Entry::Try) && self.cold.is_behind() {
+                return Ok(0);
             }
         }
         let mut written = 0;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use terrace_access::{
     Attempt, Door, Edge, Flags, Found, MergeFigures, NoRoom, Plan, StoredScan, Tier, Touch, Value,
-    Window,
+    Waits, Window,
 };
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt, Space};
@@ -217,28 +217,30 @@ impl<M: Tier> Structure for Single<M> {
             check_limits(context.store.page_bytes(), key, value)?;
         }
         if M::BLIND {
-            let bytes = match change {
-                Change::Put(value) => key.len() + value.len(),
-                Change::Delete => key.len(),
-            };
-            if self.method.catch_up(change.space(), bytes)? {
+            self.method.slow_down(change.bytes(key));
+            let mut waits = Waits::of_a_change();
+            if self.method.catch_up(change.space(), &mut waits)? {
                 context.merger.notify();
             }
         }
         let slot = context.locks.slot(self.id, key);
         let max_inline = M::max_inline(context.store.page_bytes());
-        one_record::write(
+        let done = one_record::write(
             context,
             (slot, &self.watches, key),
             (change, max_inline),
             expect,
             |door, value, may_unlink| self.apply(door, key, value, may_unlink, log),
             |interrupt| self.settle(interrupt),
-        )
+        )?;
+        if M::BLIND && done {
+            self.method.note_written(change.bytes(key));
+        }
+        Ok(done)
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
-        catch_up_for_many(&self.context, &self.method)?;
+        catch_up_for_many(&self.context, &self.method, 0)?;
         let mut place = Vec::new();
         loop {
             let reached = self
@@ -254,6 +256,9 @@ impl<M: Tier> Structure for Single<M> {
 
     fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
         let store = &self.context.store;
+        if M::BLIND {
+            self.method.note_written(change.bytes(key));
+        }
         let value = prepare_inside(store, door, change, M::max_inline(store.page_bytes()))?;
         loop {
             match self.apply(door, key, value, &|| true, &mut || ()) {
@@ -266,7 +271,7 @@ impl<M: Tier> Structure for Single<M> {
     }
 
     fn prefault_run(&self, run: &Window) -> Result<usize> {
-        catch_up_for_many(&self.context, &self.method)?;
+        catch_up_for_many(&self.context, &self.method, bytes_of(run))?;
         let mut misses = most_misses(run);
         reach(&self.method, run, run.len(), &mut misses, |interrupt| {
             self.settle(interrupt)
@@ -278,7 +283,11 @@ impl<M: Tier> Structure for Single<M> {
         put_all(
             run.len(),
             |i| run.value(i).len() <= inline,
-            |which| self.method.put_run(door, run, which),
+            |which| {
+                let put = self.method.put_run(door, run, which);
+                note_put(&self.method, run, &which[..put]);
+                put
+            },
             |i| self.apply_locked(door, M::key_at(run.key(i)), Change::Put(run.value(i))),
         )
     }
@@ -387,13 +396,34 @@ impl<M: Tier> Structure for Single<M> {
     }
 }
 
+/// Bytes of the keys and values of a run.
+pub(crate) fn bytes_of(run: &Window) -> usize {
+    (0..run.len())
+        .map(|i| run.key(i).len() + run.value(i).len())
+        .sum()
+}
+
+/// These records of a run were put together.
+pub(crate) fn note_put<M: Tier>(method: &M, run: &Window, which: &[usize]) {
+    if M::BLIND {
+        let bytes = which.iter().map(|&i| run.key(i).len() + run.value(i).len());
+        method.note_written(bytes.sum());
+    }
+}
+
 /// Before changes that are made together, inside the gate: what is left behind there is done the next time.
+/// `bytes` are those of a change, or 0 where that is not known.
 /// A full disk is met at the door.
-pub(crate) fn catch_up_for_many<M: Tier>(context: &TierContext, method: &M) -> Result<()> {
+pub(crate) fn catch_up_for_many<M: Tier>(
+    context: &TierContext,
+    method: &M,
+    bytes: usize,
+) -> Result<()> {
     if !M::BLIND {
         return Ok(());
     }
-    match method.catch_up(Space::Ordinary, 0) {
+    method.slow_down(bytes);
+    match method.catch_up(Space::Ordinary, &mut Waits::of_a_change()) {
         Err(e) if e.is_disk_full() => Ok(()),
         Err(e) => Err(e),
         Ok(is_due) => {

@@ -13,6 +13,7 @@ use terrace_base::Result;
 
 use crate::context::TierContext;
 use crate::fault::{Fault, planted};
+use crate::single::{bytes_of, note_put};
 use crate::structure::Change;
 use crate::tiered::Tiered;
 use crate::value::{free_inside, prepare_inside};
@@ -55,9 +56,16 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         put_all(
             run.len(),
             |i| !hot[i] && run.value(i).len() <= inline,
-            |which| self.cold.put_run(door, run, which),
+            |which| {
+                let put = self.cold.put_run(door, run, which);
+                note_put(&self.cold, run, &which[..put]);
+                put
+            },
             |i| {
                 let change = Change::Put(run.value(i));
+                if C::BLIND {
+                    self.cold.note_written(change.bytes(H::key_at(run.key(i))));
+                }
                 self.apply_cold_locked(door, H::key_at(run.key(i)), change)
             },
         )
@@ -117,7 +125,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
 
     /// See [`crate::Structure::prefault_run`].
     pub(crate) fn prefault_run_cold(&self, run: &Window) -> Result<usize> {
-        crate::single::catch_up_for_many(&self.context, &self.cold)?;
+        crate::single::catch_up_for_many(&self.context, &self.cold, bytes_of(run))?;
         let mut misses = most_misses(run);
         let reached = reach(&self.cold, run, run.len(), &mut misses, |interrupt| {
             self.settle_read(interrupt)

@@ -18,6 +18,14 @@ pub enum Change<'a> {
 }
 
 impl Change<'_> {
+    /// Bytes of the key and the new value.
+    pub(crate) fn bytes(&self, key: &[u8]) -> usize {
+        match self {
+            Change::Put(value) => key.len() + value.len(),
+            Change::Delete => key.len(),
+        }
+    }
+
     /// Deletes may use the reserve of space: they are the way out of a full disk.
     pub fn space(&self) -> Space {
         match self {

@@ -4,12 +4,13 @@
 //! In that order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
 //! is one leaf; no operation waits for a whole sweep.
 
-use terrace_access::{Door, Edge, Flags, StoragePlace, Sweep, Tier};
+use terrace_access::{Door, Edge, Flags, StoragePlace, Sweep, Tier, Waits};
 use terrace_base::Result;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_pages::{Interrupt, Space};
 
 use crate::fault::{Fault, planted};
+use crate::hot_tiers::HotTier;
 use crate::locks::{RecordLock, hash_of};
 use crate::migrate::Entry;
 use crate::tiered::Tiered;
@@ -161,7 +162,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// # Errors
     /// Those of the store.
     pub fn sweep_once(&self) -> Result<bool> {
-        Ok(self.sweep_step(Space::Reserve)?.is_some())
+        let space = Space::Reserve;
+        HotTier::catch_up(self, space, &mut Waits::in_background())?;
+        Ok(self.sweep_step(space)?.is_some())
     }
 
     /// The same for a batch that found the tier full while it was inside the gate.

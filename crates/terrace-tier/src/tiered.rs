@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use terrace_access::{
     Attempt, Door, Edge, Flags, Found, LargeRef, MergeFigures, NoRoom, Plan, Rooted, Sweep, Tier,
-    Touch, Value, Window,
+    Touch, Value, Waits, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, PageId, Result, StructureId};
@@ -468,7 +468,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         self.events.writes.add(1);
         let max_inline = C::max_inline(context.store.page_bytes());
         let helped = Cell::new(0);
-        one_record::write(
+        let mut waits = Waits::of_a_change();
+        if C::BLIND && context.is_full() {
+            // What comes in here goes down there, this or something else.
+            self.cold.slow_down(change.bytes(key));
+        }
+        let done = one_record::write(
             context,
             (slot, &self.watches, key),
             (change, max_inline),
@@ -489,10 +494,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
                 if full {
                     helped.set(helped.get() + context.leaves_of_help());
                     if C::BLIND && helped.get() >= HELP_ENOUGH {
-                        self.cold.catch_up(change.space(), 0)?;
+                        self.cold.catch_up(change.space(), &mut waits)?;
                     }
                 }
-                let settle = |interrupt| context.settle_for(interrupt, change.space());
+                let waits = &mut waits;
+                let settle = |interrupt| context.settle_for(interrupt, change.space(), waits);
                 match TierContext::settle_or(interrupt, settle, |page| self.does_without(page)) {
                     // A page that this change has nothing to do with, perhaps of another structure.
                     Err(e) if full && e.is_unreadable() => {
@@ -502,11 +508,15 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
                     settled => settled,
                 }
             },
-        )
+        )?;
+        if C::BLIND && done {
+            self.cold.note_written(change.bytes(key));
+        }
+        Ok(done)
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
-        crate::single::catch_up_for_many(&self.context, &self.cold)?;
+        crate::single::catch_up_for_many(&self.context, &self.cold, 0)?;
         // A change touches no cold page, but for the root that says how a hot tier is to be made; the
         // hot tier's pages may still be out after opening.
         let mut place = Vec::new();
@@ -533,6 +543,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
         let store = &self.context.store;
         self.events.writes.add(1);
+        if C::BLIND {
+            self.cold.note_written(change.bytes(key));
+        }
         let value = prepare_inside(store, door, change, C::max_inline(store.page_bytes()))?;
         let hash = hash_of(self.id, key);
         let mut helped = 0;

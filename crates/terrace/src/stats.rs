@@ -122,6 +122,9 @@ pub struct LsmStats {
     /// Pages that steps have read from disk.
     pub merge_reads: u64,
     /// Bytes of keys and values that came to the top.
+    #[serde(default)]
+    pub arrived_bytes: u64,
+    /// Bytes of keys and values that users wrote. What is written again while it is hot comes to the top once.
     pub user_bytes: u64,
     /// `merge_bytes` over `user_bytes`; `None` before the first.
     pub merge_bytes_per_user_byte: Option<f64>,
@@ -163,6 +166,7 @@ impl From<MergeFigures> for LsmStats {
             steps: f.steps,
             merge_bytes: f.merge_bytes,
             merge_reads: f.merge_reads,
+            arrived_bytes: f.arrived_bytes,
             user_bytes: f.user_bytes,
             merge_bytes_per_user_byte: ratio(f.merge_bytes, f.user_bytes),
             step_waits: f.waits,

@@ -192,7 +192,7 @@ impl BTree {
     /// Class of a page on this level.
     fn class_of(&self, level: u8) -> Class {
         match self.tier {
-            Class::Hot => Class::Hot,
+            Class::Hot | Class::Top => self.tier,
             _ if level == 0 && !self.leads => Class::Cold,
             _ => Class::Inner,
         }

@@ -4,15 +4,17 @@
 //! when there are many, or after a while, a round through all keys takes them down, the records around them
 //! along: after all is deleted no page is left.
 
-use terrace_access::{Flags, Ordered, Window};
+use terrace_access::{Edge, Flags, Ordered, Window};
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::Space;
 
+use super::entry::Entry;
 use super::level::settled;
 use super::plan::{Burying, Job};
 use super::step::PATIENCE;
 use super::{Lsm, State};
+use crate::btree::Floor;
 
 /// A round is due when there is a tombstone for so many records of the last level.
 const RECORDS_PER_TOMBSTONE: u64 = 64;
@@ -30,25 +32,24 @@ impl Lsm {
         let mut cursors = self.work.begin();
         let mut at = match cursors.burying.at.take() {
             Some(at) => at,
-            None if self.is_grave_full(state, &cursors.burying, waited) => {
+            None if self.is_grave_full(state, &cursors.burying, waited)? => {
                 cursors.burying.deletes = self.counters.deletes.load(Atomic::Relaxed);
+                cursors.burying.has_begun = true;
                 Vec::new()
             }
             None => return Ok(false),
         };
         let mut steps = 0;
         for _ in 0..RANGES {
-            let job = self.range_to_last(state, at.clone())?;
-            let behind = job.high.clone();
-            let next = if self.has_tombstones(state, &job)? {
-                steps += 1;
-                match self.carry_down(state, job, Space::Reserve) {
-                    // What lies on a page that cannot be read is passed over.
-                    Err(e) if e.is_unreadable() => behind,
-                    done => done?,
+            let next = match self.bury_range(state, &at, &mut steps) {
+                Ok(next) => next,
+                // What lies behind a page that cannot be read is passed over.
+                Err(e) if e.is_unreadable() => self.behind_unreadable(state, state.count(), &at),
+                Err(e) => {
+                    // A full disk, say: it goes on here.
+                    cursors.burying.at = Some(at);
+                    return Err(e);
                 }
-            } else {
-                behind
             };
             match next {
                 Some(high) => at = high,
@@ -62,16 +63,60 @@ impl Lsm {
         Ok(true)
     }
 
+    /// Takes the next range down if it has tombstones, and counts that; returns where the one behind it begins.
+    fn bury_range(&self, state: &State, at: &[u8], steps: &mut usize) -> Result<Option<Vec<u8>>> {
+        let job = self.range_to_last(state, at.to_vec())?;
+        if !self.has_tombstones(state, &job)? {
+            return Ok(job.high);
+        }
+        *steps += 1;
+        let behind = job.high.clone();
+        match self.carry_down(state, job, Space::Reserve) {
+            // What lies on a page that cannot be read stays.
+            Err(e) if e.is_unreadable() => Ok(behind),
+            done => done,
+        }
+    }
+
     /// See [`terrace_access::AccessMethod::settle_down`].
     pub(crate) fn merge_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let state = settled(&self.store, || self.state())?;
         let _at_work = self.work.begin();
         self.count_top(state)?;
         let job = self.range_to_last(state, from.to_vec())?;
-        if self.is_anything_above(state, &job)? {
-            return self.carry_down(state, job, Space::Migration);
+        if !self.is_anything_above(state, &job)? && !self.are_pages_thin(state, &job)? {
+            return Ok(job.high);
         }
-        Ok(job.high)
+        let low = job.low.clone();
+        let high = self.carry_down(state, job, Space::Migration)?;
+        let (Some(high), Some(last)) = (high, state.level(0)) else {
+            return Ok(None);
+        };
+        // What is left for the last page goes together with what comes behind it.
+        let mut floor = Floor::default();
+        let entry = settled(&self.store, || {
+            last.entry_at(Edge::Below(&high), &mut floor)
+        })?;
+        let is_thin = |entry: &Entry| u64::from(entry.used) < self.room_of_pages(1) * 15 / 16;
+        let goes_on = entry.as_ref().is_some_and(is_thin) && floor.key > low;
+        Ok(Some(if goes_on { floor.key } else { high }))
+    }
+
+    /// Whether the records of the pages of the last level in the range of a step fit into fewer.
+    fn are_pages_thin(&self, state: &State, job: &Job) -> Result<bool> {
+        let Some(last) = state.level(0) else {
+            return Ok(false);
+        };
+        let range = (job.low.as_slice(), job.high.as_deref());
+        let slots = last.slots(&self.store, range, usize::MAX)?;
+        let entries: Vec<Entry> = slots.into_iter().filter_map(|slot| slot.entry).collect();
+        let used = entries.iter().map(|entry| u64::from(entry.used)).sum();
+        Ok(!entries.is_empty() && self.room_of_pages(entries.len() as u64 - 1) >= used)
+    }
+
+    /// Bytes of records that so many pages have room for, at least, where records are not very long.
+    fn room_of_pages(&self, pages: u64) -> u64 {
+        pages * (self.store.page_bytes() - self.store.page_bytes() / 32) as u64
     }
 
     /// Makes a step to the last level, a smaller one where frames are short; returns where the next one
@@ -99,13 +144,18 @@ impl Lsm {
         self.is_any_in_top(state, range, &mut |_| true)
     }
 
-    fn is_grave_full(&self, state: &State, burying: &Burying, waited: bool) -> bool {
+    fn is_grave_full(&self, state: &State, burying: &Burying, waited: bool) -> Result<bool> {
         let deletes = self.counters.deletes.load(Atomic::Relaxed);
         let above = state.downwards().map(|level| level.figures().tombstones);
         let dead = above.sum::<u64>() + deletes.saturating_sub(burying.deletes);
         let records = state.level(0).map_or(0, |level| level.figures().records);
         let enough = (records / RECORDS_PER_TOMBSTONE).max(LEAST_DELETES);
-        dead >= enough || (waited && dead > 0)
+        if dead >= enough || (waited && dead > 0) {
+            return Ok(true);
+        }
+        // How many of what the top had when it was opened are tombstones nobody has counted.
+        let counted = burying.has_begun || !waited;
+        Ok(!counted && self.is_any_in_top(state, (b"", None), &mut |_| true)?)
     }
 
     /// Whether there is a tombstone in the range of a step.

@@ -43,7 +43,7 @@ use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
     AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, LevelFigures,
-    MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value, Window,
+    MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value, Waits, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -86,6 +86,7 @@ struct Counters {
     merge_reads: AtomicU64,
     waits: AtomicU64,
     most_waits: AtomicU64,
+    arrived_bytes: AtomicU64,
     user_bytes: AtomicU64,
     deletes: AtomicU64,
 }
@@ -100,7 +101,7 @@ pub(crate) struct State {
 impl State {
     fn new(store: &Arc<PageStore>, root: &Root) -> State {
         let state = State {
-            top: BTree::open(store.clone(), root.top, Class::Cold).leading(),
+            top: BTree::open(store.clone(), root.top, Class::Top),
             levels: Default::default(),
             count: AtomicUsize::new(0),
         };
@@ -184,7 +185,7 @@ impl Lsm {
     pub fn create(store: &Arc<PageStore>, door: &Door<'_>) -> Attempt<Lsm> {
         let mut page = store.allocate(door, Class::Inner)?;
         let made = (|| {
-            let top = BTree::create(store, door, Class::Cold)?;
+            let top = BTree::create(store, door, Class::Top)?;
             let level = match new_index(store, door) {
                 Ok(level) => level,
                 Err(interrupt) => {
@@ -291,7 +292,16 @@ impl Lsm {
         let c = &self.counters;
         let levels = (0..state.count()).filter_map(|number| state.level(number));
         let levels: Vec<LevelFigures> = levels.map(Level::figures).collect();
-        let filtered = levels.iter().skip(1).map(|f| f.records);
+        let last = state.level(0).is_some_and(Level::wants_filters);
+        let most = (max_inline(self.store.page_bytes()) - entry::ENTRY_BYTES) as u64;
+        let filters = levels.iter().enumerate().map(|(number, of)| {
+            let bits = match number {
+                0 if last => filter::BITS_OF_LAST,
+                0 => 0,
+                _ => filter::BITS,
+            };
+            (of.records * bits as u64 / 8).min(of.pages * most)
+        });
         Ok(MergeFigures {
             top_leaves: of(&c.top_leaves),
             top_bound: self.top_bound(),
@@ -300,8 +310,9 @@ impl Lsm {
             merge_reads: of(&c.merge_reads),
             waits: of(&c.waits),
             most_waits: of(&c.most_waits),
+            arrived_bytes: of(&c.arrived_bytes),
             user_bytes: of(&c.user_bytes),
-            filter_bytes: filtered.sum::<u64>() * filter::BITS as u64 / 8,
+            filter_bytes: filters.sum(),
             levels,
         })
     }
@@ -337,7 +348,7 @@ impl Lsm {
     fn note_change(&self, bytes: usize) {
         self.counters.changes.fetch_add(1, Ordering::Relaxed);
         self.counters
-            .user_bytes
+            .arrived_bytes
             .fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -414,7 +425,7 @@ impl Lsm {
 
 impl Drop for Lsm {
     fn drop(&mut self) {
-        self.give_buffers();
+        self.give_all();
     }
 }
 
@@ -481,8 +492,17 @@ impl AccessMethod for Lsm {
         self.check(each, page)
     }
 
-    fn catch_up(&self, space: Space, bytes: usize) -> Result<bool> {
-        self.make_due_step(space, bytes as u64)
+    fn catch_up(&self, space: Space, waits: &mut Waits) -> Result<bool> {
+        self.make_due_step(space, waits)
+    }
+
+    fn slow_down(&self, bytes: usize) {
+        self.wait_a_little(bytes as u64);
+    }
+
+    fn note_written(&self, bytes: usize) {
+        let user_bytes = &self.counters.user_bytes;
+        user_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     fn is_behind(&self) -> bool {

@@ -6,12 +6,15 @@
 //! has in the same range, it is merged into that level, the deepest first; where it is thin it stops above
 //! and gathers. Of some ranges that lie one behind the other the densest is taken.
 
+use terrace_access::{Edge, Ordered, Window};
 use terrace_base::Result;
 
 use super::Lsm;
 use super::State;
 use super::level::{Slot, settled};
 use super::root::MOST_LEVELS;
+use crate::BTree;
+use crate::btree::Floor;
 
 /// Pages of the target that a step merges into, at most.
 pub(crate) const MOST_TARGET: usize = 32;
@@ -32,6 +35,8 @@ const SINK: u64 = 3;
 const MOST_RATIO: f64 = 8.0;
 /// Share of a level's target above which nothing more is put into it before some has gone on.
 const FULL: f64 = 1.25;
+/// Pages of each level above that may come along with a thin page of the target.
+const MOST_JOINED: usize = 2;
 /// Part of a leaf of the top that has records, about.
 const TOP_FILL: (u64, u64) = (7, 10);
 
@@ -48,6 +53,8 @@ pub(crate) struct Burying {
     pub at: Option<Vec<u8>>,
     /// Deletes before the last round began.
     pub deletes: u64,
+    /// Whether one has begun since the opening: what the top has from before is not counted.
+    pub has_begun: bool,
 }
 
 /// A step to be made.
@@ -90,12 +97,21 @@ impl Sizes {
         self.levels.get(level).copied().unwrap_or(0) as f64 / target
     }
 
+    /// What the top has of what it may have.
+    fn share(&self) -> f64 {
+        self.top as f64 / self.bound.max(1) as f64
+    }
+
+    /// Whether the top has so much of it.
+    pub fn is_top_due(&self, from: f64) -> bool {
+        self.share() >= from
+    }
+
     /// From where a step is due: the number of a level, or one more than the highest for the top. `hasty`
     /// says from which part of its bound on the top gives up records.
     pub fn due(&self, from: f64) -> Option<usize> {
         let top = self.levels.len();
-        let share = self.top as f64 / self.bound.max(1) as f64;
-        let mut due = (share >= from).then_some((top, share));
+        let mut due = self.is_top_due(from).then_some((top, self.share()));
         for level in 1..top {
             let score = self.score(level);
             if score > 1.0 && due.is_none_or(|(_, most)| score > most) {
@@ -175,43 +191,94 @@ impl Lsm {
         cursors: &mut Cursors,
         source: usize,
     ) -> Result<Option<Job>> {
-        let page_bytes = self.store.page_bytes();
         let mut at = std::mem::take(&mut cursors.at[source]);
+        let best = self.densest(state, source, &mut at);
+        // Whatever was in the way, the next one begins behind it.
+        cursors.at[source] = match &best {
+            Ok(Some(best)) => best.job.high.clone().unwrap_or_default(),
+            _ => at,
+        };
+        Ok(best?.map(|best| best.job))
+    }
+
+    /// The densest of the next ranges from `at` on, which goes along.
+    fn densest(&self, state: &State, source: usize, at: &mut Vec<u8>) -> Result<Option<Candidate>> {
+        let page_bytes = self.store.page_bytes();
         let mut wrapped = at.is_empty();
         let mut best: Option<Candidate> = None;
         for _ in 0..CANDIDATES {
-            let mut candidate = self.candidate(state, source, at.clone())?;
-            if candidate.carried == 0 {
-                match self.next_of_source(state, source, &at)? {
-                    Some(next) => candidate = self.candidate(state, source, next)?,
-                    None if wrapped => break,
-                    None => {
-                        wrapped = true;
-                        at.clear();
-                        continue;
+            let next = match self.candidate_from(state, source, at) {
+                Ok(Some(candidate)) => {
+                    let next = candidate.job.high.clone();
+                    let density = candidate.density(page_bytes);
+                    if best
+                        .as_ref()
+                        .is_none_or(|best| density > best.density(page_bytes))
+                    {
+                        best = Some(candidate);
                     }
+                    next
                 }
-            }
-            let high = candidate.job.high.clone();
-            let density = candidate.density(page_bytes);
-            if best
-                .as_ref()
-                .is_none_or(|best| density > best.density(page_bytes))
-            {
-                best = Some(candidate);
-            }
-            match high {
-                Some(high) => at = high,
-                None if wrapped => break,
+                Ok(None) => None,
+                // An index page that cannot be read: what it leads to stays as it is.
+                Err(e) if e.is_unreadable() => self.behind_unreadable(state, source, at),
+                Err(e) => return Err(e),
+            };
+            match next {
+                Some(next) => *at = next,
                 None => {
-                    wrapped = true;
                     at.clear();
+                    if wrapped {
+                        break;
+                    }
+                    wrapped = true;
                 }
             }
         }
-        let Some(best) = best else { return Ok(None) };
-        cursors.at[source] = best.job.high.clone().unwrap_or_default();
-        Ok(Some(best.job))
+        Ok(best)
+    }
+
+    /// What a step from this source would do here, or at the next place where it has something.
+    fn candidate_from(&self, state: &State, source: usize, at: &[u8]) -> Result<Option<Candidate>> {
+        let here = self.candidate(state, source, at.to_vec())?;
+        if here.carried > 0 {
+            return Ok(Some(here));
+        }
+        match self.next_of_source(state, source, at)? {
+            Some(next) => self.candidate(state, source, next).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where to go on behind a page of an index that cannot be read: what lies above the leaves of the
+    /// indexes, or of the top, says where the next one begins. `None` where none does.
+    pub(crate) fn behind_unreadable(
+        &self,
+        state: &State,
+        source: usize,
+        at: &[u8],
+    ) -> Option<Vec<u8>> {
+        let fence = |tree: &BTree| {
+            let fences = settled(&self.store, || tree.leaf_fences(at, None, 1));
+            fences.ok()?.into_iter().next()
+        };
+        // A fence is cut short: what lies between it and the first entry belongs to a page that only the leaf
+        // before it knows.
+        let entry = |tree: &BTree| {
+            let fence = fence(tree)?;
+            let mut window = Window::new();
+            window.set_keys_only(true);
+            let from = Edge::From(&fence);
+            let read = settled(&self.store, || tree.try_window(from, &mut window));
+            let first = window.lower_bound(&fence);
+            match read.is_ok() && first < window.len() {
+                true => Some(window.key(first).to_vec()),
+                false => Some(fence),
+            }
+        };
+        let levels = (0..=source).filter_map(|number| state.level(number));
+        let nearest = levels.filter_map(|level| entry(&level.index)).min();
+        nearest.or_else(|| fence(&state.top))
     }
 
     /// Where the next page of the source begins, or its next leaf.
@@ -223,6 +290,32 @@ impl Lsm {
         let slots = level.slots(&self.store, (at, None), 1)?;
         let mut pages = slots.into_iter().filter(|slot| slot.entry.is_some());
         Ok(pages.next().map(|slot| slot.low))
+    }
+
+    /// A step ends with a page that is as full as it happens to be. The next one begins there, as a rule, and
+    /// takes it along if it is thin, and little lies above it: or each would leave half a page of room.
+    pub(crate) fn join_thin(&self, state: &State, job: &mut Job) -> Result<()> {
+        let Some(level) = state.level(job.target).filter(|_| !job.low.is_empty()) else {
+            return Ok(());
+        };
+        let mut floor = Floor::default();
+        let below = Edge::Below(&job.low);
+        let entry = settled(&self.store, || level.entry_at(below, &mut floor))?;
+        let is_thin = |used: u32| 2 * used as usize <= self.store.page_bytes();
+        // A gap, and a page that the range begins within, are as they are.
+        let here = settled(&self.store, || {
+            level.entry_at(Edge::From(&job.low), &mut Floor::default())
+        })?;
+        let is_whole = here.is_some_and(|here| entry.is_none_or(|entry| entry.name != here.name));
+        if !is_whole || !entry.is_some_and(|entry| is_thin(entry.used)) {
+            return Ok(());
+        }
+        let high = Some(job.low.clone());
+        let (_, reads) = self.above(state, (job.source, job.target), &floor.key, &high)?;
+        if reads <= MOST_JOINED * state.count() {
+            job.low = floor.key;
+        }
+        Ok(())
     }
 
     /// A step from the top to the last level.

@@ -5,22 +5,23 @@
 //! down costs, that is done. So scans cost at most about twice what they would with the best choice in
 //! hindsight. Lookups are not charged: filters keep them from pages that do not have the key.
 
-use std::collections::BTreeMap;
-
 use terrace_access::Attempt;
-use terrace_base::Result;
 use terrace_base::sync::Mutex;
-use terrace_pages::{Interrupt, Space};
+use terrace_base::{PageId, Result};
+use terrace_pages::{Interrupt, PageStore, Space};
 
 use super::level::Level;
 use super::{Lsm, State};
 
-/// Pages whose charges are remembered at once; with more, those that were charged least are forgotten.
-const MOST_CHARGED: usize = 1024;
+/// Counters of a byte for each frame of the memory: upper levels have some pages for each frame where data is
+/// much larger than memory. Two pages that share one are merged a little early.
+const COUNTERS_PER_FRAME: u64 = 4;
+/// Fewest and most of them.
+const COUNTERS: (u64, u64) = (1 << 10, 1 << 20);
 /// Pages that wait to be merged down, at most.
 const MOST_DUE: usize = 64;
-/// Of them are merged in one go.
-const AT_ONCE: usize = 2;
+/// Of them are merged in one go, each with some pages below it: about as many pages as a step has.
+const AT_ONCE: usize = 4;
 
 /// A level, and the first key of a page of it.
 type Place = (usize, Vec<u8>);
@@ -31,33 +32,49 @@ pub(crate) struct Charges(Mutex<Charged>);
 
 #[derive(Default)]
 struct Charged {
-    reads: BTreeMap<Place, u64>,
+    /// Reads of pages, by page number.
+    reads: Vec<u8>,
     due: Vec<Place>,
 }
 
 impl Charges {
-    /// A scan has read the page that begins at `low`, and merging it down is worth so many reads.
-    fn charge(&self, level: usize, low: &[u8], worth: u64) {
+    /// A scan has read this page, which begins at `low`, and merging it down is worth so many reads. Makes so
+    /// many counters first if there are none; returns whether it did.
+    fn charge(
+        &self,
+        page: PageId,
+        (level, low): (usize, &[u8]),
+        worth: u64,
+        counters: u64,
+    ) -> bool {
         let charged = &mut *self.0.lock();
-        let place = (level, low.to_vec());
-        let reads = charged.reads.entry(place).or_default();
-        *reads += 1;
-        if *reads >= worth && charged.due.len() < MOST_DUE {
-            let place = (level, low.to_vec());
-            charged.reads.remove(&place);
-            charged.due.push(place);
+        let made = charged.reads.is_empty();
+        if made {
+            charged.reads = vec![0; counters as usize];
         }
-        while charged.reads.len() > MOST_CHARGED {
-            charged.reads.retain(|_, reads| {
-                *reads /= 2;
-                *reads > 0
-            });
+        let at = (page.0 % charged.reads.len() as u64) as usize;
+        let reads = &mut charged.reads[at];
+        *reads = reads.saturating_add(1);
+        if u64::from(*reads) >= worth.min(u64::from(u8::MAX)) && charged.due.len() < MOST_DUE {
+            *reads = 0;
+            charged.due.push((level, low.to_vec()));
         }
+        made
     }
 
     fn next(&self) -> Option<Place> {
         self.0.lock().due.pop()
     }
+
+    /// Bytes of the counters, which go.
+    pub fn forget(&self) -> u64 {
+        std::mem::take(&mut self.0.lock().reads).len() as u64
+    }
+}
+
+/// How many counters a store of this memory gets.
+fn counters_of(store: &PageStore) -> u64 {
+    (COUNTERS_PER_FRAME * store.frames()).clamp(COUNTERS.0, COUNTERS.1)
 }
 
 impl Lsm {
@@ -70,13 +87,17 @@ impl Lsm {
         read: Attempt<T>,
     ) -> Attempt<T> {
         if level.number > 0
-            && let Err(Interrupt::Miss(_)) = read
+            && let Err(Interrupt::Miss(page)) = read
         {
             let number = usize::from(level.number);
             let below = (0..number).rev().filter_map(|n| state.level(n));
             let pages = below.map(|l| l.figures().pages).find(|pages| *pages > 0);
             let each = pages.unwrap_or(0).div_ceil(level.figures().pages.max(1));
-            self.charges.charge(number, low, 1 + 2 * each);
+            let counters = counters_of(&self.store);
+            let worth = 1 + 2 * each;
+            if self.charges.charge(page, (number, low), worth, counters) {
+                self.store.take_extra_bytes(counters);
+            }
         }
         read
     }
@@ -105,6 +126,7 @@ impl Lsm {
             {
                 job.high = Some(high.clone());
             }
+            self.join_thin(state, &mut job)?;
             self.carry_out(state, &job, Space::Migration)?;
         }
         Ok(())
@@ -118,25 +140,37 @@ mod tests {
     #[test]
     fn a_page_is_merged_down_once_its_reads_have_paid_for_it() {
         let charges = Charges::default();
+        let charge = |page, level| charges.charge(PageId(page), (level, b"a"), 17, 1024);
+        assert!(charge(1, 1), "counters are made");
         for _ in 0..16 {
-            charges.charge(1, b"a", 17);
-            charges.charge(2, b"a", 17);
+            charge(2, 2);
+        }
+        for _ in 0..15 {
+            assert!(!charge(1, 1));
         }
         assert_eq!(charges.next(), None);
-        charges.charge(1, b"a", 17);
+        charge(1, 1);
         assert_eq!(charges.next(), Some((1, b"a".to_vec())));
         assert_eq!(charges.next(), None);
+        charge(2, 2);
+        assert_eq!(charges.next(), Some((2, b"a".to_vec())));
     }
 
+    /// However many pages are read in between, each is charged.
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn reads_of_many_pages_are_not_forgotten() {
         let charges = Charges::default();
-        for i in 0..100_000u32 {
-            charges.charge(1, &i.to_be_bytes(), 2);
-            charges.charge(1, b"often", 1_000_000);
+        let mut settled = 0;
+        for round in 0..17 {
+            for page in 0..20_000u64 {
+                let key = page.to_be_bytes();
+                charges.charge(PageId(page), (1, &key), 17, 1 << 16);
+                while charges.next().is_some() {
+                    settled += 1;
+                    assert_eq!(round, 16);
+                }
+            }
         }
-        let charged = charges.0.lock();
-        assert!(charged.reads.len() <= MOST_CHARGED + 1);
-        assert!(charged.reads.contains_key(&(1, b"often".to_vec())));
+        assert_eq!(settled, 20_000);
     }
 }

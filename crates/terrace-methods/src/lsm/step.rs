@@ -4,7 +4,7 @@
 //! so what it has read of the levels stays as it is; what it has copied of the top may change meanwhile,
 //! which the installation finds out.
 
-use terrace_access::{LargeRef, Ordered, Window};
+use terrace_access::{LargeRef, Ordered, Waits, Window};
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::Space;
@@ -36,27 +36,50 @@ impl Lsm {
         self.look_at_top(state) >= times * self.top_bound()
     }
 
-    /// See [`terrace_access::AccessMethod::catch_up`]. At most one step is waited for: one that somebody else
-    /// is at, or one that is made here.
-    pub(crate) fn make_due_step(&self, space: Space, bytes: u64) -> Result<bool> {
-        let state = settled(&self.store, || self.state())?;
-        let (leaves, bound) = (self.look_at_top(state), self.top_bound());
-        if let Some(time) = self.pace.wait_for(leaves, bound, bytes) {
+    /// See [`terrace_access::AccessMethod::slow_down`].
+    pub(crate) fn wait_a_little(&self, bytes: u64) {
+        let Some(state) = self.state.get() else {
+            return;
+        };
+        let c = &self.counters;
+        let bytes = match bytes {
+            0 => c.arrived_bytes.load(Atomic::Relaxed) / c.changes.load(Atomic::Relaxed).max(1),
+            bytes => bytes,
+        };
+        let leaves = self.look_at_top(state);
+        if let Some(time) = self.pace.wait_for(leaves, self.top_bound(), bytes) {
             std::thread::sleep(time);
         }
+    }
+
+    /// See [`terrace_access::AccessMethod::catch_up`]. At most one step is waited for: one that somebody else
+    /// is at, or one that is made here.
+    pub(crate) fn make_due_step(&self, space: Space, waits: &mut Waits) -> Result<bool> {
+        let state = settled(&self.store, || self.state())?;
+        let (leaves, bound) = (self.look_at_top(state), self.top_bound());
         if leaves < bound {
             return Ok(leaves * 100 >= bound * AHEAD);
         }
-        let c = &self.counters;
-        c.waits.fetch_add(1, Atomic::Relaxed);
-        let before = c.steps.load(Atomic::Relaxed);
-        let Some(mut cursors) = self.work.begin_or_wait() else {
-            c.most_waits.fetch_max(1, Atomic::Relaxed);
+        if !waits.may_wait() && !fault::planted(Fault::EndlessWaits) {
             return Ok(true);
+        }
+        let c = &self.counters;
+        let before = c.steps.load(Atomic::Relaxed);
+        let done = match self.work.begin_or_wait() {
+            Some(mut cursors) => {
+                let done = self.step_at_work(state, &mut cursors, 1.0, space);
+                waits.note(c.steps.load(Atomic::Relaxed).saturating_sub(before));
+                done
+            }
+            None => {
+                waits.note(1);
+                Ok(true)
+            }
         };
-        let done = self.step_at_work(state, &mut cursors, 1.0, space);
-        let made = c.steps.load(Atomic::Relaxed).saturating_sub(before);
-        c.most_waits.fetch_max(made, Atomic::Relaxed);
+        if let Some(steps) = waits.of_this_change() {
+            c.waits.fetch_add(1, Atomic::Relaxed);
+            c.most_waits.fetch_max(steps, Atomic::Relaxed);
+        }
         match done {
             // Deletes are the way out of a full disk: they go on for a while.
             Err(e) if e.is_disk_full() && space == Space::Reserve && !self.lags_by(2) => Ok(true),
@@ -94,13 +117,22 @@ impl Lsm {
             self.add_level(state, space)?;
             source += usize::from(source == sizes.levels.len());
         }
-        for _ in 0..PATIENCE {
-            let Some(job) = self.plan(state, cursors, source)? else {
-                return Ok(false);
-            };
-            if self.carry_out(state, &job, space)? {
-                self.count_top(state)?;
-                return Ok(true);
+        // Where a level has nothing that can be merged the top may have.
+        let top = state.count();
+        let sources = [
+            Some(source),
+            (source != top && sizes.is_top_due(from)).then_some(top),
+        ];
+        for source in sources.into_iter().flatten() {
+            for _ in 0..PATIENCE {
+                let Some(mut job) = self.plan(state, cursors, source)? else {
+                    break;
+                };
+                self.join_thin(state, &mut job)?;
+                if self.carry_out(state, &job, space)? {
+                    self.count_top(state)?;
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -157,6 +189,12 @@ impl Lsm {
         if bytes > 0 {
             self.store.give_extra_bytes(bytes);
         }
+    }
+
+    /// Gives all memory back that is beside the pages.
+    pub(crate) fn give_all(&self) {
+        self.give_buffers();
+        self.store.give_extra_bytes(self.charges.forget());
     }
 
     /// Reads, merges, builds and installs. False where that was given up because a record that has a chain

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Window,
+    AccessMethod, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Waits,
+    Window,
 };
 use terrace_base::checksum::mix;
 use terrace_base::{Error, PageId, Result};
@@ -279,7 +280,8 @@ impl Tested {
                     20 + (draw >> 32) as usize % 150
                 ])),
             };
-            self.lsm.catch_up(Space::Ordinary, 0)?;
+            self.lsm
+                .catch_up(Space::Ordinary, &mut Waits::of_a_change())?;
             self.change(&key, have)?;
             if draw.is_multiple_of(997) {
                 self.store.checkpoint(Pace::Fast, &mut info)?;
@@ -375,7 +377,10 @@ fn what_is_deleted_leaves_nothing() {
     tested.work(3, 12_000).unwrap();
     let keys: Vec<_> = tested.model.borrow().keys().cloned().collect();
     for key in keys {
-        tested.lsm.catch_up(Space::Reserve, 0).unwrap();
+        tested
+            .lsm
+            .catch_up(Space::Reserve, &mut Waits::of_a_change())
+            .unwrap();
         tested.change(&key, None).unwrap();
     }
     let mut more = tested.lsm.bury(true).unwrap();
@@ -430,7 +435,10 @@ fn steps_are_bounded() {
     let tested = Tested::new().unwrap();
     for n in 0..20_000 {
         let before = tested.lsm.figures().unwrap();
-        tested.lsm.catch_up(Space::Ordinary, 0).unwrap();
+        tested
+            .lsm
+            .catch_up(Space::Ordinary, &mut Waits::of_a_change())
+            .unwrap();
         let after = tested.lsm.figures().unwrap();
         assert!(after.steps <= before.steps + 1);
         let pages = (after.merge_bytes - before.merge_bytes) / PAGE as u64;

@@ -1,0 +1,193 @@
+//! LSM-trees of which a page of an index cannot be read, and those that were opened again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use terrace_access::{AccessMethod, Flags, Interrupt, NoRoom, Plan, Touch, Value, Waits};
+use terrace_base::checksum::mix;
+use terrace_base::{PageId, Result};
+use terrace_pages::{Cleaner, Pace, PageStore, Space};
+use terrace_sim::SimDisk;
+
+use super::fixture::{info, options};
+use crate::Lsm;
+
+const PAGE: usize = 4096;
+const FRAMES: usize = 256;
+const KEYS: u64 = 20_000;
+
+fn key(n: u64) -> [u8; 4] {
+    (mix(n % KEYS, 7) as u32).to_be_bytes()
+}
+
+fn settled<T>(
+    store: &PageStore,
+    mut f: impl FnMut() -> std::result::Result<T, Interrupt>,
+) -> Result<T> {
+    loop {
+        match f() {
+            Ok(done) => return Ok(done),
+            Err(interrupt) => store.settle(interrupt)?,
+        }
+    }
+}
+
+fn change(store: &PageStore, lsm: &Lsm, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    lsm.catch_up(Space::Reserve, &mut Waits::of_a_change())?;
+    let mut plan = |_: Option<(Flags, Value<'_>)>| {
+        Ok(match value {
+            Some(value) => Plan::Put(Value::Inline(value), Flags::NONE),
+            None => Plan::Erase,
+        })
+    };
+    settled(store, || {
+        let door = store.enter()?;
+        lsm.try_edit(&door, key, &mut plan, &mut NoRoom, &mut || Ok(()))
+    })?;
+    Ok(())
+}
+
+fn start() -> (SimDisk, Arc<PageStore>, Lsm) {
+    let disk = SimDisk::new(5);
+    let made = PageStore::create(disk.shared(), options(PAGE, FRAMES), 1, &info()).unwrap();
+    let store = Arc::new(made);
+    let lsm = settled(&store, || Lsm::create(&store, &store.enter()?)).unwrap();
+    (disk, store, lsm)
+}
+
+/// Closed in order, and opened again.
+fn again(disk: &SimDisk, store: Arc<PageStore>, lsm: Lsm) -> (Arc<PageStore>, Lsm) {
+    store.checkpoint(Pace::Fast, &mut info).unwrap();
+    let root = lsm.root();
+    drop((lsm, store));
+    let opened = PageStore::open(disk.shared(), options(PAGE, FRAMES)).unwrap();
+    let store = Arc::new(opened);
+    (store.clone(), Lsm::open(store, root))
+}
+
+/// A page of the index of the last level rots: what it leads to is not merged any more, and all else is.
+#[test]
+fn a_page_of_an_index_that_cannot_be_read_is_no_bar_to_other_steps() {
+    let (disk, store, lsm) = start();
+    for n in 0..KEYS {
+        change(&store, &lsm, &key(n), Some(&[1; 100])).unwrap();
+    }
+    let mut pages = Vec::new();
+    let index = &lsm.state().map_err(|_| ()).unwrap().level(0).unwrap().index;
+    let (root, walk) = (
+        index.root(),
+        index.verify(&mut |_, _, _| Ok(()), &mut |page: PageId| {
+            pages.push(page);
+            Ok(())
+        }),
+    );
+    walk.unwrap();
+    let bytes = pages.iter().filter(|page| **page != root).map(|page| {
+        let copied = settled(&store, || {
+            let latched = store.shared(*page)?;
+            let mut bytes = Vec::new();
+            let copied = latched.view().append_to(100, 300, &mut bytes);
+            copied.map_err(|_| Interrupt::Conflict)?;
+            Ok(bytes)
+        });
+        copied.unwrap()
+    });
+    let leaves: Vec<Vec<u8>> = bytes.collect();
+    assert!(leaves.len() > 3, "{} pages of the index", leaves.len());
+    store.checkpoint(Pace::Fast, &mut info).unwrap();
+    let root = lsm.root();
+    drop((lsm, store));
+    let mut data = disk.contents("data").unwrap();
+    let places = data
+        .windows(300)
+        .enumerate()
+        .filter(|(_, w)| *w == leaves[1]);
+    let places: Vec<usize> = places.map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| data[at + 7] ^= 0x55);
+    disk.place("data", data);
+    let store = Arc::new(PageStore::open(disk.shared(), options(PAGE, FRAMES)).unwrap());
+    let lsm = Lsm::open(store.clone(), root);
+    let mut value = Vec::new();
+    let bad = (0..KEYS)
+        .filter(|n| settled(&store, || lsm.try_get(&key(*n), Touch::No, &mut value)).is_err());
+    let bad: BTreeSet<[u8; 4]> = bad.map(key).collect();
+    // Some records of that range lie in levels above, and were found.
+    let (first, last) = (bad.first().unwrap(), bad.last().unwrap());
+    let lost = (0..KEYS).filter(|n| (first..=last).contains(&&key(*n)));
+    let lost: BTreeSet<u64> = lost.collect();
+    assert!((lost.len() as u64) < KEYS / 2, "{}", lost.len());
+    // Changes elsewhere are merged as ever, but for those next to it: a step there would reach into it.
+    let mut most = 0;
+    for n in (0..2 * KEYS).filter(|n| !lost.contains(&(n % KEYS))) {
+        change(&store, &lsm, &key(n), Some(&[2; 100])).unwrap();
+        most = most.max(lsm.figures().unwrap().top_leaves);
+    }
+    let bound = lsm.figures().unwrap().top_bound;
+    assert!(
+        most <= 8 * bound,
+        "{most} leaves in the top, {bound} at most"
+    );
+    // Those there are taken, too, and stay above.
+    for n in &lost {
+        change(&store, &lsm, &key(*n), Some(&[3; 10])).unwrap();
+    }
+    for n in 0..KEYS {
+        let found = settled(&store, || lsm.try_get(&key(n), Touch::No, &mut value)).unwrap();
+        assert!(found.is_some());
+        assert_eq!(value[0], if lost.contains(&n) { 3 } else { 2 });
+    }
+}
+
+/// Tombstones that the top had when all was closed take what they hide away after the next opening.
+#[test]
+fn what_was_deleted_before_an_opening_leaves_nothing() {
+    let (disk, store, lsm) = start();
+    let empty = store.live_pages();
+    for n in 0..500 {
+        change(&store, &lsm, &key(n), Some(&[1; 100])).unwrap();
+    }
+    while lsm.step(0.0, Space::Ordinary).unwrap() {}
+    assert!(lsm.figures().unwrap().levels[0].pages > 5);
+    for n in 0..500 {
+        change(&store, &lsm, &key(n), None).unwrap();
+    }
+    let (store, lsm) = again(&disk, store, lsm);
+    while lsm.bury(true).unwrap() {}
+    assert!(
+        store.live_pages() <= empty + 2,
+        "{} pages, {empty} when it was empty",
+        store.live_pages()
+    );
+}
+
+/// The top stays in memory, and is written by checkpoints alone, whoever else needs the frames.
+#[test]
+fn a_top_is_neither_thrown_out_nor_written_ahead() {
+    let (_, store, lsm) = start();
+    let _cleaner = Cleaner::start(store.clone()).unwrap();
+    // Some other structure, much larger than the memory.
+    let other = settled(&store, || Lsm::create(&store, &store.enter()?)).unwrap();
+    for n in 0..4 * KEYS {
+        let key = (mix(n, 3) as u32).to_be_bytes();
+        change(&store, &other, &key, Some(&[1; 100])).unwrap();
+    }
+    while other.step(0.0, Space::Ordinary).unwrap() {}
+    for n in 0..100 {
+        change(&store, &lsm, &key(n), Some(&[2; 100])).unwrap();
+    }
+    assert_eq!(lsm.figures().unwrap().steps, 0);
+    store.checkpoint(Pace::Fast, &mut info).unwrap();
+    let before = store.stats();
+    let mut value = Vec::new();
+    for n in 0..4 * KEYS {
+        let elsewhere = (mix(n, 3) as u32).to_be_bytes();
+        settled(&store, || other.try_get(&elsewhere, Touch::No, &mut value)).unwrap();
+        // What was changed already is changed again: some pages of the top are dirty, and no others.
+        change(&store, &lsm, &key(n % 100), Some(&[3; 100])).unwrap();
+        assert!(lsm.try_get(&key(n % 100), Touch::No, &mut value).is_ok());
+    }
+    let after = store.stats();
+    assert!(after.page_reads > before.page_reads + 1000);
+    assert_eq!(after.page_writes, before.page_writes);
+}
