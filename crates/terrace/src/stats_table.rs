@@ -125,7 +125,7 @@ fn merging(f: &mut Formatter<'_>, structures: &[StructureStats]) -> Result {
             lsm.steps,
             Bytes(lsm.merge_bytes),
             factor.map_or(String::new(), |factor| format!(
-                ", {factor:.2} bytes for each that came"
+                ", {factor:.2} bytes for each that was written"
             )),
             lsm.step_waits,
             Bytes(lsm.filter_bytes),

@@ -70,7 +70,9 @@ const MOST_SCRATCH: usize = 8;
 const TOP_PART_ALONE: u64 = 8;
 /// The same below a hot tier, which gathers changes already.
 const TOP_PART_BELOW: u64 = 32;
-/// Fewest leaves of the top.
+/// The part of the memory that the tops of all structures may take together.
+const TOP_PART_OF_ALL: u64 = 8;
+/// Fewest leaves of the top, while all are not too many.
 const LEAST_TOP: u64 = 8;
 /// Changes of the top between two looks at how large it is.
 const CHANGES_PER_LOOK: u64 = 16;
@@ -326,7 +328,15 @@ impl Lsm {
             true => TOP_PART_ALONE,
             false => TOP_PART_BELOW,
         };
-        (self.store.frames() / part).max(LEAST_TOP)
+        let frames = self.store.frames();
+        let most = (frames / part).max(LEAST_TOP);
+        // Of those of all structures together each gets the part that it has, and what is left.
+        let (all, taken) = (frames / TOP_PART_OF_ALL, self.store.top_frames());
+        let own = self.counters.top_leaves.load(Ordering::Relaxed);
+        match all.checked_sub(taken) {
+            Some(left) => most.min((left + own).max(LEAST_TOP)),
+            None => most.min(all * own / taken).max(1),
+        }
     }
 
     /// Counts the leaves of the top now and then; returns how many there were last.

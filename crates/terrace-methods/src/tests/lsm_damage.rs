@@ -191,3 +191,27 @@ fn a_top_is_neither_thrown_out_nor_written_ahead() {
     assert!(after.page_reads > before.page_reads + 1000);
     assert_eq!(after.page_writes, before.page_writes);
 }
+
+/// Tops of many structures share what one may have, and those that are idle give theirs up.
+#[test]
+fn tops_of_many_structures_share_their_part_of_the_memory() {
+    const FRAMES: usize = 1024;
+    let disk = SimDisk::new(6).shared();
+    let made = PageStore::create(disk, options(PAGE, FRAMES), 1, &info()).unwrap();
+    let store = Arc::new(made);
+    let make = |_| settled(&store, || Lsm::create(&store, &store.enter()?)).unwrap();
+    let all: Vec<Lsm> = (0..40).map(make).collect();
+    let part = store.frames() / 8;
+    for (i, lsm) in all.iter().enumerate() {
+        for n in 0..1500 {
+            change(&store, lsm, &key(n + i as u64), Some(&[1; 100])).unwrap();
+        }
+        // A page more for each: who looks does so now and then.
+        assert!(
+            store.top_frames() <= part + 2 * all.len() as u64,
+            "{} frames of tops of {part}",
+            store.top_frames()
+        );
+        all.iter().for_each(|lsm| lsm.tend().unwrap());
+    }
+}
