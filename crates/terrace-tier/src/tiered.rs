@@ -470,8 +470,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         let helped = Cell::new(0);
         let mut waits = Waits::of_a_change();
         if C::BLIND && context.is_full() {
-            // What comes in here goes down there, this or something else.
+            // For what comes in here something else goes down there: hundreds of records at once now and then,
+            // which those that come after them make up for.
             self.cold.slow_down(change.bytes(key));
+            if self.cold.catch_up(change.space(), &mut waits)? {
+                context.merger.notify();
+            }
         }
         let done = one_record::write(
             context,
