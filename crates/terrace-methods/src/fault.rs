@@ -74,8 +74,6 @@ pub enum Fault {
     StaleChain,
     /// The chains of versions that a merge drops are given up twice.
     ChainFreedTwice,
-    /// A step has as many pages of its target as it likes.
-    StepTooLong,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
     EndlessWaits,
 }

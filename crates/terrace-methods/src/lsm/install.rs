@@ -14,7 +14,7 @@ use terrace_access::{
 };
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_base::{PageId, Result};
-use terrace_pages::{Class, Exclusive, PAGE_HEADER_BYTES, Promise, Space};
+use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Shared, Space};
 
 use super::entry::Entry;
 use super::level::{Level, Slot};
@@ -177,8 +177,9 @@ impl Lsm {
                 }
             }
         }
-        // Held from here on, the page cannot leave memory before the end.
-        let root = match self.store.exclusive(self.root, door) {
+        // Held from here on, the page cannot leave memory before the end. Only shared: whoever needs a frame
+        // meanwhile, this thread too, may have to write it.
+        let root = match self.store.shared(self.root) {
             Ok(root) => root,
             Err(interrupt) => {
                 drop(held);
@@ -263,7 +264,7 @@ impl Lsm {
         &self,
         state: &State,
         door: &Door<'_>,
-        mut root: Exclusive<'_>,
+        root: Shared<'_>,
         (change, copied): (&Change<'_>, Option<&Window>),
         made: &[Name],
     ) -> Result<()> {
@@ -282,8 +283,11 @@ impl Lsm {
         if let Some(copied) = copied {
             self.leave_top(state, door, copied)?;
         }
-        self.until_done(|| state.root().write(&mut root))?;
         drop(root);
+        self.until_done(|| {
+            let mut root = self.store.exclusive(self.root, door)?;
+            state.root().write(&mut root)
+        })?;
         for entry in change.levels.iter().flat_map(|install| &install.pages) {
             self.free_page(door, entry.name.page)?;
         }

