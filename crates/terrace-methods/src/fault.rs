@@ -72,8 +72,6 @@ pub enum Fault {
     MergedChainKept,
     /// A step installs a large value whose record has changed meanwhile.
     StaleChain,
-    /// The chains of versions that a merge drops are given up twice.
-    ChainFreedTwice,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
     EndlessWaits,
 }
@@ -98,7 +96,7 @@ impl Fault {
 
     /// Those of an LSM-tree.
     #[cfg(any(test, feature = "planted-faults"))]
-    pub const OF_AN_LSM: [Fault; 13] = [
+    pub const OF_AN_LSM: [Fault; 12] = [
         Fault::EarlyLevels,
         Fault::StampIgnored,
         Fault::OutputGap,
@@ -110,7 +108,6 @@ impl Fault {
         Fault::TombstoneEarly,
         Fault::StrangeFilter,
         Fault::MergedChainKept,
-        Fault::ChainFreedTwice,
         Fault::StaleChain,
     ];
 

@@ -136,9 +136,6 @@ impl Lsm {
             change.dropped.clear();
         }
         for large in change.dropped.drain(..) {
-            if fault::planted(Fault::ChainFreedTwice) {
-                overflow::free(store, large)?;
-            }
             overflow::free(store, large)?;
         }
         drop(guard);

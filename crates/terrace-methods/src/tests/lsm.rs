@@ -469,7 +469,7 @@ fn wrong_figures_lose_nothing() {
             {
                 *figure = match (draw >> (8 * n)) % 4 {
                     0 => 0,
-                    1 => *figure * 100,
+                    1 => (*figure).min(u64::MAX >> 16) * 100,
                     2 => u64::MAX >> 8,
                     _ => *figure / 100,
                 };
