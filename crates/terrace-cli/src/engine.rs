@@ -122,15 +122,9 @@ impl TreeSettings {
 
 /// Bytes of records in each level of the LSM-trees, from above.
 fn levels(stats: &terrace::Stats) -> Vec<u64> {
-    let all = stats.structures.iter().filter_map(|s| s.lsm.as_ref());
-    all.flat_map(|lsm| lsm.levels.iter().map(|level| level.bytes))
-        .collect()
-}
-
-/// Most steps of an LSM-tree that a single change has waited for.
-fn most_step_waits(stats: &terrace::Stats) -> u64 {
-    let all = stats.structures.iter().filter_map(|s| s.lsm.as_ref());
-    all.map(|lsm| lsm.step_waits_max).max().unwrap_or(0)
+    let all = stats.structures.iter().flat_map(|s| &s.lsm);
+    let levels = all.flat_map(|lsm| &lsm.levels);
+    levels.map(|level| level.bytes).collect()
 }
 
 /// How often a checkpoint is looked at: about as often as a bar is drawn.
@@ -368,7 +362,10 @@ impl Db {
             merge_user_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.user_bytes)),
             merge_steps: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.steps)),
             step_waits: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.step_waits)),
-            step_waits_max: most_step_waits(&stats),
+            step_waits_max: {
+                let all = stats.structures.iter().flat_map(|s| &s.lsm);
+                all.map(|lsm| lsm.step_waits_max).max().unwrap_or(0)
+            },
             filter_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.filter_bytes)),
             levels: levels(&stats),
             disk_bytes: Some(stats.disk_bytes()),

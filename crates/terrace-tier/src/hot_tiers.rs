@@ -11,7 +11,7 @@ use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_pages::Space;
 
-use crate::context::TierContext;
+use crate::context::{Merging, TierContext};
 use crate::tiered::Tiered;
 
 /// Hot leaves that one call for help looks at before it tries its luck again.
@@ -212,6 +212,22 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> HotTier for Tiered<H, C> {
             self.catch_up(Space::Reserve, &mut Waits::in_background())?;
         }
         self.bury_due(waited)
+    }
+}
+
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Merging for Tiered<H, C> {
+    fn merge(&self) -> Result<()> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.cold.tend()
+    }
+
+    fn bury_below(&self, waited: bool) -> Result<bool> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        self.cold.bury(waited)
     }
 }
 

@@ -17,7 +17,7 @@ use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt};
 
 use crate::Version;
-use crate::context::{Merging, TierContext, check_limits};
+use crate::context::{TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
 use crate::fault::{Fault, planted};
@@ -682,21 +682,5 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
             return Ok(true);
         }
         crate::single::clear_step(&self.context, &self.cold)
-    }
-}
-
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Merging for Tiered<H, C> {
-    fn merge(&self) -> Result<()> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.cold.tend()
-    }
-
-    fn bury_below(&self, waited: bool) -> Result<bool> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
-        self.cold.bury(waited)
     }
 }
