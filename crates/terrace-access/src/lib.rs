@@ -21,7 +21,7 @@ mod window;
 
 pub use flags::Flags;
 pub use merging::{LevelFigures, MergeFigures, Waits};
-pub use method::{AccessMethod, Applied, NoRoom, Plan, Rising, Room, Touch};
+pub use method::{AccessMethod, Applied, NoRoom, Plan, Rising, Room, Scattered, Touch};
 pub use ordered::{InStorage, Neighbours, Ordered, Runs, Sampled, StoragePlace, StoredScan, Sweep};
 pub use record::{Found, LargeRef, RecordPage, Value};
 pub use rooted::{Rooted, Tier};

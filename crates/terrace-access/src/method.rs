@@ -52,6 +52,12 @@ pub trait Room {
     fn rises(&self) -> bool {
         false
     }
+
+    /// Whether records come to pages here and there, few to each: a full page then shares with those beside
+    /// it, one of which may be asked for. A hint.
+    fn scatters(&self) -> bool {
+        false
+    }
 }
 
 /// Never makes room: the page is split.
@@ -60,6 +66,19 @@ pub struct NoRoom;
 impl Room for NoRoom {
     fn make(&mut self, _: &mut dyn RecordPage, _: usize, _: &[u8]) -> Attempt<bool> {
         Ok(false)
+    }
+}
+
+/// Never makes room, as [`NoRoom`], where few records come to each page.
+pub struct Scattered;
+
+impl Room for Scattered {
+    fn make(&mut self, _: &mut dyn RecordPage, _: usize, _: &[u8]) -> Attempt<bool> {
+        Ok(false)
+    }
+
+    fn scatters(&self) -> bool {
+        true
     }
 }
 

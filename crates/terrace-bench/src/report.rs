@@ -374,6 +374,10 @@ pub struct Report {
     pub step_waits_max: u64,
     /// Bytes of the pages in use at the end over those of keys and values, if all records are there.
     pub live_bytes_per_user_byte: Option<f64>,
+    /// Bytes of the data file at the end over those of keys and values, if all records are there.
+    pub file_bytes_over_user_bytes: Option<f64>,
+    /// Records that left the hot tier, for each operation.
+    pub demotions_per_op: f64,
     /// The size of the data file over that of the pages in use, at the ends of the windows.
     pub file_over_live_pages: FileOverLive,
     /// The curve.
@@ -384,6 +388,10 @@ impl Report {
     pub(crate) fn new(prepared: &Prepared, outcome: Outcome) -> Self {
         let plan = prepared.plan();
         let span = &outcome.measured;
+        let over_user_bytes = |bytes: u64| {
+            let record = (KEY_BYTES + plan.value_bytes as u64) as f64;
+            bytes as f64 / (plan.records as f64 * record)
+        };
         let counters = &span.counters;
         let reads = span.per_op(counters.page_reads);
         let writes = span.per_op(counters.page_writes);
@@ -478,10 +486,9 @@ impl Report {
                 .then(|| counters.merge_bytes as f64 / counters.merge_user_bytes as f64),
             filter_bytes: counters.filter_bytes,
             step_waits_max: counters.step_waits_max,
-            live_bytes_per_user_byte: counters.live_page_bytes.map(|bytes| {
-                let record = (KEY_BYTES + plan.value_bytes as u64) as f64;
-                bytes as f64 / (plan.records as f64 * record)
-            }),
+            live_bytes_per_user_byte: counters.live_page_bytes.map(over_user_bytes),
+            file_bytes_over_user_bytes: counters.data_file_bytes.map(over_user_bytes),
+            demotions_per_op: counters.demotions as f64 / span.ops.max(1) as f64,
             counters: counters.clone(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             file_over_live_pages: FileOverLive::of(&outcome.windows),

@@ -35,6 +35,18 @@ impl Unreadable {
         }
     }
 
+    /// Whether somebody who can do without a page that is not in memory should ask for it: not for one that
+    /// cannot be read, nor for one that he asked for just now and that has left memory again.
+    pub fn ask(&mut self, pid: PageId) -> bool {
+        let missed = self.missed.len();
+        self.missed.retain(|page| *page != pid);
+        let ask = missed == self.missed.len() && !self.has(pid);
+        if ask {
+            self.miss(pid);
+        }
+        ask
+    }
+
     /// Somebody has missed this page, and it cannot be read. `hint`: nobody will ask for it any more who
     /// can do without, as if it had been missed so. Whether to try again.
     pub fn note(&mut self, pid: PageId, hint: bool) -> bool {

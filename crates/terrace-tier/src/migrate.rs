@@ -8,7 +8,9 @@
 
 use std::ops::Range;
 
-use terrace_access::{Attempt, Door, Flags, LargeRef, Plan, Rising, Sweep, Tier, Value, Window};
+use terrace_access::{
+    Attempt, Door, Flags, LargeRef, Plan, Rising, Room, Scattered, Sweep, Tier, Value, Window,
+};
 use terrace_base::Result;
 use terrace_pages::{Interrupt, Space};
 
@@ -53,6 +55,17 @@ impl Selected {
     pub fn wants(self, flags: Flags) -> bool {
         flags.is_dirty() && (matches!(self, Selected::Dirty) || flags.is_deleted())
     }
+}
+
+/// What is written, and what becomes of it above.
+#[derive(Clone, Copy)]
+pub(crate) struct Down {
+    pub selected: Selected,
+    /// Whether those that nobody has used leave the hot tier.
+    pub drop_unused: bool,
+    /// Whether a hand makes room, leaf after leaf, so that much comes to each cold page; or else a little to
+    /// pages here and there.
+    pub rises: bool,
 }
 
 /// How migration gets through the gate.
@@ -115,17 +128,21 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Writes the dirty hot records of one cold leaf's range to it, and closes that up; but not the leaves of
     /// an index, which lead to several hundred records each, so that several hot leaves come to each of them
     /// in turn: what is closed up would be split at once, and the hand closes them up when it looks, if it
-    /// does. The records become clean; with `drop_unused` those that nobody has used leave the hot tier.
-    /// Returns how many were written.
+    /// does. The records become clean; with `drop_unused` those that nobody has used leave the hot tier;
+    /// for `rises` see [`Down`]. Returns how many were written.
     pub(crate) fn write_back(
         &self,
         low: &[u8],
         high: Option<&[u8]>,
-        drop_unused: bool,
+        (drop_unused, rises): (bool, bool),
         entry: Entry<'_>,
     ) -> Result<usize> {
-        let written =
-            self.write_range((low, high), Selected::Dirty, drop_unused, entry, usize::MAX)?;
+        let down = Down {
+            selected: Selected::Dirty,
+            drop_unused,
+            rises,
+        };
+        let written = self.write_range((low, high), down, entry, usize::MAX)?;
         let looks = self.options.policy.accesses_per_look().is_finite();
         if written > 0 && !(C::INDEXED && looks) {
             self.close_up(low, high, entry)?;
@@ -141,7 +158,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         high: Option<&[u8]>,
         entry: Entry<'_>,
     ) -> Result<usize> {
-        self.write_range((low, high), Selected::Deleted, false, entry, usize::MAX)
+        let down = Down {
+            selected: Selected::Deleted,
+            drop_unused: false,
+            rises: true,
+        };
+        self.write_range((low, high), down, entry, usize::MAX)
     }
 
     /// Closes up what the cold tier has in this range. Whatever is in the way stays as it is.
@@ -161,8 +183,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     fn write_range(
         &self,
         (low, high): (&[u8], Option<&[u8]>),
-        selected: Selected,
-        drop_unused: bool,
+        down: Down,
         entry: Entry<'_>,
         most: usize,
     ) -> Result<usize> {
@@ -180,7 +201,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             found.set_keys_only(true);
             copy.set_limit(COPIED);
             loop {
-                let mut select = |flags: Flags| selected.wants(flags);
+                let mut select = |flags: Flags| down.selected.wants(flags);
                 if let Err(i) = hot.try_window_within(&cursor, high, &mut select, found) {
                     self.pause(i)?;
                     continue;
@@ -204,8 +225,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                             freed: &mut chains,
                             may_unlink: &may_unlink,
                         };
-                        let which = (selected, drop_unused);
-                        let run = self.run(hot, door, found, from..to, copy, &mut chains, which);
+                        let run = self.run(hot, door, found, from..to, copy, &mut chains, down);
                         let chains = chains.freed;
                         if let Entry::Inside(door) = entry {
                             free_inside(&self.context.store, door, chains.drain(..))?;
@@ -251,12 +271,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         range: Range<usize>,
         copy: &mut Window,
         chains: &mut Chains<'_>,
-        (selected, drop_unused): (Selected, bool),
+        down: Down,
     ) -> Result<RunDone> {
         let (from, to) = (range.start, range.end);
         let first = found.key(from);
         let behind = [found.key(to - 1), &[0]].concat();
-        let mut select = |flags: Flags| selected.wants(flags);
+        let mut select = |flags: Flags| down.selected.wants(flags);
         let mut copy_run =
             |copy: &mut Window| hot.try_window_within(first, Some(&behind), &mut select, copy);
         let copied_early = planted(Fault::CopyBeforeLock) && copy_run(copy).is_ok();
@@ -308,7 +328,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 at += 1;
             }
         }
-        let (written, interrupt) = self.write_run(door, copy, &which, chains);
+        let (written, interrupt) = self.write_run(door, copy, &which, chains, down.rises);
         if let Some(interrupt) = &interrupt
             && planted(Fault::WaitUnderLock)
         {
@@ -322,7 +342,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         let mut done = vec![false; to - from];
         of[..written].iter().for_each(|&i| done[i] = true);
         reached(Point::BetweenTiers);
-        let settled = self.settle_hot(hot, door, copy, which.iter().copied(), drop_unused);
+        let settled = self.settle_hot(hot, door, copy, which.iter().copied(), down.drop_unused);
         let dropped = settled.map_err(|e| {
             // A chain that both records would free, one after the other, must never come to that.
             if which.iter().any(|&at| copy.entry(at).large.is_some()) {
@@ -344,6 +364,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         copy: &Window,
         which: &[usize],
         chains: &mut Chains<'_>,
+        rises: bool,
     ) -> (usize, Option<Interrupt>) {
         let mut written = 0;
         while written < which.len() {
@@ -356,7 +377,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             let Some(&at) = which.get(written) else {
                 break;
             };
-            if let Err(interrupt) = self.write_cold(door, copy, at, chains) {
+            if let Err(interrupt) = self.write_cold(door, copy, at, chains, rises) {
                 return (written, Some(interrupt));
             }
             written += 1;
@@ -371,6 +392,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         copy: &Window,
         at: usize,
         chains: &mut Chains<'_>,
+        rises: bool,
     ) -> Attempt<()> {
         let entry = copy.entry(at);
         if planted(Fault::DirtyForgotten)
@@ -397,13 +419,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 Plan::Put(value, Flags::NONE)
             })
         };
-        let done = self.cold.try_edit(
-            door,
-            H::key_at(copy.key(at)),
-            &mut plan,
-            &mut Rising,
-            &mut || Ok(()),
-        )?;
+        let key = H::key_at(copy.key(at));
+        let room: &mut dyn Room = if rises { &mut Rising } else { &mut Scattered };
+        let done = self
+            .cold
+            .try_edit(door, key, &mut plan, room, &mut || Ok(()))?;
         if let Some((_, Some(old))) = done.before
             && Some(old) != entry.large
             && !planted(Fault::ChainKept)
@@ -517,13 +537,16 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             return Ok(());
         }
         let (low, high) = (&span.low, span.high.as_deref());
-        self.write_range(
-            (low, high),
-            Selected::Dirty,
-            false,
-            Entry::Try,
-            ALONG_RECORDS,
-        )?;
+        let down = Down {
+            selected: Selected::Dirty,
+            drop_unused: false,
+            rises: false,
+        };
+        let written = self.write_range((low, high), down, Entry::Try, ALONG_RECORDS)?;
+        // As behind the sweep.
+        if written > 0 && !C::INDEXED {
+            self.close_up(low, high, Entry::Try)?;
+        }
         Ok(())
     }
 }

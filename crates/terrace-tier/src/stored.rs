@@ -96,6 +96,6 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             return Ok(dropped);
         }
         let next = [position, &[0]].concat();
-        Ok(self.write_back(position, Some(&next), true, entry)? > 0)
+        Ok(self.write_back(position, Some(&next), (true, true), entry)? > 0)
     }
 }

@@ -444,6 +444,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             // Where that reads no page, idle records become clean at each look, so that others may displace them.
             if evict || (C::BLIND && task != Task::Evict) {
                 let mut next = 0;
+                // While new keys come faster than cold ones are read, it is a load that goes on.
+                let (new, cold) = (
+                    self.events.sum(|e| &e.newcomers),
+                    self.events.sum(|e| &e.cold_hits),
+                );
+                let how = (evict, task == Task::Evict || new > cold);
                 while next < unused.len() {
                     if lacks_slack() {
                         break;
@@ -451,7 +457,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                     self.cold_span(unused.key(next), span)?;
                     // What is below this leaf was written when the hand came by there.
                     let low = span.low.as_slice().max(&unused.low);
-                    gone += self.write_back(low, span.high.as_deref(), evict, entry)? as u64;
+                    gone += self.write_back(low, span.high.as_deref(), how, entry)? as u64;
                     next = match &span.high {
                         Some(high) => unused.lower_bound(high).max(next + 1),
                         None => unused.len(),

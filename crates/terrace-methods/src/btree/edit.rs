@@ -75,7 +75,7 @@ impl BTree {
                 }
                 Outcome::Full(value) => {
                     drop(leaf);
-                    match self.widen(door, key, value, patient) {
+                    match self.widen(door, key, value, patient, room) {
                         Ok(()) => {}
                         Err(Interrupt::Conflict) => conflicts += 1,
                         Err(other) => return Err(other),
@@ -177,12 +177,21 @@ impl BTree {
     }
 
     /// Makes room for a record in the leaf that covers `key`, by changing the structure.
-    fn widen(&self, door: &Door<'_>, key: &[u8], value: Value<'_>, patient: bool) -> Attempt<()> {
-        // Full leaves in fewer pages are worth the work only once pages run out.
-        if self.tier == Class::Hot
-            && self.store.hot_pages_run_out()
-            && self.spill(door, key, value)?
-        {
+    fn widen(
+        &self,
+        door: &Door<'_>,
+        key: &[u8],
+        value: Value<'_>,
+        patient: bool,
+        room: &dyn Room,
+    ) -> Attempt<()> {
+        let moved = match self.tier {
+            // Full leaves in fewer pages are worth the work only once pages run out.
+            Class::Hot => self.store.hot_pages_run_out() && self.spill(door, key, value)?,
+            // Who comes from above, in whatever order, leaves cold leaves full.
+            _ => (room.rises() || room.scatters()) && self.share(door, key, value)?,
+        };
+        if moved {
             return Ok(());
         }
         self.split(door, key, value, patient)

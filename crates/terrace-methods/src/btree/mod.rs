@@ -28,6 +28,7 @@ pub(crate) mod run;
 mod sample;
 pub(crate) mod scan;
 mod search;
+mod share;
 mod spill;
 mod split;
 mod sweep;
@@ -41,7 +42,7 @@ use terrace_access::{
     AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, Neighbours,
     Ordered, Plan, Room, Runs, Sampled, Sweep, Touch, Value, Window,
 };
-use terrace_base::sync::spin_loop;
+use terrace_base::sync::{Mutex, spin_loop};
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, Exclusive, PageStore, View};
 
@@ -50,6 +51,7 @@ pub use layout::max_inline;
 pub use verify::verify_node;
 
 use crate::fault::{self, Fault};
+use crate::unreadable::Unreadable;
 
 use descend::{PATIENCE, node_of, sound};
 use image::build;
@@ -71,6 +73,8 @@ pub struct BTree {
     leads: bool,
     /// See [`BTree::above_an_index`].
     is_above_index: bool,
+    /// Leaves that cannot be read, beside others that would share with them.
+    spared: Mutex<Unreadable>,
 }
 
 impl BTree {
@@ -110,6 +114,7 @@ impl BTree {
             copies: false,
             leads: false,
             is_above_index: false,
+            spared: Mutex::default(),
         }
     }
 
@@ -187,6 +192,11 @@ impl BTree {
     /// A starting point for the membership counter of a new leaf.
     fn birth(&self) -> u32 {
         self.births.fetch_add(STRIDE, Ordering::Relaxed)
+    }
+
+    /// Whether to ask for a neighbour that is not in memory; see [`Unreadable::ask`].
+    fn asks_for(&self, pid: PageId) -> bool {
+        self.spared.lock().ask(pid)
     }
 
     /// Class of a page on this level.
@@ -304,6 +314,10 @@ impl AccessMethod for BTree {
         commit: &mut dyn FnMut() -> Attempt<()>,
     ) -> Attempt<Applied> {
         self.edit(door, key, plan, room, commit)
+    }
+
+    fn do_without(&self, page: PageId) -> bool {
+        self.spared.lock().note(page, false)
     }
 
     fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {

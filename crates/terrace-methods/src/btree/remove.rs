@@ -23,7 +23,7 @@ const MERGED_FILL: f64 = 0.85;
 /// Fill of an inner node below which it is merged.
 const THIN_INNER: f64 = 0.3;
 
-const APART: &str = "this node does not begin where the one before it ends";
+pub(super) const APART: &str = "this node does not begin where the one before it ends";
 
 /// Two neighbouring nodes and their parent, all latched.
 pub(crate) struct Neighbours<'d> {

@@ -27,10 +27,14 @@ impl BTree {
             Err(Interrupt::Conflict) => return Ok(false),
             other => other?,
         };
+        let worth = match self.is_above_index {
+            true => WORTH_SPILLING_ROWS,
+            false => WORTH_SPILLING,
+        };
         for on_the_left in [false, true] {
             pair = match self.neighbours(door, pair, on_the_left)? {
                 Err(pair) => pair,
-                Ok(neighbours) => match self.level_out(neighbours, key, value)? {
+                Ok(neighbours) => match self.level_out(neighbours, key, value, worth)? {
                     None => return Ok(true),
                     Some(Neighbours {
                         parent,
@@ -56,20 +60,17 @@ impl BTree {
     }
 
     /// Spreads the records of two leaves, and the new one, evenly. Gives them back if there is not
-    /// enough room for that.
-    fn level_out<'d>(
+    /// enough room for that, and one part in `worth` of a page more.
+    pub(crate) fn level_out<'d>(
         &self,
         n: Neighbours<'d>,
         key: &[u8],
         value: Value<'_>,
+        worth: usize,
     ) -> Attempt<Option<Neighbours<'d>>> {
         let page_bytes = n.left.bytes().len();
         let new = Item::leaf(key, value, Flags::NONE);
         let free = node_of!(n.left)?.reclaimable() + node_of!(n.right)?.reclaimable();
-        let worth = match self.is_above_index {
-            true => WORTH_SPILLING_ROWS,
-            false => WORTH_SPILLING,
-        };
         if free < Sizes::of(&[new]).records(0, 1, 0) + page_bytes / worth {
             return Ok(Some(n));
         }

@@ -280,6 +280,15 @@ fn has_room(page: &Exclusive<'_>, key: &[u8], value: Value<'_>) -> Attempt<bool>
     Ok(!matches!(put.plan(page)?, How::NoRoom(_)))
 }
 
+/// Whether a record with this key goes on with a run of sorted input at either end of a leaf: the page is
+/// left full then.
+pub(crate) fn in_order(page: &Exclusive<'_>, key: &[u8]) -> Attempt<bool> {
+    let node = node_of!(page)?;
+    let runs = Counts::of(page)?.runs;
+    let place = sound!(page, node.find(key))?;
+    Ok(runs.0 >= RUN && place == Err(node.count) || runs.1 >= RUN && place == Err(0))
+}
+
 /// Looks for the best boundary of a full leaf, for a record that is to come. `None` when there is
 /// none, which cannot be as long as records keep to their limits.
 fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Option<Cut> {

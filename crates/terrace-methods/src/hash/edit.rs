@@ -103,7 +103,7 @@ impl HashTable {
                 }
                 Outcome::Full(value) => {
                     drop(held);
-                    match self.widen(door, hash, key, value, patient, room.rises()) {
+                    match self.widen(door, hash, key, value, patient, room) {
                         Ok(Widened::Grains) if grown + 1 == GROWN => {
                             return Err(Interrupt::Conflict);
                         }
@@ -208,11 +208,15 @@ impl HashTable {
         key: &[u8],
         value: Value<'_>,
         patient: bool,
-        rises: bool,
+        room: &dyn Room,
     ) -> Attempt<Widened> {
+        let rises = room.rises();
         let moved = match self.tier {
             Class::Hot => self.spill(door, hash, key, value)?,
-            _ => rises && self.hand_down(door, hash)?,
+            _ if rises => {
+                self.hand_down(door, hash)? || self.share(door, hash, key, value, false)?
+            }
+            _ => room.scatters() && self.share(door, hash, key, value, true)?,
         };
         if moved {
             return Ok(Widened::Room);

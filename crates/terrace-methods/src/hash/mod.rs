@@ -34,6 +34,7 @@ mod put;
 mod rooted;
 mod run;
 mod secret;
+mod spill;
 mod split;
 mod sweep;
 mod verify;
@@ -489,6 +490,17 @@ impl Runs for HashTable {
 impl Neighbours for HashTable {
     fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
         self.compact(door, hash_at(position), fill)
+    }
+
+    fn try_close_up(
+        &self,
+        door: &Door<'_>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Attempt<Option<Vec<u8>>> {
+        let next = self.close_up(door, hash_at(from))?;
+        let next = next.map(|hash| hash.to_be_bytes().to_vec());
+        Ok(next.filter(|next| to.is_none_or(|to| next.as_slice() < to)))
     }
 }
 

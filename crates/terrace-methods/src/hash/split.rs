@@ -7,9 +7,7 @@ use terrace_access::{Attempt, Door, Flags, Interrupt, Value};
 use terrace_base::{Error, PageId};
 
 use super::HashTable;
-use super::cut::{
-    add_size, bytes_below, cut, finer, full, last_fitting, left_full, middle, sizes_of,
-};
+use super::cut::{add_size, bytes_below, cut, finer, full, left_full, middle, sizes_of};
 use super::directory::Grains;
 use super::find::Held;
 use super::image::{Item, build_bucket, bytes_of, install, pages_for, take_apart};
@@ -17,9 +15,6 @@ use super::layout::{NEXT, Shape, Span, capacity, record_bytes};
 use super::put::{How, Put};
 use crate::fault::{self, Fault, Point};
 
-/// Part of a page that must be free in a neighbour, beyond the new record, for spilling to be worth
-/// rewriting two pages.
-const WORTH_SPILLING: usize = 10;
 /// A split is uneven when less than this part of the bytes is on one side.
 const UNEVEN: usize = 4;
 /// The same where records come in order: a bucket is to be left full, but for this part.
@@ -123,6 +118,17 @@ impl HashTable {
         held: Held<'d>,
         on_the_left: bool,
     ) -> Attempt<Result<Pair<'d>, Held<'d>>> {
+        self.neighbour_or_miss(door, held, on_the_left, &mut None)
+    }
+
+    /// The same; says which page would have to be read for it.
+    pub(super) fn neighbour_or_miss<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        held: Held<'d>,
+        on_the_left: bool,
+        missing: &mut Option<PageId>,
+    ) -> Attempt<Result<Pair<'d>, Held<'d>>> {
         let other = if on_the_left {
             held.span.low.checked_sub(1)
         } else {
@@ -136,6 +142,10 @@ impl HashTable {
             // There are more grains than those of this bucket.
             Ok(None) => return Err(held.pages[0].torn(NO_NEIGHBOUR)),
             Err(Interrupt::Fail(e)) => return Err(Interrupt::Fail(e)),
+            Err(Interrupt::Miss(pid)) => {
+                *missing = Some(pid);
+                return Ok(Err(held));
+            }
             _ => return Ok(Err(held)),
         };
         let (left, right) = if on_the_left {
@@ -270,7 +280,7 @@ impl HashTable {
 
     /// Splits two full neighbours in three, which leaves less room unused than splitting one in two.
     /// Gives the pair back, unchanged, if they cannot be divided so.
-    fn split_pair<'d>(
+    pub(super) fn split_pair<'d>(
         &self,
         door: &'d Door<'_>,
         mut pair: Pair<'d>,
@@ -452,109 +462,6 @@ impl HashTable {
             }
         }
         Ok(())
-    }
-
-    /// Moves the lowest grains of the full bucket that holds `hash`, to which nothing comes while
-    /// records come in order, down to its neighbour as far as that has room. Returns whether it did.
-    /// Best effort: it needs no page that is not in memory. O(records).
-    pub(crate) fn hand_down(&self, door: &Door<'_>, hash: u64) -> Attempt<bool> {
-        let held = match self.latch(door, hash, false) {
-            Ok(Some(held)) => held,
-            Ok(None) | Err(Interrupt::Conflict) => return Ok(false),
-            Err(other) => return Err(other),
-        };
-        let page_bytes = self.store.page_bytes();
-        let least = page_bytes / WORTH_SPILLING;
-        let most = full(page_bytes);
-        let Ok(pair) = self.neighbour(door, held, true)? else {
-            return Ok(false);
-        };
-        if pair.left.load() * capacity(page_bytes) as f64 > (most - least) as f64 {
-            return Ok(false);
-        }
-        let (grains, _) = self.size()?;
-        let copies = copies(&[&pair.left, &pair.right]);
-        let items = self.records(&[&pair.left, &pair.right], &copies)?;
-        let below = items.partition_point(|item| item.hash < grains.span(hash).low);
-        let sizes = sizes_of(&items);
-        match last_fitting(&grains, &sizes, pair.left.count()..below + 1, most) {
-            Some((boundary, moved)) if moved >= least => {
-                Ok(self.divide(door, pair, &items, Some(boundary))?.is_none())
-            }
-            _ => Ok(false),
-        }
-    }
-
-    /// Moves grains from the full bucket that holds `hash` to a neighbour with room, or to a new one
-    /// together with a neighbour, so that a record with this value fits. Returns whether it did. Best
-    /// effort. O(records).
-    pub(crate) fn spill(
-        &self,
-        door: &Door<'_>,
-        hash: u64,
-        key: &[u8],
-        value: Value<'_>,
-    ) -> Attempt<bool> {
-        let mut held = match self.latch(door, hash, false) {
-            Ok(Some(held)) => held,
-            Ok(None) | Err(Interrupt::Conflict) => return Ok(false),
-            Err(other) => return Err(other),
-        };
-        let (grains, buckets) = self.size()?;
-        let bytes = record_bytes(key, value);
-        for on_the_left in [false, true] {
-            held = match self.neighbour(door, held, on_the_left)? {
-                Err(held) => held,
-                Ok(pair) => match self.level_out(door, pair, &grains, hash, bytes)? {
-                    None => return Ok(true),
-                    Some(pair) => pair.one(hash),
-                },
-            };
-        }
-        if grains.count() < self.grains_for(buckets + 1) {
-            return Ok(false);
-        }
-        for on_the_left in [false, true] {
-            held = match self.neighbour(door, held, on_the_left)? {
-                Err(held) => held,
-                Ok(pair) => match self.split_pair(door, pair, &grains, hash, bytes)? {
-                    None => return Ok(true),
-                    Some(pair) => pair.one(hash),
-                },
-            };
-        }
-        Ok(false)
-    }
-
-    /// Spreads the records of two buckets, and the new one, evenly. Gives them back if there is not
-    /// enough room for that.
-    fn level_out<'d>(
-        &self,
-        door: &'d Door<'_>,
-        pair: Pair<'d>,
-        grains: &Grains,
-        hash: u64,
-        bytes: usize,
-    ) -> Attempt<Option<Pair<'d>>> {
-        let page_bytes = self.store.page_bytes();
-        let room = capacity(page_bytes);
-        let both = pair.left.load() + pair.right.load();
-        let wanted = (bytes + page_bytes / WORTH_SPILLING) as f64 / room as f64;
-        if both + wanted > 2.0 {
-            return Ok(Some(pair));
-        }
-        let copies = copies(&[&pair.left, &pair.right]);
-        let items = self.records(&[&pair.left, &pair.right], &copies)?;
-        let mut sizes = sizes_of(&items);
-        add_size(&mut sizes, hash, bytes);
-        let total: usize = sizes.iter().map(|size| size.1).sum();
-        let fits = |left: usize| left <= room && total - left <= room;
-        match middle(grains, &sizes, fits) {
-            Some(boundary) if boundary != pair.right.span.low => {
-                self.divide(door, pair, &items, Some(boundary))
-            }
-            _ => Ok(Some(pair)),
-        }
     }
 
     /// Gives the left bucket what is below `boundary`, and the right one the rest; without a boundary

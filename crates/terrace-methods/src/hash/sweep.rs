@@ -6,9 +6,12 @@ use super::HashTable;
 use super::cut::{last_fitting, sizes_of};
 use super::layout::{Span, capacity};
 use super::split::copies;
+use crate::FULL;
 
 /// Part of a page that packing must move, unless it empties the bucket, to be worth rewriting both.
 const WORTH_PACKING: usize = 32;
+/// The same for closing up, where the pages may have to be written for it alone.
+const WORTH_CLOSING_UP: usize = 10;
 
 /// Grains of a bucket whose way is looked at before it is packed; a bucket that has more is nearly empty.
 const MOST_LOOKED_AT: usize = 64;
@@ -47,6 +50,18 @@ impl HashTable {
 
     /// See [`terrace_access::Sweep::try_pack`]. O(records).
     pub(crate) fn pack(&self, door: &Door<'_>, hash: u64, fill: f64) -> Attempt<bool> {
+        self.pack_worth(door, hash, fill, WORTH_PACKING)
+    }
+
+    /// See [`terrace_access::Ordered::try_close_up`]: one bucket. O(records).
+    pub(crate) fn close_up(&self, door: &Door<'_>, hash: u64) -> Attempt<Option<u64>> {
+        self.pack_worth(door, hash, FULL, WORTH_CLOSING_UP)?;
+        let held = self.latch(door, hash, false)?;
+        Ok(held.and_then(|held| held.span.last.checked_add(1)))
+    }
+
+    /// Packs, if it frees the bucket or moves one part in `worth` of a page.
+    fn pack_worth(&self, door: &Door<'_>, hash: u64, fill: f64, worth: usize) -> Attempt<bool> {
         let Some(held) = self.latch(door, hash, false)? else {
             return Ok(false);
         };
@@ -57,7 +72,7 @@ impl HashTable {
         let most = (capacity(page_bytes) as f64 * fill.clamp(0.0, 1.0)) as usize;
         // Nothing is copied when there is nothing to be gained.
         if pair.left.load() * capacity(page_bytes) as f64
-            > (most - most.min(page_bytes / WORTH_PACKING)) as f64
+            > (most - most.min(page_bytes / worth)) as f64
             && pair.right.count() > 0
         {
             return Ok(false);
@@ -81,7 +96,7 @@ impl HashTable {
             };
         }
         if let Some((boundary, moved)) = last_fitting(&grains, &sizes, had..items.len(), most)
-            && moved >= page_bytes / WORTH_PACKING
+            && moved >= page_bytes / worth
         {
             self.divide(door, pair, &items, Some(boundary))?;
         }
