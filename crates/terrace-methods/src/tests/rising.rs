@@ -2,7 +2,7 @@
 //! of a hot one.
 
 use terrace_access::conformance::{Fixture, KeyKind, position, settled};
-use terrace_access::{AccessMethod, Flags, NoRoom, Plan, Rising, Value};
+use terrace_access::{AccessMethod, Flags, NoRoom, Plan, Rising, Room, Value};
 use terrace_pages::{Class, Pace};
 
 use super::buckets::{Table, census, get};
@@ -128,8 +128,10 @@ fn passes_leave_full_leaves<M: Method>(fixture: &Made<M>, least: f64, with: bool
                 settled(&made.store, || {
                     let door = made.store.enter()?;
                     let plan = Plan::Put(Value::Inline(&[1; 20]), Flags::NONE);
+                    // What is compared with splits alone.
+                    let room: &mut dyn Room = if with { &mut Rising } else { &mut NoRoom };
                     made.method
-                        .try_edit(&door, key, &mut |_| Ok(plan), &mut Rising, &mut || Ok(()))
+                        .try_edit(&door, key, &mut |_| Ok(plan), room, &mut || Ok(()))
                 })
                 .unwrap();
             }
