@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use terrace_access::{Attempt, Door, Rooted, Waits, Window};
+use terrace_access::{Rooted, Waits, Window};
 use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
