@@ -1,5 +1,6 @@
 //! Tests only: what must hold of the code itself. Layers point downwards, unsafe code stays where
-//! it is allowed and says why it holds, files are short and open with their job, documents point
+//! it is allowed and says why it holds, files are short, open with their job and form no new
+//! circles, documents point
 //! to what exists.
 //!
 //! Every check takes a [`Tree`] and answers with complaints, so that a test can plant a violation
@@ -7,12 +8,15 @@
 
 #![forbid(unsafe_code)]
 
+mod circles;
 mod documents;
 mod files;
+mod known_circles;
 mod layers;
 mod tree;
 mod unsafety;
 
+pub use circles::circles;
 pub use documents::{forbidden_words, links, tests_of_the_promises, tour_of_the_readme};
 pub use files::{length, map_length, opening_line};
 pub use layers::layers;
@@ -37,6 +41,7 @@ pub const CHECKS: &[Check] = &[
     ("length of files", length),
     ("length of the map", map_length),
     ("opening lines", opening_line),
+    ("circles of files", circles),
     ("words that do not belong here", forbidden_words),
     ("links of documents", links),
     ("the README's tour is the example's", tour_of_the_readme),

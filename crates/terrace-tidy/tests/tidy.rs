@@ -111,6 +111,47 @@ fn code_without_its_reason_is_found() {
 }
 
 #[test]
+fn a_new_circle_of_files_is_found() {
+    let name = "circles of files";
+    let path = "crates/terrace-wal/src/lsn.rs";
+    let text = &workspace()
+        .file(path)
+        .expect("a file of this path")
+        .text
+        .clone();
+    let said = planted(name, path, &format!("{text}\nuse crate::log::Log as _;\n"));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("src/lsn.rs"), "{said:?}");
+    // Tests may use anything.
+    let tests = format!("{text}\nmod tests {{\n    use crate::log::Log as _;\n}}\n");
+    assert_eq!(planted(name, path, &tests), Complaints::new());
+}
+
+#[test]
+fn a_circle_that_grows_is_found() {
+    let path = "crates/terrace-tier/src/policy.rs";
+    let text = &workspace()
+        .file(path)
+        .expect("a file of this path")
+        .text
+        .clone();
+    let more = format!("{text}\nuse crate::tiered::Tiered as _;\n");
+    let said = planted("circles of files", path, &more);
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_map_of_the_code_that_nobody_reads_is_found() {
+    let path = "ARCHITECTURE.md";
+    let text = workspace()
+        .file(path)
+        .expect("a file of this path")
+        .text
+        .repeat(2);
+    assert_eq!(planted("length of the map", path, &text).len(), 1);
+}
+
+#[test]
 fn a_long_file_is_found() {
     let text = format!("//! A file.\n{}", "fn f() {}\n".repeat(700));
     let said = planted("length of files", "crates/terrace-tier/src/new.rs", &text);
