@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::ops::Bound;
 use std::path::Path;
+use std::time::Duration;
 use terrace_mem::{HybridMap, HybridMultiMap, IndexKey, Merging, Options, Pair, Probe};
 use terrace_mem::{Stage, Trigger, What};
 
@@ -20,7 +21,7 @@ use terrace_mem::{Stage, Trigger, What};
 pub enum Experiment {
     /// Each structure, its compact form, and the compressed one: reads and bytes.
     Fig5,
-    /// How long a merge of all takes, by entries.
+    /// How long a merge of all takes, which is the longest insert, by entries.
     Fig6,
     /// Each structure against its hybrid form: inserts, reads, scans, bytes.
     Fig7,
@@ -88,6 +89,8 @@ struct Work {
     /// All is merged before the reads.
     compact: bool,
     scans: bool,
+    /// The longest insert is looked for.
+    pauses: bool,
 }
 
 /// Entries of a scan.
@@ -99,7 +102,20 @@ fn seconds(run: impl FnOnce()) -> f64 {
     (processor_time() - start).as_secs_f64().max(1e-9)
 }
 
-/// Loads a map and reads it; `n` entries of the set.
+/// The seconds of the longest of `n` steps. Each is timed: a merge of all comes in a single one of them.
+fn longest(n: usize, mut step: impl FnMut(usize)) -> f64 {
+    let mut most = Duration::ZERO;
+    let mut before = processor_time();
+    for i in 0..n {
+        step(i);
+        let now = processor_time();
+        most = most.max(now - before);
+        before = now;
+    }
+    most.as_secs_f64()
+}
+
+/// Loads a map and reads it; `n` entries of the set. Pauses are those of a load of their own.
 fn measure<K, S>(set: &S, n: usize, options: Options, work: Work) -> Row
 where
     K: IndexKey,
@@ -107,18 +123,12 @@ where
     S::Key: Probe<K>,
 {
     let before = alloc::now();
-    let mut map = HybridMap::<K, u64>::with_options(options).expect("options that go together");
-    let mut longest = 0.0f64;
+    let empty = || HybridMap::<K, u64>::with_options(options.clone());
+    let mut map = empty().expect("options that go together");
+    // No clock is read meanwhile: it takes as long as some inserts do.
     let load = seconds(|| {
         for i in 0..n {
-            // The clock is read by the insert only where one may be long: each 16th is timed.
-            if i.is_multiple_of(16) {
-                longest = longest.max(seconds(|| {
-                    map.insert_ref(set.get(i), i as u64);
-                }));
-            } else {
-                map.insert_ref(set.get(i), i as u64);
-            }
+            map.insert_ref(set.get(i), i as u64);
         }
     });
     if work.compact {
@@ -145,6 +155,15 @@ where
             }
         }
     });
+    drop(map);
+    let longest = if work.pauses {
+        let mut map = empty().expect("options that go together");
+        longest(n, |i| {
+            map.insert_ref(set.get(i), i as u64);
+        })
+    } else {
+        0.0
+    };
     Row {
         entries: n,
         bytes_per_entry: bytes as f64 / n as f64,
@@ -182,14 +201,19 @@ fn alone(pair: Pair) -> Options {
 const READ: Work = Work {
     compact: false,
     scans: false,
+    pauses: false,
 };
 const COMPACT: Work = Work {
     compact: true,
-    scans: false,
+    ..READ
+};
+const PAUSES: Work = Work {
+    pauses: true,
+    ..READ
 };
 const SCANS: Work = Work {
-    compact: false,
     scans: true,
+    ..PAUSES
 };
 
 /// Runs one experiment.
@@ -230,9 +254,9 @@ fn run(experiment: Experiment, n: usize) -> Vec<Row> {
             for size in [n / 8, n / 4, n / 2, n] {
                 each_set(size, |keys, run| {
                     for (pair, name) in PAIRS {
-                        add("fig6", keys, name.into(), run(Options::paper(pair), READ));
+                        add("fig6", keys, name.into(), run(Options::paper(pair), PAUSES));
                     }
-                    let steps = run(Options::default(), READ);
+                    let steps = run(Options::default(), PAUSES);
                     add("fig6", keys, "Auto, in steps".into(), steps);
                 });
             }
@@ -264,7 +288,12 @@ fn run(experiment: Experiment, n: usize) -> Vec<Row> {
                     trigger: Trigger::Ratio(ratio),
                     ..Options::paper(Pair::BTree)
                 };
-                add("fig11", keys, format!("ratio {ratio}"), run(options, READ));
+                add(
+                    "fig11",
+                    keys,
+                    format!("ratio {ratio}"),
+                    run(options, PAUSES),
+                );
             }
         }),
         Experiment::Fig12 => each_set(n, |keys, run| {
@@ -309,7 +338,7 @@ fn run(experiment: Experiment, n: usize) -> Vec<Row> {
                     what,
                     ..Options::paper(Pair::BTree)
                 };
-                add("merge-cold", keys, name.into(), run(options, READ));
+                add("merge-cold", keys, name.into(), run(options, PAUSES));
             }
         }),
         Experiment::Trigger => each_set(n, |keys, run| {
@@ -323,7 +352,7 @@ fn run(experiment: Experiment, n: usize) -> Vec<Row> {
                     merging: Merging::Blocking,
                     ..Options::paper(Pair::BTree)
                 };
-                add("trigger", keys, name, run(options, READ));
+                add("trigger", keys, name, run(options, PAUSES));
             }
         }),
         Experiment::All => {
@@ -519,6 +548,8 @@ mod tests {
                 // Bytes are those of the whole process, in which other tests run meanwhile.
                 assert!(row.gets_per_second > 0.0, "{row:?}");
                 assert!(row.inserts_per_second > 0.0, "{row:?}");
+                let pauses = matches!(one, "fig6" | "fig7" | "fig11" | "merge-cold" | "trigger");
+                assert_eq!(row.longest_insert_us > 0.0, pauses, "{row:?}");
             }
         }
         let lines = json(&rows)
@@ -533,5 +564,45 @@ mod tests {
                 .count(),
             4
         );
+    }
+
+    /// Keys of which one takes some milliseconds to come.
+    struct OneIsLong(usize);
+
+    const LONG: Duration = Duration::from_millis(5);
+
+    impl KeySet for OneIsLong {
+        type Key = u64;
+        fn len(&self) -> usize {
+            1000
+        }
+        fn bytes(&self) -> usize {
+            8000
+        }
+        fn get(&self, i: usize) -> &u64 {
+            static KEYS: [u64; 1000] = {
+                let mut keys = [0; 1000];
+                let mut i = 0;
+                while i < keys.len() {
+                    keys[i] = i as u64;
+                    i += 1;
+                }
+                keys
+            };
+            let begin = processor_time();
+            while i == self.0 && processor_time() - begin < LONG {}
+            &KEYS[i]
+        }
+        fn pick(&self, _: &[usize]) -> Self {
+            OneIsLong(usize::MAX)
+        }
+    }
+
+    #[test]
+    fn the_longest_insert_is_found_whichever_it_is() {
+        for at in [0, 7, 16, 999] {
+            let row = measure::<u64, _>(&OneIsLong(at), 1000, Options::default(), PAUSES);
+            assert!(row.longest_insert_us >= 5000.0, "{at}: {row:?}");
+        }
     }
 }
