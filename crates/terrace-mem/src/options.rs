@@ -25,8 +25,9 @@ pub enum Merging {
     Incremental,
     /// All at once, the paper's way: fewer, long pauses.
     Blocking,
-    /// Only when asked for. A segment that is more than half deleted is rewritten nevertheless,
-    /// but takes no entries from the dynamic stage.
+    /// Only when asked for; sorted entries come into the dynamic stage as others do. A segment that
+    /// is more than half deleted is rewritten nevertheless, but takes no entries from the dynamic
+    /// stage, and an empty concurrent map takes sorted entries straight into segments.
     Manual,
 }
 

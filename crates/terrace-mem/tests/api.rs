@@ -6,8 +6,8 @@ mod like_std;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use terrace_mem::{
-    ConcurrentHybridMap, HybridMap, HybridMultiMap, KeyTooLong, MAX_KEY_LEN, Merging, Options,
-    OptionsError, Stage, Trigger, Updates, What,
+    ConcurrentHybridMap, HybridMap, HybridMultiMap, HybridSet, KeyTooLong, MAX_KEY_LEN, Merging,
+    Options, OptionsError, Pair, Stage, Trigger, Updates, What,
 };
 
 fn mix(x: u64) -> u64 {
@@ -131,6 +131,143 @@ fn sorted_input_goes_straight_into_the_static_stage() {
     map.extend([(N * 2, 1), (N * 2, 2), (5, 3)]);
     assert_eq!((map.get(&(N * 2)), map.get(&5)), (Some(&2), Some(&3)));
     assert_eq!(map.len() as u64, N * 2 + 1);
+}
+
+/// Gives the pairs of its range, then `None`, and then one more.
+struct GoesOn(std::ops::Range<u64>, u32);
+
+impl Iterator for GoesOn {
+    type Item = (u64, u64);
+    fn next(&mut self) -> Option<(u64, u64)> {
+        match self.0.next() {
+            Some(i) => Some((i, i)),
+            None => {
+                self.1 += 1;
+                (self.1 == 2).then_some((u64::MAX, 0))
+            }
+        }
+    }
+}
+
+#[test]
+fn an_iterator_that_has_ended_is_not_asked_again() {
+    let goes_on = || GoesOn(0..100, 0);
+    let mut map = HybridMap::<u64, u64>::new();
+    map.extend(goes_on());
+    assert_eq!(map.len(), 100);
+    map.extend(goes_on());
+    assert_eq!(map.len(), 100);
+    let mut map = HybridMap::<u64, u64>::with_options(manual()).unwrap();
+    map.extend(goes_on());
+    assert_eq!(map.len(), 100);
+    let set: HybridSet<u64> = goes_on().map(|entry| entry.0).collect();
+    assert_eq!(set.len(), 100);
+    let map: ConcurrentHybridMap<u64, u64> = goes_on().collect();
+    assert_eq!(map.len(), 100);
+    let mut map = ConcurrentHybridMap::<u64, u64>::new();
+    map.insert(&5, 5);
+    map.extend(goes_on());
+    assert_eq!(map.len(), 100);
+}
+
+#[test]
+fn a_map_that_merges_when_asked_leaves_sorted_entries_where_they_are() {
+    let n = if cfg!(miri) { 100 } else { 5000 };
+    for &pair in Pair::ALL {
+        let options = Options {
+            pair,
+            segment_len: 16,
+            ..Options::dynamic_only()
+        };
+        let new = || HybridMap::<u64, u64>::with_options(options.clone()).unwrap();
+        let mut map = new();
+        map.extend((0..n as u64).map(|i| (i, i)));
+        assert_eq!(map.stage_lens(), (n, 0), "{pair:?}");
+        assert_eq!(map.clone().stage_lens(), (n, 0), "{pair:?}");
+        let mut other = new();
+        other.append(&mut map);
+        assert_eq!(other.stage_lens(), (n, 0), "{pair:?}");
+        other.retain(|key, _| key % 2 == 0);
+        assert_eq!(other.stage_lens(), (n / 2, 0), "{pair:?}");
+        let behind = other.split_off(&(n as u64 / 2));
+        assert_eq!(other.stage_lens(), (n / 4, 0), "{pair:?}");
+        assert_eq!(behind.stage_lens(), (n / 4, 0), "{pair:?}");
+        // What was asked for stays.
+        other.merge_all();
+        assert_eq!(other.clone().stage_lens(), (0, n / 4), "{pair:?}");
+        other.retain(|_, _| true);
+        assert_eq!(other.stage_lens(), (0, n / 4), "{pair:?}");
+        let behind = other.split_off(&0);
+        assert_eq!(behind.stage_lens(), (0, n / 4), "{pair:?}");
+        assert!(behind.keys().eq((0..n as u64 / 2).step_by(2)));
+    }
+}
+
+#[test]
+fn the_longest_keys_are_those_of_a_btree_map_in_every_compact_form() {
+    let n = if cfg!(miri) { 4 } else { 24 };
+    let long = |fill: u8, last: u8| {
+        let mut key = vec![fill; MAX_KEY_LEN];
+        key[MAX_KEY_LEN - 1] = last;
+        key
+    };
+    // They share all but the last byte, or are beginnings of each other, or are all zeros.
+    let same = (0..n).map(|i| long(7, i));
+    let zeros = (0..n).map(|i| vec![0; MAX_KEY_LEN - usize::from(i)]);
+    let parts = (0..n).map(|i| {
+        let mut key = long(9, 9);
+        key[usize::from(i) * 2500] = 8;
+        key
+    });
+    let keys = same.chain(zeros).chain(parts).chain([vec![]]);
+    let model: BTreeMap<Vec<u8>, usize> = keys.zip(0..).collect();
+    for &pair in Pair::ALL {
+        let options = Options {
+            pair,
+            segment_len: 16,
+            ..Options::dynamic_only()
+        };
+        let mut map = HybridMap::<Vec<u8>, usize>::with_options(options).unwrap();
+        // In two halves, so that the second is merged into what is there.
+        for half in 0..2 {
+            for (key, &val) in model.iter().filter(|entry| entry.1 % 2 == half) {
+                assert_eq!(map.insert(key.clone(), val), None);
+            }
+            map.merge_all();
+        }
+        let same = |map: &HybridMap<Vec<u8>, usize>, model: &BTreeMap<Vec<u8>, usize>| {
+            assert_eq!(map.stage_lens(), (0, model.len()), "{pair:?}");
+            let theirs = || model.iter().map(|(key, val)| (key.clone(), val));
+            assert!(map.iter().eq(theirs()), "{pair:?}");
+            assert!(map.iter().rev().eq(theirs().rev()), "{pair:?}");
+        };
+        same(&map, &model);
+        for (key, val) in &model {
+            assert_eq!(map.get(key), Some(val), "{pair:?}");
+            assert!(map.range::<Vec<u8>, _>(key..).next() == Some((key.clone(), val)));
+            let before = map.range::<Vec<u8>, _>(..key).next_back();
+            let theirs = model.range::<Vec<u8>, _>(..key).next_back();
+            assert!(before == theirs.map(|(key, val)| (key.clone(), val)));
+            // Not there: one that is a byte shorter, one that is greater in the last.
+            let mut near = key.clone();
+            near.pop();
+            assert_eq!(map.get(&near), model.get(&near));
+            near.push(250);
+            assert_eq!(map.get(&near), model.get(&near));
+            let next = model.range::<Vec<u8>, _>(&near..).next();
+            assert!(
+                map.range::<Vec<u8>, _>(&near..).next()
+                    == next.map(|(key, val)| (key.clone(), val))
+            );
+        }
+        let gone: Vec<Vec<u8>> = model.keys().step_by(3).cloned().collect();
+        let mut less = model.clone();
+        for key in &gone {
+            assert_eq!(map.remove(key), less.remove(key), "{pair:?}");
+        }
+        map.merge_all();
+        same(&map, &less);
+    }
 }
 
 #[test]
@@ -424,6 +561,7 @@ fn compressed_leaves_are_cached() {
     };
     let mut map = HybridMap::<String, u64>::with_options(options).unwrap();
     map.extend((0..5000).map(|i| (format!("https://example.org/page/{i:08}"), i)));
+    map.merge_all();
     assert_eq!(map.get("https://example.org/page/00000077"), Some(&77));
     (0..5000).for_each(|i| assert!(map.contains_key(&format!("https://example.org/page/{i:08}"))));
     let usage = map.memory_usage();

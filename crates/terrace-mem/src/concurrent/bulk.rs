@@ -147,7 +147,8 @@ pub fn extend<K: IndexKey, V: Clone + Send + Sync + 'static>(
     map: &mut ConcurrentHybridMap<K, V>,
     entries: impl IntoIterator<Item = (K, V)>,
 ) {
-    let mut rest = entries.into_iter();
+    // Who has none left is not asked again.
+    let mut rest = entries.into_iter().fuse();
     // Nobody else can change the map meanwhile.
     if map.is_empty() {
         let mut load = Load::new(map);

@@ -2,8 +2,10 @@
 
 use super::merge::STEP_BYTES;
 use super::{Core, HybridMap, check, stored};
+use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::IndexKey;
+use crate::options::Merging;
 use crate::stage::{KeyRun, StaticStage};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -100,10 +102,22 @@ impl<K: IndexKey, V> Drop for Load<'_, K, V> {
 }
 
 impl<K: IndexKey, V> HybridMap<K, V> {
-    /// Inserts many entries. Where they come in order and behind what is there, whole segments
-    /// are built, and only entries that are too few for one pass the dynamic stage.
-    pub(super) fn extend_from(&mut self, entries: impl IntoIterator<Item = (K, V)>) {
-        let mut rest = entries.into_iter();
+    /// Inserts many entries. Where they come in order and behind what is there, and are to go
+    /// `straight`, whole segments are built, and only entries that are too few for one pass the
+    /// dynamic stage.
+    pub(super) fn extend_from(
+        &mut self,
+        entries: impl IntoIterator<Item = (K, V)>,
+        straight: bool,
+    ) {
+        // Who has none left is not asked again.
+        let mut rest = entries.into_iter().fuse();
+        if !straight {
+            for (key, val) in rest {
+                self.insert(key, val);
+            }
+            return;
+        }
         let mut load = Load {
             map: &mut *self,
             keys: Default::default(),
@@ -125,20 +139,36 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     }
 }
 
+impl<F: Family, V> Core<F, V> {
+    /// Whether sorted entries that are new to the map may go straight into segments: not where
+    /// merging is left to whoever asks for it.
+    pub(super) fn loads(&self) -> bool {
+        self.options.merging != Merging::Manual
+    }
+
+    /// Whether the entries of this map go straight into segments where they are put together
+    /// again: where it merges only when asked they are left in the stage that most of them are in.
+    pub(super) fn reloads(&self) -> bool {
+        self.loads() || self.segments.live() > self.dynamic.len()
+    }
+}
+
 /// See [`HybridMap::retain`].
 pub(super) fn retain<K: IndexKey, V>(
     map: &mut HybridMap<K, V>,
     mut keep: impl FnMut(&K, &mut V) -> bool,
 ) {
+    let straight = map.core.reloads();
     let mut all = map.take();
     let kept = catch_unwind(AssertUnwindSafe(|| {
-        map.extend_from(all.by_ref().filter_map(|(key, mut val)| {
+        let rest = all.by_ref().filter_map(|(key, mut val)| {
             let stays = keep(&key, &mut val);
             stays.then_some((key, val))
-        }));
+        });
+        map.extend_from(rest, straight);
     }));
     if let Err(panic) = kept {
-        map.extend_from(all);
+        map.extend_from(all, straight);
         resume_unwind(panic);
     }
 }

@@ -261,7 +261,8 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     /// assert_eq!(map, HybridMap::from([(1, "new"), (2, "two"), (3, "three")]));
     /// ```
     pub fn append(&mut self, other: &mut Self) {
-        self.extend_from(other.take());
+        let straight = self.core.loads();
+        self.extend_from(other.take(), straight);
     }
 
     /// All entries, out of the map; the options stay.

@@ -55,6 +55,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
             .expect("the options were good for this map");
         let at = key.probe(|key| <K::Family as Family>::owned(key));
         let at = <K::Family as Family>::load(&at);
+        let straight = self.core.reloads();
         let mut all = self.take();
         let less = |key: &K| key.encode(|key| <K::Family as Family>::cmp(key, at).is_lt());
         let mut first = None;
@@ -66,9 +67,8 @@ impl<K: IndexKey, V> HybridMap<K, V> {
             first = Some(entry);
             None
         });
-        // Not asked again behind its end, where it would pass by an entry.
-        self.extend_from(before.fuse());
-        behind.extend_from(first.into_iter().chain(all));
+        self.extend_from(before, straight);
+        behind.extend_from(first.into_iter().chain(all), straight);
         behind
     }
 

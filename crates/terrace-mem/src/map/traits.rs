@@ -22,11 +22,13 @@ impl<K: IndexKey + fmt::Debug, V: fmt::Debug> fmt::Debug for HybridMap<K, V> {
 
 impl<K: IndexKey, V: Clone> Clone for HybridMap<K, V> {
     /// The entries of the copy are in its static stage, unless they are less than half a segment.
+    /// With [`Merging::Manual`](crate::Merging::Manual) they are in the stage that most are in here.
     /// O(n).
     fn clone(&self) -> Self {
         let mut copy = Self::with_options(self.core.options.clone())
             .expect("the options were good for this map");
-        copy.extend(self.iter().map(|(key, val)| (key, val.clone())));
+        let entries = self.iter().map(|(key, val)| (key, val.clone()));
+        copy.extend_from(entries, self.core.reloads());
         copy
     }
 }
@@ -74,8 +76,11 @@ impl<K: IndexKey, V, const N: usize> From<[(K, V); N]> for HybridMap<K, V> {
 }
 
 impl<K: IndexKey, V> Extend<(K, V)> for HybridMap<K, V> {
+    /// Sorted entries behind all others are built into segments directly, O(1) for each, but for
+    /// [`Merging::Manual`](crate::Merging::Manual). Others are inserted.
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-        self.extend_from(entries);
+        let straight = self.core.loads();
+        self.extend_from(entries, straight);
     }
 }
 
