@@ -4,6 +4,10 @@
 
 /// A mistake in the machinery, one of those that are easily made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "planted-faults"),
+    allow(dead_code, reason = "some are of parts that other features turn on")
+)]
 #[repr(u8)]
 pub enum Fault {
     /// A merge forgets that an entry of the static stage was deleted.
