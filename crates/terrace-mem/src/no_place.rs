@@ -26,7 +26,7 @@ pub fn copied<T: Copy>(home: Home<'_>, vals: &[T]) -> Option<Block<T>> {
 
 /// In which memory a segment lies.
 #[derive(Default)]
-pub struct Seat;
+pub struct Seat {}
 
 impl Seat {
     #[inline(always)]
@@ -53,7 +53,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         vals: Vec<V>,
         _: Option<&Fixed<F, V>>,
     ) -> Fixed<F, V> {
-        let (vals, seat) = (vals.into(), Seat);
+        let (vals, seat) = (vals.into(), Seat {});
         Fixed { keys, vals, seat }
     }
 
