@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
-use terrace_mem::{ConcurrentHybridMap, Merging, Options, Trigger};
+use terrace_mem::{ConcurrentHybridMap, Merging, Options, Pair, Trigger};
 
 fn small(merging: Merging) -> Options {
     Options {
@@ -72,7 +72,11 @@ fn one_thread_behaves_like_a_btree_map() {
 #[test]
 fn histories_of_real_threads_are_linearizable() {
     for seed in 0..if cfg!(miri) { 2 } else { 150u64 } {
-        let map = ConcurrentHybridMap::with_options(small(WAYS[seed as usize % 2])).unwrap();
+        let options = Options {
+            pair: Pair::ALL[seed as usize / 2 % Pair::ALL.len()],
+            ..small(WAYS[seed as usize % 2])
+        };
+        let map = ConcurrentHybridMap::with_options(options).unwrap();
         let history = History::default();
         thread::scope(|scope| {
             for t in 0..3 {

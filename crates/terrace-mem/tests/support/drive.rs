@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use terrace_mem::{
-    Entry, HybridMap, IndexKey, Merging, Options, Pair, Stage, Trigger, Updates, What,
+    ByteFamily, Entry, HybridMap, IndexKey, Merging, Options, Pair, Stage, Trigger, Updates, What,
 };
 
 /// Bytes that operations are read from; zeros at the end.
@@ -34,6 +34,8 @@ impl Source<'_> {
 pub trait TestKey: IndexKey + Ord + Clone + Debug {
     const STAGES: &'static [Stage];
     fn make(from: &mut Source<'_>) -> Self;
+    /// Looks for beginnings, where keys have some.
+    fn prefixes(_: &mut HybridMap<Self, Val>, _: &mut BTreeMap<Self, Val>, _: &Self) {}
 }
 
 const INTS: &[Stage] = &[
@@ -83,6 +85,9 @@ impl TestKey for i16 {
 
 impl TestKey for String {
     const STAGES: &'static [Stage] = BYTES;
+    fn prefixes(map: &mut HybridMap<Self, Val>, model: &mut BTreeMap<Self, Val>, key: &Self) {
+        prefixes(map, model, key);
+    }
     fn make(from: &mut Source<'_>) -> String {
         let x = from.word();
         match x % 16 {
@@ -99,6 +104,9 @@ impl TestKey for String {
 
 impl TestKey for Vec<u8> {
     const STAGES: &'static [Stage] = BYTES;
+    fn prefixes(map: &mut HybridMap<Self, Val>, model: &mut BTreeMap<Self, Val>, key: &Self) {
+        prefixes(map, model, key);
+    }
     fn make(from: &mut Source<'_>) -> Vec<u8> {
         let x = from.word().to_be_bytes();
         x[..usize::from(x[1] % 3)]
@@ -321,13 +329,78 @@ fn step<K: TestKey>(
             model.append(&mut more);
             assert!(other.is_empty());
         }
-        _ => {
-            if round.is_multiple_of(4) {
-                map.clear();
-                model.clear();
+        _ => parts(map, model, from, key, round),
+    }
+}
+
+/// Changes many entries at once.
+fn parts<K: TestKey>(
+    map: &mut HybridMap<K, Val>,
+    model: &mut BTreeMap<K, Val>,
+    from: &mut Source<'_>,
+    key: K,
+    round: u32,
+) {
+    match from.byte() % 8 {
+        0 => {
+            map.clear();
+            model.clear();
+        }
+        1 => {
+            map.iter_mut().for_each(|(_, val)| **val += 1);
+            model.values_mut().for_each(|val| **val += 1);
+        }
+        2 => {
+            let add = |val: &mut Val| **val ^= round;
+            map.range_mut::<K, _>(&key..).for_each(|(_, val)| add(val));
+            model
+                .range_mut::<K, _>(&key..)
+                .for_each(|(_, val)| add(val));
+        }
+        3 => {
+            let (mut ours, theirs) = (map.split_off(&key), model.split_off(&key));
+            compare(&ours, &theirs);
+            // Half of the runs go on with what is behind the key.
+            if round.is_multiple_of(2) {
+                std::mem::swap(map, &mut ours);
+                *model = theirs;
             }
         }
+        4 | 5 => {
+            let some = |_: &K, val: &mut Val| {
+                **val += 1;
+                val.is_multiple_of(3)
+            };
+            let ours: Vec<(K, Val)> = map.extract_if(&key.., some).collect();
+            let theirs: Vec<(K, Val)> = model.extract_if(key.., some).collect();
+            assert_eq!(ours, theirs);
+        }
+        6 => {
+            let ours = map.first_entry().map(|entry| entry.remove_entry());
+            assert_eq!(ours, model.pop_first());
+            if let (Some(mut ours), Some(mut theirs)) = (map.last_entry(), model.last_entry()) {
+                assert_eq!(ours.insert(Box::new(round)), theirs.insert(Box::new(round)));
+            }
+        }
+        _ => K::prefixes(map, model, &key),
     }
+}
+
+/// What begins with a key is what a model has of it, and goes; and so the longest of its beginnings.
+fn prefixes<K>(map: &mut HybridMap<K, Val>, model: &mut BTreeMap<K, Val>, key: &K)
+where
+    K: TestKey + IndexKey<Family = ByteFamily> + AsRef<[u8]>,
+{
+    let begins = |a: &K, with: &K| a.as_ref().starts_with(with.as_ref());
+    let longest = model.iter().rev().find(|(have, _)| begins(key, have));
+    let longest = longest.map(|(have, val)| (have.clone(), val));
+    assert_eq!(map.longest_prefix(key), longest);
+    let these = model.iter().filter(|(have, _)| begins(have, key));
+    let these = these.map(|(have, val)| (have.clone(), val));
+    assert!(map.prefix(key).eq(these));
+    let before = model.len();
+    model.retain(|have, _| !begins(have, key));
+    assert_eq!(map.remove_prefix(key), before - model.len());
 }
 
 fn range<K: TestKey>(
