@@ -45,6 +45,8 @@ pub enum Fault {
     TornCopy = 16,
     /// A segment that moves to the other memory leaves an entry behind.
     ShortMove = 17,
+    /// A change goes to the place where its key was before the merge step that came between.
+    StalePlace = 18,
 }
 
 #[cfg(feature = "planted-faults")]

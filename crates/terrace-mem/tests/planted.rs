@@ -12,7 +12,7 @@ mod scenes;
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
-use terrace_mem::{Fault, HybridMap, Merging, Options, Pair, What, plant};
+use terrace_mem::{Fault, HybridMap, Merging, Options, Pair, Trigger, What, plant};
 
 /// Whether the check fails with the fault; all in one test, since a fault is planted globally.
 fn caught(fault: Fault, check: fn()) -> bool {
@@ -90,21 +90,45 @@ fn structure_is_whole(pair: Pair) {
     }
 }
 
-/// What was used stays when all else is merged, under every pair.
-fn marks_are_kept() {
-    for &pair in Pair::ALL {
-        let options = Options {
-            pair,
-            what: What::Cold,
-            merging: Merging::Manual,
-            ..Options::default()
-        };
-        let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
-        (0..1000).for_each(|i| assert_eq!(map.insert(i, i), None));
-        assert!((0..1000).step_by(4).all(|i| map.get(&i).is_some()));
-        while map.stage_lens().0 > 250 && map.merge_step() {}
-        assert_eq!(map.stage_lens(), (250, 750), "a mark is lost");
+/// What was used stays when all else is merged.
+fn marks_are_kept(pair: Pair) {
+    let options = Options {
+        pair,
+        what: What::Cold,
+        merging: Merging::Manual,
+        ..Options::default()
+    };
+    let key = |i: u64| format!("{:03}-{:07}", i % 10, i).into_bytes();
+    let mut map = HybridMap::<u64, u64>::with_options(options.clone()).unwrap();
+    let mut texts = HybridMap::<Vec<u8>, u64>::with_options(options).unwrap();
+    for i in 0..1000 {
+        assert_eq!((map.insert(i, i), texts.insert(key(i), i)), (None, None));
     }
+    for i in (0..1000).step_by(4) {
+        assert_eq!((map.get(&i), texts.get(&key(i))), (Some(&i), Some(&i)));
+    }
+    while map.stage_lens().0 > 250 && map.merge_step() {}
+    while texts.stage_lens().0 > 250 && texts.merge_step() {}
+    let lens = (map.stage_lens(), texts.stage_lens());
+    assert_eq!(lens, ((250, 750), (250, 750)), "a mark is lost");
+}
+
+/// Entries are changed while merge steps split the segments before theirs.
+fn places_are_whole(pair: Pair) {
+    let options = Options {
+        pair,
+        segment_len: 16,
+        trigger: Trigger::Constant(8),
+        ..Options::default()
+    };
+    let mut map = HybridMap::<u64, u64>::with_options(options).unwrap();
+    map.extend((0..2000).map(|i| (i * 10, 0)));
+    for i in 0..2000u64 {
+        let at = i.wrapping_mul(0x9E37_79B9) % 2000;
+        map.insert(at * 10 + i % 9 + 1, i);
+        assert!(map.update(&(i * 10), |val| *val += 1), "an entry is missed");
+    }
+    assert!((0..2000).all(|i| map.get(&(i * 10)) == Some(&1)));
 }
 
 #[test]
@@ -129,7 +153,18 @@ fn every_planted_fault_is_caught() {
         (Fault::ShortSearch, byte_strings_are_whole),
         (Fault::StaleShare, byte_strings_are_whole),
         (Fault::StaleShortcut, byte_strings_are_whole),
-        (Fault::LostMark, marks_are_kept),
+        (Fault::LostMark, || marks_are_kept(Pair::Auto)),
+        (Fault::StalePlace, || places_are_whole(Pair::Auto)),
+        #[cfg(feature = "pairs")]
+        (Fault::LostMark, || marks_are_kept(Pair::SkipList)),
+        #[cfg(feature = "pairs")]
+        (Fault::LostMark, || marks_are_kept(Pair::Masstree)),
+        #[cfg(feature = "pairs")]
+        (Fault::LostMark, || marks_are_kept(Pair::Art)),
+        #[cfg(feature = "pairs")]
+        (Fault::StalePlace, || places_are_whole(Pair::SkipList)),
+        #[cfg(feature = "pairs")]
+        (Fault::StalePlace, || places_are_whole(Pair::Art)),
         #[cfg(feature = "pairs")]
         (Fault::FreedTwice, || structure_is_whole(Pair::Art)),
         #[cfg(feature = "pairs")]

@@ -5,6 +5,7 @@ use crate::bloom::Filter;
 use crate::dynamic::{Any, DynamicStage, Near};
 use crate::error::OptionsError;
 use crate::family::Family;
+use crate::faults::{Fault, planted};
 use crate::options::{Options, Updates, What};
 use crate::segment::SegmentList;
 use crate::shortcuts::Shortcuts;
@@ -105,8 +106,10 @@ impl<F: Family, V> Core<F, V> {
             }
             // An entry that moves to the dynamic stage fills it as a new one does, so that here
             // too merging comes before.
+            let stale = planted(Fault::StalePlace).then(|| self.segments.locate(key));
             self.maintain();
-            let val = self.take_static(key)?;
+            let i = stale.unwrap_or_else(|| self.segments.locate(key));
+            let val = self.take_from(i, key, || F::hash(key))?;
             self.put(key, val, F::hash(key));
         }
         self.dynamic.get_mut(key)

@@ -5,12 +5,16 @@ use super::linear::{
     Op::{self, *},
     State,
 };
+use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Arc;
 use shuttle::thread;
-use terrace_mem::{ConcurrentHybridMap, Merging, Options};
+use terrace_mem::{ConcurrentHybridMap, Merging, Options, Pair};
 
+/// Of any pair, which the scheduler chooses as it does the order of steps.
 fn map() -> Arc<ConcurrentHybridMap<u64, u32>> {
+    let any = thread_rng().gen_range(0..Pair::ALL.len());
     let options = Options {
+        pair: Pair::ALL[any],
         segment_len: 16,
         merging: Merging::Manual,
         ..Options::default()
