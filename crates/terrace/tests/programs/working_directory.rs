@@ -129,7 +129,8 @@ fn a_log_is_followed_to_the_folder_that_was_named() {
         "another folder was used"
     );
     let set = directory.path().join("set");
-    assert_eq!(backup_contents(&set).unwrap().logs.len(), 1);
+    // One, or more if the log was written faster than it was copied and was begun anew.
+    assert!(!backup_contents(&set).unwrap().logs.is_empty());
     let again = directory.path().join("again");
     let to_restore = RestoreOptions::new().options(options());
     restore(&set, &again, to_restore).unwrap();
