@@ -16,6 +16,7 @@ fn numbers(dir: &Folder, keys: impl Iterator<Item = u64>) {
         map.put(key, key * 10).unwrap();
     }
     map.close().unwrap();
+    drop(map);
 }
 
 #[test]
@@ -92,6 +93,7 @@ fn text_has_prefixes_too() {
         map.put(key, "x").unwrap();
     }
     map.close().unwrap();
+    drop(map);
     let scan = |prefix: &str| {
         let args = ["scan", "t.pm", "--keys-only", "--prefix", prefix];
         dir.run(&args).ok().to_owned()
@@ -132,6 +134,7 @@ fn what_is_dumped_can_be_loaded() {
         map.put(bytes, vec![key as u8; key as usize % 40]).unwrap();
     }
     map.close().unwrap();
+    drop(map);
     let dump = dir.run(&["dump", "m.pm"]).ok().to_owned();
     assert_eq!(
         dump.lines().filter(|line| line.contains("key")).count(),
@@ -219,7 +222,7 @@ fn the_benchmark_counts_what_the_documents_say() {
     let dir = Folder::new();
     let bench = |args: &[&str]| {
         let all = [
-            &["bench", "-", "--structure", "pm", "--records", "3000"],
+            &["bench", "-", "--structure", "pm", "--records", "6000"],
             args,
         ]
         .concat();
@@ -238,7 +241,7 @@ fn the_benchmark_counts_what_the_documents_say() {
     for line in text.lines() {
         let object: serde_json::Value = serde_json::from_str(line).unwrap();
         if object["work"] == "recovery" {
-            assert_eq!(object["keys"], 3000);
+            assert_eq!(object["keys"], 6000);
             continue;
         }
         for key in keys {

@@ -79,7 +79,7 @@ impl<M: Method> Run<M> {
     /// What the threads in the background do.
     fn tend(&mut self) {
         self.ops += 1;
-        if self.ops % 16 == 0 {
+        if self.ops.is_multiple_of(16) {
             self.context.tend().unwrap();
             if self.context.store.wants_checkpoint() {
                 checkpoint(&self.context.store);

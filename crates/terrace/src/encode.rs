@@ -27,7 +27,7 @@ macro_rules! unsigned {
             number.to_be_bytes()
         }
 
-        #[doc = concat!("The number of which [`", stringify!($number), "`] made these bytes; none if they are not so many.")]
+        #[doc = concat!("The number of which [`", stringify!($number), "`](fn@", stringify!($number), ") made these bytes; none if they are not so many.")]
         pub fn $to(bytes: &[u8]) -> Option<std::primitive::$number> {
             bytes.try_into().ok().map(std::primitive::$number::from_be_bytes)
         }
@@ -41,7 +41,7 @@ macro_rules! signed {
             (number ^ std::primitive::$number::MIN).to_be_bytes()
         }
 
-        #[doc = concat!("The number of which [`", stringify!($number), "`] made these bytes; none if they are not so many.")]
+        #[doc = concat!("The number of which [`", stringify!($number), "`](fn@", stringify!($number), ") made these bytes; none if they are not so many.")]
         pub fn $to(bytes: &[u8]) -> Option<std::primitive::$number> {
             let bytes = bytes.try_into().ok()?;
             Some(std::primitive::$number::from_be_bytes(bytes) ^ std::primitive::$number::MIN)
