@@ -222,7 +222,7 @@ fn the_benchmark_counts_what_the_documents_say() {
     let dir = Folder::new();
     let bench = |args: &[&str]| {
         let all = [
-            &["bench", "-", "--structure", "pm", "--records", "6000"],
+            &["bench", "-", "--structure", "pm", "--records", "10000"],
             args,
         ]
         .concat();
@@ -241,7 +241,7 @@ fn the_benchmark_counts_what_the_documents_say() {
     for line in text.lines() {
         let object: serde_json::Value = serde_json::from_str(line).unwrap();
         if object["work"] == "recovery" {
-            assert_eq!(object["keys"], 6000);
+            assert_eq!(object["keys"], 10_000);
             continue;
         }
         for key in keys {

@@ -336,14 +336,10 @@ impl Copies {
         chunk_bytes(self.table(guard).sets, self.shape)
     }
 
-    /// Bytes of one more chunk, and of what comes with the first one.
+    /// Bytes that one more chunk takes: its own, and those of the list of slots, which is made anew while somebody
+    /// still sees the one before.
     pub fn next(&self, guard: &Guard) -> usize {
-        let slots = if self.table(guard).chunks.is_empty() {
-            SLOTS * 2
-        } else {
-            0
-        };
-        self.least(guard) + slots
+        self.least(guard) + SLOTS * 2
     }
 
     /// Has chunks be of a size for a table of so many bytes at most; where they are far from that the
