@@ -302,11 +302,4 @@ mod under_the_checker {
         println!("{found:?}");
         assert!(found.is_err());
     }
-
-    #[test]
-    fn a_copy_that_is_not_fenced_is_found() {
-        let found = orders(Work::All, Some(Planted::CopyNotFenced), 3000);
-        println!("{found:?}");
-        assert!(found.is_err());
-    }
 }
