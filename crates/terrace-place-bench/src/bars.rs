@@ -278,7 +278,11 @@ mod tests {
         assert!(range.slow < 0.1, "{range:?}");
         for outcome in [zipf, range] {
             let place = outcome.placement;
-            assert!(place.peak <= place.limit.unwrap(), "{} bytes: {place}", place.peak);
+            assert!(
+                place.peak <= place.limit.unwrap(),
+                "{} bytes: {place}",
+                place.peak
+            );
         }
     }
 
