@@ -113,11 +113,11 @@ pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
     })
 }
 
-/// As [`write`], for a caller who is inside the gate already: no cut can begin meanwhile, so no
+/// As [`write()`], for a caller who is inside the gate already: no cut can begin meanwhile, so no
 /// guard is needed. Waits inside for frames if it must.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_inside(store: &PageStore, door: &Door<'_>, value: &[u8]) -> Result<LargeRef> {
     if value.len() > MAX_VALUE_BYTES {
         return Err(Error::ValueTooLong {

@@ -177,7 +177,7 @@ impl Drop for Shared<'_> {
     }
 }
 
-/// A place to look at a page again without searching for it; see [`PageStore::revisit`].
+/// A place to look at a page again without searching for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) frame: u32,

@@ -15,7 +15,7 @@ impl Log {
     /// Waits until the record, and with it every one before it, is as durable as asked.
     ///
     /// If a write or sync has failed the record may or may not be there after the next opening,
-    /// and this returns [`Error::Poisoned`].
+    /// and this returns [`terrace_base::Error::Poisoned`].
     pub fn commit(&self, appended: Appended, durability: Durability) -> Result<()> {
         match durability {
             Durability::Buffered => self.write_to(appended.end),

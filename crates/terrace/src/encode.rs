@@ -79,7 +79,7 @@ pub fn f64(number: std::primitive::f64) -> [u8; 8] {
     ordered.to_be_bytes()
 }
 
-/// The number of which [`f64`] made these bytes, bit for bit; none if they are not eight.
+/// The number of which [`f64`](fn@f64) made these bytes, bit for bit; none if they are not eight.
 pub fn to_f64(bytes: &[u8]) -> Option<std::primitive::f64> {
     let ordered = std::primitive::u64::from_be_bytes(bytes.try_into().ok()?);
     let bits = if ordered & SIGN == 0 {
@@ -99,7 +99,7 @@ macro_rules! parts {
     ($($number:ident $to:ident;)*) => {
         impl Composed {
             $(
-                #[doc = concat!("And a number as [`", stringify!($number), "`] writes it.")]
+                #[doc = concat!("And a number as [`", stringify!($number), "`](fn@", stringify!($number), ") writes it.")]
                 #[must_use]
                 pub fn $number(mut self, number: std::primitive::$number) -> Composed {
                     self.0.extend_from_slice(&$number(number));

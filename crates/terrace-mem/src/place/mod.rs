@@ -3,7 +3,7 @@
 //!
 //! The dynamic stage, bounds and headers of segments are always fast. A segment lies as a whole in
 //! one memory: where many lookups of a slow one wait, it is moved. Of single entries that are
-//! looked up again and again there are [copies](copies), where keys are integers or byte strings
+//! looked up again and again there are copies, where keys are integers or byte strings
 //! of at most 39 bytes, and values are one or two words (numbers, `bool`, `char`, `[u8; 4]`, `8`,
 //! `12` and `16`). Both share one number of fast bytes, by the accesses that a byte saves.
 //!

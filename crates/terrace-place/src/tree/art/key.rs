@@ -3,7 +3,7 @@
 use super::Art;
 use crate::tree::kind::Sought;
 
-/// A key that a radix tree can hold. Encoded it has at most [`MOST_KEY`] bytes; a longer one is
+/// A key that a radix tree can hold. Encoded it has at most 512 bytes; a longer one is
 /// refused.
 pub trait ArtKey: Ord {
     /// Appends bytes that are in the order of the keys, and of which none is the beginning of
