@@ -223,10 +223,13 @@ pub fn encode(effect: &Effect<'_>, out: &mut Vec<u8>) {
     }
 }
 
-fn encode_number(number: u64, out: &mut Vec<u8>) {
-    let mut prefix = Prefix::default();
-    prefix.push(number);
-    out.extend_from_slice(prefix.as_ref());
+/// Any number: one that was decoded may be longer than a prefix has room for.
+fn encode_number(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
 }
 
 fn encode_text(text: &str, out: &mut Vec<u8>) {
@@ -408,6 +411,17 @@ mod tests {
             }))
         );
         assert_eq!(effects.next(), None);
+    }
+
+    #[test]
+    fn a_mark_of_any_time_that_decodes_comes_back() {
+        for time_ms in [0, 127, 128, 1 << 56, (1 << 63) - 1] {
+            let mut out = Vec::new();
+            encode_mark(time_ms, "m", &mut out);
+            let effects: Vec<_> = Effects::new(&out).collect();
+            let found = matches!(&effects[..], [Ok(Effect::Mark { time_ms: t, name: "m" })] if *t == time_ms);
+            assert!(found, "{effects:?}");
+        }
     }
 
     #[test]
