@@ -18,12 +18,33 @@ const FETCHERS: usize = 8;
 /// Fewer pages are read one after the other: to start threads takes as long as a read.
 const FETCHED_ALONE: usize = 3;
 
-/// A page that a thread has taken to read it.
-struct Claimed {
+/// A page that a thread has taken to read it. Whoever waits for the page looks again when this goes: the page is
+/// in memory then, or where it was, also after a panic.
+struct Claimed<'s> {
+    store: &'s PageStore,
     pid: PageId,
     place: Place,
     slot: u64,
     frame: u32,
+    is_in: bool,
+}
+
+impl Claimed<'_> {
+    /// The end of filling the frame.
+    fn end(mut self, done: Result<()>) -> Result<()> {
+        self.is_in = done.is_ok();
+        done
+    }
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        if !self.is_in {
+            self.store.give_up_loading(self.pid);
+            self.store.free_frames.lock().push(self.frame);
+        }
+        self.store.end_of_read(self.pid);
+    }
 }
 
 impl PageStore {
@@ -74,7 +95,11 @@ impl PageStore {
     }
 
     /// Sees to it that a page is in memory: `fill` puts it into a frame if it is not.
-    fn bring_in(&self, pid: PageId, fill: &dyn Fn(Place, u64, u32) -> Result<()>) -> Result<()> {
+    pub(crate) fn bring_in(
+        &self,
+        pid: PageId,
+        fill: &dyn Fn(Place, u64, u32) -> Result<()>,
+    ) -> Result<()> {
         let (lock, signal) = &self.reads[pid.0 as usize % READ_STRIPES];
         loop {
             match self.table.load(pid) {
@@ -90,17 +115,10 @@ impl PageStore {
                         return Ok(());
                     };
                     let frame = self.take_frame()?;
-                    if !self.table.swap(pid, Word::Out(place), Word::Loading(place)) {
-                        self.free_frames.lock().push(frame);
+                    let Some(claimed) = self.claim(pid, place, frame) else {
                         continue;
-                    }
-                    let done = fill(place, slot, frame);
-                    if done.is_err() {
-                        self.give_up_loading(pid);
-                        self.free_frames.lock().push(frame);
-                    }
-                    self.end_of_read(pid);
-                    return done;
+                    };
+                    return claimed.end(fill(place, slot, frame));
                 }
             }
         }
@@ -193,22 +211,23 @@ impl PageStore {
             step = beside;
             run.push(claimed);
         }
-        let read = self.read_run(&run);
-        run.iter().for_each(|claimed| self.end_of_read(claimed.pid));
-        read.map(|()| run.len() - 1)
+        let ahead = run.len() - 1;
+        self.read_run(run).map(|()| ahead)
     }
 
     /// Takes a page that is not in memory for this thread to read it into this frame, which is given back if
     /// somebody was faster.
-    fn claim(&self, pid: PageId, place: Place, frame: u32) -> Option<Claimed> {
+    fn claim(&self, pid: PageId, place: Place, frame: u32) -> Option<Claimed<'_>> {
         let slot = place.slot();
         let taken = slot.is_some() && self.table.swap(pid, Word::Out(place), Word::Loading(place));
         match slot {
             Some(slot) if taken => Some(Claimed {
+                store: self,
                 pid,
                 place,
                 slot,
                 frame,
+                is_in: false,
             }),
             _ => {
                 self.free_frames.lock().push(frame);
@@ -219,13 +238,13 @@ impl PageStore {
 
     /// Reads pages that lie side by side; the first one is the one that is needed. Each of them is in memory
     /// afterwards, or out again.
-    fn read_run(&self, run: &[Claimed]) -> Result<()> {
+    fn read_run(&self, run: Vec<Claimed<'_>>) -> Result<()> {
         let down = run.len() > 1 && run[1].slot < run[0].slot;
         let lowest = if down { run.len() - 1 } else { 0 };
         let offset = DATA_START + run[lowest].slot * self.page_bytes() as u64;
         let read = {
             let mut bytes = Vec::with_capacity(run.len());
-            for claimed in run {
+            for claimed in &run {
                 // SAFETY: as in `read_page`: this thread took the frame, and nobody else has it; no two of
                 // these are the same.
                 let page = unsafe { self.pool.bytes_mut(claimed.frame) };
@@ -237,13 +256,9 @@ impl PageStore {
             self.data.read_many_at(&mut bytes, offset)
         };
         let mut needed = Ok(());
-        for (i, claimed) in run.iter().enumerate() {
-            let &Claimed {
-                pid,
-                place,
-                slot,
-                frame,
-            } = claimed;
+        for (i, claimed) in run.into_iter().enumerate() {
+            let (pid, place, slot, frame) =
+                (claimed.pid, claimed.place, claimed.slot, claimed.frame);
             let done = match &read {
                 Ok(()) => {
                     self.counters.page_reads.fetch_add(1, Ordering::Relaxed);
@@ -260,10 +275,7 @@ impl PageStore {
                 Err(_) if i == 0 => self.read_page(pid, place, slot, frame),
                 Err(_) => Err(Error::invalid("a page that was read ahead could not be")),
             };
-            if done.is_err() {
-                self.give_up_loading(pid);
-                self.free_frames.lock().push(frame);
-            }
+            let done = claimed.end(done);
             if i == 0 {
                 needed = done;
             }

@@ -111,12 +111,15 @@ mod tests {
         }
     }
 
-    fn store() -> PageStore {
-        let options = StoreOptions {
+    fn options() -> StoreOptions {
+        StoreOptions {
             page_bytes: 4096,
             ..StoreOptions::new(1 << 20)
-        };
-        PageStore::create(SimDisk::new(1).shared(), options, 1, &info()).unwrap()
+        }
+    }
+
+    fn store() -> PageStore {
+        PageStore::create(SimDisk::new(1).shared(), options(), 1, &info()).unwrap()
     }
 
     fn panics(f: impl FnOnce()) {
@@ -138,6 +141,39 @@ mod tests {
         assert!(is_halted(&store));
         assert!(store.pass().is_some(), "the gate is closed for ever");
         assert!(store.checkpoint(Pace::Fast, &mut info).is_err());
+    }
+
+    #[test]
+    fn a_panic_while_a_page_is_read_lets_others_read_it() {
+        let disk = SimDisk::new(1);
+        let store = PageStore::create(disk.shared(), options(), 1, &info()).unwrap();
+        let door = store.enter().unwrap();
+        let pid = store.allocate(&door, Class::Cold).unwrap().pid();
+        drop(door);
+        store.checkpoint(Pace::Fast, &mut info).unwrap();
+        drop(store);
+        let store = PageStore::open(disk.shared(), options()).unwrap();
+        let (reads, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !reads.load(Ordering::SeqCst) {
+                    yield_now();
+                }
+                store.fault_in(pid).unwrap();
+                done.store(true, Ordering::SeqCst);
+            });
+            panics(|| {
+                let _ = store.bring_in(pid, &|_, _, _| {
+                    reads.store(true, Ordering::SeqCst);
+                    panic!("halfway")
+                });
+            });
+            // For ever, if the page is still taken to be read.
+            while !done.load(Ordering::SeqCst) {
+                yield_now();
+            }
+        });
+        assert!(store.resident(pid).is_ok() && !is_halted(&store));
     }
 
     #[test]
