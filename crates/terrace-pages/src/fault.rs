@@ -170,7 +170,7 @@ impl PageStore {
     /// As [`PageStore::fault_in`].
     pub(crate) fn fault_in_run(&self, pid: PageId, ahead: Ahead) -> Result<usize> {
         let alone = || self.fault_in(pid).map(|()| 0);
-        if ahead.pages == 0 {
+        if ahead.pages == 0 || self.is_in_main(pid) {
             return alone();
         }
         let Word::Out(place) = self.table.load(pid) else {
@@ -304,6 +304,10 @@ impl PageStore {
         // thread's alone: whoever comes here with an outdated word finds no page and lets go. No
         // latch is needed, and none is held during the read, so that nobody waits for a disk here.
         let bytes = unsafe { self.pool.bytes_mut(frame) };
+        if self.copy_from_main(pid, slot, bytes) {
+            let class = self.class_read(bytes)?;
+            return self.put_in(pid, class, frame);
+        }
         let offset = DATA_START + slot * self.page_bytes() as u64;
         self.counters.page_reads.fetch_add(1, Ordering::Relaxed);
         let read = self

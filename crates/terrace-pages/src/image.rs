@@ -11,7 +11,8 @@ use terrace_base::{Error, PageId, Result};
 
 use crate::allocate::FreePages;
 use crate::checkpoint::Durable;
-use crate::map::PageMap;
+use crate::frame::CUT_PENDING;
+use crate::map::{PageMap, Place};
 use crate::options::{Layout, StoreOptions};
 use crate::pin::PinnedImage;
 use crate::store::PageStore;
@@ -152,6 +153,38 @@ impl PageStore {
             image.taken.fetch_add(bytes, Ordering::Relaxed);
             image.pin.store().take_pin_bytes(bytes);
         }
+    }
+
+    /// The bytes of a page of an image, where the image's store has them in memory as they lie in this slot: the
+    /// checksum alone is another one. No use is counted there, and nobody is waited for. Whether they were had;
+    /// they are the image's if the pin holds after it.
+    pub(crate) fn copy_from_main(&self, pid: PageId, slot: u64, into: &mut [u8]) -> bool {
+        let Some(image) = self.image.as_ref().filter(|image| !image.alone) else {
+            return false;
+        };
+        let main = image.pin.store();
+        let Word::Resident(frame) = main.table.load(pid) else {
+            return false;
+        };
+        let header = main.pool.frame(frame);
+        if !header.latch.try_shared() {
+            return false;
+        }
+        let place = Place::from_bits(header.place.load(Ordering::Acquire));
+        // Nobody changes the page under the latch, and a page that was written and not changed since is not dirty.
+        let is_it = header.page.load(Ordering::Acquire) == pid.0
+            && header.dirty.load(Ordering::Acquire) == 0
+            && !header.has(CUT_PENDING)
+            && place.slot() == Some(slot);
+        let copied = is_it && main.pool.view(frame).copy_to(0, into).is_ok();
+        header.latch.release_shared();
+        copied
+    }
+
+    /// Whether [`PageStore::copy_from_main`] is likely to have a page.
+    pub(crate) fn is_in_main(&self, pid: PageId) -> bool {
+        let image = self.image.as_ref().filter(|image| !image.alone);
+        image.is_some_and(|image| image.pin.store().is_resident(pid))
     }
 
     /// Whether it only reads an image of a store that others write to.

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{SHAPES, all_shapes, tiny};
-use terrace::{Database, Error, IndexInfo, Kind, Map, MapOptions, Result, Snapshot, SnapshotMap};
+use terrace::{
+    Database, Error, IndexInfo, Kind, Map, MapOptions, Result, Snapshot, SnapshotMap, Tiers,
+    TreeOptions,
+};
 use terrace_sim::{Fault as DiskFault, Injection, Op, SimDisk, Survival};
 
 /// All records of a structure.
@@ -296,6 +299,28 @@ fn a_scan_of_a_snapshot_reads_each_page_once_and_throws_out_nothing() {
         "{read} reads of {} pages, {plain} by a plain scan",
         before.live
     );
+}
+
+#[test]
+fn what_is_in_memory_is_not_read_again_for_a_snapshot() {
+    let disk = SimDisk::new(12);
+    let db = Database::open_on(disk.shared(), tiny(12).memory(16 << 20)).unwrap();
+    let tree = db
+        .tree_with("t", TreeOptions::new().tiers(Tiers::One))
+        .unwrap();
+    for i in 0..5_000u32 {
+        tree.put(format!("{i:06}"), [1; 400]).unwrap();
+    }
+    let snapshot = db.snapshot().unwrap();
+    // A few pages are changed behind it, and are read as they were.
+    for i in (0..5_000u32).step_by(500) {
+        tree.put(format!("{i:06}"), [2; 400]).unwrap();
+    }
+    let (uses, reads) = (db.stats().pages, disk.calls_of(Op::Read));
+    let mut read = snapshot.tree("t").unwrap().iter().unwrap();
+    assert!(read.by_ref().all(|record| record.unwrap().1 == [1; 400]));
+    let read = disk.calls_of(Op::Read) - reads;
+    assert!((1..40).contains(&read), "{read} of {}", uses.live);
 }
 
 #[test]
