@@ -4,13 +4,14 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::args::{
     BackupCommand, BackupCreateArgs, BackupFollowArgs, BackupListArgs, BackupPruneArgs,
     BackupVerifyArgs, CompactArgs, MarkArgs, Open, RestoreArgs, rate_of,
 };
 use crate::engine::backups::{
-    BackupOptions, BackupPoint, CompactOptions, FollowOptions, FollowStatus, RestoreOptions,
+    BackupOptions, BackupPoint, CompactOptions, FollowOptions, FollowStatus, Keep, RestoreOptions,
     RestoreTo, backup_contents, prune_backup, restore as restore_set, text_of, verify_backup,
 };
 use crate::engine::store_options;
@@ -300,7 +301,11 @@ fn verify(args: &BackupVerifyArgs) -> Result<ExitCode> {
 }
 
 fn prune(args: &BackupPruneArgs) -> Result<ExitCode> {
-    let pruned = prune_backup(&args.set, args.keep)?;
+    let mut keep = Keep::newest(args.keep.unwrap_or(1));
+    if let Some(age) = args.keep_for {
+        keep = keep.since(SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH));
+    }
+    let pruned = prune_backup(&args.set, keep)?;
     print(&if args.json {
         format!("{}\n", json!(pruned))
     } else {

@@ -92,6 +92,15 @@ fn a_database_is_backed_up_and_restored() {
         .run(&["backup", "prune", "set", "--keep", "1", "--json"])
         .json();
     assert_eq!(pruned["forgotten"], serde_json::json!([1]));
+    // Whatever the last year needs: all that is left.
+    let pruned = folder
+        .run(&["backup", "prune", "set", "--keep-for", "365d", "--json"])
+        .json();
+    assert_eq!(pruned["forgotten"], serde_json::json!([]));
+    folder
+        .run(&["backup", "prune", "set", "--keep-for", "a while"])
+        .fails(&["a while", "7d"]);
+    folder.run(&["backup", "prune", "set"]).fails(&["--keep"]);
     folder.run(&["restore", "set", "again"]).ok();
     assert_eq!(
         folder.run(&["dump", "again"]).out,

@@ -135,9 +135,15 @@ impl Database {
     /// # Errors
     /// As [`Database::open`], without the lock, which is the disk's business.
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
+        #[cfg(feature = "backup")]
+        let follow = options.follow.clone();
         let handle = Handle::open(disk.clone(), options)?;
         #[cfg(feature = "control")]
         handle.listen(&*disk)?;
+        #[cfg(feature = "backup")]
+        if let Some((set, how)) = follow {
+            crate::backup::follow_until_closed(&handle.core, &set, how)?;
+        }
         Ok(Database {
             handle: Arc::new(handle),
         })

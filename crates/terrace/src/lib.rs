@@ -72,8 +72,8 @@ mod write;
 #[cfg(feature = "backup")]
 pub use backup::{
     ArchivedLog, BackupContents, BackupOptions, BackupPoint, BackupReport, BackupVerifyReport,
-    FollowOptions, FollowStatus, Follower, PruneReport, RestoreOptions, RestoreReport, RestoreTo,
-    backup_contents, list_backup, prune_backup, restore, verify_backup,
+    FollowOptions, FollowStatus, Follower, Keep, PruneReport, RestoreOptions, RestoreReport,
+    RestoreTo, backup_contents, list_backup, prune_backup, restore, verify_backup,
 };
 #[cfg(feature = "backup")]
 #[doc(hidden)]

@@ -54,6 +54,8 @@ pub struct Options {
     pub(crate) sweep: SweepOrder,
     pub(crate) replay_listener: Option<Listener>,
     pub(crate) control: bool,
+    #[cfg(feature = "backup")]
+    pub(crate) follow: Option<(std::path::PathBuf, crate::FollowOptions)>,
     pub(crate) foreground: bool,
     pub(crate) seed: Option<u64>,
 }
@@ -73,6 +75,8 @@ impl Default for Options {
             sweep: SweepOrder::Index,
             replay_listener: None,
             control: false,
+            #[cfg(feature = "backup")]
+            follow: None,
             foreground: false,
             seed: None,
         }
@@ -174,6 +178,39 @@ impl Options {
     #[cfg(feature = "control")]
     pub fn control(self, control: bool) -> Options {
         Options { control, ..self }
+    }
+
+    /// Copies the log to the backup set in this folder from the opening to the close, as
+    /// [`Database::follow`](crate::Database::follow) does, which says how; the set is made if it is not there. An
+    /// opening that cannot make the first copy fails. How far it is, is in
+    /// [`Stats::following`](crate::Stats::following). A database that is opened to be read only follows nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let set = dir.path().join("set");
+    /// use terrace::{Database, FollowOptions, Options, RestoreOptions, restore};
+    ///
+    /// let options = Options::new().memory(16 << 20).follow(&set, FollowOptions::new());
+    /// let db = Database::open(dir.path().join("db"), options)?;
+    /// db.tree("users")?.put("alice", "1")?;
+    /// db.close()?;
+    ///
+    /// let again = dir.path().join("again");
+    /// restore(&set, &again, RestoreOptions::new().options(Options::new().memory(16 << 20)))?;
+    /// let then = Database::open(&again, Options::new().memory(16 << 20))?;
+    /// assert_eq!(then.tree("users")?.get("alice")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    #[cfg(feature = "backup")]
+    pub fn follow(
+        self,
+        set: impl Into<std::path::PathBuf>,
+        options: crate::FollowOptions,
+    ) -> Options {
+        Options {
+            follow: Some((set.into(), options)),
+            ..self
+        }
     }
 
     /// Runs without background threads: checkpoints only on demand, drops before they return.

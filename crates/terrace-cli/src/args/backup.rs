@@ -179,8 +179,13 @@ pub struct BackupPruneArgs {
     pub set: PathBuf,
 
     /// How many of the newest points stay; at least one does
-    #[arg(long, value_name = "N")]
-    pub keep: usize,
+    #[arg(long, value_name = "N", required_unless_present = "keep_for")]
+    pub keep: Option<usize>,
+
+    /// What is needed to restore any time of the last so many days (`7d`), hours (`12h`) or minutes (`30m`)
+    /// stays: the points of that time and the last one before
+    #[arg(long, value_name = "TIME", value_parser = parse_age)]
+    pub keep_for: Option<Duration>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -192,7 +197,24 @@ What only the forgotten points needed is deleted. Of a file of pages of which le
 that is copied to a new one first, where there is room for it.
 
 Example:
-  terrace backup prune /backup/people --keep 7";
+  terrace backup prune /backup/people --keep 7
+  terrace backup prune /backup/people --keep-for 7d --keep 3";
+
+/// A time such as `7d`.
+fn parse_age(text: &str) -> Result<Duration, String> {
+    let seconds = |unit| match unit {
+        'd' => Some(86_400),
+        'h' => Some(3_600),
+        'm' => Some(60),
+        _ => None,
+    };
+    let unit = text.chars().last().and_then(seconds);
+    let number = text.get(..text.len().saturating_sub(1));
+    let number = number.and_then(|number| number.parse::<u64>().ok());
+    let all = unit.zip(number).and_then(|(unit, n)| n.checked_mul(unit));
+    all.map(Duration::from_secs)
+        .ok_or_else(|| format!("{text:?} is no time: say 7d, 12h or 30m"))
+}
 
 #[derive(Args, Debug)]
 #[command(after_help = MARK_HELP)]

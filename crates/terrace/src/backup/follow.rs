@@ -519,7 +519,6 @@ impl std::fmt::Debug for Follower {
 
 /// Follows the log to the set in this folder until the database is closed, or it is told to stop. The first
 /// point is made afterwards, so that who asks need not wait for it.
-#[cfg(feature = "control")]
 pub fn follow_until_closed(
     core: &Arc<Core>,
     set: &Path,

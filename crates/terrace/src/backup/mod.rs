@@ -39,9 +39,11 @@ use crate::progress::Progress;
 
 pub use follow::Follower;
 #[cfg(feature = "control")]
-pub use follow::{follow_until_closed, stop_following};
+pub use follow::follow_until_closed;
+#[cfg(feature = "control")]
+pub use follow::stop_following;
 pub use follow_options::{FollowOptions, FollowStatus};
-pub use prune::{PruneReport, prune_backup, prune_backup_on};
+pub use prune::{Keep, PruneReport, prune_backup, prune_backup_on};
 pub use restore::{RestoreOptions, RestoreReport, RestoreTo, restore, restore_on};
 pub use text::{parse_time, text_of};
 pub use verify::{

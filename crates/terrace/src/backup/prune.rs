@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
@@ -38,24 +39,77 @@ pub struct PruneReport {
     pub freed_bytes: u64,
 }
 
-/// Forgets all points of the backup set in a folder but the newest `keep`, and deletes what only they
-/// needed. The newest point always stays. Of a file of pages of which less than half is needed that is copied
+/// Which points of a set stay: so many of the newest, or as [`Keep::since`] says, whichever are more. The newest
+/// one always does. A number is [`Keep::newest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    newest: usize,
+    since: Option<SystemTime>,
+}
+
+impl Keep {
+    /// So many of the newest points.
+    pub fn newest(points: usize) -> Keep {
+        Keep {
+            newest: points,
+            since: None,
+        }
+    }
+
+    /// Also whatever is needed to restore the database as it was then, or at any time since: the points made since
+    /// then, and the last one before.
+    pub fn since(self, time: SystemTime) -> Keep {
+        Keep {
+            since: Some(time),
+            ..self
+        }
+    }
+
+    /// How many of these points, the oldest first, do not stay.
+    fn forgets(self, points: &[Point]) -> usize {
+        let more = points.len().saturating_sub(self.newest.max(1));
+        let Some(since) = self.since else {
+            return more;
+        };
+        let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let is_old = |point: &Point| u128::from(point.time_ms) <= since.as_millis();
+        more.min(points.iter().rposition(is_old).unwrap_or(0))
+    }
+}
+
+impl From<usize> for Keep {
+    fn from(points: usize) -> Keep {
+        Keep::newest(points)
+    }
+}
+
+/// Forgets all points of the backup set in a folder but those to `keep`, and deletes what only they
+/// needed. Of a file of pages of which less than half is needed that is copied
 /// to a new one, where there is room for it.
 ///
 /// # Errors
 /// When there is no set, or a point that is to stay is damaged: then nothing is deleted.
-pub fn prune_backup(set: impl AsRef<Path>, keep: usize) -> Result<PruneReport> {
+///
+/// ```no_run
+/// use std::time::{Duration, SystemTime};
+/// use terrace::{Keep, prune_backup};
+///
+/// let week = SystemTime::now() - Duration::from_secs(7 * 86_400);
+/// prune_backup("/backup/people", Keep::newest(3).since(week))?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub fn prune_backup(set: impl AsRef<Path>, keep: impl Into<Keep>) -> Result<PruneReport> {
     prune_backup_on(set_disk(set.as_ref())?, keep)
 }
 
 /// The same on any disk.
 #[doc(hidden)]
-pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: usize) -> Result<PruneReport> {
+pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: impl Into<Keep>) -> Result<PruneReport> {
     let mut set = manifest(&*disk)?;
     let before = set.page_files();
     // Before anything is forgotten: so no file that there is, is written over.
     let mut next = set.new_number();
-    let first = set.points.len().saturating_sub(keep.max(1));
+    let first = keep.into().forgets(&set.points);
     let forgotten: Vec<_> = set.points.drain(..first).collect();
     let mut report = PruneReport {
         kept: set.points.iter().map(|point| point.point).collect(),

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use terrace::{
-    BackupOptions, Database, FollowOptions, Options, Rate, RestoreOptions, RestoreTo,
-    backup_contents, encode, restore, verify_backup,
+    BackupOptions, CompactOptions, Database, FollowOptions, Options, Rate, RestoreOptions,
+    RestoreTo, backup_contents, encode, restore, verify_backup,
 };
 use terrace_sim::Rng;
 
@@ -150,4 +150,103 @@ fn a_process_that_follows_is_killed_and_both_sides_stay_whole() {
             }
         }
     }
+}
+
+/// What a child is to do, and where.
+const WORK: &str = "TERRACE_LONG_WORK_TEST";
+/// Records of the database that is compacted and restored: so many that either tells many times how far it is.
+const MANY: u64 = 6000;
+
+fn long_work(work: &str, directory: &Path) {
+    let tell = |_| {
+        // Whoever has stopped listening is about to kill.
+        let _ = std::io::stdout().lock().write_all(b"at work\n");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    match work {
+        "compact" => {
+            let db = Database::open(directory.join("db"), options()).unwrap();
+            let fast = CompactOptions::new().fill(0.95).rate(Rate::Fast);
+            db.compact(fast.progress(tell)).unwrap();
+        }
+        _ => {
+            let options = RestoreOptions::new().options(options()).progress(tell);
+            restore(directory.join("set"), directory.join("again"), options).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_process_that_compacts_or_restores_is_killed_and_nothing_is_lost() {
+    if let Some(work) = std::env::var_os(WORK) {
+        let directory = std::env::var_os(CHILD).unwrap();
+        return long_work(work.to_str().unwrap(), Path::new(&directory));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let db = Database::open(at("db"), options()).unwrap();
+    let tree = db.tree("t").unwrap();
+    for i in 0..MANY {
+        // In no order, so that pages are half full.
+        let key = i * 2_654_435_761 % MANY;
+        tree.put(encode::u64(key), vec![key as u8; 200]).unwrap();
+    }
+    db.backup(at("set"), BackupOptions::new().rate(Rate::Fast))
+        .unwrap();
+    drop(tree);
+    db.close().unwrap();
+    let whole = |name: &str| {
+        let db = Database::open(at(name), options()).unwrap();
+        assert!(db.verify().unwrap().is_clean());
+        let mut keys = 0;
+        for record in db.tree("t").unwrap().iter().unwrap() {
+            let (key, value) = record.unwrap();
+            assert_eq!(value[..], [encode::to_u64(&key).unwrap() as u8; 200]);
+            keys += 1;
+        }
+        assert_eq!(keys, MANY);
+        db.close().unwrap();
+    };
+    let mut rng = Rng::new(8);
+    let mut hit = 0;
+    for round in 0..8 * crate::common::factor() {
+        let work = ["compact", "restore"][round as usize % 2];
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "killed::a_process_that_compacts_or_restores_is_killed_and_nothing_is_lost",
+            ])
+            .arg("--nocapture")
+            .env(CHILD, folder.path())
+            .env(WORK, work)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let told = lines
+            .map_while(Result::ok)
+            .filter(|line| line.ends_with("at work"));
+        let heard = told.take(1 + rng.below(LINES * 4) as usize).count();
+        process.kill().unwrap();
+        assert!(heard > 0, "{work} said nothing");
+        hit += u64::from(!process.wait().unwrap().success());
+        whole("db");
+        let set = verify_backup(at("set"), |_| ()).unwrap();
+        assert!(set.is_clean(), "round {round}: {:?}", set.problems);
+        // What is there under its name is whole.
+        if at("again").exists() {
+            whole("again");
+            std::fs::remove_dir_all(at("again")).unwrap();
+        }
+    }
+    assert!(hit > 2, "only {hit} were killed at their work");
+    restore(
+        at("set"),
+        at("again"),
+        RestoreOptions::new().options(options()),
+    )
+    .unwrap();
+    whole("again");
+    assert!(!at("again.restoring").exists());
 }

@@ -287,6 +287,44 @@ fn a_set_whose_backup_is_cut_off_is_as_it_was() {
 }
 
 #[test]
+fn a_full_disk_on_the_side_of_the_database_changes_nothing() {
+    let (mut full, mut made) = (0, 0);
+    for room in [0, 1000, 20_000, 100_000, 1 << 20] {
+        let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let tree = db.tree("t").unwrap();
+        fill(&tree, 1, 400).unwrap();
+        let first = contents(&db);
+        back_up(&db, &set).unwrap();
+        fill(&tree, 2, 900).unwrap();
+        let second = contents(&db);
+        disk.set_capacity(Some(disk.used_bytes() + room));
+        // The checkpoint that a point is may have no room any more for what it writes anew.
+        match back_up(&db, &set) {
+            Ok(report) => {
+                made += 1;
+                whole(&set, &[1, report.point]);
+            }
+            Err(e) => {
+                assert!(e.is_disk_full(), "{room} bytes of room: {e}");
+                full += 1;
+                whole(&set, &[1]);
+            }
+        }
+        assert_eq!(contents(&db), second);
+        assert_eq!(restored(&set, RestoreTo::Point(1)).unwrap().0, first);
+        // With room it goes on, without a new opening.
+        disk.set_capacity(None);
+        tree.put("more", "1").unwrap();
+        let point = back_up(&db, &set).unwrap().point;
+        let (found, _) = restored(&set, RestoreTo::Point(point)).unwrap();
+        assert_eq!(found, contents(&db));
+        assert!(db.verify().unwrap().is_clean());
+    }
+    assert!(made > 0, "{full} were refused");
+}
+
+#[test]
 fn a_full_disk_on_the_side_of_the_set_changes_nothing() {
     let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
     let db = Database::open_on(disk.shared(), tiny(1)).unwrap();

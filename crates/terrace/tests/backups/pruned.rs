@@ -1,7 +1,7 @@
 //! Pruning: what is forgotten goes, what is still needed of it is copied, and a power cut at any call leaves a
 //! set that is whole.
 
-use terrace::{Database, RestoreTo, Tiers, TreeOptions, prune_backup_on, verify_backup_on};
+use terrace::{Database, Keep, RestoreTo, Tiers, TreeOptions, prune_backup_on, verify_backup_on};
 use terrace_sim::{Fault, Injection, SimDisk};
 
 use super::{Contents, back_up, contents, restored, whole};
@@ -26,6 +26,8 @@ fn mostly_new(rounds: u64) -> (Database, SimDisk, Vec<Contents>) {
         }
         back_up(&db, &set).unwrap();
         wanted.push(contents(&db));
+        // So that no two have the same time.
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
     (db, set, wanted)
 }
@@ -67,6 +69,28 @@ fn what_is_needed_of_a_file_that_hardly_anybody_names_is_copied() {
     let (found, _) = restored(&set, RestoreTo::Latest).unwrap();
     assert_eq!(found, contents(&db));
     let (found, _) = restored(&set, RestoreTo::Point(4)).unwrap();
+    assert_eq!(Some(&found), wanted.last());
+}
+
+#[test]
+fn what_a_time_needs_stays() {
+    let (_, set, wanted) = mostly_new(4);
+    let points = terrace::list_backup_on(set.shared()).unwrap();
+    let then = points[2].time - std::time::Duration::from_millis(1);
+    // As many as are asked for, whatever their time.
+    let all = prune_backup_on(set.shared(), Keep::newest(4).since(then)).unwrap();
+    assert!(all.forgotten.is_empty());
+    // Before all of them.
+    let none = prune_backup_on(set.shared(), Keep::newest(1).since(std::time::UNIX_EPOCH));
+    assert!(none.unwrap().forgotten.is_empty());
+    // The second is the last one before.
+    let kept = prune_backup_on(set.shared(), Keep::newest(1).since(then)).unwrap();
+    assert_eq!(kept.forgotten, [1], "{points:?}");
+    // Behind all of them.
+    let later = points[3].time + std::time::Duration::from_secs(1);
+    let last = prune_backup_on(set.shared(), Keep::newest(0).since(later)).unwrap();
+    assert_eq!(last.kept, [4]);
+    let (found, _) = restored(&set, RestoreTo::Latest).unwrap();
     assert_eq!(Some(&found), wanted.last());
 }
 
