@@ -54,6 +54,7 @@ impl Watch {
 pub struct Watches {
     /// How many there are; what a write looks at.
     count: AtomicU32,
+    /// In the order of their first positions.
     list: Mutex<Vec<Watched>>,
 }
 
@@ -63,6 +64,25 @@ struct Watched {
     users: u32,
     /// Whether it is the one that late comers share.
     shared: bool,
+    /// Of all up to this one, which ends last.
+    last: usize,
+}
+
+/// Notes of each watch which of those up to it ends last.
+fn note_ends(list: &mut [Watched]) {
+    let mut last = 0;
+    for i in 0..list.len() {
+        let (it, so_far) = (&list[i].watch.high, &list[last].watch.high);
+        let is_later = match (it, so_far) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(it), Some(so_far)) => it > so_far,
+        };
+        if is_later {
+            last = i;
+        }
+        list[i].last = last;
+    }
 }
 
 impl Watches {
@@ -88,11 +108,15 @@ impl Watches {
                     },
                     marks: AtomicU64::new(0),
                 });
-                list.push(Watched {
+                let watched = Watched {
                     watch: watch.clone(),
                     users: 1,
                     shared,
-                });
+                    last: 0,
+                };
+                let at = list.partition_point(|before| before.watch.low <= watch.low);
+                list.insert(at, watched);
+                note_ends(&mut list);
                 (watch, 0)
             }
         };
@@ -109,7 +133,8 @@ impl Watches {
         if let Some(i) = list.iter().position(|w| Arc::ptr_eq(&w.watch, watch)) {
             list[i].users -= 1;
             if list[i].users == 0 {
-                list.swap_remove(i);
+                list.remove(i);
+                note_ends(&mut list);
             }
         }
         self.count.store(list.len() as u32, Ordering::SeqCst);
@@ -130,13 +155,18 @@ impl Watches {
     }
 
     /// Tells those who watch this position that it is written, and `told` each watch that was marked.
-    /// O(watches).
+    /// O(log watches), and those that begin at or before the position as far as one of them ends behind it.
     #[cold]
     pub fn mark(&self, position: &[u8], mut told: impl FnMut(&Arc<Watch>)) {
-        for watched in self.list.lock().iter() {
+        let list = self.list.lock();
+        let begun = list.partition_point(|watched| watched.watch.low.as_slice() <= position);
+        for watched in list[..begun].iter().rev() {
             if watched.watch.holds(position) {
                 watched.watch.marks.fetch_add(1, Ordering::AcqRel);
                 told(&watched.watch);
+            } else if !list[watched.last].watch.holds(position) {
+                // Nor does any of those before it end behind the position.
+                break;
             }
         }
     }
@@ -180,6 +210,34 @@ mod tests {
         assert_eq!((a.marks(), b.marks()), (2, 3));
         watches.remove(&b);
         assert!(!watches.is_watched());
+    }
+
+    #[test]
+    fn whoever_holds_a_position_is_told_however_the_others_lie() {
+        // All ranges between eight letters, added and removed in some order, against a look at each.
+        let all: Vec<(u8, Option<u8>)> = (0..8u8)
+            .flat_map(|low| (low + 1..9).map(move |high| (low, (high < 8).then_some(high))))
+            .collect();
+        let watches = Watches::default();
+        let mut open: Vec<(Arc<Watch>, u64)> = Vec::new();
+        let mut state = 7u64;
+        for round in 0..2000 {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            let pick = (state >> 33) as usize;
+            if open.len() > 20 || (pick % 3 == 0 && !open.is_empty()) {
+                watches.remove(&open.swap_remove(pick % open.len()).0);
+            } else {
+                let (low, high) = all[pick % all.len()];
+                let high = high.map(|high| [high]);
+                open.push(watches.add(&[low], high.as_ref().map(|high| &high[..])));
+            }
+            let position = [(pick >> 8) as u8 % 9];
+            watches.mark(&position, |_| ());
+            for (watch, marks) in &mut open {
+                *marks += u64::from(watch.holds(&position));
+                assert_eq!(watch.marks(), *marks, "round {round}: {watch:?}");
+            }
+        }
     }
 
     #[test]
