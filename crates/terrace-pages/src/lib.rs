@@ -59,7 +59,7 @@ pub use pace::Pace;
 pub use page::{PAGE_HEADER_BYTES, check_page};
 pub use pin::{ImagePage, PinState, PinnedImage};
 pub use prefetch::prefetch;
-pub use space::Promise;
+pub use space::{Promise, SpaceSeen};
 pub use stats::StoreStats;
 pub use store::{DATA_FILE, PageStore, Space};
 pub use view::{Torn, View};

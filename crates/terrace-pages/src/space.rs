@@ -29,6 +29,9 @@ const ROOM_OF_16: u64 = 15;
 /// need places, and each checkpoint gives those free that they had.
 const COMPACT_SPARE: u64 = 16;
 
+/// Pages that one step of compaction looks at.
+const MOST_LOOKED_AT: u64 = 1 << 16;
+
 /// The file grows ahead of need by one part in so many of its pages at most.
 const WISH_PART: u64 = 8;
 
@@ -44,7 +47,34 @@ pub struct Promise {
     pub new: u64,
 }
 
+/// What the length of the file depends on, at one moment.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct SpaceSeen {
+    /// Pages written so far.
+    pub page_writes: u64,
+    /// Pages that exist.
+    pub live: u64,
+    /// Slots that the last image alone holds.
+    pub image_only: u64,
+    /// Writes that dirty pages owe.
+    pub dirty: u64,
+    /// Slots of the file.
+    pub slots: u64,
+}
+
 impl PageStore {
+    /// What the length of the file depends on. O(1).
+    pub fn space_seen(&self) -> SpaceSeen {
+        let counts = self.map.lock().counts();
+        SpaceSeen {
+            page_writes: self.counters.page_writes.load(Ordering::Relaxed),
+            live: self.live_pages(),
+            image_only: counts.image_only,
+            dirty: self.counters.dirty.load(Ordering::Relaxed),
+            slots: counts.total,
+        }
+    }
+
     /// Counts what was promised.
     pub(crate) fn promise(&self, promise: Promise) {
         for (sum, more) in self.promised.iter().zip([promise.dirty, promise.new]) {
@@ -264,11 +294,24 @@ impl PageStore {
     /// # Errors
     /// Those of the disk; a page that cannot be read stays where it is.
     pub fn compact_some(&self, from: u64, most: u64) -> Result<(u64, Option<u64>)> {
-        let bound = self.live_pages() + COMPACT_SPARE;
+        self.compact_some_below(from, most, self.live_pages() + COMPACT_SPARE)
+    }
+
+    /// The same, until the file has so many slots. Looks at a bounded number of pages, whether they are moved or
+    /// not.
+    ///
+    /// # Errors
+    /// As [`PageStore::compact_some`].
+    pub fn compact_some_below(
+        &self,
+        from: u64,
+        most: u64,
+        bound: u64,
+    ) -> Result<(u64, Option<u64>)> {
         self.compact_below.store(bound, Ordering::Relaxed);
         let mut moved = 0;
         for pid in (from..self.table.count()).map(PageId) {
-            if moved >= most {
+            if moved >= most || pid.0 - from >= MOST_LOOKED_AT {
                 return Ok((moved, Some(pid.0)));
             }
             if self.place(pid).slot().is_none_or(|slot| slot < bound) {

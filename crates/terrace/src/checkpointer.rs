@@ -13,6 +13,7 @@ use terrace_base::{Error, Result};
 use terrace_pages::{CheckpointReport, CutInfo, Pace};
 use terrace_wal::Position;
 
+use crate::calm::{Calm, MOVED_AT_ONCE, Task};
 use crate::core::Core;
 use crate::fault::{Fault, planted};
 use crate::histogram::Histogram;
@@ -276,20 +277,51 @@ impl Core {
     /// The thread that makes checkpoints when they are due.
     pub fn run_checkpoints(&self) {
         let mut not_before = Instant::now();
+        let mut calm = Calm::default();
         while !self.checkpoints.wait(ROUND) {
             if self.store.check_poison().is_err() || Instant::now() < not_before {
                 continue;
             }
-            if !self.checkpoint_is_due() {
-                continue;
-            }
-            let done = self
-                .checkpoint(Speed::Gentle, false)
-                .and_then(|_| self.relocate().map_err(|e| self.failed(e)));
+            let done = match self.checkpoint_is_due() {
+                true => self
+                    .checkpoint(Speed::Gentle, false)
+                    .and_then(|_| self.relocate().map_err(|e| self.failed(e))),
+                false => self.use_the_calm(&mut calm),
+            };
             if done.is_err() {
                 not_before = Instant::now() + RETRY;
             }
         }
+    }
+
+    /// A round of what is done for the length of the file while hardly anything is written. Bounded work but for
+    /// checkpoints; the caller holds nothing.
+    pub fn use_the_calm(&self, calm: &mut Calm) -> Result<()> {
+        let mut task = calm.look(&self.store.space_seen());
+        if let Task::Move { from, below } = task {
+            let step = {
+                let _pass = self.passes.enter()?;
+                self.store.compact_some_below(from, MOVED_AT_ONCE, below)
+            };
+            if step.is_err() {
+                self.store.end_compacting();
+            }
+            let (moved, next) = step.map_err(|e| self.failed(e))?;
+            task = calm.moved(moved, next);
+            if next.is_some() {
+                return Ok(());
+            }
+        }
+        if task == Task::Checkpoint {
+            let done = self.checkpoint(Speed::Gentle, false);
+            calm.checkpointed(self.store.space_seen().page_writes);
+            self.store.end_compacting();
+            done?;
+        }
+        if !calm.is_moving() {
+            self.store.end_compacting();
+        }
+        Ok(())
     }
 
     /// [`Core::checkpoint`] for a call of the program.

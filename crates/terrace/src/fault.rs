@@ -123,6 +123,17 @@ pub fn store(db: &crate::Database) -> &terrace_pages::PageStore {
     &db.handle.core.store
 }
 
+/// So many rounds of what the thread for checkpoints does while hardly anything is written, where there is no such
+/// thread.
+///
+/// # Errors
+/// Those of a checkpoint.
+#[cfg(feature = "planted-faults")]
+pub fn calm_rounds(db: &crate::Database, rounds: u32) -> crate::Result<()> {
+    let mut calm = crate::calm::Calm::default();
+    (0..rounds).try_for_each(|_| db.handle.core.use_the_calm(&mut calm))
+}
+
 /// The record locks of a database.
 #[cfg(feature = "planted-faults")]
 pub fn locks(db: &crate::Database) -> &terrace_tier::LockTable {

@@ -19,6 +19,7 @@
 #[cfg(feature = "backup")]
 mod backup;
 mod batch;
+mod calm;
 mod catalog;
 mod checkpointer;
 mod compact;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Shape, create, named};
-use terrace::fault::store;
+use terrace::fault::{self, store};
 use terrace::{Database, Kind, Map, MapOptions, MemoryStats, Options, Stats, Tiers};
 use terrace_base::disk::Disk;
 use terrace_sim::{Call, HookedDisk, Rng, SimDisk};
@@ -188,5 +188,43 @@ fn while_checkpoints_are_made_slowly() {
             }
         });
         among_updates_and_scans(Arc::new(disk), tiers, 2);
+    }
+}
+
+#[test]
+fn a_long_file_is_drawn_in_while_nobody_writes() {
+    for (kind, records) in [
+        (Kind::Tree, 40_000),
+        (Kind::Tree, 100_000),
+        (Kind::Hash, 40_000),
+        (Kind::Table, 40_000),
+        (Kind::Lsm, 40_000),
+    ] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+        let map = loaded(&db, (kind, Tiers::Two, false), records);
+        let mut rng = Rng::new(2);
+        // As long as it gets: what the last checkpoint alone holds, and what was free once.
+        for i in 0..60_000 {
+            update(&map, &mut rng, records);
+            if i % 100 == 0 {
+                checkpoint_if_due(&db);
+            }
+        }
+        let before = length(&db.stats());
+        let model: Vec<_> = map.iter().unwrap().map(Result::unwrap).collect();
+        fault::calm_rounds(&db, 20_000).unwrap();
+        let after = length(&db.stats());
+        eprintln!("{kind}: {before:.2} and then {after:.2} times the live pages");
+        assert!(
+            after <= 1.35 && after < before,
+            "{kind}: {before:.2}, {after:.2}"
+        );
+        assert!(map.iter().unwrap().map(Result::unwrap).eq(model));
+        assert!(db.verify().unwrap().is_clean());
+        // It is done, and nothing is written for it any more.
+        let writes = db.stats().pages.writes;
+        fault::calm_rounds(&db, 2000).unwrap();
+        assert!(db.stats().pages.writes - writes < 200);
     }
 }
