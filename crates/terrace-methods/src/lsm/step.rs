@@ -64,9 +64,10 @@ impl Lsm {
             return Ok(true);
         }
         let c = &self.counters;
-        let before = c.steps.load(Atomic::Relaxed);
         let done = match self.work.begin_or_wait() {
             Some(mut cursors) => {
+                // From here on steps are this change's own: until now others made them, and were not waited for.
+                let before = c.steps.load(Atomic::Relaxed);
                 let done = self.step_at_work(state, &mut cursors, 1.0, space);
                 waits.note(c.steps.load(Atomic::Relaxed).saturating_sub(before));
                 done
