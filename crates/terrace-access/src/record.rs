@@ -29,6 +29,8 @@ pub struct Found {
     pub flags: Flags,
     /// Set when the value is not inline; read it with the overflow functions.
     pub large: Option<LargeRef>,
+    /// Levels that were asked, in a structure that has levels; else, and in what lies above them, 0.
+    pub depth: u8,
 }
 
 /// A page of records under its exclusive latch, whatever the access method: a leaf, a bucket page.

@@ -129,8 +129,10 @@ pub struct Counters {
     pub swept_fill_thousandths: u64,
     /// Bytes of pages that merging has made, of a store that merges.
     pub merge_bytes: u64,
-    /// Bytes of keys and values that came to where they are merged from.
+    /// Bytes of keys and values that users wrote to it.
     pub merge_user_bytes: u64,
+    /// Bytes of keys and values that came to where they are merged from.
+    pub merge_arrived_bytes: u64,
     /// Steps of merging.
     pub merge_steps: u64,
     /// Changes that had to wait for a step.
@@ -183,6 +185,9 @@ impl Counters {
                 .saturating_sub(a.swept_fill_thousandths),
             merge_bytes: self.merge_bytes.saturating_sub(a.merge_bytes),
             merge_user_bytes: self.merge_user_bytes.saturating_sub(a.merge_user_bytes),
+            merge_arrived_bytes: self
+                .merge_arrived_bytes
+                .saturating_sub(a.merge_arrived_bytes),
             merge_steps: self.merge_steps.saturating_sub(a.merge_steps),
             step_waits: self.step_waits.saturating_sub(a.step_waits),
             gate_closed: self.gate_closed.since(&a.gate_closed),

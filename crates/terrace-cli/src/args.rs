@@ -6,6 +6,7 @@ mod demo;
 mod index;
 mod kind;
 mod memories;
+mod paper;
 mod parsers;
 mod pm;
 mod structures;
@@ -26,6 +27,7 @@ use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
 pub use kind::KindName;
 pub use memories::{DoctorArgs, PlaceCommand};
+pub use paper::{PaperArgs, Switch, name_of as paper_name_of};
 use parsers::{key_parser, parse_delimiter};
 pub use pm::{PmBenchArgs, PmDevice, PmMakeArgs};
 pub use structures::{DropArgs, ListArgs, RenameArgs};
@@ -105,7 +107,7 @@ pub enum Command {
 }
 
 /// Which database, and how to open it.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Open {
     /// The folder of the database, or the file of a map in persistent memory
     #[arg(value_name = "DB")]
@@ -527,7 +529,7 @@ impl LogMode {
     }
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = BENCH_HELP)]
 pub struct BenchArgs {
     #[command(flatten)]
@@ -572,6 +574,9 @@ pub struct BenchArgs {
     /// Which records move between the tiers, and when
     #[arg(long, value_enum, value_name = "NAME", default_value = "default")]
     pub policy: PolicyName,
+
+    #[command(flatten)]
+    pub paper: PaperArgs,
 
     /// Let the hot tier of a table be a heap, as the cold one is, for comparison
     #[arg(long)]

@@ -12,6 +12,7 @@ use terrace_bench::{Counters, Durations};
 use terrace_view::Watched;
 
 pub use terrace::Tiers;
+pub use terrace::paper::{BiLsmOptions, Law, Rates};
 use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
 pub use terrace::{
     Durability, Error, Index, IndexInfo, Kind, Loader, Policy, Progress, SweepOrder, Work,
@@ -48,6 +49,8 @@ pub struct Settings {
     pub log_limit: Option<u64>,
     /// In which order the hot tiers of tables are swept.
     pub sweep: SweepOrder,
+    /// How LSM-trees with the paper's policy promote records.
+    pub bilsm: Option<BiLsmOptions>,
     /// Whether a terminal shows how far the opening has come, if that takes its time.
     pub progress: bool,
     /// Whether others may ask for figures while it is open.
@@ -145,6 +148,9 @@ impl Db {
             .create(settings.create)
             .sweep(settings.sweep)
             .control(settings.control);
+        if let Some(bilsm) = settings.bilsm {
+            options = options.bilsm(bilsm);
+        }
         if let Some(bytes) = settings.page_size {
             options = options.page_size(usize::try_from(bytes)?);
         }
@@ -360,6 +366,7 @@ impl Db {
             swept_fill_thousandths: sum(|s| s.swept_fill_thousandths),
             merge_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.merge_bytes)),
             merge_user_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.user_bytes)),
+            merge_arrived_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.arrived_bytes)),
             merge_steps: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.steps)),
             step_waits: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.step_waits)),
             step_waits_max: {

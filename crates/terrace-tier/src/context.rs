@@ -47,6 +47,9 @@ pub struct TierContext {
     seed: Mutex<Option<u64>>,
     /// See [`TierContext::sweep_stored`].
     stored: AtomicBool,
+    /// See [`TierContext::set_bilsm`].
+    #[cfg(feature = "paper")]
+    bilsm: Mutex<Option<crate::bilsm::BiLsmOptions>>,
     pub(crate) wake: (Mutex<bool>, Condvar),
     pub(crate) merger: crate::demoter::Wake,
     pub(crate) share: Share,
@@ -89,6 +92,8 @@ impl TierContext {
             scratch: Mutex::default(),
             seed: Mutex::new(None),
             stored: AtomicBool::new(false),
+            #[cfg(feature = "paper")]
+            bilsm: Mutex::new(None),
             wake: Default::default(),
             merger: Default::default(),
             share: Share::default(),
@@ -107,6 +112,19 @@ impl TierContext {
     /// in the order in which they lie. For comparison: it costs many times the page reads and writes.
     pub fn sweep_stored(&self, stored: bool) {
         self.stored.store(stored, Ordering::Relaxed);
+    }
+
+    /// LSM-trees with the paper's policy are from now on opened and made with all of it, as these options say.
+    /// For comparison.
+    #[cfg(feature = "paper")]
+    pub fn set_bilsm(&self, options: crate::bilsm::BiLsmOptions) {
+        *self.bilsm.lock() = Some(options);
+    }
+
+    /// Those options.
+    #[cfg(feature = "paper")]
+    pub fn bilsm(&self) -> Option<crate::bilsm::BiLsmOptions> {
+        *self.bilsm.lock()
     }
 
     pub(crate) fn sweeps_stored(&self) -> bool {

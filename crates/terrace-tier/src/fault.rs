@@ -64,6 +64,10 @@ pub enum Fault {
     NoMarkAfter,
     /// A scan leaves the tombstones that it walks over where they are.
     DeadLeftBehind,
+    /// A promotion does not look whether the record has changed since it was read.
+    PromotionUnchecked,
+    /// A clean record with a large value is written to the cold tier once more.
+    ChainTwice,
     /// The version of a lock does not rise when its records are moved between the tiers. Found in orders of
     /// threads only.
     MoveUnseen,
@@ -71,9 +75,10 @@ pub enum Fault {
 
 impl Fault {
     /// All of them that do harm without other threads.
-    pub const ALL: [Fault; 29] = [
+    pub const ALL: [Fault; 30] = [
         Fault::HotAskedLast,
         Fault::PromotionWithoutLock,
+        Fault::PromotionUnchecked,
         Fault::CopyBeforeLock,
         Fault::DirtyForgotten,
         Fault::RunMiscounted,
@@ -107,6 +112,8 @@ impl Fault {
 /// Where a test may step in. No latch is held at any of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
+    /// A record was read that may be promoted; nothing is held.
+    Read,
     /// A promotion is about to copy the record up; the record's lock is held.
     Promoting,
     /// A demotion has copied the records that it is going to write; their locks are held.

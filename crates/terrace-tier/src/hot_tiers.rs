@@ -201,6 +201,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> HotTier for Tiered<H, C> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(());
         }
+        self.pass_time();
         self.age_due()
     }
 

@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "paper")]
+pub mod bilsm;
 mod bury;
 mod context;
 mod counter;
@@ -15,6 +17,7 @@ pub mod fault;
 #[cfg(not(feature = "planted-faults"))]
 #[allow(dead_code, reason = "named where they would be planted")]
 mod fault;
+mod flush;
 mod hot_tiers;
 mod index_share;
 mod levels;

@@ -12,6 +12,10 @@ pub struct Admission {
     pub full: bool,
     /// 32 random bits.
     pub random: u32,
+    /// Levels that were asked for it; 0 where there are none, and in what lies above them.
+    pub depth: u8,
+    /// Whether a page was read from disk for it.
+    pub missed: bool,
 }
 
 /// The choices that differ between policies.
@@ -41,6 +45,30 @@ pub trait Policy: Send + Sync {
     /// Idle dirty records of one cold page that make it worth while to write them when the page has
     /// been read anyway; 0 for never.
     fn write_along(&self) -> usize;
+
+    /// Whether the hot tier is a memtable: what makes room goes down, clean records too, but for those that
+    /// may stay, which are at most such a share of a leaf. `None` where clean records are just dropped.
+    fn flushes(&self) -> Option<f64> {
+        None
+    }
+    /// Share of the memory, in per mille of the most, that the hot tier has for good; `None` where the misses
+    /// decide.
+    fn hot_share(&self) -> Option<u32> {
+        None
+    }
+    /// Whether who has read a record makes room for it in a full hot tier, as who writes one does.
+    fn makes_room(&self) -> bool {
+        false
+    }
+    /// A record of this hash was looked up, in so many levels; `missed` where a page was read for it. Called
+    /// only where [`Policy::observes`].
+    fn note_lookup(&self, _hash: u64, _depth: u8, _missed: bool) {}
+    /// Whether lookups and the course of time matter.
+    fn observes(&self) -> bool {
+        false
+    }
+    /// Some time has passed; the structure has so many levels.
+    fn pass_time(&self, _levels: &dyn Fn() -> usize) {}
 }
 
 /// The default: three-bit counts, a cold record displaces a hot one of its leaf if it was asked for

@@ -41,6 +41,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         let admission = Admission {
             full,
             random: crate::random::next(),
+            depth: found.depth,
+            missed,
         };
         // While there is room for all there is nothing to choose.
         let asked = if full {
@@ -52,7 +54,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         // Its pages are in memory: the record was read from there.
         let may = self.hot().is_some() || matches!(self.may_be_hot(), Ok(true));
         if may && policy.admit(admission) || planted(Fault::PolicyIgnored) {
-            match self.promote(slot, version, key, value, (asked, full)) {
+            reached(Point::Read);
+            match self.promote_or_make_room(slot, version, key, value, (asked, full)) {
                 Ok(promoted) => {
                     now = promoted;
                     self.events.promotions.add(1);
@@ -65,6 +68,24 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             let _ = self.write_along(key, policy.write_along());
         }
         now
+    }
+
+    /// As [`Tiered::promote`]; where there is no room for it, and the policy makes some, a second time.
+    fn promote_or_make_room(
+        &self,
+        slot: usize,
+        version: Version,
+        key: &[u8],
+        value: &[u8],
+        (asked, full): (u8, bool),
+    ) -> Attempt<Version> {
+        let promoted = self.promote(slot, version, key, value, (asked, full));
+        if matches!(promoted, Err(Interrupt::HotFull)) && self.options.policy.makes_room() {
+            // Best effort: an error will meet whoever needs these pages.
+            let _ = self.context.settle(Interrupt::HotFull);
+            return self.promote(slot, version, key, value, (asked, full));
+        }
+        promoted
     }
 
     /// After a promotion that could not be had. What was missing is brought in if others would miss it
@@ -99,6 +120,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         };
         let lock = if planted(Fault::PromotionWithoutLock) {
             None
+        } else if planted(Fault::PromotionUnchecked) {
+            self.context.locks.try_lock(slot)
         } else {
             let lock = self.context.locks.upgrade(slot, version);
             Some(lock.ok_or(Interrupt::Conflict)?)

@@ -12,6 +12,7 @@
 //! (What the leaves of an index get is decided in `index_share`.)
 
 use terrace_base::sync::Mutex;
+use terrace_base::sync::atomic::{AtomicU32, Ordering};
 use terrace_pages::{Interrupt, PageStore, WHOLE_SHARE};
 
 use crate::counter::Counter;
@@ -38,6 +39,8 @@ pub(crate) struct Share {
     for_records: Counter,
     for_pages: Counter,
     seen: Mutex<Seen>,
+    /// The share, where a policy has said it; 0 where not.
+    fixed: AtomicU32,
 }
 
 /// What is gone by.
@@ -125,8 +128,19 @@ impl Share {
         }
     }
 
+    /// From now on the share is this one.
+    pub fn fix(&self, store: &PageStore, share: u32) {
+        let share = share.clamp(1, WHOLE_SHARE);
+        self.fixed.store(share, Ordering::Relaxed);
+        store.set_hot_share(share);
+    }
+
     /// Moves the share a step towards what the misses say. O(1).
     pub fn adapt(&self, store: &PageStore) {
+        let fixed = self.fixed.load(Ordering::Relaxed);
+        if fixed > 0 {
+            return store.set_hot_share(fixed);
+        }
         let mut seen = self.seen.lock();
         // Under the lock, so that nobody has seen more.
         let now = (self.for_records.get(), self.for_pages.get());

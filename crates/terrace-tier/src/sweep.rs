@@ -57,7 +57,7 @@ enum Task {
 #[derive(Default)]
 pub(crate) struct Hand {
     /// Where room is made next.
-    evicting: Vec<u8>,
+    pub(crate) evicting: Vec<u8>,
     /// Where is looked next. Not the same: room is made one leaf after the other, so that each finds
     /// what has come in since the last pass. A hand that looking moves on, too, leaves leaves out and
     /// comes to others that have filled half, and half as many records go to each cold page that is
@@ -152,7 +152,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 return Ok(Some(gone));
             }
         }
-        self.sweep_leaf(entry, Task::Evict)
+        match self.options.policy.flushes() {
+            Some(most) => self.flush_leaf(entry, most),
+            None => self.sweep_leaf(entry, Task::Evict),
+        }
     }
 
     /// One step of what the background demotion does, for those who do without its thread: sweeps

@@ -109,6 +109,9 @@ pub struct Tiered<H, C> {
     /// Promotions that missed a page, since one was brought in for them.
     pub(crate) in_vain: AtomicU32,
     watches: Watches,
+    /// Whether the policy wants to know of lookups, which costs a little.
+    #[cfg(feature = "paper")]
+    observed: bool,
     /// See [`Structure::retire`].
     pub(crate) retired: AtomicBool,
 }
@@ -157,6 +160,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             cold,
             hot,
             making: Mutex::new(()),
+            #[cfg(feature = "paper")]
+            observed: options.policy.observes(),
             options,
             events: Sets::new(&context.wide),
             hand: Mutex::default(),
@@ -168,6 +173,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             watches: Watches::default(),
             retired: AtomicBool::new(false),
         });
+        if let Some(share) = tiered.options.policy.hot_share() {
+            context.share.fix(&context.store, share);
+        }
         if C::BLIND {
             let weak: Weak<Self> = Arc::downgrade(&tiered);
             context.register_merging(weak);
@@ -288,15 +296,27 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 };
                 let _ = hot.try_edit(&door, key, &mut plan, &mut NoRoom, &mut || Ok(()));
             }
-            self.note_hot_hit(found.flags);
+            self.note_hot_hit(key, found.flags);
             return Some(!found.flags.is_deleted());
         }
         None
     }
 
+    /// A lookup has ended, for policies that go by that.
+    #[inline]
+    #[cfg_attr(not(feature = "paper"), allow(unused_variables))]
+    fn observe(&self, key: &[u8], depth: u8, missed: bool) {
+        #[cfg(feature = "paper")]
+        if C::BLIND && self.observed {
+            let hash = hash_of(self.id, key);
+            self.options.policy.note_lookup(hash, depth, missed);
+        }
+    }
+
     /// A read was answered by a hot record that had these flags.
     #[inline]
-    fn note_hot_hit(&self, flags: Flags) {
+    fn note_hot_hit(&self, key: &[u8], flags: Flags) {
+        self.observe(key, 0, false);
         self.events.hot_hits.add(1);
         let share = &self.context.index_share;
         if C::INDEXED {
@@ -430,14 +450,16 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         Ok(Some(match found {
             None => {
                 self.events.misses.add(1);
+                self.observe(key, 0, missed > 0);
                 (false, version)
             }
             Some((found, true)) => {
-                self.note_hot_hit(found.flags);
+                self.note_hot_hit(key, found.flags);
                 (!found.flags.is_deleted(), version)
             }
             Some((found, false)) => {
                 self.events.cold_hits.add(1);
+                self.observe(key, found.depth, missed > 0);
                 // As long as nobody has looked at the hot records, the two cannot be compared.
                 if C::INDEXED && missed < 2 && self.levels.idle_part() > 0.0 {
                     self.context.index_share.note_way();

@@ -118,6 +118,12 @@ pub use tree::Tree;
 pub use unordered::Unordered;
 pub use verify::{VerifiedStructure, VerifyReport};
 
+/// What the paper's own policy for LSM-trees is made of: for comparison, with the feature `paper`.
+#[cfg(feature = "paper")]
+pub mod paper {
+    pub use terrace_tier::bilsm::{BiLsmOptions, Law, Rates};
+}
+
 pub use terrace_base::disk::{Disk, DiskFile};
 pub use terrace_base::file_disk::{DirectIo, FileDisk};
 pub use terrace_base::read_only::ReadOnlyDisk;

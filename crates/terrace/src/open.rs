@@ -212,6 +212,10 @@ fn tier_context(store: &Arc<PageStore>, options: &Options, budget: &Budget) -> A
         tiers.seed(seed);
     }
     tiers.sweep_stored(options.sweep == SweepOrder::Heap);
+    #[cfg(feature = "paper")]
+    if let Some(bilsm) = options.bilsm {
+        tiers.set_bilsm(bilsm);
+    }
     tiers
 }
 

@@ -52,6 +52,8 @@ pub struct Options {
     pub(crate) archive_lag: Option<u64>,
     pub(crate) durability: Durability,
     pub(crate) sweep: SweepOrder,
+    #[cfg(feature = "paper")]
+    pub(crate) bilsm: Option<crate::paper::BiLsmOptions>,
     pub(crate) replay_listener: Option<Listener>,
     pub(crate) control: bool,
     #[cfg(feature = "backup")]
@@ -73,6 +75,8 @@ impl Default for Options {
             archive_lag: None,
             durability: Durability::Buffered,
             sweep: SweepOrder::Index,
+            #[cfg(feature = "paper")]
+            bilsm: None,
             replay_listener: None,
             control: false,
             #[cfg(feature = "backup")]
@@ -160,6 +164,16 @@ impl Options {
     /// [`SweepOrder::Index`]; the other is there for comparison. Nothing in the files depends on it.
     pub fn sweep(self, sweep: SweepOrder) -> Options {
         Options { sweep, ..self }
+    }
+
+    /// How LSM-trees with [`Policy::Paper`](crate::Policy::Paper) promote records; without, by the coin that
+    /// trees have. For comparison. Nothing in the files depends on it.
+    #[cfg(feature = "paper")]
+    pub fn bilsm(self, options: crate::paper::BiLsmOptions) -> Options {
+        Options {
+            bilsm: Some(options),
+            ..self
+        }
     }
 
     /// Tells `listen` how far the replay of the log has come, some hundred times at most and on the

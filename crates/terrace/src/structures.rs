@@ -10,10 +10,22 @@ use terrace_tier::{OnHotRoot, Roots, Structure, TierContext, TierOptions, policy
 use crate::methods::Methods;
 use crate::spec::{Policy, Spec, Tiers};
 
-fn tier_options(spec: Spec, on_hot_root: OnHotRoot) -> Option<TierOptions> {
+/// The paper's policy: for an LSM-tree that of its BiLSM-tree, if its options were set.
+#[cfg_attr(not(feature = "paper"), allow(unused_variables))]
+fn papers(context: &TierContext, spec: Spec) -> Arc<dyn policy::Policy> {
+    #[cfg(feature = "paper")]
+    if spec.kind == crate::spec::Kind::Lsm
+        && let Some(options) = context.bilsm()
+    {
+        return Arc::new(terrace_tier::bilsm::BiLsm::new(options));
+    }
+    Arc::new(policy::Sampled::default())
+}
+
+fn tier_options(context: &TierContext, spec: Spec, on_hot_root: OnHotRoot) -> Option<TierOptions> {
     let policy: Arc<dyn policy::Policy> = match spec.policy {
         Policy::Default => Arc::new(policy::LeafLocal),
-        Policy::Paper => Arc::new(policy::Sampled::default()),
+        Policy::Paper => papers(context, spec),
     };
     let options = TierOptions {
         policy,
@@ -35,7 +47,7 @@ pub fn create(
     on_hot_root: OnHotRoot,
     door: &Door<'_>,
 ) -> Attempt<Arc<dyn Structure>> {
-    methods(spec).create(context, id, tier_options(spec, on_hot_root), door)
+    methods(spec).create(context, id, tier_options(context, spec, on_hot_root), door)
 }
 
 /// The structure with these roots.
@@ -46,7 +58,7 @@ pub fn open(
     on_hot_root: OnHotRoot,
     roots: Roots,
 ) -> Arc<dyn Structure> {
-    methods(spec).open(context, id, tier_options(spec, on_hot_root), roots)
+    methods(spec).open(context, id, tier_options(context, spec, on_hot_root), roots)
 }
 
 /// Takes back, in the same entry of the gate, what [`create`] has just made.

@@ -30,7 +30,7 @@ pub struct PmMakeArgs {
 }
 
 /// Options of `terrace bench --structure pm`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct PmBenchArgs {
     /// With --structure pm: what lies below; with count and sim the path may be -
     #[arg(long, value_enum, value_name = "DEVICE", default_value = "count")]

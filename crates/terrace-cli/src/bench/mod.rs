@@ -1,5 +1,6 @@
 //! `terrace bench`: the workloads of `terrace-bench` on a database.
 
+mod paper;
 mod replay;
 mod target;
 
@@ -61,6 +62,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
              --hashes own needs --structure hash --tiers 2"
         );
     }
+    paper::check(args)?;
+    if args.paper.table3 {
+        return paper::table3(args);
+    }
     if args.workload == WorkloadName::Replay {
         return replay::run(args);
     }
@@ -78,28 +83,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let kind = args.structure.kind();
         bail!("a {kind} keeps no order of keys: workloads e and scan need a tree or a table");
     }
-    // Everything that needs memory of its own is done before the database is opened.
-    let prepared = Prepared::new(plan(args)?)?;
-    let settings = Settings {
-        memory: if args.record_cache {
-            args.open.memory.0 - cache_bytes(args)
-        } else {
-            args.open.memory.0
-        },
-        create: !args.skip_load,
-        page_size: args.page_size.map(|size| size.0),
-        log_limit: args.open.log_limit.map(|size| size.0),
-        sweep: sweep(args.sweep),
-        progress: !args.json,
-        control: true,
-        device: device(args)?,
-    };
-    let result = measure(args, &prepared, &settings);
-    if args.remove && !is_there && path.exists() {
-        std::fs::remove_dir_all(path)
-            .with_context(|| format!("cannot delete {}; delete it by hand", path.display()))?;
-    }
-    let report = result?;
+    let report = one(args)?;
     // Whether or not anybody reads what is printed.
     let plotted = match &args.plot {
         Some(file) => plot(args, &report, file),
@@ -117,12 +101,44 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Makes the database, or opens it, and measures it.
+fn one(args: &BenchArgs) -> Result<Report> {
+    let path = &args.open.db;
+    let is_there = path.exists();
+    // Everything that needs memory of its own is done before the database is opened.
+    let prepared = Prepared::new(plan(args)?)?;
+    let settings = Settings {
+        memory: if args.record_cache {
+            args.open.memory.0 - cache_bytes(args)
+        } else {
+            args.open.memory.0
+        },
+        create: !args.skip_load,
+        page_size: args.page_size.map(|size| size.0),
+        log_limit: args.open.log_limit.map(|size| size.0),
+        sweep: sweep(args.sweep),
+        bilsm: paper::policy(args),
+        progress: !args.json,
+        control: true,
+        device: device(args)?,
+    };
+    let result = measure(args, &prepared, &settings);
+    if args.remove && !is_there && path.exists() {
+        std::fs::remove_dir_all(path)
+            .with_context(|| format!("cannot delete {}; delete it by hand", path.display()))?;
+    }
+    result
+}
+
 fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result<Report> {
     let db = Db::open(&args.open.db, settings)?;
     let wanted = TreeSettings {
         kind: args.structure.kind(),
         tiers: tiers(args),
-        policy: policy(args.policy),
+        policy: match args.paper.promote {
+            Some(_) => Policy::Paper,
+            None => policy(args.policy),
+        },
         logged: args.log != LogMode::Off,
         own_hashes: args.hashes == HashesName::Own,
         hot_heap: args.hot_heap.then_some(true),
@@ -269,7 +285,9 @@ fn sweep(name: SweepName) -> SweepOrder {
 
 /// What decides on the place of a record, in a report.
 fn policy_label(args: &BenchArgs) -> String {
-    if args.record_cache {
+    if let Some(label) = paper::label(args) {
+        label
+    } else if args.record_cache {
         "record cache".into()
     } else if args.sweep == SweepName::Heap {
         format!("{}, a heap above, swept in heap order", args.policy.name())

@@ -277,6 +277,7 @@ pub(crate) fn record_in(
     let found = Found {
         flags: slot.flags(),
         large: record.large(),
+        depth: 0,
     };
     Ok(Some((found, i, record.value)))
 }

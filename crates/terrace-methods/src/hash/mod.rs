@@ -354,6 +354,7 @@ fn read(
         Found {
             flags: slot.flags(),
             large: record.large(),
+            depth: 0,
         },
         i,
     )))

@@ -372,10 +372,11 @@ impl Lsm {
         let hash = filter::hash(self.root.0, key);
         let mut floor = Floor::default();
         // How many there are is asked after the top has answered.
-        for level in state.downwards() {
+        for (above, level) in state.downwards().enumerate() {
             let found = level.find(&self.store, (key, hash), value, &mut floor)?;
-            if found.is_some() {
-                return Ok(found);
+            if let Some(found) = found {
+                let depth = above as u8 + 1;
+                return Ok(Some(Found { depth, ..found }));
             }
         }
         Ok(None)
