@@ -239,6 +239,82 @@ fn every_workload_runs_on_one_and_two_tiers() {
     }
 }
 
+/// The rows of the paper's Table 3, and one of them again over what is there.
+#[test]
+fn the_papers_policy_for_lsm_trees_has_six_rows() {
+    let dir = Folder::new();
+    let args = [
+        "bench",
+        "b",
+        "--structure",
+        "lsm",
+        "--control-period",
+        "0.01",
+    ];
+    // Data of ten times the memory.
+    let small = [
+        "--records",
+        "60k",
+        "--memory",
+        "4MiB",
+        "--threads",
+        "2",
+        "--seconds",
+        "1",
+        "--warmup",
+        "0",
+    ];
+    let ran = dir.run(&[&args[..], &["--table3", "--json"], &small].concat());
+    let rows: serde_json::Value = serde_json::from_str(ran.ok()).unwrap();
+    let rows = rows.as_array().unwrap();
+    let field = |n: usize, name: &str| rows[n][name].as_f64().unwrap();
+    let switches: Vec<_> = rows
+        .iter()
+        .map(|row| ["promote", "early", "control"].map(|name| row[name].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        switches,
+        [
+            ["never", "off", "off"],
+            ["all", "off", "off"],
+            ["const:0.3", "off", "off"],
+            ["exp", "off", "off"],
+            ["exp", "on", "off"],
+            ["exp", "on", "on"],
+        ]
+    );
+    assert_eq!(field(0, "promotions_per_lookup"), 0.0);
+    assert!(field(1, "promotions_per_lookup") > 2.0 * field(2, "promotions_per_lookup"));
+    assert!(field(2, "promotions_per_lookup") > field(3, "promotions_per_lookup"));
+    assert!(field(1, "migrated_bytes_per_lookup") > field(2, "migrated_bytes_per_lookup"));
+    assert!(field(3, "migrated_bytes_per_lookup") > 0.0);
+    assert!((0..6).all(|n| rows[n]["report"]["checked_reads"].as_u64() > Some(0)));
+    assert!(!dir.0.join("b").exists());
+
+    let row = ["--promote", "up:0.3", "--early", "off", "--json"];
+    let json = dir.run(&[&args[..], &row, &small].concat()).json();
+    assert_eq!(
+        json["policy"],
+        "paper, promote up:0.3, early off, control on"
+    );
+    assert!(json["counters"]["promotions"].as_u64().unwrap() > 0);
+    let again = ["--skip-load", "--promote", "never", "--audit", "--json"];
+    let json = dir.run(&[&args[..], &again, &small].concat()).json();
+    assert_eq!(json["counters"]["promotions"], 0);
+    // Nothing in the files depends on it.
+    let without = [
+        "bench",
+        "b",
+        "--structure",
+        "lsm",
+        "--skip-load",
+        "--policy",
+        "paper",
+        "--audit",
+    ];
+    dir.run(&[&without[..], &small].concat()).ok();
+}
+
 #[test]
 fn a_loaded_database_serves_many_benchmarks() {
     let dir = Folder::new();
@@ -361,6 +437,9 @@ fn senseless_benchmarks_are_refused_before_anything_is_made() {
         (&["--hot-heap"], "--structure table"),
         (&["--sweep", "heap"], "--hot-heap"),
         (&["--device-iops", "3"], "10 to"),
+        (&["--promote", "all"], "--structure lsm"),
+        (&["--table3"], "--structure lsm"),
+        (&["--control-period", "1"], "--promote"),
     ] {
         let joined: Vec<String> = args.chunks(2).map(|pair| pair.join("=")).collect();
         let all: Vec<&str> = ["bench", "b"]
@@ -368,6 +447,43 @@ fn senseless_benchmarks_are_refused_before_anything_is_made() {
             .chain(joined.iter().map(String::as_str))
             .collect();
         dir.run(&all).fails(&[word]);
+        assert!(!dir.0.join("b").exists());
+    }
+    let lsm = ["bench", "b", "--structure", "lsm"];
+    for (args, word) in [
+        (&["--promote", "all", "--tiers", "1"][..], "--tiers 2"),
+        (&["--promote", "all", "-w", "replay"], "replay"),
+        (
+            &["--promote", "all", "--control-period", "0"],
+            "--control-period",
+        ),
+        (
+            &["--promote", "all", "--control-period", "nan"],
+            "--control-period",
+        ),
+        (&["--table3", "-w", "f"], "--workload c"),
+        (&["--table3", "--tiers", "1"], "--tiers 2"),
+    ] {
+        dir.run(&[&lsm[..], args].concat()).fails(&[word]);
+        assert!(!dir.0.join("b").exists());
+    }
+    for args in [
+        &["--promote", "some"][..],
+        &["--promote", "const:1.5"],
+        &["--promote", "const:"],
+        &["--early", "off"],
+        &["--control", "off"],
+        &["--promote", "exp", "--early", "half"],
+        &["--promote", "exp", "--record-cache"],
+        &["--promote", "exp", "--policy", "default"],
+        &["--promote", "exp", "--table3"],
+        &["--table3", "--skip-load"],
+    ] {
+        assert_eq!(
+            dir.run(&[&lsm[..], args].concat()).code,
+            Some(2),
+            "{args:?}"
+        );
         assert!(!dir.0.join("b").exists());
     }
     assert_eq!(dir.run(&["bench", "b", "--workload", "g"]).code, Some(2));

@@ -295,6 +295,14 @@ fn two_inclusive_tiers_conform() {
 }
 
 #[test]
+fn the_papers_lsm_tree_conforms() {
+    passes(&Both::<PapersLsm>(
+        PapersLsm::options(),
+        std::marker::PhantomData,
+    ));
+}
+
+#[test]
 fn two_exclusive_tiers_conform() {
     passes(&two::<BTree>(false));
     passes(&two::<HashTable>(false));

@@ -89,6 +89,15 @@ impl<M: Method> Bed<M> {
         for _ in 0..400 {
             self.tree.sweep_once().unwrap();
         }
+        self.merge_all();
+    }
+
+    /// What lies above all levels comes to them: by some policies it does not come up again before.
+    fn merge_all(&self) {
+        let mut from = <M::Cold as AccessMethod>::BLIND.then(Vec::new);
+        while let Some(next) = from {
+            from = self.tree.compact_step(&next, 1.0).unwrap();
+        }
     }
 
     /// What another thread would do to `key`, if its lock is free.
@@ -144,7 +153,7 @@ fn at(point: Point, mut f: impl FnMut() + 'static) {
 
 /// Writes, demotion, overwriting, deletion, one after the other.
 fn plain_life<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     bed.put(b"a", b"one");
     bed.put(b"b", b"gone");
     bed.demote_all();
@@ -161,7 +170,7 @@ fn plain_life<M: Method>() {
 
 /// Somebody writes and demotes a record just when it is promoted.
 fn promotion_meets_a_write<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     bed.put(b"a", b"one");
     bed.demote_all();
     let (tree, context) = (bed.tree.clone(), bed.context.clone());
@@ -179,9 +188,71 @@ fn promotion_meets_a_write<M: Method>() {
     assert_eq!(bed.get(b"a").as_deref(), Some(want));
 }
 
+/// Somebody writes and demotes a record between its being read and its being promoted.
+fn promotion_comes_late<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, M::options());
+    bed.put(b"a", b"one");
+    bed.demote_all();
+    let tree = bed.tree.clone();
+    at(Point::Read, move || {
+        let done = tree.write(b"a", Change::Put(b"two"), None, &mut || ());
+        assert!(done.unwrap());
+        (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
+    });
+    bed.get(b"a");
+    hook(None);
+    assert_eq!(bed.get(b"a").as_deref(), Some(b"two".as_slice()));
+}
+
+/// A clean record comes back down; somebody writes it just then.
+fn a_flush_meets_a_write<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, M::options());
+    bed.put(b"a", b"one");
+    bed.demote_all();
+    assert!(bed.get(b"a").is_some() && bed.is_hot(b"a"));
+    let (tree, context) = (bed.tree.clone(), bed.context.clone());
+    let written = Rc::new(Cell::new(false));
+    let seen = written.clone();
+    at(Point::Demoting, move || {
+        seen.set(seen.get() || Bed::<M>::put_if_free(&tree, &context, b"a", b"two"));
+    });
+    bed.tree.sweep_once().unwrap();
+    hook(None);
+    bed.demote_all();
+    let want: &[u8] = if written.get() { b"two" } else { b"one" };
+    assert_eq!(bed.get(b"a").as_deref(), Some(want));
+}
+
+/// A clean copy of a large value, which another policy has left above, goes without being written again:
+/// its chain would have two owners.
+fn a_large_value_is_not_written_twice<M: Method>() {
+    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let large = vec![7; 20_000];
+    bed.put(b"a", &large);
+    for n in 0..40 {
+        bed.put(&key(n), &[n as u8; 300]);
+    }
+    // It was used more than once, and so it is written and stays.
+    (0..40).for_each(|_| assert!(bed.get(b"a").is_some()));
+    bed.tree.sweep_once().unwrap();
+    assert!(bed.is_hot(b"a") && bed.tree.stats().cleaned > 0);
+    bed.merge_all();
+    let tree = reopen::<M>(&bed.context, bed.tree.roots(), &M::options());
+    let bed = Bed { tree, ..bed };
+    (0..40).for_each(|_| assert!(bed.tree.sweep_once().unwrap()));
+    assert!(!bed.is_hot(b"a"));
+    bed.check();
+    bed.merge_all();
+    assert_eq!(bed.get(b"a"), Some(large));
+    let done = bed.tree.write(b"a", Change::Delete, None, &mut || ());
+    assert!(done.unwrap());
+    bed.demote_all();
+    bed.check();
+}
+
 /// Somebody writes a record just when it is demoted.
 fn demotion_meets_a_write<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     bed.put(b"a", b"one");
     let (tree, context) = (bed.tree.clone(), bed.context.clone());
     let written = Rc::new(Cell::new(false));
@@ -247,7 +318,7 @@ fn a_scan_meets_a_move<M: Method>() {
 
 /// Few records move down while an estimate is between the tiers.
 fn an_estimate_meets_a_move<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     for i in 0..20u8 {
         bed.put(&[i], b"one");
     }
@@ -266,7 +337,7 @@ fn an_estimate_meets_a_move<M: Method>() {
 
 /// Reading hot records leaves their pages clean.
 fn reading_changes_no_page<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     for i in 0..20u8 {
         bed.put(&[i], b"one");
     }
@@ -314,7 +385,7 @@ fn everything_held<'a, M: Method>(
 
 /// While all other records are locked, no other record leaves the hot tier.
 fn a_locked_record_stays<M: Method>() {
-    let bed = Bed::<M>::new(SMALL, TierOptions::default());
+    let bed = Bed::<M>::new(SMALL, M::options());
     let value = [7; 100];
     let keys: Vec<_> = (0..6000).map(key).collect();
     for key in &keys {
@@ -365,7 +436,7 @@ fn a_locked_record_stays<M: Method>() {
 
 /// Random writes and reads in a memory much too small, against a map.
 fn agrees_with_a_map<M: Method>() {
-    let bed = Bed::<M>::new(SMALL, TierOptions::default());
+    let bed = Bed::<M>::new(SMALL, M::options());
     let mut map = BTreeMap::new();
     let mut rng = Rng(5);
     for step in 0..12_000u32 {
@@ -386,7 +457,7 @@ fn agrees_with_a_map<M: Method>() {
 
 /// Blind puts of keys that lie in cold pages on disk read none of them.
 fn a_put_reads_nothing<M: Method>() {
-    let bed = Bed::<M>::new(SMALL, TierOptions::default());
+    let bed = Bed::<M>::new(SMALL, M::options());
     for n in 0..6000 {
         bed.put(&key(n), &[7; 100]);
     }
@@ -401,7 +472,7 @@ fn a_put_reads_nothing<M: Method>() {
 
 /// A demotion that finds its page gone lets go of everything before it reads it again.
 fn nobody_reads_under_locks<M: Method>() {
-    let bed = Bed::<M>::new(SMALL, TierOptions::default());
+    let bed = Bed::<M>::new(SMALL, M::options());
     for n in 0..6000 {
         bed.put(&key(n), &[7; 100]);
     }
@@ -447,7 +518,7 @@ fn nobody_reads_under_locks<M: Method>() {
 
 /// A demotion passes over a record whose lock somebody holds.
 fn demotion_waits_for_nobody<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     bed.put(b"a", b"one");
     let slot = bed.context.locks.slot(bed.tree.id(), b"a");
     at(Point::Waiting, || panic!("somebody waits for a lock"));
@@ -480,7 +551,7 @@ fn at_the_closed_gate(store: &PageStore, mut waits: impl FnMut() + 'static, f: i
 
 /// Whoever writes waits at the gate without the record's lock.
 fn nobody_holds_a_lock_at_the_gate<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     bed.put(b"a", b"one");
     let slot = bed.context.locks.slot(bed.tree.id(), b"a");
     let held = Rc::new(Cell::new(None));
@@ -495,7 +566,7 @@ fn nobody_holds_a_lock_at_the_gate<M: Method>() {
 
 /// A read that would promote its record does without while the gate is closed.
 fn a_promotion_waits_for_no_gate<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     bed.put(b"a", b"one");
     bed.demote_all();
     let read = || assert_eq!(bed.get(b"a").as_deref(), Some(b"one".as_slice()));
@@ -507,7 +578,7 @@ fn a_promotion_waits_for_no_gate<M: Method>() {
 
 /// Chains of large values are freed once, by their owner.
 fn chains_have_one_owner<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     let large = vec![9; 20_000];
     let other = vec![8; 30_000];
     // Pages of the structure against pages that exist.
@@ -553,7 +624,7 @@ impl<M: Method> Bed<M> {
 
 /// What a sorted run says is so, also of records that are hot: clean, dirty or deleted ones.
 fn a_run_meets_hot_records<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     let keys: Vec<_> = (0..200).map(key).collect();
     for key in keys.iter().step_by(3) {
         bed.put(key, b"old");
@@ -585,7 +656,7 @@ fn a_run_meets_hot_records<M: Method>() {
 /// Who watches when a write is appended to the log knows of it by then, and who begins to watch after
 /// that, before the record is changed, knows of it when the write has come to its end.
 fn watchers_are_told<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+    let bed = Bed::<M>::new(AMPLE, M::options());
     let watches = bed.tree.watches();
     for change in [Change::Put(b"value"), Change::Delete] {
         let (early, _) = watches.add(b"", None);
@@ -605,7 +676,7 @@ fn watchers_are_told<M: Method>() {
 /// A queue and a stack: whoever takes the first record, or the last, does not walk over those before it.
 fn what_was_taken_is_walked_over_once<M: Method>() {
     for up in [true, false] {
-        let bed = Bed::<M>::new(AMPLE, TierOptions::default());
+        let bed = Bed::<M>::new(AMPLE, M::options());
         for n in 0..1200 {
             bed.put(&key(n), &[7; 20]);
         }
@@ -626,6 +697,8 @@ fn scenario<M: Method>(fault: Fault) -> fn() {
         | Fault::TombstoneForgotten
         | Fault::DemotionInserts => plain_life::<M>,
         Fault::PromotionWithoutLock => promotion_meets_a_write::<M>,
+        Fault::PromotionUnchecked => promotion_comes_late::<M>,
+        Fault::ChainTwice => a_large_value_is_not_written_twice::<M>,
         Fault::CopyBeforeLock => demotion_meets_a_write::<M>,
         Fault::EraseBeforeCopy | Fault::DropBeforeWrite => a_moving_record_is_seen::<M>,
         Fault::ScanUnvalidated | Fault::ScanColdFirst => a_scan_meets_a_move::<M>,
@@ -697,4 +770,47 @@ fn every_fault_is_found() {
     all_found::<HashTable>();
     all_found::<Heap>();
     all_found::<Rows>();
+}
+
+/// What the paper's policy for LSM-trees does beside the default one: records are written to the cold tier
+/// that it has, and a promotion makes room.
+#[test]
+fn every_fault_of_the_papers_policy_is_found() {
+    let flushed: fn() = a_flush_meets_a_write::<PapersLsm>;
+    let faults = [
+        (
+            Fault::HotAskedLast,
+            scenario::<PapersLsm>(Fault::HotAskedLast),
+        ),
+        (
+            Fault::DirtyForgotten,
+            scenario::<PapersLsm>(Fault::DirtyForgotten),
+        ),
+        (
+            Fault::TombstoneForgotten,
+            scenario::<PapersLsm>(Fault::TombstoneForgotten),
+        ),
+        (
+            Fault::RunMiscounted,
+            scenario::<PapersLsm>(Fault::RunMiscounted),
+        ),
+        (
+            Fault::PromotionWithoutLock,
+            scenario::<PapersLsm>(Fault::PromotionWithoutLock),
+        ),
+        (
+            Fault::PromotionUnchecked,
+            scenario::<PapersLsm>(Fault::PromotionUnchecked),
+        ),
+        (
+            Fault::CopyBeforeLock,
+            scenario::<PapersLsm>(Fault::CopyBeforeLock),
+        ),
+        (Fault::CopyBeforeLock, flushed),
+        (Fault::ChainTwice, scenario::<PapersLsm>(Fault::ChainTwice)),
+    ];
+    for (fault, scenario) in faults {
+        assert!(passes(None, scenario), "the scenario of {fault:?}");
+        assert!(!passes(Some(fault), scenario), "not found: {fault:?}");
+    }
 }

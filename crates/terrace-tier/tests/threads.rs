@@ -284,6 +284,19 @@ fn histories_with_the_papers_policy() {
     histories::<Rows>(4, options(Arc::new(Sampled::default()), false));
 }
 
+#[test]
+fn histories_with_the_papers_policy_for_lsm_trees() {
+    for (seed, early) in [(5, true), (6, false)] {
+        let options = papers(BiLsmOptions {
+            rates: Rates::All,
+            early,
+            period: std::time::Duration::from_millis(1),
+            ..BiLsmOptions::default()
+        });
+        histories::<Lsm>(seed, options);
+    }
+}
+
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Whether the power is off, which is the only error there may be.

@@ -206,6 +206,33 @@ fn with_the_papers_policy() {
 }
 
 #[test]
+fn with_the_papers_policy_for_lsm_trees() {
+    let period = std::time::Duration::from_millis(1);
+    let control = Some(terrace_tier::bilsm::Law {
+        window: 5,
+        every: 1,
+        low: 0.2,
+        ..Default::default()
+    });
+    for (rates, seed) in [Rates::All, Rates::Constant(0.3), Rates::Exponential]
+        .into_iter()
+        .zip(51..)
+    {
+        for early in [true, false] {
+            let options = papers(BiLsmOptions {
+                rates,
+                early,
+                // Promotion goes on and off in between.
+                control: control.filter(|_| early),
+                period,
+                working_set: false,
+            });
+            run::<Lsm>(seed, options, 30_000);
+        }
+    }
+}
+
+#[test]
 fn with_exclusive_tiers() {
     let options = TierOptions {
         policy: Arc::new(LeafLocal),

@@ -7,6 +7,7 @@ use terrace_access::{Flags, Ordered, Rooted, Sweep, Tier, Window};
 use terrace_base::{PageId, StructureId};
 use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
+pub use terrace_tier::bilsm::{BiLsm, BiLsmOptions, Rates};
 use terrace_tier::{
     Change, RecordLock, Roots, Single, Structure, TierContext, TierOptions, Tiered,
 };
@@ -18,6 +19,11 @@ pub use terrace_methods::{BTree, HashTable, Heap, Lsm};
 pub trait Method: 'static {
     type Hot: Sweep + Tier<Order = <Self::Cold as Rooted>::Order>;
     type Cold: Tier;
+
+    /// How two tiers of it work.
+    fn options() -> TierOptions {
+        TierOptions::default()
+    }
 }
 
 impl Method for BTree {
@@ -47,6 +53,29 @@ impl Method for Rows {
 impl Method for Lsm {
     type Hot = BTree;
     type Cold = Lsm;
+}
+
+/// The same with the paper's policy, by which every record that is read comes up.
+pub struct PapersLsm;
+
+impl Method for PapersLsm {
+    type Hot = BTree;
+    type Cold = Lsm;
+
+    fn options() -> TierOptions {
+        papers(BiLsmOptions {
+            rates: Rates::All,
+            ..BiLsmOptions::default()
+        })
+    }
+}
+
+/// Tiers with the paper's policy for LSM-trees.
+pub fn papers(options: BiLsmOptions) -> TierOptions {
+    TierOptions {
+        policy: Arc::new(BiLsm::new(options)),
+        ..TierOptions::default()
+    }
 }
 
 /// Two tiers.
