@@ -172,9 +172,9 @@ mod tests {
     fn shifted(height: f64) -> impl Fn(f64) -> f64 {
         move |t| {
             if t < 1200.0 {
-                0.34 + 0.3 * 2.718_f64.powf(-t / 150.0)
+                0.34 + 0.3 * (-t / 150.0_f64).exp()
             } else {
-                0.34 + height * 2.718_f64.powf(-(t - 1200.0) / 200.0)
+                0.34 + height * (-(t - 1200.0) / 200.0).exp()
             }
         }
     }

@@ -247,7 +247,7 @@ mod tests {
             working_set: false,
             ..BiLsmOptions::default()
         });
-        let mut pass = |seconds: u64, missed_of_ten: u64| {
+        let pass = |seconds: u64, missed_of_ten: u64| {
             for _ in 0..seconds {
                 for n in 0..10 {
                     let missed = n < missed_of_ten;
