@@ -165,6 +165,11 @@ pub trait AccessMethod: Send + Sync {
         Ok(false)
     }
 
+    /// Compresses pages of the last so many levels from now on, as they are made; of a method that has levels.
+    fn compress(&self, levels: u8) {
+        let _ = levels;
+    }
+
     /// What merging has come to, of a method that does. By default nothing.
     fn merge_figures(&self) -> Option<MergeFigures> {
         None

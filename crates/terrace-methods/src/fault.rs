@@ -72,6 +72,8 @@ pub enum Fault {
     MergedChainKept,
     /// A step installs a large value whose record has changed meanwhile.
     StaleChain,
+    /// A look into a compressed page believes what is in its buffer to be of this page.
+    LeafBelieved,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
     EndlessWaits,
 }
@@ -96,7 +98,7 @@ impl Fault {
 
     /// Those of an LSM-tree.
     #[cfg(any(test, feature = "planted-faults"))]
-    pub const OF_AN_LSM: [Fault; 12] = [
+    pub const OF_AN_LSM: [Fault; 13] = [
         Fault::EarlyLevels,
         Fault::StampIgnored,
         Fault::OutputGap,
@@ -109,6 +111,7 @@ impl Fault {
         Fault::StrangeFilter,
         Fault::MergedChainKept,
         Fault::StaleChain,
+        Fault::LeafBelieved,
     ];
 
     /// Those of a hash table that the conformance suite finds.

@@ -379,6 +379,10 @@ impl<M: Tier> Structure for Single<M> {
         self.method.verify(each, page)
     }
 
+    fn compress(&self, levels: u8) {
+        self.method.compress(levels);
+    }
+
     fn merge_figures(&self) -> Option<MergeFigures> {
         self.method.merge_figures()
     }

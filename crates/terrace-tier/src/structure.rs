@@ -226,6 +226,11 @@ pub trait Structure: Send + Sync {
     /// Figures since opening.
     fn stats(&self) -> TierStats;
 
+    /// Compresses pages of the last so many levels from now on, where it has levels.
+    fn compress(&self, levels: u8) {
+        let _ = levels;
+    }
+
     /// What merging has come to, where there is any.
     fn merge_figures(&self) -> Option<MergeFigures> {
         None

@@ -681,6 +681,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         crate::verify::verify(self, each, page)
     }
 
+    fn compress(&self, levels: u8) {
+        self.cold.compress(levels);
+    }
+
     fn merge_figures(&self) -> Option<MergeFigures> {
         self.cold.merge_figures()
     }

@@ -339,6 +339,10 @@ impl Database {
         let open = self.handle.core.find(name)?;
         let open = open.ok_or_else(|| Error::NoSuchStructure { name: name.into() })?;
         options.check(name, kind, open.spec)?;
+        if let Some(compression) = options.said_of_compression() {
+            compression.check(open.spec.kind)?;
+            self.handle.core.compress(&open, compression)?;
+        }
         Ok(Map::new(self.clone(), open))
     }
 

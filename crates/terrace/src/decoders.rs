@@ -110,6 +110,10 @@ mod tests {
                     structure: StructureId(2),
                     name: "größe",
                 },
+                Effect::Compress {
+                    structure: StructureId(2),
+                    compression: crate::spec::Compression::LZ4,
+                },
                 Effect::Mark {
                     time_ms: 1_800_000_000_000,
                     name: "m",

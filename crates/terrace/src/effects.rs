@@ -7,7 +7,7 @@
 use terrace_base::StructureId;
 
 use crate::registry::NewStructure;
-use crate::spec::{Spec, decode_spec};
+use crate::spec::{Compression, Spec, decode_spec};
 use crate::table::{IndexEntry, Stored};
 
 /// What an effect does, in the two low bits of its head.
@@ -23,6 +23,7 @@ const CREATE_INDEX: u8 = 3;
 const BEGIN: u8 = 4;
 const FINISH: u8 = 5;
 const MARK: u8 = 6;
+const COMPRESS: u8 = 7;
 
 /// What an effect that makes an index says of it, as bits.
 const UNIQUE: u64 = 1;
@@ -79,6 +80,13 @@ pub enum Effect<'a> {
         structure: StructureId,
         /// Its new name.
         name: &'a str,
+    },
+    /// Pages of a structure are compressed otherwise from now on.
+    Compress {
+        /// Of which.
+        structure: StructureId,
+        /// How.
+        compression: Compression,
     },
     /// A place in the log that can be found again. It changes nothing.
     Mark {
@@ -177,6 +185,12 @@ pub fn encode_rename(structure: StructureId, name: &str, out: &mut Vec<u8>) {
     encode_text(name, out);
 }
 
+/// Appends the effect of compressing otherwise.
+pub fn encode_compress(structure: StructureId, compression: Compression, out: &mut Vec<u8>) {
+    out.extend_from_slice(head(structure, CATALOG).as_ref());
+    out.extend_from_slice(&[COMPRESS, compression.levels()]);
+}
+
 /// Appends a mark.
 pub fn encode_mark(time_ms: u64, name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(head(StructureId(0), CATALOG).as_ref());
@@ -219,6 +233,10 @@ pub fn encode(effect: &Effect<'_>, out: &mut Vec<u8>) {
         Effect::Finish { structure } => encode_finish(structure, out),
         Effect::Drop { structure } => encode_drop(structure, out),
         Effect::Rename { structure, name } => encode_rename(structure, name, out),
+        Effect::Compress {
+            structure,
+            compression,
+        } => encode_compress(structure, compression, out),
         Effect::Mark { time_ms, name } => encode_mark(time_ms, name, out),
     }
 }
@@ -337,6 +355,10 @@ impl<'a> Effects<'a> {
                 structure,
                 name: self.text()?,
             }),
+            COMPRESS => Some(Effect::Compress {
+                structure,
+                compression: Compression::of_levels(self.byte()?)?,
+            }),
             MARK if structure == StructureId(0) => Some(Effect::Mark {
                 time_ms: self.number()?,
                 name: self.text()?,
@@ -434,6 +456,7 @@ mod tests {
             logged: false,
             apart: false,
             hot_heap: false,
+            compression: Compression::None,
         };
         let index = IndexEntry {
             table: StructureId(70),
@@ -452,6 +475,8 @@ mod tests {
         encode_create(StructureId(72), &new("i", Some(&index), true), &mut out);
         encode_finish(StructureId(72), &mut out);
         encode_rename(StructureId(70), "b", &mut out);
+        encode_compress(StructureId(70), Compression::LZ4, &mut out);
+        encode_compress(StructureId(70), Compression::None, &mut out);
         encode_drop(StructureId(70), &mut out);
         encode_mark(1_800_000_000_000, "vor dem Umbau", &mut out);
         let got: Vec<_> = Effects::new(&out).map(Result::unwrap).collect();
@@ -475,6 +500,14 @@ mod tests {
                 Effect::Rename {
                     structure,
                     name: "b"
+                },
+                Effect::Compress {
+                    structure,
+                    compression: Compression::LZ4
+                },
+                Effect::Compress {
+                    structure,
+                    compression: Compression::None
                 },
                 Effect::Drop { structure },
                 Effect::Mark {

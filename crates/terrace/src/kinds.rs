@@ -77,6 +77,8 @@ pub struct Row {
     pub may_be_apart: bool,
     /// Whether the hot one of two tiers may be a heap, as the cold one is.
     pub may_have_hot_heap: bool,
+    /// Whether its pages can be compressed.
+    pub may_be_compressed: bool,
     /// Why two tiers of it must include one another, if they must.
     pub inclusive_only: Option<&'static str>,
     /// The methods of its tiers.
@@ -93,6 +95,7 @@ pub static KINDS: [Row; 4] = [
         view: View::Tree,
         may_be_apart: false,
         may_have_hot_heap: false,
+        may_be_compressed: false,
         inclusive_only: None,
         methods: |_| &Pair::<BTree, BTree>(PhantomData),
     },
@@ -104,6 +107,7 @@ pub static KINDS: [Row; 4] = [
         view: View::Hash,
         may_be_apart: true,
         may_have_hot_heap: false,
+        may_be_compressed: false,
         inclusive_only: None,
         methods: |variant| match variant.apart {
             false => &Pair::<HashTable, HashTable>(PhantomData),
@@ -118,6 +122,7 @@ pub static KINDS: [Row; 4] = [
         view: View::Table,
         may_be_apart: false,
         may_have_hot_heap: true,
+        may_be_compressed: false,
         inclusive_only: None,
         methods: |variant| match variant.hot_heap {
             false => &Pair::<BTree, Heap>(PhantomData),
@@ -132,6 +137,7 @@ pub static KINDS: [Row; 4] = [
         view: View::Tree,
         may_be_apart: false,
         may_have_hot_heap: false,
+        may_be_compressed: true,
         inclusive_only: Some(
             "the tiers of an LSM-tree include one another: a record that is promoted would leave a mark of its deletion below; leave MapOptions::inclusive as it is",
         ),

@@ -101,7 +101,8 @@ pub use progress::{Progress, Work};
 pub use range::Range;
 pub use snapshot::{Snapshot, SnapshotMap};
 pub use spec::{
-    HashOptions, Kind, LsmOptions, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions,
+    Compression, HashOptions, Kind, LsmOptions, MAX_NAME_BYTES, MapOptions, Policy, Tiers,
+    TreeOptions,
 };
 pub use stats::{
     CheckpointInfo, CheckpointStats, DropStats, LevelStats, LoaderStats, LogFigures, LsmStats,

@@ -6,10 +6,10 @@ use terrace_base::{Error, Result};
 use terrace_wal::{Appended, Reservation};
 
 use crate::core::Core;
-use crate::effects::{encode_create, encode_drop, encode_finish, encode_rename};
+use crate::effects::{encode_compress, encode_create, encode_drop, encode_finish, encode_rename};
 use crate::fault::{Fault, planted};
 use crate::registry::{NewStructure, Open};
-use crate::spec::{Kind, Policy, Spec, Tiers};
+use crate::spec::{Compression, Kind, Policy, Spec, Tiers};
 use crate::table::{IndexInfo, TableState};
 
 /// What a structure is.
@@ -33,9 +33,16 @@ pub struct StructureInfo {
     /// Whether the hot tier of a table is a heap, as the cold one is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hot_heap: bool,
+    /// How pages of an LSM-tree are compressed.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub compression: Compression,
     /// The indexes of a table, in the order in which they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexInfo>,
+}
+
+fn is_none(compression: &Compression) -> bool {
+    *compression == Compression::None
 }
 
 impl StructureInfo {
@@ -49,6 +56,7 @@ impl StructureInfo {
             inclusive: open.spec.inclusive,
             logged: open.spec.logged,
             hot_heap: open.spec.hot_heap,
+            compression: open.compression(),
             indexes: open.table.as_ref().map_or_else(Vec::new, TableState::infos),
         }
     }
@@ -177,6 +185,25 @@ impl Core {
         let finished = self.finish(dropped);
         self.take_apart_with_indexes(&open);
         finished
+    }
+
+    /// Compresses pages of a structure otherwise from now on, if it is not so already.
+    pub fn compress(&self, open: &Open, compression: Compression) -> Result<()> {
+        let changed = {
+            let _naming = self.naming.lock();
+            let _pass = self.enter(open)?;
+            if open.compression() == compression {
+                return Ok(());
+            }
+            let mut payload = Vec::new();
+            encode_compress(open.id(), compression, &mut payload);
+            let reservation = self.log.reserve(payload.len());
+            let reservation = reservation.map_err(|e| self.failed(e))?;
+            self.named_change(&payload, reservation, |log| {
+                self.registry.compress(open, compression, log)
+            })?
+        };
+        self.finish(changed)
     }
 
     /// Gives a structure another name.

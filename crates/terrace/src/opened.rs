@@ -9,7 +9,7 @@ use terrace_tier::Structure;
 
 use crate::catalog::Entry;
 use crate::kinds::View;
-use crate::spec::Spec;
+use crate::spec::{Compression, Spec};
 use crate::table::{IndexEntry, TableState};
 
 /// A structure as it is open.
@@ -95,6 +95,11 @@ impl Open {
     /// Its number.
     pub fn id(&self) -> StructureId {
         self.structure.id()
+    }
+
+    /// How its pages are compressed now.
+    pub fn compression(&self) -> Compression {
+        self.meta.entry.lock().spec.compression
     }
 
     /// What it is called now.

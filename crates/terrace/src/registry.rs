@@ -22,7 +22,7 @@ use crate::catalog::{Catalog, Entry};
 use crate::fault::{Fault, planted};
 use crate::opened::Meta;
 pub use crate::opened::{NewStructure, Open};
-use crate::spec::check_name;
+use crate::spec::{Compression, check_name};
 use crate::structures;
 use crate::table::IndexState;
 
@@ -384,6 +384,24 @@ impl Registry {
         if let Some(open) = names.by_name.remove(&from) {
             names.by_name.insert(to.into(), open);
         }
+        Ok(())
+    }
+
+    /// Compresses pages of a structure otherwise from now on. `log` is called once, when nothing can fail any
+    /// more.
+    pub fn compress(
+        &self,
+        open: &Open,
+        compression: Compression,
+        log: &mut dyn FnMut(),
+    ) -> Result<()> {
+        compression.check(open.spec.kind)?;
+        self.inside(Space::Ordinary, |door| {
+            change_entry(&self.catalog, &open.meta, door, log, |entry| {
+                entry.spec.compression = compression
+            })
+        })?;
+        open.structure.compress(compression.levels());
         Ok(())
     }
 

@@ -292,6 +292,13 @@ impl Applier<'_> {
                 let open = self.open(structure)?;
                 self.registry.mark_dropped(&open, &mut || ())
             }
+            Effect::Compress {
+                structure,
+                compression,
+            } => {
+                let open = self.open(structure)?;
+                self.registry.compress(&open, compression, &mut || ())
+            }
             Effect::Rename { structure, name } => {
                 let open = self.open(structure)?;
                 self.registry.rename(&open, name, &mut || ())

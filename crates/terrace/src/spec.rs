@@ -29,6 +29,63 @@ pub enum Policy {
     Paper,
 }
 
+/// How the data pages of an LSM-tree are compressed, as merging makes them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// With LZ4, where a page takes in more records so.
+    Lz4 {
+        /// In so many levels, counted from the last one, which has most of what there is: 1 to 8.
+        levels: u8,
+    },
+}
+
+/// Most levels that an LSM-tree has.
+const MOST_LEVELS: u8 = 8;
+
+impl Compression {
+    /// LZ4 in the last level, where looks hardly pay for it: what is newer lies above.
+    pub const LZ4: Compression = Compression::Lz4 { levels: 1 };
+
+    /// In how many levels.
+    pub fn levels(self) -> u8 {
+        match self {
+            Compression::None => 0,
+            Compression::Lz4 { levels } => levels,
+        }
+    }
+
+    /// What is compressed in so many levels; `None` where there are no so many.
+    pub(crate) fn of_levels(levels: u8) -> Option<Compression> {
+        match levels {
+            0 => Some(Compression::None),
+            1..=MOST_LEVELS => Some(Compression::Lz4 { levels }),
+            _ => None,
+        }
+    }
+
+    /// Refuses what no structure of a kind can have.
+    pub(crate) fn check(self, kind: Kind) -> Result<()> {
+        if self == Compression::None {
+            return Ok(());
+        }
+        if !kind.row().may_be_compressed {
+            let what = format!("a {kind} cannot be compressed; an LSM-tree can");
+            return Err(Error::invalid(what));
+        }
+        match self.levels() {
+            1..=MOST_LEVELS => Ok(()),
+            n => Err(Error::invalid(format!(
+                "{n} levels cannot be compressed; choose 1 to {MOST_LEVELS}, counted from the last one"
+            ))),
+        }
+    }
+}
+
 /// What a structure is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spec {
@@ -46,6 +103,8 @@ pub struct Spec {
     pub apart: bool,
     /// Whether the hot tier of a table is a heap with an index, as the cold one is, and not a tree of rows.
     pub hot_heap: bool,
+    /// How its pages were to be compressed when it was made; what is so now stands in its entry.
+    pub compression: Compression,
 }
 
 /// Bytes that [`Spec::encode`] appends.
@@ -55,6 +114,8 @@ const UNLOGGED: u8 = 2;
 const APART: u8 = 4;
 /// Tables that were made before there was a choice have a heap in both tiers, and no flag.
 const HOT_TREE: u8 = 8;
+/// The upper four bits are how many levels are compressed.
+const LEVELS_SHIFT: u32 = 4;
 
 impl Spec {
     /// Appends kind, tiers, policy and flags, a byte each.
@@ -72,7 +133,8 @@ impl Spec {
         let apart = if self.apart { APART } else { 0 };
         let is_tree = self.has_hot_rows() && !self.hot_heap;
         let hot_tree = if is_tree { HOT_TREE } else { 0 };
-        let flags = inclusive | unlogged | apart | hot_tree;
+        let levels = self.compression.levels() << LEVELS_SHIFT;
+        let flags = inclusive | unlogged | apart | hot_tree | levels;
         out.extend_from_slice(&[self.kind.row().byte, tiers, policy, flags]);
     }
 
@@ -106,6 +168,7 @@ impl Spec {
             let what = "only a table with two tiers can have a heap as its hot tier";
             return Err(Error::invalid(what));
         }
+        self.compression.check(self.kind)?;
         Ok(self)
     }
 }
@@ -114,9 +177,6 @@ impl Spec {
 pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
     let (&[kind, tiers, policy, flags], rest) = bytes.split_first_chunk::<SPEC_BYTES>()?;
     *bytes = rest;
-    if flags & !(INCLUSIVE | UNLOGGED | APART | HOT_TREE) != 0 {
-        return None;
-    }
     let mut spec = Spec {
         kind: kind_of_byte(kind)?,
         tiers: match tiers {
@@ -133,6 +193,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         logged: flags & UNLOGGED == 0,
         apart: flags & APART != 0,
         hot_heap: false,
+        compression: Compression::of_levels(flags >> LEVELS_SHIFT)?,
     };
     let is_tree = flags & HOT_TREE != 0;
     if is_tree && !spec.has_hot_rows() {
@@ -160,6 +221,7 @@ pub struct MapOptions {
     logged: Option<bool>,
     apart: Option<bool>,
     hot_heap: Option<bool>,
+    compression: Option<Compression>,
 }
 
 impl MapOptions {
@@ -225,6 +287,23 @@ impl MapOptions {
         }
     }
 
+    /// How the data pages of an LSM-tree are compressed; by default not at all. Said of one that is there it
+    /// holds for what is merged from then on, in it and after the next openings; what lies there stays as it
+    /// is until it is merged. Records that only a chain of pages has room for are not compressed, nor are those
+    /// in a page with one. A lookup decompresses a quarter of a page; the memory has as many more records of
+    /// the cold tier.
+    pub fn compression(self, compression: Compression) -> MapOptions {
+        MapOptions {
+            compression: Some(compression),
+            ..self
+        }
+    }
+
+    /// What was said of compression.
+    pub(crate) fn said_of_compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
     pub(crate) fn spec(self, kind: Kind) -> Spec {
         Spec {
             kind,
@@ -234,6 +313,7 @@ impl MapOptions {
             logged: self.logged.unwrap_or(true),
             apart: self.apart.unwrap_or(false),
             hot_heap: self.hot_heap.unwrap_or(false),
+            compression: self.compression.unwrap_or_default(),
         }
     }
 
@@ -346,6 +426,19 @@ mod tests {
                 (bytes >> 4 & 15) as u8,
                 bytes as u8 & 15,
             ];
+            // No other kind has levels that could be compressed.
+            for levels in 1..16 {
+                let bytes = [bytes[0], bytes[1], bytes[2], bytes[3] | levels << 4];
+                let spec = decode_spec(&mut &bytes[..]);
+                let plain = decode_spec(&mut &[bytes[0], bytes[1], bytes[2], bytes[3] & 15][..]);
+                let may = bytes[0] == 3 && levels <= 8;
+                assert_eq!(spec.is_some(), plain.is_some() && may, "{bytes:?}");
+                if let Some(spec) = spec {
+                    let mut out = Vec::new();
+                    spec.encode(&mut out);
+                    assert_eq!(out, bytes);
+                }
+            }
             if let Some(spec) = decode_spec(&mut &bytes[..]) {
                 let mut out = Vec::new();
                 spec.encode(&mut out);

@@ -47,7 +47,9 @@ pub fn create(
     on_hot_root: OnHotRoot,
     door: &Door<'_>,
 ) -> Attempt<Arc<dyn Structure>> {
-    methods(spec).create(context, id, tier_options(context, spec, on_hot_root), door)
+    let made = methods(spec).create(context, id, tier_options(context, spec, on_hot_root), door)?;
+    made.compress(spec.compression.levels());
+    Ok(made)
 }
 
 /// The structure with these roots.
@@ -58,7 +60,9 @@ pub fn open(
     on_hot_root: OnHotRoot,
     roots: Roots,
 ) -> Arc<dyn Structure> {
-    methods(spec).open(context, id, tier_options(context, spec, on_hot_root), roots)
+    let opened = methods(spec).open(context, id, tier_options(context, spec, on_hot_root), roots);
+    opened.compress(spec.compression.levels());
+    opened
 }
 
 /// Takes back, in the same entry of the gate, what [`create`] has just made.

@@ -10,7 +10,7 @@ use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::Space;
 
 use super::entry::Entry;
-use super::level::settled;
+use super::level::{Level, settled};
 use super::plan::{Burying, Job};
 use super::step::PATIENCE;
 use super::{Lsm, State};
@@ -97,7 +97,8 @@ impl Lsm {
         let entry = settled(&self.store, || {
             last.entry_at(Edge::Below(&high), &mut floor)
         })?;
-        let is_thin = |entry: &Entry| u64::from(entry.used) < self.room_of_pages(1) * 15 / 16;
+        let full = self.room_of_pages(last, 1);
+        let is_thin = |entry: &Entry| u64::from(entry.used) < full * 15 / 16;
         let goes_on = entry.as_ref().is_some_and(is_thin) && floor.key > low;
         Ok(Some(if goes_on { floor.key } else { high }))
     }
@@ -111,12 +112,13 @@ impl Lsm {
         let slots = last.slots(&self.store, range, usize::MAX)?;
         let entries: Vec<Entry> = slots.into_iter().filter_map(|slot| slot.entry).collect();
         let used = entries.iter().map(|entry| u64::from(entry.used)).sum();
-        Ok(!entries.is_empty() && self.room_of_pages(entries.len() as u64 - 1) >= used)
+        Ok(!entries.is_empty() && self.room_of_pages(last, entries.len() as u64 - 1) >= used)
     }
 
-    /// Bytes of records that so many pages have room for, at least, where records are not very long.
-    fn room_of_pages(&self, pages: u64) -> u64 {
-        pages * (self.store.page_bytes() - self.store.page_bytes() / 32) as u64
+    /// Bytes of records that so many pages of a level have room for, at least, where records are not very long.
+    fn room_of_pages(&self, level: &Level, pages: u64) -> u64 {
+        let full = self.bytes_of_full(level);
+        pages * (full - full / 32)
     }
 
     /// Makes a step to the last level, a smaller one where frames are short; returns where the next one

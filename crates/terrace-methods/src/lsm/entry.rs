@@ -5,7 +5,8 @@
 //! value  nothing: no page covers the keys from here to the next entry; or
 //!        0  5  page number          5   8  stamp
 //!       13  2  records             15   2  tombstones among them
-//!       17  2  bytes of records    19   1  1: large values among them
+//!       17  2  bytes of records    19   1  1: large values among them; 16 times the upper four of
+//!                                          20 bits of the bytes of records
 //!       20  .  filter over the keys
 //! ```
 //!
@@ -19,6 +20,8 @@ use super::page::{Image, Name, wrong};
 /// Bytes of an entry without its filter.
 pub(crate) const ENTRY_BYTES: usize = 20;
 const HAS_LARGE: u8 = 1;
+/// A compressed page may have more bytes of records than two bytes say.
+const MOST_USED: u32 = (1 << 20) - 1;
 
 /// An entry without its filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,20 +43,27 @@ impl Entry {
             name,
             records: short(image.records),
             tombstones: short(image.tombstones),
-            used: short(image.used),
+            used: image.used.min(MOST_USED),
             has_large: image.has_large,
         }
+    }
+
+    /// Pages that its records would take without compression, about; 1 at least.
+    pub fn pages(&self, page_bytes: usize) -> usize {
+        (self.used as usize / page_bytes).max(1)
     }
 
     /// Appends it, with its filter.
     pub fn encode(&self, filter: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&self.name.page.0.to_le_bytes()[..5]);
         out.extend_from_slice(&self.name.stamp.to_le_bytes());
-        for n in [self.records, self.tombstones, self.used] {
+        for n in [self.records, self.tombstones] {
             let n = u16::try_from(n).unwrap_or(u16::MAX);
             out.extend_from_slice(&n.to_le_bytes());
         }
-        out.push(if self.has_large { HAS_LARGE } else { 0 });
+        let used = self.used.min(MOST_USED);
+        out.extend_from_slice(&(used as u16).to_le_bytes());
+        out.push((used >> 16 << 4) as u8 | if self.has_large { HAS_LARGE } else { 0 });
         out.extend_from_slice(filter);
     }
 }
@@ -76,10 +86,10 @@ pub(crate) fn decode(bytes: &[u8], level: u8) -> Option<Option<(Entry, &[u8])>> 
         },
         records: short(13)?,
         tombstones: short(15)?,
-        used: short(17)?,
+        used: short(17)? | u32::from(head[19] >> 4) << 16,
         has_large: head[19] & HAS_LARGE != 0,
     };
-    (head[19] <= HAS_LARGE).then_some(Some((entry, filter)))
+    (head[19] & 15 <= HAS_LARGE).then_some(Some((entry, filter)))
 }
 
 /// Checks the bytes of an entry on their own, whatever they are: for fuzzing. Never panics. O(1).
@@ -107,7 +117,7 @@ mod tests {
             },
             records: 120,
             tombstones: 7,
-            used: 16_000,
+            used: 616_000,
             has_large: true,
         };
         let mut bytes = Vec::new();

@@ -446,7 +446,7 @@ impl Lsm {
             });
             match made {
                 Ok(index) => {
-                    state.add(&self.store, index, Default::default());
+                    state.add((&self.store, &self.buffers), index, Default::default());
                     return Ok(());
                 }
                 Err(interrupt) => {

@@ -9,9 +9,10 @@ use terrace_pages::{Class, PageStore, Shared};
 
 use super::entry::{self, Entry};
 use super::filter;
-use super::page::{self, wrong};
+use super::packed::Buffers;
+use super::page::{self, Opened, wrong};
 use crate::BTree;
-use crate::btree::layout::Stored;
+use crate::btree::layout::{Node, Seen, Stored};
 use crate::btree::{Floor, record_in};
 use crate::fault::{self, Point};
 
@@ -29,6 +30,7 @@ pub(crate) struct Level {
     records: AtomicU64,
     tombstones: AtomicU64,
     absent: Absent,
+    buffers: Arc<Buffers>,
 }
 
 /// How often pages of the last level are asked for keys that they do not have: of one lookup in some.
@@ -80,8 +82,13 @@ pub(crate) struct Slot {
 }
 
 impl Level {
-    /// The level with this index.
-    pub fn open(store: &Arc<PageStore>, root: PageId, number: u8, figures: LevelFigures) -> Level {
+    /// The level with this index; looks into compressed pages have one of the buffers.
+    pub fn open(
+        (store, buffers): (&Arc<PageStore>, &Arc<Buffers>),
+        root: PageId,
+        number: u8,
+        figures: LevelFigures,
+    ) -> Level {
         Level {
             index: BTree::open(store.clone(), root, Class::Cold).leading(),
             number,
@@ -90,6 +97,7 @@ impl Level {
             records: AtomicU64::new(figures.records),
             tombstones: AtomicU64::new(figures.tombstones),
             absent: Absent::default(),
+            buffers: buffers.clone(),
         }
     }
 
@@ -151,18 +159,20 @@ impl Level {
             }
             other => other?,
         };
-        let seen = page::open(page.view(), &entry.name).and_then(|node| {
-            let Some(node) = node else { return Ok(None) };
-            if !node.covers(key)? {
-                return Ok(None);
-            }
-            let found = record_in(&node, key)?;
-            if let Some((_, _, Stored::Inline { at, len })) = found {
-                value.clear();
-                node.view.append_to(at, len, value)?;
-            }
-            Ok(Some(found.map(|(found, ..)| found)))
-        });
+        let seen = match page::open(page.view(), &entry.name) {
+            Ok(Some(Opened::Leaf(node))) => find_in(&node, key, value),
+            Ok(Some(Opened::Packed(packed))) => self.buffers.with(store, |buffer| {
+                let leaf = packed.leaf_at(Edge::From(key))?;
+                let node = packed.leaf(&entry.name, leaf, buffer)?;
+                let found = find_in(&node, key, value)?;
+                if page.validate().is_ok() {
+                    buffer.keep(&entry.name, leaf);
+                }
+                Ok(found)
+            }),
+            Ok(None) => Ok(None),
+            Err(torn) => Err(torn),
+        };
         match seen {
             Ok(Some(found)) => {
                 page.validate()?;
@@ -221,8 +231,9 @@ impl Level {
         f(&page)
     }
 
-    /// What the level has between two keys, slot by slot, at most so many with a page. Only the step at
-    /// work may call this: nobody else changes the index. Blocking.
+    /// What the level has between two keys, slot by slot, at most so many with a page; a compressed one counts
+    /// as many as its records would take. Only the step at work may call this: nobody else changes the index.
+    /// Blocking.
     pub fn slots(
         &self,
         store: &PageStore,
@@ -236,7 +247,9 @@ impl Level {
             high: None,
             entry,
         }];
-        let mut pages = usize::from(entry.is_some());
+        let page_bytes = store.page_bytes();
+        let pages_of = |entry: &Option<Entry>| entry.map_or(0, |entry| entry.pages(page_bytes));
+        let mut pages = pages_of(&entry);
         let mut at = [floor.key.as_slice(), &[0]].concat();
         let mut window = Window::new();
         window.set_limit(most.saturating_add(2));
@@ -254,7 +267,7 @@ impl Level {
                 let entry = entry::decode(window.value(i), self.number)
                     .ok_or_else(|| wrong(self.index.root(), NO_ENTRY))?
                     .map(|(entry, _)| entry);
-                pages += usize::from(entry.is_some());
+                pages += pages_of(&entry);
                 slots.push(Slot {
                     low: key.to_vec(),
                     high: None,
@@ -267,6 +280,20 @@ impl Level {
             }
         }
     }
+}
+
+/// Looks a key up in a leaf; `None` where the leaf does not cover it.
+#[inline]
+fn find_in(node: &Node<'_>, key: &[u8], value: &mut Vec<u8>) -> Seen<Option<Option<Found>>> {
+    if !node.covers(key)? {
+        return Ok(None);
+    }
+    let found = record_in(node, key)?;
+    if let Some((_, _, Stored::Inline { at, len })) = found {
+        value.clear();
+        node.view.append_to(at, len, value)?;
+    }
+    Ok(Some(found.map(|(found, ..)| found)))
 }
 
 /// Does something until it works, waiting where it has to.

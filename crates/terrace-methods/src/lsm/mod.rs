@@ -30,6 +30,7 @@ mod install;
 mod level;
 mod merge;
 mod pace;
+mod packed;
 mod page;
 mod plan;
 mod root;
@@ -46,7 +47,7 @@ use terrace_access::{
     MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value, Waits, Window,
 };
 use terrace_base::sync::Mutex;
-use terrace_base::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, PageStore, Space};
 
@@ -60,6 +61,7 @@ use crate::btree::Floor;
 use crate::fault::{self, Fault, Point};
 use level::Level;
 use pace::{Pace, Work};
+use packed::Buffers;
 use plan::Cursors;
 use root::{MOST_LEVELS, Root};
 use window::Scratch;
@@ -101,22 +103,27 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(store: &Arc<PageStore>, root: &Root) -> State {
+    fn new(store: &Arc<PageStore>, buffers: &Arc<Buffers>, root: &Root) -> State {
         let state = State {
             top: BTree::open(store.clone(), root.top, Class::Top),
             levels: Default::default(),
             count: AtomicUsize::new(0),
         };
         for (index, figures) in &root.levels {
-            state.add(store, *index, *figures);
+            state.add((store, buffers), *index, *figures);
         }
         state
     }
 
     /// A level more, above all others. Only one thread at a time does this.
-    pub fn add(&self, store: &Arc<PageStore>, index: PageId, figures: LevelFigures) {
+    pub fn add(
+        &self,
+        with: (&Arc<PageStore>, &Arc<Buffers>),
+        index: PageId,
+        figures: LevelFigures,
+    ) {
         let number = self.count.load(Ordering::Relaxed);
-        let level = Level::open(store, index, number as u8, figures);
+        let level = Level::open(with, index, number as u8, figures);
         if let Some(place) = self.levels.get(number)
             && place.set(level).is_ok()
         {
@@ -172,7 +179,11 @@ pub struct Lsm {
     /// Steps that were given up lately because there were not enough frames: ranges are halved as often.
     squeezed: AtomicU32,
     /// Bytes for the pages of a step that were taken of the memory.
-    buffers: AtomicU64,
+    step_bytes: AtomicU64,
+    /// What looks into compressed pages need.
+    buffers: Arc<Buffers>,
+    /// Pages of the last so many levels are compressed as they are made.
+    compressed: AtomicU8,
     /// See the module's text.
     chains: Mutex<()>,
     scratch: Mutex<Vec<Scratch>>,
@@ -221,7 +232,9 @@ impl Lsm {
             pace: Pace::default(),
             charges: settle::Charges::default(),
             squeezed: AtomicU32::new(0),
-            buffers: AtomicU64::new(0),
+            step_bytes: AtomicU64::new(0),
+            buffers: Arc::default(),
+            compressed: AtomicU8::new(0),
             chains: Mutex::default(),
             scratch: Mutex::default(),
             counters: Counters::default(),
@@ -281,7 +294,9 @@ impl Lsm {
         if parts.windows(2).any(|two| two[0] == two[1]) {
             return Err(page::wrong(self.root, "this root names itself, or one part twice").into());
         }
-        Ok(self.state.get_or_init(|| State::new(&self.store, &root)))
+        Ok(self
+            .state
+            .get_or_init(|| State::new(&self.store, &self.buffers, &root)))
     }
 
     /// What has happened since the tree was opened, and what is in it about.
@@ -526,6 +541,10 @@ impl AccessMethod for Lsm {
 
     fn bury(&self, waited: bool) -> Result<bool> {
         self.bury_some(waited)
+    }
+
+    fn compress(&self, levels: u8) {
+        self.compressed.store(levels, Ordering::Relaxed);
     }
 
     /// As long as nothing was read of it nothing is known, and it is not read for this.

@@ -13,6 +13,7 @@ use terrace_access::{Attempt, Edge, Flags, LargeRef, Value, Window};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{PageStore, Shared, View};
 
+use super::packed::{self, Buffer, Packed};
 use crate::btree::image::{Item, Sizes, build, capacity};
 use crate::btree::layout::{Extra, HEADER, Node, Seen, Shape};
 use crate::btree::scan::fill;
@@ -31,15 +32,25 @@ pub(crate) struct Name {
     pub level: u8,
 }
 
+/// A page of a level that was opened.
+pub(crate) enum Opened<'a> {
+    /// One leaf, as it is.
+    Leaf(Node<'a>),
+    /// Several, compressed.
+    Packed(Packed<'a>),
+}
+
 /// Opens a page of a level; `None` when it is another one than this.
 #[inline]
-pub(crate) fn open<'a>(view: View<'a>, name: &Name) -> Seen<Option<Node<'a>>> {
+pub(crate) fn open<'a>(view: View<'a>, name: &Name) -> Seen<Option<Opened<'a>>> {
     let is_stamp = view.u64(STAMP)? == name.stamp || fault::planted(Fault::StampIgnored);
-    let is_it = is_stamp && view.u8(HEADER)? == TAG && view.u8(LEVEL)? == name.level;
-    if !is_it {
-        return Ok(None);
+    let tag = view.u8(HEADER)?;
+    let is_it = is_stamp && view.u8(LEVEL)? == name.level;
+    match tag {
+        TAG if is_it => Node::open_as(view, TAG).map(|node| Some(Opened::Leaf(node))),
+        packed::TAG if is_it => Packed::open(view).map(|packed| Some(Opened::Packed(packed))),
+        _ => Ok(None),
     }
-    Node::open_as(view, TAG).map(Some)
 }
 
 /// A page that was built and is in no page of the store yet.
@@ -96,11 +107,12 @@ impl<'a> Record<'a> {
 }
 
 /// Packs records, in order, into as few pages as it takes; together they cover the range, without gaps. No
-/// page where there is no record. `filter` makes the filter of the keys of one page. O(records).
+/// page where there is no record. `filter` makes the filter of the keys of one page. With `compress` pages
+/// are compressed that take in more records so. O(records).
 pub(crate) fn pack(
     records: &[Record<'_>],
     (low, high): (&[u8], Option<&[u8]>),
-    page_bytes: usize,
+    (page_bytes, compress): (usize, bool),
     filter: impl Fn(&[Record<'_>]) -> Vec<u8>,
 ) -> Result<Vec<Image>> {
     let items: Vec<Item<'_>> = records.iter().map(Record::item).collect();
@@ -132,20 +144,32 @@ pub(crate) fn pack(
                 }
             }
         }
-        let next = (good < items.len()).then(|| separator(good));
-        let shape = Shape {
-            level: 0,
-            low: &low,
-            high: next.as_deref().or(high),
-            extra: Extra::Members(0),
+        let packed = match compress && good < items.len() {
+            true => packed::pack((&items, &sizes), from, (&low, high), page_bytes),
+            false => None,
         };
-        let mut bytes = vec![0; page_bytes];
-        if !build(&mut bytes, &shape, &items[from..good], (0, 0)) {
-            return Err(Error::invalid(
-                "a record of an LSM-tree does not fit into a page of its own",
-            ));
-        }
-        bytes[HEADER] = TAG;
+        let packed = packed.filter(|packed| packed.end > good);
+        good = packed.as_ref().map_or(good, |packed| packed.end);
+        let next = (good < items.len()).then(|| separator(good));
+        let bytes = match packed {
+            Some(packed) => packed.bytes,
+            None => {
+                let shape = Shape {
+                    level: 0,
+                    low: &low,
+                    high: next.as_deref().or(high),
+                    extra: Extra::Members(0),
+                };
+                let mut bytes = vec![0; page_bytes];
+                if !build(&mut bytes, &shape, &items[from..good], (0, 0)) {
+                    return Err(Error::invalid(
+                        "a record of an LSM-tree does not fit into a page of its own",
+                    ));
+                }
+                bytes[HEADER] = TAG;
+                bytes
+            }
+        };
         let of = &records[from..good];
         images.push(Image {
             records: of.len() as u32,
@@ -162,24 +186,45 @@ pub(crate) fn pack(
     Ok(images)
 }
 
-/// Appends the records of a latched page that lie in a range to a window; and tells the page's own range.
-/// `Conflict` when it is not the page that was meant.
+/// Appends the records of a latched page that lie in a range to a window; `Conflict` when it is not the page
+/// that was meant.
 pub(crate) fn copy(
     page: &Shared<'_>,
     name: &Name,
     (low, high): (&[u8], Option<&[u8]>),
-    window: &mut Window,
+    (buffer, window): (&mut Buffer, &mut Window),
 ) -> Attempt<()> {
     let bad = |_| page.torn(BAD);
-    let Some(node) = open(page.view(), name).map_err(bad)? else {
-        return Err(terrace_access::Interrupt::Conflict);
+    let packed = match open(page.view(), name).map_err(bad)? {
+        None => return Err(terrace_access::Interrupt::Conflict),
+        Some(Opened::Leaf(node)) => {
+            return copy_leaf(&node, (low, high), window).map_err(bad);
+        }
+        Some(Opened::Packed(packed)) => packed,
     };
-    // Keys outside of the page's own range cannot be looked for in it.
-    let (own_low, own_high) = (node.low().map_err(bad)?, node.high().map_err(bad)?);
+    for leaf in packed.leaf_at(Edge::From(low)).map_err(bad)?..packed.count() {
+        if let Some(high) = high
+            && packed.low(leaf).map_err(bad)?.as_slice() >= high
+        {
+            break;
+        }
+        let node = packed.latched_leaf(name, leaf, buffer).map_err(bad)?;
+        copy_leaf(&node, (low, high), window).map_err(bad)?;
+    }
+    Ok(())
+}
+
+fn copy_leaf(
+    node: &Node<'_>,
+    (low, high): (&[u8], Option<&[u8]>),
+    window: &mut Window,
+) -> Seen<()> {
+    // Keys outside of the leaf's own range cannot be looked for in it.
+    let (own_low, own_high) = (node.low()?, node.high()?);
     let first = match low > own_low.as_slice() {
         true if own_high.as_deref().is_some_and(|end| low >= end) => node.count,
         true => {
-            let (Ok(first) | Err(first)) = node.find(low).map_err(bad)?;
+            let (Ok(first) | Err(first)) = node.find(low)?;
             first
         }
         false => 0,
@@ -187,21 +232,15 @@ pub(crate) fn copy(
     let end = match high {
         Some(high) if high <= own_low.as_slice() => 0,
         Some(high) if own_high.as_deref().is_none_or(|end| high < end) => {
-            let (Ok(end) | Err(end)) = node.find(high).map_err(bad)?;
+            let (Ok(end) | Err(end)) = node.find(high)?;
             end
         }
         _ => node.count,
     };
-    fill(&node, first..end.max(first), window, &mut |_| true).map_err(bad)
+    fill(node, first..end.max(first), window, &mut |_| true)
 }
 
 pub(crate) const BAD: &str = "a slot or record of this page of a level reaches past it";
-
-/// The bytes of a page of a level as a leaf, for taking apart and checking.
-pub(crate) fn as_leaf(copy: &mut [u8]) {
-    copy[HEADER] = crate::btree::layout::TAG;
-    copy[LEVEL..STAMP + 8].fill(0);
-}
 
 /// Checks the bytes of one page on their own, whatever they are, without a store: for fuzzing. Never
 /// panics. O(records log records).
@@ -209,17 +248,31 @@ pub(crate) fn as_leaf(copy: &mut [u8]) {
 /// # Errors
 /// What is wrong with them.
 pub fn verify_page(page: &[u8]) -> Result<()> {
+    let bad = || {
+        let what = "its header is not that of a page of a level, or a part of it is none";
+        wrong(PageId::NONE, what)
+    };
+    leaves_of(page)
+        .ok_or_else(bad)?
+        .iter()
+        .try_for_each(|leaf| crate::btree::verify_node(leaf))
+}
+
+/// The leaves of a page of a level, each as a page of a B+tree, for taking apart and checking. `None` where it
+/// is none, or they do not go on where the one before ends.
+pub(crate) fn leaves_of(page: &[u8]) -> Option<Vec<Vec<u8>>> {
     let view = View::of(page);
-    let tagged = view.u8(HEADER) == Ok(TAG) && view.u64(STAMP).is_ok();
-    if !tagged || Node::open_as(view, TAG).is_err() {
-        return Err(wrong(
-            PageId::NONE,
-            "its header is not that of a page of a level",
-        ));
+    view.u64(STAMP).ok()?;
+    match view.u8(HEADER).ok()? {
+        TAG => {
+            Node::open_as(view, TAG).ok()?;
+            let mut copy = page.to_vec();
+            copy[HEADER] = crate::btree::layout::TAG;
+            copy[LEVEL..STAMP + 8].fill(0);
+            Some(vec![copy])
+        }
+        _ => packed::leaves(&Packed::open(view).ok()?),
     }
-    let mut copy = page.to_vec();
-    as_leaf(&mut copy);
-    crate::btree::verify_node(&copy)
 }
 
 /// A page, or an entry, that contradicts what it should be.
@@ -238,16 +291,22 @@ pub(crate) fn chains(window: &Window) -> impl Iterator<Item = LargeRef> + '_ {
     (0..window.len()).filter_map(|i| window.entry(i).large)
 }
 
-/// The range of at most `limit` records of a latched page next to the edge, which the page covers.
+/// The range of at most `limit` records of a latched page next to the edge, which the page covers; of one
+/// leaf, where there are several.
 pub(crate) fn near(
     page: &Shared<'_>,
     name: &Name,
-    edge: Edge<'_>,
-    limit: usize,
+    (edge, limit): (Edge<'_>, usize),
+    buffer: &mut Buffer,
 ) -> Attempt<(Vec<u8>, Option<Vec<u8>>)> {
     let bad = |_| page.torn(BAD);
-    let Some(node) = open(page.view(), name).map_err(bad)? else {
-        return Err(terrace_access::Interrupt::Conflict);
+    let node = match open(page.view(), name).map_err(bad)? {
+        None => return Err(terrace_access::Interrupt::Conflict),
+        Some(Opened::Leaf(node)) => node,
+        Some(Opened::Packed(packed)) => {
+            let leaf = packed.leaf_at(edge).map_err(bad)?;
+            packed.latched_leaf(name, leaf, buffer).map_err(bad)?
+        }
     };
     let (mut low, mut high) = (node.low().map_err(bad)?, node.high().map_err(bad)?);
     let covers = match edge {

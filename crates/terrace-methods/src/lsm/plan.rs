@@ -11,7 +11,7 @@ use terrace_base::Result;
 
 use super::Lsm;
 use super::State;
-use super::level::{Slot, settled};
+use super::level::{Level, Slot, settled};
 use super::root::MOST_LEVELS;
 use crate::BTree;
 use crate::btree::Floor;
@@ -145,8 +145,9 @@ fn used(slots: &[Slot]) -> u64 {
     bytes.map(|entry| u64::from(entry.used)).sum()
 }
 
-fn pages(slots: &[Slot]) -> usize {
-    slots.iter().filter(|slot| slot.entry.is_some()).count()
+fn pages(slots: &[Slot], page_bytes: usize) -> usize {
+    let entries = slots.iter().filter_map(|slot| slot.entry);
+    entries.map(|entry| entry.pages(page_bytes)).sum()
 }
 
 fn min_high(a: Option<Vec<u8>>, b: Option<Vec<u8>>) -> Option<Vec<u8>> {
@@ -301,7 +302,8 @@ impl Lsm {
         let mut floor = Floor::default();
         let below = Edge::Below(&job.low);
         let entry = settled(&self.store, || level.entry_at(below, &mut floor))?;
-        let is_thin = |used: u32| 2 * used as usize <= self.store.page_bytes();
+        let full = self.bytes_of_full(level);
+        let is_thin = |used: u32| 2 * u64::from(used) <= full;
         // A gap, and a page that the range begins within, are as they are.
         let here = settled(&self.store, || {
             level.entry_at(Edge::From(&job.low), &mut Floor::default())
@@ -316,6 +318,14 @@ impl Lsm {
             job.low = floor.key;
         }
         Ok(())
+    }
+
+    /// Bytes of records that a full page of a level has, about: more than there is room for where pages are
+    /// compressed.
+    pub(crate) fn bytes_of_full(&self, level: &Level) -> u64 {
+        let figures = level.figures();
+        let mean = figures.bytes / figures.pages.max(1);
+        mean.max(self.store.page_bytes() as u64)
     }
 
     /// A step from the top to the last level.
@@ -348,6 +358,7 @@ impl Lsm {
         next_below: usize,
         at: Vec<u8>,
     ) -> Result<Candidate> {
+        let page_bytes = self.store.page_bytes();
         let mut target = 0;
         loop {
             let Some(level) = state.level(target) else {
@@ -368,15 +379,15 @@ impl Lsm {
                 continue;
             }
             let mut most = most;
-            while reads + pages(&slots) > 2 * self.most_target() && most > 1 {
+            while reads + pages(&slots, page_bytes) > 2 * self.most_target() && most > 1 {
                 most /= 2;
-                while pages(&slots) > most {
+                while pages(&slots, page_bytes) > most && slots.len() > 1 {
                     slots.pop();
                 }
                 high = slots.last().and_then(|slot| slot.high.clone());
                 (carried, reads) = self.above(state, (source, target), &low, &high)?;
             }
-            if reads + pages(&slots) > 2 * self.most_target() {
+            if reads + pages(&slots, page_bytes) > 2 * self.most_target() {
                 // The page of the target goes as a whole, and of the sources what is not done yet.
                 low.clone_from(&at);
                 high = self.cut(state, (source, target), &low, high)?;
@@ -429,7 +440,7 @@ impl Lsm {
                 };
                 let is_whole = slot.low.as_slice() >= low && !ends_behind;
                 bytes += u64::from(entry.used) / if is_whole { 1 } else { 2 };
-                reads += 1;
+                reads += entry.pages(self.store.page_bytes());
             }
         }
         Ok((bytes, reads))

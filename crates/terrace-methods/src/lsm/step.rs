@@ -177,7 +177,7 @@ impl Lsm {
         let pages = (4 * self.most_target()) as u64;
         let bytes = pages * self.store.page_bytes() as u64;
         let taken = self
-            .buffers
+            .step_bytes
             .compare_exchange(0, bytes, Atomic::Relaxed, Atomic::Relaxed);
         if taken.is_ok() {
             self.store.take_extra_bytes(bytes);
@@ -186,7 +186,7 @@ impl Lsm {
 
     /// Gives it back: nothing is due.
     pub(crate) fn give_buffers(&self) {
-        let bytes = self.buffers.swap(0, Atomic::Relaxed);
+        let bytes = self.step_bytes.swap(0, Atomic::Relaxed);
         if bytes > 0 {
             self.store.give_extra_bytes(bytes);
         }
@@ -195,6 +195,7 @@ impl Lsm {
     /// Gives all memory back that is beside the pages.
     pub(crate) fn give_all(&self) {
         self.give_buffers();
+        self.buffers.forget(&self.store);
         self.store.give_extra_bytes(self.charges.forget());
     }
 
@@ -328,9 +329,11 @@ impl Lsm {
         if !self.store.is_resident(entry.name.page) {
             self.counters.merge_reads.fetch_add(1, Atomic::Relaxed);
         }
-        settled(&self.store, || {
-            level.with_page(&self.store, (entry, &slot.low), |page| {
-                page::copy(page, &entry.name, range, into)
+        self.buffers.with(&self.store, |buffer| {
+            settled(&self.store, || {
+                level.with_page(&self.store, (entry, &slot.low), |page| {
+                    page::copy(page, &entry.name, range, (buffer, into))
+                })
             })
         })
     }
@@ -403,7 +406,8 @@ impl Lsm {
             (0, _) => (0, 0),
             _ => (filter::BITS, room),
         };
-        page::pack(records, range, page_bytes, |of| {
+        let compress = level < self.compressed.load(Atomic::Relaxed);
+        page::pack(records, range, (page_bytes, compress), |of| {
             let strange = u64::from(fault::planted(Fault::StrangeFilter));
             let structure = self.root.0 + strange;
             let hashes = of.iter().map(|r| filter::hash(structure, r.key));

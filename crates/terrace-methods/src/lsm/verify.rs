@@ -111,7 +111,7 @@ impl Lsm {
         };
         let pid = entry.name.page;
         page(pid)?;
-        let mut copy = copy_of(&self.store, pid)?;
+        let copy = copy_of(&self.store, pid)?;
         let fail = |what: String| Err(wrong(pid, what));
         match page::open(View::of(&copy), &entry.name) {
             Ok(Some(_)) => {}
@@ -122,33 +122,44 @@ impl Lsm {
                 ));
             }
         }
-        page::as_leaf(&mut copy);
-        crate::btree::verify_node(&copy)?;
-        let Ok(now) = parts(&copy) else {
-            return fail("a record of it reaches past the page".into());
+        let Some(leaves) = page::leaves_of(&copy) else {
+            return fail(
+                "a part of it is none, or does not go on where the one before ends".into(),
+            );
         };
-        if now.low != slot.low || now.high.map(<[u8]>::to_vec) != slot.high {
+        let mut all = Vec::with_capacity(leaves.len());
+        for leaf in &leaves {
+            crate::btree::verify_node(leaf)?;
+            let Ok(now) = parts(leaf) else {
+                return fail("a record of it reaches past the page".into());
+            };
+            all.push(now);
+        }
+        let (low, high) = match (all.first(), all.last()) {
+            (Some(first), Some(last)) => (first.low, last.high),
+            _ => return fail("it has nothing".into()),
+        };
+        if low != slot.low || high.map(<[u8]>::to_vec) != slot.high {
             return fail(format!(
-                "it covers {:02x?}..{:02x?}, but its entry {:02x?}..{:02x?}",
-                now.low, now.high, slot.low, slot.high
+                "it covers {low:02x?}..{high:02x?}, but its entry {:02x?}..{:02x?}",
+                slot.low, slot.high
             ));
         }
-        let dead = now
-            .items
+        let items = || all.iter().flat_map(|leaf| &leaf.items);
+        let count = items().count();
+        let dead = items().filter(|item| item.flags.is_deleted()).count();
+        if count != entry.records as usize || dead != entry.tombstones as usize {
+            return fail(format!(
+                "it has {count} records, {dead} of them tombstones, and its entry says {} and {}",
+                entry.records, entry.tombstones
+            ));
+        }
+        for (leaf, item) in all
             .iter()
-            .filter(|item| item.flags.is_deleted())
-            .count();
-        if now.items.len() != entry.records as usize || dead != entry.tombstones as usize {
-            return fail(format!(
-                "it has {} records, {dead} of them tombstones, and its entry says {} and {}",
-                now.items.len(),
-                entry.records,
-                entry.tombstones
-            ));
-        }
-        for item in &now.items {
+            .flat_map(|leaf| leaf.items.iter().map(move |i| (leaf, i)))
+        {
             let key = item.key();
-            if *key < *now.low || now.high.is_some_and(|high| *key >= *high) {
+            if *key < *leaf.low || leaf.high.is_some_and(|high| *key >= *high) {
                 return fail("a key of it lies outside of its range".into());
             }
             if item.flags.is_deleted() && entry.name.level == 0 {

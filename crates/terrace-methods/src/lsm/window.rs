@@ -9,6 +9,7 @@ use terrace_access::{Attempt, Edge, Flags, Ordered, Sampled, Window};
 
 use super::Lsm;
 use super::level::Level;
+use super::packed::Buffer;
 use super::page;
 use crate::btree::Floor;
 
@@ -48,7 +49,9 @@ impl Lsm {
         window: &mut Window,
     ) -> Attempt<()> {
         let mut scratch = self.scratch.lock().pop().unwrap_or_default();
-        let done = self.window_with(&mut scratch, edge, select, window);
+        let done = self.buffers.with(&self.store, |buffer| {
+            self.window_with((&mut scratch, buffer), edge, select, window)
+        });
         let mut kept = self.scratch.lock();
         if kept.len() < super::MOST_SCRATCH {
             kept.push(scratch);
@@ -58,7 +61,7 @@ impl Lsm {
 
     fn window_with(
         &self,
-        scratch: &mut Scratch,
+        (scratch, buffer): (&mut Scratch, &mut Buffer),
         edge: Edge<'_>,
         select: &mut dyn FnMut(Flags) -> bool,
         window: &mut Window,
@@ -90,14 +93,10 @@ impl Lsm {
             let source = &mut scratch.sources[n];
             source.clear();
             let read = level.with_page(&self.store, (entry, key), |page| {
-                let near = page::near(page, &entry.name, edge, limit)?;
+                let near = page::near(page, &entry.name, (edge, limit), buffer)?;
                 range.cut(&near.0, near.1.as_deref());
-                page::copy(
-                    page,
-                    &entry.name,
-                    (&range.low, range.high.as_deref()),
-                    source,
-                )
+                let near = (range.low.as_slice(), range.high.as_deref());
+                page::copy(page, &entry.name, near, (buffer, source))
             });
             self.charged(state, level, key, read)?;
         }

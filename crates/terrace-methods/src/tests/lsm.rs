@@ -36,6 +36,8 @@ struct Tested {
     /// Takes the numbers of pages that the other one frees, for pages of other records with the same keys.
     other: Lsm,
     model: RefCell<BTreeMap<Vec<u8>, Have>>,
+    /// Whether pages are compressed; large values are in a part of the keys then.
+    is_compressed: bool,
 }
 
 fn failed(what: String) -> Error {
@@ -49,6 +51,10 @@ fn key(n: u64) -> Vec<u8> {
 
 impl Tested {
     fn new() -> Result<Tested> {
+        Tested::with(false)
+    }
+
+    fn with(is_compressed: bool) -> Result<Tested> {
         let disk = SimDisk::new(5).shared();
         let store = Arc::new(PageStore::create(disk, options(PAGE, 256), 1, &info())?);
         let make = || loop {
@@ -59,11 +65,16 @@ impl Tested {
             }
         };
         let (lsm, other) = (make()?, make()?);
+        if is_compressed {
+            lsm.compress(8);
+            other.compress(8);
+        }
         Ok(Tested {
             store,
             lsm,
             other,
             model: RefCell::default(),
+            is_compressed,
         })
     }
 
@@ -274,7 +285,9 @@ impl Tested {
             let key = key(draw >> 20);
             let have = match draw % 16 {
                 0..3 => None,
-                3 => Some(Have::Large(5000 + (draw >> 40) as usize % 9000)),
+                3 if !self.is_compressed || key[0] >= 0xC0 => {
+                    Some(Have::Large(5000 + (draw >> 40) as usize % 9000))
+                }
                 _ => Some(Have::Bytes(vec![
                     draw as u8;
                     20 + (draw >> 32) as usize % 150
@@ -292,8 +305,8 @@ impl Tested {
 }
 
 /// Some work, looked at from all sides, in the middle of steps too.
-fn run(seed: u64, changes: u64, between: u64) -> Result<()> {
-    let tested = Rc::new(Tested::new()?);
+fn run(seed: u64, changes: u64, between: u64, is_compressed: bool) -> Result<()> {
+    let tested = Rc::new(Tested::with(is_compressed)?);
     let trouble: Rc<RefCell<Option<Error>>> = Rc::default();
     let turn = Rc::new(Cell::new(seed));
     {
@@ -342,10 +355,83 @@ fn run(seed: u64, changes: u64, between: u64) -> Result<()> {
 #[test]
 fn lsm_trees_agree_with_a_map_at_every_instant() {
     for seed in 1..4 {
-        if let Err(e) = run(seed, 20_000, 64) {
+        if let Err(e) = run(seed, 20_000, 64, false) {
             panic!("seed {seed}: {e}");
         }
     }
+}
+
+/// The same, with pages that have several leaves, and pages that have one, side by side.
+#[test]
+fn compressed_lsm_trees_agree_with_a_map_at_every_instant() {
+    for seed in 1..4 {
+        if let Err(e) = run(seed, 20_000, 64, true) {
+            panic!("seed {seed}: {e}");
+        }
+    }
+}
+
+/// Pages take in more records compressed, where the level is among those that are to be; and what there is
+/// already is found all the same when that changes.
+#[test]
+fn pages_are_compressed_as_they_are_made() {
+    let tested = Tested::with(true).unwrap();
+    let full_of = |number: usize| {
+        let state = tested.settled(|| tested.lsm.state()).unwrap();
+        let figures = state.level(number).map(|l| l.figures()).unwrap_or_default();
+        (figures.bytes, figures.pages * PAGE as u64)
+    };
+    tested.lsm.compress(0);
+    tested.work(41, 6000).unwrap();
+    let (bytes, room) = full_of(0);
+    assert!(
+        bytes > 20 * PAGE as u64 && bytes < room,
+        "{bytes} in {room}"
+    );
+    tested.lsm.compress(1);
+    tested.work(42, 3000).unwrap();
+    tested.expect_all().unwrap();
+    tested.verify().unwrap();
+    // Only steps compress: some of it may be as it was.
+    let (bytes, room) = full_of(0);
+    assert!(bytes > room * 5 / 4, "{bytes} in {room}");
+    let (bytes, room) = full_of(1);
+    assert!(
+        bytes <= room,
+        "{bytes} in {room} of a level that is not compressed"
+    );
+    tested.lsm.compress(0);
+    tested.work(43, 6000).unwrap();
+    tested.expect_all().unwrap();
+    tested.verify().unwrap();
+    // All down to the last level, in pages as they are made now.
+    let mut at = Vec::new();
+    while let Some(next) = tested.lsm.settle_down(&at).unwrap() {
+        at = next;
+    }
+    tested.expect_all().unwrap();
+    tested.verify().unwrap();
+}
+
+/// What does not get smaller is not compressed, and takes no more pages.
+#[test]
+fn random_bytes_stay_as_they_are() {
+    let pages = [false, true].map(|is_compressed| {
+        let tested = Tested::with(is_compressed).unwrap();
+        for n in 0..4000 {
+            let draw = (0..8).flat_map(|i| mix(n, i).to_le_bytes()).collect();
+            tested
+                .lsm
+                .catch_up(Space::Ordinary, &mut Waits::of_a_change())
+                .unwrap();
+            tested.change(&key(n), Some(Have::Bytes(draw))).unwrap();
+        }
+        tested.verify().unwrap();
+        let levels = tested.lsm.figures().unwrap().levels;
+        levels.iter().map(|level| level.pages).sum::<u64>()
+    });
+    assert!(pages[0] > 50);
+    assert_eq!(pages[0], pages[1]);
 }
 
 #[test]
@@ -353,13 +439,14 @@ fn the_model_finds_every_planted_fault_of_an_lsm_tree() {
     for fault in Fault::OF_AN_LSM {
         plant(Some(fault));
         let planted = Planted;
+        let is_compressed = fault == Fault::LeafBelieved;
         // Only who meets a page number that has just been taken by a page for the same key falls for it.
         let (seeds, between) = match fault {
             Fault::StampIgnored => (1..9, 4),
             _ => (1..4, 64),
         };
         let found = seeds
-            .map(|seed| run(seed, 20_000, between))
+            .map(|seed| run(seed, 20_000, between, is_compressed))
             .find(Result::is_err);
         drop(planted);
         match found {
@@ -484,7 +571,16 @@ fn wrong_figures_lose_nothing() {
 /// Bytes that no writer writes are errors: no panic, no endless loop.
 #[test]
 fn any_bytes_of_a_page_a_root_or_an_entry_are_sound_or_an_error() {
-    let tested = Tested::new().unwrap();
+    any_bytes(false);
+}
+
+#[test]
+fn any_bytes_of_a_compressed_page_are_sound_or_an_error() {
+    any_bytes(true);
+}
+
+fn any_bytes(is_compressed: bool) {
+    let tested = Tested::with(is_compressed).unwrap();
     tested.work(6, 4_000).unwrap();
     let mut pages = Vec::new();
     let walk = tested.lsm.verify(&mut |_, _, _| Ok(()), &mut |page| {
@@ -507,6 +603,8 @@ fn any_bytes_of_a_page_a_root_or_an_entry_are_sound_or_an_error() {
     let is_root = |bytes: &&Vec<u8>| crate::lsm::verify_root(bytes).is_ok();
     assert!(all.iter().filter(is_data).count() > 10);
     assert_eq!(all.iter().filter(is_root).count(), 1);
+    let several = all.iter().filter(|bytes| bytes[16] == 0xBB).count();
+    assert_eq!(several > 5, is_compressed, "{several}");
     let good: Vec<&Vec<u8>> = all.iter().filter(|b| is_data(b) || is_root(b)).collect();
     for n in 0..20_000 {
         let mut bytes = good[mix(n, 1) as usize % good.len()].clone();

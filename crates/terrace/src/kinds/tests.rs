@@ -22,6 +22,7 @@ static CARD: Row = Row {
     view: View::Tree,
     may_be_apart: false,
     may_have_hot_heap: false,
+    may_be_compressed: false,
     inclusive_only: None,
     methods: |_| &Pair::<BTree, Card>(PhantomData),
 };
