@@ -21,6 +21,8 @@ pub struct MergeFigures {
     pub arrived_bytes: u64,
     /// Bytes of keys and values that users wrote.
     pub user_bytes: u64,
+    /// Bytes of a data page.
+    pub page_bytes: u64,
     /// Bytes of filters, about.
     pub filter_bytes: u64,
     /// What each level has, the last one first.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::device::Device;
 use crate::distribution::Distribution;
-use crate::records::{KEY_BYTES, KeyLayout, LEAST_VALUE_BYTES};
+use crate::records::{KEY_BYTES, KeyLayout, LEAST_VALUE_BYTES, ValueShape};
 use crate::resident;
 use crate::workload::Workload;
 
@@ -19,6 +19,8 @@ pub struct Plan {
     pub records: u64,
     /// The bytes of a value; at least [`LEAST_VALUE_BYTES`].
     pub value_bytes: usize,
+    /// The share of them that is random; the rest is all alike, so that it compresses.
+    pub value_random: f64,
     /// How keys lie.
     pub layout: KeyLayout,
     /// The memory that the store was given, from which the static optimum follows.
@@ -58,6 +60,8 @@ pub struct StoreLabels {
     pub tiers: u8,
     /// The policy of the tiers.
     pub policy: String,
+    /// How pages are compressed, such as `lz4`, if they are.
+    pub compression: Option<String>,
     /// What a write promises, such as `buffered`.
     pub durability: String,
     /// The device that the disk is made to be as fast as, if it is.
@@ -92,6 +96,14 @@ pub enum Load {
 }
 
 impl Plan {
+    /// How values look.
+    pub fn values(&self) -> ValueShape {
+        ValueShape {
+            bytes: self.value_bytes,
+            random: (self.value_bytes as f64 * self.value_random).round() as usize,
+        }
+    }
+
     /// A plan with the usual settings for a workload.
     pub fn new(workload: Workload, records: u64, memory_bytes: u64) -> Self {
         let distribution = match workload {
@@ -106,6 +118,7 @@ impl Plan {
             distribution,
             records,
             value_bytes: 120,
+            value_random: 1.0,
             layout: KeyLayout::Spaced,
             memory_bytes,
             threads: 4,
@@ -145,6 +158,12 @@ impl Plan {
                 "values must have from {LEAST_VALUE_BYTES} bytes (a version and a check, so that \
                  wrong reads are noticed) to 64 MiB, not {}",
                 self.value_bytes
+            ));
+        }
+        if !(0.0..=1.0).contains(&self.value_random) {
+            return Some(format!(
+                "the random share of a value must be from 0 to 1, not {}",
+                self.value_random
             ));
         }
         if self.threads == 0 || self.threads > 1024 {
@@ -225,6 +244,7 @@ mod tests {
             }),
             ("records", |p| p.records = 0),
             ("values", |p| p.value_bytes = 3),
+            ("random share", |p| p.value_random = 1.5),
             ("threads", |p| p.threads = 0),
             ("window", |p| p.window = Duration::ZERO),
             ("seconds", |p| p.duration = Duration::ZERO),

@@ -84,12 +84,36 @@ impl KeySpace {
     }
 }
 
+/// How long values are, and how many of their bytes are random; the others are all alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueShape {
+    /// Bytes of a value.
+    pub bytes: usize,
+    /// Of these, random ones: the first ones, the version among them.
+    pub random: usize,
+}
+
+impl From<usize> for ValueShape {
+    /// All of them random.
+    fn from(bytes: usize) -> ValueShape {
+        ValueShape {
+            bytes,
+            random: bytes,
+        }
+    }
+}
+
+/// What the bytes are that are all alike.
+const ALIKE: u8 = b'.';
+
 /// Writes the value of a key at a version: random bytes that do not compress, but all of which
-/// follow from key and version, so that whoever reads them can tell whether they are right.
-pub fn fill_value(key: u64, version: u64, bytes: usize, out: &mut Vec<u8>) {
-    debug_assert!(bytes >= LEAST_VALUE_BYTES);
+/// follow from key and version, so that whoever reads them can tell whether they are right; and then bytes
+/// that are all alike, if there are to be some.
+pub fn fill_value(key: u64, version: u64, shape: impl Into<ValueShape>, out: &mut Vec<u8>) {
+    let shape = shape.into();
+    let bytes = shape.random.clamp(LEAST_VALUE_BYTES, shape.bytes);
     out.clear();
-    out.reserve(bytes);
+    out.reserve(shape.bytes);
     out.extend_from_slice(&(version ^ mix(key)).to_le_bytes());
     let mut stream = Stream::new(key, version);
     while out.len() + 8 <= bytes {
@@ -97,11 +121,20 @@ pub fn fill_value(key: u64, version: u64, bytes: usize, out: &mut Vec<u8>) {
     }
     let rest = bytes - out.len();
     out.extend_from_slice(&stream.next()[..rest]);
+    out.resize(shape.bytes, ALIKE);
 }
 
 /// The version of a value, if every byte of it is what [`fill_value`] wrote for this key.
-pub fn check_value(key: u64, bytes: usize, value: &[u8]) -> Option<u64> {
-    if value.len() != bytes {
+pub fn check_value(key: u64, shape: impl Into<ValueShape>, value: &[u8]) -> Option<u64> {
+    let shape = shape.into();
+    if value.len() != shape.bytes {
+        return None;
+    }
+    let random = shape
+        .random
+        .clamp(LEAST_VALUE_BYTES.min(shape.bytes), shape.bytes);
+    let (value, alike) = value.split_at(random);
+    if alike.iter().any(|byte| *byte != ALIKE) {
         return None;
     }
     let (version, body) = value.split_first_chunk::<8>()?;
@@ -155,6 +188,25 @@ mod tests {
         }
         for (before, after) in [(0, 32), (0, 17), (16, 16), (17, 16), (15, 17)] {
             assert!(keys.scan_is_broken(before, after), "{before} {after}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_all_alike_are_checked_too() {
+        let shape = ValueShape {
+            bytes: 120,
+            random: 60,
+        };
+        let mut value = Vec::new();
+        fill_value(7, 3, shape, &mut value);
+        assert_eq!(value.len(), 120);
+        assert!(value[60..].iter().all(|byte| *byte == value[60]));
+        assert_eq!(check_value(7, shape, &value), Some(3));
+        assert_eq!(check_value(7, 120, &value), None);
+        for at in 0..120 {
+            value[at] ^= 1;
+            assert_ne!(check_value(7, shape, &value), Some(3), "byte {at}");
+            value[at] ^= 1;
         }
     }
 

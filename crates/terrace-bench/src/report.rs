@@ -275,6 +275,10 @@ pub struct Report {
     pub records: u64,
     /// Bytes of a value.
     pub value_bytes: usize,
+    /// The share of them that is random; the rest is all alike.
+    pub value_random: f64,
+    /// How pages are compressed, if they are.
+    pub compression: Option<String>,
     /// The exponent of `zipf` and `ycsb`.
     pub zipf: Option<f64>,
     /// The memory that the store was given.
@@ -366,6 +370,8 @@ pub struct Report {
     pub processors: usize,
     /// Bytes of records in each level of an LSM-tree at the end, the uppermost first.
     pub levels: Vec<u64>,
+    /// Bytes of the pages of each, fewer where they are compressed.
+    pub level_page_bytes: Vec<u64>,
     /// Bytes that merging has written for each byte of keys and values that users wrote.
     pub merge_bytes_per_user_byte: Option<f64>,
     /// Bytes of the filters of an LSM-tree at the end.
@@ -427,6 +433,8 @@ impl Report {
             policy: plan.store.policy.clone(),
             records: plan.records,
             value_bytes: plan.value_bytes,
+            value_random: plan.value_random,
+            compression: plan.store.compression.clone(),
             zipf: plan
                 .distribution
                 .theta()
@@ -482,6 +490,7 @@ impl Report {
             resident_before_open_bytes: prepared.resident_before_open,
             sampled_peak_resident_bytes: outcome.sampled_peak,
             levels: counters.levels.clone(),
+            level_page_bytes: counters.level_page_bytes.clone(),
             merge_bytes_per_user_byte: (counters.merge_user_bytes > 0)
                 .then(|| counters.merge_bytes as f64 / counters.merge_user_bytes as f64),
             filter_bytes: counters.filter_bytes,

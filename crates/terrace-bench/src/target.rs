@@ -143,6 +143,8 @@ pub struct Counters {
     pub filter_bytes: u64,
     /// Bytes of records in each level now, the uppermost first.
     pub levels: Vec<u64>,
+    /// Bytes of the pages of each, fewer where they are compressed.
+    pub level_page_bytes: Vec<u64>,
     /// The size of the store's files now.
     pub disk_bytes: Option<u64>,
     /// The size of the file that holds the pages now.

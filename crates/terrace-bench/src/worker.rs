@@ -11,7 +11,7 @@ use crate::latency::Latencies;
 use crate::newest::Newest;
 use crate::permutation::Permutation;
 use crate::plan::{Load, Plan};
-use crate::records::{KeySpace, check_value, fill_value};
+use crate::records::{KeySpace, ValueShape, check_value, fill_value};
 use crate::rng::{Rng, mix};
 use crate::target::{Target, TargetResult};
 use crate::workload::{LONGEST_SCAN, MANY, Operation, Workload};
@@ -202,7 +202,7 @@ impl<'a> Worker<'a> {
                     break;
                 }
                 let key = shared.keys.number(shared.load_order.apply(at));
-                fill_value(key, 0, shared.plan.value_bytes, &mut self.value);
+                fill_value(key, 0, shared.plan.values(), &mut self.value);
                 let begin = Instant::now();
                 take(&key.to_be_bytes(), &self.value)?;
                 self.done(Operation::Insert, begin);
@@ -264,7 +264,7 @@ impl<'a> Worker<'a> {
         if !found.map_err(Error::target("read a record"))? {
             return Err(missing(key));
         }
-        check(key, self.shared.plan.value_bytes, &self.out)?;
+        check(key, self.shared.plan.values(), &self.out)?;
         Tally::add(&self.tally.checked, 1);
         Ok(())
     }
@@ -297,7 +297,7 @@ impl<'a> Worker<'a> {
     fn put(&mut self, record: u64, version: u64, operation: Operation) -> Result<(), Error> {
         let plan = self.shared.plan;
         let key = self.shared.keys.number(record);
-        fill_value(key, version, plan.value_bytes, &mut self.value);
+        fill_value(key, version, plan.values(), &mut self.value);
         let checked = operation == Operation::Update && plan.checked_updates;
         let begin = Instant::now();
         let found = if checked {
@@ -350,10 +350,10 @@ impl<'a> Worker<'a> {
             .target
             .read_modify_write(&key.to_be_bytes(), &mut |old, new| match check(
                 key,
-                plan.value_bytes,
+                plan.values(),
                 old,
             ) {
-                Ok(version) => fill_value(key, version + 1, plan.value_bytes, new),
+                Ok(version) => fill_value(key, version + 1, plan.values(), new),
                 Err(error) => {
                     wrong = Some(error);
                     new.extend_from_slice(old);
@@ -387,8 +387,8 @@ impl<'a> Worker<'a> {
         let begin = Instant::now();
         let mut change = |i: usize, old: &[u8], new: &mut Vec<u8>| {
             new.clear();
-            match check(numbers[i], plan.value_bytes, old) {
-                Ok(version) => fill_value(numbers[i], version + 1, plan.value_bytes, new),
+            match check(numbers[i], plan.values(), old) {
+                Ok(version) => fill_value(numbers[i], version + 1, plan.values(), new),
                 Err(error) => {
                     wrong = Some(error);
                     new.extend_from_slice(old);
@@ -419,7 +419,7 @@ impl<'a> Worker<'a> {
         let begin = Instant::now();
         let read = self.shared.target.get_many(&keys, &mut |i, value| {
             let checked = match value {
-                Some(value) => check(numbers[i], plan.value_bytes, value).map(|_| ()),
+                Some(value) => check(numbers[i], plan.values(), value).map(|_| ()),
                 None => Err(missing(numbers[i])),
             };
             if let Err(error) = checked {
@@ -490,7 +490,7 @@ impl<'a> Scan<'a> {
                  between them is missing"
             )));
         }
-        let version = check(number, self.shared.plan.value_bytes, value)?;
+        let version = check(number, self.shared.plan.values(), value)?;
         // What a store gives may be anything.
         self.versions = self.versions.wrapping_add(version);
         self.before = Some(number);
@@ -531,7 +531,7 @@ pub(crate) fn audit(shared: &Shared, mut progress: impl FnMut(u64)) -> Result<Au
     let (mut keys, mut wrong) = (std::collections::HashSet::new(), None);
     let mut each = |key: &[u8], value: &[u8]| {
         let number = key.try_into().map_or(u64::MAX, u64::from_be_bytes);
-        match check(number, shared.plan.value_bytes, value) {
+        match check(number, shared.plan.values(), value) {
             Ok(version) => changes = changes.wrapping_add(version),
             Err(error) => wrong = wrong.take().or(Some(error)),
         }
@@ -595,8 +595,9 @@ pub(crate) fn audit(shared: &Shared, mut progress: impl FnMut(u64)) -> Result<Au
     })
 }
 
-fn check(key: u64, bytes: usize, value: &[u8]) -> Result<u64, Error> {
-    check_value(key, bytes, value).ok_or_else(|| {
+fn check(key: u64, shape: ValueShape, value: &[u8]) -> Result<u64, Error> {
+    check_value(key, shape, value).ok_or_else(|| {
+        let bytes = shape.bytes;
         Error::Wrong(format!(
             "the value of key {key:#018x} is not one that was ever written to it \
              ({} bytes came, {bytes} were written)",

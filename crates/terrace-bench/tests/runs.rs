@@ -214,7 +214,7 @@ fn the_sum_of_all_versions_may_be_larger_than_any_number() {
     let keys = KeySpace::new(plan.records, plan.layout, plan.seed);
     for record in 0..2 {
         let (key, mut value) = (keys.number(record), Vec::new());
-        fill_value(key, u64::MAX, plan.value_bytes, &mut value);
+        fill_value(key, u64::MAX, plan.values(), &mut value);
         store.put(&key.to_be_bytes(), &value).unwrap();
     }
     for workload in [Workload::Scan, Workload::C] {

@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::engine::Index;
+use crate::engine::{Compression, Index};
 pub use admin::{CheckpointArgs, StatArgs, VerifyArgs};
 pub use backup::{
     BackupCommand, BackupCreateArgs, BackupFollowArgs, BackupListArgs, BackupPruneArgs,
@@ -25,7 +25,7 @@ pub use backup::{
 pub use demo::DemoArgs;
 use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
-pub use kind::KindName;
+pub use kind::{KindName, compression_name, parse_compression};
 pub use memories::{DoctorArgs, PlaceCommand};
 pub use paper::{PaperArgs, Switch, name_of as paper_name_of};
 use parsers::{key_parser, parse_delimiter};
@@ -186,6 +186,11 @@ pub struct LoadArgs {
     #[arg(long, value_enum, default_value = "tree")]
     pub kind: KindName,
 
+    /// How pages of an LSM-tree are compressed: none, lz4 (the last level), or lz4:N (the last N levels); of
+    /// one that is there, from now on
+    #[arg(long, value_name = "HOW", value_parser = parse_compression)]
+    pub compress: Option<Compression>,
+
     /// Tiers of the structure, if it is created: 2 for skewed access, 1 for none
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub tiers: u8,
@@ -276,6 +281,11 @@ pub struct PutArgs {
     /// Kind of the structure, if it is created
     #[arg(long, value_enum, default_value = "tree")]
     pub kind: KindName,
+
+    /// How pages of an LSM-tree are compressed: none, lz4 (the last level), or lz4:N (the last N levels); of
+    /// one that is there, from now on
+    #[arg(long, value_name = "HOW", value_parser = parse_compression)]
+    pub compress: Option<Compression>,
 
     /// Key and value are given in hexadecimal, also the value from the standard input
     #[arg(long)]
@@ -558,6 +568,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 120)]
     pub value_bytes: usize,
 
+    /// The share of them that is random; the rest is all alike, so that it compresses
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    pub value_random: f64,
+
     /// The exponent of zipf and ycsb
     #[arg(long, value_name = "THETA", default_value_t = 0.9)]
     pub zipf: f64,
@@ -577,6 +591,10 @@ pub struct BenchArgs {
 
     #[command(flatten)]
     pub paper: PaperArgs,
+
+    /// How pages of an LSM-tree are compressed: none, lz4 (the last level), or lz4:N (the last N levels)
+    #[arg(long, value_name = "HOW", value_parser = parse_compression)]
+    pub compress: Option<Compression>,
 
     /// Let the hot tier of a table be a heap, as the cold one is, for comparison
     #[arg(long)]

@@ -11,8 +11,8 @@ use terrace_bench::device::Device;
 use terrace_bench::{Counters, Durations};
 use terrace_view::Watched;
 
-pub use terrace::Tiers;
 pub use terrace::paper::{BiLsmOptions, Law, Rates};
+pub use terrace::{Compression, Tiers};
 use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
 pub use terrace::{
     Durability, Error, Index, IndexInfo, Kind, Loader, Policy, Progress, SweepOrder, Work,
@@ -74,6 +74,8 @@ pub struct TreeSettings {
     pub own_hashes: bool,
     /// Whether the hot tier of a table is a heap; what it is, or the default, if nothing is said.
     pub hot_heap: Option<bool>,
+    /// How pages of an LSM-tree are compressed; what it is, or the default, if nothing is said.
+    pub compression: Option<Compression>,
     /// Whether promoted records stay in the cold tier; the default, if nothing is said.
     pub inclusive: Option<bool>,
     /// The indexes of a table.
@@ -89,6 +91,7 @@ impl Default for TreeSettings {
             logged: true,
             own_hashes: false,
             hot_heap: None,
+            compression: None,
             inclusive: None,
             indexes: Vec::new(),
         }
@@ -111,8 +114,12 @@ impl TreeSettings {
             Some(inclusive) => options.inclusive(inclusive),
             None => options,
         };
-        match self.hot_heap {
+        let options = match self.hot_heap {
             Some(hot_heap) => options.hot_heap(hot_heap),
+            None => options,
+        };
+        match self.compression {
+            Some(compression) => options.compression(compression),
             None => options,
         }
     }
@@ -123,11 +130,11 @@ impl TreeSettings {
     }
 }
 
-/// Bytes of records in each level of the LSM-trees, from above.
-fn levels(stats: &terrace::Stats) -> Vec<u64> {
+/// A figure of each level of the LSM-trees, from above.
+fn levels(stats: &terrace::Stats, figure: fn(&terrace::LevelStats) -> u64) -> Vec<u64> {
     let all = stats.structures.iter().flat_map(|s| &s.lsm);
     let levels = all.flat_map(|lsm| &lsm.levels);
-    levels.map(|level| level.bytes).collect()
+    levels.map(figure).collect()
 }
 
 /// How often a checkpoint is looked at: about as often as a bar is drawn.
@@ -274,12 +281,16 @@ impl Db {
     }
 
     /// A structure, created if it is not there. One that is there stays as it is, and has the
-    /// indexes that the settings say, if they say any.
+    /// indexes that the settings say, if they say any; from now on it is compressed as they say, if they do.
     pub fn tree_or_create(&self, name: &str, settings: &TreeSettings) -> Result<Tree> {
         if self.names().iter().any(|n| n == name) {
             if !settings.indexes.is_empty() {
                 let expected = settings.table_options(MapOptions::new());
                 self.inner.open_table(name, expected)?;
+            }
+            if let Some(compression) = settings.compression {
+                let options = MapOptions::new().compression(compression);
+                self.inner.open_lsm(name, options)?;
             }
             return self.tree(Some(name));
         }
@@ -374,7 +385,8 @@ impl Db {
                 all.map(|lsm| lsm.step_waits_max).max().unwrap_or(0)
             },
             filter_bytes: sum(|s| s.lsm.as_ref().map_or(0, |lsm| lsm.filter_bytes)),
-            levels: levels(&stats),
+            levels: levels(&stats, |level| level.bytes),
+            level_page_bytes: levels(&stats, |level| level.page_bytes),
             disk_bytes: Some(stats.disk_bytes()),
             data_file_bytes: Some(stats.pages.data_file_bytes),
             live_page_bytes: Some(stats.pages.live * stats.pages.page_bytes),

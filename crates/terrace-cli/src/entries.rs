@@ -92,6 +92,7 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     let db = Db::open(&args.open.db, &settings)?;
     let settings = TreeSettings {
         kind: args.kind.kind(),
+        compression: args.compress,
         ..TreeSettings::default()
     };
     let (db, tree) = db.open_to_write(|db| match &args.structure {

@@ -86,7 +86,7 @@ pub(crate) fn families(stats: &Stats, text: &mut Text) {
         &[("", |l| l.filter_bytes)],
     );
     type OfLevel = fn(&LevelStats) -> u64;
-    let of_levels: [(&str, &str, OfLevel); 4] = [
+    let of_levels: [(&str, &str, OfLevel); 5] = [
         (
             "lsm_level_pages",
             "Data pages of a level, the uppermost is 1.",
@@ -95,6 +95,11 @@ pub(crate) fn families(stats: &Stats, text: &mut Text) {
         ("lsm_level_bytes", "Bytes of records in a level.", |l| {
             l.bytes
         }),
+        (
+            "lsm_level_page_bytes",
+            "Bytes of the data pages of a level, which are fewer where they are compressed.",
+            |l| l.page_bytes,
+        ),
         (
             "lsm_level_records",
             "Records of a level, marks of deletions among them.",

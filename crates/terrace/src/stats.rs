@@ -144,8 +144,10 @@ pub struct LsmStats {
 pub struct LevelStats {
     /// Its pages.
     pub data_pages: u64,
-    /// Bytes of records in them.
+    /// Bytes of records in them, as they are without compression.
     pub bytes: u64,
+    /// Bytes of the pages themselves: fewer where they are compressed.
+    pub page_bytes: u64,
     /// Records, marks of deletions among them.
     pub records: u64,
     /// Marks of deletions.
@@ -157,6 +159,7 @@ impl From<MergeFigures> for LsmStats {
         let level = |level: &LevelFigures| LevelStats {
             data_pages: level.pages,
             bytes: level.bytes,
+            page_bytes: level.pages * f.page_bytes,
             records: level.records,
             tombstones: level.tombstones,
         };

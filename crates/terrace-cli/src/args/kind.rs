@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::engine::Kind;
+use crate::engine::{Compression, Kind};
 
 /// What a structure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,5 +40,30 @@ impl KindName {
             KindName::Table => Kind::Table,
             KindName::Lsm => Kind::Lsm,
         }
+    }
+}
+
+/// How pages are compressed.
+pub fn parse_compression(text: &str) -> Result<Compression, String> {
+    let levels = match text.split_once(':') {
+        None if text == "none" => return Ok(Compression::None),
+        None if text == "lz4" => return Ok(Compression::LZ4),
+        Some(("lz4", levels)) => levels.parse().unwrap_or(0),
+        _ => 0,
+    };
+    match levels {
+        1..=8 => Ok(Compression::Lz4 { levels }),
+        _ => {
+            Err("pages are compressed by none, lz4, or lz4:N for the last N levels, 1 to 8".into())
+        }
+    }
+}
+
+/// The same as it is said.
+pub fn compression_name(compression: Compression) -> String {
+    match compression.levels() {
+        0 => "none".into(),
+        1 => "lz4".into(),
+        levels => format!("lz4:{levels}"),
     }
 }

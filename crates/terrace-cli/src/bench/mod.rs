@@ -50,6 +50,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
              --structure table --tiers 2"
         );
     }
+    if args.compress.is_some() && args.structure != KindName::Lsm {
+        bail!("only an LSM-tree can be compressed: --compress needs --structure lsm");
+    }
     if args.sweep == SweepName::Heap && !args.hot_heap {
         bail!(
             "only the rows of a heap lie in another order than that of their keys: --sweep heap needs \
@@ -142,6 +145,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         logged: args.log != LogMode::Off,
         own_hashes: args.hashes == HashesName::Own,
         hot_heap: args.hot_heap.then_some(true),
+        compression: args.compress,
         ..TreeSettings::default()
     };
     let tree = if args.skip_load {
@@ -212,6 +216,7 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
         };
     }
     plan.value_bytes = args.value_bytes;
+    plan.value_random = args.value_random;
     plan.layout = match args.keys {
         KeyLayoutName::Spaced => KeyLayout::Spaced,
         KeyLayoutName::Hashed => KeyLayout::Hashed,
@@ -247,6 +252,7 @@ fn plan(args: &BenchArgs) -> Result<Plan> {
         structure: args.structure.name().into(),
         tiers: tiers(args),
         policy: policy_label(args),
+        compression: args.compress.map(crate::args::compression_name),
         durability: args.log.name().into(),
         device: device(args)?,
     };

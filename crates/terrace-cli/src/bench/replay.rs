@@ -158,6 +158,7 @@ impl Loader {
     fn start(args: &BenchArgs) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
+        let compress = args.compress.map(crate::args::compression_name);
         command
             .arg("bench")
             .arg(&args.open.db)
@@ -166,9 +167,11 @@ impl Loader {
             .args(["--structure", args.structure.name()])
             .args(["--records", &args.records.to_string()])
             .args(["--value-bytes", &args.value_bytes.to_string()])
+            .args(["--value-random", &args.value_random.to_string()])
             .args(["--tiers", &args.tiers.to_string()])
             .args(["--policy", args.policy.name()])
             .args(args.hot_heap.then_some("--hot-heap"))
+            .args(compress.iter().map(|how| format!("--compress={how}")))
             .args(["--sweep", args.sweep.name()])
             .args(["--hashes", args.hashes.name()])
             .args(["--threads", &args.threads.to_string()])

@@ -131,6 +131,7 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
     }
     let settings = TreeSettings {
         kind: args.kind.kind(),
+        compression: args.compress,
         tiers: args.tiers,
         indexes: args.indexes.clone(),
         ..TreeSettings::default()

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use terrace::StructureInfo;
 
-use crate::engine::{Index, IndexInfo, Tiers, TreeSettings};
+use crate::engine::{Compression, Index, IndexInfo, Tiers, TreeSettings};
 use crate::output::tell;
 
 /// The field that only such a line has.
@@ -46,6 +46,7 @@ pub fn settings(info: &StructureInfo) -> Result<TreeSettings> {
         inclusive: Some(info.inclusive),
         own_hashes: false,
         hot_heap: Some(info.hot_heap),
+        compression: (info.compression != Compression::None).then_some(info.compression),
         indexes: known.into_iter().map(index).collect::<Result<_>>()?,
     })
 }

@@ -329,6 +329,7 @@ impl Lsm {
             most_waits: of(&c.most_waits),
             arrived_bytes: of(&c.arrived_bytes),
             user_bytes: of(&c.user_bytes),
+            page_bytes: self.store.page_bytes() as u64,
             filter_bytes: filters.sum(),
             levels,
         })
