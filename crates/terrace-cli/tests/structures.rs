@@ -44,6 +44,41 @@ fn structures_are_listed_renamed_and_dropped() {
     dir.run(&["list", "nodb"]).fails(&["no database at nodb"]);
 }
 
+/// Compression is said where a structure is made, dumped along, and can be said otherwise later.
+#[test]
+fn an_lsm_tree_is_compressed_as_it_is_told() {
+    let dir = Folder::new();
+    let rows: String = (0..20_000)
+        .map(|i| format!("{:05},value {:0>90}\n", i * 7919 % 20_000, i))
+        .collect();
+    let lines = format!("k,v\n{rows}");
+    let fields = ["-s", "l", "-f", "csv", "-k", "k", "--value", "v", "-"];
+    let load = ["load", "db", "--kind", "lsm", "--compress", "lz4"];
+    dir.run_with(&[&load[..], &fields].concat(), lines.as_bytes())
+        .ok();
+    let compression =
+        |db: &str| dir.run(&["list", db, "--json"]).json()["compression"]["lz4"]["levels"].clone();
+    assert_eq!(compression("db"), 1);
+    let stat = dir.run(&["stat", "db", "--json"]).json();
+    let level = &stat["structures"][0]["lsm"]["levels"][0];
+    let bytes = |field: &str| level[field].as_u64().unwrap();
+    assert!(bytes("bytes") > 2 * bytes("page_bytes"), "{level}");
+    let dumped = dir.run(&["dump", "db", "--all"]).ok().to_owned();
+    dir.run_with(&["load", "again", "-f", "dump", "-"], dumped.as_bytes())
+        .ok();
+    assert_eq!(compression("again"), 1);
+    assert_eq!(dir.run(&["verify", "again", "--json"]).json()["ok"], true);
+    for (how, levels) in [("lz4:3", 3.into()), ("none", serde_json::Value::Null)] {
+        dir.run(&["put", "db", "-s", "l", "a", "b", "--compress", how])
+            .ok();
+        assert_eq!(compression("db"), levels, "{how}");
+    }
+    dir.run(&["put", "db", "-s", "l", "a", "b", "--compress", "zip"])
+        .fails(&["lz4:N"]);
+    dir.run(&["put", "db", "-s", "t", "a", "b", "--compress", "lz4"])
+        .fails(&["a tree cannot be compressed"]);
+}
+
 #[test]
 fn an_lsm_tree_is_loaded_read_checked_and_dropped() {
     let dir = Folder::new();

@@ -191,6 +191,36 @@ const SMALL: [&str; 10] = [
     "0.2",
 ];
 
+/// Values of which half compresses take fewer pages where they are, and all are right.
+#[test]
+fn half_random_values_take_fewer_pages_compressed() {
+    let dir = Folder::new();
+    let pages = ["none", "lz4"].map(|how| {
+        let args = [
+            "bench",
+            "b",
+            "-w",
+            "a",
+            "--structure",
+            "lsm",
+            "--compress",
+            how,
+        ];
+        let rest = ["--value-random", ".5", "--remove", "--json", "--audit"];
+        let json = dir.run(&[&args[..], &rest, &SMALL].concat()).json();
+        assert_eq!(json["compression"], how);
+        assert_eq!(json["value_random"], 0.5);
+        let last = |field: &str| {
+            let levels: Vec<u64> = serde_json::from_value(json[field].clone()).unwrap();
+            *levels.last().unwrap() as f64
+        };
+        last("level_page_bytes") / last("levels").max(1.0)
+    });
+    assert!(pages[1] < pages[0] * 0.8, "{pages:?}");
+    dir.run(&["bench", "b", "-w", "a", "--compress", "lz4"])
+        .fails(&["--structure lsm"]);
+}
+
 #[test]
 fn every_workload_runs_on_one_and_two_tiers() {
     let dir = Folder::new();

@@ -54,7 +54,7 @@ pub use halt::Watch;
 pub use interrupt::{Attempt, Interrupt};
 pub use map::superblock::LEARNT_BYTES;
 pub use open::Presence;
-pub use options::{PAGE_SIZES, StoreOptions, WHOLE_SHARE};
+pub use options::{MIN_FRAMES, PAGE_SIZES, StoreOptions, WHOLE_SHARE};
 pub use pace::Pace;
 pub use page::{PAGE_HEADER_BYTES, check_page};
 pub use pin::{ImagePage, PinState, PinnedImage};

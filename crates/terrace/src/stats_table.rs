@@ -131,7 +131,7 @@ fn merging(f: &mut Formatter<'_>, structures: &[StructureStats]) -> Result {
             Bytes(lsm.filter_bytes),
         )?;
         for (n, level) in lsm.levels.iter().enumerate() {
-            writeln!(
+            write!(
                 f,
                 "    level {}: {} records, {} of them tombstones, on {} pages, {}",
                 n + 1,
@@ -140,6 +140,10 @@ fn merging(f: &mut Formatter<'_>, structures: &[StructureStats]) -> Result {
                 level.data_pages,
                 Bytes(level.bytes),
             )?;
+            if level.bytes > level.page_bytes {
+                write!(f, ", compressed to {}", Bytes(level.page_bytes))?;
+            }
+            writeln!(f)?;
         }
     }
     Ok(())

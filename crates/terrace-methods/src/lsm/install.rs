@@ -137,6 +137,9 @@ impl Lsm {
         }
         for large in change.dropped.drain(..) {
             overflow::free(store, large)?;
+            if fault::planted(Fault::MergedChainFreedTwice) {
+                overflow::free(store, large)?;
+            }
         }
         drop(guard);
         let bytes = new * store.page_bytes() as u64;
@@ -220,6 +223,26 @@ impl Lsm {
             }
         }
         Ok(())
+    }
+
+    /// What no step may do: pages that nobody names, outside of the gate. For a fault that tests plant.
+    pub(crate) fn make_early(&self, change: &mut Change<'_>, space: Space) -> Result<Vec<Name>> {
+        let mut made = Vec::new();
+        let door = self.store.enter_for(space)?;
+        let done = self.make_pages(&door, (change, true), &mut made);
+        drop(door);
+        done.or_else(|interrupt| self.store.settle(interrupt))?;
+        Ok(made)
+    }
+
+    /// The end of that.
+    pub(crate) fn unmake_early(&self, made: &[Name], space: Space) -> Result<()> {
+        if made.is_empty() {
+            return Ok(());
+        }
+        let door = self.store.enter_for(space)?;
+        made.iter()
+            .try_for_each(|name| self.free_page(&door, name.page))
     }
 
     /// `Miss` where something that the installation will change is not in memory.

@@ -76,6 +76,8 @@ const TOP_PART_BELOW: u64 = 32;
 const TOP_PART_OF_ALL: u64 = 8;
 /// Fewest leaves of the top, while all are not too many.
 const LEAST_TOP: u64 = 8;
+// A store that opens has memory for that: less is an error of the store at its opening.
+const _: () = assert!(LEAST_TOP * TOP_PART_OF_ALL <= terrace_pages::MIN_FRAMES);
 /// Changes of the top between two looks at how large it is.
 const CHANGES_PER_LOOK: u64 = 16;
 
@@ -105,7 +107,7 @@ pub(crate) struct State {
 impl State {
     fn new(store: &Arc<PageStore>, buffers: &Arc<Buffers>, root: &Root) -> State {
         let state = State {
-            top: BTree::open(store.clone(), root.top, Class::Top),
+            top: BTree::open(store.clone(), root.top, class_of_top()),
             levels: Default::default(),
             count: AtomicUsize::new(0),
         };
@@ -198,7 +200,7 @@ impl Lsm {
     pub fn create(store: &Arc<PageStore>, door: &Door<'_>) -> Attempt<Lsm> {
         let mut page = store.allocate(door, Class::Inner)?;
         let made = (|| {
-            let top = BTree::create(store, door, Class::Top)?;
+            let top = BTree::create(store, door, class_of_top())?;
             let level = match new_index(store, door) {
                 Ok(level) => level,
                 Err(interrupt) => {
@@ -446,6 +448,12 @@ impl Lsm {
             self.note_change(bytes);
         }
         done.before = done.before.filter(|(flags, _)| !flags.is_deleted());
+        if fault::planted(Fault::PutLooksBelow)
+            && done.before.is_none()
+            && let Ok(Some(found)) = self.find_in_levels(state, key, &mut Vec::new())
+        {
+            done.before = Some((found.flags, found.large));
+        }
         Ok(done)
     }
 }
@@ -453,6 +461,13 @@ impl Lsm {
 impl Drop for Lsm {
     fn drop(&mut self) {
         self.give_all();
+    }
+}
+
+fn class_of_top() -> Class {
+    match fault::planted(Fault::TopAsIndex) {
+        true => Class::Inner,
+        false => Class::Top,
     }
 }
 

@@ -236,7 +236,10 @@ impl Lsm {
         let (out_low, out_high) = output_range(&slots, (low, high));
         let mut window = Window::new();
         for slot in &slots {
-            let all = (slot.low.as_slice(), slot.high.as_deref());
+            let all = match fault::planted(Fault::TargetCut) {
+                true => (low, high),
+                false => (slot.low.as_slice(), slot.high.as_deref()),
+            };
             self.read_page(target, slot, all, &mut window)?;
         }
         inputs.push(window);
@@ -278,7 +281,12 @@ impl Lsm {
         change.levels.push(Install::new(target, &slots, parts));
         change.dropped = merged.dropped;
         let top = has_top.then(|| &inputs[0]);
+        let early = match fault::planted(Fault::PagesEarly) {
+            true => self.make_early(&mut change, space)?,
+            false => Vec::new(),
+        };
         fault::reached(Point::Merged);
+        self.unmake_early(&early, space)?;
         let done = self.install(state, &mut change, top, space)?;
         if done {
             self.counters.steps.fetch_add(1, Atomic::Relaxed);

@@ -516,10 +516,24 @@ fn clearing_leaves_nothing_but_roots() {
     assert_eq!(tested.store.live_pages(), others);
 }
 
-/// Each step writes a bounded number of pages.
+/// Each step writes a bounded number of pages, compressed or not.
 #[test]
 fn steps_are_bounded() {
-    let tested = Tested::new().unwrap();
+    bounded_steps(false);
+    bounded_steps(true);
+}
+
+#[test]
+fn a_step_without_bound_is_found() {
+    plant(Some(Fault::EndlessStep));
+    let planted = Planted;
+    let found = std::panic::catch_unwind(|| bounded_steps(false));
+    drop(planted);
+    assert!(found.is_err());
+}
+
+fn bounded_steps(is_compressed: bool) {
+    let tested = Tested::with(is_compressed).unwrap();
     for n in 0..20_000 {
         let before = tested.lsm.figures().unwrap();
         let mut waits = Waits::of_a_change();

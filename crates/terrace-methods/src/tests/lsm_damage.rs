@@ -1,16 +1,20 @@
 //! LSM-trees of which a page of an index cannot be read, and those that were opened again.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use terrace_access::{AccessMethod, Flags, Interrupt, NoRoom, Plan, Touch, Value, Waits};
 use terrace_base::checksum::mix;
-use terrace_base::{PageId, Result};
-use terrace_pages::{Cleaner, Pace, PageStore, Space};
+use terrace_base::{Error, PageId, Result};
+use terrace_pages::{Cleaner, Pace, PageStore, Space, StoreOptions};
 use terrace_sim::SimDisk;
 
+use super::faults::Planted;
 use super::fixture::{info, options};
 use crate::Lsm;
+use crate::fault::{Fault, Point, hook, plant};
 
 const PAGE: usize = 4096;
 const FRAMES: usize = 256;
@@ -164,6 +168,19 @@ fn what_was_deleted_before_an_opening_leaves_nothing() {
 /// The top stays in memory, and is written by checkpoints alone, whoever else needs the frames.
 #[test]
 fn a_top_is_neither_thrown_out_nor_written_ahead() {
+    top_stays();
+}
+
+#[test]
+fn a_top_that_is_an_index_like_others_is_found() {
+    plant(Some(Fault::TopAsIndex));
+    let planted = Planted;
+    let found = std::panic::catch_unwind(top_stays);
+    drop(planted);
+    assert!(found.is_err());
+}
+
+fn top_stays() {
     let (_, store, lsm) = start();
     let _cleaner = Cleaner::start(store.clone()).unwrap();
     // Some other structure, much larger than the memory.
@@ -214,4 +231,94 @@ fn tops_of_many_structures_share_their_part_of_the_memory() {
         );
         all.iter().for_each(|lsm| lsm.tend().unwrap());
     }
+}
+
+/// The pages that a store has are those that its two trees name.
+fn owned(store: &PageStore, lsms: &[&Lsm]) -> Result<()> {
+    let mut pages = BTreeSet::new();
+    for lsm in lsms {
+        lsm.verify(&mut |_, _, _| Ok(()), &mut |page| {
+            pages.insert(page);
+            Ok(())
+        })?;
+    }
+    match (pages.len() as u64, store.live_pages()) {
+        (named, live) if named == live => Ok(()),
+        (named, live) => Err(Error::invalid(format!("{named} of {live} pages are named"))),
+    }
+}
+
+/// Cuts while steps are under way, each of which is opened after a power cut.
+fn cuts_in_steps() -> Result<()> {
+    let (disk, store, lsm) = start();
+    let trouble: Rc<RefCell<Option<Error>>> = Rc::default();
+    let (turn, seen) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0)));
+    {
+        let (disk, store, trouble) = (disk.clone(), store.clone(), trouble.clone());
+        let (turn, seen, root) = (turn.clone(), seen.clone(), lsm.root());
+        hook(Some(Box::new(move |point| {
+            turn.set(turn.get() + 1);
+            if point != Point::Merged || !turn.get().is_multiple_of(5) || seen.get() > 20 {
+                return;
+            }
+            let looked = (|| {
+                store.checkpoint(Pace::Fast, &mut info)?;
+                let cut = disk.copy();
+                let opened = PageStore::open(cut.shared(), options(PAGE, FRAMES))?;
+                let opened = Arc::new(opened);
+                let there = Lsm::open(opened.clone(), root);
+                owned(&opened, &[&there])
+            })();
+            seen.set(seen.get() + 1);
+            if let Err(e) = looked {
+                trouble.borrow_mut().get_or_insert(e);
+            }
+        })));
+    }
+    let done = (0..20_000).try_for_each(|n| change(&store, &lsm, &key(n), Some(&[1; 100])));
+    hook(None);
+    done?;
+    assert!(seen.get() > 5, "{} cuts", seen.get());
+    let trouble = trouble.borrow_mut().take();
+    trouble.map_or(Ok(()), Err)
+}
+
+#[test]
+fn a_cut_has_no_page_that_nobody_names() {
+    cuts_in_steps().unwrap();
+    plant(Some(Fault::PagesEarly));
+    let planted = Planted;
+    let found = cuts_in_steps();
+    drop(planted);
+    assert!(found.is_err_and(|e| e.to_string().contains("are named")));
+}
+
+/// The least memory that a store opens with has room for the top of a tree, and for its steps.
+#[test]
+fn the_least_memory_has_room_for_a_top() {
+    let disk = || SimDisk::new(9).shared();
+    let of = |memory| StoreOptions {
+        page_bytes: PAGE,
+        memory,
+    };
+    let Err(Error::MemoryTooSmall { needed, .. }) = PageStore::create(disk(), of(4096), 1, &info())
+    else {
+        panic!("there is no least memory");
+    };
+    assert!(PageStore::create(disk(), of(needed / 2), 1, &info()).is_err());
+    let store = Arc::new(PageStore::create(disk(), of(needed), 1, &info()).unwrap());
+    let lsm = settled(&store, || Lsm::create(&store, &store.enter()?)).unwrap();
+    for n in 0..4000 {
+        change(&store, &lsm, &key(n), Some(&[n as u8; 100])).unwrap();
+        let figures = lsm.figures().unwrap();
+        assert!(figures.top_bound >= 8 && figures.top_leaves <= 2 * figures.top_bound);
+        assert!(figures.top_bound * 4 <= store.frames());
+    }
+    assert!(lsm.figures().unwrap().steps > 5);
+    let mut value = Vec::new();
+    for n in 0..4000 {
+        let found = settled(&store, || lsm.try_get(&key(n), Touch::No, &mut value)).unwrap();
+        assert!(found.is_some());
+    }
+    owned(&store, &[&lsm]).unwrap();
 }
