@@ -1,5 +1,8 @@
 //! The figures of docs/pm.md, counted and by the time of the processor; an opening by the clock:
 //! `cargo run --release -p terrace-pm-bench --example bars -- counts|times|opening|tmpfs [RECORDS]`.
+//!
+//! `bars cost RECORDS STRUCTURE WORK` runs one structure alone, with fences that take no time and nothing
+//! counted, for a profiler (docs/pm.md has the command).
 
 use std::path::Path;
 use std::time::Duration;
@@ -82,7 +85,20 @@ fn main() -> Result<()> {
             }
         }
         "tmpfs" => tmpfs(records)?,
-        _ => return Err(Error::invalid("counts, times, opening or tmpfs")),
+        "cost" => {
+            plan.fences = Some((Duration::ZERO, Duration::ZERO));
+            let unknown = || Error::invalid("cost RECORDS STRUCTURE WORK");
+            let (structure, work) = (args.next(), args.next());
+            let name = Name::ALL
+                .into_iter()
+                .find(|n| structure.as_deref() == Some(n.name()));
+            let work = Work::ALL
+                .into_iter()
+                .find(|w| work.as_deref() == Some(w.name()));
+            let (name, work) = name.zip(work).ok_or_else(unknown)?;
+            print!("{}", table(&[run(&plan, name, work)?]));
+        }
+        _ => return Err(Error::invalid("counts, times, opening, tmpfs or cost")),
     }
     Ok(())
 }
