@@ -101,11 +101,13 @@ impl Own for Box<[u8]> {
 }
 
 /// The byte of a hash that leaves keep for each slot.
+#[inline]
 pub fn fingerprint(hash: u64) -> u8 {
     (hash >> 56) as u8
 }
 
 /// The partition of a hash among a power of two.
+#[inline]
 pub fn partition(hash: u64, partitions: u32) -> u32 {
     (hash >> 40) as u32 & (partitions - 1)
 }

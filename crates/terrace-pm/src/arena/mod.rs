@@ -129,6 +129,7 @@ impl Layout {
     }
 
     /// First byte of a chunk.
+    #[inline]
     pub fn chunk_at(&self, chunk: u32) -> u64 {
         self.header + u64::from(chunk) * self.shape.chunk
     }
@@ -139,6 +140,7 @@ impl Layout {
     }
 
     /// The chunk of a byte.
+    #[inline]
     pub fn chunk_of(&self, byte: u64) -> Option<u32> {
         let chunk = byte.checked_sub(self.header)? / self.shape.chunk;
         (chunk < u64::from(self.chunks)).then_some(chunk as u32)
@@ -263,11 +265,13 @@ impl Arena {
     }
 
     /// The memory below.
+    #[inline]
     pub fn pm(&self) -> &dyn Pm {
         &*self.pm
     }
 
     /// Sizes and places.
+    #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -279,6 +283,7 @@ impl Arena {
     }
 
     /// What a chunk is for.
+    #[inline]
     pub fn kind(&self, chunk: u32) -> ChunkKind {
         let code = self
             .kinds
@@ -314,26 +319,32 @@ impl Arena {
 
     /// Whether a put may begin: its leaf, its record and their followers will find room, and its blob, where it
     /// has one of so many bytes.
+    #[inline]
     pub fn has_room(&self, blob: Option<usize>) -> bool {
+        if self.chunks_left(self.next.load(Relaxed)) > RESERVE {
+            return true;
+        }
         let free = self.free.lock();
-        self.chunks_left(&free) > RESERVE
+        self.chunks_left(u64::from(free.next_chunk)) > RESERVE
             || (free.places.count(ChunkKind::Leaves.class()) >= 8
                 && free.places.count(ChunkKind::Log.class()) >= 4
                 && blob.is_none_or(|bytes| blobs::has_place(&free.places, bytes)))
     }
 
-    /// Chunks that can still be taken: where the storage is full those that the file has, else all.
-    fn chunks_left(&self, free: &Free) -> usize {
+    /// Chunks from this one on that can still be taken: where the storage is full those that the file has, else all.
+    #[inline]
+    fn chunks_left(&self, next: u64) -> usize {
         let mut chunks = u64::from(self.layout.chunks);
         if self.failed_at.load(Relaxed) != NONE_FAILED {
             let len = self.pm.words().len() as u64 * 8;
             chunks = chunks.min(len.saturating_sub(self.layout.header) / self.layout.shape.chunk);
         }
-        chunks.saturating_sub(u64::from(free.next_chunk)) as usize
+        chunks.saturating_sub(next) as usize
     }
 
     /// Makes the file longer before the room is needed, by one thread while others go on (rule 15). Where
     /// the storage is full the reserve has been made by then.
+    #[inline]
     pub fn make_ahead(&self) {
         if planted(Planted::GrowthHeld) {
             return;
@@ -391,7 +402,7 @@ impl Arena {
     /// A chunk for this kind; its places are free.
     fn take_chunk(&self, free: &mut Free, kind: ChunkKind, may_reserve: bool) -> Result<()> {
         let chunk = free.next_chunk;
-        let is_kept = !may_reserve && self.chunks_left(free) <= RESERVE;
+        let is_kept = !may_reserve && self.chunks_left(u64::from(chunk)) <= RESERVE;
         if chunk >= self.layout.chunks || is_kept {
             return Err(Error::DiskFull {
                 what: format!(
@@ -512,6 +523,7 @@ impl Arena {
     }
 
     /// Which records of a segment are live.
+    #[inline]
     pub fn live_bits(&self, segment: u32) -> &LiveBits {
         static NONE: LiveBits = [AtomicU64::new(0), AtomicU64::new(0)];
         let byte = u64::from(segment) * SEGMENT_BYTES;
@@ -523,6 +535,7 @@ impl Arena {
     }
 
     /// Marks a record live or dead.
+    #[inline]
     pub fn set_live(&self, segment: u32, index: u32, live: bool) {
         let bits = &self.live_bits(segment)[(index / 64) as usize % 2];
         let bit = 1 << (index % 64);

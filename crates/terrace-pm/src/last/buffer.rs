@@ -1,13 +1,24 @@
 //! The buffer of a last-level node: pairs that are in the log and not in their leaves yet.
 //!
-//! Chunks of four pairs, keys together: the search compares four at a time. 22 bytes a pair.
+//! One allocation of words, which has room for a multiple of four pairs, 22 bytes each: first a byte of the
+//! hash of each pair's key, then a byte each that says to which leaf it goes and what it is, then places in
+//! the log, keys, values. A search reads the hashes, 32 at a time, and a pair only where its hash
+//! is that of the key: of 240 pairs these are four lines of the processor's cache, not eighty.
 
-/// Pairs of a chunk.
+/// Pairs by which a buffer grows at least.
 pub const CHUNK_PAIRS: usize = 4;
-/// Bytes of a chunk.
-pub const CHUNK_BYTES: usize = size_of::<Chunk>();
+/// Bytes of so many pairs.
+pub const CHUNK_BYTES: usize = words_of(CHUNK_PAIRS) * 8;
 
-/// Bits of a tag that say to which leaf of the node the pair goes.
+/// A buffer grows by this part of itself, if it may, so that a pair is seldom moved.
+const GROWS_BY: usize = 4;
+/// Of a buffer that has more than this part free after a drain the free part is given back. A drain takes less,
+/// so a node that is drained and filled in turns asks for no memory.
+const MOST_FREE: usize = 3;
+/// The same for small buffers, in pairs.
+const LEAST_FREE: usize = 8;
+
+/// Bits of a kind that say to which leaf of the node the pair goes.
 const LEAF: u8 = 0x1f;
 /// How many leaves that can be.
 pub const LEAVES_OF_TAGS: usize = LEAF as usize + 1;
@@ -15,13 +26,8 @@ const DELETE: u8 = 0x20;
 const COPIED: u8 = 0x40;
 const REPLAYED: u8 = 0x80;
 
-#[derive(Clone, Copy)]
-struct Chunk {
-    keys: [u64; CHUNK_PAIRS],
-    values: [u64; CHUNK_PAIRS],
-    places: [u32; CHUNK_PAIRS],
-    tags: [u8; CHUNK_PAIRS],
-}
+/// A byte in each byte of a word.
+const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// Where a record lies in the log: segment and index within it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,10 +39,12 @@ pub struct Place {
 }
 
 impl Place {
+    #[inline]
     fn pack(self) -> u32 {
         self.segment << 7 | self.index
     }
 
+    #[inline]
     fn unpack(packed: u32) -> Place {
         Place {
             segment: packed >> 7,
@@ -52,6 +60,8 @@ pub struct Entry {
     pub key: u64,
     /// Its value, or blob.
     pub value: u64,
+    /// A byte of its key's hash.
+    pub print: u8,
     /// Its record.
     pub place: Place,
     /// To which leaf of the node it goes.
@@ -64,100 +74,210 @@ pub struct Entry {
     pub is_replayed: bool,
 }
 
+/// Words of a buffer with room for so many pairs, a multiple of four.
+const fn words_of(room: usize) -> usize {
+    room / 4 * 11
+}
+
 /// Pairs in no order.
 #[derive(Default)]
 pub struct Buffer {
-    chunks: Vec<Chunk>,
-    len: usize,
+    /// Hashes, kinds, places, keys, values.
+    words: Box<[u64]>,
+    len: u32,
+    room: u32,
 }
 
 impl Buffer {
     /// How many pairs.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
-    /// Whether the next pair needs another chunk.
+    #[inline]
+    fn room(&self) -> usize {
+        self.room as usize
+    }
+
+    /// Whether the next pair needs more memory.
+    #[inline]
     pub fn is_at_end(&self) -> bool {
-        self.len == self.chunks.len() * CHUNK_PAIRS
+        self.len == self.room
     }
 
     /// Bytes on the heap.
+    #[inline]
     pub fn bytes(&self) -> usize {
-        self.chunks.capacity() * CHUNK_BYTES
+        self.words.len() * 8
+    }
+
+    #[inline]
+    fn byte(&self, at: usize) -> u8 {
+        (self.words[at / 8] >> (8 * (at % 8))) as u8
+    }
+
+    #[inline]
+    fn set_byte(&mut self, at: usize, byte: u8) {
+        let (word, shift) = (&mut self.words[at / 8], 8 * (at % 8));
+        *word = *word & !(0xff << shift) | u64::from(byte) << shift;
+    }
+
+    #[inline]
+    fn kind(&self, i: usize) -> u8 {
+        self.byte(self.room() + i)
+    }
+
+    /// The word of the first keys; as many values follow them.
+    #[inline]
+    fn keys_at(&self) -> usize {
+        self.room() / 4 * 3
+    }
+
+    #[inline]
+    fn packed(&self, i: usize) -> u32 {
+        (self.words[self.room() / 4 + i / 2] >> (32 * (i % 2))) as u32
+    }
+
+    /// Where the record of the pair of this number lies.
+    #[inline]
+    pub fn place(&self, i: usize) -> Place {
+        Place::unpack(self.packed(i))
     }
 
     /// The pair of this number.
+    #[inline]
     pub fn get(&self, i: usize) -> Entry {
-        let (chunk, at) = (&self.chunks[i / CHUNK_PAIRS], i % CHUNK_PAIRS);
-        let tag = chunk.tags[at];
+        let (kind, key) = (self.kind(i), self.keys_at() + i);
         Entry {
-            key: chunk.keys[at],
-            value: chunk.values[at],
-            place: Place::unpack(chunk.places[at]),
-            leaf: tag & LEAF,
-            is_delete: tag & DELETE != 0,
-            is_copied: tag & COPIED != 0,
-            is_replayed: tag & REPLAYED != 0,
+            key: self.words[key],
+            value: self.words[key + self.room()],
+            print: self.byte(i),
+            place: self.place(i),
+            leaf: kind & LEAF,
+            is_delete: kind & DELETE != 0,
+            is_copied: kind & COPIED != 0,
+            is_replayed: kind & REPLAYED != 0,
         }
     }
 
     /// Puts a pair in the place of another.
+    #[inline]
     pub fn set(&mut self, i: usize, entry: Entry) {
-        let (chunk, at) = (&mut self.chunks[i / CHUNK_PAIRS], i % CHUNK_PAIRS);
-        chunk.keys[at] = entry.key;
-        chunk.values[at] = entry.value;
-        chunk.places[at] = entry.place.pack();
-        chunk.tags[at] = entry.leaf & LEAF
+        let kind = entry.leaf & LEAF
             | if entry.is_delete { DELETE } else { 0 }
             | if entry.is_copied { COPIED } else { 0 }
             | if entry.is_replayed { REPLAYED } else { 0 };
+        self.set_raw(
+            i,
+            entry.key,
+            entry.value,
+            entry.place.pack(),
+            entry.print,
+            kind,
+        );
     }
 
-    /// Adds a pair.
-    pub fn push(&mut self, entry: Entry) {
-        if self.len == self.chunks.len() * CHUNK_PAIRS {
-            // Exactly one more: what a buffer may take is counted.
-            self.chunks.reserve_exact(1);
-            self.chunks.push(Chunk {
-                keys: [0; CHUNK_PAIRS],
-                values: [0; CHUNK_PAIRS],
-                places: [0; CHUNK_PAIRS],
-                tags: [0; CHUNK_PAIRS],
-            });
+    #[inline]
+    fn set_raw(&mut self, i: usize, key: u64, value: u64, place: u32, print: u8, kind: u8) {
+        let (room, keys) = (self.room(), self.keys_at());
+        self.set_byte(i, print);
+        self.set_byte(room + i, kind);
+        let (word, shift) = (&mut self.words[room / 4 + i / 2], 32 * (i % 2));
+        *word = *word & !(0xffff_ffff << shift) | u64::from(place) << shift;
+        self.words[keys + i] = key;
+        self.words[keys + room + i] = value;
+    }
+
+    /// Adds a pair. A buffer that is full grows, but not beyond `most` pairs if it can help it.
+    #[inline]
+    pub fn push(&mut self, entry: Entry, most: usize) {
+        if self.len == self.room {
+            let step = (self.room() / GROWS_BY).next_multiple_of(CHUNK_PAIRS);
+            let most = most.next_multiple_of(CHUNK_PAIRS);
+            let room = (self.room() + step).min(most);
+            self.resize(room.max(self.room() + CHUNK_PAIRS));
         }
         self.len += 1;
-        self.set(self.len - 1, entry);
+        self.set(self.len() - 1, entry);
+    }
+
+    /// Makes room for so many pairs, so that it need not grow before it has them.
+    pub fn reserve(&mut self, pairs: usize) {
+        if pairs > self.room() {
+            self.resize(pairs.next_multiple_of(CHUNK_PAIRS));
+        }
+    }
+
+    fn resize(&mut self, room: usize) {
+        let (len, from) = (self.len(), self.room());
+        let old = std::mem::replace(&mut self.words, vec![0; words_of(room)].into());
+        let mut copy = |to: usize, from: usize, count: usize| {
+            self.words[to..to + count].copy_from_slice(&old[from..from + count]);
+        };
+        // The last word of hashes may have kinds, too; they are written below.
+        copy(0, 0, len.div_ceil(8));
+        copy(room / 4, from / 4, len.div_ceil(2));
+        copy(room / 4 * 3, from / 4 * 3, len);
+        copy(room / 4 * 7, from / 4 * 7, len);
+        self.room = room as u32;
+        for i in 0..len {
+            let at = from + i;
+            self.set_byte(room + i, (old[at / 8] >> (8 * (at % 8))) as u8);
+        }
     }
 
     /// Takes out the pairs of these numbers, which must be different.
     pub fn remove_all(&mut self, mut numbers: Vec<usize>) {
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         for i in numbers {
-            let last = self.get(self.len - 1);
-            self.set(i, last);
+            let last = self.len() - 1;
+            if i != last {
+                let key = self.keys_at() + last;
+                let (key, value) = (self.words[key], self.words[key + self.room()]);
+                let (place, print) = (self.packed(last), self.byte(last));
+                self.set_raw(i, key, value, place, print, self.kind(last));
+            }
             self.len -= 1;
         }
-        let keep = self.len.div_ceil(CHUNK_PAIRS);
-        // One chunk more stays, or a node at its limit would give one back with every drain.
-        if self.chunks.len() > keep + 1 {
-            self.chunks.truncate(keep);
-            self.chunks.shrink_to_fit();
+        let keep = self.len().next_multiple_of(CHUNK_PAIRS);
+        if self.room() > keep + (self.room() / MOST_FREE).max(LEAST_FREE) {
+            self.resize(keep);
         }
     }
 
-    /// The number of the first pair with this key word of which `is_it` says so.
-    pub fn find(&self, key: u64, mut is_it: impl FnMut(&Entry) -> bool) -> Option<usize> {
-        for (c, chunk) in self.chunks.iter().enumerate() {
-            let mut equal = 0u32;
-            for (i, known) in chunk.keys.iter().enumerate() {
-                equal |= u32::from(*known == key) << i;
+    /// The number of the first pair with this key word, of the hash of whose key this is a byte, of which
+    /// `is_it` says so.
+    #[inline]
+    pub fn find(
+        &self,
+        key: u64,
+        print: u8,
+        mut is_it: impl FnMut(&Entry) -> bool,
+    ) -> Option<usize> {
+        let len = self.len();
+        let keys = &self.words[self.keys_at()..];
+        let wanted = ONES.wrapping_mul(u64::from(print));
+        // What is read past the last hash is something else of the same buffer, and not looked at.
+        let (groups, _) =
+            self.words[..(4 * len.div_ceil(32)).min(self.words.len())].as_chunks::<4>();
+        for (g, group) in groups.iter().enumerate() {
+            // The high bit of each byte that is zero in `x`; a byte above a zero one may be told, too, and
+            // the key decides.
+            let equal = group.map(|prints| {
+                let x = prints ^ wanted;
+                x.wrapping_sub(ONES) & !x & (ONES << 7)
+            });
+            if equal[0] | equal[1] | equal[2] | equal[3] == 0 {
+                continue;
             }
-            while equal != 0 {
-                let i = c * CHUNK_PAIRS + equal.trailing_zeros() as usize;
-                equal &= equal - 1;
-                if i < self.len && is_it(&self.get(i)) {
-                    return Some(i);
+            for (w, mut equal) in equal.into_iter().enumerate() {
+                while equal != 0 {
+                    let i = 32 * g + 8 * w + equal.trailing_zeros() as usize / 8;
+                    equal &= equal - 1;
+                    if i < len && keys[i] == key && is_it(&self.get(i)) {
+                        return Some(i);
+                    }
                 }
             }
         }
@@ -166,37 +286,43 @@ impl Buffer {
 
     /// All pairs with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Entry)> {
-        (0..self.len).map(|i| (i, self.get(i)))
+        (0..self.len()).map(|i| (i, self.get(i)))
+    }
+
+    /// The pairs that go to these leaves, a bit for each, with their numbers.
+    pub fn of_leaves(&self, leaves: u32) -> impl Iterator<Item = (usize, Entry)> {
+        let is_one = move |i: &usize| leaves >> (self.kind(*i) & LEAF) & 1 == 1;
+        (0..self.len()).filter(is_one).map(|i| (i, self.get(i)))
     }
 
     /// How many pairs go to each leaf.
+    #[inline]
     pub fn counts(&self) -> [u16; 32] {
         let mut counts = [0; 32];
-        for i in 0..self.len {
-            let tag = self.chunks[i / CHUNK_PAIRS].tags[i % CHUNK_PAIRS];
-            counts[(tag & LEAF) as usize] += 1;
+        for i in 0..self.len() {
+            counts[(self.kind(i) & LEAF) as usize] += 1;
         }
         counts
     }
 
     /// Pairs of leaf `from` that `is_right` go to leaf `to`, after those of `to` and above moved up by one.
+    #[inline]
     pub fn split_leaf(&mut self, from: u8, mut is_right: impl FnMut(&Entry) -> bool) {
-        for i in 0..self.len {
-            let mut entry = self.get(i);
-            if entry.leaf > from || (entry.leaf == from && is_right(&entry)) {
-                entry.leaf += 1;
-                self.set(i, entry);
+        for i in 0..self.len() {
+            let kind = self.kind(i);
+            let leaf = kind & LEAF;
+            if leaf > from || (leaf == from && is_right(&self.get(i))) {
+                self.set_byte(self.room() + i, kind + 1);
             }
         }
     }
 
     /// Leaf `gone` was merged into the one before: its pairs and those above move down by one.
     pub fn merge_leaf(&mut self, gone: u8) {
-        for i in 0..self.len {
-            let mut entry = self.get(i);
-            if entry.leaf >= gone {
-                entry.leaf -= 1;
-                self.set(i, entry);
+        for i in 0..self.len() {
+            let kind = self.kind(i);
+            if kind & LEAF >= gone {
+                self.set_byte(self.room() + i, kind - 1);
             }
         }
     }
@@ -210,8 +336,9 @@ mod tests {
         Entry {
             key,
             value: key + 1,
+            print: print(key),
             place: Place {
-                segment: 77,
+                segment: 77 + key as u32,
                 index: 125,
             },
             leaf,
@@ -221,25 +348,80 @@ mod tests {
         }
     }
 
+    /// Few different ones, so that many are searched.
+    fn print(key: u64) -> u8 {
+        (key % 7) as u8 * 42
+    }
+
+    fn check(buffer: &Buffer, key: u64, leaf: u8) {
+        let i = buffer.find(key, print(key), |_| true).expect("is there");
+        let (found, put) = (buffer.get(i), entry(key, leaf));
+        assert_eq!(format!("{found:?}"), format!("{put:?}"));
+    }
+
     #[test]
-    fn pairs_come_back_and_chunks_go() {
+    fn pairs_come_back_and_their_room_goes() {
         let mut buffer = Buffer::default();
+        assert_eq!(buffer.find(1, 1, |_| true), None);
         for key in 0..100 {
-            buffer.push(entry(key, (key % 31) as u8));
+            buffer.push(entry(key, (key % 31) as u8), 240);
+            for known in 0..=key {
+                check(&buffer, known, (known % 31) as u8);
+            }
         }
         assert_eq!(CHUNK_BYTES, 88);
-        for key in 0..100 {
-            let i = buffer.find(key, |_| true).expect("is there");
-            let found = buffer.get(i);
-            assert_eq!(found.value, key + 1);
-            assert_eq!(found.is_delete, key % 2 == 0);
-            assert_eq!(found.place.index, 125);
-        }
+        assert!(buffer.bytes() <= 120 * 22, "{}", buffer.bytes());
+        assert_eq!(buffer.find(7, print(8), |_| true), None);
+        assert_eq!(buffer.find(107, print(7), |_| true), None);
         let even = buffer.iter().filter(|(_, e)| e.is_delete).map(|(i, _)| i);
         let even: Vec<usize> = even.collect();
         buffer.remove_all(even);
         assert_eq!(buffer.len(), 50);
-        assert!(buffer.iter().all(|(_, e)| !e.is_delete));
+        for key in 0..100 {
+            match key % 2 {
+                0 => assert_eq!(buffer.find(key, print(key), |_| true), None),
+                _ => check(&buffer, key, (key % 31) as u8),
+            }
+        }
         assert!(buffer.bytes() <= 14 * CHUNK_BYTES);
+        buffer.remove_all((0..50).collect());
+        assert_eq!((buffer.len(), buffer.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_buffer_that_may_not_grow_far_grows_by_four() {
+        let mut buffer = Buffer::default();
+        for key in 0..70 {
+            buffer.push(entry(key, 0), 66);
+            let most = 68.max((key as usize + 1).next_multiple_of(4));
+            assert!(buffer.bytes() <= most * 22, "{key}");
+        }
+        assert_eq!(buffer.bytes(), 72 * 22);
+        buffer.reserve(81);
+        assert_eq!((buffer.len(), buffer.bytes()), (70, 84 * 22));
+        (0..70).for_each(|key| check(&buffer, key, 0));
+    }
+
+    #[test]
+    fn leaves_of_pairs_move_with_splits_and_merges() {
+        let mut buffer = Buffer::default();
+        for key in 0..60 {
+            buffer.push(entry(key, (key % 30) as u8), 240);
+        }
+        buffer.split_leaf(7, |entry| entry.key > 30);
+        let leaf = |key: u64| match key {
+            37 => 8,
+            _ => (key % 30) as u8 + u8::from(key % 30 > 7),
+        };
+        (0..60).for_each(|key| check(&buffer, key, leaf(key)));
+        let mut of: Vec<u64> = buffer
+            .of_leaves(1 << 7 | 1 << 8 | 1 << 30)
+            .map(|e| e.1.key)
+            .collect();
+        of.sort_unstable();
+        assert_eq!(of, [7, 29, 37, 59]);
+        buffer.merge_leaf(8);
+        (0..60).for_each(|key| check(&buffer, key, (key % 30) as u8));
+        assert_eq!(buffer.counts()[..30], [2; 30]);
     }
 }

@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 use terrace_base::{Error, Result};
 
 use super::{LEAF_WORDS, Leaf, SLOTS, USE, sealed, sum_of, write_new};
-use crate::arena::{Arena, BlobRef};
+use crate::arena::Arena;
 use crate::faults::{Planted, planted};
-use crate::key::{Own, fingerprint};
+use crate::key::Own;
 
 /// A pair on its way from a buffer to its leaf.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct Incoming {
     pub key: u64,
     /// Its value, or blob.
     pub value: u64,
+    /// A byte of its key's hash.
+    pub print: u8,
     /// Whether it says that the key is gone.
     pub is_delete: bool,
     /// Where it lies in the buffer.
@@ -79,15 +81,6 @@ pub fn compare_pairs<O: Own>(arena: &Arena, a: (u64, u64), b: (u64, u64)) -> Ord
     })
 }
 
-/// The byte that a leaf keeps of a pair's key.
-pub fn print_of<O: Own>(key: u64, value: u64) -> u8 {
-    fingerprint(if O::BYTES {
-        BlobRef(value).hash()
-    } else {
-        key.hash()
-    })
-}
-
 /// Drains these leaves, each with what is buffered for it. `blobs` says whether values are blobs.
 pub fn drain<O: Own>(
     arena: &Arena,
@@ -95,7 +88,7 @@ pub fn drain<O: Own>(
     leaves: &[(u32, Vec<Incoming>)],
 ) -> Result<Drained<O>> {
     let mut drained = Drained {
-        done: Vec::new(),
+        done: Vec::with_capacity(leaves.iter().map(|(_, incoming)| incoming.len()).sum()),
         splits: Vec::new(),
         dropped: Vec::new(),
         read: 0,
@@ -144,12 +137,12 @@ fn prepare<O: Own>(
     let old = leaf.word(0);
     let mut new = old & (SLOTS | USE);
     let (mut sum, splits) = (leaf.sum(), drained.splits.len());
-    let mut inserts: Vec<Incoming> = Vec::new();
+    let mut inserts: Vec<Incoming> = Vec::with_capacity(incoming.len());
     // Lines that phase 1 touches, by number within the leaf.
     let mut touched = 0u64;
     let mut read = 1u64;
     for pair in incoming {
-        let print = print_of::<O>(pair.key, pair.value);
+        let print = pair.print;
         let found = leaf.find(print, |key, value| {
             compare_pairs::<O>(arena, (key, value), (pair.key, pair.value)) == Ordering::Equal
         });
@@ -210,6 +203,7 @@ fn prepare<O: Own>(
             Err(_) => {}
         }
     }
+    let mut prints = [None; 4];
     for pair in inserts {
         let Some(slot) = choose(free, touched) else {
             break;
@@ -217,15 +211,17 @@ fn prepare<O: Own>(
         free &= !(1 << slot);
         new |= 1 << slot;
         touched |= 1 | 1 << (1 + slot / 4);
-        pm.store(leaf.at + 8 + 2 * slot, pair.key);
-        pm.store(leaf.at + 9 + 2 * slot, pair.value);
-        let word = leaf.at + 3 + slot / 8;
+        pm.store_all(leaf.at + 8 + 2 * slot, &[pair.key, pair.value]);
         let shift = 8 * (slot % 8);
-        let others = arena.load(word) & !(0xff << shift);
-        let print = print_of::<O>(pair.key, pair.value);
-        pm.store(word, others | u64::from(print) << shift);
-        sum ^= sum_of(arena, leaf.number, slot, pair.key, print);
+        let group = prints[slot / 8].get_or_insert_with(|| leaf.word(3 + slot / 8));
+        *group = *group & !(0xff << shift) | u64::from(pair.print) << shift;
+        sum ^= sum_of(arena, leaf.number, slot, pair.key, pair.print);
         drained.done.push(pair.entry);
+    }
+    for (group, word) in prints.into_iter().enumerate() {
+        if let Some(word) = word {
+            pm.store(leaf.at + 3 + group, word);
+        }
     }
     for line in (0..8).filter(|line| touched >> line & 1 == 1) {
         pm.flush(leaf.at + line * 8, 8);
@@ -248,6 +244,7 @@ fn prepare<O: Own>(
 
 /// A free slot: in a line that is touched anyhow, else in a half of the leaf that is, else where most are
 /// free, so that few lines and few units of the medium are written.
+#[inline]
 fn choose(free: u64, touched: u64) -> Option<usize> {
     let best = (0..7)
         .filter(|group| free >> (4 * group) & 0xf != 0)
@@ -292,18 +289,15 @@ fn split<O: Own>(
     leaf.check_header(arena)?;
     leaf.check_keys(arena)?;
     let slots = arena.layout().shape.slots as usize;
-    let residents: Vec<(usize, (u64, u64))> = leaf
-        .pairs()
-        .filter(|(slot, _)| *new >> slot & 1 == 1)
-        .map(|(slot, (key, _))| (slot, (key, arena.load(leaf.at + 9 + 2 * slot))))
-        .collect();
-    let mut order: Vec<(u64, u64)> = residents.iter().map(|(_, pair)| *pair).collect();
+    let mut residents: Vec<(usize, (u64, u64))> = Vec::with_capacity(slots);
+    residents.extend(leaf.pairs().filter(|(slot, _)| *new >> slot & 1 == 1));
+    let mut order: Vec<(u64, u64)> = Vec::with_capacity(residents.len() + inserts.len());
+    order.extend(residents.iter().map(|(_, pair)| *pair));
     let highest = order
         .iter()
         .copied()
         .max_by(|a, b| compare_pairs::<O>(arena, *a, *b));
     order.extend(inserts.iter().map(|pair| (pair.key, pair.value)));
-    order.sort_by(|a, b| compare_pairs::<O>(arena, *a, *b));
     // Where keys only ever rise, the left leaf is left nearly full.
     let rises = leaf.next() == 0
         && highest.is_some_and(|highest| {
@@ -316,7 +310,10 @@ fn split<O: Own>(
     } else {
         order.len() / 2
     };
-    let separator = order[at.min(order.len() - 1)];
+    let at = at.min(order.len() - 1);
+    let separator = *order
+        .select_nth_unstable_by(at, |a, b| compare_pairs::<O>(arena, *a, *b))
+        .1;
     let low = O::of_pair(arena, separator.0, separator.1);
     check_separator(arena, leaf, &low)?;
     let number = arena.take_leaf()?;
@@ -342,7 +339,7 @@ fn split<O: Own>(
         inserts.retain(|pair| {
             let right = belongs((pair.key, pair.value));
             if right && pairs.len() < slots {
-                pairs.push((pair.key, pair.value, print_of::<O>(pair.key, pair.value)));
+                pairs.push((pair.key, pair.value, pair.print));
                 drained.done.push(pair.entry);
             }
             !right
@@ -361,7 +358,7 @@ fn split<O: Own>(
     }
     take_inserts(&mut pairs);
     // In order, so that a scan finds it nearly sorted.
-    pairs.sort_by(|a, b| compare_pairs::<O>(arena, (a.0, a.1), (b.0, b.1)));
+    pairs.sort_unstable_by(|a, b| compare_pairs::<O>(arena, (a.0, a.1), (b.0, b.1)));
     write_new(
         arena,
         number,

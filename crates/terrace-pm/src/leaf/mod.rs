@@ -49,6 +49,7 @@ pub struct Leaf<'a> {
 
 impl<'a> Leaf<'a> {
     /// The leaf of this number; `None` where no leaf can be.
+    #[inline]
     pub fn new(arena: &'a Arena, number: u32) -> Option<Leaf<'a>> {
         let at = number as usize * LEAF_WORDS;
         let words = arena.pm().words().get(at..at + LEAF_WORDS)?;
@@ -81,6 +82,7 @@ impl<'a> Leaf<'a> {
         Ok(leaf)
     }
 
+    #[inline]
     fn word(&self, i: usize) -> u64 {
         self.words[i].load(Acquire)
     }
@@ -95,6 +97,7 @@ impl<'a> Leaf<'a> {
     }
 
     /// An error if the header is not what was written.
+    #[inline]
     pub fn check_header(&self, arena: &Arena) -> Result<()> {
         let word = self.word(0);
         if word == sealed(arena, self.number, word, self.next(), self.sum()) {
@@ -115,21 +118,25 @@ impl<'a> Leaf<'a> {
     }
 
     /// The sum over its keys.
+    #[inline]
     pub fn sum(&self) -> u16 {
         (self.word(0) >> SUM) as u16
     }
 
     /// Which slots hold pairs.
+    #[inline]
     pub fn slots(&self) -> u64 {
         self.word(0) & SLOTS
     }
 
     /// How many pairs it has.
+    #[inline]
     pub fn len(&self) -> u32 {
         self.slots().count_ones()
     }
 
     /// The next leaf; 0 for none.
+    #[inline]
     pub fn next(&self) -> u32 {
         let which = self.word(0) >> 28 & 1;
         (self.word(1) >> (32 * which)) as u32
@@ -141,11 +148,13 @@ impl<'a> Leaf<'a> {
     }
 
     /// The pair of a slot.
+    #[inline]
     pub fn pair(&self, slot: usize) -> (u64, u64) {
         (self.word(8 + 2 * slot), self.word(9 + 2 * slot))
     }
 
     /// The byte of the hash of a slot's key.
+    #[inline]
     pub fn fingerprint(&self, slot: usize) -> u8 {
         (self.word(3 + slot / 8) >> (8 * (slot % 8))) as u8
     }
@@ -160,6 +169,7 @@ impl<'a> Leaf<'a> {
     }
 
     /// The slot of a key: those with its fingerprint, until `is_it` says so.
+    #[inline]
     pub fn find(&self, fingerprint: u8, mut is_it: impl FnMut(u64, u64) -> bool) -> Option<usize> {
         const ONES: u64 = 0x0101_0101_0101_0101;
         let slots = self.slots();
@@ -189,12 +199,14 @@ impl<'a> Leaf<'a> {
 }
 
 /// What a pair adds to the sum of its leaf.
+#[inline]
 pub fn sum_of(arena: &Arena, number: u32, slot: usize, key: u64, print: u8) -> u16 {
     let place = u64::from(number) << 16 | (slot as u64) << 8 | u64::from(print);
     (mix(arena.layout().map_id ^ place, key) >> 48) as u16
 }
 
 /// Word 0 of a leaf with these slots, with the next pointer that counts and with the sum over its keys.
+#[inline]
 pub fn sealed(arena: &Arena, number: u32, word: u64, next: u32, sum: u16) -> u64 {
     let word = word & (USE | SLOTS) | u64::from(sum) << SUM;
     let place = u64::from(number) << 32 | u64::from(next);
@@ -223,21 +235,21 @@ pub fn write_new(
         sum ^ sum_of(arena, number, slot, pair.0, pair.2)
     });
     let word = (1u64 << pairs.len()) - 1;
-    pm.store(at, sealed(arena, number, word, next, sum));
-    pm.store(at + 1, u64::from(next));
-    pm.store(at + 2, low.0);
+    let first = [
+        sealed(arena, number, word, next, sum),
+        u64::from(next),
+        low.0,
+    ];
+    pm.store_all(at, &first);
     let mut prints = [0u64; 4];
     for (slot, (_, _, print)) in pairs.iter().enumerate() {
         prints[slot / 8] |= u64::from(*print) << (8 * (slot % 8));
     }
     prints[3] |= fence_check(arena, number, low.0, low.1) << 32;
-    for (i, word) in prints.into_iter().enumerate() {
-        pm.store(at + 3 + i, word);
-    }
+    pm.store_all(at + 3, &prints);
     pm.store(at + 7, low.1);
     for (slot, (key, value, _)) in pairs.iter().enumerate() {
-        pm.store(at + 8 + 2 * slot, *key);
-        pm.store(at + 9 + 2 * slot, *value);
+        pm.store_all(at + 8 + 2 * slot, &[*key, *value]);
     }
     if flush {
         pm.flush(at, 8 + 2 * pairs.len());

@@ -78,6 +78,8 @@ pub struct Log {
     arena: Arc<Arena>,
     partitions: Vec<Mutex<Partition>>,
     lengths: Vec<AtomicUsize>,
+    /// Segments of all partitions.
+    segments: AtomicUsize,
     /// Whether records of a partition wait for a fence.
     pending: Vec<AtomicBool>,
     /// Bytes of what each partition remembers of blobs.
@@ -96,6 +98,7 @@ pub fn header(map_id: u64, partition: u32, ordinal: u64) -> [u64; 4] {
 }
 
 /// The check of a record.
+#[inline]
 pub fn record_check(map_id: u64, partition: u32, words: [u64; 3]) -> u64 {
     let [key, value, sequence] = words;
     let sequence = if planted(Planted::CheckWithoutSequence) {
@@ -128,6 +131,7 @@ impl Log {
             pending: partitions.iter().map(|_| AtomicBool::new(false)).collect(),
             blobs,
             limbo: partitions.iter().map(|_| AtomicUsize::new(0)).collect(),
+            segments: AtomicUsize::new(partitions.iter().map(|p| p.segments.len()).sum()),
             lengths: partitions
                 .iter()
                 .map(|partition| AtomicUsize::new(partition.segments.len()))
@@ -139,6 +143,7 @@ impl Log {
     }
 
     /// The partition of a hash.
+    #[inline]
     pub fn partition_of(&self, hash: u64) -> u32 {
         let count = self.partitions.len() as u32;
         if planted(Planted::PartitionByTurns) {
@@ -148,21 +153,25 @@ impl Log {
     }
 
     /// How many partitions there are.
+    #[inline]
     pub fn count(&self) -> u32 {
         self.partitions.len() as u32
     }
 
     /// Segments of each partition.
+    #[inline]
     pub fn length(&self, partition: u32) -> usize {
         self.lengths[partition as usize].load(Relaxed)
     }
 
     /// Segments of all partitions.
+    #[inline]
     pub fn segments(&self) -> usize {
-        self.lengths.iter().map(|length| length.load(Relaxed)).sum()
+        self.segments.load(Relaxed)
     }
 
     /// Whether it holds more than it should, with so many live records.
+    #[inline]
     pub fn is_over(&self, live: usize) -> bool {
         let records = self.arena.layout().shape.records as usize;
         let most = if records < TINY_RECORDS {
@@ -174,6 +183,7 @@ impl Log {
     }
 
     /// Takes a partition.
+    #[inline]
     pub fn lock(&self, partition: u32) -> Locked<'_> {
         Locked {
             log: self,
@@ -220,6 +230,7 @@ impl Log {
     }
 
     /// The record is dead: what replaced it is on its way, or in its leaf.
+    #[inline]
     pub fn bury(&self, place: Place) {
         self.arena.set_live(place.segment, place.index, false);
     }
@@ -245,11 +256,13 @@ pub struct Locked<'a> {
 
 impl Locked<'_> {
     /// The partition.
+    #[inline]
     pub fn partition(&mut self) -> &mut Partition {
         &mut self.guard
     }
 
     /// The sequence number of the next record, for which there is room.
+    #[inline]
     pub fn next_sequence(&mut self) -> Result<u64> {
         let records = self.log.arena.layout().shape.records;
         if self.guard.segments.is_empty() || self.guard.fill >= records {
@@ -262,6 +275,7 @@ impl Locked<'_> {
     /// one: its blob came by another record.
     ///
     /// No more than a group of records waits for a fence: recovery knows by that which ones may lack a blob.
+    #[inline]
     pub fn append(&mut self, op: Op, is_copy: bool, key: u64, value: u64) -> Result<Place> {
         if (self.guard.fill - self.guard.durable) as usize >= crate::map::GROUP {
             self.commit()?;
@@ -275,9 +289,8 @@ impl Locked<'_> {
         let words = [key, value, sequence << 2 | op];
         let check = record_check(layout.map_id, self.number, words);
         let at = record_at(head.number, index);
-        for (i, word) in words.into_iter().chain([check]).enumerate() {
-            arena.pm().store(at + i, word);
-        }
+        let [key, value, sequence] = words;
+        arena.pm().store_all(at, &[key, value, sequence, check]);
         self.guard.fill += 1;
         self.note_pending();
         arena.set_live(head.number, index, true);
@@ -313,17 +326,20 @@ impl Locked<'_> {
         }
     }
 
+    #[inline]
     fn note_pending(&self) {
         let is_pending = self.is_pending();
         self.log.pending[self.number as usize].store(is_pending, Release);
     }
 
     /// Whether records wait for a fence.
+    #[inline]
     pub fn is_pending(&self) -> bool {
         self.guard.durable < self.guard.fill
     }
 
     /// Makes everything so far durable.
+    #[inline]
     pub fn commit(&mut self) -> Result<()> {
         if self.is_pending() || !self.guard.passed.is_empty() {
             let passed = self.guard.passed.back().map_or(0, |gone| gone.ordinal);
@@ -389,9 +405,13 @@ impl Locked<'_> {
         Ok(())
     }
 
+    #[inline]
     fn count(&self) {
         let length = self.guard.segments.len();
-        self.log.lengths[self.number as usize].store(length, Relaxed);
+        let before = self.log.lengths[self.number as usize].swap(length, Relaxed);
+        // By a difference that may be negative.
+        let change = length.wrapping_sub(before);
+        self.log.segments.fetch_add(change, Relaxed);
     }
 
     /// Moves the tail behind its segment, whose records are all dead. The segment is free with the next
@@ -496,6 +516,7 @@ impl Log {
 }
 
 /// Word of a record.
+#[inline]
 pub fn record_at(segment: u32, index: u32) -> usize {
     segment as usize * SEGMENT_WORDS + 8 + index as usize * 4
 }

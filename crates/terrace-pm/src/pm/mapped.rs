@@ -48,6 +48,7 @@ impl Mapped {
     }
 
     /// The first `count` words, which the file must have.
+    #[inline]
     pub fn words(&self, count: usize) -> &[AtomicU64] {
         let count = count.min(self.capacity / 8);
         // SAFETY: the mapping has `capacity` bytes, begins at a page, stays until `self` is dropped, and

@@ -64,6 +64,13 @@ pub trait Pm: Send + Sync {
         }
     }
 
+    /// Stores these words from `word` on, one after the other, as [`Pm::store`] does.
+    fn store_all(&self, word: usize, values: &[u64]) {
+        for (i, value) in values.iter().enumerate() {
+            self.store(word + i, *value);
+        }
+    }
+
     /// Begins to write the lines that hold these words.
     fn flush(&self, word: usize, count: usize);
 
@@ -104,6 +111,10 @@ impl Pm for Box<dyn Pm> {
 
     fn store(&self, word: usize, value: u64) {
         (**self).store(word, value);
+    }
+
+    fn store_all(&self, word: usize, values: &[u64]) {
+        (**self).store_all(word, values);
     }
 
     fn flush(&self, word: usize, count: usize) {
@@ -148,6 +159,7 @@ impl Pm for Box<dyn Pm> {
 }
 
 /// The lines that hold `count` words from `word` on, as a range of line numbers.
+#[inline]
 pub fn lines(word: usize, count: usize) -> std::ops::Range<usize> {
     word / LINE_WORDS..(word + count.max(1)).div_ceil(LINE_WORDS)
 }

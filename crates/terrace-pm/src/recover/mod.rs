@@ -11,7 +11,7 @@ use terrace_base::{Error, Result};
 
 use crate::arena::{Arena, BlobRef, LEAF_BYTES, Layout, Places, Shape, State, Superblock};
 use crate::faults::{Planted, planted};
-use crate::key::{Own, code_name};
+use crate::key::{Own, code_name, fingerprint};
 use crate::last::{Directory, Entry, Node};
 use crate::leaf::{Leaf, compare, write_new};
 use crate::log::{Found, Log, Op, Partition, Record, tail_word};
@@ -498,13 +498,14 @@ impl<O: Own> Tree<O> {
 
     fn apply(&self, record: &Record, is_delete: bool) -> Result<()> {
         let own = O::of_pair(&self.arena, record.key, record.value);
+        let print = fingerprint(own.hash());
         loop {
             let node = self.node(&own)?;
             let mut body = node.body.write();
             if !body.covers(&own) {
                 continue;
             }
-            let known = body.buffer.find(record.key, |entry| {
+            let known = body.buffer.find(record.key, print, |entry| {
                 compare(&self.arena, (entry.key, entry.value), &own) == Ordering::Equal
             });
             if known.is_none() && body.buffer.len() >= self.cap(&body) {
@@ -518,6 +519,7 @@ impl<O: Own> Tree<O> {
             let entry = Entry {
                 key: record.key,
                 value: record.value,
+                print,
                 place: record.place,
                 leaf: body.leaf_of(&own) as u8,
                 is_delete,
@@ -533,7 +535,8 @@ impl<O: Own> Tree<O> {
                 }
                 None => {
                     let before = body.buffer.bytes();
-                    body.buffer.push(entry);
+                    let most = self.cap(&body);
+                    body.buffer.push(entry, most);
                     self.buffered.fetch_add(1, Relaxed);
                     self.count_buffer(before, body.buffer.bytes());
                 }

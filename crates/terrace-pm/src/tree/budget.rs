@@ -58,6 +58,7 @@ impl Budget {
     }
 
     /// Nodes, leaves and bytes have changed by so much.
+    #[inline]
     pub fn change(&self, nodes: i64, leaves: i64, index: i64, buffers: i64) {
         if nodes != 0 || leaves != 0 {
             self.nodes.fetch_add(nodes, Relaxed);
@@ -84,11 +85,13 @@ impl Budget {
     }
 
     /// Bytes of everything but buffers.
+    #[inline]
     pub fn index(&self) -> u64 {
         (self.index.load(Relaxed) + self.other.load(Relaxed)).max(0) as u64
     }
 
     /// Bytes of everything.
+    #[inline]
     pub fn used(&self) -> u64 {
         self.index() + (self.buffers.load(Relaxed) + self.limbo.load(Relaxed)).max(0) as u64
     }
@@ -112,11 +115,13 @@ impl Budget {
     }
 
     /// Whether the index alone has no room: new keys must wait.
+    #[inline]
     pub fn is_exhausted(&self) -> bool {
         self.share.load(Relaxed) == 0
     }
 
     /// Whether not even one chunk more has room.
+    #[inline]
     pub fn is_used_up(&self) -> bool {
         self.used() + CHUNK_BYTES as u64 > self.memory
     }
@@ -128,6 +133,7 @@ impl Budget {
 
     /// How many pairs a node of so many leaves may buffer. A hot one may have twice its share while others
     /// leave a quarter of all unused.
+    #[inline]
     pub fn cap(&self, leaves: usize) -> usize {
         let share = self.share.load(Relaxed) as usize;
         let mut cap = share * leaves / 16;

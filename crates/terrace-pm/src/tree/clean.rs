@@ -10,7 +10,7 @@ use terrace_base::Result;
 
 use super::Tree;
 use crate::faults::{Planted, planted};
-use crate::key::Own;
+use crate::key::{Own, fingerprint};
 use crate::last::{Entry, Place};
 use crate::leaf::compare;
 use crate::log::{Op, Segment, record_at};
@@ -140,7 +140,7 @@ impl<O: Own> Tree<O> {
         if !body.covers(&own) {
             return Ok(false);
         }
-        let found = body.buffer.find(key, |entry| {
+        let found = body.buffer.find(key, fingerprint(own.hash()), |entry| {
             entry.place == place
                 && compare(&self.arena, (entry.key, entry.value), &own) == Ordering::Equal
         });

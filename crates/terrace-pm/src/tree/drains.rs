@@ -20,6 +20,25 @@ const MOST_LINES: usize = 24;
 /// Nodes with fewer leaves than this, or than a quarter of what they may have, look for a neighbour to merge with.
 const FEW_LEAVES: usize = 2;
 
+/// So many leaves, these first, and then those for which most is buffered; none for which nothing is.
+fn fullest(counts: &[u16; 32], mut order: Vec<usize>, many: usize) -> Vec<usize> {
+    let mut left = *counts;
+    for leaf in &order {
+        left[*leaf] = 0;
+    }
+    order.reserve_exact(many - order.len());
+    while order.len() < many {
+        let most = left.iter().copied().max().unwrap_or(0);
+        let leaf = left.iter().position(|count| *count == most);
+        let Some(leaf) = leaf.filter(|_| most > 0) else {
+            break;
+        };
+        left[leaf] = 0;
+        order.push(leaf);
+    }
+    order
+}
+
 impl<O: Own> Tree<O> {
     /// How many pairs a node may buffer.
     pub(crate) fn cap(&self, body: &Body<O>) -> usize {
@@ -51,13 +70,9 @@ impl<O: Own> Tree<O> {
             self.first_in_buffer(body)
         } else {
             let counts = body.buffer.counts();
-            let mut order: Vec<usize> = (0..body.leaves.len()).filter(|i| counts[*i] > 0).collect();
-            order.sort_by_key(|i| std::cmp::Reverse(counts[*i]));
+            let order = fullest(&counts, Vec::new(), self.settings.drained + MORE_LEAVES);
             let first = order.len().min(self.settings.drained);
-            let more = self.more_leaves(body, &order, first, &counts);
-            order.truncate(first);
-            order.extend(more);
-            order
+            self.with_more_leaves(body, order, first, &counts)
         };
         self.drain_leaves(body, chosen)
     }
@@ -65,26 +80,25 @@ impl<O: Own> Tree<O> {
     /// Drains this leaf, and fuller ones of its node with it.
     pub(crate) fn drain_around(&self, body: &mut Body<O>, leaf: usize) -> Result<()> {
         let counts = body.buffer.counts();
-        let mut order: Vec<usize> = (0..body.leaves.len()).filter(|i| counts[*i] > 0).collect();
-        // That leaf comes first.
-        order.sort_by_key(|i| (*i != leaf, std::cmp::Reverse(counts[*i])));
-        let mut chosen = self.more_leaves(body, &order, 1.min(order.len()), &counts);
-        chosen.push(leaf);
+        let order = fullest(&counts, vec![leaf], 1 + MORE_LEAVES);
+        let chosen = self.with_more_leaves(body, order, 1, &counts);
         self.drain_leaves(body, chosen)
     }
 
-    /// Leaves that share the fences of a drain with the fullest ones, where none of all these will split and
-    /// all together are not more than a split would be.
-    fn more_leaves(
+    /// The first of these leaves, and those of the others that share the fences of a drain with them, where
+    /// none of all these will split and all together are not more than a split would be.
+    fn with_more_leaves(
         &self,
         body: &Body<O>,
-        order: &[usize],
+        mut order: Vec<usize>,
         first: usize,
         counts: &[u16; 32],
     ) -> Vec<usize> {
-        let mut more = Vec::new();
+        let others: [Option<usize>; MORE_LEAVES] =
+            std::array::from_fn(|i| order.get(first + i).copied());
+        order.truncate(first);
         if self.settings.buffers != Buffers::Elastic {
-            return more;
+            return order;
         }
         let slots = self.arena.layout().shape.slots;
         let fits = |leaf: usize| {
@@ -93,24 +107,23 @@ impl<O: Own> Tree<O> {
         };
         // Lines of pairs, and the header twice.
         let lines = |leaf: usize| 2 + usize::from(counts[leaf]).min(7);
-        let (first, others) = order.split_at(first);
-        if !first.iter().all(|leaf| fits(*leaf)) {
-            return more;
+        if !order.iter().all(|leaf| fits(*leaf)) {
+            return order;
         }
-        let mut all: usize = first.iter().map(|leaf| lines(*leaf)).sum();
+        let mut all: usize = order.iter().map(|leaf| lines(*leaf)).sum();
         let fullest = counts.iter().copied().max().unwrap_or(0);
-        for leaf in others.iter().take(MORE_LEAVES) {
-            all += lines(*leaf);
-            if all > MOST_LINES || counts[*leaf] < fullest.div_ceil(2) {
+        for leaf in others.into_iter().flatten() {
+            all += lines(leaf);
+            if all > MOST_LINES || counts[leaf] < fullest.div_ceil(2) {
                 break;
             }
-            if fits(*leaf) {
-                more.push(*leaf);
+            if fits(leaf) {
+                order.push(leaf);
             } else {
                 self.arena.pm().has_read(1);
             }
         }
-        more
+        order
     }
 
     /// The paper's leaf-count flush: pairs from the left, until one goes to another leaf than the first
@@ -141,24 +154,27 @@ impl<O: Own> Tree<O> {
     /// Drains these leaves of a node, and splits or merges what asks for it.
     pub(crate) fn drain_leaves(&self, body: &mut Body<O>, mut chosen: Vec<usize>) -> Result<()> {
         chosen.sort_unstable();
+        let counts = body.buffer.counts();
         let mut leaves: Vec<(u32, Vec<Incoming>)> = chosen
             .iter()
-            .map(|i| (body.leaves[*i], Vec::new()))
+            .map(|i| (body.leaves[*i], Vec::with_capacity(counts[*i].into())))
             .collect();
-        for (number, entry) in body.buffer.iter() {
-            if let Ok(which) = chosen.binary_search(&(entry.leaf as usize)) {
-                leaves[which].1.push(Incoming {
-                    key: entry.key,
-                    value: entry.value,
-                    is_delete: entry.is_delete,
-                    entry: number,
-                });
-            }
+        let wanted = chosen.iter().fold(0u32, |bits, leaf| bits | 1 << leaf);
+        for (number, entry) in body.buffer.of_leaves(wanted) {
+            // Of the leaves that are drained, which one it is.
+            let which = (wanted & ((1 << entry.leaf) - 1)).count_ones() as usize;
+            leaves[which].1.push(Incoming {
+                key: entry.key,
+                value: entry.value,
+                print: entry.print,
+                is_delete: entry.is_delete,
+                entry: number,
+            });
         }
         if planted(Planted::DeadBeforeDrain) {
             for (_, incoming) in &leaves {
                 for pair in incoming {
-                    self.log.bury(body.buffer.get(pair.entry).place);
+                    self.log.bury(body.buffer.place(pair.entry));
                 }
             }
             self.free_dead()?;
@@ -166,7 +182,7 @@ impl<O: Own> Tree<O> {
         self.fence_blobs(&leaves)?;
         let drained = drain::<O>(&self.arena, self.settings.blobs, &leaves)?;
         for entry in &drained.done {
-            self.log.bury(body.buffer.get(*entry).place);
+            self.log.bury(body.buffer.place(*entry));
         }
         self.counters.drains.fetch_add(1, Relaxed);
         self.counters
@@ -286,12 +302,12 @@ impl<O: Own> Tree<O> {
                 let mut right = node.body.write();
                 right.heat = body.heat;
                 let mut moved = Vec::new();
-                for (i, mut entry) in body.buffer.iter() {
-                    if entry.leaf as usize >= at {
-                        moved.push(i);
-                        entry.leaf -= at as u8;
-                        right.buffer.push(entry);
-                    }
+                moved.extend(body.buffer.of_leaves(u32::MAX << at).map(|(i, _)| i));
+                right.buffer.reserve(moved.len());
+                for i in &moved {
+                    let mut entry = body.buffer.get(*i);
+                    entry.leaf -= at as u8;
+                    right.buffer.push(entry, 0);
                 }
                 body.buffer.remove_all(moved);
                 let buffer = right.buffer.bytes() as i64;
@@ -341,9 +357,10 @@ impl<O: Own> Tree<O> {
         let gone = (right.bytes() - right.buffer.bytes()) as i64;
         body.lows.append(&mut right.lows);
         body.leaves.append(&mut right.leaves);
+        body.buffer.reserve(body.buffer.len() + right.buffer.len());
         for (_, mut entry) in right.buffer.iter() {
             entry.leaf += first as u8;
-            body.buffer.push(entry);
+            body.buffer.push(entry, 0);
         }
         right.buffer = crate::last::Buffer::default();
         right.is_dead = true;

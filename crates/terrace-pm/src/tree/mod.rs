@@ -141,16 +141,23 @@ impl<O: Own> Tree<O> {
     }
 
     /// Remembers a failure that leaves it unknown what is durable. A full file changes nothing.
+    #[inline]
     pub(crate) fn guard<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(error) = &result
-            && matches!(error, Error::Io { .. } | Error::Poisoned { .. })
+        if let Err(error) = &result {
+            self.remember(error);
+        }
+        result
+    }
+
+    #[cold]
+    fn remember(&self, error: &Error) {
+        if matches!(error, Error::Io { .. } | Error::Poisoned { .. })
             && !planted(Planted::FailureForgotten)
         {
             let mut poison = self.poison.lock();
             poison.get_or_insert_with(|| error.to_string());
             self.is_poisoned.store(true, Release);
         }
-        result
     }
 
     /// What the value of a key's pair is; an error where the pair refers to a blob that is not what was

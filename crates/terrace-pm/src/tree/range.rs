@@ -255,11 +255,9 @@ impl<O: Own> Tree<O> {
     ) -> Result<Window<O>> {
         let mut found: Vec<Found<O>> = Vec::new();
         let mut kept = 0;
-        for (_, entry) in body.buffer.iter() {
-            if entry.leaf as usize == leaf {
-                let value = (!entry.is_delete).then_some(entry.value);
-                found.push(self.found((entry.key, entry.value), value, true, &mut kept)?);
-            }
+        for (_, entry) in body.buffer.of_leaves(1 << leaf) {
+            let value = (!entry.is_delete).then_some(entry.value);
+            found.push(self.found((entry.key, entry.value), value, true, &mut kept)?);
         }
         let number = body.leaves[leaf];
         if let Some(stored) = Leaf::new(&self.arena, number) {

@@ -91,16 +91,18 @@ impl<O: Own> Tree<O> {
     /// The number of a key's pair in the buffer.
     pub(crate) fn find_buffered(&self, body: &Body<O>, key: &O) -> Result<Option<usize>> {
         let mut not_whole = None;
-        let found = body.buffer.find(key.word(), |entry| {
-            let is_it = compare(&self.arena, (entry.key, entry.value), key) == Ordering::Equal;
-            if O::BYTES && !is_it && BlobRef(entry.value).hash() == key.hash() >> 40 << 40 {
-                // Its blob is all that tells it from an older pair in the leaf.
-                not_whole = not_whole
-                    .take()
-                    .or(self.arena.whole_blob(BlobRef(entry.value)).err());
-            }
-            is_it
-        });
+        let found = body
+            .buffer
+            .find(key.word(), fingerprint(key.hash()), |entry| {
+                let is_it = compare(&self.arena, (entry.key, entry.value), key) == Ordering::Equal;
+                if O::BYTES && !is_it && BlobRef(entry.value).hash() == key.hash() >> 40 << 40 {
+                    // Its blob is all that tells it from an older pair in the leaf.
+                    not_whole = not_whole
+                        .take()
+                        .or(self.arena.whole_blob(BlobRef(entry.value)).err());
+                }
+                is_it
+            });
         match (found, not_whole) {
             (None, Some(damage)) => Err(damage),
             (found, _) => Ok(found),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::{Error, Result, max_key_bytes};
 
 use super::Tree;
-use crate::key::{Own, ValueIn, ValueOut};
+use crate::key::{Own, ValueIn, ValueOut, fingerprint};
 use crate::last::{Body, Buffers, Entry, Node};
 use crate::log::Op;
 
@@ -225,6 +225,7 @@ impl<O: Own> Tree<O> {
         let entry = Entry {
             key: key.word(),
             value,
+            print: fingerprint(hash),
             place,
             leaf: body.leaf_of(key) as u8,
             is_delete: op == Op::Delete,
@@ -238,7 +239,12 @@ impl<O: Own> Tree<O> {
             }
             _ => {
                 let before = body.buffer.bytes();
-                body.buffer.push(entry);
+                let most = if body.buffer.is_at_end() {
+                    self.cap(body)
+                } else {
+                    0
+                };
+                body.buffer.push(entry, most);
                 self.buffered.fetch_add(1, Relaxed);
                 self.count_buffer(before, body.buffer.bytes());
             }
