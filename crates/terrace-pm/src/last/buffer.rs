@@ -1,6 +1,6 @@
 //! The buffer of a last-level node: pairs that are in the log and not in their leaves yet.
 //!
-//! One allocation of words, which has room for a multiple of four pairs, 22 bytes each: first a byte of the
+//! One allocation, which has room for a multiple of four pairs, 22 bytes each: first a byte of the
 //! hash of each pair's key, then a byte each that says to which leaf it goes and what it is, then places in
 //! the log, keys, values. A search reads the hashes, 32 at a time, and a pair only where its hash
 //! is that of the key: of 240 pairs these are four lines of the processor's cache, not eighty.
@@ -8,7 +8,7 @@
 /// Pairs by which a buffer grows at least.
 pub const CHUNK_PAIRS: usize = 4;
 /// Bytes of so many pairs.
-pub const CHUNK_BYTES: usize = words_of(CHUNK_PAIRS) * 8;
+pub const CHUNK_BYTES: usize = bytes_of(CHUNK_PAIRS);
 
 /// A buffer grows by this part of itself, if it may, so that a pair is seldom moved.
 const GROWS_BY: usize = 4;
@@ -74,16 +74,16 @@ pub struct Entry {
     pub is_replayed: bool,
 }
 
-/// Words of a buffer with room for so many pairs, a multiple of four.
-const fn words_of(room: usize) -> usize {
-    room / 4 * 11
+/// Bytes of a buffer with room for so many pairs.
+const fn bytes_of(room: usize) -> usize {
+    room * 22
 }
 
 /// Pairs in no order.
 #[derive(Default)]
 pub struct Buffer {
     /// Hashes, kinds, places, keys, values.
-    words: Box<[u64]>,
+    bytes: Box<[u8]>,
     len: u32,
     room: u32,
 }
@@ -109,34 +109,48 @@ impl Buffer {
     /// Bytes on the heap.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.words.len() * 8
+        self.bytes.len()
+    }
+
+    /// Kinds of all pairs.
+    #[inline]
+    fn kinds(&self) -> &[u8] {
+        &self.bytes[self.room()..self.room() + self.len()]
     }
 
     #[inline]
-    fn byte(&self, at: usize) -> u8 {
-        (self.words[at / 8] >> (8 * (at % 8))) as u8
+    fn kinds_mut(&mut self) -> &mut [u8] {
+        let (room, len) = (self.room(), self.len());
+        &mut self.bytes[room..room + len]
     }
 
     #[inline]
-    fn set_byte(&mut self, at: usize, byte: u8) {
-        let (word, shift) = (&mut self.words[at / 8], 8 * (at % 8));
-        *word = *word & !(0xff << shift) | u64::from(byte) << shift;
+    fn place_at(&self, i: usize) -> usize {
+        2 * self.room() + 4 * i
     }
 
     #[inline]
-    fn kind(&self, i: usize) -> u8 {
-        self.byte(self.room() + i)
+    fn key_at(&self, i: usize) -> usize {
+        6 * self.room() + 8 * i
     }
 
-    /// The word of the first keys; as many values follow them.
     #[inline]
-    fn keys_at(&self) -> usize {
-        self.room() / 4 * 3
+    fn value_at(&self, i: usize) -> usize {
+        14 * self.room() + 8 * i
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        self.bytes[at..]
+            .first_chunk()
+            .map_or(0, |word| u64::from_ne_bytes(*word))
     }
 
     #[inline]
     fn packed(&self, i: usize) -> u32 {
-        (self.words[self.room() / 4 + i / 2] >> (32 * (i % 2))) as u32
+        self.bytes[self.place_at(i)..]
+            .first_chunk()
+            .map_or(0, |place| u32::from_ne_bytes(*place))
     }
 
     /// Where the record of the pair of this number lies.
@@ -148,11 +162,11 @@ impl Buffer {
     /// The pair of this number.
     #[inline]
     pub fn get(&self, i: usize) -> Entry {
-        let (kind, key) = (self.kind(i), self.keys_at() + i);
+        let kind = self.kinds()[i];
         Entry {
-            key: self.words[key],
-            value: self.words[key + self.room()],
-            print: self.byte(i),
+            key: self.word(self.key_at(i)),
+            value: self.word(self.value_at(i)),
+            print: self.bytes[i],
             place: self.place(i),
             leaf: kind & LEAF,
             is_delete: kind & DELETE != 0,
@@ -168,25 +182,12 @@ impl Buffer {
             | if entry.is_delete { DELETE } else { 0 }
             | if entry.is_copied { COPIED } else { 0 }
             | if entry.is_replayed { REPLAYED } else { 0 };
-        self.set_raw(
-            i,
-            entry.key,
-            entry.value,
-            entry.place.pack(),
-            entry.print,
-            kind,
-        );
-    }
-
-    #[inline]
-    fn set_raw(&mut self, i: usize, key: u64, value: u64, place: u32, print: u8, kind: u8) {
-        let (room, keys) = (self.room(), self.keys_at());
-        self.set_byte(i, print);
-        self.set_byte(room + i, kind);
-        let (word, shift) = (&mut self.words[room / 4 + i / 2], 32 * (i % 2));
-        *word = *word & !(0xffff_ffff << shift) | u64::from(place) << shift;
-        self.words[keys + i] = key;
-        self.words[keys + room + i] = value;
+        self.kinds_mut()[i] = kind;
+        self.bytes[i] = entry.print;
+        let (place, key, value) = (self.place_at(i), self.key_at(i), self.value_at(i));
+        self.bytes[place..place + 4].copy_from_slice(&entry.place.pack().to_ne_bytes());
+        self.bytes[key..key + 8].copy_from_slice(&entry.key.to_ne_bytes());
+        self.bytes[value..value + 8].copy_from_slice(&entry.value.to_ne_bytes());
     }
 
     /// Adds a pair. A buffer that is full grows, but not beyond `most` pairs if it can help it.
@@ -211,34 +212,33 @@ impl Buffer {
 
     fn resize(&mut self, room: usize) {
         let (len, from) = (self.len(), self.room());
-        let old = std::mem::replace(&mut self.words, vec![0; words_of(room)].into());
-        let mut copy = |to: usize, from: usize, count: usize| {
-            self.words[to..to + count].copy_from_slice(&old[from..from + count]);
-        };
-        // The last word of hashes may have kinds, too; they are written below.
-        copy(0, 0, len.div_ceil(8));
-        copy(room / 4, from / 4, len.div_ceil(2));
-        copy(room / 4 * 3, from / 4 * 3, len);
-        copy(room / 4 * 7, from / 4 * 7, len);
-        self.room = room as u32;
-        for i in 0..len {
-            let at = from + i;
-            self.set_byte(room + i, (old[at / 8] >> (8 * (at % 8))) as u8);
+        let old = std::mem::replace(&mut self.bytes, vec![0; bytes_of(room)].into());
+        // Hashes, kinds, places, keys, values: where each begins, and bytes of one.
+        for (at, size) in [(0, 1), (1, 1), (2, 4), (6, 8), (14, 8)] {
+            let count = len * size;
+            self.bytes[at * room..at * room + count]
+                .copy_from_slice(&old[at * from..at * from + count]);
         }
+        self.room = room as u32;
     }
 
     /// Takes out the pairs of these numbers, which must be different.
-    pub fn remove_all(&mut self, mut numbers: Vec<usize>) {
-        numbers.sort_unstable_by(|a, b| b.cmp(a));
+    pub fn remove_all(&mut self, numbers: &[usize]) {
+        // A bit for each, as those at the end must not fill the places of others.
+        let mut gone = vec![0u64; self.len().div_ceil(64)];
         for i in numbers {
-            let last = self.len() - 1;
-            if i != last {
-                let key = self.keys_at() + last;
-                let (key, value) = (self.words[key], self.words[key + self.room()]);
-                let (place, print) = (self.packed(last), self.byte(last));
-                self.set_raw(i, key, value, place, print, self.kind(last));
+            gone[i / 64] |= 1 << (i % 64);
+        }
+        for (word, mut bits) in gone.into_iter().enumerate().rev() {
+            while bits != 0 {
+                let bit = bits.ilog2() as usize;
+                bits ^= 1 << bit;
+                let (i, last) = (64 * word + bit, self.len() - 1);
+                if i != last {
+                    self.set(i, self.get(last));
+                }
+                self.len -= 1;
             }
-            self.len -= 1;
         }
         let keep = self.len().next_multiple_of(CHUNK_PAIRS);
         if self.room() > keep + (self.room() / MOST_FREE).max(LEAST_FREE) {
@@ -256,16 +256,16 @@ impl Buffer {
         mut is_it: impl FnMut(&Entry) -> bool,
     ) -> Option<usize> {
         let len = self.len();
-        let keys = &self.words[self.keys_at()..];
         let wanted = ONES.wrapping_mul(u64::from(print));
         // What is read past the last hash is something else of the same buffer, and not looked at.
-        let (groups, _) =
-            self.words[..(4 * len.div_ceil(32)).min(self.words.len())].as_chunks::<4>();
+        let many = len.next_multiple_of(32).min(self.bytes.len());
+        let (groups, _) = self.bytes[..many].as_chunks::<32>();
         for (g, group) in groups.iter().enumerate() {
             // The high bit of each byte that is zero in `x`; a byte above a zero one may be told, too, and
             // the key decides.
-            let equal = group.map(|prints| {
-                let x = prints ^ wanted;
+            let (words, _) = group.as_chunks::<8>();
+            let equal: [u64; 4] = std::array::from_fn(|w| {
+                let x = u64::from_le_bytes(words[w]) ^ wanted;
                 x.wrapping_sub(ONES) & !x & (ONES << 7)
             });
             if equal[0] | equal[1] | equal[2] | equal[3] == 0 {
@@ -275,7 +275,7 @@ impl Buffer {
                 while equal != 0 {
                     let i = 32 * g + 8 * w + equal.trailing_zeros() as usize / 8;
                     equal &= equal - 1;
-                    if i < len && keys[i] == key && is_it(&self.get(i)) {
+                    if i < len && self.word(self.key_at(i)) == key && is_it(&self.get(i)) {
                         return Some(i);
                     }
                 }
@@ -291,16 +291,17 @@ impl Buffer {
 
     /// The pairs that go to these leaves, a bit for each, with their numbers.
     pub fn of_leaves(&self, leaves: u32) -> impl Iterator<Item = (usize, Entry)> {
-        let is_one = move |i: &usize| leaves >> (self.kind(*i) & LEAF) & 1 == 1;
-        (0..self.len()).filter(is_one).map(|i| (i, self.get(i)))
+        let kinds = self.kinds().iter().enumerate();
+        let those = kinds.filter(move |(_, kind)| leaves >> (*kind & LEAF) & 1 == 1);
+        those.map(|(i, _)| (i, self.get(i)))
     }
 
     /// How many pairs go to each leaf.
     #[inline]
     pub fn counts(&self) -> [u16; 32] {
         let mut counts = [0; 32];
-        for i in 0..self.len() {
-            counts[(self.kind(i) & LEAF) as usize] += 1;
+        for kind in self.kinds() {
+            counts[(kind & LEAF) as usize] += 1;
         }
         counts
     }
@@ -309,20 +310,18 @@ impl Buffer {
     #[inline]
     pub fn split_leaf(&mut self, from: u8, mut is_right: impl FnMut(&Entry) -> bool) {
         for i in 0..self.len() {
-            let kind = self.kind(i);
-            let leaf = kind & LEAF;
+            let leaf = self.kinds()[i] & LEAF;
             if leaf > from || (leaf == from && is_right(&self.get(i))) {
-                self.set_byte(self.room() + i, kind + 1);
+                self.kinds_mut()[i] += 1;
             }
         }
     }
 
     /// Leaf `gone` was merged into the one before: its pairs and those above move down by one.
     pub fn merge_leaf(&mut self, gone: u8) {
-        for i in 0..self.len() {
-            let kind = self.kind(i);
-            if kind & LEAF >= gone {
-                self.set_byte(self.room() + i, kind - 1);
+        for kind in self.kinds_mut() {
+            if *kind & LEAF >= gone {
+                *kind -= 1;
             }
         }
     }
@@ -375,7 +374,7 @@ mod tests {
         assert_eq!(buffer.find(107, print(7), |_| true), None);
         let even = buffer.iter().filter(|(_, e)| e.is_delete).map(|(i, _)| i);
         let even: Vec<usize> = even.collect();
-        buffer.remove_all(even);
+        buffer.remove_all(&even);
         assert_eq!(buffer.len(), 50);
         for key in 0..100 {
             match key % 2 {
@@ -384,7 +383,7 @@ mod tests {
             }
         }
         assert!(buffer.bytes() <= 14 * CHUNK_BYTES);
-        buffer.remove_all((0..50).collect());
+        buffer.remove_all(&(0..50).collect::<Vec<_>>());
         assert_eq!((buffer.len(), buffer.bytes()), (0, 0));
     }
 

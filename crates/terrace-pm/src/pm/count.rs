@@ -83,6 +83,10 @@ impl<P: Pm> Pm for Count<P> {
         self.below.store(word, value);
     }
 
+    fn store_all(&self, word: usize, values: &[u64]) {
+        self.below.store_all(word, values);
+    }
+
     fn flush(&self, word: usize, count: usize) {
         WAITING.set(true);
         let range = lines(word, count);

@@ -37,6 +37,10 @@ impl<P: Pm> Pm for Delay<P> {
         self.below.store(word, value);
     }
 
+    fn store_all(&self, word: usize, values: &[u64]) {
+        self.below.store_all(word, values);
+    }
+
     fn flush(&self, word: usize, count: usize) {
         let range = lines(word, count);
         LAST.with(|last| {

@@ -248,6 +248,10 @@ impl Pm for Device {
         self.map.words((self.len.load(Acquire) / 8) as usize)
     }
 
+    fn store_all(&self, word: usize, values: &[u64]) {
+        super::store_words(self.words(), word, values);
+    }
+
     fn flush(&self, word: usize, count: usize) {
         match self.kind {
             Kind::Dax(Some(instruction)) => {

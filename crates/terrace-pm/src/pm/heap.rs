@@ -33,6 +33,10 @@ impl Pm for Heap {
         self.map.words((self.len.load(Acquire) / 8) as usize)
     }
 
+    fn store_all(&self, word: usize, values: &[u64]) {
+        super::store_words(self.words(), word, values);
+    }
+
     fn flush(&self, _word: usize, _count: usize) {}
 
     fn fence(&self) -> Result<()> {

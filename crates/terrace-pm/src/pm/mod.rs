@@ -158,6 +158,14 @@ impl Pm for Box<dyn Pm> {
     }
 }
 
+/// Stores these words to memory of which nobody notes what is stored.
+fn store_words(words: &[AtomicU64], word: usize, values: &[u64]) {
+    let places = words.get(word..).unwrap_or_default();
+    for (place, value) in places.iter().zip(values) {
+        place.store(*value, Ordering::Release);
+    }
+}
+
 /// The lines that hold `count` words from `word` on, as a range of line numbers.
 #[inline]
 pub fn lines(word: usize, count: usize) -> std::ops::Range<usize> {

@@ -194,7 +194,7 @@ impl<O: Own> Tree<O> {
         self.buffered.fetch_sub(drained.done.len(), Relaxed);
         let before = body.buffer.bytes();
         let index = body.bytes() - before;
-        body.buffer.remove_all(drained.done);
+        body.buffer.remove_all(&drained.done);
         if self.is_open.load(Relaxed) {
             // While records are replayed nothing is freed: what nobody refers to is found afterwards.
             for blob in drained.dropped.into_iter().filter(|blob| *blob != 0) {
@@ -309,7 +309,7 @@ impl<O: Own> Tree<O> {
                     entry.leaf -= at as u8;
                     right.buffer.push(entry, 0);
                 }
-                body.buffer.remove_all(moved);
+                body.buffer.remove_all(&moved);
                 let buffer = right.buffer.bytes() as i64;
                 self.budget
                     .change(1, 0, right.bytes() as i64 - buffer, buffer);
