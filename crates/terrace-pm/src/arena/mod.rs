@@ -102,6 +102,8 @@ pub struct Layout {
     pub header: u64,
     /// Chunks at most.
     pub chunks: u32,
+    /// The logarithm of a chunk's bytes, where they are a power of two: a division takes long.
+    shift: Option<u32>,
 }
 
 impl Layout {
@@ -116,6 +118,7 @@ impl Layout {
             map_id,
             header,
             chunks: chunks as u32,
+            shift: shape.chunk.is_power_of_two().then(|| shape.chunk.ilog2()),
         }
     }
 
@@ -142,7 +145,11 @@ impl Layout {
     /// The chunk of a byte.
     #[inline]
     pub fn chunk_of(&self, byte: u64) -> Option<u32> {
-        let chunk = byte.checked_sub(self.header)? / self.shape.chunk;
+        let within = byte.checked_sub(self.header)?;
+        let chunk = match self.shift {
+            Some(shift) => within >> shift,
+            None => within / self.shape.chunk,
+        };
         (chunk < u64::from(self.chunks)).then_some(chunk as u32)
     }
 
@@ -171,6 +178,8 @@ pub struct Arena {
     log_chunks: AtomicU64,
     /// As `Free::next_chunk`, to be looked at without the lock.
     next: AtomicU64,
+    /// The number of [`Arena::next`] for which the file was last found to be long enough.
+    is_ahead: AtomicU64,
     /// Held by who makes the file longer.
     growing: Mutex<()>,
     /// The chunk from which on the storage had no room.
@@ -191,6 +200,7 @@ impl Arena {
             live: (0..layout.chunks).map(|_| OnceLock::new()).collect(),
             log_chunks: AtomicU64::new(0),
             next: AtomicU64::new(0),
+            is_ahead: AtomicU64::new(u64::MAX),
             growing: Mutex::new(()),
             failed_at: AtomicU64::new(NONE_FAILED),
             released: AtomicU64::new(0),
@@ -350,6 +360,12 @@ impl Arena {
             return;
         }
         let next = self.next.load(Relaxed);
+        if self.is_ahead.load(Relaxed) != next {
+            self.make_longer(next);
+        }
+    }
+
+    fn make_longer(&self, next: u64) {
         let chunk = self.layout.shape.chunk;
         let ahead = if chunk < TINY_CHUNK {
             AHEAD
@@ -359,6 +375,7 @@ impl Arena {
         let wanted = (next + ahead).min(u64::from(self.layout.chunks));
         let end = self.layout.chunk_at(wanted as u32);
         if end <= self.pm.words().len() as u64 * 8 {
+            self.is_ahead.store(next, Relaxed);
             return;
         }
         // Where it has failed it is tried again only when there is need.

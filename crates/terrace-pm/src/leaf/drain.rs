@@ -246,16 +246,23 @@ fn prepare<O: Own>(
 /// free, so that few lines and few units of the medium are written.
 #[inline]
 fn choose(free: u64, touched: u64) -> Option<usize> {
-    let best = (0..7)
-        .filter(|group| free >> (4 * group) & 0xf != 0)
-        .max_by_key(|group| {
-            let many = (free >> (4 * group) & 0xf).count_ones();
-            let line = group + 1;
-            let half = if line < 4 { 0x0f } else { 0xf0 };
-            let beside = line < 4 || touched & half != 0;
-            100 * u32::from(touched >> line & 1 == 1) + 2 * u32::from(beside) + many
-        })?;
-    Some(4 * best + (free >> (4 * best) & 0xf).trailing_zeros() as usize)
+    // How many bits are set in each number below sixteen.
+    const ONES: u64 = 0x4332_3221_3221_2110;
+    // The lowest bit of each line of four slots with a free one.
+    let mut lines = (free | free >> 1 | free >> 2 | free >> 3) & 0x0111_1111;
+    let mut best = None;
+    while lines != 0 {
+        let at = lines.trailing_zeros();
+        lines &= lines - 1;
+        let (slots, line) = (free >> at & 0xf, at / 4 + 1);
+        let half = if line < 4 { 0x0f } else { 0xf0 };
+        let beside = u64::from(line < 4 || touched & half != 0);
+        let worth = 100 * (touched >> line & 1) + 2 * beside + (ONES >> (4 * slots) & 0xf);
+        if best.is_none_or(|(most, _, _)| worth >= most) {
+            best = Some((worth, at, slots));
+        }
+    }
+    best.map(|(_, at, slots)| (at + slots.trailing_zeros()) as usize)
 }
 
 /// A leaf is divided between its own lower fence and that of the next one. If its keys say otherwise they
@@ -293,13 +300,15 @@ fn split<O: Own>(
     residents.extend(leaf.pairs().filter(|(slot, _)| *new >> slot & 1 == 1));
     let mut order: Vec<(u64, u64)> = Vec::with_capacity(residents.len() + inserts.len());
     order.extend(residents.iter().map(|(_, pair)| *pair));
-    let highest = order
-        .iter()
-        .copied()
-        .max_by(|a, b| compare_pairs::<O>(arena, *a, *b));
+    let is_last = leaf.next() == 0;
+    let highest = || {
+        let stored = order.iter().copied();
+        stored.max_by(|a, b| compare_pairs::<O>(arena, *a, *b))
+    };
+    let highest = is_last.then(highest).flatten();
     order.extend(inserts.iter().map(|pair| (pair.key, pair.value)));
     // Where keys only ever rise, the left leaf is left nearly full.
-    let rises = leaf.next() == 0
+    let rises = is_last
         && highest.is_some_and(|highest| {
             inserts.iter().all(|pair| {
                 compare_pairs::<O>(arena, (pair.key, pair.value), highest) == Ordering::Greater

@@ -441,6 +441,9 @@ impl Locked<'_> {
 
     /// Segments up to this one are free: the tail behind them is durable (rule 11).
     fn release_passed(&mut self, last: u64) {
+        if self.guard.passed.is_empty() {
+            return;
+        }
         let arena = &*self.log.arena;
         while let Some(gone) = self.guard.passed.front().copied() {
             if gone.ordinal > last {

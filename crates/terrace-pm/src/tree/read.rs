@@ -22,10 +22,12 @@ impl<O: Own> Tree<O> {
             if !body.covers(key) {
                 continue;
             }
-            if planted(Planted::ReadWithoutLatch) && self.find_buffered(&body, key)?.is_none() {
+            if planted(Planted::ReadWithoutLatch)
+                && self.find_buffered(&body, key, key.hash())?.is_none()
+            {
                 let number = body.leaves[body.leaf_of(key)];
                 drop(body);
-                let found = self.find_in_leaf(number, key)?;
+                let found = self.find_in_leaf(number, key, key.hash())?;
                 return found.map(|value| self.value_of(key, value)).transpose();
             }
             return self.look(&body, key);
@@ -50,14 +52,15 @@ impl<O: Own> Tree<O> {
     }
 
     fn find_value(&self, body: &Body<O>, key: &O) -> Result<Option<u64>> {
-        if let Some(i) = self.find_buffered(body, key)? {
+        let hash = key.hash();
+        if let Some(i) = self.find_buffered(body, key, hash)? {
             let entry = body.buffer.get(i);
             return Ok((!entry.is_delete).then_some(entry.value));
         }
-        self.find_in_leaf(body.leaves[body.leaf_of(key)], key)
+        self.find_in_leaf(body.leaves[body.leaf_of(key)], key, hash)
     }
 
-    fn find_in_leaf(&self, number: u32, key: &O) -> Result<Option<u64>> {
+    fn find_in_leaf(&self, number: u32, key: &O, hash: u64) -> Result<Option<u64>> {
         let pm = self.arena.pm();
         pm.has_read(1);
         let Some(leaf) = Leaf::new(&self.arena, number) else {
@@ -66,7 +69,7 @@ impl<O: Own> Tree<O> {
         leaf.check_header(&self.arena)?;
         let mut read = 0;
         let mut not_whole = None;
-        let slot = leaf.find(fingerprint(key.hash()), |k, v| {
+        let slot = leaf.find(fingerprint(hash), |k, v| {
             read += 1;
             let is_it = compare(&self.arena, (k, v), key) == Ordering::Equal;
             if O::BYTES && !is_it && k == key.word() {
@@ -88,21 +91,24 @@ impl<O: Own> Tree<O> {
         Ok(None)
     }
 
-    /// The number of a key's pair in the buffer.
-    pub(crate) fn find_buffered(&self, body: &Body<O>, key: &O) -> Result<Option<usize>> {
+    /// The number of a key's pair in the buffer; `hash` is that of the key.
+    pub(crate) fn find_buffered(
+        &self,
+        body: &Body<O>,
+        key: &O,
+        hash: u64,
+    ) -> Result<Option<usize>> {
         let mut not_whole = None;
-        let found = body
-            .buffer
-            .find(key.word(), fingerprint(key.hash()), |entry| {
-                let is_it = compare(&self.arena, (entry.key, entry.value), key) == Ordering::Equal;
-                if O::BYTES && !is_it && BlobRef(entry.value).hash() == key.hash() >> 40 << 40 {
-                    // Its blob is all that tells it from an older pair in the leaf.
-                    not_whole = not_whole
-                        .take()
-                        .or(self.arena.whole_blob(BlobRef(entry.value)).err());
-                }
-                is_it
-            });
+        let found = body.buffer.find(key.word(), fingerprint(hash), |entry| {
+            let is_it = compare(&self.arena, (entry.key, entry.value), key) == Ordering::Equal;
+            if O::BYTES && !is_it && BlobRef(entry.value).hash() == hash >> 40 << 40 {
+                // Its blob is all that tells it from an older pair in the leaf.
+                not_whole = not_whole
+                    .take()
+                    .or(self.arena.whole_blob(BlobRef(entry.value)).err());
+            }
+            is_it
+        });
         match (found, not_whole) {
             (None, Some(damage)) => Err(damage),
             (found, _) => Ok(found),

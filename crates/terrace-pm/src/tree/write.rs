@@ -83,7 +83,7 @@ impl<O: Own> Tree<O> {
             if !body.covers(key) {
                 continue;
             }
-            let known = self.find_buffered(&body, key)?;
+            let known = self.find_buffered(&body, key, hash)?;
             if known.is_none() && self.is_full(&body) {
                 if self.budget.is_exhausted() && is_put {
                     // Deletes may have made the index smaller since.
