@@ -1,8 +1,8 @@
 //! The buffer of a last-level node: pairs that are in the log and not in their leaves yet.
 //!
 //! One allocation, which has room for a multiple of four pairs, 22 bytes each: first a byte of the
-//! hash of each pair's key, then a byte each that says to which leaf it goes and what it is, then places in
-//! the log, keys, values. A search reads the hashes, 32 at a time, and a pair only where its hash
+//! hash of each pair's key, then a byte each that says to which leaf it goes and what it is, then key, value
+//! and place in the log of each pair. A search reads the hashes, 32 at a time, and a pair only where its hash
 //! is that of the key: of 240 pairs these are four lines of the processor's cache, not eighty.
 
 /// Pairs by which a buffer grows at least.
@@ -74,15 +74,18 @@ pub struct Entry {
     pub is_replayed: bool,
 }
 
+/// Bytes of key, value and place in the log.
+const PAIR_BYTES: usize = 20;
+
 /// Bytes of a buffer with room for so many pairs.
 const fn bytes_of(room: usize) -> usize {
-    room * 22
+    room * (2 + PAIR_BYTES)
 }
 
 /// Pairs in no order.
 #[derive(Default)]
 pub struct Buffer {
-    /// Hashes, kinds, places, keys, values.
+    /// Hashes, kinds, pairs.
     bytes: Box<[u8]>,
     len: u32,
     room: u32,
@@ -124,50 +127,37 @@ impl Buffer {
         &mut self.bytes[room..room + len]
     }
 
+    /// Key, value and place of a pair.
     #[inline]
-    fn place_at(&self, i: usize) -> usize {
-        2 * self.room() + 4 * i
-    }
-
-    #[inline]
-    fn key_at(&self, i: usize) -> usize {
-        6 * self.room() + 8 * i
-    }
-
-    #[inline]
-    fn value_at(&self, i: usize) -> usize {
-        14 * self.room() + 8 * i
-    }
-
-    #[inline]
-    fn word(&self, at: usize) -> u64 {
-        self.bytes[at..]
-            .first_chunk()
-            .map_or(0, |word| u64::from_ne_bytes(*word))
-    }
-
-    #[inline]
-    fn packed(&self, i: usize) -> u32 {
-        self.bytes[self.place_at(i)..]
-            .first_chunk()
-            .map_or(0, |place| u32::from_ne_bytes(*place))
+    fn pair(&self, i: usize) -> (u64, u64, u32) {
+        let at = 2 * self.room() + PAIR_BYTES * i;
+        let pair = &self.bytes[at..at + PAIR_BYTES];
+        let ([key, value], place) = pair.as_chunks::<8>() else {
+            return (0, 0, 0);
+        };
+        let place = place.first_chunk().copied().unwrap_or_default();
+        (
+            u64::from_ne_bytes(*key),
+            u64::from_ne_bytes(*value),
+            u32::from_ne_bytes(place),
+        )
     }
 
     /// Where the record of the pair of this number lies.
     #[inline]
     pub fn place(&self, i: usize) -> Place {
-        Place::unpack(self.packed(i))
+        Place::unpack(self.pair(i).2)
     }
 
     /// The pair of this number.
     #[inline]
     pub fn get(&self, i: usize) -> Entry {
-        let kind = self.kinds()[i];
+        let (kind, (key, value, place)) = (self.kinds()[i], self.pair(i));
         Entry {
-            key: self.word(self.key_at(i)),
-            value: self.word(self.value_at(i)),
+            key,
+            value,
             print: self.bytes[i],
-            place: self.place(i),
+            place: Place::unpack(place),
             leaf: kind & LEAF,
             is_delete: kind & DELETE != 0,
             is_copied: kind & COPIED != 0,
@@ -184,10 +174,11 @@ impl Buffer {
             | if entry.is_replayed { REPLAYED } else { 0 };
         self.kinds_mut()[i] = kind;
         self.bytes[i] = entry.print;
-        let (place, key, value) = (self.place_at(i), self.key_at(i), self.value_at(i));
-        self.bytes[place..place + 4].copy_from_slice(&entry.place.pack().to_ne_bytes());
-        self.bytes[key..key + 8].copy_from_slice(&entry.key.to_ne_bytes());
-        self.bytes[value..value + 8].copy_from_slice(&entry.value.to_ne_bytes());
+        let at = 2 * self.room() + PAIR_BYTES * i;
+        let pair = &mut self.bytes[at..at + PAIR_BYTES];
+        pair[..8].copy_from_slice(&entry.key.to_ne_bytes());
+        pair[8..16].copy_from_slice(&entry.value.to_ne_bytes());
+        pair[16..].copy_from_slice(&entry.place.pack().to_ne_bytes());
     }
 
     /// Adds a pair. A buffer that is full grows, but not beyond `most` pairs if it can help it.
@@ -213,8 +204,8 @@ impl Buffer {
     fn resize(&mut self, room: usize) {
         let (len, from) = (self.len(), self.room());
         let old = std::mem::replace(&mut self.bytes, vec![0; bytes_of(room)].into());
-        // Hashes, kinds, places, keys, values: where each begins, and bytes of one.
-        for (at, size) in [(0, 1), (1, 1), (2, 4), (6, 8), (14, 8)] {
+        // Hashes, kinds, pairs: where they begin, and bytes of one.
+        for (at, size) in [(0, 1), (1, 1), (2, PAIR_BYTES)] {
             let count = len * size;
             self.bytes[at * room..at * room + count]
                 .copy_from_slice(&old[at * from..at * from + count]);
@@ -275,7 +266,7 @@ impl Buffer {
                 while equal != 0 {
                     let i = 32 * g + 8 * w + equal.trailing_zeros() as usize / 8;
                     equal &= equal - 1;
-                    if i < len && self.word(self.key_at(i)) == key && is_it(&self.get(i)) {
+                    if i < len && self.pair(i).0 == key && is_it(&self.get(i)) {
                         return Some(i);
                     }
                 }
