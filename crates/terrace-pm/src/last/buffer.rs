@@ -16,7 +16,7 @@ const GROWS_BY: usize = 4;
 /// so a node that is drained and filled in turns asks for no memory.
 const MOST_FREE: usize = 3;
 /// The same for small buffers, in pairs.
-const LEAST_FREE: usize = 8;
+const LEAST_FREE: usize = 4;
 
 /// Bits of a kind that say to which leaf of the node the pair goes.
 const LEAF: u8 = 0x1f;
