@@ -493,6 +493,17 @@ impl Arena {
         chunks.filter(|(_, kind)| *kind != ChunkKind::Free)
     }
 
+    /// Chunks of leaves, in order.
+    pub fn leaf_chunks(&self) -> Vec<u32> {
+        let leaves = self.chunks().filter(|(_, kind)| *kind == ChunkKind::Leaves);
+        leaves.map(|(chunk, _)| chunk).collect()
+    }
+
+    /// How many leaves a chunk has room for.
+    pub fn leaves_of_a_chunk(&self) -> usize {
+        self.per_chunk(LEAF_BYTES)
+    }
+
     /// A bit for each place of a leaf or of a blob, none of them set.
     pub fn marks(&self) -> Places {
         let mut marks = Places::new(self.layout.chunks as usize);

@@ -3,24 +3,23 @@
 //! Nothing is freed before every partition is replayed (rule 13), so recovery may be cut off anywhere and
 //! run again. Partitions are replayed in parallel: no key is in two of them (rule 6).
 
+mod chain;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use terrace_base::checksum::mix;
 use terrace_base::{Error, Result};
 
-use crate::arena::{Arena, BlobRef, LEAF_BYTES, Layout, Places, Shape, State, Superblock};
+use crate::arena::{Arena, BlobRef, Layout, Shape, State, Superblock};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, code_name, fingerprint};
-use crate::last::{Directory, Entry, Node};
+use crate::last::{Directory, Entry};
 use crate::leaf::{Leaf, compare, write_new};
 use crate::log::{Found, Log, Op, Partition, Record, tail_word};
 use crate::pm::{Domain, Pm};
 use crate::tree::{Budget, Settings, Tree};
 
-/// Leaves of a node after opening, of those that it can have, so that the first splits of leaves do not
-/// split nodes.
-const FILL: (usize, usize) = (2, 3);
 /// A map has chunks for leaves, log and the reserve at least.
 const LEAST_CHUNKS: u32 = 4;
 /// Fewer records than this are replayed by one thread.
@@ -45,7 +44,7 @@ pub struct Opening {
     pub discard: bool,
     /// Whether it may be made.
     pub create: bool,
-    /// Threads to replay the log.
+    /// Threads to read the leaves, and to replay the log.
     pub threads: usize,
     /// The number of a new map, where it is not drawn.
     pub map_id: Option<u64>,
@@ -99,11 +98,17 @@ pub fn open<O: Own>(
         found.check_seals(&arena)?;
     }
     let budget = Budget::new(settings.memory, settings.blobs);
-    let Chain {
+    let chain::Chain {
         nodes,
         used,
         leaves,
-    } = chain::<O>(&arena, superblock.first_leaf, &settings, &budget)?;
+    } = chain::read::<O>(
+        &arena,
+        superblock.first_leaf,
+        &settings,
+        &budget,
+        opening.threads,
+    )?;
     budget.set_other(arena.memory() + nodes.len() as u64 * 22, 0);
     budget.share_out();
     let too_small = |budget: &Budget| {
@@ -289,92 +294,6 @@ fn create(pm: &Arc<dyn Pm>, opening: &Opening) -> Result<Superblock> {
     // Before the mark is taken away.
     barrier(&**pm)?;
     Ok(superblock)
-}
-
-/// A node's low and the node.
-type Placed<O> = (O, Arc<Node<O>>);
-
-/// What the chain of leaves has led to.
-struct Chain<O> {
-    nodes: Vec<Placed<O>>,
-    /// Which places of leaves are in use.
-    used: Places,
-    leaves: u64,
-}
-
-/// Follows the chain of leaves, and makes nodes over it, one after the other: nothing else is kept of it.
-fn chain<O: Own>(
-    arena: &Arena,
-    first: u32,
-    settings: &Settings,
-    budget: &Budget,
-) -> Result<Chain<O>> {
-    let damaged = |number: u32, what: &str| {
-        Error::corrupt(
-            arena.pm().name(),
-            u64::from(number) * LEAF_BYTES,
-            format!("leaf {number} {what}"),
-        )
-    };
-    let most = match settings.buffers {
-        crate::last::Buffers::Elastic => settings.node_leaves,
-        _ => settings
-            .node_leaves
-            .min(crate::last::PAPER_SLOTS - crate::last::PAPER_BUFFER),
-    };
-    let fill = (most * FILL.0 / FILL.1).max(1);
-    let mut chain = Chain {
-        nodes: Vec::new(),
-        used: arena.marks(),
-        leaves: 0,
-    };
-    let mut node = |lows: &mut Vec<O>, leaves: &mut Vec<u32>, high: Option<O>| {
-        let lows = std::mem::replace(lows, Vec::with_capacity(fill));
-        let leaves = std::mem::replace(leaves, Vec::with_capacity(fill));
-        let (low, count) = (lows[0].clone(), leaves.len() as i64);
-        let node = Node::new(lows, leaves, high);
-        let bytes = node.body.read().bytes() as i64;
-        budget.change(1, count, bytes, 0);
-        chain.nodes.push((low, node));
-    };
-    let (mut lows, mut leaves) = (Vec::with_capacity(fill), Vec::with_capacity(fill));
-    let mut last: Option<O> = None;
-    let mut number = first;
-    while number != 0 {
-        let leaf = Leaf::checked(arena, number)?;
-        let (word, blob) = leaf.low();
-        let low = if last.is_none() {
-            O::least()
-        } else if O::BYTES {
-            match arena.blob(BlobRef(blob)) {
-                Some(found) if found.is_whole => O::of_bytes(found.key),
-                _ => return Err(damaged(number, "has a lower fence that is not whole")),
-            }
-        } else {
-            O::of_pair(arena, word, blob)
-        };
-        if last.as_ref().is_some_and(|last| *last >= low) {
-            return Err(damaged(number, "does not follow the leaf before it"));
-        }
-        if !arena.mark(&mut chain.used, u64::from(number) * LEAF_BYTES) {
-            return Err(damaged(number, "is in a circle of leaves"));
-        }
-        if lows.len() == fill {
-            node(&mut lows, &mut leaves, Some(low.clone()));
-        }
-        last = Some(low.clone());
-        lows.push(low);
-        leaves.push(number);
-        chain.leaves += 1;
-        number = leaf.next();
-    }
-    if leaves.is_empty() {
-        return Err(damaged(first, "is the first one, and none"));
-    }
-    lows.shrink_to_fit();
-    leaves.shrink_to_fit();
-    node(&mut lows, &mut leaves, None);
-    Ok(chain)
 }
 
 /// Replays all partitions; how many records they have.

@@ -1,0 +1,144 @@
+//! Many leaves and a long log are read by several threads, and what is opened is what was there.
+#![cfg(not(feature = "shuttle"))]
+
+use std::sync::Arc;
+
+use terrace_pm::pm::{Pm, Sim};
+use terrace_pm::{Options, PmMap};
+
+const CAPACITY: u64 = 128 << 20;
+/// Keys of a map with more leaves than one thread reads alone.
+const KEYS: u64 = 90_000;
+
+fn options(threads: usize) -> Options {
+    Options::new()
+        .memory(8 << 20)
+        .capacity(CAPACITY)
+        .threads(threads)
+}
+
+fn key(i: u64) -> u64 {
+    i.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Keys of which many have the same first eight bytes.
+fn bytes(i: u64) -> Vec<u8> {
+    format!("key {:04}/{}", key(i) % 5000, i).into_bytes()
+}
+
+/// What a crash of the process leaves of a map that `fill` has filled.
+fn image<M>(open: impl Fn(Arc<dyn Pm>) -> M, fill: impl Fn(&M), crash: impl Fn(M)) -> Vec<u64> {
+    let sim = Arc::new(Sim::new(CAPACITY));
+    let map = open(sim.clone());
+    fill(&map);
+    crash(map);
+    sim.image()
+}
+
+fn ints() -> Vec<u64> {
+    image(
+        |pm| PmMap::<u64, u64>::open_on(pm, options(1)).unwrap(),
+        |map| {
+            for i in 0..KEYS {
+                map.put(key(i), i).unwrap();
+            }
+            // Leaves are merged, and free leaves have headers that look like those of the chain.
+            for i in (0..KEYS).filter(|i| key(*i) < u64::MAX / 4) {
+                map.delete(key(i)).unwrap();
+            }
+        },
+        PmMap::crash,
+    )
+}
+
+fn is_left(i: u64) -> bool {
+    key(i) >= u64::MAX / 4
+}
+
+#[test]
+fn numbers_are_opened_by_several_threads() {
+    let image = ints();
+    for threads in [1, 3, 4] {
+        let sim = Arc::new(Sim::from_image(&image, CAPACITY));
+        let map = PmMap::<u64, u64>::open_on(sim, options(threads)).unwrap();
+        let stats = map.stats();
+        assert!(stats.leaves > 3000 && stats.replayed >= 10_000, "{stats:?}");
+        for i in 0..KEYS {
+            assert_eq!(map.get(key(i)).unwrap(), is_left(i).then_some(i));
+        }
+        let report = map.verify().unwrap();
+        assert!(report.is_clean(), "{:?}", report.problems);
+        // What is free is free, and nothing else.
+        for i in 0..KEYS {
+            map.put(key(i), i + 1).unwrap();
+        }
+        assert_eq!(map.iter().count() as u64, KEYS);
+        assert!(map.verify().unwrap().is_clean());
+    }
+}
+
+#[test]
+fn a_damaged_leaf_is_told_whoever_reads_it() {
+    let image = ints();
+    let word = |threads| {
+        let told = (0..200u64).map(|n| {
+            // Words of leaves, here and there: leaves have 64, and the first chunks are of leaves and of the log.
+            let at = (n as usize + 40) * (image.len() / 300) / 64 * 64;
+            let mut damaged = image.clone();
+            damaged[at] ^= 1 << (n % 28);
+            let sim = Arc::new(Sim::from_image(&damaged, CAPACITY));
+            let opened = PmMap::<u64, u64>::open_on(sim, options(threads));
+            opened.err().map(|error| error.to_string())
+        });
+        told.collect::<Vec<_>>()
+    };
+    let alone = word(1);
+    let damaged = alone.iter().flatten().filter(|what| what.contains("leaf"));
+    assert!(damaged.count() > 20, "{alone:?}");
+    assert_eq!(word(4), alone);
+}
+
+#[test]
+fn byte_strings_are_opened_and_swept_by_several_threads() {
+    let value = |i: u64| vec![i as u8; (i % 90) as usize];
+    let image = image(
+        |pm| PmMap::<[u8], [u8]>::open_on(pm, options(1)).unwrap(),
+        |map| {
+            for i in 0..KEYS {
+                map.put(bytes(i), value(i)).unwrap();
+            }
+            for i in (0..KEYS).step_by(3) {
+                map.delete(bytes(i)).unwrap();
+            }
+            for i in (1..KEYS).step_by(3) {
+                map.put(bytes(i), value(i + 7)).unwrap();
+            }
+        },
+        PmMap::crash,
+    );
+    let left = |i: u64| match i % 3 {
+        0 => None,
+        1 => Some(value(i + 7)),
+        _ => Some(value(i)),
+    };
+    for threads in [1, 4] {
+        let sim = Arc::new(Sim::from_image(&image, CAPACITY));
+        let map = PmMap::<[u8], [u8]>::open_on(sim, options(threads)).unwrap();
+        let stats = map.stats();
+        assert!(stats.leaves > 3000 && stats.replayed >= 10_000, "{stats:?}");
+        for i in 0..KEYS {
+            assert_eq!(map.get(bytes(i)).unwrap(), left(i), "{i}");
+        }
+        // The sweep has freed what nothing refers to, and no more: what is written now takes the places of
+        // none of these.
+        for i in (0..KEYS).step_by(3) {
+            map.put(bytes(i), value(i + 1)).unwrap();
+        }
+        for i in 0..KEYS {
+            let now = left(i).unwrap_or_else(|| value(i + 1));
+            assert_eq!(map.get(bytes(i)).unwrap(), Some(now), "{i}");
+        }
+        let report = map.verify().unwrap();
+        assert!(report.is_clean(), "{:?}", report.problems);
+    }
+}
