@@ -16,7 +16,7 @@ use crate::tree::{Budget, Settings};
 /// Leaves of a node after opening, of those that it can have, so that the first splits of leaves do not
 /// split nodes.
 const FILL: (usize, usize) = (2, 3);
-/// Places of leaves from which on they are read by several threads.
+/// So many places of leaves are read by one thread, more by several.
 const PARALLEL: usize = 4096;
 
 /// A node's low and the node.
@@ -89,7 +89,7 @@ impl<O: Own> Table<O> {
         let places = table.chunks.len() * table.each;
         let bytes = (places * size_of::<Option<Header<O>>>()) as u64;
         // Buffers are empty as yet.
-        if threads < 2 || places < PARALLEL || bytes > memory / 2 {
+        if threads < 2 || places <= PARALLEL || bytes > memory / 2 {
             return Ok(table);
         }
         table.headers.resize_with(places, || None);
