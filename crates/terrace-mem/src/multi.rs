@@ -2,64 +2,22 @@
 //!
 //! A key is stored once, in one of the stages, with a list of its values. Values are added,
 //! changed and removed where the list is, also in the static stage (section 3), so no key is
-//! ever in both stages and no lookup has to put a list together from two.
+//! ever in both stages and no lookup has to put a list together from two. In the static stage the
+//! values of a segment lie in one array; a list there that grows or shrinks lies apart until many of
+//! the segment do, or until it is merged.
 
+use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::error::{KeyTooLong, OptionsError};
+use crate::family::Family;
 use crate::key::{IndexKey, Probe};
-use crate::map::{HybridMap, Iter};
+use crate::map::{Core, Load, Merged, bounded, check};
 use crate::options::{Options, Updates};
+use crate::slots::{List, Packed, Vals};
 use crate::usage::MemoryUsage;
 use std::fmt;
 use std::iter::FusedIterator;
+use std::marker::PhantomData;
 use std::ops::RangeBounds;
-
-/// The values of a key: one in place, more in an array that grows by half.
-#[allow(
-    clippy::box_collection,
-    reason = "a thin pointer keeps entries with one value small"
-)]
-#[derive(Clone)]
-enum List<V> {
-    One(V),
-    Many(Box<Vec<V>>),
-}
-
-impl<V> List<V> {
-    fn as_slice(&self) -> &[V] {
-        match self {
-            List::One(val) => std::slice::from_ref(val),
-            List::Many(vals) => vals,
-        }
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [V] {
-        match self {
-            List::One(val) => std::slice::from_mut(val),
-            List::Many(vals) => vals,
-        }
-    }
-
-    fn heap(&self) -> usize {
-        match self {
-            List::One(_) => 0,
-            List::Many(vals) => size_of::<Vec<V>>() + vals.capacity() * size_of::<V>(),
-        }
-    }
-
-    /// The list with one value more.
-    fn with(self, val: V) -> Self {
-        match self {
-            List::One(first) => List::Many(Box::new(vec![first, val])),
-            List::Many(mut vals) => {
-                if vals.len() == vals.capacity() {
-                    vals.reserve_exact(vals.len().div_ceil(2));
-                }
-                vals.push(val);
-                List::Many(vals)
-            }
-        }
-    }
-}
 
 /// An ordered map with several values for each key, in the order they came.
 ///
@@ -77,11 +35,13 @@ impl<V> List<V> {
 /// assert_eq!(all, [("Oslo".to_string(), 2), ("Riga".to_string(), 3)]);
 /// ```
 pub struct HybridMultiMap<K: IndexKey, V> {
-    /// A list is `None` only inside of a change: its value then moves into the new list.
-    map: HybridMap<K, Option<List<V>>>,
+    core: Core<K::Family, List<V>, Packed<V>>,
     len: usize,
-    heap: usize,
+    key: PhantomData<fn() -> K>,
 }
+
+/// Of so many lists of a segment one may lie apart before all are packed again.
+const APART: usize = 8;
 
 impl<K: IndexKey, V> HybridMultiMap<K, V> {
     /// An empty map.
@@ -99,9 +59,9 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
             ..options
         };
         Ok(HybridMultiMap {
-            map: HybridMap::with_options(options)?,
+            core: Core::new(options)?,
             len: 0,
-            heap: 0,
+            key: PhantomData,
         })
     }
 
@@ -117,7 +77,7 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
 
     /// How many keys have values. O(1).
     pub fn key_count(&self) -> usize {
-        self.map.len()
+        self.core.len()
     }
 
     /// Adds a value to a key. O(log n + values of the key, amortised O(log n)).
@@ -136,39 +96,64 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
     /// [`KeyTooLong`] when the encoded key is longer than [`MAX_KEY_LEN`](crate::MAX_KEY_LEN);
     /// the map is unchanged.
     pub fn try_insert(&mut self, key: K, val: V) -> Result<(), KeyTooLong> {
-        if let Some(slot) = self.map.get_mut(&key) {
-            if let Some(list) = slot.take() {
-                self.heap -= list.heap();
-                let list = list.with(val);
-                self.heap += list.heap();
-                *slot = Some(list);
-            }
-        } else {
-            self.map.try_insert(key, Some(List::One(val)))?;
+        key.encode(|key| {
+            check::<K::Family>(key)?;
+            self.put(key, val);
+            Ok(())
+        })
+    }
+
+    fn put(&mut self, key: <K::Family as Family>::Ref<'_>, val: V) {
+        if self.core.is_dynamic(key) {
+            let list = self.core.dynamic.get_mut(key);
+            list.expect("it was just seen there").push(val);
+        } else if let Some(val) = self.put_static(key, val) {
+            self.core.add(key, List::One(val));
         }
         self.len += 1;
-        Ok(())
+    }
+
+    /// Adds a value to a key of the static stage; gives it back where the key is not there.
+    fn put_static(&mut self, key: <K::Family as Family>::Ref<'_>, val: V) -> Option<V> {
+        let segments = &mut self.core.segments;
+        let Some((i, rank)) = segments.find(key) else {
+            return Some(val);
+        };
+        let back = segments.change(i, |vals| vals.push(rank, val));
+        self.tidy(i);
+        back
+    }
+
+    /// Packs segment `i` where many of its lists lie apart. O(values of the segment), so that it is
+    /// O(values of a key) amortised.
+    fn tidy(&mut self, i: usize) {
+        let vals = &self.core.segments.segs()[i].vals;
+        if vals.apart() * APART <= vals.live() {
+            return;
+        }
+        match vals.gone() {
+            0 => self.core.segments.change(i, Vals::pack),
+            _ => self.core.sweep(i),
+        }
     }
 
     /// The values of a key, none where it is not there. O(log n).
     pub fn get<Q: Probe<K> + ?Sized>(&self, key: &Q) -> &[V] {
-        self.map
-            .get(key)
-            .and_then(Option::as_ref)
-            .map_or(&[], List::as_slice)
+        key.probe(|key| self.core.get(key)).unwrap_or_default()
     }
 
     /// The values of a key, to change in place. O(log n).
     pub fn get_mut<Q: Probe<K> + ?Sized>(&mut self, key: &Q) -> &mut [V] {
-        self.map
-            .get_mut(key)
-            .and_then(Option::as_mut)
-            .map_or(&mut [], List::as_mut_slice)
+        let found = key.probe(|key| match self.core.is_dynamic(key) {
+            true => self.core.dynamic.get_mut(key).map(List::as_mut_slice),
+            false => self.core.segments.get_all_mut(key),
+        });
+        found.unwrap_or_default()
     }
 
     /// Whether a key has values. O(log n).
     pub fn contains_key<Q: Probe<K> + ?Sized>(&self, key: &Q) -> bool {
-        self.map.contains_key(key)
+        key.probe(|key| self.core.get(key).is_some())
     }
 
     /// Removes the first value of a key that equals `val`; returns whether there was one.
@@ -177,47 +162,45 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
     where
         V: PartialEq,
     {
-        let Some(slot) = self.map.get_mut(key) else {
+        let vals = self.get(key);
+        let Some(at) = vals.iter().position(|v| v == val) else {
             return false;
         };
-        let Some(list) = slot else { return false };
-        let Some(i) = list.as_slice().iter().position(|v| v == val) else {
-            return false;
-        };
-        self.heap -= list.heap();
+        let last = vals.len() == 1;
         self.len -= 1;
-        if let List::Many(vals) = list {
-            // Dropped last: where that panics, what is counted is right.
-            let _gone = vals.remove(i);
-            if vals.len() > 1 {
-                vals.shrink_to(vals.len() * 2);
-            } else if let Some(last) = vals.pop() {
-                *list = List::One(last);
-            }
-            self.heap += list.heap();
-        } else {
-            self.map.remove(key);
-        }
+        // Dropped at the end: where that panics, what is counted is right.
+        let _gone = key.probe(|key| match last {
+            true => (self.core.remove(key), None),
+            false => (None, self.take_one(key, at)),
+        });
         true
+    }
+
+    /// Takes value `at` of a key out, which has more than one.
+    fn take_one(&mut self, key: <K::Family as Family>::Ref<'_>, at: usize) -> Option<V> {
+        if self.core.is_dynamic(key) {
+            return self.core.dynamic.get_mut(key)?.remove(at);
+        }
+        let (i, rank) = self.core.segments.find(key)?;
+        let gone = self.core.segments.change(i, |vals| vals.remove(rank, at));
+        self.tidy(i);
+        gone
     }
 
     /// Removes a key and returns its values. O(log n + values of the key).
     pub fn remove_all<Q: Probe<K> + ?Sized>(&mut self, key: &Q) -> Vec<V> {
-        let Some(list) = self.map.remove(key).flatten() else {
-            return Vec::new();
-        };
-        self.heap -= list.heap();
-        let vals = match list {
-            List::One(val) => vec![val],
-            List::Many(vals) => *vals,
-        };
+        let list = key.probe(|key| self.core.remove(key));
+        let vals = list.map_or_else(Vec::new, List::into_vec);
         self.len -= vals.len();
         vals
     }
 
     /// All keys with their values, in order of the keys.
     pub fn lists(&self) -> Lists<'_, K, V> {
-        Lists(self.map.iter())
+        Lists {
+            merged: self.core.range(None, None),
+            key: PhantomData,
+        }
     }
 
     /// The keys in a range with their values.
@@ -226,7 +209,10 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
         Q: Probe<K> + ?Sized,
         R: RangeBounds<Q>,
     {
-        Lists(self.map.range(range))
+        Lists {
+            merged: bounded::<K, _, _, Q, R>(&self.core, &range),
+            key: PhantomData,
+        }
     }
 
     /// All values with their keys, in order of the keys; a key comes once for each value.
@@ -240,8 +226,8 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
 
     /// Removes all values; the options stay.
     pub fn clear(&mut self) {
-        (self.len, self.heap) = (0, 0);
-        self.map.clear();
+        self.len = 0;
+        self.core.clear();
     }
 
     /// The least key with its values. O(log n).
@@ -263,13 +249,19 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
 
     /// Moves all keys of the dynamic stage into the static one. O(keys), in one pause.
     pub fn merge_all(&mut self) {
-        self.map.merge_all();
+        self.core.merge_all();
     }
 
-    /// Where the bytes are; the lists of several values count as static values.
+    /// Where the bytes are. O(keys of the dynamic stage).
     pub fn memory_usage(&self) -> MemoryUsage {
-        let mut usage = self.map.memory_usage();
-        usage.static_values += self.heap;
+        let mut usage = self.core.usage();
+        let mut at = self.core.dynamic.seek(None, || {});
+        while let Some(pos) = &mut at {
+            usage.dynamic += pos.val().heap();
+            if !pos.next() {
+                at = None;
+            }
+        }
         usage
     }
 }
@@ -283,14 +275,21 @@ impl<K: IndexKey, V> Default for HybridMultiMap<K, V> {
 impl<K: IndexKey, V: Clone> Clone for HybridMultiMap<K, V> {
     /// O(n).
     fn clone(&self) -> Self {
-        let map = self.map.clone();
-        let lists = map.values().flatten();
-        HybridMultiMap {
-            len: self.len,
-            // Copied lists have no room to grow.
-            heap: lists.map(List::heap).sum(),
-            map,
+        let mut copy = Self::with_options(self.core.options.clone())
+            .expect("the options were good for this map");
+        let mut lists = self.core.range(None, None);
+        if self.core.reloads() {
+            let mut load = Load::new(&mut copy.core);
+            while let Some((key, vals)) = lists.next() {
+                load.push(key, vals.to_vec().into());
+            }
+        } else {
+            while let Some((key, vals)) = lists.next() {
+                copy.core.add(key, vals.to_vec().into());
+            }
         }
+        copy.len = self.len;
+        copy
     }
 }
 
@@ -318,22 +317,23 @@ impl<K: IndexKey, V> FromIterator<(K, V)> for HybridMultiMap<K, V> {
 
 /// Keys with their values, in order of the keys.
 #[must_use = "an iterator does nothing until it is asked for entries"]
-pub struct Lists<'a, K: IndexKey, V>(Iter<'a, K, Option<List<V>>>);
+pub struct Lists<'a, K: IndexKey, V> {
+    merged: Merged<'a, K::Family, List<V>, Packed<V>>,
+    key: PhantomData<fn() -> K>,
+}
 
 impl<'a, K: IndexKey, V> Iterator for Lists<'a, K, V> {
     type Item = (K, &'a [V]);
     fn next(&mut self) -> Option<Self::Item> {
-        self.0
-            .next()
-            .map(|(key, list)| (key, list.as_ref().map_or(&[][..], List::as_slice)))
+        self.merged.next().map(|(key, vals)| (K::decode(key), vals))
     }
 }
 
 impl<K: IndexKey, V> DoubleEndedIterator for Lists<'_, K, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0
+        self.merged
             .next_back()
-            .map(|(key, list)| (key, list.as_ref().map_or(&[][..], List::as_slice)))
+            .map(|(key, vals)| (K::decode(key), vals))
     }
 }
 

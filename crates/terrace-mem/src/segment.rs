@@ -7,7 +7,7 @@ use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::lows::Lows;
 use crate::shortcuts::{Shortcuts, Spot};
-use crate::slots::Slots;
+use crate::slots::{Packed, Slots, Vals};
 use crate::stage::{KeyRun, Plan, StaticStage};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -21,44 +21,44 @@ const READIED: usize = 16;
 
 /// A run of keys and their values, in whole cache lines.
 #[repr(C, align(64))]
-pub struct Segment<F: Family, V> {
+pub struct Segment<F: Family, S> {
     pub keys: F::Stage,
-    pub vals: Slots<V>,
+    pub vals: S,
 }
 
-impl<F: Family, V> Segment<F, V> {
+impl<F: Family, S: Vals> Segment<F, S> {
     /// A segment of the keys `from..to` of a run.
-    pub fn build(run: &F::Run, from: usize, to: usize, vals: Vec<V>, plan: &Plan<F>) -> Self {
-        debug_assert_eq!(to - from, vals.len());
+    fn build(run: &F::Run, from: usize, to: usize, vals: S::Row, plan: &Plan<F>) -> Self {
+        debug_assert_eq!(to - from, S::row_len(&vals));
         Segment {
             keys: F::Stage::build(run, from, to, plan),
-            vals: vals.into(),
+            vals: S::of(vals),
         }
     }
 
     /// The rank of `key`, whose hash `hash` gives, and its live value, with the line of that asked for
     /// before the key is compared.
     #[inline]
-    fn find(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<(usize, &V)> {
+    fn find(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<(usize, S::Ref<'_>)> {
         let rank = self.keys.find(key, hash, |near| self.vals.prefetch(near))?;
         Some((rank, self.vals.get(rank)?))
     }
 
     /// Takes the live values out: them and new ones, whose keys are others, in order. O(n).
-    fn merge(&mut self, keys: &F::Run, vals: Vec<V>) -> (F::Run, Vec<V>) {
+    fn merge(&mut self, keys: &F::Run, vals: Vec<S::Own>) -> (F::Run, S::Row) {
         let mut before = Vec::with_capacity(keys.len());
         let (live, n) = (|rank| self.vals.is_live(rank), self.vals.live());
         if let Some(run) = self.keys.merge_run(live, n, keys, &mut before) {
             let old = std::mem::take(&mut self.vals);
-            return (run, merge_vals(old, vals, &before));
+            return (run, S::merge_rows(old.into_row(), vals, &before));
         }
-        let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
+        let (mut old_keys, mut old_vals) = (F::Run::default(), S::Row::default());
         self.unpack(&mut old_keys, &mut old_vals);
-        merge_runs::<F, V>(&old_keys, old_vals, keys, vals)
+        merge_runs::<F, S>(&old_keys, old_vals, keys, vals)
     }
 
     /// Takes the live values out, and adds them and their keys.
-    pub fn unpack(&mut self, keys: &mut F::Run, vals: &mut Vec<V>) {
+    pub fn unpack(&mut self, keys: &mut F::Run, vals: &mut S::Row) {
         let old = std::mem::take(&mut self.vals);
         if old.gone() == 0 {
             self.keys.decode(keys);
@@ -77,10 +77,10 @@ impl<F: Family, V> Segment<F, V> {
                 }
             }
         }
-        if vals.is_empty() {
-            *vals = old.into_live();
+        if S::row_len(vals) == 0 {
+            *vals = old.into_row();
         } else {
-            vals.extend(old.into_live());
+            S::append_row(vals, old.into_row());
         }
     }
 
@@ -95,12 +95,12 @@ impl<F: Family, V> Segment<F, V> {
 }
 
 /// All segments of a map.
-pub struct SegmentList<F: Family, V> {
+pub struct SegmentList<F: Family, S> {
     lows: F::Lows,
     shortcuts: F::Shortcuts,
-    segs: Vec<Segment<F, V>>,
+    segs: Vec<Segment<F, S>>,
     /// What `segs` moves to when it is full: empty, and of so many elements the memory has been written to.
-    next: Vec<Segment<F, V>>,
+    next: Vec<Segment<F, S>>,
     readied: usize,
     live: usize,
     gone: usize,
@@ -108,7 +108,7 @@ pub struct SegmentList<F: Family, V> {
     val_bytes: usize,
 }
 
-impl<F: Family, V> Default for SegmentList<F, V> {
+impl<F: Family, S> Default for SegmentList<F, S> {
     fn default() -> Self {
         SegmentList {
             lows: F::Lows::default(),
@@ -124,10 +124,10 @@ impl<F: Family, V> Default for SegmentList<F, V> {
     }
 }
 
-impl<F: Family, V> SegmentList<F, V> {
+impl<F: Family, S: Vals> SegmentList<F, S> {
     /// The segments.
     #[inline]
-    pub fn segs(&self) -> &[Segment<F, V>] {
+    pub fn segs(&self) -> &[Segment<F, S>] {
         &self.segs
     }
 
@@ -136,7 +136,7 @@ impl<F: Family, V> SegmentList<F, V> {
         &mut self,
         from: Option<F::Ref<'_>>,
         to: Option<F::Ref<'_>>,
-    ) -> &mut [Segment<F, V>] {
+    ) -> &mut [Segment<F, S>] {
         let n = self.segs.len();
         let a = from.map_or(0, |from| self.lows.find(from));
         let b = to.map_or(n, |to| self.lows.find(to) + 1).min(n);
@@ -169,7 +169,7 @@ impl<F: Family, V> SegmentList<F, V> {
     /// Bytes of the list itself.
     pub fn directory_bytes(&self) -> usize {
         let headers = self.segs.capacity() + self.next.capacity();
-        self.lows.heap() + headers * size_of::<Segment<F, V>>()
+        self.lows.heap() + headers * size_of::<Segment<F, S>>()
     }
 
     /// For how many segments there is room, and whether that for more has been made ready.
@@ -209,7 +209,7 @@ impl<F: Family, V> SegmentList<F, V> {
 
     /// The live value of `key`, whose hash this is, where a shortcut leads to it. O(1).
     #[inline]
-    pub fn get_near(&self, key: F::Ref<'_>, hash: u64) -> Option<&V> {
+    pub fn get_near(&self, key: F::Ref<'_>, hash: u64) -> Option<S::Ref<'_>> {
         let spot = self.shortcuts.find(key, hash)?;
         if let Some(seg) = self.segs.get(spot.segment)
             && (seg.keys.id() == spot.id || planted(Fault::StaleShortcut))
@@ -224,7 +224,7 @@ impl<F: Family, V> SegmentList<F, V> {
     /// The live value of `key` by the long way, for which there may be a shortcut from now on.
     /// O(log n).
     #[inline]
-    pub fn get(&self, key: F::Ref<'_>, hash: impl Fn() -> u64) -> Option<&V> {
+    pub fn get(&self, key: F::Ref<'_>, hash: impl Fn() -> u64) -> Option<S::Ref<'_>> {
         let segment = self.lows.find(key);
         let seg = self.segs.get(segment)?;
         crate::simd::prefetch_whole(seg);
@@ -247,29 +247,44 @@ impl<F: Family, V> SegmentList<F, V> {
         self.shortcuts.bytes()
     }
 
-    /// The live value of `key`, to change. O(log n).
-    pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
-        let seg = self.segs.get_mut(self.lows.find(key))?;
-        seg.vals
-            .get_mut(seg.keys.find(key, || F::hash(key), |_| {})?)
+    /// The segment and the rank of `key`, which may be dead. O(log n).
+    pub fn find(&self, key: F::Ref<'_>) -> Option<(usize, usize)> {
+        let i = self.lows.find(key);
+        let rank = self.segs.get(i)?.keys.find(key, || F::hash(key), |_| {})?;
+        Some((i, rank))
+    }
+
+    /// Changes the values of segment `i`, none of which comes to be dead.
+    pub fn change<R>(&mut self, i: usize, act: impl FnOnce(&mut S) -> R) -> R {
+        let vals = &mut self.segs[i].vals;
+        let before = vals.bytes();
+        let done = act(vals);
+        self.val_bytes = self.val_bytes + vals.bytes() - before;
+        done
     }
 
     /// Takes the value of `key`, whose hash `hash` gives, out of segment `i`, whose range it is
     /// in. O(log n).
     #[inline]
-    pub fn take(&mut self, i: usize, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<V> {
+    pub fn take(
+        &mut self,
+        i: usize,
+        key: F::Ref<'_>,
+        hash: impl FnOnce() -> u64,
+    ) -> Option<S::Own> {
         let seg = self.segs.get_mut(i)?;
         // Most often the key is not there, so the value's line is not asked for in advance.
         let rank = seg.keys.find(key, hash, |_| {})?;
         let before = seg.vals.bytes();
         let val = seg.vals.take(rank)?;
-        self.val_bytes += seg.vals.bytes() - before;
+        // A list that lay apart takes its bytes along.
+        self.val_bytes = self.val_bytes + seg.vals.bytes() - before;
         self.live -= 1;
         self.gone += 1;
         Some(val)
     }
 
-    fn join(&mut self, i: usize, seg: Segment<F, V>) {
+    fn join(&mut self, i: usize, seg: Segment<F, S>) {
         let (keys, vals) = seg.bytes();
         self.key_bytes += keys;
         self.val_bytes += vals;
@@ -284,7 +299,13 @@ impl<F: Family, V> SegmentList<F, V> {
 
     /// Merges new entries, whose keys are others, into segment `i`, which stays one; gives them
     /// back where its keys would have more than `most` bytes or its stage has no way to. O(n).
-    pub fn merge(&mut self, i: usize, keys: &F::Run, vals: Vec<V>, most: usize) -> Option<Vec<V>> {
+    pub fn merge(
+        &mut self,
+        i: usize,
+        keys: &F::Run,
+        vals: Vec<S::Own>,
+        most: usize,
+    ) -> Option<Vec<S::Own>> {
         let Some(seg) = self.segs.get_mut(i) else {
             return Some(vals);
         };
@@ -300,7 +321,8 @@ impl<F: Family, V> SegmentList<F, V> {
         self.live += vals.len();
         self.gone -= seg.vals.gone();
         seg.keys = stage;
-        seg.vals = merge_vals(std::mem::take(&mut seg.vals), vals, &before).into();
+        let old = std::mem::take(&mut seg.vals).into_row();
+        seg.vals = S::of(S::merge_rows(old, vals, &before));
         let (new_keys, new_vals) = seg.bytes();
         self.key_bytes = self.key_bytes - old_keys + new_keys;
         self.val_bytes = self.val_bytes - old_vals + new_vals;
@@ -324,14 +346,13 @@ impl<F: Family, V> SegmentList<F, V> {
             F::shorten(F::load(&last), &mut low);
             let seg = &mut self.segs[i];
             let (keys, vals) = seg.bytes();
-            let mut first = std::mem::take(&mut seg.vals).into_live();
-            self.live -= first.len();
+            let mut first = std::mem::take(&mut seg.vals).into_row();
+            self.live -= S::row_len(&first);
             self.key_bytes -= keys;
             self.val_bytes -= vals;
-            let second = first.split_off(at);
-            first.shrink_to_fit();
+            let second = S::split_row(&mut first, at);
             seg.keys = left;
-            seg.vals = first.into();
+            seg.vals = S::of(first);
             let (keys, vals) = seg.bytes();
             self.live += seg.vals.live();
             self.key_bytes += keys;
@@ -339,7 +360,7 @@ impl<F: Family, V> SegmentList<F, V> {
             self.lows.insert(i + 1, F::load(&low));
             let right = Segment {
                 keys: right,
-                vals: second.into(),
+                vals: S::of(second),
             };
             self.join(i + 1, right);
         }
@@ -347,7 +368,7 @@ impl<F: Family, V> SegmentList<F, V> {
 
     /// Takes the live entries of segment `i` out, together with new ones, whose keys are others. It
     /// stays, without entries, until it is refilled or removed. O(n).
-    pub fn merge_out(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) -> (F::Run, Vec<V>) {
+    pub fn merge_out(&mut self, i: usize, keys: &F::Run, vals: Vec<S::Own>) -> (F::Run, S::Row) {
         let seg = &mut self.segs[i];
         self.live -= seg.vals.live();
         self.gone -= seg.vals.gone();
@@ -359,8 +380,8 @@ impl<F: Family, V> SegmentList<F, V> {
 
     /// Puts sorted entries of the range of segment `i`, which has none, into its place; its bound
     /// stays. O(n).
-    pub fn refill(&mut self, i: usize, run: &F::Run, vals: Vec<V>, plan: &Plan<F>) {
-        let new = Segment::build(run, 0, run.len(), vals, plan);
+    pub fn refill(&mut self, i: usize, run: &F::Run, vals: S::Row, plan: &Plan<F>) {
+        let new = Segment::<F, S>::build(run, 0, run.len(), vals, plan);
         let ((old_keys, old_vals), (keys, vals)) = (self.segs[i].bytes(), new.bytes());
         self.key_bytes = self.key_bytes - old_keys + keys;
         self.val_bytes = self.val_bytes - old_vals + vals;
@@ -369,7 +390,7 @@ impl<F: Family, V> SegmentList<F, V> {
     }
 
     /// Takes segments out; their ranges go to the segment before, or the one behind for the first.
-    pub fn remove(&mut self, which: Range<usize>) -> Vec<Segment<F, V>> {
+    pub fn remove(&mut self, which: Range<usize>) -> Vec<Segment<F, S>> {
         let out: Vec<_> = self.segs.drain(which.clone()).collect();
         for seg in &out {
             let (keys, vals) = seg.bytes();
@@ -387,16 +408,15 @@ impl<F: Family, V> SegmentList<F, V> {
 
     /// Puts sorted entries in at `i` as `pieces` segments of about equal length. All of them
     /// must lie between the entries of the neighbours. O(n + segments).
-    pub fn insert(&mut self, i: usize, run: &F::Run, vals: Vec<V>, pieces: usize, plan: &Plan<F>) {
+    pub fn insert(&mut self, i: usize, run: &F::Run, vals: S::Row, pieces: usize, plan: &Plan<F>) {
         let n = run.len();
         let mut low = F::Buf::default();
         let mut last = F::Buf::default();
         let mut rest = vals;
         for p in 0..pieces {
             let (from, to) = (n * p / pieces, n * (p + 1) / pieces);
-            let behind = rest.split_off(to - from);
-            let mut part = std::mem::replace(&mut rest, behind);
-            part.shrink_to_fit();
+            let behind = S::split_row(&mut rest, to - from);
+            let part = std::mem::replace(&mut rest, behind);
             if i + p == 0 {
                 low = F::Buf::default();
             } else {
@@ -418,46 +438,47 @@ impl<F: Family, V> SegmentList<F, V> {
                 self.lows.insert(0, F::load(&first));
             }
             self.lows.insert(i + p, F::load(&low));
-            self.join(i + p, Segment::build(run, from, to, part, plan));
+            self.join(i + p, Segment::<F, S>::build(run, from, to, part, plan));
         }
     }
 }
 
-/// The live values, and before each new one so many of them as `before` says.
-fn merge_vals<V>(old: Slots<V>, new: Vec<V>, before: &[u32]) -> Vec<V> {
-    let mut all = Vec::with_capacity(old.live() + new.len());
-    let (mut passed, mut rest) = (0, old.into_live().into_iter());
-    for (val, &before) in new.into_iter().zip(before) {
-        all.extend(rest.by_ref().take((before - passed) as usize));
-        all.push(val);
-        passed = before;
+impl<F: Family, V> SegmentList<F, Slots<V>> {
+    /// The live value of `key`, to change. O(log n).
+    pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+        let (i, rank) = self.find(key)?;
+        self.segs[i].vals.get_mut(rank)
     }
-    all.extend(rest);
-    all
+}
+
+impl<F: Family, V> SegmentList<F, Packed<V>> {
+    /// The live values of `key`, to change. O(log n).
+    pub fn get_all_mut(&mut self, key: F::Ref<'_>) -> Option<&mut [V]> {
+        let (i, rank) = self.find(key)?;
+        self.segs[i].vals.get_mut(rank)
+    }
 }
 
 /// Merges two sorted runs of distinct keys: long stretches of the old one move as blocks.
-pub fn merge_runs<F: Family, V>(
+pub fn merge_runs<F: Family, S: Vals>(
     old: &F::Run,
-    old_vals: Vec<V>,
+    old_vals: S::Row,
     new: &F::Run,
-    new_vals: Vec<V>,
-) -> (F::Run, Vec<V>) {
+    new_vals: Vec<S::Own>,
+) -> (F::Run, S::Row) {
     let (n, m) = (old.len(), new.len());
     let mut run = F::Run::default();
     run.reserve(n + m, old.key_bytes(0, n) + new.key_bytes(0, m));
-    let mut vals = Vec::with_capacity(n + m);
-    let (mut from, mut rest) = (0, old_vals.into_iter());
-    for (i, val) in new_vals.into_iter().enumerate() {
+    let mut before = Vec::with_capacity(m);
+    let mut from = 0;
+    for i in 0..m {
         let key = new.get(i);
         let to = old.gallop(from, n, key);
         run.append(old, from, to);
-        vals.extend(rest.by_ref().take(to - from));
         run.push(key);
-        vals.push(val);
+        before.push(to as u32);
         from = to;
     }
     run.append(old, from, n);
-    vals.extend(rest);
-    (run, vals)
+    (run, S::merge_rows(old_vals, new_vals, &before))
 }

@@ -1,12 +1,79 @@
 //! The values of a segment, by rank; any of them can be taken out and leaves a dead slot.
 //!
+//! [`Slots`] has one value for each key, `packed` a list of them.
+//!
 //! One of the files with `unsafe`. What always holds: slot `i` is initialised exactly when bit
 //! `i` of the dead set is clear, and the set is there when any bit is set. Each unsafe block names the
 //! check of that bit that makes it right.
 
+mod list;
+mod packed;
+
+pub use list::List;
+pub use packed::Packed;
+
 use crate::place::Block;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+
+/// The values of a segment by rank: what a merge and a lookup need of them.
+pub trait Vals: Default {
+    /// What the dynamic stage has of a key.
+    type Own;
+    /// What a lookup lends of it, the same for both stages.
+    type Ref<'a>
+    where
+        Self: 'a;
+    /// The values of a run on its way into or out of a segment.
+    type Row: Default;
+
+    /// What a lookup lends of a value of the dynamic stage.
+    fn lend<'a>(val: &'a Self::Own) -> Self::Ref<'a>
+    where
+        Self: 'a;
+    /// Values that come out of the dynamic stage.
+    fn row(vals: Vec<Self::Own>) -> Self::Row;
+    /// How many keys have values in a row.
+    fn row_len(row: &Self::Row) -> usize;
+    /// Takes the values from key `at` on out of a row, of which nothing is left over then.
+    fn split_row(row: &mut Self::Row, at: usize) -> Self::Row;
+    /// Puts others behind those of a row.
+    fn append_row(row: &mut Self::Row, more: Self::Row);
+    /// The values of a row, and before each new one so many of them as `before` says.
+    fn merge_rows(old: Self::Row, new: Vec<Self::Own>, before: &[u32]) -> Self::Row;
+    /// The values of a segment.
+    fn of(row: Self::Row) -> Self;
+    /// The values that are there, in order.
+    fn into_row(self) -> Self::Row;
+
+    /// How many slots are dead.
+    fn gone(&self) -> usize;
+    /// How many slots are not dead.
+    fn live(&self) -> usize;
+    /// Whether slot `i` exists and has its value.
+    fn is_live(&self, i: usize) -> bool;
+    /// The first live slot that is not before `i`; none behind the last. O(words).
+    fn next_live(&self, i: usize) -> Option<usize>;
+    /// The last live slot before `i`, which must be at most the number of slots. O(words).
+    fn last_live(&self, i: usize) -> Option<usize>;
+    /// The value of slot `i`.
+    fn get(&self, i: usize) -> Option<Self::Ref<'_>>;
+    /// Takes the value out of slot `i`, which is dead from then on.
+    fn take(&mut self, i: usize) -> Option<Self::Own>;
+    /// Asks for the cache line of slot `i`.
+    fn prefetch(&self, i: usize);
+    /// How many values lie apart, which the next merge packs.
+    fn apart(&self) -> usize {
+        0
+    }
+    /// Packs what lies apart. No slot may be dead. O(values).
+    fn pack(&mut self) {
+        debug_assert_eq!(self.gone(), 0, "dead slots keep their ranks");
+        *self = Self::of(std::mem::take(self).into_row());
+    }
+    /// Bytes on the heap.
+    fn bytes(&self) -> usize;
+}
 
 /// A fixed number of values, some of which may be gone.
 pub struct Slots<V> {
@@ -21,9 +88,47 @@ struct Dead {
 }
 
 impl Dead {
+    /// A set for so many slots, of none.
+    fn none(n: usize) -> Box<Self> {
+        Box::new(Dead {
+            words: vec![0; n.div_ceil(64)].into(),
+            count: 0,
+        })
+    }
+
     #[inline]
     fn has(&self, i: usize) -> bool {
         self.words[i / 64] >> (i % 64) & 1 == 1
+    }
+
+    fn add(&mut self, i: usize) {
+        self.words[i / 64] |= 1 << (i % 64);
+        self.count += 1;
+    }
+
+    /// The first slot from `i` on that is not in the set, which may be behind the last.
+    fn next_live(&self, i: usize) -> Option<usize> {
+        let (word, low) = (i / 64, !0 << (i % 64));
+        let first = !*self.words.get(word)? & low;
+        let behind = self.words[word + 1..].iter().map(|&word| !word);
+        let mut words = std::iter::once(first).chain(behind).enumerate();
+        let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
+        Some((word + n) * 64 + bits.trailing_zeros() as usize)
+    }
+
+    /// The last slot before `i` that is not in the set.
+    fn last_live(&self, i: usize) -> Option<usize> {
+        let last = i.checked_sub(1)?;
+        let (word, high) = (last / 64, !0 >> (63 - last % 64));
+        let first = !self.words[word] & high;
+        let before = self.words[..word].iter().rev().map(|&word| !word);
+        let mut words = std::iter::once(first).chain(before).enumerate();
+        let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
+        Some((word - n) * 64 + 63 - bits.leading_zeros() as usize)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.words.len() * 8
     }
 }
 
@@ -41,67 +146,6 @@ impl<V> Default for Slots<V> {
 }
 
 impl<V> Slots<V> {
-    /// How many slots are dead.
-    #[inline]
-    pub fn gone(&self) -> usize {
-        self.dead.as_ref().map_or(0, |dead| dead.count)
-    }
-
-    /// How many slots are not dead.
-    #[inline]
-    pub fn live(&self) -> usize {
-        self.vals.len() - self.gone()
-    }
-
-    /// Whether slot `i` exists and has its value.
-    #[inline]
-    pub fn is_live(&self, i: usize) -> bool {
-        i < self.vals.len()
-            && match &self.dead {
-                None => true,
-                Some(dead) => !dead.has(i),
-            }
-    }
-
-    /// The first live slot that is not before `i`; none behind the last. O(words).
-    pub fn next_live(&self, i: usize) -> Option<usize> {
-        let at = match &self.dead {
-            None => i,
-            Some(dead) => {
-                let (word, low) = (i / 64, !0 << (i % 64));
-                let first = !*dead.words.get(word)? & low;
-                let behind = dead.words[word + 1..].iter().map(|&word| !word);
-                let mut words = std::iter::once(first).chain(behind).enumerate();
-                let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
-                (word + n) * 64 + bits.trailing_zeros() as usize
-            }
-        };
-        // The bits behind the last slot are not of dead ones.
-        (at < self.vals.len()).then_some(at)
-    }
-
-    /// The last live slot before `i`, which must be at most the number of slots. O(words).
-    pub fn last_live(&self, i: usize) -> Option<usize> {
-        let Some(dead) = &self.dead else {
-            return i.checked_sub(1);
-        };
-        let last = i.checked_sub(1)?;
-        let (word, high) = (last / 64, !0 >> (63 - last % 64));
-        let first = !dead.words[word] & high;
-        let before = dead.words[..word].iter().rev().map(|&word| !word);
-        let mut words = std::iter::once(first).chain(before).enumerate();
-        let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
-        Some((word - n) * 64 + 63 - bits.leading_zeros() as usize)
-    }
-
-    /// The value of slot `i`.
-    #[inline]
-    pub fn get(&self, i: usize) -> Option<&V> {
-        // SAFETY: a live slot, checked here, is initialised.
-        self.is_live(i)
-            .then(|| unsafe { self.vals[i].assume_init_ref() })
-    }
-
     /// The value of slot `i`, to change.
     #[inline]
     pub fn get_mut(&mut self, i: usize) -> Option<&mut V> {
@@ -121,30 +165,34 @@ impl<V> Slots<V> {
         live.map(|(i, val)| (i, unsafe { val.assume_init_mut() }))
     }
 
-    /// Takes the value out of slot `i`, which is dead from then on.
-    pub fn take(&mut self, i: usize) -> Option<V> {
-        if !self.is_live(i) {
-            return None;
-        }
-        let words = self.vals.len().div_ceil(64);
-        let none = || {
-            Box::new(Dead {
-                words: vec![0; words].into(),
-                count: 0,
-            })
-        };
-        let dead = self.dead.get_or_insert_with(none);
-        dead.words[i / 64] |= 1 << (i % 64);
-        dead.count += 1;
-        // SAFETY: the slot was live, checked above, and is marked dead before the value leaves,
-        // so nothing reads or drops it again.
-        Some(unsafe { self.vals[i].assume_init_read() })
+    /// Whether all slots of a range are live.
+    #[inline]
+    fn all_live(&self, mut range: Range<usize>) -> bool {
+        let dead = self.dead.as_ref();
+        range.end <= self.vals.len() && dead.is_none_or(|dead| !range.any(|i| dead.has(i)))
     }
 
-    /// Asks for the cache line of slot `i`.
+    /// The values of a range; none where one is dead.
     #[inline]
-    pub fn prefetch(&self, i: usize) {
-        crate::simd::prefetch(&self.vals, i);
+    fn slice(&self, range: Range<usize>) -> Option<&[V]> {
+        if !self.all_live(range.clone()) {
+            return None;
+        }
+        let vals: *const [MaybeUninit<V>] = &raw const self.vals[range];
+        // SAFETY: all slots of the range are live, checked above, so each is initialised;
+        // `MaybeUninit<V>` lies as `V` does, and the borrow of `self` keeps them.
+        Some(unsafe { &*(vals as *const [V]) })
+    }
+
+    /// The values of a range, to change; none where one is dead.
+    fn slice_mut(&mut self, range: Range<usize>) -> Option<&mut [V]> {
+        if !self.all_live(range.clone()) {
+            return None;
+        }
+        let vals: *mut [MaybeUninit<V>] = &raw mut self.vals[range];
+        // SAFETY: all slots of the range are live, checked above, so each is initialised;
+        // `MaybeUninit<V>` lies as `V` does, and nothing else is borrowed of `self` meanwhile.
+        Some(unsafe { &mut *(vals as *mut [V]) })
     }
 
     /// The values that are there, in order.
@@ -164,14 +212,107 @@ impl<V> Slots<V> {
         // SAFETY: the filter lets only slots through whose dead bit is clear; each is read once.
         live.map(|(_, val)| unsafe { val.assume_init() }).collect()
     }
+}
 
-    /// Bytes on the heap.
-    pub fn bytes(&self) -> usize {
-        size_of_val(&*self.vals)
-            + self
-                .dead
-                .as_ref()
-                .map_or(0, |d| size_of::<Dead>() + d.words.len() * 8)
+impl<V> Vals for Slots<V> {
+    type Own = V;
+    type Ref<'a>
+        = &'a V
+    where
+        V: 'a;
+    type Row = Vec<V>;
+
+    #[inline]
+    fn lend<'a>(val: &'a V) -> &'a V
+    where
+        Self: 'a,
+    {
+        val
+    }
+    fn row(vals: Vec<V>) -> Vec<V> {
+        vals
+    }
+    fn row_len(row: &Vec<V>) -> usize {
+        row.len()
+    }
+    fn split_row(row: &mut Vec<V>, at: usize) -> Vec<V> {
+        let behind = row.split_off(at);
+        row.shrink_to_fit();
+        behind
+    }
+    fn append_row(row: &mut Vec<V>, more: Vec<V>) {
+        row.extend(more);
+    }
+    fn merge_rows(old: Vec<V>, new: Vec<V>, before: &[u32]) -> Vec<V> {
+        let mut all = Vec::with_capacity(old.len() + new.len());
+        let (mut passed, mut rest) = (0, old.into_iter());
+        for (val, &before) in new.into_iter().zip(before) {
+            all.extend(rest.by_ref().take((before - passed) as usize));
+            all.push(val);
+            passed = before;
+        }
+        all.extend(rest);
+        all
+    }
+    fn of(row: Vec<V>) -> Self {
+        row.into()
+    }
+    fn into_row(self) -> Vec<V> {
+        self.into_live()
+    }
+
+    #[inline]
+    fn gone(&self) -> usize {
+        self.dead.as_ref().map_or(0, |dead| dead.count)
+    }
+    #[inline]
+    fn live(&self) -> usize {
+        self.vals.len() - self.gone()
+    }
+    #[inline]
+    fn is_live(&self, i: usize) -> bool {
+        i < self.vals.len()
+            && match &self.dead {
+                None => true,
+                Some(dead) => !dead.has(i),
+            }
+    }
+    fn next_live(&self, i: usize) -> Option<usize> {
+        let at = self
+            .dead
+            .as_ref()
+            .map_or(Some(i), |dead| dead.next_live(i))?;
+        // The bits behind the last slot are not of dead ones.
+        (at < self.vals.len()).then_some(at)
+    }
+    fn last_live(&self, i: usize) -> Option<usize> {
+        match &self.dead {
+            None => i.checked_sub(1),
+            Some(dead) => dead.last_live(i),
+        }
+    }
+    #[inline]
+    fn get(&self, i: usize) -> Option<&V> {
+        // SAFETY: a live slot, checked here, is initialised.
+        self.is_live(i)
+            .then(|| unsafe { self.vals[i].assume_init_ref() })
+    }
+    fn take(&mut self, i: usize) -> Option<V> {
+        if !self.is_live(i) {
+            return None;
+        }
+        let n = self.vals.len();
+        self.dead.get_or_insert_with(|| Dead::none(n)).add(i);
+        // SAFETY: the slot was live, checked above, and is marked dead before the value leaves,
+        // so nothing reads or drops it again.
+        Some(unsafe { self.vals[i].assume_init_read() })
+    }
+    #[inline]
+    fn prefetch(&self, i: usize) {
+        crate::simd::prefetch(&self.vals, i);
+    }
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.vals) + self.dead.as_ref().map_or(0, |dead| dead.bytes())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use terrace_mem::{HybridMultiMap, Options, Trigger};
+use terrace_mem::{HybridMultiMap, Merging, Options, Pair, Trigger};
 
 fn small() -> Options {
     Options {
@@ -15,10 +15,29 @@ fn small() -> Options {
 
 #[test]
 fn behaves_like_a_map_of_vectors() {
-    let mut map = HybridMultiMap::<String, u32>::with_options(small()).unwrap();
+    for &pair in Pair::ALL {
+        drive(Options { pair, ..small() }, 99, 1);
+        let merging = Merging::Manual;
+        drive(
+            Options {
+                pair,
+                merging,
+                ..small()
+            },
+            98,
+            3,
+        );
+    }
+    // Lists that are longer than those that are packed, and short again.
+    drive(small(), 97, 50);
+}
+
+/// Values come `most` at a time at most.
+fn drive(options: Options, seed: u64, most: u32) {
+    let mut map = HybridMultiMap::<String, u32>::with_options(options).unwrap();
     let mut model: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    let mut x = 99u64;
-    let rounds = if cfg!(miri) { 400 } else { 30_000 };
+    let mut x = seed;
+    let rounds = if cfg!(miri) { 400 } else { 20_000 };
     for round in 0..rounds {
         x = x
             .wrapping_mul(6364136223846793005)
@@ -26,8 +45,13 @@ fn behaves_like_a_map_of_vectors() {
         let key = format!("key {}", (x >> 33) % 150);
         match x >> 20 & 15 {
             0..8 => {
-                map.insert(key.clone(), round % 5);
-                model.entry(key).or_default().push(round % 5);
+                let vals = (round..).take(1 + round as usize % most as usize);
+                vals.for_each(|val| map.insert(key.clone(), val % 5));
+                let vals = (round..).take(1 + round as usize % most as usize);
+                model
+                    .entry(key)
+                    .or_default()
+                    .extend(vals.map(|val| val % 5));
             }
             8..12 => {
                 let vals = model.entry(key.clone()).or_default();
@@ -54,6 +78,9 @@ fn behaves_like_a_map_of_vectors() {
             }
         }
         assert_eq!(map.key_count(), model.len());
+        if round.is_multiple_of(1000) {
+            map.merge_all();
+        }
         if round.is_multiple_of(100) {
             let lists = model.iter().map(|(k, v)| (k.clone(), &v[..]));
             assert!(map.lists().eq(lists.clone()) && map.lists().rev().eq(lists.rev()));
@@ -98,6 +125,64 @@ fn a_key_with_many_values_is_stored_once() {
     assert_eq!((map.len(), map.key_count()), (200_000, 20_000));
     // 80 bytes of values, at most half as much again for room, and a few for the key.
     assert!(map.memory_usage().total() / 20_000 < 190);
+}
+
+/// Counts how many of it there are, and panics where it is 7.
+#[derive(Clone)]
+struct Counted(
+    u32,
+    #[allow(dead_code, reason = "it is counted")] std::rc::Rc<()>,
+);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        assert!(self.0 != 7 || std::thread::panicking(), "asked to panic");
+    }
+}
+
+#[test]
+fn each_value_is_dropped_once_wherever_it_lies() {
+    let token = std::rc::Rc::new(());
+    let there = || std::rc::Rc::strong_count(&token) - 1;
+    for merge in [false, true] {
+        let mut map = HybridMultiMap::<u64, Counted>::with_options(small()).unwrap();
+        for i in 0..if cfg!(miri) { 200 } else { 4000u32 } {
+            map.insert(u64::from(i % 50), Counted(i * 10, token.clone()));
+        }
+        assert_eq!(there(), map.len());
+        if merge {
+            map.merge_all();
+        }
+        let copy = map.clone();
+        assert_eq!(there(), map.len() * 2);
+        drop(copy);
+        // Some lists lie apart.
+        (0..50)
+            .step_by(3)
+            .for_each(|key| map.insert(key, Counted(0, token.clone())));
+        let (n, gone) = (map.len(), map.remove_all(&6).len());
+        assert_eq!((there(), map.len()), (n - gone, n - gone));
+        if merge {
+            map.merge_all();
+            assert_eq!(there(), map.len());
+        }
+        drop(map);
+        assert_eq!(there(), 0);
+    }
+}
+
+#[test]
+fn a_drop_that_panics_in_the_static_stage_leaves_the_others_there() {
+    let mut map = HybridMultiMap::<u64, Fragile>::new();
+    (0..100u32).for_each(|i| map.insert(u64::from(i / 5), Fragile(i)));
+    map.merge_all();
+    let probe = Fragile(7);
+    assert!(catch_unwind(AssertUnwindSafe(|| map.remove(&1, &probe))).is_err());
+    std::mem::forget(probe);
+    let vals: Vec<u32> = map.get(&1).iter().map(|val| val.0).collect();
+    assert_eq!((map.len(), vals), (99, vec![5, 6, 8, 9]));
+    map.merge_all();
+    assert_eq!(map.lists().map(|(_, vals)| vals.len()).sum::<usize>(), 99);
 }
 
 /// Its drop panics where it is 7.

@@ -4,6 +4,7 @@ use super::Core;
 use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
+use crate::slots::Vals;
 use crate::stage::StaticStage;
 
 /// Lookups in flight: about as many as a core has line fill buffers.
@@ -31,7 +32,7 @@ where
     found
 }
 
-impl<F: Family, V> Core<F, V> {
+impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     fn approach_segment(&self, key: F::Ref<'_>) -> usize {
         if self.dynamic.len() > 0 && self.options.filter {
             self.filter.prefetch(F::hash(key));

@@ -6,10 +6,11 @@ use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::IndexKey;
 use crate::options::Merging;
+use crate::slots::Vals;
 use crate::stage::{KeyRun, StaticStage};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-impl<F: Family, V> Core<F, V> {
+impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Whether `key` lies behind all entries, so that a run that starts with it can be appended.
     fn is_behind_all(&self, key: F::Ref<'_>) -> bool {
         let mut all = self.range(None, None);
@@ -36,39 +37,47 @@ impl<F: Family, V> Core<F, V> {
         }
         let at = self.segments.segs().len();
         let pieces = self.pieces(keys.len(), keys.key_bytes(0, keys.len()));
-        self.segments.insert(at, keys, vals, pieces, &self.plan);
+        self.segments
+            .insert(at, keys, S::row(vals), pieces, &self.plan);
         self.fit_shortcuts();
     }
 }
 
 /// Sorted entries behind all others that are on their way into segments. Where it is dropped, also
 /// by a panic of who gives the entries or by a key that is too long, all of them are in the map.
-struct Load<'a, K: IndexKey, V> {
-    map: &'a mut HybridMap<K, V>,
-    keys: <K::Family as Family>::Run,
+pub struct Load<'a, F: Family, V, S: Vals<Own = V>> {
+    core: &'a mut Core<F, V, S>,
+    keys: F::Run,
     vals: Vec<V>,
     flushed: bool,
 }
 
-impl<K: IndexKey, V> Load<'_, K, V> {
-    /// Whether an entry goes on with the run; a key that comes twice replaces.
-    fn fits(&self, key: &K) -> bool {
-        key.encode(|key| {
-            stored(check::<K::Family>(key));
-            match self.keys.len() {
-                0 => self.map.core.is_behind_all(key),
-                n => <K::Family as Family>::cmp(self.keys.get(n - 1), key).is_lt(),
-            }
-        })
+impl<'a, F: Family, V, S: Vals<Own = V>> Load<'a, F, V, S> {
+    pub fn new(core: &'a mut Core<F, V, S>) -> Self {
+        Load {
+            core,
+            keys: F::Run::default(),
+            vals: Vec::new(),
+            flushed: false,
+        }
     }
 
-    fn push(&mut self, key: K, val: V) {
-        key.encode(|key| self.keys.push(key));
+    /// Whether an entry goes on with the run; a key that comes twice replaces.
+    fn fits(&self, key: F::Ref<'_>) -> bool {
+        match self.keys.len() {
+            0 => self.core.is_behind_all(key),
+            n => F::cmp(self.keys.get(n - 1), key).is_lt(),
+        }
+    }
+
+    /// Adds an entry behind all others.
+    pub fn push(&mut self, key: F::Ref<'_>, val: V) {
+        self.keys.push(key);
         self.vals.push(val);
         // A full segment waits for one more entry, which may replace its last one; of long keys
         // several make as much as is kept.
         let n = self.vals.len() - 1;
-        if n == self.map.core.options.segment_len || self.keys.key_bytes(0, n) >= STEP_BYTES {
+        if n == self.core.options.segment_len || self.keys.key_bytes(0, n) >= STEP_BYTES {
             self.flush(n);
             self.flushed = true;
         }
@@ -76,27 +85,27 @@ impl<K: IndexKey, V> Load<'_, K, V> {
 
     /// Appends the first `n` entries as a segment and leaves the others.
     fn flush(&mut self, n: usize) {
-        let mut others = <K::Family as Family>::Run::default();
+        let mut others = F::Run::default();
         others.append(&self.keys, n, self.keys.len());
         let late = self.vals.split_off(n);
         let vals = std::mem::replace(&mut self.vals, late);
         // Keys and values are together again before anything can panic.
         let mut keys = std::mem::replace(&mut self.keys, others);
         keys.truncate(n);
-        self.map.core.append(&keys, vals);
+        self.core.append(&keys, vals);
     }
 }
 
-impl<K: IndexKey, V> Drop for Load<'_, K, V> {
+impl<F: Family, V, S: Vals<Own = V>> Drop for Load<'_, F, V, S> {
     fn drop(&mut self) {
         // Few entries become a segment only behind full ones of the same call: else many calls
         // with few entries each would leave as many short segments.
         let n = self.vals.len();
-        if n >= self.map.core.options.segment_len / 2 || (n > 0 && self.flushed) {
+        if n >= self.core.options.segment_len / 2 || (n > 0 && self.flushed) {
             self.flush(n);
         }
         for (i, val) in self.vals.drain(..).enumerate() {
-            self.map.core.insert(self.keys.get(i), val);
+            self.core.add(self.keys.get(i), val);
         }
     }
 }
@@ -118,19 +127,18 @@ impl<K: IndexKey, V> HybridMap<K, V> {
             }
             return;
         }
-        let mut load = Load {
-            map: &mut *self,
-            keys: Default::default(),
-            vals: Vec::new(),
-            flushed: false,
-        };
+        let mut load = Load::new(&mut self.core);
         let mut stray = None;
         for (key, val) in rest.by_ref() {
-            if !load.fits(&key) {
+            let fits = key.encode(|key| {
+                stored(check::<K::Family>(key));
+                load.fits(key)
+            });
+            if !fits {
                 stray = Some((key, val));
                 break;
             }
-            load.push(key, val);
+            key.encode(|key| load.push(key, val));
         }
         drop(load);
         for (key, val) in stray.into_iter().chain(rest) {
@@ -139,16 +147,16 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     }
 }
 
-impl<F: Family, V> Core<F, V> {
+impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Whether sorted entries that are new to the map may go straight into segments: not where
     /// merging is left to whoever asks for it.
-    pub(super) fn loads(&self) -> bool {
+    pub fn loads(&self) -> bool {
         self.options.merging != Merging::Manual
     }
 
     /// Whether the entries of this map go straight into segments where they are put together
     /// again: where it merges only when asked they are left in the stage that most of them are in.
-    pub(super) fn reloads(&self) -> bool {
+    pub fn reloads(&self) -> bool {
         self.loads() || self.segments.live() > self.dynamic.len()
     }
 }

@@ -9,15 +9,16 @@ use crate::faults::{Fault, planted};
 use crate::options::{Options, Updates, What};
 use crate::segment::SegmentList;
 use crate::shortcuts::Shortcuts;
+use crate::slots::{Slots, Vals};
 use crate::stage::{Plan, Stage, StaticStage};
 use crate::usage::MemoryUsage;
 
 /// A map from encoded keys to values.
-pub struct Core<F: Family, V> {
-    pub(super) dynamic: Any<F, V>,
+pub struct Core<F: Family, V, S = Slots<V>> {
+    pub(crate) dynamic: Any<F, V>,
     pub(super) filter: Filter<F>,
-    pub(super) segments: SegmentList<F, V>,
-    pub(super) options: Options,
+    pub(crate) segments: SegmentList<F, S>,
+    pub(crate) options: Options,
     pub(super) plan: Plan<F>,
     /// Where the next merge step begins.
     pub(super) hand: F::Buf,
@@ -25,7 +26,7 @@ pub struct Core<F: Family, V> {
     pub(super) dead_hand: usize,
 }
 
-impl<F: Family, V> Core<F, V> {
+impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     pub fn new(options: Options) -> Result<Self, OptionsError> {
         options.check_single()?;
         Ok(Core {
@@ -55,29 +56,35 @@ impl<F: Family, V> Core<F, V> {
         self.dynamic.len() > 0 && (!self.options.filter || self.filter.may_have(key, hash))
     }
 
+    /// Whether `key` is in the dynamic stage. O(log n).
+    pub fn is_dynamic(&self, key: F::Ref<'_>) -> bool {
+        self.may_be_dynamic(key, || F::hash(key)) && self.dynamic.get(key, false).is_some()
+    }
+
     /// Most entries are in the static stage, so it is asked first.
     #[inline]
-    pub fn get(&self, key: F::Ref<'_>) -> Option<&V> {
+    pub fn get(&self, key: F::Ref<'_>) -> Option<S::Ref<'_>> {
         if self.options.what == What::Cold {
             return self.get_hot(key);
         }
         if !F::Shortcuts::ANY {
             let found = self.segments.get(key, || F::hash(key));
-            return found.or_else(|| self.get_dynamic(key, || F::hash(key), false));
+            let dynamic = || self.get_dynamic(key, || F::hash(key), false);
+            return found.or_else(|| dynamic().map(S::lend));
         }
         let hash = F::hash(key);
         if let Some(val) = self.segments.get_near(key, hash) {
             return Some(val);
         }
         let found = self.segments.get(key, || hash);
-        found.or_else(|| self.get_dynamic(key, || hash, false))
+        found.or_else(|| self.get_dynamic(key, || hash, false).map(S::lend))
     }
 
     /// [`Core::get`] where the dynamic stage keeps what is hot.
-    fn get_hot(&self, key: F::Ref<'_>) -> Option<&V> {
+    fn get_hot(&self, key: F::Ref<'_>) -> Option<S::Ref<'_>> {
         let hash = || F::hash(key);
         if let Some(val) = self.get_dynamic(key, hash, true) {
-            return Some(val);
+            return Some(S::lend(val));
         }
         if F::Shortcuts::ANY
             && let Some(val) = self.segments.get_near(key, hash())
@@ -93,36 +100,6 @@ impl<F: Family, V> Core<F, V> {
             return None;
         }
         self.dynamic.get(key, touch)
-    }
-
-    pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
-        // The lookup that says where the entry is comes first: a returned borrow of one stage
-        // would hold until the end of the function.
-        let dynamic =
-            self.may_be_dynamic(key, || F::hash(key)) && self.dynamic.get(key, false).is_some();
-        if !dynamic {
-            if self.options.updates == Updates::InPlace {
-                return self.segments.get_mut(key);
-            }
-            // An entry that moves to the dynamic stage fills it as a new one does, so that here
-            // too merging comes before.
-            let stale = planted(Fault::StalePlace).then(|| self.segments.locate(key));
-            self.maintain();
-            let i = stale.unwrap_or_else(|| self.segments.locate(key));
-            let val = self.take_from(i, key, || F::hash(key))?;
-            self.put(key, val, F::hash(key));
-        }
-        self.dynamic.get_mut(key)
-    }
-
-    /// The value of `key`, to change where it is, whatever an update does else.
-    pub fn get_in_place(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
-        let dynamic =
-            self.may_be_dynamic(key, || F::hash(key)) && self.dynamic.get(key, false).is_some();
-        match dynamic {
-            true => self.dynamic.get_mut(key),
-            false => self.segments.get_mut(key),
-        }
     }
 
     /// Takes the value out of the static stage; merges what it left behind where that is much.
@@ -145,6 +122,97 @@ impl<F: Family, V> Core<F, V> {
         self.dynamic.insert(key, val);
         if self.options.filter {
             self.filter.add(key, hash, &self.dynamic);
+        }
+    }
+
+    /// Inserts an entry that is not there.
+    pub fn add(&mut self, key: F::Ref<'_>, val: V) {
+        self.maintain();
+        self.put(key, val, F::hash(key));
+    }
+
+    /// Inserts an entry that is not there and hands out its value.
+    pub fn insert_new(&mut self, key: F::Ref<'_>, val: V) -> &mut V {
+        self.add(key, val);
+        self.dynamic
+            .get_mut(key)
+            .expect("the entry was just put there")
+    }
+
+    pub fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
+        let val = if self.may_be_dynamic(key, || F::hash(key))
+            && let Some(val) = self.dynamic.remove(key)
+        {
+            val
+        } else {
+            self.take_static(key)?
+        };
+        self.maintain();
+        Some(val)
+    }
+
+    /// The entries from `from` up to `to`.
+    pub fn range(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Merged<'_, F, V, S> {
+        Merged::new(&self.dynamic, &self.segments, from, to)
+    }
+
+    pub fn usage(&self) -> MemoryUsage {
+        let (static_keys, static_values) = self.segments.bytes();
+        MemoryUsage {
+            dynamic: self.dynamic.bytes(),
+            static_keys,
+            static_values,
+            directory: self.segments.directory_bytes() + F::heap(&self.hand),
+            filter: self.filter.bytes(),
+            shortcuts: self.segments.shortcut_bytes(),
+            cache: self.plan.cache.as_ref().map_or(0, |cache| cache.bytes()),
+            copies: 0,
+        }
+    }
+
+    pub fn stage_lens(&self) -> (usize, usize) {
+        (self.dynamic.len(), self.segments.live())
+    }
+
+    pub fn stages(&self) -> Vec<(Stage, usize)> {
+        let mut found: Vec<(Stage, usize)> = Vec::new();
+        for seg in self.segments.segs() {
+            let stage = seg.keys.stage();
+            match found.iter_mut().find(|f| f.0 == stage) {
+                Some(f) => f.1 += seg.vals.live(),
+                None => found.push((stage, seg.vals.live())),
+            }
+        }
+        found
+    }
+}
+
+impl<F: Family, V> Core<F, V> {
+    pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+        // The lookup that says where the entry is comes first: a returned borrow of one stage
+        // would hold until the end of the function.
+        let dynamic = self.is_dynamic(key);
+        if !dynamic {
+            if self.options.updates == Updates::InPlace {
+                return self.segments.get_mut(key);
+            }
+            // An entry that moves to the dynamic stage fills it as a new one does, so that here
+            // too merging comes before.
+            let stale = planted(Fault::StalePlace).then(|| self.segments.locate(key));
+            self.maintain();
+            let i = stale.unwrap_or_else(|| self.segments.locate(key));
+            let val = self.take_from(i, key, || F::hash(key))?;
+            self.put(key, val, F::hash(key));
+        }
+        self.dynamic.get_mut(key)
+    }
+
+    /// The value of `key`, to change where it is, whatever an update does else.
+    pub fn get_in_place(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
+        let dynamic = self.is_dynamic(key);
+        match dynamic {
+            true => self.dynamic.get_mut(key),
+            false => self.segments.get_mut(key),
         }
     }
 
@@ -187,61 +255,5 @@ impl<F: Family, V> Core<F, V> {
             self.filter.add(key, hash, &self.dynamic);
         }
         self.take_from(i, key, || hash)
-    }
-
-    /// Inserts an entry that is not there and hands out its value.
-    pub fn insert_new(&mut self, key: F::Ref<'_>, val: V) -> &mut V {
-        self.maintain();
-        self.put(key, val, F::hash(key));
-        self.dynamic
-            .get_mut(key)
-            .expect("the entry was just put there")
-    }
-
-    pub fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
-        let val = if self.may_be_dynamic(key, || F::hash(key))
-            && let Some(val) = self.dynamic.remove(key)
-        {
-            val
-        } else {
-            self.take_static(key)?
-        };
-        self.maintain();
-        Some(val)
-    }
-
-    /// The entries from `from` up to `to`.
-    pub fn range(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Merged<'_, F, V> {
-        Merged::new(&self.dynamic, &self.segments, from, to)
-    }
-
-    pub fn usage(&self) -> MemoryUsage {
-        let (static_keys, static_values) = self.segments.bytes();
-        MemoryUsage {
-            dynamic: self.dynamic.bytes(),
-            static_keys,
-            static_values,
-            directory: self.segments.directory_bytes() + F::heap(&self.hand),
-            filter: self.filter.bytes(),
-            shortcuts: self.segments.shortcut_bytes(),
-            cache: self.plan.cache.as_ref().map_or(0, |cache| cache.bytes()),
-            copies: 0,
-        }
-    }
-
-    pub fn stage_lens(&self) -> (usize, usize) {
-        (self.dynamic.len(), self.segments.live())
-    }
-
-    pub fn stages(&self) -> Vec<(Stage, usize)> {
-        let mut found: Vec<(Stage, usize)> = Vec::new();
-        for seg in self.segments.segs() {
-            let stage = seg.keys.stage();
-            match found.iter_mut().find(|f| f.0 == stage) {
-                Some(f) => f.1 += seg.vals.live(),
-                None => found.push((stage, seg.vals.live())),
-            }
-        }
-        found
     }
 }

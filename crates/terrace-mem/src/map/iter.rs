@@ -5,6 +5,7 @@ use crate::dynamic::{Any, AnyPos, DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::segment::{Segment, SegmentList};
+use crate::slots::{Slots, Vals};
 use crate::stage::{KeyCursor, KeyRun, StaticStage};
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -15,8 +16,8 @@ type StageCursor<'a, F> = <<F as Family>::Stage as StaticStage<F>>::Cursor<'a>;
 const STEPS: usize = 8;
 
 /// The live entries of the static stage between two places.
-struct StaticRange<'a, F: Family, V> {
-    segs: &'a [Segment<F, V>],
+struct StaticRange<'a, F: Family, S> {
+    segs: &'a [Segment<F, S>],
     /// The segment of the front, and the cursor in it; without one the front is its first entry.
     front: (usize, Option<StageCursor<'a, F>>),
     /// The segment and rank behind the back, and a cursor at the rank before.
@@ -25,8 +26,8 @@ struct StaticRange<'a, F: Family, V> {
     settled: bool,
 }
 
-impl<'a, F: Family, V> StaticRange<'a, F, V> {
-    fn new(list: &'a SegmentList<F, V>, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Self {
+impl<'a, F: Family, S: Vals> StaticRange<'a, F, S> {
+    fn new(list: &'a SegmentList<F, S>, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Self {
         let segs = list.segs();
         let front = match from {
             Some(key) if !segs.is_empty() => {
@@ -34,7 +35,7 @@ impl<'a, F: Family, V> StaticRange<'a, F, V> {
                 match segs[i].keys.seek_cursor(key) {
                     Some(cursor) => {
                         // The lines of the next values, which no other load waits for.
-                        let line = 64 / size_of::<V>().clamp(1, 64);
+                        let line = 64 / size_of::<S::Own>().clamp(1, 64);
                         (0..6).for_each(|n| segs[i].vals.prefetch(cursor.rank() + n * line));
                         (i, Some(cursor))
                     }
@@ -177,18 +178,18 @@ impl<'a, F: Family, V> Last<'a, F, V> {
 }
 
 /// The entries of both stages in one order. Lends each key until the next move.
-pub struct Merged<'a, F: Family, V> {
+pub struct Merged<'a, F: Family, V, S = Slots<V>> {
     /// The first entry left of the dynamic stage, and the last one.
     dynamic: Option<(AnyPos<'a, F, V>, Last<'a, F, V>)>,
-    fixed: StaticRange<'a, F, V>,
+    fixed: StaticRange<'a, F, S>,
     /// What was lent last, from the front or the back, and is still to be passed.
     lent: Option<(Side, bool)>,
 }
 
-impl<'a, F: Family, V> Merged<'a, F, V> {
+impl<'a, F: Family, V, S: Vals<Own = V>> Merged<'a, F, V, S> {
     pub fn new(
         tree: &'a Any<F, V>,
-        list: &'a SegmentList<F, V>,
+        list: &'a SegmentList<F, S>,
         from: Option<F::Ref<'_>>,
         to: Option<F::Ref<'_>>,
     ) -> Self {
@@ -255,7 +256,7 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
     }
 
     #[inline]
-    pub fn next(&mut self) -> Option<(F::Ref<'_>, &'a V)> {
+    pub fn next(&mut self) -> Option<(F::Ref<'_>, S::Ref<'a>)> {
         self.pass();
         let fixed = self.fixed.settle_front();
         let side = match &self.dynamic {
@@ -274,14 +275,14 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
         self.lent = Some((side, true));
         if side == Side::Dynamic {
             let first = &self.dynamic.as_ref()?.0;
-            return Some((first.key(), first.val()));
+            return Some((first.key(), S::lend(first.val())));
         }
         let (seg, cursor) = &self.fixed.front;
         let cursor = cursor.as_ref()?;
         Some((cursor.key(), self.fixed.segs[*seg].vals.get(cursor.rank())?))
     }
 
-    pub fn next_back(&mut self) -> Option<(F::Ref<'_>, &'a V)> {
+    pub fn next_back(&mut self) -> Option<(F::Ref<'_>, S::Ref<'a>)> {
         self.pass();
         let fixed = self.fixed.settle_back();
         let side = match &mut self.dynamic {
@@ -300,7 +301,7 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
         self.lent = Some((side, false));
         if side == Side::Dynamic {
             let last = self.dynamic.as_mut()?.1.pos()?;
-            return Some((last.key(), last.val()));
+            return Some((last.key(), S::lend(last.val())));
         }
         let (seg, past, cursor) = &self.fixed.back;
         Some((
@@ -311,9 +312,13 @@ impl<'a, F: Family, V> Merged<'a, F, V> {
 }
 
 /// A range of probes as a half-open range of encoded keys.
-pub fn bounded<'a, K, V, Q, R>(core: &'a Core<K::Family, V>, range: &R) -> Merged<'a, K::Family, V>
+pub fn bounded<'a, K, V, S, Q, R>(
+    core: &'a Core<K::Family, V, S>,
+    range: &R,
+) -> Merged<'a, K::Family, V, S>
 where
     K: IndexKey,
+    S: Vals<Own = V>,
     Q: Probe<K> + ?Sized,
     R: RangeBounds<Q>,
 {
@@ -458,7 +463,7 @@ impl<K: IndexKey, V> DoubleEndedIterator for Values<'_, K, V> {
 /// Entries in order, owned. Unpacks one segment at a time.
 #[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct IntoIter<K: IndexKey, V> {
-    segs: std::vec::IntoIter<Segment<K::Family, V>>,
+    segs: std::vec::IntoIter<Segment<K::Family, Slots<V>>>,
     keys: <K::Family as Family>::Run,
     next: usize,
     vals: std::vec::IntoIter<V>,

@@ -10,6 +10,7 @@ use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::family::Family;
 use crate::options::{Merging, Trigger, What};
 use crate::segment::{Segment, merge_runs};
+use crate::slots::Vals;
 use crate::stage::{KeyRun, StaticStage};
 use std::ops::Range;
 
@@ -29,7 +30,7 @@ const SEGMENT_BYTES: usize = 64 << 10;
 /// keys are less than that.
 pub(super) const STEP_BYTES: usize = 4 * SEGMENT_BYTES;
 
-impl<F: Family, V> Core<F, V> {
+impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Whether the dynamic stage is due.
     #[inline]
     fn due(&self) -> bool {
@@ -140,7 +141,7 @@ impl<F: Family, V> Core<F, V> {
 
     /// Takes the dead slots out of segment `i`, which is gone where it has no others. Moves no
     /// entries.
-    pub(super) fn sweep(&mut self, i: usize) {
+    pub(crate) fn sweep(&mut self, i: usize) {
         self.place(i, &F::Run::default(), Vec::new());
     }
 
@@ -231,7 +232,8 @@ impl<F: Family, V> Core<F, V> {
         if self.appends(i, keys) {
             // All lie behind a last segment that is long enough: it stays as it is.
             let (at, pieces) = (segs.len(), self.pieces(n, keys.key_bytes(0, n)));
-            self.segments.insert(at, keys, vals, pieces, &self.plan);
+            self.segments
+                .insert(at, keys, S::row(vals), pieces, &self.plan);
             return;
         }
         let which = self.span(i, keys);
@@ -262,11 +264,11 @@ impl<F: Family, V> Core<F, V> {
             self.segments.remove(which.clone());
             (run, vals)
         } else {
-            let (mut old_keys, mut old_vals) = (F::Run::default(), Vec::new());
+            let (mut old_keys, mut old_vals) = (F::Run::default(), S::Row::default());
             for mut seg in self.segments.remove(which.clone()) {
                 seg.unpack(&mut old_keys, &mut old_vals);
             }
-            merge_runs::<F, V>(&old_keys, old_vals, keys, vals)
+            merge_runs::<F, S>(&old_keys, old_vals, keys, vals)
         };
         if run.len() > 0 {
             let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
@@ -357,8 +359,11 @@ impl<F: Family, V> Core<F, V> {
     fn sweep_all(&mut self) {
         let mut i = 0;
         while i < self.segments.segs().len() {
-            if self.segments.segs()[i].vals.gone() > 0 {
+            let vals = &self.segments.segs()[i].vals;
+            if vals.gone() > 0 {
                 self.sweep(i);
+            } else if vals.apart() > 0 {
+                self.segments.change(i, S::pack);
             }
             i += usize::from(
                 self.segments
@@ -472,7 +477,7 @@ mod tests {
             assert_eq!(core.get(key + 5).is_some(), !there);
         }
         let (keys, vals) = core.segments.bytes();
-        let sum = |of: fn(&crate::segment::Segment<IntFamily, u64>) -> usize| {
+        let sum = |of: fn(&Segment<IntFamily, crate::slots::Slots<u64>>) -> usize| {
             core.segments.segs().iter().map(of).sum::<usize>()
         };
         assert_eq!(

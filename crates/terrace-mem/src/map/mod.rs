@@ -21,7 +21,8 @@ pub use more::{ExtractIf, IntoKeys, IntoValues};
 pub use mutate::{IterMut, ValuesMut};
 
 pub(crate) use self::core::Core;
-pub(crate) use iter::half_open;
+pub(crate) use bulk::Load;
+pub(crate) use iter::{Merged, bounded, half_open};
 
 use crate::error::{KeyTooLong, OptionsError};
 use crate::family::Family;

@@ -6,6 +6,7 @@ use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::segment::Segment;
+use crate::slots::Slots;
 use crate::stage::{KeyRun, StaticStage};
 use std::iter::FusedIterator;
 use std::ops::RangeBounds;
@@ -26,7 +27,7 @@ struct Part<'a, K: IndexKey, V> {
 pub struct IterMut<'a, K: IndexKey, V> {
     /// Those of the dynamic stage: their places in the run, and their values.
     dynamic: Part<'a, K, V>,
-    segs: slice::IterMut<'a, Segment<K::Family, V>>,
+    segs: slice::IterMut<'a, Segment<K::Family, Slots<V>>>,
     front: Option<Part<'a, K, V>>,
     back: Option<Part<'a, K, V>>,
     from: Option<BufOf<K>>,
@@ -35,7 +36,7 @@ pub struct IterMut<'a, K: IndexKey, V> {
 
 impl<'a, K: IndexKey, V> Part<'a, K, V> {
     fn of(
-        seg: &'a mut Segment<K::Family, V>,
+        seg: &'a mut Segment<K::Family, Slots<V>>,
         from: &Option<BufOf<K>>,
         to: &Option<BufOf<K>>,
     ) -> Self {

@@ -237,7 +237,10 @@ fn buckets_whose_keys_do_not_lie_evenly() {
 /// The header of a segment of integers with its ranks and values fits in three cache lines.
 #[test]
 fn a_segment_of_integers_has_three_lines() {
-    assert_eq!(size_of::<crate::segment::Segment<IntFamily, u64>>(), 192);
+    assert_eq!(
+        size_of::<crate::segment::Segment<IntFamily, crate::slots::Slots<u64>>>(),
+        192
+    );
 }
 
 #[test]

@@ -257,7 +257,10 @@ fn crowds_and_strangers_have_a_segment_built_anew() {
 /// The header of a segment with its values fits in two cache lines.
 #[test]
 fn a_segment_of_byte_strings_has_two_lines() {
-    assert_eq!(size_of::<crate::segment::Segment<ByteFamily, u64>>(), 128);
+    assert_eq!(
+        size_of::<crate::segment::Segment<ByteFamily, crate::slots::Slots<u64>>>(),
+        128
+    );
 }
 
 /// Lengths are told apart by one byte first: keys that are 256 bytes longer, or two of which share so much.
