@@ -18,7 +18,7 @@ use crate::family::Family;
 const BITS: usize = 8;
 
 /// A dynamic stage with fewer keys has no filter: a look at it is as short as one at the filter.
-const SMALL: usize = 64;
+const SMALL: usize = 256;
 
 /// Keys that a generation is made for at least.
 const LEAST: usize = 1024;
@@ -257,7 +257,7 @@ mod tests {
             }
         };
         (0..20_000).for_each(|i| add(&mut filter, i << 20));
-        assert_eq!(filter.serving.added, ROW as usize);
+        assert_eq!(filter.serving.added, SMALL);
         assert!(filter.filling.is_none());
         // Few strays leave the tail, many end it.
         let stray = |i: u64| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 30) | 1;

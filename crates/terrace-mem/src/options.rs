@@ -76,7 +76,8 @@ pub struct Options {
     pub updates: Updates,
     /// Entries of a segment, 16 to 8192: bounds the pause of a merge step.
     pub segment_len: usize,
-    /// Entries that the dynamic stage keeps before a ratio counts. Not for a concurrent map.
+    /// Entries that the dynamic stage keeps before a ratio counts; with no more than these it is two
+    /// arrays or a B+tree, whatever the pair. Not for a concurrent map.
     pub floor: usize,
     /// Whether a Bloom filter stands before the dynamic stage. Not for a concurrent map.
     pub filter: bool,

@@ -3,7 +3,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use terrace_mem::HybridMultiMap;
+use std::collections::BTreeMap;
+use terrace_mem::{HybridMap, HybridMultiMap, HybridSet, IndexKey, Options, Pair};
 
 /// The system's allocator, counted for each thread: tests run beside each other.
 struct Counting;
@@ -86,4 +87,98 @@ fn ten_values_of_a_key_take_little_more_than_themselves() {
             );
         }
     }
+}
+
+fn of(pair: Pair) -> Options {
+    Options {
+        pair,
+        ..Options::default()
+    }
+}
+
+/// Bytes of a map and of a `BTreeMap` with the same entries, in the order they are given.
+fn compare<K: IndexKey + Ord + Clone>(pair: Pair, keys: &[K]) -> (usize, usize) {
+    let (map, ours) = bytes_of(|| {
+        let mut map = HybridMap::with_options(of(pair)).expect("good options");
+        for (val, key) in (0u64..).zip(keys) {
+            map.insert(key.clone(), val);
+        }
+        map
+    });
+    let (other, theirs) = bytes_of(|| {
+        let mut map = BTreeMap::new();
+        for (val, key) in (0u64..).zip(keys) {
+            map.insert(key.clone(), val);
+        }
+        map
+    });
+    assert!(map.iter().map(|(key, val)| (key, *val)).eq(other));
+    assert_eq!(map.memory_usage().total(), ours, "{pair:?}: {}", keys.len());
+    (ours, theirs)
+}
+
+#[test]
+fn a_small_map_takes_at_most_half_as_much_again_as_a_btree_map() {
+    let name = |i: u64| format!("com.example@user{:06}", mixed(i) >> 44);
+    for &pair in Pair::ALL {
+        for n in [
+            0, 1, 2, 3, 4, 5, 9, 10, 13, 16, 17, 18, 30, 33, 50, 64, 65, 96, 97, 98, 100, 200, 257,
+            300, 600, 1000,
+        ] {
+            let sets = [
+                (
+                    "mixed",
+                    compare(pair, &(0..n).map(mixed).collect::<Vec<_>>()),
+                ),
+                ("in order", compare(pair, &(0..n).collect::<Vec<_>>())),
+                (
+                    "names",
+                    compare(pair, &(0..n).map(name).collect::<Vec<_>>()),
+                ),
+            ];
+            for (what, (ours, theirs)) in sets {
+                println!("{pair:?} {what} {n}: {ours} by {theirs}");
+                assert!(
+                    ours * 2 <= theirs * 3,
+                    "{pair:?} {what} {n}: {ours} by {theirs}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_map_has_nothing_on_the_heap() {
+    fn check<K: IndexKey>(key: K, val: K) {
+        for &pair in Pair::ALL {
+            let (mut map, bytes) = bytes_of(|| HybridMap::<K, u64>::with_options(of(pair)));
+            assert_eq!(bytes, 0, "{pair:?}");
+            let map = map.as_mut().expect("good options");
+            map.merge_all();
+            map.retain(|_, _| true);
+            map.clear();
+            assert!(map.get(&key).is_none() && map.iter().next().is_none());
+            let before = now();
+            drop(map.clone());
+            map.clear();
+            assert_eq!(now(), before);
+            assert_eq!(map.memory_usage().total(), 0, "{pair:?}");
+        }
+        assert_eq!(bytes_of(HybridSet::<K>::new).1, 0);
+        assert_eq!(bytes_of(HybridMultiMap::<K, K>::new).1, 0);
+        drop(val);
+    }
+    check(1u64, 2);
+    check("one".to_string(), "two".to_string());
+}
+
+/// The map itself, beside what it has on the heap.
+#[test]
+fn a_map_is_small_itself() {
+    let sizes = (
+        size_of::<HybridMap<u64, u64>>(),
+        size_of::<HybridMap<String, u64>>(),
+    );
+    println!("{sizes:?}");
+    assert!(sizes.0 <= 536 && sizes.1 <= 624, "{sizes:?}");
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "pairs")]
 use super::art::{Art, ArtPos};
+use super::few::{Few, FewPos};
 #[cfg(feature = "pairs")]
 use super::masstree::{MassPos, Masstree};
 use super::pos::Pos;
@@ -16,8 +17,9 @@ use crate::pair::Pair;
 #[cfg(feature = "pairs")]
 use std::any::TypeId;
 
-/// The dynamic stage of a map: what its [`Pair`] says.
+/// The dynamic stage of a map: what its [`Pair`] says, or what any is while it is small.
 pub enum Any<F: Family, V> {
+    Few(Few<F, V>),
     Tree(Tree<F, V>),
     #[cfg(feature = "pairs")]
     Skip(Box<SkipList<F, V>>),
@@ -36,6 +38,7 @@ pub enum Any<F: Family, V> {
     )
 )]
 pub enum AnyPos<'a, F: Family, V> {
+    Few(FewPos<'a, F, V>),
     Tree(Pos<'a, F, V>),
     #[cfg(feature = "pairs")]
     Skip(SkipPos<'a, F, V>),
@@ -50,6 +53,7 @@ macro_rules! each {
     ($of:ident, $any:expr, $it:ident => $do:expr) => {
         match $any {
             $of::Tree($it) => $do,
+            $of::Few($it) => $do,
             #[cfg(feature = "pairs")]
             $of::Skip($it) => $do,
             #[cfg(feature = "pairs")]
@@ -65,6 +69,7 @@ macro_rules! place {
     ($any:expr, $it:ident => $do:expr) => {
         match $any {
             Any::Tree($it) => $do.map(AnyPos::Tree),
+            Any::Few($it) => $do.map(AnyPos::Few),
             #[cfg(feature = "pairs")]
             Any::Skip($it) => $do.map(AnyPos::Skip),
             #[cfg(feature = "pairs")]
@@ -76,7 +81,7 @@ macro_rules! place {
 }
 
 impl<F: Family, V> Any<F, V> {
-    /// An empty one. Allocates nothing for the B+tree.
+    /// An empty one that is the structure of a pair from the beginning.
     pub fn new(pair: Pair) -> Self {
         match pair {
             Pair::Auto | Pair::BTree => Any::Tree(Tree::default()),
@@ -95,9 +100,72 @@ impl<F: Family, V> Any<F, V> {
     }
 }
 
+impl<F: Family, V> Any<F, V> {
+    /// With how many entries more than `small` one becomes the structure of its pair by
+    /// [`Any::settle`]; never where that is a tree, which it becomes on its own.
+    #[cfg_attr(
+        not(feature = "pairs"),
+        allow(unused_variables, reason = "all are trees")
+    )]
+    pub fn limit(pair: Pair, small: usize) -> usize {
+        match pair {
+            Pair::Auto | Pair::BTree => usize::MAX,
+            #[cfg(feature = "pairs")]
+            Pair::Masstree if TypeId::of::<F>() == TypeId::of::<IntFamily>() => usize::MAX,
+            #[cfg(feature = "pairs")]
+            Pair::SkipList | Pair::Masstree | Pair::Art => small,
+        }
+    }
+
+    /// Moves the few entries into a tree.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let Any::Few(few) = self else { return };
+        let mut tree = Tree::default();
+        few.take_all(|key, val, hot| {
+            tree.insert(key, val);
+            if hot {
+                tree.get(key, true);
+            }
+        });
+        *self = Any::Tree(tree);
+    }
+
+    /// Moves all entries into the structure of a pair. O(n log n), and for few entries only.
+    #[cold]
+    #[inline(never)]
+    pub fn settle(&mut self, pair: Pair) {
+        let mut hot = Vec::with_capacity(self.len());
+        let mut at = self.seek(None, || {});
+        while let Some(pos) = &mut at {
+            hot.push(pos.cool());
+            if !pos.next() {
+                at = None;
+            }
+        }
+        drop(at);
+        let (mut own, mut hot, all) = (Self::new(pair), hot.into_iter(), usize::MAX);
+        self.drain(
+            (None, None),
+            (all, all),
+            false,
+            |key, val| {
+                own.insert(key, val);
+                if hot.next() == Some(true) {
+                    own.get(key, true);
+                }
+            },
+            |_| {},
+        );
+        *self = own;
+    }
+}
+
 impl<F: Family, V> Default for Any<F, V> {
+    /// An empty one, which allocates nothing.
     fn default() -> Self {
-        Self::new(Pair::Auto)
+        Any::Few(Few::default())
     }
 }
 
@@ -124,6 +192,11 @@ impl<F: Family, V> DynamicStage<F, V> for Any<F, V> {
     }
     #[inline]
     fn insert_and(&mut self, key: F::Ref<'_>, val: V, meanwhile: impl FnMut(Near)) -> Option<V> {
+        if let Any::Few(few) = self
+            && few.is_full()
+        {
+            self.grow();
+        }
         each!(Any, self, it => it.insert_and(key, val, meanwhile))
     }
     fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
@@ -182,13 +255,13 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for AnyPos<'a, F, V> {
     fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (AnyPos::Tree(a), AnyPos::Tree(b)) => a.same(b),
+            (AnyPos::Few(a), AnyPos::Few(b)) => a.same(b),
             #[cfg(feature = "pairs")]
             (AnyPos::Skip(a), AnyPos::Skip(b)) => a.same(b),
             #[cfg(feature = "pairs")]
             (AnyPos::Mass(a), AnyPos::Mass(b)) => a.same(b),
             #[cfg(feature = "pairs")]
             (AnyPos::Art(a), AnyPos::Art(b)) => a.same(b),
-            #[cfg(feature = "pairs")]
             _ => false,
         }
     }

@@ -328,6 +328,44 @@ fn longest<S: DynamicStage<ByteFamily, u32>>() {
     drop(stage);
 }
 
+/// Arrays that become trees as they grow.
+#[test]
+fn small_ones_that_grow() {
+    ints::<super::Any<_, _>>(|_| {});
+    bytes::<super::Any<_, _>>(|_| {});
+}
+
+/// The arrays become trees, and the trees the structure of a pair, and no mark is lost.
+#[test]
+fn marks_are_kept_as_a_stage_grows() {
+    for &pair in crate::Pair::ALL {
+        let mut stage = super::Any::<ByteFamily, u32>::default();
+        for i in 0..300u32 {
+            let key = i.to_be_bytes();
+            assert_eq!(stage.insert(&key, i), None);
+            if i % 3 == 0 {
+                assert_eq!(stage.get(&key, true), Some(&i));
+            }
+            if i == 200 {
+                stage.settle(pair);
+            }
+        }
+        let mut kept = Vec::new();
+        let all = (usize::MAX, usize::MAX);
+        let mut gone = 0;
+        stage.drain(
+            (None, None),
+            all,
+            true,
+            |_, _| gone += 1,
+            |key| kept.push(key.to_vec()),
+        );
+        let marked = (0..300u32).step_by(3).map(|i| i.to_be_bytes().to_vec());
+        assert!(kept.into_iter().eq(marked), "{pair:?}");
+        assert_eq!((gone, stage.len()), (200, 100));
+    }
+}
+
 #[test]
 fn b_trees() {
     ints::<super::tree::Tree<_, _>>(|_| {});

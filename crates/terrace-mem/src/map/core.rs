@@ -16,6 +16,8 @@ use crate::usage::MemoryUsage;
 /// A map from encoded keys to values.
 pub struct Core<F: Family, V, S = Slots<V>> {
     pub(crate) dynamic: Any<F, V>,
+    /// With more entries than these the dynamic stage becomes the structure of its pair.
+    own: usize,
     pub(super) filter: Filter<F>,
     pub(crate) segments: SegmentList<F, S>,
     pub(crate) options: Options,
@@ -30,7 +32,8 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     pub fn new(options: Options) -> Result<Self, OptionsError> {
         options.check_single()?;
         Ok(Core {
-            dynamic: Any::new(options.pair),
+            dynamic: Any::default(),
+            own: Any::<F, V>::limit(options.pair, options.floor),
             filter: Filter::default(),
             segments: SegmentList::default(),
             plan: options.plan()?,
@@ -41,7 +44,8 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     }
 
     pub fn clear(&mut self) {
-        self.dynamic = Any::new(self.options.pair);
+        self.dynamic = Any::default();
+        self.own = Any::<F, V>::limit(self.options.pair, self.options.floor);
         self.filter = Filter::default();
         self.segments = SegmentList::default();
     }
@@ -117,9 +121,19 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         Some(val)
     }
 
+    /// Makes the dynamic stage the structure of its pair once it is not small any more.
+    #[inline]
+    fn settle(&mut self) {
+        if self.dynamic.len() > self.own {
+            self.own = usize::MAX;
+            self.dynamic.settle(self.options.pair);
+        }
+    }
+
     /// Puts an entry into the dynamic stage that is in neither.
     fn put(&mut self, key: F::Ref<'_>, val: V, hash: u64) {
         self.dynamic.insert(key, val);
+        self.settle();
         if self.options.filter {
             self.filter.add(key, hash, &self.dynamic);
         }
@@ -251,6 +265,7 @@ impl<F: Family, V> Core<F, V> {
         if old.is_some() {
             return old;
         }
+        self.settle();
         if self.options.filter {
             self.filter.add(key, hash, &self.dynamic);
         }

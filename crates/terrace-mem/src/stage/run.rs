@@ -12,6 +12,10 @@ pub trait KeyRun<F: Family>: Default + Send + Sync {
     fn push(&mut self, key: F::Ref<'_>);
     /// Appends the keys `from..to` of another run.
     fn append(&mut self, other: &Self, from: usize, to: usize);
+    /// Puts a key in at `i`, with room for so many more keys and bytes where there is none. O(bytes).
+    fn insert_at(&mut self, i: usize, key: F::Ref<'_>, room: (usize, usize));
+    /// Takes key `i` out. O(bytes).
+    fn remove_at(&mut self, i: usize);
     /// Leaves the first `n` keys.
     fn truncate(&mut self, n: usize);
     /// Makes room for more keys of so many bytes in total.
@@ -102,6 +106,15 @@ impl KeyRun<IntFamily> for Vec<u64> {
     }
     fn append(&mut self, other: &Self, from: usize, to: usize) {
         self.extend_from_slice(&other[from..to]);
+    }
+    fn insert_at(&mut self, i: usize, key: u64, (keys, _): (usize, usize)) {
+        if self.len() == self.capacity() {
+            self.reserve_exact(keys);
+        }
+        self.insert(i, key);
+    }
+    fn remove_at(&mut self, i: usize) {
+        Vec::remove(self, i);
     }
     fn truncate(&mut self, n: usize) {
         Vec::truncate(self, n);
@@ -243,6 +256,18 @@ impl KeyRun<ByteFamily> for ByteRun {
                 .iter()
                 .map(|&end| end - a as u32 + base as u32),
         );
+    }
+    fn insert_at(&mut self, i: usize, key: &[u8], (keys, bytes): (usize, usize)) {
+        if self.ends.len() == self.ends.capacity() {
+            self.ends.reserve_exact(keys);
+        }
+        if self.bytes.capacity() - self.bytes.len() < key.len() {
+            self.bytes.reserve_exact(key.len().next_multiple_of(bytes));
+        }
+        self.insert(i, key);
+    }
+    fn remove_at(&mut self, i: usize) {
+        self.remove(i, i + 1);
     }
     fn truncate(&mut self, n: usize) {
         self.ends.truncate(n);
