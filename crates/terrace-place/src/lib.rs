@@ -64,7 +64,7 @@ pub use policy::{
 pub use stats::{Counters, PlacementStats};
 #[cfg(not(feature = "shuttle"))]
 pub use tree::Worker;
-pub use tree::{Art, ArtKey, BTree, INNER, Kind, LEAF, PlacedTree, Range, Sought};
+pub use tree::{Art, ArtKey, BTree, INNER, Kind, LEAF, Masstree, PlacedTree, Range, Sought};
 
 /// Takes a lock of `std`, which the scheduler of tests does not see: nothing waits under it.
 pub(crate) fn sync_std<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

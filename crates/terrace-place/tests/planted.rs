@@ -17,8 +17,8 @@ use drive::Random;
 use hostile::{Hostile, Want};
 use std::process::{Command, Stdio};
 use terrace_place::{
-    Art, Births, Budget, CLASSES, Engine, Fault, Heat, HeatPolicy, Histogram, Kind, Limit, Memory,
-    NodeId, PlacedTree, Placement, Plain, Sought, Stepped, Steps, Tier, plant,
+    Art, Births, Budget, CLASSES, Engine, Fault, Heat, HeatPolicy, Histogram, Kind, Limit,
+    Masstree, Memory, NodeId, PlacedTree, Placement, Plain, Sought, Stepped, Steps, Tier, plant,
 };
 use toy::Toy;
 
@@ -42,8 +42,8 @@ const ALL: [Fault; 17] = [
     Fault::KeyBytesKept,
 ];
 
-/// Those that a radix tree can have in another way than a B+tree.
-const RADIX: [Fault; 10] = [
+/// Those that trees over bytes can have in another way than a B+tree.
+const TRIES: [Fault; 10] = [
     Fault::SlotKept,
     Fault::SlotFreedTwice,
     Fault::WrongPlace,
@@ -62,21 +62,24 @@ const VARIABLE: &str = "TERRACE_PLACE_FAULT";
 /// Some faults end in a crash, so each is planted in a process of its own.
 #[test]
 fn every_planted_fault_is_caught() {
-    assert!(
-        passes(None, "checks"),
-        "without a fault the checks must pass"
-    );
-    let passes = |fault: &Fault| passes(Some(*fault), "checks");
-    let survivors: Vec<Fault> = ALL.into_iter().filter(passes).collect();
-    assert!(survivors.is_empty(), "not caught: {survivors:?}");
+    all_are_caught(&ALL, "checks");
 }
 
 #[test]
 fn every_planted_fault_of_a_radix_tree_is_caught() {
-    let checks = "checks_of_a_radix_tree";
+    all_are_caught(&TRIES, "checks_of_a_radix_tree");
+}
+
+#[test]
+fn every_planted_fault_of_a_masstree_is_caught() {
+    all_are_caught(&TRIES, "checks_of_a_masstree");
+    all_are_caught(&[Fault::SlowMerge], "checks_of_a_masstree");
+}
+
+fn all_are_caught(faults: &[Fault], checks: &str) {
     assert!(passes(None, checks), "without a fault the checks must pass");
     let passes = |fault: &Fault| passes(Some(*fault), checks);
-    let survivors: Vec<Fault> = RADIX.into_iter().filter(passes).collect();
+    let survivors: Vec<Fault> = faults.iter().copied().filter(passes).collect();
     assert!(survivors.is_empty(), "not caught: {survivors:?}");
 }
 
@@ -102,6 +105,20 @@ fn plant_what_is_told() {
 #[ignore = "run by the test above, with a fault or without"]
 fn checks_of_a_radix_tree() {
     plant_what_is_told();
+    checks_of::<Art>(500);
+}
+
+#[test]
+#[ignore = "run by the test above, with a fault or without"]
+fn checks_of_a_masstree() {
+    plant_what_is_told();
+    checks_of::<Masstree>(1200);
+}
+
+fn checks_of<T: Kind<String, u64, Plain>>(keys: u64)
+where
+    String: Sought<T>,
+{
     for want in [Want::AllUp, Want::FlipFlop, Want::Random(77), Want::AllDown] {
         for births in [Births::Origin, Births::Always(Tier::Slow)] {
             let policy = Hostile {
@@ -114,8 +131,10 @@ fn checks_of_a_radix_tree() {
                 .fast_share(0.8)
                 .policy(policy)
                 .manual();
-            let tree = PlacedTree::<String, u64, _, Art>::art(placement).unwrap();
-            grow_and_shrink_over(&tree, |n| format!("{:x}", n % 60_000), 500);
+            let tree = PlacedTree::<String, u64, _, T>::with_model(placement, Plain).unwrap();
+            // Few beginnings that are as long as a word or two.
+            let key = |n: u64| format!("{0:7}{0:9}{1:x}", n % 3, n % 60_000);
+            grow_and_shrink_over(&tree, key, keys);
         }
     }
 }

@@ -14,7 +14,7 @@ use linear::{History, Op};
 use shuttle::sync::Arc;
 use shuttle::thread;
 use terrace_place::{
-    Art, BTree, Births, Kind, Memory, PlacedTree, Placement, Plain, Sought, Steps,
+    Art, BTree, Births, Kind, Masstree, Memory, PlacedTree, Placement, Plain, Sought, Steps,
 };
 
 const ROUNDS: usize = 400;
@@ -67,9 +67,14 @@ where
     tree.check().unwrap();
 }
 
-fn both(scene: fn()) {
-    shuttle::check_random(scene, ROUNDS);
-    shuttle::check_pct(scene, ROUNDS, 3);
+/// Runs a scene with each kind of tree.
+macro_rules! each_kind {
+    ($scene:ident) => {
+        for scene in [$scene::<BTree>, $scene::<Art>, $scene::<Masstree>] {
+            shuttle::check_random(scene, ROUNDS);
+            shuttle::check_pct(scene, ROUNDS, 3);
+        }
+    };
 }
 
 fn same_keys<T: Kind<u64, u64, Plain>>()
@@ -83,12 +88,18 @@ where
             vec![Op::Get(4), Op::Insert(4, 200), Op::Get(6)],
         ],
     );
+    scene::<T>(
+        0..6,
+        vec![
+            vec![Op::Update(4, 100), Op::OrInsert(5, 7), Op::Remove(5)],
+            vec![Op::OrInsert(5, 8), Op::Update(5, 9), Op::Remove(4)],
+        ],
+    );
 }
 
 #[test]
 fn threads_on_the_same_keys_while_nodes_move() {
-    both(same_keys::<BTree>);
-    both(same_keys::<Art>);
+    each_kind!(same_keys);
 }
 
 fn splits<T: Kind<u64, u64, Plain>>()
@@ -106,8 +117,7 @@ where
 
 #[test]
 fn nodes_and_parts_are_split_while_nodes_move() {
-    both(splits::<BTree>);
-    both(splits::<Art>);
+    each_kind!(splits);
 }
 
 fn leaves<T: Kind<u64, u64, Plain>>()
@@ -126,8 +136,37 @@ where
 
 #[test]
 fn nodes_run_empty_and_parts_leave_while_nodes_move() {
-    both(leaves::<BTree>);
-    both(leaves::<Art>);
+    each_kind!(leaves);
+}
+
+fn clears<T: Kind<u64, u64, Plain>>()
+where
+    u64: Sought<T>,
+{
+    let tree = tree::<T>(0..12);
+    let (writer, mover) = (Arc::clone(&tree), Arc::clone(&tree));
+    let writing = thread::spawn(move || {
+        for key in [1, 3, 25, 27, 29] {
+            writer.insert(key, key).unwrap();
+        }
+    });
+    let moving = thread::spawn(move || {
+        for _ in 0..5 {
+            mover.place_step(Steps::nodes(4));
+        }
+    });
+    tree.clear();
+    writing.join().unwrap();
+    moving.join().unwrap();
+    // Those that were put in after it are there, and no others.
+    let left: Vec<u64> = tree.iter().map(|(key, _)| key).collect();
+    assert!([1, 3, 25, 27, 29].ends_with(&left), "{left:?}");
+    tree.check().unwrap();
+}
+
+#[test]
+fn a_map_is_emptied_while_nodes_move_and_others_write() {
+    each_kind!(clears);
 }
 
 fn reads_in_order<T: Kind<u64, u64, Plain>>()
@@ -147,7 +186,11 @@ where
             mover.place_step(Steps::nodes(4));
         }
     });
+    let mut back: Vec<u64> = tree.iter().rev().map(|(key, _)| key).collect();
+    back.reverse();
     let seen: Vec<u64> = tree.iter().map(|(key, _)| key).collect();
+    assert!(back.is_sorted_by(|a, b| a < b), "{back:?}");
+    assert!((0..10).all(|key| back.contains(&(key * 2))), "{back:?}");
     assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
     assert!((0..10).all(|key| seen.contains(&(key * 2))), "{seen:?}");
     writing.join().unwrap();
@@ -157,6 +200,5 @@ where
 
 #[test]
 fn a_range_sees_all_that_stays_while_nodes_move_and_split() {
-    both(reads_in_order::<BTree>);
-    both(reads_in_order::<Art>);
+    each_kind!(reads_in_order);
 }

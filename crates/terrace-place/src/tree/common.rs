@@ -213,6 +213,22 @@ impl<M: Model> Common<M> {
         }
     }
 
+    /// A lookup that may be to be noted goes on below this node.
+    #[inline]
+    pub(super) fn passed(&self, kid: &Kid, noting: Option<Noting>) {
+        if let (Some(heat), Some(Noting::Path)) = (&self.heat, noting) {
+            heat.add(kid.id(), INNER_WEIGHT);
+        }
+    }
+
+    /// A lookup that may be to be noted ends in this node, whether or not others go on below it.
+    #[inline]
+    pub(super) fn ended(&self, kid: &Kid, noting: Option<Noting>) {
+        if let (Some(heat), Some(_)) = (&self.heat, noting) {
+            heat.note_leaf(kid.id());
+        }
+    }
+
     /// A node was touched by a lookup that is to be noted.
     pub(super) fn note(&self, kid: &Kid, noting: Noting) {
         let Some(heat) = &self.heat else { return };

@@ -104,6 +104,13 @@ pub enum Inserted<K, V> {
     Full(K, V),
 }
 
+/// What was taken out of a tree that is empty now, to be freed when nobody is kept from working.
+#[derive(Debug)]
+pub struct Cleared<K, V> {
+    pub(super) kid: Option<Kid>,
+    pub(super) entries: Vec<(K, V)>,
+}
+
 /// A key that can be looked for in trees of a kind.
 pub trait Sought<T>: Ord {
     /// Writes it as bytes in the same order, of which none begins another; nothing where the kind
@@ -147,6 +154,16 @@ pub trait Kind<K, V, M: Model>: Debug + Send + Sync + Sized + 'static {
     where
         K: std::borrow::Borrow<Q>;
 
+    /// The value of a key, to be changed.
+    fn get_mut<'a, Q: Sought<Self> + ?Sized>(
+        tree: &'a mut Self::Tree,
+        nodes: &'a Self::Nodes,
+        key: &Q,
+        noting: Option<Noting>,
+    ) -> Option<&'a mut V>
+    where
+        K: std::borrow::Borrow<Q>;
+
     /// Puts an entry in.
     fn insert(
         tree: &mut Self::Tree,
@@ -164,6 +181,9 @@ pub trait Kind<K, V, M: Model>: Debug + Send + Sync + Sized + 'static {
     where
         K: std::borrow::Borrow<Q>;
 
+    /// Makes a tree empty. It takes no room to do so.
+    fn clear(tree: &mut Self::Tree, nodes: &Self::Nodes) -> Cleared<K, V>;
+
     /// Takes the upper entries off, with the least key of them; nothing if the part can still grow.
     fn split(
         tree: &mut Self::Tree,
@@ -176,6 +196,16 @@ pub trait Kind<K, V, M: Model>: Debug + Send + Sync + Sized + 'static {
         tree: &Self::Tree,
         nodes: &Self::Nodes,
         from: Bound<&K>,
+        most: usize,
+        note: &mut dyn FnMut() -> Option<Noting>,
+        out: &mut Vec<(K, V)>,
+    );
+
+    /// The same down from `to`, against the order.
+    fn collect_back(
+        tree: &Self::Tree,
+        nodes: &Self::Nodes,
+        to: Bound<&K>,
         most: usize,
         note: &mut dyn FnMut() -> Option<Noting>,
         out: &mut Vec<(K, V)>,

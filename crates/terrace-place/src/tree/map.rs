@@ -7,6 +7,7 @@
 use super::art::{Art, ArtKey};
 use super::common::LEAF_CLASS;
 use super::kind::{Inserted, Kind, Making, Nodes, Rooted, Sought};
+use super::masstree::Masstree;
 use super::part::BTree;
 use super::range::Range;
 use super::seat::{Held, Shown};
@@ -61,7 +62,8 @@ pub(super) struct Core<K, V, M: Model, T: Kind<K, V, M>> {
 }
 
 /// A concurrent ordered map over fast and slow memory: trees in parts, each under a latch, whose
-/// nodes lie where they are used most. `T` is the kind of tree: a B+tree, or [`Art`](super::Art).
+/// nodes lie where they are used most. `T` is the kind of tree: a B+tree, [`Art`](super::Art) or
+/// [`Masstree`](super::Masstree).
 ///
 /// Values are returned as copies, since nodes move. `M` sees every node that is touched; with
 /// [`Plain`] that is compiled away.
@@ -117,6 +119,20 @@ where
     /// # Errors
     /// As [`PlacedTree::new`].
     pub fn art(placement: Placement) -> Result<Self, PlacementError> {
+        Self::with_model(placement, Plain)
+    }
+}
+
+impl<K, V> PlacedTree<K, V, Plain, Masstree>
+where
+    K: ArtKey + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    /// An empty map over a Masstree, for the same keys as the radix tree.
+    ///
+    /// # Errors
+    /// As [`PlacedTree::new`].
+    pub fn masstree(placement: Placement) -> Result<Self, PlacementError> {
         Self::with_model(placement, Plain)
     }
 }
@@ -262,7 +278,71 @@ where
         }
     }
 
-    /// Takes an entry out. O(log n).
+    /// Changes the value of a key in its place; what `change` returns, if there is such a key. O(log n).
+    ///
+    /// `change` keeps others from the part of the key: it must be short, and not use this map.
+    pub fn update<Q: Sought<T> + ?Sized, R>(
+        &self,
+        key: &Q,
+        change: impl FnOnce(&mut V) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+    {
+        let core = &*self.core;
+        let noting = core.tick();
+        let dir = whole(core.dir.read());
+        let mut tree = whole(dir.parts[dir.find(key)].0.write());
+        T::get_mut(&mut tree, &core.nodes, key, noting).map(change)
+    }
+
+    /// The value of a key; that which `make` makes, and which is put in, if there was none. O(log n).
+    ///
+    /// `make` keeps others from the part of the key: it must be short, and not use this map.
+    ///
+    /// # Errors
+    /// As [`PlacedTree::insert`]; `make` may have been called.
+    pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Result<V, PlacementError>
+    where
+        K: Sought<T>,
+    {
+        let mut tried = self.core.get_or_insert(key, make)?;
+        loop {
+            match tried {
+                Ok(val) => return Ok(val),
+                Err((key, val)) => {
+                    self.core.split_part(&key)?;
+                    tried = self.core.get_or_insert(key, || val)?;
+                }
+            }
+        }
+    }
+
+    /// Takes all entries out, at once for all who look. O(parts), and then O(n) to free them.
+    pub fn clear(&self) {
+        let core = &*self.core;
+        let mut gone = vec![];
+        let (first, _lows) = {
+            let mut dir = whole(core.dir.write());
+            let lows = std::mem::take(&mut dir.lows);
+            lows.iter().for_each(|low| T::keys(&core.nodes).goes(low));
+            for part in dir.parts.drain(1..) {
+                let mut tree = whole(part.0.write());
+                core.len.fetch_sub(tree.len(), Relaxed);
+                gone.extend(tree.retire());
+                tree.changed();
+            }
+            let mut tree = whole(dir.parts[0].0.write());
+            core.len.fetch_sub(tree.len(), Relaxed);
+            (T::clear(&mut tree, &core.nodes), lows)
+        };
+        // What keys and values do when they are dropped keeps nobody waiting.
+        gone.extend(first.kid);
+        gone.into_iter().for_each(|root| core.nodes.free_all(root));
+        drop(first.entries);
+    }
+
+    /// Takes an entry out; its value, if there was one. O(log n).
     pub fn remove<Q: Sought<T> + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -283,7 +363,7 @@ where
         val
     }
 
-    /// Entries of a range, in the order of their keys, each a copy.
+    /// Entries of a range, in the order of their keys or from behind, each a copy.
     pub fn range<R: RangeBounds<K>>(&self, range: R) -> Range<K, V, M, T> {
         let (from, to) = (range.start_bound().cloned(), range.end_bound().cloned());
         Range::new(Arc::clone(&self.core), from, to)
@@ -416,6 +496,32 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
         let fixed = heat.bytes() + directory as u64 + T::keys(&self.nodes).bytes();
         self.nodes.common().budget.set_fixed(fixed);
         engine.step(&self.world(heat), steps)
+    }
+
+    /// The value of a key; if there is none, that which `make` makes and which is put in. Where the part
+    /// must be split first key and value come back.
+    fn get_or_insert(
+        &self,
+        key: K,
+        make: impl FnOnce() -> V,
+    ) -> Result<Result<V, (K, V)>, PlacementError>
+    where
+        K: Sought<T>,
+    {
+        let noting = self.tick();
+        let dir = whole(self.dir.read());
+        let mut tree = whole(dir.parts[dir.find(&key)].0.write());
+        if let Some(val) = T::get(&tree, &self.nodes, &key, noting) {
+            return Ok(Ok(val.clone()));
+        }
+        let val = make();
+        let copy = val.clone();
+        match T::insert(&mut tree, &self.nodes, (key, val), None)? {
+            Inserted::Full(key, val) => return Ok(Err((key, val))),
+            Inserted::New => self.len.fetch_add(1, Relaxed),
+            Inserted::Replaced(_) => 0,
+        };
+        Ok(Ok(copy))
     }
 
     /// Splits the part of a key, if it is still full.

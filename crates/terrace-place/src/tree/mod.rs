@@ -1,5 +1,5 @@
-//! Trees whose nodes lie in two memories: a B+tree and an adaptive radix tree, under one directory
-//! of parts, and one engine.
+//! Trees whose nodes lie in two memories: a B+tree, an adaptive radix tree and a Masstree, under one
+//! directory of parts, and one engine.
 
 mod art;
 mod check;
@@ -7,6 +7,7 @@ mod common;
 mod keys;
 mod kind;
 mod map;
+mod masstree;
 mod nodes;
 mod part;
 mod range;
@@ -17,6 +18,7 @@ mod thread;
 pub use art::{Art, ArtKey};
 pub use kind::{Kind, Sought};
 pub use map::PlacedTree;
+pub use masstree::Masstree;
 pub use nodes::{INNER, LEAF};
 pub use part::BTree;
 pub use range::Range;

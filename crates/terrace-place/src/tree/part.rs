@@ -6,7 +6,7 @@
 
 use super::common::{Kid, Origin};
 use super::keys::KeyBytes;
-use super::kind::{Inserted, Kind, Making, Rooted, Sought, Walk};
+use super::kind::{Cleared, Inserted, Kind, Making, Rooted, Sought, Walk};
 use super::nodes::{BTreeNodes as Nodes, INNER, Inner, LEAF, Leaf, Node, NodeMut};
 use crate::error::PlacementError;
 use crate::faults::{Fault, planted};
@@ -120,6 +120,55 @@ impl Tree {
                 }
             }
         }
+    }
+
+    /// The value of a key, to be changed.
+    pub(super) fn get_mut<'a, K: Ord + Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
+        &'a mut self,
+        nodes: &'a Nodes<K, V, M>,
+        key: &Q,
+        noting: Option<Noting>,
+    ) -> Option<&'a mut V> {
+        let mut kid = self.root.as_mut()?;
+        loop {
+            if let Some(noting) = noting {
+                nodes.common.note(kid, noting);
+            }
+            let _ = nodes.touch(kid);
+            match nodes.node_mut(kid) {
+                NodeMut::Inner(inner) => {
+                    let at = inner.place(key);
+                    kid = &mut inner.kids[at];
+                }
+                NodeMut::Leaf(leaf) => return leaf.search(key).ok().map(|at| &mut leaf.vals[at]),
+            }
+        }
+    }
+
+    /// Makes the tree empty: the first leaf stays, without entries.
+    fn clear<K, V, M: Model>(&mut self, nodes: &Nodes<K, V, M>) -> Cleared<K, V> {
+        let mut cleared = Cleared {
+            kid: None,
+            entries: vec![],
+        };
+        let Some(mut root) = self.root.take() else {
+            return cleared;
+        };
+        let mut leaf = match first_leaf(nodes, &mut root) {
+            Some(leaf) => {
+                cleared.kid = Some(root);
+                leaf
+            }
+            None => root,
+        };
+        if let NodeMut::Leaf(leaf) = nodes.node_mut(&mut leaf) {
+            leaf.keys.iter().for_each(|key| nodes.keys.goes(key));
+            cleared.entries = leaf.keys.drain(..).zip(leaf.vals.drain(..)).collect();
+        }
+        self.root = Some(leaf);
+        (self.levels, self.len) = (0, 0);
+        self.version += 1;
+        cleared
     }
 
     fn is_full<K: Ord, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &Kid, key: &K) -> bool {
@@ -430,6 +479,44 @@ impl Tree {
         true
     }
 
+    /// Copies entries down from `to`, against the order, up to `most` of them.
+    fn collect_back<K: Ord + Clone, V: Clone, M: Model>(
+        nodes: &Nodes<K, V, M>,
+        kid: &Kid,
+        to: Bound<&K>,
+        most: usize,
+        note: &mut dyn FnMut() -> Option<Noting>,
+        out: &mut Vec<(K, V)>,
+    ) {
+        match nodes.touch(kid) {
+            Node::Leaf(leaf) => {
+                if let Some(noting) = note() {
+                    nodes.common.note(kid, noting);
+                }
+                let end = match to {
+                    Bound::Unbounded => leaf.keys.len(),
+                    Bound::Included(key) => leaf.keys.partition_point(|k| k <= key),
+                    Bound::Excluded(key) => leaf.keys.partition_point(|k| k < key),
+                };
+                let room = most.saturating_sub(out.len());
+                let entries = leaf.keys[..end].iter().zip(&leaf.vals[..end]).rev();
+                out.extend(entries.take(room).map(|(k, v)| (k.clone(), v.clone())));
+            }
+            Node::Inner(inner) => {
+                let last = match to {
+                    Bound::Unbounded => inner.kids.len() - 1,
+                    Bound::Included(key) | Bound::Excluded(key) => inner.place(key),
+                };
+                for kid in inner.kids[..=last].iter().rev() {
+                    if out.len() >= most {
+                        break;
+                    }
+                    Self::collect_back(nodes, kid, to, most, note, out);
+                }
+            }
+        }
+    }
+
     /// Copies entries from `from` on, in order, up to `most` of them, into `out`. Each leaf that
     /// is read may be noted.
     pub(super) fn collect<K: Ord + Clone, V: Clone, M: Model>(
@@ -550,6 +637,18 @@ where
         }
     }
 
+    fn get_mut<'a, Q: Sought<Self> + ?Sized>(
+        tree: &'a mut Tree,
+        nodes: &'a Nodes<K, V, M>,
+        key: &Q,
+        noting: Option<Noting>,
+    ) -> Option<&'a mut V>
+    where
+        K: Borrow<Q>,
+    {
+        tree.get_mut(nodes, key, noting)
+    }
+
     fn insert(
         tree: &mut Tree,
         nodes: &Nodes<K, V, M>,
@@ -570,6 +669,10 @@ where
         tree.remove(nodes, key)
     }
 
+    fn clear(tree: &mut Tree, nodes: &Nodes<K, V, M>) -> Cleared<K, V> {
+        tree.clear(nodes)
+    }
+
     fn split(tree: &mut Tree, nodes: &Nodes<K, V, M>) -> Result<Option<(K, Tree)>, PlacementError> {
         tree.split(nodes)
     }
@@ -585,6 +688,19 @@ where
         tree.collect(nodes, from, most, note, out);
     }
 
+    fn collect_back(
+        tree: &Tree,
+        nodes: &Nodes<K, V, M>,
+        to: Bound<&K>,
+        most: usize,
+        note: &mut dyn FnMut() -> Option<Noting>,
+        out: &mut Vec<(K, V)>,
+    ) {
+        if let Some(root) = &tree.root {
+            Tree::collect_back(nodes, root, to, most, note, out);
+        }
+    }
+
     fn check(
         tree: &Tree,
         nodes: &Nodes<K, V, M>,
@@ -593,6 +709,17 @@ where
     ) -> Result<(), String> {
         let root = tree.root.as_ref().ok_or("a part has no root")?;
         walk.b_tree(nodes, root, tree.levels, bounds)
+    }
+}
+
+/// Takes the first leaf below an inner node out of it, which is of no use then.
+fn first_leaf<K, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &mut Kid) -> Option<Kid> {
+    match nodes.node_mut(kid) {
+        NodeMut::Leaf(_) => None,
+        NodeMut::Inner(inner) => match inner.kids.first_mut() {
+            Some(first) if !first.is_leaf() => first_leaf(nodes, first),
+            first => first.is_some().then(|| inner.kids.remove(0)),
+        },
     }
 }
 

@@ -1,4 +1,4 @@
-//! Entries in order, read a window at a time: no latch is held between two of them.
+//! Entries in order, or from behind, read a window at a time: no latch is held between two of them.
 
 use super::kind::Kind;
 use super::map::Core;
@@ -10,13 +10,16 @@ use std::ops::Bound;
 /// Entries that are copied under one latch.
 const WINDOW: usize = 64;
 
-/// Entries of a range of keys, in order. Each window is as it was when it was read; entries that
-/// come or go behind it are not seen.
+/// Entries of a range of keys, in order from both ends. Each window is as it was when it was read;
+/// entries that come or go behind it are not seen. Both ends together give no key twice.
 pub struct Range<K, V, M: Model, T: Kind<K, V, M> = BTree> {
     core: Arc<Core<K, V, M, T>>,
+    /// What neither window has, and is still to be read.
     from: Bound<K>,
     to: Bound<K>,
-    window: std::vec::IntoIter<(K, V)>,
+    /// Entries before that, and behind it, each in order.
+    front: std::vec::IntoIter<(K, V)>,
+    back: std::vec::IntoIter<(K, V)>,
     done: bool,
 }
 
@@ -34,37 +37,75 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Range<K, V, M, T> {
             core,
             from,
             to,
-            window: vec![].into_iter(),
+            front: vec![].into_iter(),
+            back: vec![].into_iter(),
             done: false,
         }
     }
 
-    fn refill(&mut self) {
+    /// Reads the next window from the front.
+    fn read_front(&mut self) {
         let mut window = Vec::with_capacity(WINDOW);
-        let core = &*self.core;
-        let dir = whole(core.dir.read());
-        let mut at = match &self.from {
-            Bound::Unbounded => 0,
-            Bound::Included(key) | Bound::Excluded(key) => dir.find(key),
-        };
-        while window.is_empty() && at < dir.parts.len() {
-            let tree = whole(dir.parts[at].0.read());
+        {
+            let core = &*self.core;
+            let dir = whole(core.dir.read());
+            let mut at = match &self.from {
+                Bound::Unbounded => 0,
+                Bound::Included(key) | Bound::Excluded(key) => dir.find(key),
+            };
             let mut note = || core.tick();
-            T::collect(
-                &tree,
-                &core.nodes,
-                self.from.as_ref(),
-                WINDOW,
-                &mut note,
-                &mut window,
-            );
-            at += 1;
+            while window.is_empty() && at < dir.parts.len() {
+                let tree = whole(dir.parts[at].0.read());
+                let from = self.from.as_ref();
+                T::collect(&tree, &core.nodes, from, WINDOW, &mut note, &mut window);
+                at += 1;
+            }
         }
-        match window.last() {
-            Some((key, _)) => self.from = Bound::Excluded(key.clone()),
-            None => self.done = true,
+        let inside = |key: &K| match &self.to {
+            Bound::Unbounded => true,
+            Bound::Included(to) => key <= to,
+            Bound::Excluded(to) => key < to,
+        };
+        let len = window.partition_point(|(key, _)| inside(key));
+        self.done = len < window.len() || window.is_empty();
+        window.truncate(len);
+        if let Some((key, _)) = window.last() {
+            self.from = Bound::Excluded(key.clone());
         }
-        self.window = window.into_iter();
+        self.front = window.into_iter();
+    }
+
+    /// Reads the next window from behind.
+    fn read_back(&mut self) {
+        let mut window = Vec::with_capacity(WINDOW);
+        {
+            let core = &*self.core;
+            let dir = whole(core.dir.read());
+            let mut end = match &self.to {
+                Bound::Unbounded => dir.parts.len(),
+                Bound::Included(key) | Bound::Excluded(key) => dir.find(key) + 1,
+            };
+            let mut note = || core.tick();
+            while window.is_empty() && end > 0 {
+                end -= 1;
+                let tree = whole(dir.parts[end].0.read());
+                let to = self.to.as_ref();
+                T::collect_back(&tree, &core.nodes, to, WINDOW, &mut note, &mut window);
+            }
+        }
+        let inside = |key: &K| match &self.from {
+            Bound::Unbounded => true,
+            Bound::Included(from) => key >= from,
+            Bound::Excluded(from) => key > from,
+        };
+        let len = window.partition_point(|(key, _)| inside(key));
+        self.done = len < window.len() || window.is_empty();
+        window.truncate(len);
+        window.reverse();
+        if let Some((key, _)) = window.first() {
+            self.to = Bound::Excluded(key.clone());
+        }
+        self.back = window.into_iter();
     }
 }
 
@@ -73,22 +114,29 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Iterator for Range<K,
 
     fn next(&mut self) -> Option<(K, V)> {
         loop {
-            if let Some((key, val)) = self.window.next() {
-                let inside = match &self.to {
-                    Bound::Unbounded => true,
-                    Bound::Included(to) => key <= *to,
-                    Bound::Excluded(to) => key < *to,
-                };
-                if inside {
-                    return Some((key, val));
-                }
-                self.done = true;
-                self.window = vec![].into_iter();
+            if let Some(entry) = self.front.next() {
+                return Some(entry);
             }
             if self.done {
-                return None;
+                return self.back.next();
             }
-            self.refill();
+            self.read_front();
+        }
+    }
+}
+
+impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> DoubleEndedIterator
+    for Range<K, V, M, T>
+{
+    fn next_back(&mut self) -> Option<(K, V)> {
+        loop {
+            if let Some(entry) = self.back.next_back() {
+                return Some(entry);
+            }
+            if self.done {
+                return self.front.next_back();
+            }
+            self.read_back();
         }
     }
 }

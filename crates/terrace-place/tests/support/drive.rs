@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
-use terrace_place::{Art, ArtKey, Kind, PlacedTree, Placement, Plain, Sought, Steps};
+use terrace_place::{Kind, PlacedTree, Placement, Plain, Sought, Steps};
 
 /// A small generator of random numbers.
 #[derive(Debug)]
@@ -60,25 +60,18 @@ pub fn drive(placement: Placement, mix: Mix, operations: u64, seed: u64) -> Plac
     tree
 }
 
-/// The same over a radix tree, whose keys are those that `key` makes of numbers, in their order.
-pub fn drive_art<K: ArtKey + Clone + Debug + Send + Sync + 'static>(
-    placement: Placement,
-    key: impl Fn(u64) -> K,
-    (mix, operations, seed): (Mix, u64, u64),
-) -> PlacedTree<K, u64, Plain, Art> {
-    let tree = PlacedTree::<K, u64, Plain, Art>::art(placement).unwrap();
-    drive_over(&tree, key, mix, operations, seed);
-    tree
-}
-
-/// The same over a B+tree with other keys.
+/// The same over a tree of some kind, whose keys are those that `key` makes of numbers, in their order.
 #[allow(dead_code, reason = "not for all that drive")]
-pub fn drive_keys<K: Ord + Clone + Debug + Send + Sync + 'static>(
+pub fn drive_kind<T, K>(
     placement: Placement,
     key: impl Fn(u64) -> K,
     (mix, operations, seed): (Mix, u64, u64),
-) -> PlacedTree<K, u64> {
-    let tree = PlacedTree::<K, u64>::new(placement).unwrap();
+) -> PlacedTree<K, u64, Plain, T>
+where
+    K: Sought<T> + Clone + Debug + Send + Sync + 'static,
+    T: Kind<K, u64, Plain>,
+{
+    let tree = PlacedTree::<K, u64, Plain, T>::with_model(placement, Plain).unwrap();
     drive_over(&tree, key, mix, operations, seed);
     tree
 }
@@ -111,11 +104,22 @@ fn drive_over<K, T>(
         let key = of(number);
         let dice = random.below(100);
         if dice < mix.insert {
-            assert_eq!(
-                tree.insert(key.clone(), i).unwrap(),
-                model.insert(key, i),
-                "seed {seed}"
-            );
+            match random.below(4) {
+                0 => {
+                    let val = tree.get_or_insert_with(key.clone(), || i).unwrap();
+                    assert_eq!(val, *model.entry(key).or_insert(i), "seed {seed}");
+                }
+                1 => {
+                    let updated = tree.update(&key, |val| std::mem::replace(val, i));
+                    let expected = model.get_mut(&key).map(|val| std::mem::replace(val, i));
+                    assert_eq!(updated, expected, "seed {seed}");
+                }
+                _ => assert_eq!(
+                    tree.insert(key.clone(), i).unwrap(),
+                    model.insert(key, i),
+                    "seed {seed}"
+                ),
+            }
         } else if dice < mix.insert + mix.remove {
             assert_eq!(tree.remove(&key), model.remove(&key), "seed {seed}");
         } else if dice < mix.insert + mix.remove + mix.scan {
@@ -126,8 +130,14 @@ fn drive_over<K, T>(
                 _ => (Bound::Unbounded, Bound::Included(of(number / 8))),
             };
             let scanned: Vec<_> = tree.range(bounds.clone()).collect();
-            let expected: Vec<_> = model.range(bounds).map(|(k, v)| (k.clone(), *v)).collect();
+            let expected: Vec<_> = model
+                .range(bounds.clone())
+                .map(|(k, v)| (k.clone(), *v))
+                .collect();
             assert_eq!(scanned, expected, "seed {seed}");
+            let back: Vec<_> = tree.range(bounds.clone()).rev().collect();
+            assert!(back.iter().eq(expected.iter().rev()), "seed {seed}");
+            from_both_ends(tree.range(bounds), expected, &mut random);
         } else {
             assert_eq!(tree.get(&key), model.get(&key).copied(), "seed {seed}");
             assert_eq!(
@@ -151,8 +161,33 @@ fn drive_over<K, T>(
     }
     tree.check().unwrap();
     assert!(tree.is_empty() && tree.iter().next().is_none());
-    for key in 0..KEYS / 4 {
-        tree.insert(of(key), key).unwrap();
+    for round in 0..2 {
+        for key in 0..KEYS / 4 {
+            assert_eq!(tree.insert(of(key), key + round).unwrap(), None);
+        }
+        tree.check().unwrap();
+        let entries = (0..KEYS / 4).map(|key| (of(key), key + round));
+        assert!(tree.iter().rev().eq(entries.rev()), "seed {seed}");
+        tree.clear();
+        tree.place_step(Steps::nodes(100));
+        tree.check().unwrap();
+        assert!(tree.is_empty() && tree.iter().next_back().is_none());
+        assert_eq!(tree.get(&of(7)), None);
     }
-    tree.check().unwrap();
+}
+
+/// Both ends of a range give each of its entries once.
+fn from_both_ends<E: Debug + PartialEq>(
+    mut range: impl DoubleEndedIterator<Item = E>,
+    expected: Vec<E>,
+    random: &mut Random,
+) {
+    let mut expected = std::collections::VecDeque::from(expected);
+    while !expected.is_empty() {
+        match random.below(2) {
+            0 => assert_eq!(range.next(), expected.pop_front()),
+            _ => assert_eq!(range.next_back(), expected.pop_back()),
+        }
+    }
+    assert_eq!((range.next(), range.next_back()), (None, None));
 }

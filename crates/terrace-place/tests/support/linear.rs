@@ -10,12 +10,17 @@ pub enum Op {
     Get(u64),
     Insert(u64, u64),
     Remove(u64),
+    /// Writes over what is there.
+    Update(u64, u64),
+    /// Puts in what is not there.
+    OrInsert(u64, u64),
 }
 
 impl Op {
     fn key(self) -> u64 {
         match self {
             Op::Get(key) | Op::Insert(key, _) | Op::Remove(key) => key,
+            Op::Update(key, _) | Op::OrInsert(key, _) => key,
         }
     }
 }
@@ -45,6 +50,8 @@ impl History {
             Op::Get(key) => tree.get(&key),
             Op::Insert(key, val) => tree.insert(key, val).unwrap(),
             Op::Remove(key) => tree.remove(&key),
+            Op::Update(key, val) => tree.update(&key, |old| std::mem::replace(old, val)),
+            Op::OrInsert(key, val) => Some(tree.get_or_insert_with(key, || val).unwrap()),
         };
         let ret = self.clock.fetch_add(1, Ordering::SeqCst);
         self.events.lock().unwrap().push(Event {
@@ -89,13 +96,15 @@ fn explain(
     let first = (0..events.len()).filter(open).map(|i| events[i].ret).min();
     (0..events.len()).filter(open).any(|i| {
         let event = &events[i];
-        let next = match event.op {
-            Op::Get(_) => now,
-            Op::Insert(_, val) => Some(val),
-            Op::Remove(_) => None,
+        let (next, result) = match event.op {
+            Op::Get(_) => (now, now),
+            Op::Insert(_, val) => (Some(val), now),
+            Op::Remove(_) => (None, now),
+            Op::Update(_, val) => (now.map(|_| val), now),
+            Op::OrInsert(_, val) => (now.or(Some(val)), now.or(Some(val))),
         };
         Some(event.call) < first
-            && event.result == now
+            && event.result == result
             && explain(events, done | 1 << i, next, seen)
     })
 }

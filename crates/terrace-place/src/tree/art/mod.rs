@@ -11,10 +11,11 @@ mod split;
 mod tests;
 
 pub use key::ArtKey;
+pub(super) use key::MOST_KEY;
 
 use super::common::Kid;
 use super::keys::KeyBytes;
-use super::kind::{Inserted, Kind, Making, Rooted, Sought, Walk};
+use super::kind::{Cleared, Inserted, Kind, Making, Rooted, Sought, Walk};
 use crate::error::PlacementError;
 use crate::heat::Noting;
 use crate::id::Tier;
@@ -106,6 +107,18 @@ where
         tree.get(nodes, key, &bytes_of(key), noting)
     }
 
+    fn get_mut<'a, Q: Sought<Self> + ?Sized>(
+        tree: &'a mut ArtTree,
+        nodes: &'a ArtNodes<K, V, M>,
+        key: &Q,
+        noting: Option<Noting>,
+    ) -> Option<&'a mut V>
+    where
+        K: Borrow<Q>,
+    {
+        tree.get_mut(nodes, key, &bytes_of(key), noting)
+    }
+
     fn insert(
         tree: &mut ArtTree,
         nodes: &ArtNodes<K, V, M>,
@@ -126,6 +139,15 @@ where
         tree.remove(nodes, key, &bytes_of(key))
     }
 
+    fn clear(tree: &mut ArtTree, _: &ArtNodes<K, V, M>) -> Cleared<K, V> {
+        tree.len = 0;
+        tree.version += 1;
+        Cleared {
+            kid: tree.root.take(),
+            entries: vec![],
+        }
+    }
+
     fn split(
         tree: &mut ArtTree,
         nodes: &ArtNodes<K, V, M>,
@@ -141,7 +163,18 @@ where
         note: &mut dyn FnMut() -> Option<Noting>,
         out: &mut Vec<(K, V)>,
     ) {
-        tree.collect(nodes, from, most, note, out);
+        tree.collect(nodes, (from, false), most, note, out);
+    }
+
+    fn collect_back(
+        tree: &ArtTree,
+        nodes: &ArtNodes<K, V, M>,
+        to: Bound<&K>,
+        most: usize,
+        note: &mut dyn FnMut() -> Option<Noting>,
+        out: &mut Vec<(K, V)>,
+    ) {
+        tree.collect(nodes, (to, true), most, note, out);
     }
 
     fn check(

@@ -69,6 +69,38 @@ impl ArtTree {
         }
     }
 
+    /// The value of a key, to be changed.
+    pub(super) fn get_mut<'a, K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
+        &'a mut self,
+        nodes: &'a ArtNodes<K, V, M>,
+        key: &Q,
+        bytes: &[u8],
+        noting: Option<Noting>,
+    ) -> Option<&'a mut V> {
+        let mut kid = self.root.as_mut()?;
+        let mut at = 0;
+        loop {
+            let _ = nodes.touch(kid);
+            if let Some(noting) = noting {
+                nodes.common.note(kid, noting);
+            }
+            match nodes.node_mut(kid) {
+                NodeMut::Leaf(leaf) => {
+                    return (leaf.key.borrow() == key).then_some(&mut leaf.val);
+                }
+                NodeMut::Inner(inner) => {
+                    let head = inner.head();
+                    if !bytes.get(at..)?.starts_with(head.held()) {
+                        return None;
+                    }
+                    at += head.len as usize;
+                    kid = inner.find_mut(*bytes.get(at)?)?;
+                    at += 1;
+                }
+            }
+        }
+    }
+
     /// Puts an entry in.
     pub(super) fn insert<K: ArtKey, V, M: Model>(
         &mut self,

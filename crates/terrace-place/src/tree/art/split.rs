@@ -110,24 +110,25 @@ impl ArtTree {
         Ok(Some((key, right)))
     }
 
-    /// Copies entries from `from` on, in order, up to `most` of them.
+    /// Copies entries from a bound on, in order or back, up to `most` of them.
     pub(super) fn collect<K: ArtKey + Clone, V: Clone, M: Model>(
         &self,
         nodes: &ArtNodes<K, V, M>,
-        from: Bound<&K>,
+        (bound, back): (Bound<&K>, bool),
         most: usize,
         note: &mut dyn FnMut() -> Option<Noting>,
         out: &mut Vec<(K, V)>,
     ) {
         let mut bytes = vec![];
-        if let Bound::Included(key) | Bound::Excluded(key) = from {
+        if let Bound::Included(key) | Bound::Excluded(key) = bound {
             key.bytes(&mut bytes);
         }
         if let Some(root) = &self.root {
             let bytes = (!bytes.is_empty()).then_some(&bytes[..]);
             let mut reading = Reading {
                 nodes,
-                from,
+                bound,
+                back,
                 most,
                 note,
                 out,
@@ -195,19 +196,20 @@ fn divide<K, V, M: Model>(
     (Some(kid), after)
 }
 
-/// Reads entries in order.
+/// Reads entries in order, or against it.
 struct Reading<'a, K, V, M> {
     nodes: &'a ArtNodes<K, V, M>,
-    from: Bound<&'a K>,
+    bound: Bound<&'a K>,
+    back: bool,
     most: usize,
     note: &'a mut dyn FnMut() -> Option<Noting>,
     out: &'a mut Vec<(K, V)>,
 }
 
 impl<K: ArtKey + Clone, V: Clone, M: Model> Reading<'_, K, V, M> {
-    /// Reads below a node that begins at byte `at` of the keys; `from` are the bytes of the first
-    /// one that is wanted, where keys below may be less than that.
-    fn below(&mut self, kid: &Kid, at: usize, from: Option<&[u8]>) {
+    /// Reads below a node that begins at byte `at` of the keys; `bound` are the bytes of the
+    /// first one that is wanted, where keys below may lie before it.
+    fn below(&mut self, kid: &Kid, at: usize, bound: Option<&[u8]>) {
         if self.out.len() >= self.most {
             return;
         }
@@ -217,11 +219,13 @@ impl<K: ArtKey + Clone, V: Clone, M: Model> Reading<'_, K, V, M> {
                 if let Some(noting) = (self.note)() {
                     nodes.common.note(kid, noting);
                 }
-                let wanted = from.is_none()
-                    || match self.from {
-                        Bound::Unbounded => true,
-                        Bound::Included(key) => leaf.key >= *key,
-                        Bound::Excluded(key) => leaf.key > *key,
+                let wanted = bound.is_none()
+                    || match (self.bound, self.back) {
+                        (Bound::Unbounded, _) => true,
+                        (Bound::Included(key), false) => leaf.key >= *key,
+                        (Bound::Excluded(key), false) => leaf.key > *key,
+                        (Bound::Included(key), true) => leaf.key <= *key,
+                        (Bound::Excluded(key), true) => leaf.key < *key,
                     };
                 if wanted {
                     self.out.push((leaf.key.clone(), leaf.val.clone()));
@@ -229,27 +233,37 @@ impl<K: ArtKey + Clone, V: Clone, M: Model> Reading<'_, K, V, M> {
             }
             Node::Inner(inner) => {
                 let skip = at + inner.head().len as usize;
-                let mut from = from;
-                if let Some(bytes) = from
+                let mut bound = bound;
+                if let Some(bytes) = bound
                     && let Ok(whole) = prefix(nodes, kid, at)
                 {
                     let rest = bytes.get(at..).unwrap_or(&[]);
                     let n = whole.len().min(rest.len());
-                    match whole[..n].cmp(&rest[..n]) {
-                        Ordering::Less => return,
-                        Ordering::Greater => from = None,
-                        Ordering::Equal => {}
+                    match (whole[..n].cmp(&rest[..n]), self.back) {
+                        (Ordering::Equal, _) => {}
+                        (Ordering::Less, false) | (Ordering::Greater, true) => return,
+                        _ => bound = None,
                     }
                 }
-                let least = from.and_then(|bytes| bytes.get(skip).copied());
-                inner.each(&mut |byte, kid| {
-                    let from = match least {
-                        Some(least) if byte < least => return,
-                        Some(least) if byte == least => from,
+                let edge = bound.and_then(|bytes| bytes.get(skip).copied());
+                let back = self.back;
+                let mut see = |byte: u8, kid: &Kid| {
+                    let bound = match edge.map(|edge| byte.cmp(&edge)) {
+                        Some(Ordering::Equal) => bound,
+                        Some(Ordering::Less) if !back => return,
+                        Some(Ordering::Greater) if back => return,
                         _ => None,
                     };
-                    self.below(kid, skip + 1, from);
-                });
+                    self.below(kid, skip + 1, bound);
+                };
+                match back {
+                    false => inner.each(&mut see),
+                    true => {
+                        let bytes = (0..=255).rev();
+                        let kids = bytes.filter_map(|byte| Some((byte, inner.find(byte)?)));
+                        kids.for_each(|(byte, kid)| see(byte, kid));
+                    }
+                }
             }
         }
     }
