@@ -565,3 +565,43 @@ fn bytes_by_chance_are_operations_on_all_kinds() {
         drive_place::drive(&bytes);
     }
 }
+
+/// Writes make what is always fast grow, until it is merged: others make room for it.
+#[test]
+fn updates_do_not_exceed_the_limit() {
+    const N: u64 = 100_000;
+    let limit = N * 53 / 10;
+    let options = Options {
+        merging: Merging::Blocking,
+        ..Options::default()
+    };
+    let options = options.placement(heaps(limit).manual()).unwrap();
+    let mut map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    map.extend((0..N).map(|i| (i * 1_000_003, i)));
+    let mut x = 11;
+    for i in 0..1_000_000u64 {
+        // Most are for few, anywhere.
+        let (a, b) = (random(&mut x) % N, random(&mut x) % N);
+        let key = (a * b / N * (random(&mut x) % N) / N * 7919) % N * 1_000_003;
+        match random(&mut x) % 20 {
+            0 => drop(map.insert(&key, i)),
+            _ => assert!(map.get(&key).is_some()),
+        }
+        if i % 64 == 0 {
+            map.place_step(Steps::nodes(256));
+        }
+        if std::env::var("DBG").is_ok() && i % 20_000 == 0 {
+            let p = map.placement();
+            eprintln!(
+                "{i} always {} fast {} copies {} peak {} of {limit} periods {} up {} down {}",
+                p.always_fast, p.fast_segments, p.copies, p.peak, p.periods, p.promoted, p.demoted
+            );
+        }
+    }
+    let place = map.placement();
+    assert!(place.peak <= limit, "{} of {limit}: {place}", place.peak);
+    assert!(
+        place.copied > 1000 && place.always_fast > limit / 10,
+        "{place}"
+    );
+}

@@ -233,7 +233,7 @@ fn after_shift(plan: &Plan) -> Result<Vec<f64>> {
     // A period is half a noted lookup for each leaf, of which one in eight is noted; leaves of a
     // B+tree are .69 full.
     let leaves = match plan.tree {
-        Tree::BTree => plan.entries as f64 / (16.0 * 0.69),
+        Tree::BTree | Tree::Masstree => plan.entries as f64 / (16.0 * 0.69),
         Tree::Art => plan.entries as f64,
     };
     let period = (leaves * 4.0) as u64;

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
 use terrace_place::rival::{Known, Rival, Table, Training};
 use terrace_place::{
-    Art, BTree, Kind, Memory, PlacedTree, Placement, PlacementStats, Sampling, Sought, Steps,
+    Art, BTree, Kind, Masstree, Memory, PlacedTree, Placement, PlacementStats, Sampling, Sought,
+    Steps,
 };
 
 /// Which kind of tree.
@@ -20,6 +21,8 @@ pub enum Tree {
     BTree,
     /// An adaptive radix tree: leaves of one entry
     Art,
+    /// B+trees of eight bytes of the keys each: leaves of 16 entries
+    Masstree,
 }
 
 impl Tree {
@@ -27,6 +30,7 @@ impl Tree {
         match self {
             Tree::BTree => "b+tree",
             Tree::Art => "art",
+            Tree::Masstree => "masstree",
         }
     }
 }
@@ -181,6 +185,7 @@ pub fn in_turns(plans: &[Plan]) -> Result<Vec<Outcome>> {
     match plans.first().map(|plan| plan.tree) {
         Some(Tree::BTree) => turns::<BTree>(plans),
         Some(Tree::Art) => turns::<Art>(plans),
+        Some(Tree::Masstree) => turns::<Masstree>(plans),
         None => Ok(vec![]),
     }
 }
@@ -478,6 +483,7 @@ pub fn run_by(plan: &Plan, rival: Box<dyn Rival>) -> Result<Outcome> {
     match plan.tree {
         Tree::BTree => by::<BTree>(plan, rival),
         Tree::Art => by::<Art>(plan, rival),
+        Tree::Masstree => by::<Masstree>(plan, rival),
     }
 }
 
@@ -486,6 +492,7 @@ pub fn train_all(plan: &Plan) -> Result<(Table, Training)> {
     match plan.tree {
         Tree::BTree => train_kind::<BTree>(plan),
         Tree::Art => train_kind::<Art>(plan),
+        Tree::Masstree => train_kind::<Masstree>(plan),
     }
 }
 

@@ -112,7 +112,7 @@ fn checks_of_a_radix_tree() {
 #[ignore = "run by the test above, with a fault or without"]
 fn checks_of_a_masstree() {
     plant_what_is_told();
-    checks_of::<Masstree>(1200);
+    checks_of::<Masstree>(2000);
 }
 
 fn checks_of<T: Kind<String, u64, Plain>>(keys: u64)
@@ -132,8 +132,8 @@ where
                 .policy(policy)
                 .manual();
             let tree = PlacedTree::<String, u64, _, T>::with_model(placement, Plain).unwrap();
-            // Few beginnings that are as long as a word or two.
-            let key = |n: u64| format!("{0:7}{0:9}{1:x}", n % 3, n % 60_000);
+            // Two beginnings of two words each, of which most keys have the one.
+            let key = |n: u64| format!("{0:7}{0:9}{1:x}", n % 16 / 15, n % 60_000);
             grow_and_shrink_over(&tree, key, keys);
         }
     }

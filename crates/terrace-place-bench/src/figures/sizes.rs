@@ -9,8 +9,8 @@ use crate::run::{Plan, Tree};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::{Result, ensure};
 use terrace_place::{
-    Art, ArtKey, BTree, Births, Fixed, HeatPolicy, Kind, Memory, PlacedTree, Placement, Sampling,
-    Sought, Steps,
+    Art, ArtKey, BTree, Births, Fixed, HeatPolicy, Kind, Masstree, Memory, PlacedTree, Placement,
+    Sampling, Sought, Steps,
 };
 
 /// A key of so many bytes: a number, and nothing behind it.
@@ -38,6 +38,7 @@ pub fn fig18(setting: &Setting) -> Result<Vec<Row>> {
     match plan.tree {
         Tree::BTree => sizes::<BTree>(&plan),
         Tree::Art => sizes::<Art>(&plan),
+        Tree::Masstree => sizes::<Masstree>(&plan),
     }
 }
 
@@ -59,6 +60,12 @@ impl<const K: usize, const V: usize> Any<K, V> for BTree {
 impl<const K: usize, const V: usize> Any<K, V> for Art {
     fn measure(plan: &Plan, heat: bool) -> Result<Row> {
         of_size::<K, V, Art>(plan, heat)
+    }
+}
+
+impl<const K: usize, const V: usize> Any<K, V> for Masstree {
+    fn measure(plan: &Plan, heat: bool) -> Result<Row> {
+        of_size::<K, V, Masstree>(plan, heat)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::Result;
 use std::time::Instant;
 use terrace_place::{
-    Art, BTree, Fixed, HeatPolicy, Kind, Memory, PlacedTree, Placement, Plain, Sought, Steps,
+    Art, BTree, Fixed, HeatPolicy, Kind, Masstree, Memory, PlacedTree, Placement, Plain, Sought,
+    Steps,
 };
 
 /// Lookups of one window, of which there are many in turns.
@@ -21,6 +22,7 @@ pub fn steps(setting: &Setting) -> Result<Vec<Row>> {
     match plan.tree {
         Tree::BTree => of::<BTree>(&plan),
         Tree::Art => of::<Art>(&plan),
+        Tree::Masstree => of::<Masstree>(&plan),
     }
 }
 

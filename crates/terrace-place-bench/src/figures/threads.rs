@@ -7,7 +7,7 @@ use crate::run::{Plan, Tree};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::Result;
 use std::time::Instant;
-use terrace_place::{Art, BTree, Kind, Memory, PlacedTree, Placement, Plain, Sought};
+use terrace_place::{Art, BTree, Kind, Masstree, Memory, PlacedTree, Placement, Plain, Sought};
 
 /// Threads at most: more are of use on no machine that this was tried on.
 const MOST_THREADS: usize = 64;
@@ -18,6 +18,7 @@ pub fn fig16(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = match plan.tree {
         Tree::BTree => threads::<BTree>(&plan)?,
         Tree::Art => threads::<Art>(&plan)?,
+        Tree::Masstree => threads::<Masstree>(&plan)?,
     };
     rows.extend(by_entries(setting)?);
     Ok(rows)

@@ -10,6 +10,7 @@ mod toy;
 
 mod art;
 mod learns;
+mod manners;
 mod masstree;
 mod owned;
 mod refused;
