@@ -1,6 +1,6 @@
 //! One kind of memory: what is left of placement without the feature `place`, nothing.
 
-use crate::concurrent::part::Fixed;
+use crate::concurrent::part::{Dynamic, Fixed, Part};
 use crate::concurrent::shared::Shared;
 use crate::family::Family;
 use crate::options::Options;
@@ -70,6 +70,17 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
 
     #[inline(always)]
     pub fn touched(&self, _: &Fixed<F, V>) {}
+
+    #[inline(always)]
+    pub fn wrote(&self, _: &Fixed<F, V>, _: &Dynamic<F, V>) {}
+
+    #[inline(always)]
+    pub fn merged(&self, _: &Part<F, V>, _: &Guard) {}
+
+    #[inline(always)]
+    pub fn most(&self) -> usize {
+        usize::MAX
+    }
 
     pub fn copy_bytes(&self) -> usize {
         0

@@ -68,6 +68,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             self.len.fetch_sub(1, Ordering::Relaxed);
             end.dynamic.popped(&key, last);
             let weight = end.dynamic.weight();
+            self.place.wrote(part.segment.load(&guard), &end.dynamic);
             drop(end);
             // The drop of a user's value runs without the latches.
             drop(replaced);

@@ -110,6 +110,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             part.segment.store(new, guard);
             remove_merged(part, seen)
         };
+        self.place.merged(part, guard);
         if run.len() == 0 {
             self.leave(part, guard);
         }

@@ -127,6 +127,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 _ => {}
             }
             let weight = dynamic.weight();
+            self.place.wrote(part.segment.load(&guard), &dynamic);
             drop(dynamic);
             // The drop of a user's value runs without the latch.
             drop(replaced);
@@ -166,6 +167,10 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 true => Due::Long,
                 false => Due::Now,
             };
+        }
+        // What is always fast takes no more than its part of the fast bytes.
+        if len >= self.place.most() {
+            return Due::Now;
         }
         // A merge copies what is not deleted: four entries or fewer for each tombstone.
         if gone >= FEW && gone * 4 > fixed + len - gone {

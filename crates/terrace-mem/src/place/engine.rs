@@ -35,6 +35,10 @@ const BYTES_A_NODE: u64 = 240;
 const REFUSED: u32 = 64;
 /// Parts that are remembered, of the hottest and of the coldest each.
 const BEST: usize = 1024;
+/// Dynamic stages take at most this part of the limit, so that others have something to give.
+const WRITES: u64 = 4;
+/// The part of a segment's entries that are merged at once, at least: a merge copies the segment.
+const MERGED: usize = 64;
 /// Of the lookups of a segment copies answer all but this at most, as far as heat is concerned.
 const LEAST_MISSED: f64 = 1.0 / 64.0;
 /// The part of the limit that goes from one use to the other in a period.
@@ -117,8 +121,11 @@ pub(super) struct Engine<F: Family, V> {
     segments: u64,
     up: Best<F, V>,
     down: Best<F, V>,
-    /// Bytes of dynamic stages and headers so far.
+    /// Bytes of headers, and of dynamic stages, so far.
     other: u64,
+    dynamic: u64,
+    /// Entries of dynamic stages so far, of those that nobody writes to.
+    entries: u64,
     /// Weak: a part that has left the directory is full of entries, and of no use.
     moves: Vec<(Weak<Part<F, V>>, bool)>,
     /// What the table of copies grows to, while it does.
@@ -144,6 +151,8 @@ impl<F: Family, V> Default for Engine<F, V> {
             up: Best::new(hotter),
             down: Best::new(colder),
             other: 0,
+            dynamic: 0,
+            entries: 0,
             moves: vec![],
             goal: 0,
             refused: (0, 0),
@@ -203,6 +212,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         if !engine.passes {
             engine.passes = true;
             (engine.last_low, engine.parts, engine.segments) = (None, 0, 0);
+            (engine.dynamic, engine.entries) = (0, 0);
             engine.other = directory.bytes() as u64;
         }
         let last = engine.last_low.as_ref();
@@ -228,9 +238,11 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let seat = &fixed.seat;
         // One that is written to at the moment has what it had when it was seen last.
         if let Some(dynamic) = part.try_read() {
-            seat.dynamic.store(dynamic.bytes() as u64, Relaxed);
+            on.ledger.resized(seat, dynamic.bytes() as u64);
+            engine.entries += dynamic.weight().len as u64;
         }
-        engine.other += header as u64 + seat.dynamic.load(Relaxed);
+        engine.other += header as u64;
+        engine.dynamic += seat.dynamic.load(Relaxed);
         engine.parts += 1;
         let heat = seat.heat.load(Relaxed);
         if engine.cool {
@@ -267,6 +279,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let (up, down) = (engine.up.take(), engine.down.take());
         engine.cool = false;
         ledger.other.store(engine.other, Relaxed);
+        ledger.dynamic.store(engine.dynamic, Relaxed);
         ledger.peak.fetch_max(ledger.used(), Relaxed);
         let (passes, held) = engine.refused;
         engine.refused.0 = match Store::live(&on.two.slow) < held {
@@ -275,7 +288,17 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         };
         let noted: u64 = ledger.noted.iter().map(|n| n.load(Relaxed)).sum();
         let (limit, bound) = (on.limit(), on.bound());
-        let strained = ledger.used() > limit;
+        let strained = ledger.used() > on.edge();
+        let share = limit / WRITES;
+        let most = match engine.dynamic > share / 2 {
+            true => {
+                let each = (engine.dynamic / engine.entries.max(1)).max(1);
+                let most = (share / engine.parts.max(1) / each) as usize;
+                most.max(self.options.segment_len / MERGED).max(1)
+            }
+            false => 0,
+        };
+        ledger.most.store(most, Relaxed);
         if noted - engine.noted < LEAST.max(engine.parts * EACH) && !strained {
             return;
         }
@@ -513,7 +536,7 @@ mod tests {
         let place = map.shared.place.0.as_ref().unwrap();
         let pass = || {
             assert!(!map.place_step(Steps::nodes(100_000)));
-            place.ledger.other.load(Relaxed)
+            place.ledger.dynamic.load(Relaxed)
         };
         let free = pass();
         assert!(free > 20_000 * 16, "{free}");

@@ -37,7 +37,7 @@ use crate::options::Options;
 use std::fmt;
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Where arrays are to lie: none is the heap.
 pub(crate) type Home<'a> = Option<&'a Store>;
@@ -143,8 +143,13 @@ impl Options {
 pub(crate) struct Ledger {
     /// Bytes of segments by memory, as long as somebody can see them.
     bytes: [AtomicU64; 2],
-    /// Fast bytes that are neither segments nor copies, as of the last look: dynamic stage, headers.
+    /// Bytes of headers and bounds, as of the last look.
     other: AtomicU64,
+    /// Those of dynamic stages, with what was written since.
+    dynamic: AtomicU64,
+    /// Entries that the dynamic stage of a part may have, where all of them take much; 0: as many as
+    /// without a limit.
+    most: AtomicUsize,
     /// Bytes of copies, as long as somebody can see them.
     copies: Arc<AtomicU64>,
     peak: AtomicU64,
@@ -172,7 +177,17 @@ impl Ledger {
     }
 
     fn not_segments(&self) -> u64 {
-        self.other.load(Relaxed) + self.copies.load(Relaxed)
+        let always = self.other.load(Relaxed) + self.dynamic.load(Relaxed);
+        always + self.copies.load(Relaxed)
+    }
+
+    /// The dynamic stage of a part takes so many bytes.
+    fn resized(&self, seat: &Seat, bytes: u64) {
+        let before = seat.dynamic.swap(bytes, Relaxed);
+        // The sum may be one that was made without the part.
+        let _ = self.dynamic.fetch_update(Relaxed, Relaxed, |sum| {
+            (bytes != before).then_some((sum + bytes).saturating_sub(before))
+        });
     }
 
     /// Takes so many fast bytes for a segment, if all stay below the bound.

@@ -3,7 +3,7 @@
 use super::copies::Copies;
 use super::engine::Engine;
 use super::{Home, Ledger, MapPlacement, Seat, Touch, Two, words};
-use crate::concurrent::part::Fixed;
+use crate::concurrent::part::{Dynamic, Fixed, Part};
 use crate::concurrent::shared::Shared;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
@@ -121,6 +121,30 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         }
     }
 
+    /// The dynamic stage of a part was written to.
+    #[inline]
+    pub(crate) fn wrote(&self, fixed: &Fixed<F, V>, dynamic: &Dynamic<F, V>) {
+        if let Some(on) = &self.0 {
+            on.ledger.resized(&fixed.seat, dynamic.bytes() as u64);
+        }
+    }
+
+    /// The dynamic stage of a part was merged.
+    pub(crate) fn merged(&self, part: &Part<F, V>, guard: &Guard) {
+        if self.0.is_some()
+            && let Some(dynamic) = part.try_read()
+        {
+            self.wrote(part.segment.load(guard), &dynamic);
+        }
+    }
+
+    /// Entries with which a dynamic stage is to be merged.
+    #[inline]
+    pub(crate) fn most(&self) -> usize {
+        let most = self.0.as_ref().map(|on| on.ledger.most.load(Relaxed));
+        most.filter(|most| *most > 0).unwrap_or(usize::MAX)
+    }
+
     /// Bytes of copies.
     pub(crate) fn copy_bytes(&self) -> usize {
         let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
@@ -178,7 +202,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         let [key_bytes, val_bytes] = bytes_of::<F, V>(&keys, &vals);
         let all = key_bytes + val_bytes;
         let fast = old.is_some_and(|old| !old.seat.slow && old.len() > 0);
-        if fast && self.ledger.try_take(all, self.limit()) {
+        if fast && self.ledger.try_take(all, self.edge()) {
             return Fixed {
                 keys: self.fast_keys(keys),
                 vals: self.fast_vals(vals),
@@ -270,6 +294,14 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         let seat = self.seat(true, bytes, [false; 2], seat);
         let keys = placed.or_else(|| rebuilt(None));
         Ok(Fixed { keys, vals, seat })
+    }
+
+    /// From here on others make room for what is written, so that it does not come to the limit.
+    pub(super) fn edge(&self) -> u64 {
+        match self.limit() {
+            u64::MAX => u64::MAX,
+            limit => limit - limit / 100,
+        }
     }
 
     /// What moves may fill: the limit without headroom for writes.
