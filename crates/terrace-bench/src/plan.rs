@@ -238,7 +238,7 @@ mod tests {
         let good = Plan::new(Workload::C, 1000, 1 << 20);
         assert_eq!(good.problem(), None);
         type Spoil = fn(&mut Plan);
-        let bad: [(&str, Spoil); 7] = [
+        let bad: [(&str, Spoil); 8] = [
             ("spaced", |p| {
                 (p.load, p.layout) = (Load::Sorted, KeyLayout::Hashed)
             }),
