@@ -134,6 +134,7 @@ impl AccessMethod for Card {
             Found {
                 flags: record.flags,
                 large: record.large,
+                depth: 0,
             }
         }))
     }
