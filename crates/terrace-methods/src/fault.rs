@@ -74,16 +74,10 @@ pub enum Fault {
     StaleChain,
     /// A look into a compressed page believes what is in its buffer to be of this page.
     LeafBelieved,
-    /// Of the pages of its target a step takes only what lies in its range.
+    /// The last of the pages of its target a step replaces and does not read.
     TargetCut,
-    /// The chains of versions that a merge drops are given up twice.
-    MergedChainFreedTwice,
     /// A change of an LSM-tree looks at what lies below the top, and says that it has replaced it.
     PutLooksBelow,
-    /// A step has as many pages as there are. Found by counting.
-    EndlessStep,
-    /// The top is an index like others. Found by counting.
-    TopAsIndex,
     /// A step makes its pages before it enters the gate. Found by a cut.
     PagesEarly,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
@@ -110,7 +104,7 @@ impl Fault {
 
     /// Those of an LSM-tree.
     #[cfg(any(test, feature = "planted-faults"))]
-    pub const OF_AN_LSM: [Fault; 16] = [
+    pub const OF_AN_LSM: [Fault; 15] = [
         Fault::EarlyLevels,
         Fault::StampIgnored,
         Fault::OutputGap,
@@ -125,7 +119,6 @@ impl Fault {
         Fault::StaleChain,
         Fault::LeafBelieved,
         Fault::TargetCut,
-        Fault::MergedChainFreedTwice,
         Fault::PutLooksBelow,
     ];
 

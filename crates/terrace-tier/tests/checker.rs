@@ -15,7 +15,7 @@ use terrace_access::{Ordered, Window};
 use terrace_base::sync::thread;
 use terrace_sim::SimDisk;
 use terrace_tier::policy::Sampled;
-use terrace_tier::{Change, LockTable, Structure, TierOptions};
+use terrace_tier::{Change, LockTable, Structure, TierContext, TierOptions};
 
 const MEMORY: u64 = 1 << 20;
 /// Keys that are there all the while; each writer has some of its own besides, which come and go.
@@ -101,6 +101,14 @@ fn scan<M: Method>(tree: &Two<M>, written: &Written) {
 }
 
 fn run<M: Method>(inclusive: bool) {
+    run_beside::<M>(inclusive, |_, _| Vec::new());
+}
+
+/// The same, beside what other threads do.
+fn run_beside<M: Method>(
+    inclusive: bool,
+    others: impl FnOnce(&Arc<TierContext>, &Arc<Two<M>>) -> Vec<thread::JoinHandle<()>>,
+) {
     let disk = SimDisk::new(1);
     let context = new_context(&disk, MEMORY, 4096);
     let options = TierOptions {
@@ -115,7 +123,7 @@ fn run<M: Method>(inclusive: bool) {
     (0..KEYS).for_each(|n| put::<M>(&tree, &key(n), 0));
     // Everything is cold at first.
     (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
-    let mut threads = Vec::new();
+    let mut threads = others(&context, &tree);
     for writer in 0..WRITERS {
         let (tree, written) = (tree.clone(), written.clone());
         threads.push(thread::spawn(move || write::<M>(&tree, &written, writer)));
@@ -175,6 +183,55 @@ fn heaps_answer_rightly_while_records_move() {
 }
 
 /// Who holds a lock is alone, and who validates has read nothing of a holder.
+/// A tree over an LSM-tree whose top has room for one leaf, so that whoever writes down makes a step first: with
+/// readers, writers, a scan, demotion, steps ahead of need, tombstones on their way out, and cuts.
+#[cfg(feature = "planted-faults")]
+fn run_lsm() {
+    run_beside::<Lsm>(true, |context, tree| {
+        let (of, tending) = (tree.clone(), context.clone());
+        let steps = thread::spawn(move || {
+            for _ in 0..4 {
+                let mut at = Vec::new();
+                while let Some(next) = of.compact_step(&at, 0.9).unwrap() {
+                    at = next;
+                }
+                tending.tend().unwrap();
+            }
+        });
+        let store = context.store.clone();
+        let cuts = thread::spawn(move || (0..3).for_each(|_| checkpoint(&store)));
+        vec![steps, cuts]
+    });
+}
+
+#[cfg(feature = "planted-faults")]
+#[test]
+fn lsm_trees_answer_rightly_while_steps_and_cuts_are_made() {
+    terrace_methods::fault::keep_tops_tiny(true);
+    check(100, run_lsm);
+    terrace_methods::fault::keep_tops_tiny(false);
+}
+
+/// Each of these does harm only in some orders of the threads' steps.
+#[cfg(feature = "planted-faults")]
+#[test]
+fn a_broken_rule_of_steps_is_found() {
+    use terrace_methods::fault::{Fault, keep_tops_tiny, plant};
+    keep_tops_tiny(true);
+    for fault in [Fault::EarlyLevels, Fault::TopFirst, Fault::ErasedUnequal] {
+        let checked = std::panic::catch_unwind(|| {
+            check(3000, move || {
+                plant(Some(fault));
+                run_lsm();
+                plant(None);
+            });
+        });
+        plant(None);
+        assert!(checked.is_err(), "{fault:?} was not found");
+    }
+    keep_tops_tiny(false);
+}
+
 #[test]
 fn record_locks_exclude_and_readers_validate_what_belongs_together() {
     check(150, || {

@@ -137,9 +137,6 @@ impl Lsm {
         }
         for large in change.dropped.drain(..) {
             overflow::free(store, large)?;
-            if fault::planted(Fault::MergedChainFreedTwice) {
-                overflow::free(store, large)?;
-            }
         }
         drop(guard);
         let bytes = new * store.page_bytes() as u64;

@@ -107,7 +107,7 @@ pub(crate) struct State {
 impl State {
     fn new(store: &Arc<PageStore>, buffers: &Arc<Buffers>, root: &Root) -> State {
         let state = State {
-            top: BTree::open(store.clone(), root.top, class_of_top()),
+            top: BTree::open(store.clone(), root.top, Class::Top),
             levels: Default::default(),
             count: AtomicUsize::new(0),
         };
@@ -200,7 +200,7 @@ impl Lsm {
     pub fn create(store: &Arc<PageStore>, door: &Door<'_>) -> Attempt<Lsm> {
         let mut page = store.allocate(door, Class::Inner)?;
         let made = (|| {
-            let top = BTree::create(store, door, class_of_top())?;
+            let top = BTree::create(store, door, Class::Top)?;
             let level = match new_index(store, door) {
                 Ok(level) => level,
                 Err(interrupt) => {
@@ -461,13 +461,6 @@ impl Lsm {
 impl Drop for Lsm {
     fn drop(&mut self) {
         self.give_all();
-    }
-}
-
-fn class_of_top() -> Class {
-    match fault::planted(Fault::TopAsIndex) {
-        true => Class::Inner,
-        false => Class::Top,
     }
 }
 
