@@ -34,12 +34,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut found = 0u64;
     if kind == "ints" {
         let mut map = HybridMap::<u64, u64>::with_options(options)?;
-        (0..entries).for_each(|i| drop(map.insert(key(i), i)));
+        for i in 0..entries {
+            map.insert(key(i), i);
+        }
         (0..lookups).for_each(|i| found += u64::from(map.get(&asked(i)).is_some()));
     } else {
         let mut map = HybridMap::<Vec<u8>, u64>::with_options(options)?;
         let text = |key: u64| key.to_string().into_bytes();
-        (0..entries).for_each(|i| drop(map.insert_ref(&text(key(i))[..], i)));
+        for i in 0..entries {
+            map.insert_ref(&text(key(i))[..], i);
+        }
         (0..lookups).for_each(|i| found += u64::from(map.get(&text(asked(i))[..]).is_some()));
     }
     println!("{found} of {lookups} found among {entries}");

@@ -63,7 +63,7 @@ const ROW: u32 = 64;
 /// A filter over the keys of a [`DynamicStage`].
 pub struct Filter<F: Family> {
     serving: Generation,
-    filling: Option<(Generation, F::Buf)>,
+    filling: Option<Box<(Generation, F::Buf)>>,
     /// The greatest key that was ever added, and how many came in order up to it.
     greatest: F::Buf,
     row: u32,
@@ -158,21 +158,22 @@ impl<F: Family> Filter<F> {
     /// Adds the key to the filling generation, which is begun where there is none.
     fn fill<V>(&mut self, hash: u64, tree: &Any<F, V>) {
         match &mut self.filling {
-            Some((next, _)) => next.add(hash),
+            Some(filling) => filling.0.add(hash),
             None => {
                 // Room for twice as many again: the hand is then seldom on its way.
                 let next = Generation::new((tree.len() * 3).max(LEAST));
                 // The least key of all is the default one.
-                self.filling = Some((next, F::Buf::default()));
+                self.filling = Some(Box::new((next, F::Buf::default())));
             }
         }
         self.move_hand(tree);
     }
 
     fn move_hand<V>(&mut self, tree: &Any<F, V>) {
-        let Some((next, hand)) = &mut self.filling else {
+        let Some(filling) = &mut self.filling else {
             return;
         };
+        let (next, hand) = &mut **filling;
         let mut pos = tree.seek(Some(F::load(hand)), || {});
         for _ in 0..STRIDE {
             let Some(at) = &mut pos else { break };
@@ -185,8 +186,8 @@ impl<F: Family> Filter<F> {
         match pos {
             Some(at) if !early => F::store(at.key(), hand),
             _ => {
-                if let Some((next, _)) = self.filling.take() {
-                    self.serving = next;
+                if let Some(filling) = self.filling.take() {
+                    self.serving = filling.0;
                     // It has the keys of the tail as well.
                     self.tail = None;
                 }
@@ -196,11 +197,12 @@ impl<F: Family> Filter<F> {
 
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
-        let filling = self.filling.as_ref().map_or(0, |f| f.0.words.len());
+        let beside = |f: &(Generation, F::Buf)| size_of_val(f) + f.0.words.len() * 8;
+        let filling = self.filling.as_deref().map_or(0, beside);
         let hand = self.filling.as_ref().map(|f| &f.1);
         let keys = [Some(&self.greatest), self.tail.as_ref(), hand];
         let keys: usize = keys.into_iter().flatten().map(F::heap).sum();
-        (self.serving.words.len() + filling) * 8 + keys
+        self.serving.words.len() * 8 + filling + keys
     }
 }
 

@@ -101,8 +101,8 @@ impl<F: Family, V> Any<F, V> {
 }
 
 impl<F: Family, V> Any<F, V> {
-    /// With how many entries more than `small` one becomes the structure of its pair by
-    /// [`Any::settle`]; never where that is a tree, which it becomes on its own.
+    /// With more entries than these one is to be moved into the structure of its pair: than `small`,
+    /// but never where that is a tree, which it becomes on its own.
     #[cfg_attr(
         not(feature = "pairs"),
         allow(unused_variables, reason = "all are trees")
@@ -132,10 +132,10 @@ impl<F: Family, V> Any<F, V> {
         *self = Any::Tree(tree);
     }
 
-    /// Moves all entries into the structure of a pair. O(n log n), and for few entries only.
+    /// Moves all entries, with their marks, into an empty one that takes its place. O(n log n).
     #[cold]
     #[inline(never)]
-    pub fn settle(&mut self, pair: Pair) {
+    pub fn move_to(&mut self, mut own: Self) {
         let mut hot = Vec::with_capacity(self.len());
         let mut at = self.seek(None, || {});
         while let Some(pos) = &mut at {
@@ -145,7 +145,7 @@ impl<F: Family, V> Any<F, V> {
             }
         }
         drop(at);
-        let (mut own, mut hot, all) = (Self::new(pair), hot.into_iter(), usize::MAX);
+        let (mut hot, all) = (hot.into_iter(), usize::MAX);
         self.drain(
             (None, None),
             (all, all),

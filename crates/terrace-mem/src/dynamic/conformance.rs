@@ -347,7 +347,7 @@ fn marks_are_kept_as_a_stage_grows() {
                 assert_eq!(stage.get(&key, true), Some(&i));
             }
             if i == 200 {
-                stage.settle(pair);
+                stage.move_to(super::Any::new(pair));
             }
         }
         let mut kept = Vec::new();

@@ -13,11 +13,19 @@ use crate::slots::{Slots, Vals};
 use crate::stage::{Plan, Stage, StaticStage};
 use crate::usage::MemoryUsage;
 
+/// The dynamic stage is built anew when one in so many of the most entries that it had is left.
+const FEW_LEFT: usize = 16;
+
+/// A dynamic stage that never had as many entries stays as it is.
+const MANY: usize = 1024;
+
 /// A map from encoded keys to values.
 pub struct Core<F: Family, V, S = Slots<V>> {
     pub(crate) dynamic: Any<F, V>,
     /// With more entries than these the dynamic stage becomes the structure of its pair.
     own: usize,
+    /// The most entries that the dynamic stage had since it was last built anew.
+    most: usize,
     pub(super) filter: Filter<F>,
     pub(crate) segments: SegmentList<F, S>,
     pub(crate) options: Options,
@@ -34,6 +42,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         Ok(Core {
             dynamic: Any::default(),
             own: Any::<F, V>::limit(options.pair, options.floor),
+            most: 0,
             filter: Filter::default(),
             segments: SegmentList::default(),
             plan: options.plan()?,
@@ -126,7 +135,31 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     fn settle(&mut self) {
         if self.dynamic.len() > self.own {
             self.own = usize::MAX;
-            self.dynamic.settle(self.options.pair);
+            self.dynamic.move_to(Any::new(self.options.pair));
+        }
+    }
+
+    /// Builds the dynamic stage anew where few of the most entries that it had are left: no structure
+    /// gives the memory of entries back that lay among others. It had `before` entries just before.
+    /// O(1) amortised for each that was taken out.
+    #[inline]
+    pub(super) fn shrink(&mut self, before: usize) {
+        self.most = self.most.max(before);
+        if self.dynamic.len() * FEW_LEFT < self.most && self.most >= MANY {
+            self.build_anew();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn build_anew(&mut self) {
+        self.most = self.dynamic.len();
+        // What is empty has given all back.
+        if self.most > 0 && self.most <= self.options.floor {
+            self.own = Any::<F, V>::limit(self.options.pair, self.options.floor);
+            self.dynamic.move_to(Any::default());
+        } else if self.most > 0 {
+            self.dynamic.move_to(Any::new(self.options.pair));
         }
     }
 
@@ -154,9 +187,11 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     }
 
     pub fn remove(&mut self, key: F::Ref<'_>) -> Option<V> {
+        let before = self.dynamic.len();
         let val = if self.may_be_dynamic(key, || F::hash(key))
             && let Some(val) = self.dynamic.remove(key)
         {
+            self.shrink(before);
             val
         } else {
             self.take_static(key)?

@@ -161,6 +161,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// be; returns how many. Leaves the hand behind the last that was met, or at the least key.
     fn merge_range(&mut self, i: usize, limit: usize, keep_hot: bool, from_hand: bool) -> usize {
         let hand = std::mem::take(&mut self.hand);
+        let before = self.dynamic.len();
         let (mut low, high) = (self.segments.low(i), self.segments.low(i + 1));
         // What is hot is passed once: it would be cold when it is met again.
         if from_hand && low.is_none_or(|low| F::cmp(low, F::load(&hand)).is_lt()) {
@@ -209,6 +210,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         {
             self.place(i, &keys, vals);
         }
+        self.shrink(before);
         moved
     }
 
