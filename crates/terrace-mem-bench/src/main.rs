@@ -8,15 +8,17 @@ mod paper;
 mod random;
 mod report;
 mod rivals;
+mod table2;
+mod threads;
 mod turns;
 mod workload;
 
 use clap::{Parser, Subcommand};
-use keys::KeySet;
 use paper::Experiment;
 use rivals::Maker;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use threads::Threaded;
 use workload::{Plan, Probes, Row};
 
 #[global_allocator]
@@ -51,6 +53,16 @@ enum Command {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Lookups alone, for cachegrind, which `paper table2` runs.
+    #[command(hide = true)]
+    Lookups {
+        /// Which of the paper's structures.
+        pair: usize,
+        /// Its entries.
+        entries: usize,
+        /// How many lookups.
+        lookups: usize,
+    },
 }
 
 #[derive(clap::Args)]
@@ -70,6 +82,10 @@ struct Compare {
     /// Maps by turns, in slices: for a machine with other work; a table alone.
     #[arg(long, conflicts_with_all = ["pause", "json", "plots"])]
     in_turns: bool,
+    /// The concurrent map, and a skip list, by one thread and by so many at once, by the clock.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024),
+          conflicts_with_all = ["in_turns", "pause", "json", "plots", "maps"])]
+    threads: Option<u16>,
     /// The longest pauses of inserts, of three loads.
     #[arg(long)]
     pause: bool,
@@ -118,6 +134,7 @@ struct Args {
     keys: Vec<String>,
     maps: Option<Vec<String>>,
     in_turns: bool,
+    threads: Option<usize>,
     json: Option<PathBuf>,
     plots: Option<PathBuf>,
 }
@@ -141,13 +158,14 @@ impl TryFrom<Compare> for Args {
             keys: given.keys,
             maps: given.maps,
             in_turns: given.in_turns,
+            threads: given.threads.map(usize::from),
             json: given.json,
             plots: given.plots,
         })
     }
 }
 
-fn compare<S: KeySet>(
+fn compare<S: Threaded>(
     name: &'static str,
     keys: &S,
     makers: Vec<Maker<S::Key>>,
@@ -160,6 +178,9 @@ fn compare<S: KeySet>(
         keys.bytes() as f64 / keys.len() as f64
     );
     let probes = Probes::new(keys, &args.plan);
+    if let Some(threads) = args.threads {
+        return keys.threads(name, &probes, &args.plan, threads);
+    }
     let wanted = |maker: &Maker<S::Key>| match &args.maps {
         None => maker.usual,
         Some(names) => names.iter().any(|n| n == "all" || n == maker.name),
@@ -183,6 +204,15 @@ fn compare<S: KeySet>(
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(Command::Lookups {
+        pair,
+        entries,
+        lookups,
+    }) = cli.command
+    {
+        table2::lookups(pair, entries, lookups);
+        return ExitCode::SUCCESS;
+    }
     if let Some(Command::Paper {
         experiment,
         entries,
@@ -193,7 +223,7 @@ fn main() -> ExitCode {
     {
         let usual = if quick { 1_000_000 } else { 10_000_000 };
         let files = (json.as_deref(), out.as_deref());
-        return match paper::main(experiment, entries.unwrap_or(usual), files) {
+        return match paper::main(experiment, entries.unwrap_or(usual), table2::rows, files) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("the report could not be written: {error}");
@@ -251,7 +281,7 @@ fn main() -> ExitCode {
             other => unreachable!("{other} was not refused"),
         }
     }
-    if args.in_turns {
+    if args.in_turns || args.threads.is_some() {
         return ExitCode::SUCCESS;
     }
     println!("{}", report::table(&rows));

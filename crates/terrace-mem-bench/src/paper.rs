@@ -25,6 +25,8 @@ pub enum Experiment {
     Fig6,
     /// Each structure against its hybrid form: inserts, reads, scans, bytes.
     Fig7,
+    /// Instructions and misses of a lookup, counted by cachegrind (valgrind must be there).
+    Table2,
     /// Ratios of the merge trigger from 1 to 100.
     Fig11,
     /// With and without the filter, and with a cache of nodes or none.
@@ -39,7 +41,7 @@ pub enum Experiment {
     All,
 }
 
-/// The experiments that `all` runs.
+/// The experiments that `all` runs here; table 2 is counted by other programs.
 const ALL: [Experiment; 8] = [
     Experiment::Fig5,
     Experiment::Fig6,
@@ -54,29 +56,37 @@ const ALL: [Experiment; 8] = [
 /// What was measured of one map with one key set; zero where it was not.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
-    figure: &'static str,
-    pair: String,
-    keys: &'static str,
-    entries: usize,
-    bytes_per_entry: f64,
-    inserts_per_second: f64,
-    gets_per_second: f64,
-    scans_per_second: f64,
-    longest_insert_us: f64,
+    pub figure: &'static str,
+    pub pair: String,
+    pub keys: &'static str,
+    pub entries: usize,
+    pub bytes_per_entry: f64,
+    pub inserts_per_second: f64,
+    pub gets_per_second: f64,
+    pub scans_per_second: f64,
+    pub longest_insert_us: f64,
+    pub instructions_per_get: f64,
+    pub l1_misses_per_get: f64,
+    pub last_level_misses_per_get: f64,
 }
 
 type Column = (&'static str, fn(&Row) -> f64);
 
-const COLUMNS: [Column; 5] = [
+const COLUMNS: [Column; 8] = [
     ("bytes_per_entry", |row| row.bytes_per_entry),
     ("inserts_per_second", |row| row.inserts_per_second),
     ("gets_per_second", |row| row.gets_per_second),
     ("scans_per_second", |row| row.scans_per_second),
     ("longest_insert_us", |row| row.longest_insert_us),
+    ("instructions_per_get", |row| row.instructions_per_get),
+    ("l1_misses_per_get", |row| row.l1_misses_per_get),
+    ("last_level_misses_per_get", |row| {
+        row.last_level_misses_per_get
+    }),
 ];
 
 /// The paper's four structures.
-const PAIRS: [(Pair, &str); 4] = [
+pub const PAIRS: [(Pair, &str); 4] = [
     (Pair::BTree, "B+tree"),
     (Pair::SkipList, "skip list"),
     (Pair::Masstree, "Masstree"),
@@ -191,7 +201,8 @@ fn each_set(n: usize, mut act: impl FnMut(&'static str, &dyn Fn(Options, Work) -
     act("email", &|o, w| measure::<Vec<u8>, _>(&emails, n, o, w));
 }
 
-fn alone(pair: Pair) -> Options {
+/// The dynamic structure of a pair alone.
+pub fn alone(pair: Pair) -> Options {
     Options {
         pair,
         ..Options::dynamic_only()
@@ -355,6 +366,8 @@ fn run(experiment: Experiment, n: usize) -> Vec<Row> {
                 add("trigger", keys, name, run(options, PAUSES));
             }
         }),
+        // Counted by other programs, which may not be there.
+        Experiment::Table2 => {}
         Experiment::All => {
             for one in ALL {
                 rows.extend(run_one(one, n));
@@ -508,13 +521,21 @@ fn pictures(rows: &[Row], dir: &Path) -> std::io::Result<()> {
     std::fs::write(dir.join("index.html"), page)
 }
 
-/// Runs an experiment and writes what was asked for.
+/// Runs an experiment and writes what was asked for; `counted` gives the rows of table 2.
 pub fn main(
     experiment: Experiment,
     entries: usize,
+    counted: impl FnOnce(usize) -> std::io::Result<Vec<Row>>,
     files: (Option<&Path>, Option<&Path>),
 ) -> std::io::Result<()> {
-    let rows = run(experiment, entries);
+    let mut rows = run(experiment, entries);
+    if matches!(experiment, Experiment::Table2 | Experiment::All) {
+        match counted(entries) {
+            Ok(counted) => rows.extend(counted),
+            Err(error) if experiment == Experiment::All => eprintln!("table2: {error}"),
+            Err(error) => return Err(error),
+        }
+    }
     println!("{}", table(&rows));
     if let Some(file) = files.0 {
         std::fs::write(file, json(&rows))?;

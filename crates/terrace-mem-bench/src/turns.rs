@@ -3,7 +3,7 @@
 
 use crate::keys::KeySet;
 use crate::rivals::{Maker, Rival};
-use crate::workload::{Plan, Probes, SCAN, processor_time};
+use crate::workload::{Plan, Probes, SCAN, half_updates, processor_time};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ fn in_turns<K: ?Sized>(
     spent.map(|secs| secs * 1e9 / n as f64).collect()
 }
 
-/// Prints nanoseconds an operation of inserts, reads (Zipf 0.99) and scans of 50 by each map, and
-/// in brackets how many times as fast as the first map it is.
+/// Prints nanoseconds an operation of inserts, reads (Zipf 0.99), half reads and half updates (the same)
+/// and scans of 50 by each map, and in brackets how many times as fast as the first map it is.
 pub fn run<'a, S: KeySet>(
     name: &str,
     keys: &S,
@@ -65,15 +65,18 @@ pub fn run<'a, S: KeySet>(
     let get = in_turns(&mut sides, n, n.div_ceil(TURNS), |map, i| {
         assert!(map.get(probes.zipf.get(i)).is_some(), "a key is lost");
     });
+    let half = in_turns(&mut sides, n, n.div_ceil(TURNS), |map, i| {
+        half_updates(map, probes.zipf.get(i), i);
+    });
     let n = probes.uniform.len() / 2;
     let scan = in_turns(&mut sides, n, n.div_ceil(TURNS), |map, i| {
         black_box(map.scan(probes.uniform.get(i), SCAN));
     });
     for (i, side) in sides.iter().enumerate() {
         let cell = |all: &[f64]| format!("{:.0} ns ({:.2})", all[i], all[0] / all[i]);
-        let (insert, get, scan) = (cell(&insert), cell(&get), cell(&scan));
+        let (insert, get, half, scan) = (cell(&insert), cell(&get), cell(&half), cell(&scan));
         println!(
-            "{name} {}: insert {insert}, get {get}, scan {scan}",
+            "{name} {}: insert {insert}, get {get}, half updates {half}, scan {scan}",
             side.name
         );
     }

@@ -159,12 +159,7 @@ pub fn run<S: KeySet>(
     });
     row.read_write = best(ops, |slice| {
         for i in slice {
-            let key = probes.zipf.get(i);
-            if i.is_multiple_of(2) {
-                black_box(map.get(key));
-            } else {
-                map.insert(key, i as u64);
-            }
+            half_updates(&mut *map, probes.zipf.get(i), i);
         }
     });
     let mut fresh = n;
@@ -183,6 +178,16 @@ pub fn run<S: KeySet>(
         pauses(&mut row, keys, maker, n);
     }
     row
+}
+
+/// Operation `i` of half reads and half updates.
+#[inline]
+pub fn half_updates<K: ?Sized>(map: &mut dyn Rival<K>, key: &K, i: usize) {
+    if i.is_multiple_of(2) {
+        black_box(map.get(key));
+    } else {
+        map.insert(key, i as u64);
+    }
 }
 
 /// Measures the longest inserts of `n`.

@@ -64,7 +64,25 @@ fn every_workload_runs_on_every_map_with_every_kind_of_keys() {
         assert!(!filled[11..].iter().any(|there| *there), "{row:?}");
     }
     let text = std::fs::read_to_string(&*json).expect("the JSON is there");
-    assert_eq!(text.matches("\"map\"").count(), rows.len());
+    for name in [
+        "pair",
+        "keys",
+        "entries",
+        "bytes_per_entry",
+        "inserts_per_second",
+        "gets_per_second",
+        "scans_per_second",
+        "longest_insert_us",
+    ] {
+        let field = format!("\"{name}\": ");
+        assert_eq!(text.matches(&field).count(), rows.len(), "{name}");
+    }
+    // All but the pauses were measured.
+    let zeros = |name: &str| text.matches(&format!("\"{name}\": 0.0000")).count();
+    assert_eq!(zeros("longest_insert_us"), rows.len());
+    for name in ["inserts_per_second", "gets_per_second", "scans_per_second"] {
+        assert_eq!(zeros(name), 0, "{name}");
+    }
     let drawn = std::fs::read_dir(&*plots).expect("the plots are there");
     assert_eq!(drawn.count(), 4 * 6);
 }
@@ -97,9 +115,52 @@ fn maps_are_measured_by_turns() {
     assert_eq!(lines.lines().count(), 4);
     for (line, begin) in lines.lines().zip(begins) {
         assert!(line.starts_with(begin), "{line}");
-        for what in ["insert", "get", "scan"] {
+        for what in ["insert", "get", "half updates", "scan"] {
             assert!(line.contains(what), "{line}");
         }
+    }
+}
+
+#[test]
+fn several_threads_are_measured_against_one() {
+    let lines = report(&["--threads", "2", "--keys", "random,email"]);
+    let begins = [
+        "random hybrid-concurrent:",
+        "random crossbeam-skiplist:",
+        "email hybrid-concurrent:",
+        "email crossbeam-skiplist:",
+    ];
+    assert_eq!(lines.lines().count(), 4);
+    for (line, begin) in lines.lines().zip(begins) {
+        assert!(line.starts_with(begin), "{line}");
+        assert!(line.contains("reads ") && line.contains("half updates "));
+        assert_eq!(line.matches(" by 2 (").count(), 2, "{line}");
+    }
+}
+
+#[test]
+fn lookups_of_the_four_structures_are_counted_or_it_says_what_is_missing() {
+    let output = run(&["paper", "table2", "--entries", "2000"]);
+    let counts = Command::new("valgrind").arg("--version").output().is_ok();
+    if !counts {
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && error.contains("valgrind"),
+            "{error}"
+        );
+        return;
+    }
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("| table2"))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    assert_eq!(rows.len(), 4, "{text}");
+    for row in rows {
+        let instructions = row[10].parse::<f64>().expect("instructions");
+        assert!((20.0..5000.0).contains(&instructions), "{row:?}");
     }
 }
 
@@ -125,6 +186,8 @@ fn what_cannot_be_done_is_refused_at_once_and_said() {
             &["--keys", "email", "--maps", "brie-tree"],
             "no map brie-tree for these keys; maps are BTreeMap",
         ),
+        (&["--threads", "0"], "0 is not in 1..=1024"),
+        (&["--threads", "2", "--in-turns"], "cannot be used with"),
         (&["--in-turns", "--pause"], "cannot be used with"),
         (&["--in-turns", "--json", "x"], "cannot be used with"),
         (&["paper"], "required"),
