@@ -91,7 +91,7 @@ fn what_was_said_stays_until_something_else_is_said() {
         db.sync().unwrap();
         assert_eq!(said(&db), lz4);
         // As it was made, before any checkpoint.
-        let crashed = disk.crash(1);
+        let crashed = disk.copy().crash(1);
         let again = Database::open_on(crashed.shared(), tiny(2)).unwrap();
         assert_eq!(said(&again), lz4);
         fill(&tree, 0);
@@ -129,7 +129,7 @@ fn what_was_said_stays_until_something_else_is_said() {
 #[test]
 fn snapshots_and_backups_have_what_is_compressed() {
     let (disk, set, to) = (SimDisk::new(4), SimDisk::new(5), SimDisk::new(6));
-    let db = Database::open_on(disk.shared(), tiny(5)).unwrap();
+    let db = Database::open_on(disk.shared(), tiny(5).memory(8 << 20)).unwrap();
     let options = LsmOptions::new().compression(Compression::LZ4);
     let tree = db.create_lsm("t", options).unwrap();
     fill(&tree, 0);
