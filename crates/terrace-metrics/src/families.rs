@@ -214,6 +214,12 @@ fn structures(stats: &Stats, text: &mut Text) {
         ],
     );
     each(
+        "writes",
+        "Records written and deleted, those of batches, loaders and the replay at the opening included.",
+        "",
+        &[("", |s| s.writes)],
+    );
+    each(
         "moves",
         "Records that moved between the tiers: up after a read, down by ageing, displaced by one that is used more; cleaned ones were written below and stayed.",
         "direction",

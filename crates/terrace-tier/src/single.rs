@@ -36,11 +36,12 @@ pub struct Single<M> {
     retired: AtomicBool,
 }
 
-/// Reads since the structure was opened.
+/// Reads and changes since the structure was opened.
 #[derive(Default)]
 struct Events {
     hits: Count,
     misses: Count,
+    writes: Count,
 }
 
 impl<M: Tier> Single<M> {
@@ -216,6 +217,7 @@ impl<M: Tier> Structure for Single<M> {
         if let Change::Put(value) = change {
             check_limits(context.store.page_bytes(), key, value)?;
         }
+        self.events.writes.add(1);
         if M::BLIND {
             self.method.slow_down(change.bytes(key));
             let mut waits = Waits::of_a_change();
@@ -256,6 +258,7 @@ impl<M: Tier> Structure for Single<M> {
 
     fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
         let store = &self.context.store;
+        self.events.writes.add(1);
         if M::BLIND {
             self.method.note_written(change.bytes(key));
         }
@@ -286,6 +289,7 @@ impl<M: Tier> Structure for Single<M> {
             |which| {
                 let put = self.method.put_run(door, run, which);
                 note_put(&self.method, run, &which[..put]);
+                self.events.writes.add(put as u64);
                 put
             },
             |i| self.apply_locked(door, M::key_at(run.key(i)), Change::Put(run.value(i))),
@@ -367,6 +371,7 @@ impl<M: Tier> Structure for Single<M> {
         TierStats {
             cold_hits: self.events.sum(|e| &e.hits),
             misses: self.events.sum(|e| &e.misses),
+            writes: self.events.sum(|e| &e.writes),
             ..TierStats::default()
         }
     }

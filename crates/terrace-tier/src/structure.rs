@@ -53,6 +53,8 @@ pub struct TierStats {
     pub cold_hits: u64,
     /// Reads that found nothing.
     pub misses: u64,
+    /// Changes, deletions among them; one that had to begin anew may count twice.
+    pub writes: u64,
     /// Records copied to the hot tier after a read.
     pub promotions: u64,
     /// Records dropped from the hot tier by sweep and demotion.

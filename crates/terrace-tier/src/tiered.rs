@@ -663,6 +663,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
             hot_hits: e.sum(|e| &e.hot_hits),
             cold_hits: e.sum(|e| &e.cold_hits),
             misses: e.sum(|e| &e.misses),
+            writes: e.sum(|e| &e.writes),
             promotions: e.sum(|e| &e.promotions),
             demotions: e.sum(|e| &e.demotions),
             replacements: e.sum(|e| &e.replacements),

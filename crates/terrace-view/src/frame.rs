@@ -30,7 +30,7 @@ pub struct Frame {
     pub memory: Vec<Part>,
     /// The structures, and below each its indexes.
     pub rows: Vec<Row>,
-    /// Reads and logged writes a second.
+    /// Reads and writes of records a second; changes of indexes belong to those of their table.
     pub operations: f64,
     /// Pages read a second.
     pub page_reads: f64,
@@ -80,6 +80,8 @@ pub struct Row {
     pub cold: Option<u64>,
     /// Reads a second.
     pub reads: f64,
+    /// Records written and deleted a second.
+    pub writes: f64,
     /// Share of the reads since the last frame that the hot tier answered.
     pub hit_rate: Option<f64>,
     /// Records a second that were promoted.
@@ -236,10 +238,11 @@ fn rate(since: Option<&Since<'_>>, now: u64, before: impl Fn(&Stats) -> u64) -> 
 
 impl Frame {
     fn of(name: &str, stats: &Stats, since: Option<&Since<'_>>) -> Frame {
-        let reads = |stats: &Stats| each(stats).map(read).sum::<u64>();
-        let operations = rate(since, reads(stats) + stats.log.records, |before| {
-            reads(before) + before.log.records
-        });
+        let done = |stats: &Stats| {
+            let writes = stats.structures.iter().map(|one| one.writes);
+            each(stats).map(read).sum::<u64>() + writes.sum::<u64>()
+        };
+        let operations = rate(since, done(stats), done);
         let page_reads = rate(since, stats.pages.reads, |before| before.pages.reads);
         let waits = |stats: &Stats| stats.pages.waits_for_frames + stats.pages.waits_for_cut;
         let c = &stats.checkpoints;
@@ -324,6 +327,7 @@ fn rows(stats: &Stats, since: Option<&Since<'_>>) -> Vec<Row> {
             hot: one.hot_records.filter(|_| one.info.tiers == Tiers::Two),
             cold: one.cold_records,
             reads: reads as f64 / seconds,
+            writes: grown(|s| s.writes) as f64 / seconds,
             hit_rate: (reads > 0).then(|| grown(|s| s.hot_hits) as f64 / reads as f64),
             up: grown(|s| s.promotions) as f64 / seconds,
             down: grown(|s| s.demotions + s.replacements) as f64 / seconds,

@@ -212,11 +212,19 @@ fn gauge_line(frame: &Frame, look: &Look) -> String {
 }
 
 fn table(frame: &Frame, look: &Look, room: usize) -> Vec<String> {
-    let name = look.width.saturating_sub(64).clamp(8, 40);
+    let name = look.width.saturating_sub(67).clamp(8, 40);
     let mut lines = vec![cut(
         &format!(
-            "{:<name$} {:<5} {:>5} {:>8} {:>8} {:>8} {:>6} {:>8} {:>8}",
-            "structure", "kind", "tiers", "records", "hot", "cold", "hit %", "reads/s", "moves/s"
+            "{:<name$} {:<5} {:>8} {:>8} {:>8} {:>6} {:>8} {:>8} {:>8}",
+            "structure",
+            "kind",
+            "records",
+            "hot",
+            "cold",
+            "hit %",
+            "reads/s",
+            "writes/s",
+            "moves/s"
         ),
         look.width,
     )];
@@ -245,13 +253,13 @@ fn table(frame: &Frame, look: &Look, room: usize) -> Vec<String> {
             .map_or("-".into(), |rate| format!("{:.1}", rate * 100.0));
         lines.push(cut(
             &format!(
-                "{label} {:<5} {:>5} {:>8} {:>8} {:>8} {rate:>6} {:>8} {:>8}",
+                "{label} {:<5} {:>8} {:>8} {:>8} {rate:>6} {:>8} {:>8} {:>8}",
                 row.kind,
-                row.tiers,
                 number(row.records),
                 number(row.hot),
                 number(row.cold),
                 short(row.reads),
+                short(row.writes),
                 short(row.up + row.down),
             ),
             look.width,
@@ -401,6 +409,102 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::{Checkpoint, Log, Part};
+
+    /// A frame of everything that there is, in which no figure is like another.
+    fn frame() -> Frame {
+        let row = |name: &str, is_index, kind, tiers, figures: [Option<u64>; 3]| Row {
+            name: name.into(),
+            is_index,
+            kind,
+            tiers,
+            records: figures[0],
+            hot: figures[1],
+            cold: figures[2],
+            reads: 14_400.0,
+            writes: 7_210.0,
+            hit_rate: (tiers == 2).then_some(0.893),
+            up: 1_393.0,
+            down: 1_201.0,
+        };
+        let parts = [
+            ("hot pages", 8 << 20),
+            ("inner pages", 64 << 10),
+            ("cold pages", 3 << 20),
+            ("page table", 109 << 10),
+            ("locks and counters", 162 << 10),
+            ("buffers", 288 << 10),
+            ("unused", 401 << 10),
+        ];
+        let parts = parts.map(|(name, bytes)| Part { name, bytes });
+        Frame {
+            name: "people.db".into(),
+            watched_seconds: 12.5,
+            memory_limit: 12 << 20,
+            memory: parts.into(),
+            rows: vec![
+                row(
+                    "people",
+                    false,
+                    "table",
+                    2,
+                    [Some(164_000), Some(62_000), Some(163_900)],
+                ),
+                row(
+                    "city",
+                    true,
+                    "index",
+                    1,
+                    [Some(164_001), None, Some(164_001)],
+                ),
+                row(
+                    "a name that is too long for it, or nearly",
+                    false,
+                    "hash",
+                    2,
+                    [None; 3],
+                ),
+            ],
+            operations: 21_610.0,
+            page_reads: 1_342.0,
+            page_writes: 238.0,
+            reads_per_operation: Some(0.0621),
+            history: (0..60).map(|i| 0.3 / f64::from(i + 1)).collect(),
+            data_bytes: 68 << 20,
+            log: Log {
+                since_checkpoint: 10 << 20,
+                limit: 16 << 20,
+                growth: 1_048_576.0,
+            },
+            checkpoint: Checkpoint {
+                completed: 4,
+                failed: 1,
+                running: None,
+                last_seconds: Some(0.4453),
+                last_closed_seconds: Some(4e-6),
+                last_pages: Some(540),
+            },
+            waits: 3.0,
+        }
+    }
+
+    #[test]
+    fn a_frame_is_the_one_of_the_file() {
+        for (width, height, file) in [(80, 24, "top-80x24.txt"), (200, 50, "top-200x50.txt")] {
+            let path = format!("{}/tests/{file}", env!("CARGO_MANIFEST_DIR"));
+            let mut look = Look::plain(width, height);
+            look.keys = true;
+            let drawn = lines(&frame(), &look).join("\n") + "\n";
+            if std::env::var_os("TERRACE_WRITE_GOLDEN").is_some() {
+                std::fs::write(&path, &drawn).unwrap();
+            }
+            let golden = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(
+                drawn, golden,
+                "TERRACE_WRITE_GOLDEN=1 cargo test -p terrace-view writes {file}"
+            );
+        }
+    }
 
     #[test]
     fn numbers_are_short() {

@@ -80,6 +80,10 @@ pub struct StructureStats {
     pub cold_hits: u64,
     /// Reads that found nothing.
     pub misses: u64,
+    /// Records written and deleted, by single calls, batches, transactions and loaders, and by the replay when
+    /// it was opened; one that had to begin anew may count twice.
+    #[serde(default)]
+    pub writes: u64,
     /// Share of the reads that the hot tier answered; `None` before the first.
     pub hot_hit_rate: Option<f64>,
     /// Records copied to the hot tier after a read.
@@ -344,6 +348,7 @@ impl StructureStats {
             hot_hits: s.hot_hits,
             cold_hits: s.cold_hits,
             misses: s.misses,
+            writes: s.writes,
             hot_hit_rate: ratio(s.hot_hits, s.hot_hits + s.cold_hits + s.misses),
             promotions: s.promotions,
             demotions: s.demotions,

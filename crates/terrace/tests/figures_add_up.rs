@@ -98,6 +98,7 @@ fn figures_add_up() {
             .unwrap()
     };
     assert_eq!((of("one").cold_hits, of("one").misses), (5, 5));
+    assert_eq!((of("one").writes, of("two").writes), (1, records));
     assert!(stats.pages.writes > 0 && stats.pages.live > 0 && stats.pages.data_file_bytes > 0);
     assert!(stats.checkpoints.completed >= 2 && stats.checkpoints.gate_closed.max_ns > 0);
     assert!(stats.checkpoints.last.unwrap().pages > 0);
@@ -130,6 +131,41 @@ fn figures_add_up() {
     let json = serde_json::to_value(&stats).unwrap();
     assert_eq!(json["structures"][0]["name"], "two");
     assert_eq!(json["memory"]["limit"], 4 << 20);
+}
+
+#[test]
+fn writes_are_counted_however_they_come() {
+    for tiers in [Tiers::One, Tiers::Two] {
+        let disk = SimDisk::new(3);
+        let options = Options::new().memory(4 << 20).page_size(4096);
+        let db = Database::open_on(disk.shared(), options).unwrap();
+        let tree = db
+            .create_tree("t", TreeOptions::new().tiers(tiers))
+            .unwrap();
+        let writes = || db.stats().structures[0].writes;
+        tree.put("a", "1").unwrap();
+        assert!(!tree.insert("a", "2").unwrap());
+        assert_eq!(writes(), 1, "what was there is not written");
+        tree.update("a", |_| Some(b"3".to_vec())).unwrap();
+        tree.delete("a").unwrap();
+        assert_eq!(writes(), 3);
+        let mut batch = db.batch();
+        batch
+            .put(&tree, "b", "1")
+            .put(&tree, "c", "1")
+            .delete(&tree, "b");
+        db.write(batch, terrace::Durability::Buffered).unwrap();
+        // What a batch does to one key is one change.
+        assert_eq!(writes(), 5);
+        db.transaction(|t| t.put(&tree, "d", "1")).unwrap();
+        assert_eq!(writes(), 6);
+        let mut loader = tree.loader().unwrap();
+        for i in 0..5_000u32 {
+            loader.put(i.to_be_bytes(), [1; 20]).unwrap();
+        }
+        loader.finish().unwrap();
+        assert_eq!(writes(), 5_006);
+    }
 }
 
 /// What holds of any snapshot while nobody works.
