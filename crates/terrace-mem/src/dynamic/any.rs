@@ -30,12 +30,9 @@ pub enum Any<F: Family, V> {
 }
 
 /// A place in it.
-#[cfg_attr(
-    feature = "pairs",
-    allow(
-        clippy::large_enum_variant,
-        reason = "an allocation for each range would cost more than the room on the stack"
-    )
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an allocation for each range would cost more than the room on the stack"
 )]
 pub enum AnyPos<'a, F: Family, V> {
     Few(FewPos<'a, F, V>),
