@@ -84,7 +84,7 @@ fn numbers_are_opened_by_several_threads() {
 fn a_damaged_leaf_is_told_whoever_reads_it() {
     let image = ints();
     // Headers of leaves, here and there, and whatever else lies there.
-    let places = (1..=40).map(|n| n * image.len() / 160 / 64 * 64);
+    let places = (1..=40).map(|n| n * image.len() / 640 / 64 * 64);
     let told = |threads| {
         let told = places.clone().map(|at| {
             let mut damaged = image.clone();
