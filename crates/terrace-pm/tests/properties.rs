@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use terrace_pm::pm::{Pm, Sim};
 use terrace_pm::{Buffers, Options, PmMap};
 
-const CAPACITY: u64 = 16 << 20;
+const CAPACITY: u64 = 32 << 20;
 
 /// What is done; keys and values are numbers here, whatever they are in the map.
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ fn bytes_of(n: u64) -> Vec<u8> {
 
 held!(PmMap<u64, u64>, u64, u64, |n| n, |n| n);
 held!(PmMap<[u8], [u8]>, Vec<u8>, Vec<u8>, bytes_of, |n: u64| {
-    n.to_le_bytes()[..(n % 9) as usize].repeat((n % 40) as usize)
+    n.to_le_bytes()[..(n % 9) as usize].repeat((n % 12) as usize)
 });
 
 fn run<H: Held>(ops: &[Op], buffers: Buffers) {
