@@ -224,7 +224,7 @@ mod tests {
         for round in 0..2000 {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
             let pick = (state >> 33) as usize;
-            if open.len() > 20 || (pick % 3 == 0 && !open.is_empty()) {
+            if open.len() > 20 || (pick.is_multiple_of(3) && !open.is_empty()) {
                 watches.remove(&open.swap_remove(pick % open.len()).0);
             } else {
                 let (low, high) = all[pick % all.len()];
