@@ -18,7 +18,8 @@ use hostile::{Hostile, Want};
 use std::process::{Command, Stdio};
 use terrace_place::{
     Art, Births, Budget, CLASSES, Engine, Fault, Heat, HeatPolicy, Histogram, Kind, Limit,
-    Masstree, Memory, NodeId, PlacedTree, Placement, Plain, Sought, Stepped, Steps, Tier, plant,
+    Masstree, Memory, Node, NodeId, Order, PlacedTree, Placement, Plain, Policy, Sampling, Sought,
+    Stepped, Steps, Tier, Verdict, View, plant,
 };
 use toy::Toy;
 
@@ -112,7 +113,8 @@ fn checks_of_a_radix_tree() {
 #[ignore = "run by the test above, with a fault or without"]
 fn checks_of_a_masstree() {
     plant_what_is_told();
-    checks_of::<Masstree>(2000);
+    neighbours_of_both_memories_become_one::<Masstree>();
+    checks_of::<Masstree>(1200);
 }
 
 fn checks_of<T: Kind<String, u64, Plain>>(keys: u64)
@@ -212,6 +214,59 @@ fn the_limit_holds() {
         stats.peak_fast_bytes + stats.heat_bytes <= limit && stats.promoted > 100,
         "{stats:?}"
     );
+}
+
+/// Promotes the leaves of about every second inner node, then merges all.
+fn neighbours_of_both_memories_become_one<T: Kind<u64, u64, Plain>>()
+where
+    u64: Sought<T>,
+{
+    #[derive(Debug)]
+    struct EverySecond;
+    impl Policy for EverySecond {
+        fn births(&self) -> Births {
+            Births::Always(Tier::Slow)
+        }
+        fn sampling(&self) -> Sampling {
+            Sampling { leaf: 1, path: 1 }
+        }
+        fn period_samples(&self, _: u64) -> u64 {
+            1
+        }
+        fn plan(&mut self, _: &View<'_>) -> Order {
+            Order::Apart {
+                climb: false,
+                high: 1.0,
+                low: 1.0,
+            }
+        }
+        fn judge(&mut self, node: &Node) -> Verdict {
+            match node.leaf && node.id.tier() == Tier::Slow && node.id.index() / 16 % 2 == 1 {
+                true => Verdict::Up,
+                false => Verdict::Stay,
+            }
+        }
+    }
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_share(1.0);
+    let placement = placement.policy(EverySecond).manual();
+    let tree = PlacedTree::<u64, u64, _, T>::with_model(placement, Plain).unwrap();
+    // In order: leaves are made in the order in which they lie.
+    (0..4000).for_each(|i| assert_eq!(tree.insert(i, i).unwrap(), None));
+    tree.get(&7);
+    for _ in 0..200 {
+        tree.place_step(Steps::nodes(256));
+    }
+    let [leaves, inner] = tree.nodes();
+    assert!(
+        leaves[0] > 100 && inner[0] > 4 && inner[1] > 4,
+        "{leaves:?} {inner:?}"
+    );
+    for i in 0..4000 {
+        assert_eq!(tree.remove(&(i * 1327 % 4000)), Some(i * 1327 % 4000));
+        if i % 4 == 0 {
+            tree.check().unwrap();
+        }
+    }
 }
 
 fn grow_and_shrink(want: Want, births: Births, share: f64) {

@@ -35,8 +35,9 @@ const BYTES_A_NODE: u64 = 240;
 const REFUSED: u32 = 64;
 /// Parts that are remembered, of the hottest and of the coldest each.
 const BEST: usize = 1024;
-/// Dynamic stages take at most this part of the limit, so that others have something to give.
-const WRITES: u64 = 4;
+/// Dynamic stages take at most this part of the limit, so that others have something to give. With less
+/// of it merges are more, and what was copied is lost with each.
+const WRITES: u64 = 2;
 /// The part of a segment's entries that are merged at once, at least: a merge copies the segment.
 const MERGED: usize = 64;
 /// Of the lookups of a segment copies answer all but this at most, as far as heat is concerned.
