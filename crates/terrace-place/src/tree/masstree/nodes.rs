@@ -128,6 +128,7 @@ pub enum NodeMut<'a, K, V> {
 }
 
 /// What a node was, out of its slot.
+#[allow(clippy::large_enum_variant, reason = "it lives for one call")]
 pub enum Taken<K, V> {
     Leaf(Leaf<K, V>),
     Border(Border<K, V>),
