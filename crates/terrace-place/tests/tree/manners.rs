@@ -106,8 +106,8 @@ where
         }
         assert!(tree.range(from..to + 1).rev().eq(of().rev()));
     }
-    let none = tree.range(500..300);
-    assert_eq!(none.rev().next(), None);
+    let (from, to) = (KEYS, 300);
+    assert_eq!(tree.range(from..to).next_back(), None);
     assert_eq!(tree.range(300..500).last(), Some((498, model[&498])));
 }
 
