@@ -27,7 +27,7 @@ use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
 pub use kind::{KindName, compression_name, parse_compression};
 pub use memories::{DoctorArgs, PlaceCommand};
-pub use paper::{PaperArgs, Switch, name_of as paper_name_of};
+pub use paper::{PaperArgs, PolicyName, Switch, name_of as paper_name_of};
 use parsers::{key_parser, parse_delimiter};
 pub use pm::{PmBenchArgs, PmDevice, PmMakeArgs};
 pub use structures::{DropArgs, ListArgs, RenameArgs};
@@ -461,25 +461,6 @@ pub enum KeyLayoutName {
     Spaced,
     /// 64-bit hashes
     Hashed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PolicyName {
-    /// Three-bit use counts; a record that was read comes into a full hot tier only if it displaces one
-    /// that is used less
-    Default,
-    /// That of the paper, as the baseline: sampled admission, one reference bit, a clock
-    Paper,
-}
-
-impl PolicyName {
-    /// As it is said on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            PolicyName::Default => "default",
-            PolicyName::Paper => "paper",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

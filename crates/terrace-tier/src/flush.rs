@@ -11,6 +11,8 @@ use terrace_access::{Attempt, Edge, RecordPage, Sweep, Tier};
 use terrace_base::Result;
 use terrace_pages::Interrupt;
 
+#[cfg(feature = "paper")]
+use crate::locks::hash_of;
 use crate::migrate::{Down, Entry, Selected};
 use crate::tiered::Tiered;
 
@@ -94,6 +96,17 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             }
             Ok(Some(gone))
         })
+    }
+
+    /// A lookup has ended, for policies that go by that.
+    #[inline]
+    #[cfg_attr(not(feature = "paper"), allow(unused_variables))]
+    pub(crate) fn observe(&self, key: &[u8], depth: u8, missed: bool) {
+        #[cfg(feature = "paper")]
+        if C::BLIND && self.observed {
+            let hash = hash_of(self.id, key);
+            self.options.policy.note_lookup(hash, depth, missed);
+        }
     }
 
     /// Tells the policy that time has passed.

@@ -111,7 +111,7 @@ pub struct Tiered<H, C> {
     watches: Watches,
     /// Whether the policy wants to know of lookups, which costs a little.
     #[cfg(feature = "paper")]
-    observed: bool,
+    pub(crate) observed: bool,
     /// See [`Structure::retire`].
     pub(crate) retired: AtomicBool,
 }
@@ -300,17 +300,6 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             return Some(!found.flags.is_deleted());
         }
         None
-    }
-
-    /// A lookup has ended, for policies that go by that.
-    #[inline]
-    #[cfg_attr(not(feature = "paper"), allow(unused_variables))]
-    fn observe(&self, key: &[u8], depth: u8, missed: bool) {
-        #[cfg(feature = "paper")]
-        if C::BLIND && self.observed {
-            let hash = hash_of(self.id, key);
-            self.options.policy.note_lookup(hash, depth, missed);
-        }
     }
 
     /// A read was answered by a hot record that had these flags.

@@ -1,8 +1,28 @@
-//! The paper's own policy for LSM-trees, on the command line of the benchmark: for comparison.
+//! Which policy the tiers have, on the command line of the benchmark, and the paper's own for LSM-trees: for
+//! comparison.
 
 use clap::{Args, ValueEnum};
 
 use crate::engine::Rates;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyName {
+    /// Three-bit use counts; a record that was read comes into a full hot tier only if it displaces one
+    /// that is used less
+    Default,
+    /// That of the paper, as the baseline: sampled admission, one reference bit, a clock
+    Paper,
+}
+
+impl PolicyName {
+    /// As it is said on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyName::Default => "default",
+            PolicyName::Paper => "paper",
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {

@@ -67,7 +67,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     }
     paper::check(args)?;
     if args.paper.table3 {
-        return paper::table3(args);
+        return paper::table3(args, one);
     }
     if args.workload == WorkloadName::Replay {
         return replay::run(args);

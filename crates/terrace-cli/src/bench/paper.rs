@@ -7,7 +7,6 @@ use std::time::Duration;
 use terrace_bench::Report;
 use terrace_bench::table::count;
 
-use super::{one, tiers};
 use crate::args::paper_name_of;
 use crate::args::{BenchArgs, KindName, LogMode, Switch, WorkloadName};
 use crate::engine::{BiLsmOptions, Law, Rates};
@@ -30,7 +29,7 @@ pub fn check(args: &BenchArgs) -> Result<()> {
     } else {
         "--promote"
     };
-    if args.structure != KindName::Lsm || tiers(args) == 1 {
+    if args.structure != KindName::Lsm || args.tiers == 1 || args.record_cache {
         bail!(
             "only an LSM-tree with two tiers has the paper's policy for LSM-trees: {option} needs \
              --structure lsm --tiers 2"
@@ -177,8 +176,8 @@ impl Measured {
     }
 }
 
-/// Runs the six rows and prints them.
-pub fn table3(args: &BenchArgs) -> Result<ExitCode> {
+/// Runs the six rows, each by `one`, and prints them.
+pub fn table3(args: &BenchArgs, one: impl Fn(&BenchArgs) -> Result<Report>) -> Result<ExitCode> {
     let mut all = Vec::new();
     for row in &ROWS {
         let mut args = args.clone();
