@@ -223,7 +223,7 @@ fn buffers() -> impl Strategy<Value = Buffers> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn numbers_are_what_a_btreemap_holds(ops in vec(op(), 1..400), buffers in buffers()) {
