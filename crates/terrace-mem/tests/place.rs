@@ -590,13 +590,6 @@ fn updates_do_not_exceed_the_limit() {
         if i % 64 == 0 {
             map.place_step(Steps::nodes(256));
         }
-        if std::env::var("DBG").is_ok() && i % 20_000 == 0 {
-            let p = map.placement();
-            eprintln!(
-                "{i} always {} fast {} copies {} peak {} of {limit} periods {} up {} down {}",
-                p.always_fast, p.fast_segments, p.copies, p.peak, p.periods, p.promoted, p.demoted
-            );
-        }
     }
     let place = map.placement();
     assert!(place.peak <= limit, "{} of {limit}: {place}", place.peak);

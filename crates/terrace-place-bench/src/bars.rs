@@ -5,7 +5,7 @@ use crate::contender::{Contender, PAPER};
 use crate::figures::records::{self, FAST, hybrid};
 use crate::figures::{optimum, plan};
 use crate::report::Row;
-use crate::run::{Plan, Tree, run};
+use crate::run::{Plan, WhichTree, run};
 use crate::workload::{RANGE, UNIFORM, Workload, ZIPF, ZIPF_90};
 use anyhow::Result;
 use serde_json::json;
@@ -57,7 +57,7 @@ fn most(name: &'static str, value: f64, bar: f64) -> Bar {
 /// All bars as rows.
 pub fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let mut bars = all(setting)?;
-    if setting.tree == Tree::BTree {
+    if setting.tree == WhichTree::BTree {
         compact_map(setting, &mut bars)?;
     }
     let rows = bars.into_iter().map(|bar| {
@@ -233,8 +233,8 @@ fn after_shift(plan: &Plan) -> Result<Vec<f64>> {
     // A period is half a noted lookup for each leaf, of which one in eight is noted; leaves of a
     // B+tree are .69 full.
     let leaves = match plan.tree {
-        Tree::BTree | Tree::Masstree => plan.entries as f64 / (16.0 * 0.69),
-        Tree::Art => plan.entries as f64,
+        WhichTree::BTree | WhichTree::Masstree => plan.entries as f64 / (16.0 * 0.69),
+        WhichTree::Art => plan.entries as f64,
     };
     let period = (leaves * 4.0) as u64;
     let plan = Plan {
@@ -263,7 +263,7 @@ mod tests {
             delay: None,
             memories: (Memory::Heap, Memory::Heap),
             timed: false,
-            tree: Tree::BTree,
+            tree: WhichTree::BTree,
             trace: None,
         }
     }

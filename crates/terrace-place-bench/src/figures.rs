@@ -3,7 +3,7 @@
 use crate::Setting;
 use crate::contender::{ALL as POLICIES, Contender, PAPER};
 use crate::report::{Row, round};
-use crate::run::{Outcome, Plan, Tree, in_turns, run};
+use crate::run::{Outcome, Plan, WhichTree, in_turns, run};
 use crate::workload::{
     BLOCKS, RANGE, RANGE_INSERT, RANGE_SCAN, RANGE_UPDATE, UNIFORM, Workload, YCSB, ZIPF,
 };
@@ -66,7 +66,11 @@ pub fn plan(setting: &Setting, workload: Workload, fast_share: f64) -> Plan {
     // Ranges touch many leaves each.
     let scans = if workload.scan > 0 { 10.0 } else { 1.0 };
     // A leaf of a radix tree has one entry, not eleven: as many lookups for each leaf.
-    let leaves = if setting.tree == Tree::Art { 10.0 } else { 1.0 };
+    let leaves = if setting.tree == WhichTree::Art {
+        10.0
+    } else {
+        1.0
+    };
     let operations = ((OPERATIONS * setting.scale * leaves / scans) as u64).max(2000);
     // Only blocks of a device can be recorded.
     let trace = setting
@@ -366,7 +370,7 @@ fn table2(setting: &Setting) -> Result<Vec<Row>> {
         let mut row = row("table2", &plan, &outcome, None, setting)
             .with("bytes_an_entry", round(outcome.bytes_an_entry))
             .with("heat_bytes", heat);
-        if plan.tree == Tree::BTree {
+        if plan.tree == WhichTree::BTree {
             let [leaf, inner] = PlacedTree::<u64, u64>::node_bytes();
             row = row.with("leaf_bytes", leaf).with("inner_bytes", inner);
         }

@@ -14,7 +14,7 @@ mod workload;
 use anyhow::{Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use contender::Contender;
-use run::Tree;
+use run::WhichTree;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ struct Args {
     policy: Vec<String>,
 
     /// Which kind of tree; records is of a B+tree beside the compact map
-    #[arg(long, value_enum, default_value_t = Tree::BTree)]
-    tree: Tree,
+    #[arg(long, value_enum, default_value_t = WhichTree::BTree)]
+    tree: WhichTree,
 
     /// With fig21: a trace of a block device, lines of device,R or W,offset,length,time
     #[arg(long, value_name = "FILE")]
@@ -100,7 +100,7 @@ struct Setting {
     delay: Option<Duration>,
     memories: (Memory, Memory),
     timed: bool,
-    tree: Tree,
+    tree: WhichTree,
     trace: Option<Arc<workload::Trace>>,
 }
 

@@ -15,7 +15,7 @@ use terrace_place::{
 
 /// Which kind of tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Tree {
+pub enum WhichTree {
     /// Leaves of 16 entries
     #[value(name = "b+tree")]
     BTree,
@@ -25,12 +25,12 @@ pub enum Tree {
     Masstree,
 }
 
-impl Tree {
+impl WhichTree {
     pub fn name(self) -> &'static str {
         match self {
-            Tree::BTree => "b+tree",
-            Tree::Art => "art",
-            Tree::Masstree => "masstree",
+            WhichTree::BTree => "b+tree",
+            WhichTree::Art => "art",
+            WhichTree::Masstree => "masstree",
         }
     }
 }
@@ -38,7 +38,7 @@ impl Tree {
 /// What is measured.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    pub tree: Tree,
+    pub tree: WhichTree,
     pub entries: u64,
     /// Operations; the second half is measured.
     pub operations: u64,
@@ -63,7 +63,7 @@ pub struct Plan {
 impl Plan {
     pub fn new(entries: u64, operations: u64, workload: Workload, fast_share: f64) -> Plan {
         Plan {
-            tree: Tree::BTree,
+            tree: WhichTree::BTree,
             entries,
             operations,
             workload,
@@ -183,9 +183,9 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
 /// Runs plans of the same size and kind of tree: all are warmed up, then they are measured in turns.
 pub fn in_turns(plans: &[Plan]) -> Result<Vec<Outcome>> {
     match plans.first().map(|plan| plan.tree) {
-        Some(Tree::BTree) => turns::<BTree>(plans),
-        Some(Tree::Art) => turns::<Art>(plans),
-        Some(Tree::Masstree) => turns::<Masstree>(plans),
+        Some(WhichTree::BTree) => turns::<BTree>(plans),
+        Some(WhichTree::Art) => turns::<Art>(plans),
+        Some(WhichTree::Masstree) => turns::<Masstree>(plans),
         None => Ok(vec![]),
     }
 }
@@ -481,18 +481,18 @@ pub fn run_by(plan: &Plan, rival: Box<dyn Rival>) -> Result<Outcome> {
         Ok(running.end().0)
     }
     match plan.tree {
-        Tree::BTree => by::<BTree>(plan, rival),
-        Tree::Art => by::<Art>(plan, rival),
-        Tree::Masstree => by::<Masstree>(plan, rival),
+        WhichTree::BTree => by::<BTree>(plan, rival),
+        WhichTree::Art => by::<Art>(plan, rival),
+        WhichTree::Masstree => by::<Masstree>(plan, rival),
     }
 }
 
 /// The touches of every node in the measured half, and the nodes.
 pub fn train_all(plan: &Plan) -> Result<(Table, Training)> {
     match plan.tree {
-        Tree::BTree => train_kind::<BTree>(plan),
-        Tree::Art => train_kind::<Art>(plan),
-        Tree::Masstree => train_kind::<Masstree>(plan),
+        WhichTree::BTree => train_kind::<BTree>(plan),
+        WhichTree::Art => train_kind::<Art>(plan),
+        WhichTree::Masstree => train_kind::<Masstree>(plan),
     }
 }
 

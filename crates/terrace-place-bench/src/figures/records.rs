@@ -157,7 +157,7 @@ pub fn tree(of: &Plan) -> Result<crate::run::Outcome> {
 /// A plan over the map's memories.
 pub fn records_plan(setting: &Setting, workload: Workload) -> Plan {
     Plan {
-        tree: crate::run::Tree::BTree,
+        tree: crate::run::WhichTree::BTree,
         ..plan(setting, workload, 0.2)
     }
 }

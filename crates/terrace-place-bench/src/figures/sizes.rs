@@ -5,7 +5,7 @@ use crate::Setting;
 use crate::model::{Count, State};
 use crate::random::Random;
 use crate::report::Row;
-use crate::run::{Plan, Tree};
+use crate::run::{Plan, WhichTree};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::{Result, ensure};
 use terrace_place::{
@@ -36,9 +36,9 @@ impl<const N: usize> ArtKey for Key<N> {
 pub fn fig18(setting: &Setting) -> Result<Vec<Row>> {
     let plan = plan(setting, ZIPF, 0.2);
     match plan.tree {
-        Tree::BTree => sizes::<BTree>(&plan),
-        Tree::Art => sizes::<Art>(&plan),
-        Tree::Masstree => sizes::<Masstree>(&plan),
+        WhichTree::BTree => sizes::<BTree>(&plan),
+        WhichTree::Art => sizes::<Art>(&plan),
+        WhichTree::Masstree => sizes::<Masstree>(&plan),
     }
 }
 

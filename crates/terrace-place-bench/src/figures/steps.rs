@@ -4,7 +4,7 @@
 use super::{number, plan};
 use crate::Setting;
 use crate::report::Row;
-use crate::run::{Plan, Tree};
+use crate::run::{Plan, WhichTree};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::Result;
 use std::time::Instant;
@@ -20,9 +20,9 @@ const WINDOW: usize = 10_000;
 pub fn steps(setting: &Setting) -> Result<Vec<Row>> {
     let plan = plan(setting, ZIPF, 0.2);
     match plan.tree {
-        Tree::BTree => of::<BTree>(&plan),
-        Tree::Art => of::<Art>(&plan),
-        Tree::Masstree => of::<Masstree>(&plan),
+        WhichTree::BTree => of::<BTree>(&plan),
+        WhichTree::Art => of::<Art>(&plan),
+        WhichTree::Masstree => of::<Masstree>(&plan),
     }
 }
 

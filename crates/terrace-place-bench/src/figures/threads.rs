@@ -3,7 +3,7 @@
 use super::{by_entries, number, plan};
 use crate::Setting;
 use crate::report::Row;
-use crate::run::{Plan, Tree};
+use crate::run::{Plan, WhichTree};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::Result;
 use std::time::Instant;
@@ -16,9 +16,9 @@ const MOST_THREADS: usize = 64;
 pub fn fig16(setting: &Setting) -> Result<Vec<Row>> {
     let plan = plan(setting, ZIPF, 0.2);
     let mut rows = match plan.tree {
-        Tree::BTree => threads::<BTree>(&plan)?,
-        Tree::Art => threads::<Art>(&plan)?,
-        Tree::Masstree => threads::<Masstree>(&plan)?,
+        WhichTree::BTree => threads::<BTree>(&plan)?,
+        WhichTree::Art => threads::<Art>(&plan)?,
+        WhichTree::Masstree => threads::<Masstree>(&plan)?,
     };
     rows.extend(by_entries(setting)?);
     Ok(rows)
