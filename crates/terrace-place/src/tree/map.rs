@@ -5,10 +5,10 @@
 //! lock of the directory.
 
 use super::art::{Art, ArtKey};
+use super::b_tree::BTree;
 use super::common::LEAF_CLASS;
 use super::kind::{Inserted, Kind, Making, Nodes, Rooted, Sought};
 use super::masstree::Masstree;
-use super::part::BTree;
 use super::range::Range;
 use super::seat::{Held, Shown};
 use crate::budget::{Budget, Limit};

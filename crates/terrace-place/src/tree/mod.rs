@@ -2,6 +2,7 @@
 //! directory of parts, and one engine.
 
 mod art;
+mod b_tree;
 mod check;
 mod common;
 mod keys;
@@ -16,11 +17,11 @@ mod seat;
 mod thread;
 
 pub use art::{Art, ArtKey};
+pub use b_tree::BTree;
 pub use kind::{Kind, Sought};
 pub use map::PlacedTree;
 pub use masstree::Masstree;
 pub use nodes::{INNER, LEAF};
-pub use part::BTree;
 pub use range::Range;
 #[cfg(not(feature = "shuttle"))]
 pub use thread::Worker;
