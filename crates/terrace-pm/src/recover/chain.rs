@@ -9,9 +9,8 @@ use terrace_base::{Error, Result};
 
 use crate::arena::{Arena, BlobRef, LEAF_BYTES, Places};
 use crate::key::Own;
-use crate::last::{Buffers, Node, PAPER_BUFFER, PAPER_SLOTS};
+use crate::last::Node;
 use crate::leaf::Leaf;
-use crate::tree::{Budget, Settings};
 
 /// Leaves of a node after opening, of those that it can have, so that the first splits of leaves do not
 /// split nodes.
@@ -126,19 +125,17 @@ impl<O: Own> Table<O> {
     }
 }
 
-/// Follows the chain of leaves, and makes nodes over it, one after the other: nothing else is kept of it.
+/// Follows the chain of leaves, and makes nodes over it that can have `most` leaves, one after the other: nothing
+/// else is kept of it. `counted` is told the leaves and the bytes of each node.
 pub fn read<O: Own>(
     arena: &Arena,
     first: u32,
-    settings: &Settings,
-    budget: &Budget,
+    most: usize,
+    memory: u64,
     threads: usize,
+    mut counted: impl FnMut(i64, i64),
 ) -> Result<Chain<O>> {
-    let mut table = Table::read(arena, threads, budget.memory())?;
-    let most = match settings.buffers {
-        Buffers::Elastic => settings.node_leaves,
-        _ => settings.node_leaves.min(PAPER_SLOTS - PAPER_BUFFER),
-    };
+    let mut table = Table::read(arena, threads, memory)?;
     let fill = (most * FILL.0 / FILL.1).max(1);
     let mut chain = Chain {
         nodes: Vec::new(),
@@ -151,7 +148,7 @@ pub fn read<O: Own>(
         let (low, count) = (lows[0].clone(), leaves.len() as i64);
         let node = Node::new(lows, leaves, high);
         let bytes = node.body.read().bytes() as i64;
-        budget.change(1, count, bytes, 0);
+        counted(count, bytes);
         chain.nodes.push((low, node));
     };
     let (mut lows, mut leaves) = (Vec::with_capacity(fill), Vec::with_capacity(fill));

@@ -14,7 +14,7 @@ use terrace_base::{Error, Result};
 use crate::arena::{Arena, BlobRef, Layout, Shape, State, Superblock};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, code_name, fingerprint};
-use crate::last::{Directory, Entry};
+use crate::last::{Buffers, Directory, Entry, PAPER_BUFFER, PAPER_SLOTS};
 use crate::leaf::{Leaf, compare, write_new};
 use crate::log::{Found, Log, Op, Partition, Record, tail_word};
 use crate::pm::{Domain, Pm};
@@ -98,6 +98,10 @@ pub fn open<O: Own>(
         found.check_seals(&arena)?;
     }
     let budget = Budget::new(settings.memory, settings.blobs);
+    let most = match settings.buffers {
+        Buffers::Elastic => settings.node_leaves,
+        _ => settings.node_leaves.min(PAPER_SLOTS - PAPER_BUFFER),
+    };
     let chain::Chain {
         nodes,
         used,
@@ -105,9 +109,10 @@ pub fn open<O: Own>(
     } = chain::read::<O>(
         &arena,
         superblock.first_leaf,
-        &settings,
-        &budget,
+        most,
+        budget.memory(),
         opening.threads,
+        |leaves, bytes| budget.change(1, leaves, bytes, 0),
     )?;
     budget.set_other(arena.memory() + nodes.len() as u64 * 22, 0);
     budget.share_out();
