@@ -12,6 +12,7 @@ mod context;
 mod counter;
 mod demoter;
 mod estimate;
+mod events;
 #[cfg(feature = "planted-faults")]
 pub mod fault;
 #[cfg(not(feature = "planted-faults"))]
@@ -46,8 +47,9 @@ pub use context::TierContext;
 pub use counter::Counter;
 pub use demoter::Demoter;
 pub use estimate::Estimate;
+pub use events::TierStats;
 pub use locks::{Content, LockTable, RecordLock, Version};
 pub use single::Single;
-pub use structure::{Change, Expect, Roots, Structure, TierStats};
+pub use structure::{Change, Expect, Roots, Structure};
 pub use tiered::{OnHotRoot, TierOptions, Tiered};
 pub use watch::{Watch, Watches};

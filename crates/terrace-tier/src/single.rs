@@ -16,9 +16,10 @@ use crate::Version;
 use crate::context::{Merging, TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::estimate::Estimate;
+use crate::events::TierStats;
 use crate::one_record::{self, Changed};
 use crate::sorted::{most_misses, put_all, reach};
-use crate::structure::{Change, Expect, Roots, Structure, TierStats};
+use crate::structure::{Change, Expect, Roots, Structure};
 use crate::value::{free_inside, prepare_inside};
 use crate::watch::Watches;
 

@@ -6,6 +6,7 @@ use terrace_pages::Space;
 
 use crate::Version;
 use crate::estimate::Estimate;
+use crate::events::TierStats;
 use crate::watch::Watches;
 
 /// One write, as an effect: no checks are left to do.
@@ -42,33 +43,6 @@ pub struct Roots {
     pub hot: Option<PageId>,
     /// Root of the only tier, or of the cold one.
     pub cold: PageId,
-}
-
-/// Figures of one structure since it was opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TierStats {
-    /// Reads answered by the hot tier (tombstones included).
-    pub hot_hits: u64,
-    /// Reads answered by the cold (or only) tier.
-    pub cold_hits: u64,
-    /// Reads that found nothing.
-    pub misses: u64,
-    /// Changes, deletions among them; one that had to begin anew may count twice.
-    pub writes: u64,
-    /// Records copied to the hot tier after a read.
-    pub promotions: u64,
-    /// Records dropped from the hot tier by sweep and demotion.
-    pub demotions: u64,
-    /// Records dropped from a full hot leaf to make room in it.
-    pub replacements: u64,
-    /// Dirty records written to the cold tier.
-    pub cleaned: u64,
-    /// Hot leaves that the ageing has looked at.
-    pub swept_leaves: u64,
-    /// Hot leaves freed by packing.
-    pub packed_leaves: u64,
-    /// Sum of the fills of the swept leaves, in thousandths.
-    pub swept_fill_thousandths: u64,
 }
 
 /// What a write expects of its record.

@@ -18,15 +18,16 @@ use terrace_pages::{Class, Interrupt};
 
 use crate::Version;
 use crate::context::{TierContext, check_limits};
-use crate::counter::{Count, Sets};
+use crate::counter::Sets;
 use crate::estimate::Estimate;
+use crate::events::{Events, TierStats};
 use crate::fault::{Fault, planted};
 use crate::hot_tiers::Registered;
 use crate::locks::hash_of;
 use crate::one_record::{self, Changed};
 use crate::policy::Policy;
 use crate::room::LeafRoom;
-use crate::structure::{Change, Expect, Roots, Structure, TierStats};
+use crate::structure::{Change, Expect, Roots, Structure};
 use crate::value::{free_inside, prepare_inside};
 use crate::watch::Watches;
 
@@ -60,27 +61,6 @@ impl Default for TierOptions {
             on_hot_root: Arc::new(|_, _| Ok(())),
         }
     }
-}
-
-/// Events since the structure was opened. What reads and writes count is in front, in one cache line.
-#[derive(Default)]
-#[repr(C)]
-pub(crate) struct Events {
-    pub hot_hits: Count,
-    pub cold_hits: Count,
-    pub misses: Count,
-    pub writes: Count,
-    /// Writes of keys that the hot tier did not have.
-    pub newcomers: Count,
-    pub promotions: Count,
-    pub replacements: Count,
-    pub demotions: Count,
-    pub cleaned: Count,
-    pub swept: Count,
-    pub packed: Count,
-    pub fill: Count,
-    /// Writes that left a tombstone.
-    pub deletes: Count,
 }
 
 /// A record that was found, and whether in the hot tier.
@@ -647,20 +627,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn stats(&self) -> TierStats {
-        let e = &self.events;
-        TierStats {
-            hot_hits: e.sum(|e| &e.hot_hits),
-            cold_hits: e.sum(|e| &e.cold_hits),
-            misses: e.sum(|e| &e.misses),
-            writes: e.sum(|e| &e.writes),
-            promotions: e.sum(|e| &e.promotions),
-            demotions: e.sum(|e| &e.demotions),
-            replacements: e.sum(|e| &e.replacements),
-            cleaned: e.sum(|e| &e.cleaned),
-            swept_leaves: e.sum(|e| &e.swept),
-            packed_leaves: e.sum(|e| &e.packed),
-            swept_fill_thousandths: e.sum(|e| &e.fill),
-        }
+        Events::stats(&self.events)
     }
 
     fn verify(

@@ -4,8 +4,9 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::{Open, Size, parse_size};
+use super::open::Open;
 use crate::engine::backups::{Rate, parse_time};
+use crate::size::{Size, parse_size};
 
 /// A number of bytes a second, or a word.
 fn parse_rate(text: &str) -> Result<Rate, String> {

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Open;
+use super::open::Open;
 use crate::engine::Index;
 
 /// An index as it is said on the command line.

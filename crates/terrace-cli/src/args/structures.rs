@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Open;
+use super::open::Open;
 
 #[derive(Args, Debug)]
 pub struct ListArgs {

@@ -4,7 +4,7 @@ use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::Open;
+use super::open::Open;
 
 #[derive(Args, Debug)]
 #[command(after_help = TOP_HELP)]

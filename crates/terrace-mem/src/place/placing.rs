@@ -152,6 +152,9 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     }
 }
 
+/// What some dynamic stages take more from one look to the next, at once: their arrays grow by half or double.
+const GROWTH: u64 = 16 << 10;
+
 /// Why a segment stays where it is.
 pub(super) enum Stays {
     /// Fast memory has no room for it.
@@ -300,7 +303,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
     pub(super) fn edge(&self) -> u64 {
         match self.limit() {
             u64::MAX => u64::MAX,
-            limit => limit - limit / 100,
+            limit => limit - limit / 100 - (limit / 100).min(GROWTH),
         }
     }
 
@@ -308,7 +311,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
     pub(super) fn bound(&self) -> u64 {
         match self.limit() {
             u64::MAX => u64::MAX,
-            limit => limit - limit / 50,
+            limit => limit - limit / 50 - (limit / 100).min(GROWTH),
         }
     }
 

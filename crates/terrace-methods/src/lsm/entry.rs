@@ -15,7 +15,8 @@
 use terrace_base::codec;
 use terrace_base::{PageId, Result};
 
-use super::page::{Image, Name, wrong};
+use super::name::Name;
+use super::page::{Image, wrong};
 
 /// Bytes of an entry without its filter.
 pub(crate) const ENTRY_BYTES: usize = 20;

@@ -18,7 +18,8 @@ use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Shared, Space};
 
 use super::entry::Entry;
 use super::level::{Level, Slot};
-use super::page::{Image, Name, new_stamp};
+use super::name::Name;
+use super::page::{Image, new_stamp};
 use super::plan::MOST_SQUEEZED;
 use super::{Lsm, State};
 use crate::btree::Floor;

@@ -29,6 +29,7 @@ mod filter;
 mod install;
 mod level;
 mod merge;
+mod name;
 mod pace;
 mod packed;
 mod page;

@@ -16,7 +16,7 @@ use terrace_access::{Edge, Value};
 use terrace_base::sync::Mutex;
 use terrace_pages::{PageStore, Torn, View};
 
-use super::page::Name;
+use super::name::Name;
 use crate::btree::image::{Item, Payload, Sizes, build};
 use crate::btree::layout::{Extra, HEADER, Node, SLOTS, Seen, Shape};
 use crate::fault::{self, Fault};

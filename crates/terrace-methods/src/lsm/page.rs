@@ -13,6 +13,7 @@ use terrace_access::{Attempt, Edge, Flags, LargeRef, Value, Window};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{PageStore, Shared, View};
 
+use super::name::Name;
 use super::packed::{self, Buffer, Packed};
 use crate::btree::image::{Item, Sizes, build, capacity};
 use crate::btree::layout::{Extra, HEADER, Node, Seen, Shape};
@@ -23,14 +24,6 @@ use crate::fault::{self, Fault};
 pub(crate) const TAG: u8 = 0xB9;
 const LEVEL: usize = 30;
 const STAMP: usize = 32;
-
-/// What a page of a level is said to be, by the entry that names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Name {
-    pub page: PageId,
-    pub stamp: u64,
-    pub level: u8,
-}
 
 /// A page of a level that was opened.
 pub(crate) enum Opened<'a> {
