@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use terrace::{Durability, HashOptions, MapOptions, Options, Policy, TableOptions, Tiers};
+use terrace::{Durability, HashOptions, MapOptions, Options, TableOptions, Tiers};
 
 use crate::batch::Batch;
 use crate::data::size;
@@ -37,7 +37,6 @@ fn durability(said: &str) -> PyResult<Durability> {
 /// Options of a structure, as they were said.
 fn options(
     tiers: Option<u8>,
-    policy: Option<&str>,
     inclusive: Option<bool>,
     logged: Option<bool>,
 ) -> PyResult<MapOptions> {
@@ -49,16 +48,6 @@ fn options(
         Some(other) => {
             return Err(PyValueError::new_err(format!(
                 "tiers are 1 or 2, not {other}"
-            )));
-        }
-    }
-    match policy {
-        None => {}
-        Some("default") => options = options.policy(Policy::Default),
-        Some("paper") => options = options.policy(Policy::Paper),
-        Some(other) => {
-            return Err(PyValueError::new_err(format!(
-                "the policy is \"default\" or \"paper\", not {other:?}"
             )));
         }
     }
@@ -178,52 +167,49 @@ impl Database {
         format!("<terrace database {:?}{closed}>", self.path)
     }
 
-    #[pyo3(signature = (name, *, tiers=None, policy=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None))]
     fn tree(
         &self,
         py: Python<'_>,
         name: &str,
         tiers: Option<u8>,
-        policy: Option<&str>,
-        inclusive: Option<bool>,
+            inclusive: Option<bool>,
         logged: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let options = options(tiers, policy, inclusive, logged)?;
+        let options = options(tiers, inclusive, logged)?;
         let tree = self.slot.with(py, |db| db.tree_with(name, options))?;
         self.as_tree(py, (*tree).clone())
     }
 
-    #[pyo3(signature = (name, *, tiers=None, policy=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None))]
     fn lsm(
         &self,
         py: Python<'_>,
         name: &str,
         tiers: Option<u8>,
-        policy: Option<&str>,
-        inclusive: Option<bool>,
+            inclusive: Option<bool>,
         logged: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let options = options(tiers, policy, inclusive, logged)?;
+        let options = options(tiers, inclusive, logged)?;
         let lsm = self.slot.with(py, |db| db.lsm_with(name, options))?;
         self.as_lsm(py, (*lsm).clone())
     }
 
-    #[pyo3(signature = (name, *, tiers=None, policy=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None))]
     fn hash(
         &self,
         py: Python<'_>,
         name: &str,
         tiers: Option<u8>,
-        policy: Option<&str>,
-        inclusive: Option<bool>,
+            inclusive: Option<bool>,
         logged: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let options: HashOptions = options(tiers, policy, inclusive, logged)?;
+        let options: HashOptions = options(tiers, inclusive, logged)?;
         let hash = self.slot.with(py, |db| db.hash_with(name, options))?;
         self.as_hash(py, (*hash).clone())
     }
 
-    #[pyo3(signature = (name, *, indexes=None, tiers=None, policy=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, indexes=None, tiers=None, inclusive=None, logged=None))]
     #[allow(clippy::too_many_arguments)]
     fn table(
         &self,
@@ -231,11 +217,10 @@ impl Database {
         name: &str,
         indexes: Option<&Bound<'_, PyDict>>,
         tiers: Option<u8>,
-        policy: Option<&str>,
-        inclusive: Option<bool>,
+            inclusive: Option<bool>,
         logged: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let mut wanted = TableOptions::from(options(tiers, policy, inclusive, logged)?);
+        let mut wanted = TableOptions::from(options(tiers, inclusive, logged)?);
         for (index, source) in indexes.into_iter().flatten() {
             let (index, source): (String, String) = (index.extract()?, source.extract()?);
             let parsed = parse(&index, &source).map_err(crate::errors::Failure::Engine)?;

@@ -225,7 +225,6 @@ class Database:
         name: str,
         *,
         tiers: Literal[1, 2] | None = None,
-        policy: Literal["default", "paper"] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Tree: ...
@@ -237,7 +236,6 @@ class Database:
         *,
         codec: Codec[K, V],
         tiers: Literal[1, 2] | None = None,
-        policy: Literal["default", "paper"] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Coded[K, V]: ...
@@ -253,7 +251,6 @@ class Database:
         name: str,
         *,
         tiers: Literal[1, 2] | None = None,
-        policy: Literal["default", "paper"] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Lsm: ...
@@ -265,7 +262,6 @@ class Database:
         *,
         codec: Codec[K, V],
         tiers: Literal[1, 2] | None = None,
-        policy: Literal["default", "paper"] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Coded[K, V]: ...
@@ -281,7 +277,6 @@ class Database:
         name: str,
         *,
         tiers: Literal[1, 2] | None = None,
-        policy: Literal["default", "paper"] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Hash: ...
@@ -293,7 +288,6 @@ class Database:
         *,
         codec: Codec[K, V],
         tiers: Literal[1, 2] | None = None,
-        policy: Literal["default", "paper"] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Coded[K, V]: ...
@@ -309,7 +303,6 @@ class Database:
         *,
         indexes: dict[str, str] | None = None,
         tiers: Literal[1, 2] | None = None,
-        policy: Literal["default", "paper"] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Table:
@@ -319,7 +312,7 @@ class Database:
         `bytes:FROM..TO`. A table that is there must have the same ones, if any are said.
         """
         return self._native.table(
-            name, indexes=indexes, tiers=tiers, policy=policy, inclusive=inclusive, logged=logged
+            name, indexes=indexes, tiers=tiers, inclusive=inclusive, logged=logged
         )
 
     def __getitem__(self, name: str) -> Tree | Lsm | Hash | Table:

@@ -368,7 +368,6 @@ class Database:
         name: str,
         *,
         tiers: Literal[1, 2] | None = None,
-        policy: str | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Tree: ...
@@ -377,7 +376,6 @@ class Database:
         name: str,
         *,
         tiers: Literal[1, 2] | None = None,
-        policy: str | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Lsm: ...
@@ -386,7 +384,6 @@ class Database:
         name: str,
         *,
         tiers: Literal[1, 2] | None = None,
-        policy: str | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Hash: ...
@@ -396,7 +393,6 @@ class Database:
         *,
         indexes: dict[str, str] | None = None,
         tiers: Literal[1, 2] | None = None,
-        policy: str | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Table: ...

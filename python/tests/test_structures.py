@@ -203,9 +203,10 @@ def test_structures_are_found_made_renamed_and_dropped(db):
     with pytest.raises(terrace.StructureExists):
         db.tree("v")
         db.rename("u", "v")
-    for wrong in ({"tiers": 3}, {"policy": "best"}):
-        with pytest.raises(ValueError):
-            db.tree("w", **wrong)
+    with pytest.raises(ValueError):
+        db.tree("w", tiers=3)
+    with pytest.raises(TypeError):
+        db.tree("w", policy="best")
 
 
 def test_codecs(db):

@@ -49,6 +49,8 @@ pub struct Settings {
     pub log_limit: Option<u64>,
     /// In which order the hot tiers of tables are swept.
     pub sweep: SweepOrder,
+    /// Whether readers take the lock of a record.
+    pub pessimistic: bool,
     /// How LSM-trees with the paper's policy promote records.
     pub bilsm: Option<BiLsmOptions>,
     /// Whether a terminal shows how far the opening has come, if that takes its time.
@@ -147,6 +149,7 @@ impl Db {
             .memory(settings.memory)
             .create(settings.create)
             .sweep(settings.sweep)
+            .pessimistic_locks(settings.pessimistic)
             .control(settings.control);
         if let Some(bilsm) = settings.bilsm {
             options = options.bilsm(bilsm);

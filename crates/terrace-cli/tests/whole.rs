@@ -441,6 +441,10 @@ fn the_loader_of_a_replay_is_told_everything() {
             "default, a heap above",
         ),
         (
+            &["--exclusive", "--pessimistic-locks"],
+            "default, exclusive tiers",
+        ),
+        (
             &["--structure", "table", "--hot-heap", "--sweep", "heap"],
             "default, a heap above, swept in heap order",
         ),
@@ -465,6 +469,8 @@ fn senseless_benchmarks_are_refused_before_anything_is_made() {
         (&["--seconds", "nan"], "seconds"),
         (&["--records", "0"], "records"),
         (&["--hot-heap"], "--structure table"),
+        (&["--tiers", "1", "--exclusive"], "--tiers 2"),
+        (&["--structure", "lsm", "--exclusive"], "--tiers 2"),
         (&["--sweep", "heap"], "--hot-heap"),
         (&["--device-iops", "3"], "10 to"),
         (&["--promote", "all"], "--structure lsm"),

@@ -50,6 +50,9 @@ pub struct TierContext {
     /// See [`TierContext::set_bilsm`].
     #[cfg(feature = "paper")]
     bilsm: Mutex<Option<crate::bilsm::BiLsmOptions>>,
+    /// See [`TierContext::lock_for_reads`].
+    #[cfg(feature = "paper")]
+    pessimistic: AtomicBool,
     pub(crate) wake: (Mutex<bool>, Condvar),
     pub(crate) merger: crate::demoter::Wake,
     pub(crate) share: Share,
@@ -94,6 +97,8 @@ impl TierContext {
             stored: AtomicBool::new(false),
             #[cfg(feature = "paper")]
             bilsm: Mutex::new(None),
+            #[cfg(feature = "paper")]
+            pessimistic: AtomicBool::new(false),
             wake: Default::default(),
             merger: Default::default(),
             share: Share::default(),
@@ -125,6 +130,22 @@ impl TierContext {
     #[cfg(feature = "paper")]
     pub fn bilsm(&self) -> Option<crate::bilsm::BiLsmOptions> {
         *self.bilsm.lock()
+    }
+
+    /// Has readers take the lock of each record that they look at, as writers do, instead of looking whether it
+    /// has changed meanwhile: the paper's pessimistic lock table (section 7.10), for comparison.
+    #[cfg(feature = "paper")]
+    pub fn lock_for_reads(&self, pessimistic: bool) {
+        self.pessimistic.store(pessimistic, Ordering::Relaxed);
+    }
+
+    /// Whether readers do so.
+    #[inline(always)]
+    pub(crate) fn locks_for_reads(&self) -> bool {
+        #[cfg(feature = "paper")]
+        return self.pessimistic.load(Ordering::Relaxed);
+        #[cfg(not(feature = "paper"))]
+        false
     }
 
     pub(crate) fn sweeps_stored(&self) -> bool {

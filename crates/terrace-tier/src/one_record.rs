@@ -39,9 +39,14 @@ pub(crate) fn read<T>(
     mut settle: impl FnMut(Interrupt) -> Result<()>,
 ) -> Result<Option<Answer<T>>> {
     let locks = &context.locks;
+    let patience = if context.locks_for_reads() {
+        0
+    } else {
+        PATIENCE
+    };
     let mut failed = 0;
     loop {
-        let lock = (failed >= PATIENCE).then(|| locks.lock(slot));
+        let lock = (failed >= patience).then(|| locks.lock(slot));
         let version = match &lock {
             Some(lock) => lock.version_after_unchanged(),
             None => locks.read_waiting(slot),

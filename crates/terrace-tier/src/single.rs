@@ -164,6 +164,9 @@ impl<M: Tier> Structure for Single<M> {
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        if self.context.locks_for_reads() {
+            return self.get_versioned(key, value).map(|(found, _)| found);
+        }
         match self.look(key, value)? {
             // Only a large value needs the lock's version: its chain could be freed meanwhile.
             Some(Found { large: Some(_), .. }) => {

@@ -264,6 +264,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     #[inline(always)]
     fn get_hot(&self, key: &[u8], value: &mut Vec<u8>) -> Option<bool> {
         if let Some(hot) = self.hot.get()
+            && !self.context.locks_for_reads()
             && let Ok(Some(found)) = hot.try_get(key, Touch::Raise, value)
             && found.large.is_none()
             && !planted(Fault::HotAskedLast)

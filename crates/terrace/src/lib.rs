@@ -96,7 +96,9 @@ pub use mark::Mark;
 pub use merge::Merge;
 pub use naming::StructureInfo;
 pub use open::Opening;
-pub use options::{MemoryStats, Options, SweepOrder};
+#[cfg(feature = "paper")]
+pub use options::SweepOrder;
+pub use options::{MemoryStats, Options};
 pub use progress::{Progress, Work};
 pub use range::Range;
 pub use snapshot::{Snapshot, SnapshotMap};

@@ -213,6 +213,8 @@ fn tier_context(store: &Arc<PageStore>, options: &Options, budget: &Budget) -> A
     }
     tiers.sweep_stored(options.sweep == SweepOrder::Heap);
     #[cfg(feature = "paper")]
+    tiers.lock_for_reads(options.pessimistic);
+    #[cfg(feature = "paper")]
     if let Some(bilsm) = options.bilsm {
         tiers.set_bilsm(bilsm);
     }

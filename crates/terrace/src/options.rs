@@ -22,13 +22,14 @@ const SEGMENT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
 /// tables keep their records in one order only.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(not(feature = "paper"), allow(dead_code))]
 pub enum SweepOrder {
     /// That of the primary keys, which both tiers share: rows that leave together come to few pages
     /// of the cold index.
     #[default]
     Index,
     /// That of the pages on which the rows lie, where that is another
-    /// ([`MapOptions::hot_heap`](crate::MapOptions::hot_heap)): each row that leaves takes a way of its own
+    /// (`MapOptions::hot_heap`): each row that leaves takes a way of its own
     /// into the cold tier. It costs many times the page reads and writes.
     Heap,
 }
@@ -53,6 +54,8 @@ pub struct Options {
     pub(crate) durability: Durability,
     pub(crate) sweep: SweepOrder,
     #[cfg(feature = "paper")]
+    pub(crate) pessimistic: bool,
+    #[cfg(feature = "paper")]
     pub(crate) bilsm: Option<crate::paper::BiLsmOptions>,
     pub(crate) replay_listener: Option<Listener>,
     pub(crate) control: bool,
@@ -75,6 +78,8 @@ impl Default for Options {
             archive_lag: None,
             durability: Durability::Buffered,
             sweep: SweepOrder::Index,
+            #[cfg(feature = "paper")]
+            pessimistic: false,
             #[cfg(feature = "paper")]
             bilsm: None,
             replay_listener: None,
@@ -160,8 +165,19 @@ impl Options {
         Options { durability, ..self }
     }
 
+    /// Whether readers take the lock of each record that they look at, as writers do, for comparison: the paper's
+    /// pessimistic lock table (section 7.10). Without, they look whether the record has changed meanwhile.
+    #[cfg(feature = "paper")]
+    pub fn pessimistic_locks(self, pessimistic: bool) -> Options {
+        Options {
+            pessimistic,
+            ..self
+        }
+    }
+
     /// In which order rows of tables with two tiers leave the hot one. Default:
     /// [`SweepOrder::Index`]; the other is there for comparison. Nothing in the files depends on it.
+    #[cfg(feature = "paper")]
     pub fn sweep(self, sweep: SweepOrder) -> Options {
         Options { sweep, ..self }
     }

@@ -238,7 +238,8 @@ impl MapOptions {
         }
     }
 
-    /// The policy of the hot tier.
+    /// The policy of the hot tier, for comparison.
+    #[cfg(feature = "paper")]
     pub fn policy(self, policy: Policy) -> MapOptions {
         MapOptions {
             policy: Some(policy),
@@ -269,6 +270,7 @@ impl MapOptions {
     /// Whether the two tiers of a hash table have a hash function each instead of sharing one: for
     /// comparison. What leaves the hot tier is then written record by record, and there is no order to
     /// go through all records by: doing so is an error.
+    #[cfg(feature = "paper")]
     pub fn own_hashes(self, apart: bool) -> MapOptions {
         MapOptions {
             apart: Some(apart),
@@ -278,8 +280,9 @@ impl MapOptions {
 
     /// Whether the hot tier of a table is a heap with an index, as the cold one is: the paper's 2Heap, for
     /// comparison, and what tables have that were made before there was a choice. Else it is a tree of rows,
-    /// which takes in more of them and gives them up with less work. [`crate::SweepOrder::Heap`] has a
+    /// which takes in more of them and gives them up with less work. `SweepOrder::Heap` has a
     /// meaning only with a heap.
+    #[cfg(feature = "paper")]
     pub fn hot_heap(self, hot_heap: bool) -> MapOptions {
         MapOptions {
             hot_heap: Some(hot_heap),

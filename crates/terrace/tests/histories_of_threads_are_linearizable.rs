@@ -73,8 +73,12 @@ fn step(tree: &Map, rng: &mut Rng, recorder: &mut terrace_sim::Recorder<'_>) {
 }
 
 fn round(seed: u64, shape: Shape, inclusive: bool) {
+    round_with(options(), seed, shape, inclusive);
+}
+
+fn round_with(options: Options, seed: u64, shape: Shape, inclusive: bool) {
     let disk = SimDisk::new(seed);
-    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let db = Database::open_on(disk.shared(), options).unwrap();
     let options = MapOptions::new().inclusive(inclusive);
     let tree = create(&db, "t", shape, options).unwrap();
     let ordered = tree.as_tree();
@@ -165,4 +169,12 @@ fn histories_with_two_exclusive_tiers_are_linearizable() {
     round(3, (Kind::Tree, Tiers::Two, false), false);
     round(13, (Kind::Hash, Tiers::Two, false), false);
     round(23, (Kind::Table, Tiers::Two, false), false);
+}
+
+#[test]
+fn histories_with_readers_that_lock_are_linearizable() {
+    let options = || options().pessimistic_locks(true);
+    round_with(options(), 41, (Kind::Tree, Tiers::One, false), true);
+    round_with(options(), 42, (Kind::Tree, Tiers::Two, false), true);
+    round_with(options(), 43, (Kind::Hash, Tiers::Two, false), false);
 }

@@ -192,6 +192,14 @@ pub struct BenchArgs {
     #[arg(long, value_enum, value_name = "ORDER", default_value = "index")]
     pub sweep: SweepName,
 
+    /// Let a record that is promoted leave the cold tier, for comparison: tiers that exclude one another
+    #[arg(long)]
+    pub exclusive: bool,
+
+    /// Let readers take the lock of each record, as writers do, for comparison
+    #[arg(long)]
+    pub pessimistic_locks: bool,
+
     /// Whether the two tiers of a hash table share a hash function, or have one each
     #[arg(long, value_enum, value_name = "WHOSE", default_value = "shared")]
     pub hashes: HashesName,

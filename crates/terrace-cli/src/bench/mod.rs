@@ -50,6 +50,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
              --structure table --tiers 2"
         );
     }
+    if args.exclusive && (args.structure == KindName::Lsm || tiers(args) == 1) {
+        bail!(
+            "only two tiers of a tree, a hash table or a table can exclude one another: --exclusive needs \
+             --tiers 2, and not --structure lsm"
+        );
+    }
     if args.compress.is_some() && args.structure != KindName::Lsm {
         bail!("only an LSM-tree can be compressed: --compress needs --structure lsm");
     }
@@ -120,6 +126,7 @@ fn one(args: &BenchArgs) -> Result<Report> {
         page_size: args.page_size.map(|size| size.0),
         log_limit: args.open.log_limit.map(|size| size.0),
         sweep: sweep(args.sweep),
+        pessimistic: args.pessimistic_locks,
         bilsm: paper::policy(args),
         progress: !args.json,
         control: true,
@@ -144,6 +151,7 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
         },
         logged: args.log != LogMode::Off,
         own_hashes: args.hashes == HashesName::Own,
+        inclusive: args.exclusive.then_some(false),
         hot_heap: args.hot_heap.then_some(true),
         compression: args.compress,
         ..TreeSettings::default()
@@ -297,6 +305,8 @@ fn policy_label(args: &BenchArgs) -> String {
         "record cache".into()
     } else if args.sweep == SweepName::Heap {
         format!("{}, a heap above, swept in heap order", args.policy.name())
+    } else if args.exclusive {
+        format!("{}, exclusive tiers", args.policy.name())
     } else if args.hot_heap {
         format!("{}, a heap above", args.policy.name())
     } else if args.hashes == HashesName::Own {

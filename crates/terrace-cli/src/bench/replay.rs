@@ -59,6 +59,7 @@ fn measure(args: &BenchArgs) -> Result<Value> {
         memory: args.open.memory.0,
         log_limit: Some(log_limit(args)),
         sweep: sweep(args.sweep),
+        pessimistic: args.pessimistic_locks,
         device: super::device(args)?,
         ..Settings::default()
     };
@@ -171,6 +172,7 @@ impl Loader {
             .args(["--tiers", &args.tiers.to_string()])
             .args(["--policy", args.policy.name()])
             .args(args.hot_heap.then_some("--hot-heap"))
+            .args(args.exclusive.then_some("--exclusive"))
             .args(compress.iter().map(|how| format!("--compress={how}")))
             .args(["--sweep", args.sweep.name()])
             .args(["--hashes", args.hashes.name()])

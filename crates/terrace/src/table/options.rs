@@ -3,7 +3,9 @@
 use terrace_base::{Error, Result};
 
 use super::index::{Index, Stored};
-use crate::spec::{MapOptions, Policy, Tiers, check_name};
+#[cfg(feature = "paper")]
+use crate::spec::Policy;
+use crate::spec::{MapOptions, Tiers, check_name};
 
 /// Most indexes of a table: each is looked at in every write of a row.
 pub const MAX_INDEXES: usize = 64;
@@ -45,6 +47,7 @@ impl TableOptions {
     }
 
     /// As [`MapOptions::policy`], for the rows and for all indexes.
+    #[cfg(feature = "paper")]
     pub fn policy(self, policy: Policy) -> TableOptions {
         TableOptions {
             map: self.map.policy(policy),
@@ -69,6 +72,7 @@ impl TableOptions {
     }
 
     /// As [`MapOptions::hot_heap`], for the rows.
+    #[cfg(feature = "paper")]
     pub fn hot_heap(self, hot_heap: bool) -> TableOptions {
         TableOptions {
             map: self.map.hot_heap(hot_heap),
