@@ -207,7 +207,9 @@ fn half_random_values_take_fewer_pages_compressed() {
             how,
         ];
         let rest = ["--value-random", ".5", "--remove", "--json", "--audit"];
-        let json = dir.run(&[&args[..], &rest, &SMALL].concat()).json();
+        // More than the memory holds, so that most of it is in the last level.
+        let much = ["--records", "100k", "--memory", "6MiB", "--seconds", "0.5"];
+        let json = dir.run(&[&args[..], &rest, &much].concat()).json();
         assert_eq!(json["compression"], how);
         assert_eq!(json["value_random"], 0.5);
         let last = |field: &str| {

@@ -19,15 +19,19 @@ const LOOKUPS: usize = 100_000;
 #[derive(Clone, Copy)]
 struct Counts([f64; 3]);
 
-/// The lines that cachegrind prints them in.
-const LINES: [&str; 3] = ["I refs:", "D1  misses:", "LLd misses:"];
+/// The lines that cachegrind prints them in, but for the number of blanks, which versions differ in.
+const LINES: [&str; 3] = ["I refs: ", "D1 misses: ", "LLd misses: "];
 
 impl Counts {
     /// What stands behind the names of the lines in the report.
     fn parse(report: &str) -> Option<Self> {
+        let lines: Vec<String> = report
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
         let mut all = [0.0; 3];
         for (name, count) in LINES.iter().zip(&mut all) {
-            let line = report.lines().find_map(|line| line.split_once(name))?.1;
+            let line = lines.iter().find_map(|line| line.split_once(name))?.1;
             let number = line.split_whitespace().next()?.replace(',', "");
             *count = number.parse().ok()?;
         }
@@ -110,6 +114,10 @@ mod tests {
                       ==7== LLd misses:         23  (20 rd + 3 wr)\n";
         let counts = Counts::parse(report).map(|counts| counts.0);
         assert_eq!(counts, Some([1_234_567.0, 8901.0, 23.0]));
+        let older =
+            "==7== I   refs:      5\n==7== D1  misses:   6  (1 rd)\n==7== LLd misses: 7 (1 rd)";
+        let counts = Counts::parse(older).map(|counts| counts.0);
+        assert_eq!(counts, Some([5.0, 6.0, 7.0]));
         assert!(Counts::parse("valgrind: no").is_none());
     }
 }
