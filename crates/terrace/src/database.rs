@@ -142,7 +142,7 @@ impl Database {
         handle.listen(&*disk)?;
         #[cfg(feature = "backup")]
         if let Some((set, how)) = follow {
-            crate::backup::follow_until_closed(&handle.core, &set, how)?;
+            crate::backup::follow_from_opening(&handle.core, &set, how)?;
         }
         Ok(Database {
             handle: Arc::new(handle),

@@ -211,8 +211,8 @@ impl Options {
     }
 
     /// Copies the log to the backup set in this folder from the opening to the close, as
-    /// [`Database::follow`](crate::Database::follow) does, which says how; the set is made if it is not there. An
-    /// opening that cannot make the first copy fails. How far it is, is in
+    /// [`Database::follow`](crate::Database::follow) does, which says how; the set is made if it is not there, and
+    /// its first point before the opening is done. An opening that cannot do so fails. How far it is, is in
     /// [`Stats::following`](crate::Stats::following). A database that is opened to be read only follows nothing.
     ///
     /// ```

@@ -57,7 +57,6 @@ impl All {
     }
 
     /// Keeps one until the database is closed, or it is [`All::end`]ed.
-    #[cfg(feature = "control")]
     fn keep(&self, follower: Follower) {
         self.kept.lock().push(follower);
     }
@@ -519,14 +518,29 @@ impl std::fmt::Debug for Follower {
 
 /// Follows the log to the set in this folder until the database is closed, or it is told to stop. The first
 /// point is made afterwards, so that who asks need not wait for it.
+#[cfg(feature = "control")]
 pub fn follow_until_closed(
     core: &Arc<Core>,
     set: &Path,
     options: FollowOptions,
 ) -> Result<FollowStatus> {
+    keep_following(core, set, options, Worker::archive)
+}
+
+/// The same from an opening on: it makes the first point, if the set needs one, before it returns.
+pub fn follow_from_opening(core: &Arc<Core>, set: &Path, options: FollowOptions) -> Result<()> {
+    keep_following(core, set, options, Worker::step).map(|_| ())
+}
+
+fn keep_following(
+    core: &Arc<Core>,
+    set: &Path,
+    options: FollowOptions,
+    begin: fn(&Worker) -> Result<u64>,
+) -> Result<FollowStatus> {
     options.rate.check()?;
     let folder = SetFolder::at(set)?;
-    let follower = Follower::start(core.clone(), folder, options, Worker::archive)?;
+    let follower = Follower::start(core.clone(), folder, options, begin)?;
     let status = follower.status();
     core.backups.following.keep(follower);
     Ok(status)

@@ -38,10 +38,9 @@ use crate::gentle::{Cancel, Rate};
 use crate::progress::Progress;
 
 pub use follow::Follower;
+pub use follow::follow_from_opening;
 #[cfg(feature = "control")]
-pub use follow::follow_until_closed;
-#[cfg(feature = "control")]
-pub use follow::stop_following;
+pub use follow::{follow_until_closed, stop_following};
 pub use follow_options::{FollowOptions, FollowStatus};
 pub use prune::{Keep, PruneReport, prune_backup, prune_backup_on};
 pub use restore::{RestoreOptions, RestoreReport, RestoreTo, restore, restore_on};
