@@ -71,6 +71,7 @@ fn byte_strings_are_whole() {
 fn structure_is_whole(pair: Pair) {
     let options = Options {
         pair,
+        floor: 4,
         ..Options::dynamic_only()
     };
     let mut map = HybridMap::<Vec<u8>, u64>::with_options(options).unwrap();
@@ -94,6 +95,7 @@ fn structure_is_whole(pair: Pair) {
 fn marks_are_kept(pair: Pair) {
     let options = Options {
         pair,
+        floor: 4,
         what: What::Cold,
         merging: Merging::Manual,
         ..Options::default()
@@ -117,6 +119,7 @@ fn marks_are_kept(pair: Pair) {
 fn places_are_whole(pair: Pair) {
     let options = Options {
         pair,
+        floor: 4,
         segment_len: 16,
         trigger: Trigger::Constant(8),
         ..Options::default()
