@@ -12,13 +12,16 @@ use terrace_pm::faults::{Planted, plant};
 use terrace_pm::pm::{Event, Images, Sim};
 use terrace_sim::{Event as Call, Operation, Outcome, check_key};
 
-use super::enumerate::{CAPACITY, Model, Random, options};
+use super::enumerate::{Model, Random, options};
 
 type Map = PmMap<u64, u64>;
 
 /// Keys of a history.
 const KEYS: u64 = 9;
 const THREADS: u64 = 3;
+/// Bytes of a map: more than one thread needs, as in some orders each of them has a group in the log before
+/// anybody has cleaned behind it.
+const CAPACITY: u64 = 144 << 10;
 
 /// What threads do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
