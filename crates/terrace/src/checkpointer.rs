@@ -297,29 +297,31 @@ impl Core {
     /// A round of what is done for the length of the file while hardly anything is written. Bounded work but for
     /// checkpoints; the caller holds nothing.
     pub fn use_the_calm(&self, calm: &mut Calm) -> Result<()> {
+        // Who compacts moves pages, too, and is left alone.
+        let mut moves = calm.is_moving();
+        let done = self.calm_step(calm, &mut moves);
+        if moves && (done.is_err() || !calm.is_moving()) {
+            self.store.end_compacting();
+        }
+        done
+    }
+
+    /// Such a round; `moves` is set where it has moved pages.
+    fn calm_step(&self, calm: &mut Calm, moves: &mut bool) -> Result<()> {
         let mut task = calm.look(&self.store.space_seen());
         if let Task::Move { from, below } = task {
+            *moves = true;
             let step = {
                 let _pass = self.passes.enter()?;
                 self.store.compact_some_below(from, MOVED_AT_ONCE, below)
             };
-            if step.is_err() {
-                self.store.end_compacting();
-            }
             let (moved, next) = step.map_err(|e| self.failed(e))?;
             task = calm.moved(moved, next);
-            if next.is_some() {
-                return Ok(());
-            }
         }
         if task == Task::Checkpoint {
             let done = self.checkpoint(Speed::Gentle, false);
             calm.checkpointed(self.store.space_seen().page_writes);
-            self.store.end_compacting();
             done?;
-        }
-        if !calm.is_moving() {
-            self.store.end_compacting();
         }
         Ok(())
     }

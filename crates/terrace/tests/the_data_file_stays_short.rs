@@ -228,3 +228,25 @@ fn a_long_file_is_drawn_in_while_nobody_writes() {
         assert!(db.stats().pages.writes - writes < 200);
     }
 }
+
+#[test]
+fn who_compacts_is_left_alone_by_what_is_done_while_nobody_writes() {
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+    let map = loaded(&db, (Kind::Tree, Tiers::One, false), 40_000);
+    let spare = |meddled: bool| {
+        update(&map, &mut Rng::new(3), 40_000);
+        store(&db).cut_tightly();
+        if meddled {
+            fault::calm_rounds(&db, 3).unwrap();
+        }
+        // Both superblocks have to name the shorter file.
+        for _ in 0..3 {
+            db.checkpoint().unwrap();
+        }
+        store(&db).end_compacting();
+        store(&db).space_seen().slots
+    };
+    let alone = spare(false);
+    assert_eq!(spare(true), alone);
+}
