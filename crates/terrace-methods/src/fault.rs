@@ -80,6 +80,8 @@ pub enum Fault {
     PutLooksBelow,
     /// A step makes its pages before it enters the gate. Found by a cut.
     PagesEarly,
+    /// Leaves of the top that lose their records stay. Later steps take them away.
+    EmptiedLeavesKept,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
     EndlessWaits,
 }

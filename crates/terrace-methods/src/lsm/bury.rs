@@ -134,16 +134,19 @@ impl Lsm {
         Ok(job.high)
     }
 
-    /// Whether there is a record above the last level in the range of a step.
-    fn is_anything_above(&self, state: &State, job: &Job) -> Result<bool> {
+    /// Whether there is a record for a step to carry: one of its sources in its range.
+    pub(crate) fn is_anything_above(&self, state: &State, job: &Job) -> Result<bool> {
         let range = (job.low.as_slice(), job.high.as_deref());
-        for level in (1..state.count()).filter_map(|number| state.level(number)) {
+        for number in job.target + 1..=job.source {
+            let Some(level) = state.level(number).filter(|_| number < state.count()) else {
+                return self.is_any_in_top(state, range, &mut |_| true);
+            };
             let slots = level.slots(&self.store, range, 1)?;
             if slots.iter().any(|slot| slot.entry.is_some()) {
                 return Ok(true);
             }
         }
-        self.is_any_in_top(state, range, &mut |_| true)
+        Ok(false)
     }
 
     fn is_grave_full(&self, state: &State, burying: &Burying, waited: bool) -> Result<bool> {

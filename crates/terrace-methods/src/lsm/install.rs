@@ -17,10 +17,10 @@ use terrace_base::{PageId, Result};
 use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Shared, Space};
 
 use super::entry::Entry;
-use super::level::{Level, Slot};
+use super::level::{Level, Slot, settled};
 use super::name::Name;
 use super::page::{Image, new_stamp};
-use super::plan::MOST_SQUEEZED;
+use super::plan::{Job, MOST_SQUEEZED};
 use super::{Lsm, State};
 use crate::btree::Floor;
 use crate::fault::{self, Fault, Point};
@@ -32,6 +32,8 @@ const PACKED: f64 = 0.95;
 /// smallest what is missing is waited for inside: else nobody would ever get on.
 const PATIENCE: u32 = 24;
 
+/// Leaves without records that are joined with others at once, at most.
+const MOST_JOINED: usize = 64;
 /// Pages that are brought into memory for an installation before it is tried, at most.
 const LOOKS: usize = 64;
 
@@ -436,10 +438,28 @@ impl Lsm {
                     visited => visited,
                 }
             })?;
+            if fault::planted(Fault::EmptiedLeavesKept) {
+                next = end.max(first + 1);
+                continue;
+            }
             // Thin leaves are joined with what lies before them; best effort.
             let _ = state.top.try_pack(door, copied.key(first), PACKED);
             // The first one is in its leaf, or nowhere.
             next = end.max(first + 1);
+        }
+        Ok(())
+    }
+
+    /// Joins the leaves of the top in a range in which no step finds anything with what lies before them; best
+    /// effort. They were left when their records went: somebody held the leaf on their left.
+    pub(crate) fn join_empty(&self, state: &State, job: &Job, space: Space) -> Result<()> {
+        let range = (job.low.as_slice(), job.high.as_deref());
+        let fences = settled(&self.store, || {
+            state.top.leaf_fences(range.0, range.1, MOST_JOINED)
+        })?;
+        for fence in &fences {
+            let door = self.store.enter_for(space)?;
+            let _ = state.top.try_pack(&door, fence, PACKED);
         }
         Ok(())
     }

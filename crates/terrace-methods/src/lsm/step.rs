@@ -129,6 +129,11 @@ impl Lsm {
                 let Some(mut job) = self.plan(state, cursors, source)? else {
                     break;
                 };
+                if !self.is_anything_above(state, &job)? {
+                    // Leaves without records, which could not be joined when they lost them.
+                    self.join_empty(state, &job, space)?;
+                    continue;
+                }
                 self.join_thin(state, &mut job)?;
                 if self.carry_out(state, &job, space)? {
                     self.count_top(state)?;
@@ -136,6 +141,7 @@ impl Lsm {
                 }
             }
         }
+        self.count_top(state)?;
         Ok(false)
     }
 

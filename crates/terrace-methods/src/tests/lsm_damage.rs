@@ -165,6 +165,34 @@ fn what_was_deleted_before_an_opening_leaves_nothing() {
     );
 }
 
+/// Where somebody holds the leaf beside one that a step has emptied, the two are not joined. Later steps find
+/// nothing to carry there: they join them, and come to an end.
+#[test]
+fn leaves_that_a_step_left_empty_are_joined_by_later_ones() {
+    let (_, store, lsm) = start();
+    for n in 0..2_000 {
+        change(&store, &lsm, &key(n), Some(&[1; 100])).unwrap();
+    }
+    let steps_to_the_end = || {
+        let steps = (0..10_000).take_while(|_| lsm.step(0.0, Space::Ordinary).unwrap());
+        steps.count()
+    };
+    {
+        let _planted = Planted;
+        plant(Some(Fault::EmptiedLeavesKept));
+        assert!(steps_to_the_end() < 10_000);
+    }
+    for _ in 0..20 {
+        assert!(!lsm.step(0.0, Space::Ordinary).unwrap());
+    }
+    assert_eq!(lsm.figures().unwrap().top_leaves, 1);
+    let mut value = Vec::new();
+    for n in 0..2_000 {
+        let found = settled(&store, || lsm.try_get(&key(n), Touch::No, &mut value)).unwrap();
+        assert!(found.is_some() && value == [1; 100]);
+    }
+}
+
 /// The top stays in memory, and is written by checkpoints alone, whoever else needs the frames.
 #[test]
 fn a_top_is_neither_thrown_out_nor_written_ahead() {
