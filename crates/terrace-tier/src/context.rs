@@ -310,6 +310,12 @@ impl TierContext {
         self.settle_noted(interrupt)
     }
 
+    /// The same for work that comes once and has no use for more memory: a compaction, a survey, a drop. If it
+    /// counted, records would have to go for it, and come back.
+    pub(crate) fn settle_uncounted(&self, interrupt: Interrupt) -> Result<()> {
+        self.settle_noted(interrupt)
+    }
+
     /// As [`TierContext::settle_for_pages`], for a scan, which reads ahead.
     pub(crate) fn settle_for_scan(&self, interrupt: Interrupt) -> Result<()> {
         self.share.note_for_pages(&interrupt, &self.store);

@@ -256,7 +256,7 @@ fn settled<T>(context: &TierContext, mut attempt: impl FnMut() -> Attempt<T>) ->
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(interrupt) => context.settle_for_pages(interrupt)?,
+            Err(interrupt) => context.settle_uncounted(interrupt)?,
         }
     }
 }

@@ -458,7 +458,7 @@ pub(crate) fn position_of<M: Tier>(
         let mut place = Vec::new();
         match method.try_position(key, &mut place) {
             Ok(position) => return Ok(position.to_vec()),
-            Err(interrupt) => context.settle_for_pages(interrupt)?,
+            Err(interrupt) => context.settle_uncounted(interrupt)?,
         }
     }
 }
@@ -488,13 +488,13 @@ pub(crate) fn compact_step<M: Tier>(
             Err(Interrupt::Conflict) if conflicts >= COMPACT_PATIENCE => break,
             Err(interrupt) => {
                 conflicts += u32::from(matches!(interrupt, Interrupt::Conflict));
-                context.settle_for_pages(interrupt)?;
+                context.settle_uncounted(interrupt)?;
             }
         }
     }
     let mut span = Window::new();
     while let Err(interrupt) = method.try_span(from, &mut span) {
-        context.settle_for_pages(interrupt)?;
+        context.settle_uncounted(interrupt)?;
     }
     Ok(span.high.take())
 }
@@ -513,7 +513,7 @@ pub(crate) fn clear_step<M: Tier>(context: &TierContext, method: &M) -> Result<b
             Ok(more) => return Ok(more),
             // The root is gone: an earlier step, or one before a crash, has freed it.
             Err(Interrupt::Conflict) if !context.store.exists(method.root()) => return Ok(false),
-            Err(interrupt) => context.settle_for_pages(interrupt)?,
+            Err(interrupt) => context.settle_uncounted(interrupt)?,
         }
     }
 }

@@ -27,6 +27,9 @@ const BURIED_STEP: u64 = 128;
 const MOVED_STEP: u64 = 64;
 /// Times that the end of the file is looked at: each moves a good part of what lies there.
 const ROUNDS: usize = 24;
+/// Of them so many in a row that make the file no shorter, by one part in so many, are the last ones.
+const IDLE_ROUNDS: usize = 4;
+const GAIN_PART: u64 = 64;
 
 /// How a database is compacted.
 #[must_use = "options do nothing until something is compacted with them"]
@@ -245,6 +248,7 @@ impl Core {
         let behind = (pages.data_file_bytes / run.page_bytes).saturating_sub(pages.live);
         let mut teller = Teller::new(tell, Work::Move, behind.min(pages.live));
         let (mut file, mut all) = (u64::MAX, 0);
+        let (mut best, mut idle) = (u64::MAX, 0);
         for _ in 0..ROUNDS {
             run.go_on()?;
             self.compacting_checkpoint(run)?;
@@ -257,6 +261,15 @@ impl Core {
                 break;
             }
             file = now;
+            idle = match now + now / GAIN_PART < best {
+                true => 0,
+                false => idle + 1,
+            };
+            best = best.min(now);
+            // Others write as much as is moved: more rounds would move the same pages again.
+            if idle > IDLE_ROUNDS {
+                break;
+            }
         }
         self.store.cut_tightly();
         for _ in 0..2 {
@@ -268,12 +281,15 @@ impl Core {
     }
 
     /// A checkpoint as gentle as the rest.
-    fn compacting_checkpoint(&self, run: &Run) -> Result<()> {
-        match run.rate {
+    fn compacting_checkpoint(&self, run: &mut Run) -> Result<()> {
+        let report = match run.rate {
             Rate::Fast => self.asked_checkpoint(),
             _ => self.gentle_checkpoint(&|| run.cancel.is_cancelled()),
-        }
-        .map(|_| ())
+        }?;
+        // Pages that others change meanwhile are written by each, and each costs them copies: so what they write
+        // counts as much as what is moved.
+        run.after(report.pages * run.page_bytes);
+        Ok(())
     }
 
     /// Has a good part of the pages at the end of the file written further in front; how many.

@@ -328,6 +328,40 @@ fn longest<S: DynamicStage<ByteFamily, u32>>() {
     drop(stage);
 }
 
+/// Ranges that empty whole nodes, of several levels and at their left edges too, are filled again from either
+/// side: whoever has the range of a node that went must be able to take its keys.
+pub fn refilled<S: DynamicStage<IntFamily, u64>>(check: Checked<S>) {
+    let (keys, longest, rounds) = match cfg!(miri) {
+        true => (300, 50, 3),
+        false => (40_000, 4_000, 200),
+    };
+    let mut stage = S::default();
+    for key in 0..keys {
+        assert_eq!(stage.insert(key, key), None);
+    }
+    let mut random = 1u64;
+    let mut below = |n: u64| {
+        random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        (random >> 33) % n
+    };
+    for round in 0..rounds {
+        let from = below(keys);
+        let to = (from + below(longest)).min(keys);
+        (from..to).for_each(|key| assert_eq!(stage.remove(key), Some(key)));
+        check(&stage);
+        let back = |i: u64| match round % 2 {
+            0 => to - 1 - i,
+            _ => from + i,
+        };
+        for key in (0..to - from).map(back) {
+            assert_eq!(stage.insert(key, key), None);
+        }
+        check(&stage);
+        (from..to).for_each(|key| assert_eq!(stage.get(key, false), Some(&key)));
+    }
+    assert_eq!(stage.count(None, None, usize::MAX), keys as usize);
+}
+
 /// Arrays that become trees as they grow.
 #[test]
 fn small_ones_that_grow() {
@@ -370,6 +404,7 @@ fn marks_are_kept_as_a_stage_grows() {
 fn b_trees() {
     ints::<super::tree::Tree<_, _>>(|_| {});
     bytes::<super::tree::Tree<_, _>>(|_| {});
+    refilled::<super::tree::Tree<_, _>>(|_| {});
 }
 
 #[cfg(feature = "pairs")]
@@ -377,4 +412,5 @@ fn b_trees() {
 fn radix_trees() {
     ints::<super::art::Art<_, _>>(|_| {});
     bytes::<super::art::Art<_, _>>(|_| {});
+    refilled::<super::art::Art<_, _>>(|_| {});
 }

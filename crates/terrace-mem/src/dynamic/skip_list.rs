@@ -2,9 +2,10 @@
 //!
 //! What always holds: the pages of a level are linked in the order of their keys; each page but the
 //! first of a level has a tower, an entry of the level above with a key that is not greater than its
-//! own and greater than all before it; the highest level is one page; no page is empty. A page that is
-//! full is split, and the first key of its new half becomes a tower. So a search goes right in a page,
-//! then down, and a walk along the lowest level needs no level above. Links are numbers of slabs.
+//! own and greater than all before it; a page of towers has no keys below its first one but on the left
+//! edge; the highest level is one page; no page is empty. A page that is full is split, and the first key
+//! of its new half becomes a tower. So a search goes right in a page, then down, and a walk along the lowest
+//! level needs no level above. Links are numbers of slabs.
 
 use super::node::{CAP, FANOUT, Leaf};
 use super::slab::Slab;
@@ -194,6 +195,16 @@ impl<F: Family, V> SkipList<F, V> {
         self.levels += 1;
     }
 
+    /// Pages of towers take the range of those before them: their first keys become those that the others had.
+    fn begin_earlier(&mut self, pages: &[(u32, F::Buf)]) {
+        for (page, begin) in pages {
+            self.change_towers(*page, |towers| {
+                towers.keys.remove(0, 1);
+                towers.keys.insert(0, F::load(begin));
+            });
+        }
+    }
+
     /// Takes an empty page out of its level, and its tower, and pages of towers that are empty then.
     fn unlink(&mut self, mut way: Way, page: u32) {
         let Some(gone) = self.pages.take(page) else {
@@ -209,7 +220,10 @@ impl<F: Family, V> SkipList<F, V> {
             NONE => self.last = gone.before,
             next => self.pages.get_mut(next).before = gone.before,
         }
+        // The pages of towers behind those that are empty, and the keys that these began with.
+        let mut behind = ArrayVec::<(u32, F::Buf), LEVELS>::new();
         while let Some((page, i)) = way.pop() {
+            let begin = F::owned(self.towers.get(page).keys.get(0));
             let empty = self.change_towers(page, |towers| {
                 // The range of a first one goes to the next, which has its key from now on.
                 let key = if i == 0 {
@@ -222,6 +236,9 @@ impl<F: Family, V> SkipList<F, V> {
                 towers.below.is_empty()
             });
             if !empty {
+                if i == 0 {
+                    self.begin_earlier(&behind);
+                }
                 break;
             }
             let Some(gone) = self.towers.take(page) else {
@@ -234,6 +251,7 @@ impl<F: Family, V> SkipList<F, V> {
             }
             if gone.next != NONE {
                 self.towers.get_mut(gone.next).before = gone.before;
+                behind.push((gone.next, begin));
             }
         }
         if self.first == NONE {
@@ -522,5 +540,6 @@ mod tests {
     fn skip_lists() {
         super::super::conformance::ints::<SkipList<_, _>>(whole);
         super::super::conformance::bytes::<SkipList<_, _>>(whole);
+        super::super::conformance::refilled::<SkipList<_, _>>(whole);
     }
 }

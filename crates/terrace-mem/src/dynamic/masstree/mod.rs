@@ -367,6 +367,7 @@ mod tests {
     fn tries_of_words() {
         super::super::conformance::ints::<Masstree<_, _>>(whole);
         super::super::conformance::bytes::<Masstree<_, _>>(whole);
+        super::super::conformance::refilled::<Masstree<_, _>>(whole);
     }
 
     #[test]
