@@ -105,6 +105,23 @@ fn reading_everything_once_takes_nothing_from_hot_records() {
 }
 
 #[test]
+fn a_compaction_takes_nothing_from_hot_records_however_often_it_comes() {
+    let disk = SimDisk::new(6);
+    let context = new_context(&disk, MEMORY, 4096);
+    let tree = two_tiers::<BTree>(&context, &TierOptions::default());
+    filled(&*tree, KEYS);
+    // What a round reads has left memory in the round before.
+    for _ in 0..20 {
+        let mut from = Some(Vec::new());
+        while let Some(at) = from {
+            from = tree.compact_step(&at, 0.95).unwrap();
+            rounds(&context, &tree);
+        }
+    }
+    assert_eq!(context.store.hot_share(), WHOLE_SHARE);
+}
+
+#[test]
 fn a_structure_with_one_tier_gets_memory_beside_one_with_two() {
     let disk = SimDisk::new(5);
     let context = new_context(&disk, MEMORY, 4096);
