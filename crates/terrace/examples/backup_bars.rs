@@ -3,7 +3,7 @@
 //! must not be there, it deletes.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use terrace::{
@@ -185,7 +185,9 @@ fn f(tree: &Tree, records: u64, stop: &AtomicBool) -> Result<Figures> {
         seconds: 0.0,
         buckets: vec![0; BUCKETS],
     };
-    let mut state = 0x1234_5678_9ABC_DEF0u64;
+    // Each run goes on where the one before it was: the same records again would all be in memory.
+    static STATE: AtomicU64 = AtomicU64::new(0x1234_5678_9ABC_DEF0);
+    let mut state = STATE.load(Ordering::Relaxed);
     while !stop.load(Ordering::Relaxed) {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
         let part = (state >> 11) as f64 / (1u64 << 53) as f64;
@@ -205,6 +207,7 @@ fn f(tree: &Tree, records: u64, stop: &AtomicBool) -> Result<Figures> {
         figures.buckets[((nanos.log2() * 16.0) as usize).min(BUCKETS - 1)] += 1;
         figures.operations += 1;
     }
+    STATE.store(state, Ordering::Relaxed);
     figures.seconds = began.elapsed().as_secs_f64();
     Ok(figures)
 }
@@ -227,6 +230,7 @@ fn beside(tree: &Tree, records: u64, work: impl FnOnce() -> Result<()>) -> Resul
 /// the hot tier while one is scanned.
 fn others(folder: &Path, records: u64) -> Result<()> {
     const ALONE: Duration = Duration::from_secs(10);
+    const WARM: Duration = Duration::from_secs(60);
     let (path, set) = (folder.join("others"), folder.join("set of others"));
     let db = Database::open(&path, options())?;
     let tree = db.tree("t")?;
@@ -241,8 +245,8 @@ fn others(folder: &Path, records: u64) -> Result<()> {
             Ok(())
         })
     };
-    // Until it is warm.
-    alone(ALONE)?;
+    // Until it is warm, and has begun to throw records out of memory.
+    alone(WARM)?;
     let hits = || {
         let stats = db.stats();
         let of = |s: &terrace::StructureStats| (s.hot_hits, s.hot_hits + s.cold_hits + s.misses);
