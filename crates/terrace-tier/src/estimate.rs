@@ -206,8 +206,8 @@ impl Sample {
         self.mean(which) * self.draws.len() as f64 / weights
     }
 
-    /// Whether the standard error of the sum of both values is small, or nobody would wait for more leaves;
-    /// of what each leaf has, or of what all of them have.
+    /// Whether the standard error of either value is small beside the larger one, or nobody would wait for more
+    /// leaves; of what each leaf has, or of what all of them have.
     fn is_enough(&self, of_each: bool) -> bool {
         let count = self.draws.len();
         if count < LEAVES as usize || !count.is_multiple_of(LEAVES as usize) {
@@ -216,14 +216,16 @@ impl Sample {
         if count >= MOST_LEAVES {
             return true;
         }
-        let (mean, each) = (self.mean(0) + self.mean(1), self.each(0) + self.each(1));
-        let square = |&(w, values): &(f64, [f64; 2])| {
-            let value = w * (values[0] + values[1]);
-            let expected = if of_each { w * each } else { mean };
-            (value - expected) * (value - expected)
-        };
-        let squares: f64 = self.draws.iter().map(square).sum();
-        squares.sqrt() / count as f64 <= PRECISION * mean.abs()
+        let largest = self.mean(0).abs().max(self.mean(1).abs());
+        [0, 1].iter().all(|&which| {
+            let (mean, each) = (self.mean(which), self.each(which));
+            let square = |&(w, values): &(f64, [f64; 2])| {
+                let expected = if of_each { w * each } else { mean };
+                (w * values[which] - expected).powi(2)
+            };
+            let squares: f64 = self.draws.iter().map(square).sum();
+            squares.sqrt() / count as f64 <= PRECISION * largest
+        })
     }
 }
 
