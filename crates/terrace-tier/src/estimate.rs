@@ -72,7 +72,7 @@ fn only_leaf<M: Tier>(
     random: &mut Random,
     window: &mut Window,
 ) -> Result<bool> {
-    let (leaves, position) = settled(context, || method.try_random(&mut || random.next()))?;
+    let (leaves, position) = drawn(context, random, |next| method.try_random(next))?;
     if leaves > 1.0 {
         return Ok(false);
     }
@@ -131,7 +131,7 @@ fn sampled<M: Tier>(
     }
     let mut sample = Sample::default();
     while !sample.is_enough(all_leaves.is_some()) {
-        let (leaves, position) = settled(context, || method.try_random(&mut || random.next()))?;
+        let (leaves, position) = drawn(context, random, |next| method.try_random(next))?;
         settled(context, || method.try_chosen(&position, &mut window))?;
         let only = leaves <= 1.0;
         let values = values(&window, only)?;
@@ -171,8 +171,7 @@ fn walked<M: Tier>(
 fn leaves<M: Tier>(context: &TierContext, method: &M, random: &mut Random) -> Result<Option<f64>> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     loop {
-        let drawn = settled(context, || method.try_leaves(&mut || random.next()))?;
-        let Some(leaves) = drawn else {
+        let Some(leaves) = drawn(context, random, |next| method.try_leaves(next))? else {
             return Ok(None);
         };
         count += 1.0;
@@ -261,6 +260,20 @@ fn settled<T>(context: &TierContext, mut attempt: impl FnMut() -> Attempt<T>) ->
             Err(interrupt) => context.settle_uncounted(interrupt)?,
         }
     }
+}
+
+/// Something chosen at random. What is not in memory is read, and chosen all the same: another choice instead would
+/// leave out what is seldom read.
+fn drawn<T>(
+    context: &TierContext,
+    random: &mut Random,
+    mut attempt: impl FnMut(&mut dyn FnMut() -> u32) -> Attempt<T>,
+) -> Result<T> {
+    let first = u64::from(random.next()) << 32;
+    settled(context, || {
+        let mut again = Random(first);
+        attempt(&mut || again.next())
+    })
 }
 
 /// Random numbers, the same for the same structure: which leaves they choose is all the same.

@@ -498,6 +498,7 @@ fn a_survey_right_after_a_load_is_within_a_twentieth() {
             }
             let survey = db.survey().unwrap();
             let found = survey.structures[0].records.unwrap();
+            println!("{kind}: {found} of {records}");
             assert!(
                 found.abs_diff(records) * 20 <= records,
                 "{kind}: {found} of {records}"
