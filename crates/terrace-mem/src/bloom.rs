@@ -11,8 +11,9 @@
 //! Keys that come in order behind all others need no filter: from some of them on, every key
 //! may be in the dynamic stage, and is in no generation that serves.
 
-use crate::dynamic::{Any, DynamicCursor, DynamicStage};
+use crate::dynamic::Any;
 use crate::family::Family;
+use crate::two_stage::{DynamicCursor, DynamicStage};
 
 /// Bits for each key that a generation is made for.
 const BITS: usize = 8;

@@ -26,6 +26,7 @@ mod dynamic;
 mod error;
 mod family;
 mod faults;
+mod home;
 mod key;
 mod lows;
 mod map;
@@ -46,6 +47,7 @@ mod simd;
 mod slots;
 mod stage;
 mod sync;
+mod two_stage;
 mod usage;
 
 pub use concurrent::{ConcurrentHybridMap, ConcurrentIter};

@@ -6,13 +6,13 @@
 //! values of a segment lie in one array; a list there that grows or shrinks lies apart until many of
 //! the segment do, or until it is merged.
 
-use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::error::{KeyTooLong, OptionsError};
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::map::{Core, Load, Merged, bounded, check};
 use crate::options::{Options, Updates};
 use crate::slots::{List, Packed, Vals};
+use crate::two_stage::{DynamicCursor, DynamicStage};
 use crate::usage::MemoryUsage;
 use std::fmt;
 use std::iter::FusedIterator;

@@ -12,7 +12,7 @@ mod packed;
 pub use list::List;
 pub use packed::Packed;
 
-use crate::place::Block;
+use crate::home::Block;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 

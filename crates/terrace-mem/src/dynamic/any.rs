@@ -9,11 +9,11 @@ use super::pos::Pos;
 #[cfg(feature = "pairs")]
 use super::skip_list::{SkipList, SkipPos};
 use super::tree::Tree;
-use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::Family;
 #[cfg(feature = "pairs")]
 use crate::family::IntFamily;
 use crate::pair::Pair;
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 #[cfg(feature = "pairs")]
 use std::any::TypeId;
 

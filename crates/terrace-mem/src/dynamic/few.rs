@@ -1,8 +1,8 @@
 //! A few entries in arrays that grow by four: what every dynamic stage is while it is small.
 
-use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::Family;
 use crate::stage::KeyRun;
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -4,6 +4,7 @@ use super::NodeKeys;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::simd;
+use crate::two_stage::Near;
 use arrayvec::ArrayVec;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,15 +144,6 @@ pub enum Inserted<F: Family, V> {
     Added,
     /// The key is new, and the node now has a right sibling that starts at this separator.
     Split(F::Buf, Node<F, V>),
-}
-
-/// What an insert waits for next: its lines have been asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Near {
-    /// The last inner node of the way down.
-    Inner,
-    /// The leaf.
-    Leaf,
 }
 
 /// Which entries a drain takes.

@@ -1,10 +1,11 @@
 //! A place in the dynamic stage: an entry and the way down to it.
 
+use super::NodeKeys;
 use super::node::{Inner, Leaf, NodeRef};
 use super::tree::Tree;
-use super::{DynamicCursor, NodeKeys};
 use crate::family::Family;
 use crate::simd;
+use crate::two_stage::DynamicCursor;
 use arrayvec::ArrayVec;
 
 /// The most levels of inner nodes. A node is split when it has more than 20 separators, 64 unless

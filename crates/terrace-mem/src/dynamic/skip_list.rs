@@ -6,11 +6,12 @@
 //! full is split, and the first key of its new half becomes a tower. So a search goes right in a page,
 //! then down, and a walk along the lowest level needs no level above. Links are numbers of slabs.
 
+use super::NodeKeys;
 use super::node::{CAP, FANOUT, Leaf};
 use super::slab::Slab;
-use super::{DynamicCursor, DynamicStage, Near, NodeKeys, Span};
 use crate::family::Family;
 use crate::simd;
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 use arrayvec::ArrayVec;
 use std::mem;
 

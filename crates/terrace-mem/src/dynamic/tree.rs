@@ -1,9 +1,10 @@
 //! The B+tree itself: root, counts, and the operations on whole keys.
 
-use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Near, Node, NodeMut, NodeRef};
+use super::NodeKeys;
+use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Node, NodeMut, NodeRef};
 use super::pos::Pos;
-use super::{DynamicStage, NodeKeys, Span};
 use crate::family::Family;
+use crate::two_stage::{DynamicStage, Near, Span};
 use std::mem::{self, size_of};
 
 /// An ordered map from encoded keys to values. Every operation on a key is O(log n).
@@ -220,9 +221,9 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DynamicCursor;
     use super::*;
     use crate::family::{ByteFamily, IntFamily};
+    use crate::two_stage::DynamicCursor;
     use std::collections::BTreeMap;
 
     fn census<F: Family, V>(

@@ -2,12 +2,12 @@
 
 use super::merge::STEP_BYTES;
 use super::{Core, HybridMap, check, stored};
-use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::IndexKey;
 use crate::options::Merging;
 use crate::slots::Vals;
-use crate::stage::{KeyRun, StaticStage};
+use crate::stage::KeyRun;
+use crate::two_stage::{DynamicStage, StaticStage};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {

@@ -2,7 +2,7 @@
 
 use super::iter::Merged;
 use crate::bloom::Filter;
-use crate::dynamic::{Any, DynamicStage, Near};
+use crate::dynamic::Any;
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
@@ -10,7 +10,8 @@ use crate::options::{Options, Updates, What};
 use crate::segment::SegmentList;
 use crate::shortcuts::Shortcuts;
 use crate::slots::{Slots, Vals};
-use crate::stage::{Plan, Stage, StaticStage};
+use crate::stage::{Plan, Stage};
+use crate::two_stage::{DynamicStage, Near, StaticStage};
 use crate::usage::MemoryUsage;
 
 /// The dynamic stage is built anew when one in so many of the most entries that it had is left.

@@ -1,12 +1,13 @@
 //! Iteration over both stages in order, from both ends.
 
 use super::Core;
-use crate::dynamic::{Any, AnyPos, DynamicCursor, DynamicStage};
+use crate::dynamic::{Any, AnyPos};
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::segment::{Segment, SegmentList};
 use crate::slots::{Slots, Vals};
-use crate::stage::{KeyCursor, KeyRun, StaticStage};
+use crate::stage::KeyRun;
+use crate::two_stage::{DynamicCursor, DynamicStage, KeyCursor, StaticStage};
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 

@@ -6,12 +6,12 @@
 //! memory is one segment and no step takes longer than one (section 5 merges all at once).
 
 use super::Core;
-use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::family::Family;
-use crate::options::{Merging, Trigger, What};
-use crate::segment::{Segment, merge_runs};
+use crate::options::{Merging, What};
+use crate::segment::Segment;
 use crate::slots::Vals;
-use crate::stage::{KeyRun, StaticStage};
+use crate::stage::KeyRun;
+use crate::two_stage::{Bounds, DynamicCursor, DynamicStage, StaticStage, interleave, is_due};
 use std::ops::Range;
 
 /// Ranges with few entries that a step passes by before it takes one nevertheless.
@@ -34,21 +34,15 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Whether the dynamic stage is due.
     #[inline]
     fn due(&self) -> bool {
-        match self.options.trigger {
-            Trigger::Constant(n) => self.dynamic.len() >= n,
-            Trigger::Ratio(ratio) => {
-                let n = self.dynamic.len();
-                // In steps the ranges are merged in turn: when one is, it holds twice what all do on
-                // average. So a range is merged when it holds a share of one in `ratio`, as all of
-                // them are where they are merged at once.
-                let sweep = match self.options.merging {
-                    Merging::Incremental => 2,
-                    Merging::Blocking | Merging::Manual => 1,
-                };
-                n >= self.options.floor
-                    && n.saturating_mul(ratio).saturating_mul(sweep) > self.segments.live()
-            }
-        }
+        // In steps the ranges are merged in turn: when one is, it holds twice what all do on
+        // average. So a range is merged when it holds a share of one in `ratio`, as all of
+        // them are where they are merged at once.
+        let sweep = match self.options.merging {
+            Merging::Incremental => 2,
+            Merging::Blocking | Merging::Manual => 1,
+        };
+        let (len, fixed) = (self.dynamic.len(), self.segments.live() / sweep);
+        is_due(self.options.trigger, len, fixed, self.options.floor)
     }
 
     /// Merges what is due.
@@ -239,39 +233,18 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             return;
         }
         let which = self.span(i, keys);
-        let len = segs.get(i).map_or(0, |seg| seg.vals.live()) + n;
-        // What can be cut is merged first, however long it gets.
-        let cuts = segs.get(i).is_some_and(|seg| seg.keys.cuts());
-        let vals = if which.len() == 1 && (cuts || self.pieces(len, 0) == 1) {
-            let most = if cuts { usize::MAX } else { SEGMENT_BYTES };
-            match self.segments.merge(i, keys, vals, most) {
-                None => {
-                    let keys = &self.segments.segs()[i].keys;
-                    let pieces = self.pieces(keys.len(), keys.key_bytes());
-                    self.segments.cut(i, pieces);
-                    return;
-                }
-                Some(vals) => vals,
-            }
-        } else {
-            vals
-        };
-        let (run, vals) = if which.len() == 1 {
-            let (run, vals) = self.segments.merge_out(i, keys, vals);
-            if self.pieces(run.len(), run.key_bytes(0, run.len())) == 1 {
-                // It stays in its place, so that the headers behind it do not move.
-                self.segments.refill(i, &run, vals, &self.plan);
-                return;
-            }
-            self.segments.remove(which.clone());
-            (run, vals)
-        } else {
-            let (mut old_keys, mut old_vals) = (F::Run::default(), S::Row::default());
-            for mut seg in self.segments.remove(which.clone()) {
-                seg.unpack(&mut old_keys, &mut old_vals);
-            }
-            merge_runs::<F, S>(&old_keys, old_vals, keys, vals)
-        };
+        let bounds = self.bounds();
+        if which.len() == 1 {
+            self.segments.merge(i, keys, vals, (&bounds, &self.plan));
+            return;
+        }
+        let (mut old_keys, mut old_vals) = (F::Run::default(), S::Row::default());
+        for mut seg in self.segments.remove(which.clone()) {
+            seg.unpack(&mut old_keys, &mut old_vals);
+        }
+        let mut before = Vec::with_capacity(n);
+        let run = interleave::<F>(&old_keys, keys, &mut before);
+        let vals = S::merge_rows(old_vals, vals, &before);
         if run.len() > 0 {
             let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
             // Where keys came, more will come.
@@ -323,13 +296,15 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
 
     /// How many segments so many entries of so many key bytes make.
     pub(super) fn pieces(&self, n: usize, bytes: usize) -> usize {
-        let len = self.options.segment_len;
-        let by_len = if n <= len + len / 2 {
-            1
-        } else {
-            n.div_ceil(len)
-        };
-        by_len.max(bytes.div_ceil(SEGMENT_BYTES)).min(n)
+        self.bounds().pieces(n, bytes)
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            len: self.options.segment_len,
+            bytes: SEGMENT_BYTES,
+            most_bytes: SEGMENT_BYTES,
+        }
     }
 
     /// Moves everything; the dynamic stage is empty afterwards. O(n).

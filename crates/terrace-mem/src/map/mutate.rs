@@ -2,12 +2,12 @@
 
 use super::HybridMap;
 use super::iter::half_open;
-use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::segment::Segment;
 use crate::slots::Slots;
-use crate::stage::{KeyRun, StaticStage};
+use crate::stage::KeyRun;
+use crate::two_stage::{DynamicStage, StaticStage};
 use std::iter::FusedIterator;
 use std::ops::RangeBounds;
 use std::{fmt, slice, vec};

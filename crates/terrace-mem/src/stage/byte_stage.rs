@@ -7,9 +7,10 @@ use super::compressed::{Compressed, NodeCursor};
 use super::front_coded::{FrontCoded, FrontCursor, room_for};
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor, Words};
-use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
+use super::{ByteRun, KeyRun, Plan, Stage, choose};
 use crate::family::ByteFamily;
-use crate::place::Home;
+use crate::home::Home;
+use crate::two_stage::{KeyCursor, StaticStage};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One of the stages for byte strings.

@@ -12,10 +12,11 @@ use super::elias_fano::{EfCursor, EliasFano};
 use super::s_tree::STree;
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor};
-use super::{KeyCursor, Plan, Stage, StaticStage, choose};
+use super::{Plan, Stage, choose};
 use crate::family::IntFamily;
-use crate::place::Home;
+use crate::home::Home;
 use crate::simd;
+use crate::two_stage::{KeyCursor, StaticStage};
 
 /// One of the stages for integers.
 pub struct IntStage(Kind);

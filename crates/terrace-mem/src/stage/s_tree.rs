@@ -4,7 +4,7 @@
 //! keys of its children but the first; child `c` of block `b` is block `17 b + c` of the level
 //! below. A search is a vector count in one block per level.
 
-use crate::place::{Block, Home, copied};
+use crate::home::{Block, Home, copied};
 use crate::simd;
 
 const BLOCK: usize = 16;

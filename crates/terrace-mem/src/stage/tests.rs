@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::family::{ByteFamily, IntFamily};
+use crate::two_stage::{KeyCursor, StaticStage};
 
 fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
     let mut run = F::Run::default();

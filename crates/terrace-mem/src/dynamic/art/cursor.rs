@@ -1,9 +1,9 @@
 //! A place in the tree: a leaf, and the way down to it.
 
-use super::super::DynamicCursor;
 use super::Art;
 use super::node::{Handle, LEAF, Label, NONE, id, kind};
 use crate::family::Family;
+use crate::two_stage::DynamicCursor;
 use arrayvec::ArrayVec;
 use std::sync::atomic::Ordering::Relaxed;
 

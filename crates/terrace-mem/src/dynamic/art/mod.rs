@@ -13,10 +13,10 @@ pub use cursor::ArtPos;
 
 use super::slab::Slab;
 use super::whole::WholeKeys;
-use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::{Family, common_prefix};
 use crate::faults::{Fault, planted};
 use crate::stage::KeyRun;
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 use node::{Handle, Head, LEAF, Label, NONE, Nodes, PREFIX, handle, id, kind};
 use std::cmp::Ordering;
 use std::mem;

@@ -1,10 +1,10 @@
 //! A place in the trie: a word of a layer, and the key, put together on the way down.
 
-use super::super::DynamicCursor;
 use super::layer::{At, Link};
 use super::{Masstree, NONE, WORD, word_on};
 use crate::family::{Family, common_prefix};
 use crate::stage::{ON, word};
+use crate::two_stage::DynamicCursor;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A layer, and how long the key is before its words.

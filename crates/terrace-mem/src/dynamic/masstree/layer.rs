@@ -2,8 +2,8 @@
 
 use super::super::pos::Pos;
 use super::super::tree::Tree;
-use super::super::{DynamicCursor, DynamicStage};
 use crate::family::IntFamily;
+use crate::two_stage::{DynamicCursor, DynamicStage};
 use std::sync::atomic::AtomicBool;
 
 /// Most words of a layer that is one array; longer ones are trees. Most layers of names and addresses

@@ -12,10 +12,10 @@ mod layer;
 pub use cursor::MassPos;
 
 use super::slab::Slab;
-use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::{Family, common_prefix};
 use crate::faults::{Fault, planted};
 use crate::stage::{KeyRun, ON, word};
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 use layer::{Entry, Layer, Link};
 use std::marker::PhantomData;
 use std::mem;

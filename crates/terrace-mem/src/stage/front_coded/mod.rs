@@ -20,10 +20,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::{ByteRun, KeyCursor, KeyRun};
+use super::{ByteRun, KeyRun};
 use crate::family::{ByteFamily, common_prefix};
-use crate::place::{Block as Placed, Home, copied};
+use crate::home::{Block as Placed, Home, copied};
 use crate::simd;
+use crate::two_stage::KeyCursor;
 use block::{Block, Found};
 use build::{Builder, append};
 use std::cmp::Ordering;

@@ -8,7 +8,7 @@
 //! places are behind the others.
 
 use crate::faults::{Fault, planted};
-use crate::place::{Block, Home, copied};
+use crate::home::{Block, Home, copied};
 use crate::simd;
 
 /// Places of half a line.
