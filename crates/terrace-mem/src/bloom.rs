@@ -14,6 +14,8 @@
 use crate::dynamic::Any;
 use crate::family::Family;
 use crate::two_stage::{DynamicCursor, DynamicStage};
+use alloc::boxed::Box;
+use alloc::vec;
 
 /// Bits for each key that a generation is made for.
 const BITS: usize = 8;

@@ -7,8 +7,9 @@ use crate::lows::{ByteLows, IntLows, Lows};
 use crate::shortcuts::{ByteShortcuts, NoShortcuts, Shortcuts};
 use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun};
 use crate::two_stage::StaticStage;
-use std::cmp::Ordering;
-use std::fmt::Debug;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::fmt::Debug;
 
 mod sealed {
     pub trait Sealed {}

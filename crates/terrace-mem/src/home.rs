@@ -1,5 +1,8 @@
 //! Where arrays lie: on the heap, or in a memory with a name where there is more than one kind.
 
+#[cfg(not(feature = "place"))]
+use alloc::boxed::Box;
+
 #[cfg(feature = "place")]
 pub use terrace_place::{Block, Store};
 

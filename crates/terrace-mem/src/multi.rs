@@ -14,10 +14,11 @@ use crate::options::{Options, Updates};
 use crate::slots::{List, Packed, Vals};
 use crate::two_stage::{DynamicCursor, DynamicStage};
 use crate::usage::MemoryUsage;
-use std::fmt;
-use std::iter::FusedIterator;
-use std::marker::PhantomData;
-use std::ops::RangeBounds;
+use alloc::vec::Vec;
+use core::fmt;
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+use core::ops::RangeBounds;
 
 /// An ordered map with several values for each key, in the order they came.
 ///

@@ -3,9 +3,12 @@
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::pair::Pair;
-use crate::stage::{NodeCache, Plan, Stage};
-use std::any::TypeId;
-use std::sync::Arc;
+#[cfg(feature = "compressed")]
+use crate::stage::NodeCache;
+use crate::stage::{Plan, Stage};
+#[cfg(feature = "compressed")]
+use alloc::sync::Arc;
+use core::any::TypeId;
 
 /// When entries move from the dynamic to the static stage (section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +88,7 @@ pub struct Options {
     /// bytes; 0 for none. Not for a concurrent map, nor for integers. Slots come 256 at a time.
     pub shortcuts: usize,
     /// Decompressed nodes that [`Stage::Compressed`] keeps.
+    #[cfg(feature = "compressed")]
     pub cache_nodes: usize,
     /// In which memories the map lies; [`Options::placement`] sets it.
     #[cfg(feature = "place")]
@@ -104,6 +108,7 @@ impl Default for Options {
             floor: 1024,
             filter: true,
             shortcuts: 40,
+            #[cfg(feature = "compressed")]
             cache_nodes: 1024,
             #[cfg(feature = "place")]
             memories: crate::place::Memories::default(),
@@ -135,6 +140,7 @@ impl Options {
     }
 
     /// Fails where a field is set that the concurrent map has no use for.
+    #[cfg(feature = "concurrent")]
     pub(crate) fn check_concurrent(&self) -> Result<(), OptionsError> {
         let usual = Options::default();
         let set = [
@@ -176,11 +182,12 @@ impl Options {
         if matches!(self.trigger, Trigger::Ratio(0) | Trigger::Constant(0)) {
             return Err(OptionsError::ZeroTrigger);
         }
-        let packed = stage == Stage::Compressed;
-        Ok(Plan {
-            stage,
-            cache: packed.then(|| Arc::new(NodeCache::new(self.cache_nodes))),
-            grows: false,
-        })
+        #[cfg(feature = "compressed")]
+        if stage == Stage::Compressed {
+            let mut plan = Plan::new(stage);
+            plan.cache = Some(Arc::new(NodeCache::new(self.cache_nodes)));
+            return Ok(plan);
+        }
+        Ok(Plan::new(stage))
     }
 }

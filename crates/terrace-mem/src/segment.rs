@@ -10,8 +10,9 @@ use crate::shortcuts::{Shortcuts, Spot};
 use crate::slots::{Packed, Slots, Vals};
 use crate::stage::{KeyRun, Plan};
 use crate::two_stage::{self, Bounds, StaticStage};
-use std::mem::MaybeUninit;
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+use core::ops::Range;
 
 /// Segments from which on the list grows into memory that is made ready before: to copy fewer is no pause.
 const LEAST_LARGE: usize = 1024;
@@ -47,7 +48,7 @@ impl<F: Family, S: Vals> Segment<F, S> {
 
     /// Takes the live values out, and adds them and their keys.
     pub fn unpack(&mut self, keys: &mut F::Run, vals: &mut S::Row) {
-        let old = std::mem::take(&mut self.vals);
+        let old = core::mem::take(&mut self.vals);
         two_stage::decode_live::<F>(&self.keys, |i| old.is_live(i), old.live(), keys);
         if S::row_len(vals) == 0 {
             *vals = old.into_row();
@@ -279,7 +280,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
     fn join(&mut self, i: usize, seg: Segment<F, S>) {
         if self.segs.len() == self.segs.capacity() && self.next.capacity() > self.segs.len() {
             self.next.append(&mut self.segs);
-            self.segs = std::mem::take(&mut self.next);
+            self.segs = core::mem::take(&mut self.next);
         }
         self.segs.insert(i, seg);
         self.count(i);
@@ -294,7 +295,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         let mut before = Vec::with_capacity(keys.len());
         let (live, n) = (|rank| seg.vals.is_live(rank), seg.vals.live());
         let stages = two_stage::merge(&seg.keys, live, n, keys, how, &mut before);
-        let old = std::mem::take(&mut seg.vals).into_row();
+        let old = core::mem::take(&mut seg.vals).into_row();
         self.put(i, stages, S::merge_rows(old, vals, &before));
     }
 
@@ -306,7 +307,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
                 true => S::split_row(&mut rest, keys.len()),
                 false => S::Row::default(),
             };
-            let vals = S::of(std::mem::replace(&mut rest, behind));
+            let vals = S::of(core::mem::replace(&mut rest, behind));
             if p == 0 {
                 self.segs[i] = Segment { keys, vals };
                 self.count(i);
@@ -349,7 +350,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         for p in 0..pieces {
             let (from, to) = (n * p / pieces, n * (p + 1) / pieces);
             let behind = S::split_row(&mut rest, to - from);
-            let part = std::mem::replace(&mut rest, behind);
+            let part = core::mem::replace(&mut rest, behind);
             if i + p == 0 {
                 low = F::Buf::default();
             } else {

@@ -4,6 +4,7 @@
 
 #[path = "support/drive.rs"]
 mod drive;
+#[cfg(feature = "concurrent")]
 #[path = "support/drive_concurrent.rs"]
 mod drive_concurrent;
 
@@ -31,6 +32,7 @@ fn check<K: TestKey>() {
     }
 }
 
+#[cfg(feature = "concurrent")]
 fn check_concurrent<K: TestKey>() {
     let (runs, len) = if cfg!(miri) { (4, 600) } else { (60, 3000) };
     for seed in 0..runs {
@@ -76,12 +78,14 @@ fn integers_of_128_bits() {
     check::<u128>();
 }
 
+#[cfg(feature = "concurrent")]
 #[test]
 fn integers_in_a_concurrent_map() {
     check_concurrent::<u64>();
     check_concurrent::<i16>();
 }
 
+#[cfg(feature = "concurrent")]
 #[test]
 fn strings_in_a_concurrent_map() {
     check_concurrent::<String>();

@@ -290,7 +290,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         }
         usage.directory += self.signal.heap();
         usage.copies = self.place.copy_bytes();
-        usage.cache = self.plan.cache.as_ref().map_or(0, |cache| cache.bytes());
+        usage.cache = self.plan.cache_bytes();
         usage
     }
 }

@@ -15,7 +15,10 @@ use crate::family::IntFamily;
 use crate::pair::Pair;
 use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 #[cfg(feature = "pairs")]
-use std::any::TypeId;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+#[cfg(feature = "pairs")]
+use core::any::TypeId;
 
 /// The dynamic stage of a map: what its [`Pair`] says, or what any is while it is small.
 pub enum Any<F: Family, V> {

@@ -3,8 +3,10 @@
 use crate::family::Family;
 use crate::stage::KeyRun;
 use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
-use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The most entries, one for each reference bit: with more of them a tree takes few bytes as well.
 pub const MOST: usize = 96;

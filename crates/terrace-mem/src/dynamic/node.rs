@@ -5,9 +5,10 @@ use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::simd;
 use crate::two_stage::Near;
+use alloc::boxed::Box;
 use arrayvec::ArrayVec;
-use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
+use core::mem;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Most keys of a leaf: four cache lines of integers. At most 64, for the reference bits.
 pub const CAP: usize = 32;

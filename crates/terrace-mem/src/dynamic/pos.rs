@@ -136,7 +136,7 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for Pos<'a, F, V> {
 
     #[inline]
     fn same(&self, other: &Self) -> bool {
-        self.i == other.i && std::ptr::eq(self.leaf, other.leaf)
+        self.i == other.i && core::ptr::eq(self.leaf, other.leaf)
     }
 
     fn cool(&self) -> bool {

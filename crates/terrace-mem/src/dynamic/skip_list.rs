@@ -12,8 +12,9 @@ use super::slab::Slab;
 use crate::family::Family;
 use crate::simd;
 use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
+use alloc::boxed::Box;
 use arrayvec::ArrayVec;
-use std::mem;
+use core::mem;
 
 /// No page.
 const NONE: u32 = u32::MAX;
@@ -468,7 +469,7 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for SkipPos<'a, F, V> {
         self.i != usize::MAX || self.left()
     }
     fn same(&self, other: &Self) -> bool {
-        self.i == other.i && std::ptr::eq(self.page, other.page)
+        self.i == other.i && core::ptr::eq(self.page, other.page)
     }
     fn cool(&self) -> bool {
         self.page.leaf.cool(self.i)

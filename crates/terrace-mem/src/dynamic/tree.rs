@@ -5,7 +5,8 @@ use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Node, NodeMut, NodeR
 use super::pos::Pos;
 use crate::family::Family;
 use crate::two_stage::{DynamicStage, Near, Span};
-use std::mem::{self, size_of};
+use alloc::boxed::Box;
+use core::mem::{self, size_of};
 
 /// An ordered map from encoded keys to values. Every operation on a key is O(log n).
 pub struct Tree<F: Family, V> {

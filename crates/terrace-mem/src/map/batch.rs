@@ -5,6 +5,7 @@ use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::slots::Vals;
 use crate::two_stage::{DynamicStage, StaticStage};
+use alloc::vec::Vec;
 
 /// Lookups in flight: about as many as a core has line fill buffers.
 const GROUP: usize = 16;

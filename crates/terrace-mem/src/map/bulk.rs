@@ -1,14 +1,14 @@
 //! Sorted input goes straight into segments.
 
 use super::merge::STEP_BYTES;
-use super::{Core, HybridMap, check, stored};
+use super::{Core, HybridMap, IntoIter, check, stored};
 use crate::family::Family;
 use crate::key::IndexKey;
 use crate::options::Merging;
 use crate::slots::Vals;
 use crate::stage::KeyRun;
 use crate::two_stage::{DynamicStage, StaticStage};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use alloc::vec::Vec;
 
 impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Whether `key` lies behind all entries, so that a run that starts with it can be appended.
@@ -88,9 +88,9 @@ impl<'a, F: Family, V, S: Vals<Own = V>> Load<'a, F, V, S> {
         let mut others = F::Run::default();
         others.append(&self.keys, n, self.keys.len());
         let late = self.vals.split_off(n);
-        let vals = std::mem::replace(&mut self.vals, late);
+        let vals = core::mem::replace(&mut self.vals, late);
         // Keys and values are together again before anything can panic.
-        let mut keys = std::mem::replace(&mut self.keys, others);
+        let mut keys = core::mem::replace(&mut self.keys, others);
         keys.truncate(n);
         self.core.append(&keys, vals);
     }
@@ -167,16 +167,25 @@ pub(super) fn retain<K: IndexKey, V>(
     mut keep: impl FnMut(&K, &mut V) -> bool,
 ) {
     let straight = map.core.reloads();
-    let mut all = map.take();
-    let kept = catch_unwind(AssertUnwindSafe(|| {
-        let rest = all.by_ref().filter_map(|(key, mut val)| {
-            let stays = keep(&key, &mut val);
-            stays.then_some((key, val))
-        });
-        map.extend_from(rest, straight);
-    }));
-    if let Err(panic) = kept {
-        map.extend_from(all, straight);
-        resume_unwind(panic);
+    let all = map.take();
+    let mut back = Back { map, all, straight };
+    let Back { map, all, .. } = &mut back;
+    let rest = all.by_ref().filter_map(|(key, mut val)| {
+        let stays = keep(&key, &mut val);
+        stays.then_some((key, val))
+    });
+    map.extend_from(rest, straight);
+}
+
+/// Entries that go back into their map, also by a panic of who looks at them.
+struct Back<'a, K: IndexKey, V> {
+    map: &'a mut HybridMap<K, V>,
+    all: IntoIter<K, V>,
+    straight: bool,
+}
+
+impl<K: IndexKey, V> Drop for Back<'_, K, V> {
+    fn drop(&mut self) {
+        self.map.extend_from(self.all.by_ref(), self.straight);
     }
 }

@@ -13,6 +13,7 @@ use crate::slots::{Slots, Vals};
 use crate::stage::{Plan, Stage};
 use crate::two_stage::{DynamicStage, Near, StaticStage};
 use crate::usage::MemoryUsage;
+use alloc::vec::Vec;
 
 /// The dynamic stage is built anew when one in so many of the most entries that it had is left.
 const FEW_LEFT: usize = 16;
@@ -215,7 +216,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             directory: self.segments.directory_bytes() + F::heap(&self.hand),
             filter: self.filter.bytes(),
             shortcuts: self.segments.shortcut_bytes(),
-            cache: self.plan.cache.as_ref().map_or(0, |cache| cache.bytes()),
+            cache: self.plan.cache_bytes(),
             copies: 0,
         }
     }
@@ -273,7 +274,7 @@ impl<F: Family, V> Core<F, V> {
         if self.options.updates == Updates::InPlace
             && let Some(slot) = self.segments.get_mut(key)
         {
-            return Some(std::mem::replace(slot, val));
+            return Some(core::mem::replace(slot, val));
         }
         // The way down the dynamic stage has to be gone anyway, so the filter is not asked. What
         // the lookup in the static stage and the filter need behind it is asked for where the way

@@ -8,8 +8,9 @@ use crate::segment::{Segment, SegmentList};
 use crate::slots::{Slots, Vals};
 use crate::stage::KeyRun;
 use crate::two_stage::{DynamicCursor, DynamicStage, KeyCursor, StaticStage};
-use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::ops::{Bound, RangeBounds};
 
 type StageCursor<'a, F> = <<F as Family>::Stage as StaticStage<F>>::Cursor<'a>;
 
@@ -464,10 +465,10 @@ impl<K: IndexKey, V> DoubleEndedIterator for Values<'_, K, V> {
 /// Entries in order, owned. Unpacks one segment at a time.
 #[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct IntoIter<K: IndexKey, V> {
-    segs: std::vec::IntoIter<Segment<K::Family, Slots<V>>>,
+    segs: alloc::vec::IntoIter<Segment<K::Family, Slots<V>>>,
     keys: <K::Family as Family>::Run,
     next: usize,
-    vals: std::vec::IntoIter<V>,
+    vals: alloc::vec::IntoIter<V>,
 }
 
 impl<K: IndexKey, V> IntoIter<K, V> {

@@ -12,7 +12,8 @@ use crate::segment::Segment;
 use crate::slots::Vals;
 use crate::stage::KeyRun;
 use crate::two_stage::{Bounds, DynamicCursor, DynamicStage, StaticStage, interleave, is_due};
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Ranges with few entries that a step passes by before it takes one nevertheless.
 const PATIENCE: usize = 8;
@@ -154,7 +155,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Moves up to `limit` entries of the range of segment `i`, from the hand on where that is to
     /// be; returns how many. Leaves the hand behind the last that was met, or at the least key.
     fn merge_range(&mut self, i: usize, limit: usize, keep_hot: bool, from_hand: bool) -> usize {
-        let hand = std::mem::take(&mut self.hand);
+        let hand = core::mem::take(&mut self.hand);
         let before = self.dynamic.len();
         let (mut low, high) = (self.segments.low(i), self.segments.low(i + 1));
         // What is hot is passed once: it would be cold when it is met again.
@@ -399,7 +400,12 @@ mod tests {
 
     #[test]
     fn segments_with_few_long_keys_are_not_taken_for_short_ones() {
-        for stage in [Stage::FrontCoded, Stage::CompactBTree, Stage::Compressed] {
+        for stage in [
+            Stage::FrontCoded,
+            Stage::CompactBTree,
+            #[cfg(feature = "compressed")]
+            Stage::Compressed,
+        ] {
             let options = Options { stage, ..manual() };
             let mut core = Core::<ByteFamily, u64>::new(options).expect("good options");
             let key = |i: u64| format!("{i:03}{}", "x".repeat(4000)).into_bytes();

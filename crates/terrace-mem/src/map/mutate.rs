@@ -8,9 +8,10 @@ use crate::segment::Segment;
 use crate::slots::Slots;
 use crate::stage::KeyRun;
 use crate::two_stage::{DynamicStage, StaticStage};
-use std::iter::FusedIterator;
-use std::ops::RangeBounds;
-use std::{fmt, slice, vec};
+use alloc::vec::{self, Vec};
+use core::iter::FusedIterator;
+use core::ops::RangeBounds;
+use core::{fmt, slice};
 
 type RunOf<K> = <<K as IndexKey>::Family as Family>::Run;
 type BufOf<K> = <<K as IndexKey>::Family as Family>::Buf;

@@ -2,11 +2,11 @@
 
 use super::{Cursor, Entry, HybridMap, IntoIter, Iter, Keys, OccupiedEntry, VacantEntry, Values};
 use crate::key::{IndexKey, Probe};
-use std::cmp::Ordering;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::iter::FusedIterator;
-use std::ops::Index;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::iter::FusedIterator;
+use core::ops::Index;
 
 impl<K: IndexKey, V> Default for HybridMap<K, V> {
     fn default() -> Self {

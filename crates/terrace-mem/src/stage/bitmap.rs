@@ -11,6 +11,8 @@ use crate::family::IntFamily;
 use crate::home::{Block, Home, copied};
 use crate::simd;
 use crate::two_stage::KeyCursor;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Numbers of a chunk, as a power of two.
 const CHUNK: u32 = 8;

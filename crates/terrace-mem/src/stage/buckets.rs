@@ -16,6 +16,8 @@ use crate::family::IntFamily;
 use crate::home::{Block, Home, copied};
 use crate::simd;
 use crate::two_stage::KeyCursor;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Most buckets, and one: ranks in the header of a segment, which has three lines with them.
 const RANKS: usize = 64;

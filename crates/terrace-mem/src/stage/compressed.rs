@@ -6,7 +6,9 @@
 use super::{KeyRun, NodeCache, Plan};
 use crate::family::Family;
 use crate::two_stage::KeyCursor;
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 pub const NODE: usize = 64;
 

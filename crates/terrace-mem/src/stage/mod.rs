@@ -9,10 +9,12 @@ mod buckets;
 mod byte_stage;
 mod choose;
 mod compact;
+#[cfg(feature = "compressed")]
 mod compressed;
 mod elias_fano;
 mod front_coded;
 mod int_stage;
+#[cfg(feature = "compressed")]
 mod node_cache;
 mod run;
 mod s_tree;
@@ -22,32 +24,59 @@ mod trie;
 pub use byte_stage::ByteStage;
 pub use choose::Stage;
 pub use int_stage::IntStage;
+#[cfg(feature = "compressed")]
 pub use node_cache::NodeCache;
 pub use run::{ByteRun, KeyRun};
 #[cfg(feature = "pairs")]
 pub use trie::{ON, word};
 
 use crate::family::Family;
-use std::sync::Arc;
+#[cfg(feature = "compressed")]
+use alloc::sync::Arc;
+use core::marker::PhantomData;
 
 /// How the stages of a map are built.
 pub struct Plan<F: Family> {
     /// The stage that was asked for.
     pub stage: Stage,
     /// Decompressed nodes of all segments, where leaves are compressed.
+    #[cfg(feature = "compressed")]
     pub cache: Option<Arc<NodeCache<F>>>,
     /// Whether more keys are expected among those of a segment, so that room for them pays.
     pub grows: bool,
+    keys: PhantomData<fn() -> F>,
 }
 
 impl<F: Family> Plan<F> {
+    /// A plan for this stage, without a cache of nodes.
+    pub fn new(stage: Stage) -> Self {
+        Plan {
+            stage,
+            #[cfg(feature = "compressed")]
+            cache: None,
+            grows: false,
+            keys: PhantomData,
+        }
+    }
+
     /// The plan for segments that are expected to grow.
     pub fn growing(&self) -> Self {
         Plan {
             stage: self.stage,
+            #[cfg(feature = "compressed")]
             cache: self.cache.clone(),
             grows: true,
+            keys: PhantomData,
         }
+    }
+
+    /// Bytes of the cache.
+    pub fn cache_bytes(&self) -> usize {
+        #[cfg(feature = "compressed")]
+        if let Some(cache) = &self.cache {
+            return cache.bytes();
+        }
+        0
     }
 }
 

@@ -6,6 +6,8 @@
 
 use crate::home::{Block, Home, copied};
 use crate::simd;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 const BLOCK: usize = 16;
 const FANOUT: usize = BLOCK + 1;

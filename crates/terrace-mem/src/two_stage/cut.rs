@@ -2,6 +2,7 @@
 
 use super::StaticStage;
 use crate::family::Family;
+use alloc::vec::Vec;
 
 /// How long a segment gets.
 #[derive(Clone, Copy)]

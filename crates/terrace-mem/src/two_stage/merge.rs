@@ -4,6 +4,8 @@ use super::StaticStage;
 use super::cut::{Bounds, cut};
 use crate::family::Family;
 use crate::stage::{KeyRun, Plan};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The keys of a segment whose rank is `live`, `n` of them, and those of `new`, which are others, as stages
 /// in order: none where there are no keys, several where one would be too long. Adds to `before`, for each

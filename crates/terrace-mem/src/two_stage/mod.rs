@@ -13,6 +13,8 @@ mod trigger;
 
 pub use cut::{Bounds, low_between};
 pub use dynamic_stage::{DynamicCursor, DynamicStage, Near, Span};
-pub use merge::{build, decode_live, interleave, merge};
+#[cfg(feature = "concurrent")]
+pub use merge::build;
+pub use merge::{decode_live, interleave, merge};
 pub use static_stage::{KeyCursor, StaticStage};
 pub use trigger::is_due;

@@ -3,6 +3,7 @@
 use crate::family::Family;
 use crate::home::Home;
 use crate::stage::{Plan, Stage};
+use alloc::vec::Vec;
 
 /// A compact, read-only, sorted sequence of distinct keys (section 4 of the paper).
 pub trait StaticStage<F: Family>: Sized + Send + Sync {

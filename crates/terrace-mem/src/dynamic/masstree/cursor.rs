@@ -5,7 +5,8 @@ use super::{Masstree, NONE, WORD, word_on};
 use crate::family::{Family, common_prefix};
 use crate::stage::{ON, word};
 use crate::two_stage::DynamicCursor;
-use std::sync::atomic::Ordering::Relaxed;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// A layer, and how long the key is before its words.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -217,7 +218,7 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for MassPos<'a, F, V> {
         }
     }
     fn same(&self, other: &Self) -> bool {
-        std::ptr::eq(self.tree, other.tree)
+        core::ptr::eq(self.tree, other.tree)
             && self.level == other.level
             && self.at.word() == other.at.word()
     }

@@ -4,7 +4,9 @@ use super::super::pos::Pos;
 use super::super::tree::Tree;
 use crate::family::IntFamily;
 use crate::two_stage::{DynamicCursor, DynamicStage};
-use std::sync::atomic::AtomicBool;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
 
 /// Most words of a layer that is one array; longer ones are trees. Most layers of names and addresses
 /// have about nine.

@@ -4,6 +4,8 @@ use super::block::width_for;
 use super::table::{At, Filling, MOST_BLOCKS};
 use super::{BLOCK, FrontCoded, GROUP, MOST_SHARED, TOP, padded};
 use crate::family::{ByteFamily, Family};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Bytes that are copied at once where more than are needed may be read: a copy of few bytes
 /// whose number is known takes no call.

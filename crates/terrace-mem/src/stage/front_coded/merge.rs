@@ -10,6 +10,7 @@ use super::{Block, FrontCoded, MOST_SHARED, room_for};
 use crate::family::common_prefix;
 use crate::faults::{Fault, planted};
 use crate::stage::{ByteRun, KeyRun};
+use alloc::vec::Vec;
 
 /// The live keys of a segment, one after the other.
 struct Walk<'a, L> {

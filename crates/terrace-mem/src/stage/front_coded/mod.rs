@@ -25,10 +25,11 @@ use crate::family::{ByteFamily, common_prefix};
 use crate::home::{Block as Placed, Home, copied};
 use crate::simd;
 use crate::two_stage::KeyCursor;
+use alloc::vec::Vec;
 use block::{Block, Found};
 use build::{Builder, append};
-use std::cmp::Ordering;
-use std::ops::Range;
+use core::cmp::Ordering;
+use core::ops::Range;
 use table::Table;
 
 /// Keys of a block; more where there would be more blocks than a table can name.

@@ -12,6 +12,7 @@ use super::{Block, Found, FrontCoded, MOST_SHARED};
 use crate::family::{ByteFamily, Family, common_prefix};
 use crate::faults::{Fault, planted};
 use crate::stage::{ByteRun, KeyRun};
+use alloc::vec::Vec;
 
 /// Most keys of a block: a search goes over all of them.
 const MOST_KEYS: usize = 64;

@@ -10,6 +10,7 @@
 use crate::faults::{Fault, planted};
 use crate::home::{Block, Home, copied};
 use crate::simd;
+use alloc::vec::Vec;
 
 /// Places of half a line.
 const HALF: usize = 16;
