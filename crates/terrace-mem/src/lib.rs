@@ -28,6 +28,7 @@ pub mod place;
 #[path = "no_place.rs"]
 mod place;
 mod segment;
+mod segments;
 #[cfg(feature = "serde")]
 mod serde;
 mod set;

@@ -276,7 +276,7 @@ impl<K: IndexKey, V> Default for HybridMultiMap<K, V> {
 impl<K: IndexKey, V: Clone> Clone for HybridMultiMap<K, V> {
     /// O(n).
     fn clone(&self) -> Self {
-        let mut copy = Self::with_options(self.core.options.clone())
+        let mut copy = Self::with_options(self.core.options.options())
             .expect("the options were good for this map");
         let mut lists = self.core.range(None, None);
         if self.core.reloads() {

@@ -587,6 +587,7 @@ fn compressed_leaves_are_cached() {
 fn keys_that_are_kept_aside_are_counted() {
     let key = |i: u32| format!("{}{i:02}", "x".repeat(50_000));
     let mut map = HybridMap::<String, u32>::with_options(manual()).unwrap();
+    (0..200).for_each(|i| assert_eq!(map.insert(format!("{i:04}"), i), None));
     assert_eq!(map.insert(key(1), 1), None);
     // The greatest key that the filter has met.
     assert!(map.memory_usage().filter > 50_000);

@@ -132,8 +132,8 @@ impl<F: Family, V> Kids<F, V> {
 /// How many nodes a tree has and what they hold beside themselves.
 #[derive(Default, Clone, Copy)]
 pub struct Census {
-    pub leaves: usize,
-    pub inners: usize,
+    pub leaves: u32,
+    pub inners: u32,
     pub heap: usize,
 }
 

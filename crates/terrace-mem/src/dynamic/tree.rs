@@ -72,8 +72,8 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
 
     #[inline]
     fn bytes(&self) -> usize {
-        self.census.leaves * size_of::<Leaf<F, V>>()
-            + self.census.inners * size_of::<Inner<F, V>>()
+        self.census.leaves as usize * size_of::<Leaf<F, V>>()
+            + self.census.inners as usize * size_of::<Inner<F, V>>()
             + self.census.heap
     }
 

@@ -37,8 +37,10 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         }
         let at = self.segments.segs().len();
         let pieces = self.pieces(keys.len(), keys.key_bytes(0, keys.len()));
-        self.segments
-            .insert(at, keys, S::row(vals), pieces, &self.plan);
+        let parts = self.segments.open(|| self.options.plan());
+        parts
+            .list
+            .insert(at, keys, S::row(vals), pieces, &parts.plan);
         self.fit_shortcuts();
     }
 }
@@ -77,7 +79,7 @@ impl<'a, F: Family, V, S: Vals<Own = V>> Load<'a, F, V, S> {
         // A full segment waits for one more entry, which may replace its last one; of long keys
         // several make as much as is kept.
         let n = self.vals.len() - 1;
-        if n == self.core.options.segment_len || self.keys.key_bytes(0, n) >= STEP_BYTES {
+        if n == self.core.options.segment_len() || self.keys.key_bytes(0, n) >= STEP_BYTES {
             self.flush(n);
             self.flushed = true;
         }
@@ -101,7 +103,7 @@ impl<F: Family, V, S: Vals<Own = V>> Drop for Load<'_, F, V, S> {
         // Few entries become a segment only behind full ones of the same call: else many calls
         // with few entries each would leave as many short segments.
         let n = self.vals.len();
-        if n >= self.core.options.segment_len / 2 || (n > 0 && self.flushed) {
+        if n >= self.core.options.segment_len() / 2 || (n > 0 && self.flushed) {
             self.flush(n);
         }
         for (i, val) in self.vals.drain(..).enumerate() {

@@ -4,7 +4,8 @@ use super::Core;
 use crate::dynamic::{Any, AnyPos};
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
-use crate::segment::{Segment, SegmentList};
+use crate::segment::Segment;
+use crate::segments::Segments;
 use crate::slots::{Slots, Vals};
 use crate::stage::KeyRun;
 use crate::two_stage::{DynamicCursor, DynamicStage, KeyCursor, StaticStage};
@@ -29,7 +30,7 @@ struct StaticRange<'a, F: Family, S> {
 }
 
 impl<'a, F: Family, S: Vals> StaticRange<'a, F, S> {
-    fn new(list: &'a SegmentList<F, S>, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Self {
+    fn new(list: &'a Segments<F, S>, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Self {
         let segs = list.segs();
         let front = match from {
             Some(key) if !segs.is_empty() => {
@@ -191,7 +192,7 @@ pub struct Merged<'a, F: Family, V, S = Slots<V>> {
 impl<'a, F: Family, V, S: Vals<Own = V>> Merged<'a, F, V, S> {
     pub fn new(
         tree: &'a Any<F, V>,
-        list: &'a SegmentList<F, S>,
+        list: &'a Segments<F, S>,
         from: Option<F::Ref<'_>>,
         to: Option<F::Ref<'_>>,
     ) -> Self {
@@ -474,9 +475,8 @@ pub struct IntoIter<K: IndexKey, V> {
 impl<K: IndexKey, V> IntoIter<K, V> {
     pub(super) fn new(mut core: Core<K::Family, V>) -> Self {
         core.merge_all();
-        let n = core.segments.segs().len();
         IntoIter {
-            segs: core.segments.remove(0..n).into_iter(),
+            segs: core.segments.take_all().into_iter(),
             keys: Default::default(),
             next: 0,
             vals: Vec::new().into_iter(),

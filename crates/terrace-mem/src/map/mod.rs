@@ -13,6 +13,7 @@ mod iter;
 mod merge;
 mod more;
 mod mutate;
+mod rules;
 mod traits;
 
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
@@ -271,7 +272,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
 
     /// All entries, out of the map; the options stay.
     fn take(&mut self) -> IntoIter<K, V> {
-        let empty = Self::with_options(self.core.options.clone())
+        let empty = Self::with_options(self.core.options.options())
             .expect("the options were good for this map");
         ::core::mem::replace(self, empty).into_iter()
     }
