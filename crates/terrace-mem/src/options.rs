@@ -87,6 +87,9 @@ pub struct Options {
     /// Entries for each of which a map of byte strings remembers where one is that is looked up often, in 64
     /// bytes; 0 for none. Not for a concurrent map, nor for integers. Slots come 256 at a time.
     pub shortcuts: usize,
+    /// Whether byte strings under [`Stage::FrontCoded`] are written in symbols: a seventh fewer bytes of
+    /// addresses, and slower inserts, scans and lookups. Not for a concurrent map; no effect on integers.
+    pub symbols: bool,
     /// Decompressed nodes that [`Stage::Compressed`] keeps.
     #[cfg(feature = "compressed")]
     pub cache_nodes: usize,
@@ -108,6 +111,7 @@ impl Default for Options {
             floor: 1024,
             filter: true,
             shortcuts: 40,
+            symbols: false,
             #[cfg(feature = "compressed")]
             cache_nodes: 1024,
             #[cfg(feature = "place")]
@@ -149,6 +153,7 @@ impl Options {
             ("floor", self.floor != usual.floor),
             ("filter", self.filter != usual.filter),
             ("shortcuts", self.shortcuts != usual.shortcuts),
+            ("symbols", self.symbols),
         ];
         match set.into_iter().find(|field| field.1) {
             Some((field, _)) => Err(OptionsError::NoEffect(field)),

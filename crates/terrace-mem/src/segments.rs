@@ -3,9 +3,17 @@
 use crate::family::Family;
 use crate::segment::{Segment, SegmentList};
 use crate::slots::{Packed, Slots, Vals};
-use crate::stage::Plan;
+use crate::stage::{Plan, Training};
+use crate::two_stage::StaticStage;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::mem;
+
+/// Bytes of keys that symbols are looked for in: a step takes a tenth of a millisecond.
+const SAMPLE: usize = 8 << 10;
+
+/// Symbols are looked for where there are so many entries.
+const ENOUGH: usize = 512;
 
 /// What there is of a static stage.
 pub struct Parts<F: Family, S> {
@@ -13,14 +21,37 @@ pub struct Parts<F: Family, S> {
     pub plan: Plan<F>,
     /// Where the next merge step begins.
     hand: F::Buf,
+    /// Symbols that are being looked for, and how many segments there were when that was begun.
+    training: Option<Box<Training>>,
+    learned: usize,
     /// The segment where the search for dead slots goes on.
     pub dead_hand: usize,
 }
 
-impl<F: Family, S> Parts<F, S> {
+impl<F: Family, S: Vals> Parts<F, S> {
     /// Puts the hand there.
     pub fn set_hand(&mut self, hand: F::Buf) {
         self.hand = hand;
+    }
+
+    /// A step towards symbols for the segments to come, out of a sample of segment `i`; begins when there
+    /// are twice as many segments as when it was begun last. O(sample).
+    pub fn learn(&mut self, i: usize) {
+        if let Some(training) = &mut self.training {
+            if let Some(symbols) = training.step() {
+                self.training = None;
+                self.plan.symbols = symbols.map(Arc::new);
+            }
+            return;
+        }
+        let segs = self.list.segs();
+        if segs.len() < 2 * self.learned || self.list.live() < ENOUGH {
+            return;
+        }
+        if let Some(seg) = segs.get(i).or(segs.last()) {
+            self.learned = segs.len();
+            self.training = seg.keys.sample(SAMPLE).map(Box::new);
+        }
     }
 }
 
@@ -51,6 +82,8 @@ impl<F: Family, S: Vals> Segments<F, S> {
                 list: SegmentList::default(),
                 plan: plan(),
                 hand: F::Buf::default(),
+                training: None,
+                learned: 0,
                 dead_hand: 0,
             })
         })
@@ -118,7 +151,18 @@ impl<F: Family, S: Vals> Segments<F, S> {
     /// Bytes of all that is neither a key nor a value, a shortcut or a cached node.
     pub fn directory_bytes(&self) -> usize {
         let of = |parts: &Parts<F, S>| {
-            size_of_val(parts) + parts.list.directory_bytes() + F::heap(&parts.hand)
+            size_of_val(parts)
+                + parts.list.directory_bytes()
+                + F::heap(&parts.hand)
+                + parts
+                    .training
+                    .as_ref()
+                    .map_or(0, |training| training.bytes())
+                + parts
+                    .plan
+                    .symbols
+                    .as_ref()
+                    .map_or(0, |all| size_of_val(&**all) + 16)
         };
         self.0.as_deref().map_or(0, of)
     }

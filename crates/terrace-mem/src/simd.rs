@@ -105,21 +105,21 @@ pub fn rank_less(keys: &[u64], probe: u64) -> usize {
 #[inline]
 fn count_less_at(level: Level, keys: &[u64], probe: u64) -> usize {
     match level {
+        #[cfg(all(
+            target_arch = "x86_64",
+            feature = "std",
+            not(miri),
+            not(feature = "scalar")
+        ))]
         // SAFETY: `level` is Avx512 only where `available` saw avx512f and popcnt.
-        #[cfg(all(
-            target_arch = "x86_64",
-            feature = "std",
-            not(miri),
-            not(feature = "scalar")
-        ))]
         Level::Avx512 => unsafe { x86::count_less_avx512(keys, probe) },
-        // SAFETY: `level` is Avx2 only where `available` saw avx2 and popcnt.
         #[cfg(all(
             target_arch = "x86_64",
             feature = "std",
             not(miri),
             not(feature = "scalar")
         ))]
+        // SAFETY: `level` is Avx2 only where `available` saw avx2 and popcnt.
         Level::Avx2 => unsafe { x86::count_less_avx2(keys, probe) },
         _ => count_less_scalar(keys, probe),
     }
@@ -140,13 +140,13 @@ pub fn select_zero(words: &[u64], pos: usize, r: usize) -> Option<usize> {
 #[inline]
 fn select_zero_at(level: Level, words: &[u64], pos: usize, r: usize) -> Option<usize> {
     match level {
-        // SAFETY: both levels imply that `available` saw bmi1, bmi2 and popcnt.
         #[cfg(all(
             target_arch = "x86_64",
             feature = "std",
             not(miri),
             not(feature = "scalar")
         ))]
+        // SAFETY: both levels imply that `available` saw bmi1, bmi2 and popcnt.
         Level::Avx512 | Level::Avx2 => unsafe { x86::select_zero_bmi(words, pos, r) },
         _ => select_zero_with(words, pos, r, select_scalar),
     }

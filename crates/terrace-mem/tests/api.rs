@@ -108,6 +108,8 @@ fn options_that_a_concurrent_map_does_not_have_are_refused() {
     );
     let updates = Updates::InPlace;
     assert_eq!(field(Options { updates, ..usual() }), "updates");
+    let symbols = true;
+    assert_eq!(field(Options { symbols, ..usual() }), "symbols");
     assert_eq!(
         field(Options {
             floor: 9,

@@ -41,6 +41,9 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         parts
             .list
             .insert(at, keys, S::row(vals), pieces, &parts.plan);
+        if self.options.symbols {
+            parts.learn(at);
+        }
         self.fit_shortcuts();
     }
 }

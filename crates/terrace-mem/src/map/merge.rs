@@ -220,6 +220,9 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         self.fit_shortcuts();
         if let Some(parts) = self.segments.parts_mut() {
             parts.list.make_ready();
+            if self.options.symbols {
+                parts.learn(i);
+            }
         }
     }
 

@@ -13,7 +13,7 @@ pub struct Rules {
     pub floor: usize,
     pub shortcuts: usize,
     #[cfg(feature = "compressed")]
-    cache_nodes: usize,
+    cache_nodes: u32,
     segment_len: u16,
     pub pair: Pair,
     stage: Stage,
@@ -21,6 +21,7 @@ pub struct Rules {
     pub what: What,
     pub updates: Updates,
     pub filter: bool,
+    pub symbols: bool,
 }
 
 impl Rules {
@@ -34,7 +35,8 @@ impl Rules {
             floor: options.floor,
             shortcuts: options.shortcuts,
             #[cfg(feature = "compressed")]
-            cache_nodes: options.cache_nodes,
+            // More than these are as good as all.
+            cache_nodes: u32::try_from(options.cache_nodes).unwrap_or(u32::MAX),
             segment_len: segment_len.map_err(|_| OptionsError::SegmentLen(options.segment_len))?,
             pair: options.pair,
             stage: options.stage,
@@ -42,6 +44,7 @@ impl Rules {
             what: options.what,
             updates: options.updates,
             filter: options.filter,
+            symbols: options.symbols,
         })
     }
 
@@ -57,9 +60,10 @@ impl Rules {
             segment_len: self.segment_len(),
             floor: self.floor,
             filter: self.filter,
+            symbols: self.symbols,
             shortcuts: self.shortcuts,
             #[cfg(feature = "compressed")]
-            cache_nodes: self.cache_nodes,
+            cache_nodes: self.cache_nodes as usize,
             #[cfg(feature = "place")]
             memories: crate::place::Memories::default(),
         }

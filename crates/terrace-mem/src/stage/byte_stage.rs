@@ -5,7 +5,7 @@ use super::compact::TOWER;
 use super::compact::{CompactTree, FULL};
 #[cfg(feature = "compressed")]
 use super::compressed::{Compressed, NodeCursor};
-use super::front_coded::{FrontCoded, FrontCursor, room_for};
+use super::front_coded::{FrontCoded, FrontCursor, Training, room_for};
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor, Words};
 use super::{ByteRun, KeyRun, Plan, Stage, choose};
@@ -72,7 +72,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             _ => {
                 let n = to - from;
                 let room = if plan.grows { room_for(n) } else { n };
-                Kind::Front(FrontCoded::build(run, from, to, room))
+                Kind::Front(FrontCoded::build(run, from, to, room, plan.symbols.clone()))
             }
         };
         kind.into()
@@ -265,6 +265,13 @@ impl StaticStage<ByteFamily> for ByteStage {
     fn approach_place(&self, key: &[u8]) {
         if let Kind::Front(s) = &self.kind {
             s.approach_place(key);
+        }
+    }
+
+    fn sample(&self, bytes: usize) -> Option<Training> {
+        match &self.kind {
+            Kind::Front(s) => Some(s.sample(bytes)),
+            _ => None,
         }
     }
 

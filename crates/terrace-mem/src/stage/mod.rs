@@ -23,6 +23,7 @@ mod trie;
 
 pub use byte_stage::ByteStage;
 pub use choose::Stage;
+pub use front_coded::{Symbols, Training};
 pub use int_stage::IntStage;
 #[cfg(feature = "compressed")]
 pub use node_cache::NodeCache;
@@ -31,7 +32,6 @@ pub use run::{ByteRun, KeyRun};
 pub use trie::{ON, word};
 
 use crate::family::Family;
-#[cfg(feature = "compressed")]
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 
@@ -42,6 +42,8 @@ pub struct Plan<F: Family> {
     /// Decompressed nodes of all segments, where leaves are compressed.
     #[cfg(feature = "compressed")]
     pub cache: Option<Arc<NodeCache<F>>>,
+    /// What rests of byte strings are written in, if anything.
+    pub symbols: Option<Arc<Symbols>>,
     /// Whether more keys are expected among those of a segment, so that room for them pays.
     pub grows: bool,
     keys: PhantomData<fn() -> F>,
@@ -54,6 +56,7 @@ impl<F: Family> Plan<F> {
             stage,
             #[cfg(feature = "compressed")]
             cache: None,
+            symbols: None,
             grows: false,
             keys: PhantomData,
         }
@@ -65,6 +68,7 @@ impl<F: Family> Plan<F> {
             stage: self.stage,
             #[cfg(feature = "compressed")]
             cache: self.cache.clone(),
+            symbols: self.symbols.clone(),
             grows: true,
             keys: PhantomData,
         }

@@ -2,7 +2,7 @@
 
 use crate::family::Family;
 use crate::home::Home;
-use crate::stage::{Plan, Stage};
+use crate::stage::{Plan, Stage, Training};
 use alloc::vec::Vec;
 
 /// A compact, read-only, sorted sequence of distinct keys (section 4 of the paper).
@@ -119,6 +119,12 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
     /// A copy whose keys lie there; none where this stage cannot say where they are to lie, or the
     /// memory is refused. O(bytes).
     fn placed(&self, _home: Home<'_>) -> Option<Self> {
+        None
+    }
+
+    /// About so many bytes of what is stored, to find symbols in for the stages to come; none of stages
+    /// that have no use for them.
+    fn sample(&self, _bytes: usize) -> Option<Training> {
         None
     }
 

@@ -178,6 +178,7 @@ fn options(from: &mut Source<'_>, stages: &[Stage]) -> Options {
         floor: [0, 8][c / 48 % 2],
         filter: c / 96 % 4 != 0,
         shortcuts: [1, 40][b / 64 % 2],
+        symbols: b / 16 % 2 == 0,
         #[cfg(feature = "compressed")]
         cache_nodes: [0, 2][b / 32 % 2],
         ..Options::default()
