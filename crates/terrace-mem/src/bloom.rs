@@ -6,13 +6,17 @@
 //! over the dynamic stage and adds its keys to it, a few at each insert. The new generation
 //! serves only when the hand has passed the last key, so no operation waits for a rebuild.
 //!
-//! There is no generation before the dynamic stage has [`SMALL`] keys: a small map allocates none.
+//! There is no generation before the dynamic stage has [`SMALL`] keys, and nothing at all before the last
+//! [`ROW`] of these: a small map allocates none.
 //!
 //! Keys that come in order behind all others need no filter: from some of them on, every key
 //! may be in the dynamic stage, and is in no generation that serves.
 
-use crate::dynamic::{Any, DynamicCursor, DynamicStage};
+use crate::dynamic::Any;
 use crate::family::Family;
+use crate::two_stage::{DynamicCursor, DynamicStage};
+use alloc::boxed::Box;
+use alloc::vec;
 
 /// Bits for each key that a generation is made for.
 const BITS: usize = 8;
@@ -60,8 +64,11 @@ impl Generation {
 /// Keys in order, one after the other, that are the beginning of a long row of them.
 const ROW: u32 = 64;
 
-/// A filter over the keys of a [`DynamicStage`].
-pub struct Filter<F: Family> {
+/// A filter over the keys of a [`DynamicStage`]; of few keys there is none.
+pub struct Filter<F: Family>(Option<Box<Whole<F>>>);
+
+/// What a filter is.
+struct Whole<F: Family> {
     serving: Generation,
     filling: Option<Box<(Generation, F::Buf)>>,
     /// The greatest key that was ever added, and how many came in order up to it.
@@ -73,13 +80,7 @@ pub struct Filter<F: Family> {
 
 impl<F: Family> Default for Filter<F> {
     fn default() -> Self {
-        Filter {
-            serving: Generation::new(0),
-            filling: None,
-            greatest: F::Buf::default(),
-            row: 0,
-            tail: None,
-        }
+        Filter(None)
     }
 }
 
@@ -87,6 +88,52 @@ impl<F: Family> Filter<F> {
     /// Whether the key, whose hash `hash` gives, may be in the dynamic stage.
     #[inline]
     pub fn may_have(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> bool {
+        self.0
+            .as_ref()
+            .is_none_or(|whole| whole.may_have(key, hash))
+    }
+
+    /// Asks for the cache line of the hash.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if let Some(Whole { serving, .. }) = self.0.as_deref() {
+            crate::simd::prefetch(&serving.words, serving.place(hash).0);
+        }
+    }
+
+    /// Adds the key that was just put into `tree`, and moves the hand on. O(1).
+    #[inline]
+    pub fn add<V>(&mut self, key: F::Ref<'_>, hash: u64, tree: &Any<F, V>) {
+        if let Some(whole) = &mut self.0 {
+            whole.add(key, hash, tree);
+        } else if tree.len() >= SMALL - ROW as usize {
+            self.0 = Some(Whole::of(tree));
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        self.0.as_deref().map_or(0, Whole::bytes)
+    }
+}
+
+impl<F: Family> Whole<F> {
+    /// One without a generation, for the keys that come.
+    #[cold]
+    fn of<V>(tree: &Any<F, V>) -> Box<Self> {
+        let last = tree.seek_before(None);
+        Box::new(Whole {
+            serving: Generation::new(0),
+            filling: None,
+            greatest: last.map_or_else(F::Buf::default, |last| F::owned(last.key())),
+            row: 0,
+            tail: None,
+        })
+    }
+
+    /// Whether the key, whose hash `hash` gives, may be in the dynamic stage.
+    #[inline]
+    fn may_have(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> bool {
         if self.serving.words.is_empty() || self.is_tail(key) {
             return true;
         }
@@ -115,15 +162,9 @@ impl<F: Family> Filter<F> {
         }
     }
 
-    /// Asks for the cache line of the hash.
-    #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        crate::simd::prefetch(&self.serving.words, self.serving.place(hash).0);
-    }
-
     /// Adds the key that was just put into `tree`, and moves the hand on. O(1).
     #[inline]
-    pub fn add<V>(&mut self, key: F::Ref<'_>, hash: u64, tree: &Any<F, V>) {
+    fn add<V>(&mut self, key: F::Ref<'_>, hash: u64, tree: &Any<F, V>) {
         self.note(key);
         if self.serving.words.is_empty() {
             if tree.len() >= SMALL {
@@ -196,13 +237,13 @@ impl<F: Family> Filter<F> {
     }
 
     /// Bytes on the heap.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let beside = |f: &(Generation, F::Buf)| size_of_val(f) + f.0.words.len() * 8;
         let filling = self.filling.as_deref().map_or(0, beside);
         let hand = self.filling.as_ref().map(|f| &f.1);
         let keys = [Some(&self.greatest), self.tail.as_ref(), hand];
         let keys: usize = keys.into_iter().flatten().map(F::heap).sum();
-        self.serving.words.len() * 8 + filling + keys
+        size_of_val(self) + self.serving.words.len() * 8 + filling + keys
     }
 }
 
@@ -259,16 +300,16 @@ mod tests {
             }
         };
         (0..20_000).for_each(|i| add(&mut filter, i << 20));
-        assert_eq!(filter.serving.added, SMALL);
-        assert!(filter.filling.is_none());
+        assert_eq!(filter.0.as_ref().unwrap().serving.added, SMALL);
+        assert!(filter.0.as_ref().unwrap().filling.is_none());
         // Few strays leave the tail, many end it.
         let stray = |i: u64| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 30) | 1;
         (0..500).for_each(|i| add(&mut filter, stray(i)));
-        assert!(filter.tail.is_some());
+        assert!(filter.0.as_ref().unwrap().tail.is_some());
         (500..20_000).for_each(|i| add(&mut filter, stray(i)));
-        assert!(filter.tail.is_none());
+        assert!(filter.0.as_ref().unwrap().tail.is_none());
         (20_001..30_000).for_each(|i| add(&mut filter, i << 20));
-        assert!(filter.tail.is_some());
+        assert!(filter.0.as_ref().unwrap().tail.is_some());
         let wrong = (0..1000u64)
             .map(|i| (i << 20) + 2)
             .filter(|&key| filter.may_have(key, || IntFamily::hash(key)))

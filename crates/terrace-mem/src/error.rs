@@ -2,7 +2,7 @@
 
 use crate::key::MAX_KEY_LEN;
 use crate::stage::Stage;
-use std::fmt;
+use core::fmt;
 
 /// The encoded key is longer than [`MAX_KEY_LEN`]; the map is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl fmt::Display for KeyTooLong {
     }
 }
 
-impl std::error::Error for KeyTooLong {}
+impl core::error::Error for KeyTooLong {}
 
 /// Options that do not go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,4 +67,4 @@ impl fmt::Display for OptionsError {
     }
 }
 
-impl std::error::Error for OptionsError {}
+impl core::error::Error for OptionsError {}

@@ -5,9 +5,11 @@ use crate::dynamic::{ByteKeys, CAP, FANOUT, IntKeys, NodeKeys};
 use crate::dynamic::{Classes, Inline, WholeKeys};
 use crate::lows::{ByteLows, IntLows, Lows};
 use crate::shortcuts::{ByteShortcuts, NoShortcuts, Shortcuts};
-use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun, StaticStage};
-use std::cmp::Ordering;
-use std::fmt::Debug;
+use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun};
+use crate::two_stage::StaticStage;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::fmt::Debug;
 
 mod sealed {
     pub trait Sealed {}

@@ -50,21 +50,21 @@ pub enum Fault {
 }
 
 #[cfg(feature = "planted-faults")]
-static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
 
 /// Plants a fault in the whole process, or none.
 #[cfg(feature = "planted-faults")]
 pub fn plant(fault: Option<Fault>) {
     PLANTED.store(
         fault.map_or(0, |f| f as u8),
-        std::sync::atomic::Ordering::SeqCst,
+        core::sync::atomic::Ordering::SeqCst,
     );
 }
 
 /// Whether the fault is planted.
 #[cfg(feature = "planted-faults")]
 pub(crate) fn planted(fault: Fault) -> bool {
-    PLANTED.load(std::sync::atomic::Ordering::SeqCst) == fault as u8
+    PLANTED.load(core::sync::atomic::Ordering::SeqCst) == fault as u8
 }
 
 /// Whether the fault is planted: it never is.

@@ -1,31 +1,21 @@
-//! Ordered in-memory maps in two stages: a small dynamic one that takes all writes, and a
-//! compact static one that holds most entries.
+//! Ordered maps in memory, in two stages.
 //!
-//! [`HybridMap`] is used like a `BTreeMap` and takes about half its bytes: the keys of most
-//! entries are in Elias-Fano or front-coded form, and their values in full arrays. Entries move
-//! between the stages by merging one segment at a time, so no operation waits long.
+#![doc = include_str!("../README.md")]
 //!
-//! The design is the hybrid index of H. Zhang and others, "Reducing the Storage Overhead of
-//! Main-Memory OLTP Databases with Hybrid Indexes", SIGMOD 2016; "section" in this crate means
-//! a section of that paper.
-//!
-//! ```
-//! use terrace_mem::HybridMap;
-//!
-//! let mut map = HybridMap::new();
-//! for i in 0..10_000u64 {
-//!     map.insert(i * i, i);
-//! }
-//! assert_eq!(map.get(&1_000_000), Some(&1000));
-//! assert_eq!(map.range(50..100).count(), 2);
-//! ```
+//! "Section" in this crate means a section of that paper.
+
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+extern crate alloc;
 
 mod bloom;
+#[cfg(feature = "concurrent")]
 mod concurrent;
 mod dynamic;
 mod error;
 mod family;
 mod faults;
+mod home;
 mod key;
 mod lows;
 mod map;
@@ -34,10 +24,11 @@ mod options;
 mod pair;
 #[cfg(feature = "place")]
 pub mod place;
-#[cfg(not(feature = "place"))]
+#[cfg(all(feature = "concurrent", not(feature = "place")))]
 #[path = "no_place.rs"]
 mod place;
 mod segment;
+mod segments;
 #[cfg(feature = "serde")]
 mod serde;
 mod set;
@@ -46,8 +37,10 @@ mod simd;
 mod slots;
 mod stage;
 mod sync;
+mod two_stage;
 mod usage;
 
+#[cfg(feature = "concurrent")]
 pub use concurrent::{ConcurrentHybridMap, ConcurrentIter};
 pub use error::{KeyTooLong, OptionsError};
 pub use family::{ByteFamily, Family, IntFamily};

@@ -2,7 +2,8 @@
 
 use crate::dynamic::{ByteKeys, FANOUT, NodeKeys};
 use crate::family::{ByteFamily, Family, IntFamily};
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// The lower bounds of the segments.
 pub trait Lows<F: Family>: Default + Send + Sync {
@@ -52,7 +53,7 @@ impl IntLows {
         let range = lows.last().map_or(0, |last| last - self.base.min(*last));
         let slots = (lows.len() * 2) as u64;
         self.width = (0..64).find(|&w| range >> w < slots).unwrap_or(63);
-        let mut before = std::mem::take(&mut self.before);
+        let mut before = core::mem::take(&mut self.before);
         before.clear();
         for (i, &low) in lows.iter().enumerate() {
             before.resize((self.slot(low) + 1).max(before.len()), i as u32);

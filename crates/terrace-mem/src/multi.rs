@@ -6,18 +6,19 @@
 //! values of a segment lie in one array; a list there that grows or shrinks lies apart until many of
 //! the segment do, or until it is merged.
 
-use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::error::{KeyTooLong, OptionsError};
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::map::{Core, Load, Merged, bounded, check};
 use crate::options::{Options, Updates};
 use crate::slots::{List, Packed, Vals};
+use crate::two_stage::{DynamicCursor, DynamicStage};
 use crate::usage::MemoryUsage;
-use std::fmt;
-use std::iter::FusedIterator;
-use std::marker::PhantomData;
-use std::ops::RangeBounds;
+use alloc::vec::Vec;
+use core::fmt;
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+use core::ops::RangeBounds;
 
 /// An ordered map with several values for each key, in the order they came.
 ///
@@ -275,7 +276,7 @@ impl<K: IndexKey, V> Default for HybridMultiMap<K, V> {
 impl<K: IndexKey, V: Clone> Clone for HybridMultiMap<K, V> {
     /// O(n).
     fn clone(&self) -> Self {
-        let mut copy = Self::with_options(self.core.options.clone())
+        let mut copy = Self::with_options(self.core.options.options())
             .expect("the options were good for this map");
         let mut lists = self.core.range(None, None);
         if self.core.reloads() {

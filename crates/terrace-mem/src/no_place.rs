@@ -7,23 +7,6 @@ use crate::options::Options;
 use crossbeam_epoch::Guard;
 use std::marker::PhantomData;
 
-/// A boxed slice.
-pub type Block<T> = Box<[T]>;
-
-/// A memory of which there is none.
-pub enum Store {}
-
-/// Where arrays are to lie: none is the heap.
-pub type Home<'a> = Option<&'a Store>;
-
-/// A copy of values on the heap.
-pub fn copied<T: Copy>(home: Home<'_>, vals: &[T]) -> Option<Block<T>> {
-    match home {
-        None => Some(vals.into()),
-        Some(store) => match *store {},
-    }
-}
-
 /// In which memory a segment lies.
 #[derive(Default)]
 pub struct Seat {}

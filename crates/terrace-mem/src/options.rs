@@ -3,9 +3,12 @@
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::pair::Pair;
-use crate::stage::{NodeCache, Plan, Stage};
-use std::any::TypeId;
-use std::sync::Arc;
+#[cfg(feature = "compressed")]
+use crate::stage::NodeCache;
+use crate::stage::{Plan, Stage};
+#[cfg(feature = "compressed")]
+use alloc::sync::Arc;
+use core::any::TypeId;
 
 /// When entries move from the dynamic to the static stage (section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +87,11 @@ pub struct Options {
     /// Entries for each of which a map of byte strings remembers where one is that is looked up often, in 64
     /// bytes; 0 for none. Not for a concurrent map, nor for integers. Slots come 256 at a time.
     pub shortcuts: usize,
+    /// Whether byte strings under [`Stage::FrontCoded`] are written in symbols: a seventh fewer bytes of
+    /// addresses, and slower inserts, scans and lookups. Not for a concurrent map; no effect on integers.
+    pub symbols: bool,
     /// Decompressed nodes that [`Stage::Compressed`] keeps.
+    #[cfg(feature = "compressed")]
     pub cache_nodes: usize,
     /// In which memories the map lies; [`Options::placement`] sets it.
     #[cfg(feature = "place")]
@@ -104,6 +111,8 @@ impl Default for Options {
             floor: 1024,
             filter: true,
             shortcuts: 40,
+            symbols: false,
+            #[cfg(feature = "compressed")]
             cache_nodes: 1024,
             #[cfg(feature = "place")]
             memories: crate::place::Memories::default(),
@@ -135,6 +144,7 @@ impl Options {
     }
 
     /// Fails where a field is set that the concurrent map has no use for.
+    #[cfg(feature = "concurrent")]
     pub(crate) fn check_concurrent(&self) -> Result<(), OptionsError> {
         let usual = Options::default();
         let set = [
@@ -143,6 +153,7 @@ impl Options {
             ("floor", self.floor != usual.floor),
             ("filter", self.filter != usual.filter),
             ("shortcuts", self.shortcuts != usual.shortcuts),
+            ("symbols", self.symbols),
         ];
         match set.into_iter().find(|field| field.1) {
             Some((field, _)) => Err(OptionsError::NoEffect(field)),
@@ -176,11 +187,12 @@ impl Options {
         if matches!(self.trigger, Trigger::Ratio(0) | Trigger::Constant(0)) {
             return Err(OptionsError::ZeroTrigger);
         }
-        let packed = stage == Stage::Compressed;
-        Ok(Plan {
-            stage,
-            cache: packed.then(|| Arc::new(NodeCache::new(self.cache_nodes))),
-            grows: false,
-        })
+        #[cfg(feature = "compressed")]
+        if stage == Stage::Compressed {
+            let mut plan = Plan::new(stage);
+            plan.cache = Some(Arc::new(NodeCache::new(self.cache_nodes)));
+            return Ok(plan);
+        }
+        Ok(Plan::new(stage))
     }
 }

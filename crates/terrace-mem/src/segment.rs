@@ -8,9 +8,11 @@ use crate::faults::{Fault, planted};
 use crate::lows::Lows;
 use crate::shortcuts::{Shortcuts, Spot};
 use crate::slots::{Packed, Slots, Vals};
-use crate::stage::{KeyRun, Plan, StaticStage};
-use std::mem::MaybeUninit;
-use std::ops::Range;
+use crate::stage::{KeyRun, Plan};
+use crate::two_stage::{self, Bounds, StaticStage};
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+use core::ops::Range;
 
 /// Segments from which on the list grows into memory that is made ready before: to copy fewer is no pause.
 const LEAST_LARGE: usize = 1024;
@@ -44,39 +46,10 @@ impl<F: Family, S: Vals> Segment<F, S> {
         Some((rank, self.vals.get(rank)?))
     }
 
-    /// Takes the live values out: them and new ones, whose keys are others, in order. O(n).
-    fn merge(&mut self, keys: &F::Run, vals: Vec<S::Own>) -> (F::Run, S::Row) {
-        let mut before = Vec::with_capacity(keys.len());
-        let (live, n) = (|rank| self.vals.is_live(rank), self.vals.live());
-        if let Some(run) = self.keys.merge_run(live, n, keys, &mut before) {
-            let old = std::mem::take(&mut self.vals);
-            return (run, S::merge_rows(old.into_row(), vals, &before));
-        }
-        let (mut old_keys, mut old_vals) = (F::Run::default(), S::Row::default());
-        self.unpack(&mut old_keys, &mut old_vals);
-        merge_runs::<F, S>(&old_keys, old_vals, keys, vals)
-    }
-
     /// Takes the live values out, and adds them and their keys.
     pub fn unpack(&mut self, keys: &mut F::Run, vals: &mut S::Row) {
-        let old = std::mem::take(&mut self.vals);
-        if old.gone() == 0 {
-            self.keys.decode(keys);
-        } else {
-            let mut all = F::Run::default();
-            self.keys.decode(&mut all);
-            let mut i = 0;
-            while i < all.len() {
-                let from = i;
-                while old.is_live(i) {
-                    i += 1;
-                }
-                keys.append(&all, from, i);
-                while i < all.len() && !old.is_live(i) {
-                    i += 1;
-                }
-            }
-        }
+        let old = core::mem::take(&mut self.vals);
+        two_stage::decode_live::<F>(&self.keys, |i| old.is_live(i), old.live(), keys);
         if S::row_len(vals) == 0 {
             *vals = old.into_row();
         } else {
@@ -284,109 +257,70 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         Some(val)
     }
 
-    fn join(&mut self, i: usize, seg: Segment<F, S>) {
+    /// Counts what segment `i` has.
+    fn count(&mut self, i: usize) {
+        let seg = &self.segs[i];
         let (keys, vals) = seg.bytes();
         self.key_bytes += keys;
         self.val_bytes += vals;
         self.live += seg.vals.live();
         self.gone += seg.vals.gone();
-        if self.segs.len() == self.segs.capacity() && self.next.capacity() > self.segs.len() {
-            self.next.append(&mut self.segs);
-            self.segs = std::mem::take(&mut self.next);
-        }
-        self.segs.insert(i, seg);
     }
 
-    /// Merges new entries, whose keys are others, into segment `i`, which stays one; gives them
-    /// back where its keys would have more than `most` bytes or its stage has no way to. O(n).
-    pub fn merge(
-        &mut self,
-        i: usize,
-        keys: &F::Run,
-        vals: Vec<S::Own>,
-        most: usize,
-    ) -> Option<Vec<S::Own>> {
-        let Some(seg) = self.segs.get_mut(i) else {
-            return Some(vals);
-        };
-        let mut before = Vec::with_capacity(keys.len());
-        let (live, n) = (|rank| seg.vals.is_live(rank), seg.vals.live());
-        if n + keys.len() == 0 {
-            return Some(vals);
-        }
-        let Some(stage) = seg.keys.merge(live, n, keys, most, &mut before) else {
-            return Some(vals);
-        };
-        let (old_keys, old_vals) = seg.bytes();
-        self.live += vals.len();
-        self.gone -= seg.vals.gone();
-        seg.keys = stage;
-        let old = std::mem::take(&mut seg.vals).into_row();
-        seg.vals = S::of(S::merge_rows(old, vals, &before));
-        let (new_keys, new_vals) = seg.bytes();
-        self.key_bytes = self.key_bytes - old_keys + new_keys;
-        self.val_bytes = self.val_bytes - old_vals + new_vals;
-        None
-    }
-
-    /// Cuts segment `i`, of which no slot is dead, into `pieces` of about equal length, where its stage
-    /// has a way to. O(n).
-    pub fn cut(&mut self, i: usize, pieces: usize) {
-        let n = self.segs[i].keys.len();
-        debug_assert_eq!(self.segs[i].vals.gone(), 0);
-        for p in (1..pieces).rev() {
-            let at = n * p / pieces;
-            let Some((left, right)) = self.segs[i].keys.cut(at) else {
-                return;
-            };
-            let mut low = F::Buf::default();
-            let mut last = F::Buf::default();
-            right.first_key(&mut low);
-            left.last_key(&mut last);
-            F::shorten(F::load(&last), &mut low);
-            let seg = &mut self.segs[i];
-            let (keys, vals) = seg.bytes();
-            let mut first = std::mem::take(&mut seg.vals).into_row();
-            self.live -= S::row_len(&first);
-            self.key_bytes -= keys;
-            self.val_bytes -= vals;
-            let second = S::split_row(&mut first, at);
-            seg.keys = left;
-            seg.vals = S::of(first);
-            let (keys, vals) = seg.bytes();
-            self.live += seg.vals.live();
-            self.key_bytes += keys;
-            self.val_bytes += vals;
-            self.lows.insert(i + 1, F::load(&low));
-            let right = Segment {
-                keys: right,
-                vals: S::of(second),
-            };
-            self.join(i + 1, right);
-        }
-    }
-
-    /// Takes the live entries of segment `i` out, together with new ones, whose keys are others. It
-    /// stays, without entries, until it is refilled or removed. O(n).
-    pub fn merge_out(&mut self, i: usize, keys: &F::Run, vals: Vec<S::Own>) -> (F::Run, S::Row) {
-        let seg = &mut self.segs[i];
+    /// Counts no more what segment `i` has.
+    fn discount(&mut self, i: usize) {
+        let seg = &self.segs[i];
+        let (keys, vals) = seg.bytes();
+        self.key_bytes -= keys;
+        self.val_bytes -= vals;
         self.live -= seg.vals.live();
         self.gone -= seg.vals.gone();
-        self.val_bytes -= seg.bytes().1;
-        let merged = seg.merge(keys, vals);
-        self.val_bytes += seg.bytes().1;
-        merged
     }
 
-    /// Puts sorted entries of the range of segment `i`, which has none, into its place; its bound
-    /// stays. O(n).
-    pub fn refill(&mut self, i: usize, run: &F::Run, vals: S::Row, plan: &Plan<F>) {
-        let new = Segment::<F, S>::build(run, 0, run.len(), vals, plan);
-        let ((old_keys, old_vals), (keys, vals)) = (self.segs[i].bytes(), new.bytes());
-        self.key_bytes = self.key_bytes - old_keys + keys;
-        self.val_bytes = self.val_bytes - old_vals + vals;
-        self.live += new.vals.live();
-        self.segs[i] = new;
+    fn join(&mut self, i: usize, seg: Segment<F, S>) {
+        if self.segs.len() == self.segs.capacity() && self.next.capacity() > self.segs.len() {
+            self.next.append(&mut self.segs);
+            self.segs = core::mem::take(&mut self.next);
+        }
+        self.segs.insert(i, seg);
+        self.count(i);
+    }
+
+    /// Merges new entries, whose keys are others, into segment `i`, without its dead slots. It keeps its
+    /// place and its bound, has others behind it where it grew too long, and is gone where none is left.
+    /// O(n).
+    pub fn merge(&mut self, i: usize, keys: &F::Run, vals: Vec<S::Own>, how: (&Bounds, &Plan<F>)) {
+        self.discount(i);
+        let seg = &mut self.segs[i];
+        let mut before = Vec::with_capacity(keys.len());
+        let (live, n) = (|rank| seg.vals.is_live(rank), seg.vals.live());
+        let stages = two_stage::merge(&seg.keys, live, n, keys, how, &mut before);
+        let old = core::mem::take(&mut seg.vals).into_row();
+        self.put(i, stages, S::merge_rows(old, vals, &before));
+    }
+
+    /// Puts entries in the place of segment `i`, which has no values and is not counted.
+    fn put(&mut self, i: usize, stages: Vec<F::Stage>, mut rest: S::Row) {
+        let pieces = stages.len();
+        for (p, keys) in stages.into_iter().enumerate() {
+            let behind = match p + 1 < pieces {
+                true => S::split_row(&mut rest, keys.len()),
+                false => S::Row::default(),
+            };
+            let vals = S::of(core::mem::replace(&mut rest, behind));
+            if p == 0 {
+                self.segs[i] = Segment { keys, vals };
+                self.count(i);
+                continue;
+            }
+            let low = two_stage::low_between::<F>(&self.segs[i + p - 1].keys, &keys);
+            self.lows.insert(i + p, F::load(&low));
+            self.join(i + p, Segment { keys, vals });
+        }
+        if pieces == 0 {
+            self.count(i);
+            self.remove(i..i + 1);
+        }
     }
 
     /// Takes segments out; their ranges go to the segment before, or the one behind for the first.
@@ -416,7 +350,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         for p in 0..pieces {
             let (from, to) = (n * p / pieces, n * (p + 1) / pieces);
             let behind = S::split_row(&mut rest, to - from);
-            let part = std::mem::replace(&mut rest, behind);
+            let part = core::mem::replace(&mut rest, behind);
             if i + p == 0 {
                 low = F::Buf::default();
             } else {
@@ -457,28 +391,4 @@ impl<F: Family, V> SegmentList<F, Packed<V>> {
         let (i, rank) = self.find(key)?;
         self.segs[i].vals.get_mut(rank)
     }
-}
-
-/// Merges two sorted runs of distinct keys: long stretches of the old one move as blocks.
-pub fn merge_runs<F: Family, S: Vals>(
-    old: &F::Run,
-    old_vals: S::Row,
-    new: &F::Run,
-    new_vals: Vec<S::Own>,
-) -> (F::Run, S::Row) {
-    let (n, m) = (old.len(), new.len());
-    let mut run = F::Run::default();
-    run.reserve(n + m, old.key_bytes(0, n) + new.key_bytes(0, m));
-    let mut before = Vec::with_capacity(m);
-    let mut from = 0;
-    for i in 0..m {
-        let key = new.get(i);
-        let to = old.gallop(from, n, key);
-        run.append(old, from, to);
-        run.push(key);
-        before.push(to as u32);
-        from = to;
-    }
-    run.append(old, from, n);
-    (run, S::merge_rows(old_vals, new_vals, &before))
 }

@@ -4,10 +4,10 @@
 use crate::key::IndexKey;
 use crate::map::HybridMap;
 use crate::set::HybridSet;
+use core::fmt;
+use core::marker::PhantomData;
 use serde_core::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_core::ser::{Serialize, Serializer};
-use std::fmt;
-use std::marker::PhantomData;
 
 impl<K: IndexKey + Serialize, V: Serialize> Serialize for HybridMap<K, V> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

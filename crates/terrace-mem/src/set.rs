@@ -5,11 +5,11 @@ use crate::key::{IndexKey, Probe};
 use crate::map::{HybridMap, IntoKeys, Keys};
 use crate::options::Options;
 use crate::usage::MemoryUsage;
-use std::cmp::Ordering;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::iter::{FusedIterator, Peekable};
-use std::ops::RangeBounds;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::iter::{FusedIterator, Peekable};
+use core::ops::RangeBounds;
 
 /// An ordered set in two stages, used as a `BTreeSet` is: a [`HybridMap`] without values. Keys are
 /// stored encoded, so they are lent by none of the methods but given as owned ones.

@@ -15,6 +15,8 @@
 use crate::family::{ByteFamily, Family, IntFamily};
 use crate::faults::{Fault, planted};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// Where a key and its value are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! Search kernels: how many keys of a sorted block are smaller, select in a word, prefetch.
 //!
 //! One of the files with `unsafe`: the vector kernels behind a check of the machine. The scalar
-//! kernels are always there; the feature `scalar` and Miri leave only them.
+//! kernels are always there; the feature `scalar` and Miri leave only them, as does a build without `std`,
+//! which alone can ask the machine.
 
-use std::hint;
-use std::sync::atomic::{AtomicU8, Ordering};
+use alloc::vec::Vec;
+use core::hint;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Which vector instructions the kernels may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +36,13 @@ pub fn level() -> Level {
 #[cold]
 fn detect() -> Level {
     let found = available().last().copied().unwrap_or(Level::Scalar);
-    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
-    let found = if found == Level::Avx512 && !is_x86_feature_detected!("avx512vbmi2") {
+    #[cfg(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))]
+    let found = if found == Level::Avx512 && !std::arch::is_x86_feature_detected!("avx512vbmi2") {
         // Processors before those with VBMI2 lower their clock for 512-bit instructions, which
         // costs more than a few compares gain.
         Level::Avx2
@@ -49,13 +56,18 @@ fn detect() -> Level {
 /// The levels this machine has, the best one last.
 pub fn available() -> Vec<Level> {
     let vector: &[Level] = &[];
-    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
-    let vector: &[Level] = if is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("popcnt")
+    #[cfg(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))]
+    let vector: &[Level] = if std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("bmi1")
+        && std::arch::is_x86_feature_detected!("bmi2")
+        && std::arch::is_x86_feature_detected!("popcnt")
     {
-        if is_x86_feature_detected!("avx512f") {
+        if std::arch::is_x86_feature_detected!("avx512f") {
             &[Level::Avx2, Level::Avx512]
         } else {
             &[Level::Avx2]
@@ -93,11 +105,21 @@ pub fn rank_less(keys: &[u64], probe: u64) -> usize {
 #[inline]
 fn count_less_at(level: Level, keys: &[u64], probe: u64) -> usize {
     match level {
+        #[cfg(all(
+            target_arch = "x86_64",
+            feature = "std",
+            not(miri),
+            not(feature = "scalar")
+        ))]
         // SAFETY: `level` is Avx512 only where `available` saw avx512f and popcnt.
-        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
         Level::Avx512 => unsafe { x86::count_less_avx512(keys, probe) },
+        #[cfg(all(
+            target_arch = "x86_64",
+            feature = "std",
+            not(miri),
+            not(feature = "scalar")
+        ))]
         // SAFETY: `level` is Avx2 only where `available` saw avx2 and popcnt.
-        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
         Level::Avx2 => unsafe { x86::count_less_avx2(keys, probe) },
         _ => count_less_scalar(keys, probe),
     }
@@ -118,8 +140,13 @@ pub fn select_zero(words: &[u64], pos: usize, r: usize) -> Option<usize> {
 #[inline]
 fn select_zero_at(level: Level, words: &[u64], pos: usize, r: usize) -> Option<usize> {
     match level {
+        #[cfg(all(
+            target_arch = "x86_64",
+            feature = "std",
+            not(miri),
+            not(feature = "scalar")
+        ))]
         // SAFETY: both levels imply that `available` saw bmi1, bmi2 and popcnt.
-        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
         Level::Avx512 | Level::Avx2 => unsafe { x86::select_zero_bmi(words, pos, r) },
         _ => select_zero_with(words, pos, r, select_scalar),
     }
@@ -149,24 +176,49 @@ fn select_zero_with(
 /// A bit for each of the bytes that is `byte`: bit `i` for byte `i`.
 #[inline]
 pub fn equal_bytes(bytes: &[u8; 16], byte: u8) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    #[cfg(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))]
     return x86::equal_bytes_sse2(bytes, byte);
-    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    #[cfg(not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    )))]
     equal_bytes_scalar(bytes, byte)
 }
 
 /// A bit for each of the bytes that is at most `byte`: bit `i` for byte `i`.
 #[inline]
 pub fn bytes_at_most(bytes: &[u8; 16], byte: u8) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    #[cfg(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))]
     return x86::bytes_at_most_sse2(bytes, byte);
-    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    #[cfg(not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    )))]
     bytes_at_most_scalar(bytes, byte)
 }
 
 #[cfg(any(
     test,
-    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+    not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))
 ))]
 fn bytes_at_most_scalar(bytes: &[u8; 16], byte: u8) -> u32 {
     let bits = bytes.iter().rev();
@@ -175,7 +227,12 @@ fn bytes_at_most_scalar(bytes: &[u8; 16], byte: u8) -> u32 {
 
 #[cfg(any(
     test,
-    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+    not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))
 ))]
 fn equal_bytes_scalar(bytes: &[u8; 16], byte: u8) -> u32 {
     const ONES: u128 = u128::MAX / 255;
@@ -190,33 +247,63 @@ fn equal_bytes_scalar(bytes: &[u8; 16], byte: u8) -> u32 {
 /// A bit for each place at which the two bytes come to `sum`, without what is carried.
 #[inline]
 pub fn sums_equal(a: &[u8; 16], b: &[u8; 16], sum: u8) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    #[cfg(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))]
     return x86::sums_equal_sse2(a, b, sum);
-    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    #[cfg(not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    )))]
     sums_equal_scalar(a, b, sum)
 }
 
 #[cfg(any(
     test,
-    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+    not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))
 ))]
 fn sums_equal_scalar(a: &[u8; 16], b: &[u8; 16], sum: u8) -> u32 {
-    let sums = std::array::from_fn(|i| a[i].wrapping_add(b[i]));
+    let sums = core::array::from_fn(|i| a[i].wrapping_add(b[i]));
     equal_bytes_scalar(&sums, sum)
 }
 
 /// The sum of the first `n` bytes, of which there are 16 at most.
 #[inline]
 pub fn sum_of_first(bytes: &[u8; 16], n: usize) -> usize {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    #[cfg(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))]
     return x86::sum_of_first_sse2(bytes, n);
-    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    #[cfg(not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    )))]
     sum_of_first_scalar(bytes, n)
 }
 
 #[cfg(any(
     test,
-    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+    not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))
 ))]
 fn sum_of_first_scalar(bytes: &[u8; 16], n: usize) -> usize {
     bytes.iter().take(n).map(|&byte| usize::from(byte)).sum()
@@ -225,24 +312,49 @@ fn sum_of_first_scalar(bytes: &[u8; 16], n: usize) -> usize {
 /// A bit for each pair of bytes that is `pair`, the lower half first: bit `i` for pair `i`.
 #[inline]
 pub fn equal_pairs(bytes: &[u8; 64], pair: u16) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    #[cfg(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))]
     return x86::equal_pairs_sse2(bytes, pair);
-    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    #[cfg(not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    )))]
     pairs_scalar(bytes, |p| p == pair)
 }
 
 /// A bit for each pair of bytes that is at least `pair`: bit `i` for pair `i`.
 #[inline]
 pub fn pairs_at_least(bytes: &[u8; 64], pair: u16) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+    #[cfg(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))]
     return x86::pairs_at_least_sse2(bytes, pair);
-    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "scalar"))))]
+    #[cfg(not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    )))]
     pairs_scalar(bytes, |p| p >= pair)
 }
 
 #[cfg(any(
     test,
-    not(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))
+    not(all(
+        target_arch = "x86_64",
+        feature = "std",
+        not(miri),
+        not(feature = "scalar")
+    ))
 ))]
 #[inline]
 fn pairs_scalar(bytes: &[u8; 64], is: impl Fn(u16) -> bool) -> u32 {
@@ -280,7 +392,7 @@ fn prefetch_at(at: *const u8) {
     // SAFETY: a prefetch reads nothing, and no address makes it fail.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -291,15 +403,20 @@ fn prefetch_at(at: *const u8) {
 #[inline]
 pub fn prefetch_whole<T>(item: &T) {
     // No reference to its bytes: another thread may change some of them meanwhile.
-    let start = std::ptr::from_ref(item).cast::<u8>();
+    let start = core::ptr::from_ref(item).cast::<u8>();
     for at in (0..size_of::<T>().min(1024)).step_by(64) {
         prefetch_at(start.wrapping_add(at));
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri), not(feature = "scalar")))]
+#[cfg(all(
+    target_arch = "x86_64",
+    feature = "std",
+    not(miri),
+    not(feature = "scalar")
+))]
 mod x86 {
-    use std::arch::x86_64::*;
+    use core::arch::x86_64::*;
 
     #[target_feature(enable = "avx512f,popcnt")]
     pub fn count_less_avx512(keys: &[u64], probe: u64) -> usize {

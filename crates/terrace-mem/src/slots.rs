@@ -12,9 +12,12 @@ mod packed;
 pub use list::List;
 pub use packed::Packed;
 
-use crate::place::Block;
-use std::mem::MaybeUninit;
-use std::ops::Range;
+use crate::home::Block;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+use core::ops::Range;
 
 /// The values of a segment by rank: what a merge and a lookup need of them.
 pub trait Vals: Default {
@@ -69,7 +72,7 @@ pub trait Vals: Default {
     /// Packs what lies apart. No slot may be dead. O(values).
     fn pack(&mut self) {
         debug_assert_eq!(self.gone(), 0, "dead slots keep their ranks");
-        *self = Self::of(std::mem::take(self).into_row());
+        *self = Self::of(core::mem::take(self).into_row());
     }
     /// Bytes on the heap.
     fn bytes(&self) -> usize;
@@ -111,7 +114,7 @@ impl Dead {
         let (word, low) = (i / 64, !0 << (i % 64));
         let first = !*self.words.get(word)? & low;
         let behind = self.words[word + 1..].iter().map(|&word| !word);
-        let mut words = std::iter::once(first).chain(behind).enumerate();
+        let mut words = core::iter::once(first).chain(behind).enumerate();
         let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
         Some((word + n) * 64 + bits.trailing_zeros() as usize)
     }
@@ -122,7 +125,7 @@ impl Dead {
         let (word, high) = (last / 64, !0 >> (63 - last % 64));
         let first = !self.words[word] & high;
         let before = self.words[..word].iter().rev().map(|&word| !word);
-        let mut words = std::iter::once(first).chain(before).enumerate();
+        let mut words = core::iter::once(first).chain(before).enumerate();
         let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
         Some((word - n) * 64 + 63 - bits.leading_zeros() as usize)
     }
@@ -197,7 +200,7 @@ impl<V> Slots<V> {
 
     /// The values that are there, in order.
     pub fn into_live(mut self) -> Vec<V> {
-        let vals = Vec::from(std::mem::take(&mut self.vals));
+        let vals = Vec::from(core::mem::take(&mut self.vals));
         // Nothing is left in `self` for its drop to look at.
         let dead = self.dead.take();
         if dead.is_none() {
@@ -318,7 +321,7 @@ impl<V> Vals for Slots<V> {
 
 impl<V> Drop for Slots<V> {
     fn drop(&mut self) {
-        if !std::mem::needs_drop::<V>() {
+        if !core::mem::needs_drop::<V>() {
             return;
         }
         for i in 0..self.vals.len() {

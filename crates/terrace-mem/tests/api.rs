@@ -5,9 +5,11 @@ mod like_std;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "concurrent")]
+use terrace_mem::ConcurrentHybridMap;
 use terrace_mem::{
-    ConcurrentHybridMap, HybridMap, HybridMultiMap, HybridSet, KeyTooLong, MAX_KEY_LEN, Merging,
-    Options, OptionsError, Pair, Stage, Trigger, Updates, What,
+    HybridMap, HybridMultiMap, HybridSet, KeyTooLong, MAX_KEY_LEN, Merging, Options, OptionsError,
+    Pair, Stage, Trigger, Updates, What,
 };
 
 fn mix(x: u64) -> u64 {
@@ -43,9 +45,12 @@ fn a_key_that_is_too_long_is_refused_and_changes_nothing() {
     map.merge_all();
     assert_eq!(map.get(&long[1..]), Some(&1));
 
-    let map = ConcurrentHybridMap::<Vec<u8>, u8>::with_options(manual()).unwrap();
-    assert_eq!(map.try_insert(&long, 2), Err(error));
-    assert!(map.is_empty());
+    #[cfg(feature = "concurrent")]
+    {
+        let map = ConcurrentHybridMap::<Vec<u8>, u8>::with_options(manual()).unwrap();
+        assert_eq!(map.try_insert(&long, 2), Err(error));
+        assert!(map.is_empty());
+    }
     let mut map = HybridMultiMap::<Vec<u8>, u8>::new();
     assert_eq!(map.try_insert(long, 2), Err(error));
     assert!(map.is_empty());
@@ -85,6 +90,7 @@ fn options_that_do_not_go_together_are_refused() {
     }
 }
 
+#[cfg(feature = "concurrent")]
 #[test]
 fn options_that_a_concurrent_map_does_not_have_are_refused() {
     let usual = Options::default;
@@ -102,6 +108,8 @@ fn options_that_a_concurrent_map_does_not_have_are_refused() {
     );
     let updates = Updates::InPlace;
     assert_eq!(field(Options { updates, ..usual() }), "updates");
+    let symbols = true;
+    assert_eq!(field(Options { symbols, ..usual() }), "symbols");
     assert_eq!(
         field(Options {
             floor: 9,
@@ -162,12 +170,15 @@ fn an_iterator_that_has_ended_is_not_asked_again() {
     assert_eq!(map.len(), 100);
     let set: HybridSet<u64> = goes_on().map(|entry| entry.0).collect();
     assert_eq!(set.len(), 100);
-    let map: ConcurrentHybridMap<u64, u64> = goes_on().collect();
-    assert_eq!(map.len(), 100);
-    let mut map = ConcurrentHybridMap::<u64, u64>::new();
-    map.insert(&5, 5);
-    map.extend(goes_on());
-    assert_eq!(map.len(), 100);
+    #[cfg(feature = "concurrent")]
+    {
+        let map: ConcurrentHybridMap<u64, u64> = goes_on().collect();
+        assert_eq!(map.len(), 100);
+        let mut map = ConcurrentHybridMap::<u64, u64>::new();
+        map.insert(&5, 5);
+        map.extend(goes_on());
+        assert_eq!(map.len(), 100);
+    }
 }
 
 #[test]
@@ -291,6 +302,7 @@ fn popping_from_both_ends_passes_deleted_entries_of_any_number() {
 }
 
 /// Nodes that a walk over deleted entries decompresses come into the cache, so its bytes tell of it.
+#[cfg(feature = "compressed")]
 #[test]
 #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
 fn the_ends_of_a_map_are_found_without_a_walk_over_deleted_entries() {
@@ -552,6 +564,7 @@ fn updates_alone_leave_most_entries_in_the_static_stage() {
     }
 }
 
+#[cfg(feature = "compressed")]
 #[test]
 fn compressed_leaves_are_cached() {
     let options = Options {
@@ -576,15 +589,19 @@ fn compressed_leaves_are_cached() {
 fn keys_that_are_kept_aside_are_counted() {
     let key = |i: u32| format!("{}{i:02}", "x".repeat(50_000));
     let mut map = HybridMap::<String, u32>::with_options(manual()).unwrap();
+    (0..200).for_each(|i| assert_eq!(map.insert(format!("{i:04}"), i), None));
     assert_eq!(map.insert(key(1), 1), None);
     // The greatest key that the filter has met.
     assert!(map.memory_usage().filter > 50_000);
     map.merge_all();
-    let map = ConcurrentHybridMap::<String, u32>::with_options(manual()).unwrap();
-    (0..60).for_each(|i| assert_eq!(map.insert(&key(i), i), None));
-    map.merge_all();
-    // The bounds of two parts at least: once to find them, once with each of them.
-    assert!(map.memory_usage().directory > 2 * 2 * 50_000);
+    #[cfg(feature = "concurrent")]
+    {
+        let map = ConcurrentHybridMap::<String, u32>::with_options(manual()).unwrap();
+        (0..60).for_each(|i| assert_eq!(map.insert(&key(i), i), None));
+        map.merge_all();
+        // The bounds of two parts at least: once to find them, once with each of them.
+        assert!(map.memory_usage().directory > 2 * 2 * 50_000);
+    }
 }
 
 #[test]
@@ -599,8 +616,11 @@ fn maps_and_entries_can_be_shown() {
     assert_eq!(format!("{:?}", map.into_iter()), "IntoIter { .. }");
     let multi: HybridMultiMap<u64, char> = [(1, 'a'), (1, 'b')].into_iter().collect();
     assert_eq!(format!("{multi:?}"), "{1: ['a', 'b']}");
-    let shared: ConcurrentHybridMap<u64, char> = of_std.clone().into_iter().collect();
-    assert_eq!(format!("{shared:?}"), format!("{of_std:?}"));
+    #[cfg(feature = "concurrent")]
+    {
+        let shared: ConcurrentHybridMap<u64, char> = of_std.clone().into_iter().collect();
+        assert_eq!(format!("{shared:?}"), format!("{of_std:?}"));
+    }
 }
 
 #[test]
@@ -609,6 +629,7 @@ fn maps_go_between_threads() {
     check::<HybridMap<u64, String>>();
     check::<HybridMap<String, u64>>();
     check::<HybridMultiMap<(u8, String), u64>>();
+    #[cfg(feature = "concurrent")]
     check::<ConcurrentHybridMap<String, u64>>();
 }
 

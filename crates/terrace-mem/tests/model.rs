@@ -4,10 +4,13 @@
 
 #[path = "support/drive.rs"]
 mod drive;
+#[cfg(feature = "concurrent")]
 #[path = "support/drive_concurrent.rs"]
 mod drive_concurrent;
 
 use drive::{TestKey, drive};
+use std::collections::BTreeMap;
+use terrace_mem::{HybridMap, Options};
 
 fn bytes(seed: u64, n: usize) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -31,6 +34,7 @@ fn check<K: TestKey>() {
     }
 }
 
+#[cfg(feature = "concurrent")]
 fn check_concurrent<K: TestKey>() {
     let (runs, len) = if cfg!(miri) { (4, 600) } else { (60, 3000) };
     for seed in 0..runs {
@@ -76,14 +80,84 @@ fn integers_of_128_bits() {
     check::<u128>();
 }
 
+#[cfg(feature = "concurrent")]
 #[test]
 fn integers_in_a_concurrent_map() {
     check_concurrent::<u64>();
     check_concurrent::<i16>();
 }
 
+#[cfg(feature = "concurrent")]
 #[test]
 fn strings_in_a_concurrent_map() {
     check_concurrent::<String>();
     check_concurrent::<(u16, String)>();
+}
+
+fn mix(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB)
+}
+
+/// Addresses in symbols are found, changed and removed as others are, and take fewer bytes.
+#[test]
+fn symbols_make_addresses_shorter() {
+    let n = if cfg!(miri) { 700 } else { 30_000u32 };
+    let names = [
+        "johnson", "peterson", "miller", "garcia", "wilson", "taylor",
+    ];
+    let key = |i: u32| {
+        let x = mix(u64::from(i)) as usize;
+        let name = |at: usize| names[x / at % names.len()];
+        format!(
+            "com.example@{}.{}{:03x}",
+            name(7),
+            name(77),
+            x >> 20 & 0xFFF
+        ) + &i.to_string()
+    };
+    let mut bytes = Vec::new();
+    for symbols in [false, true] {
+        let options = Options {
+            symbols,
+            ..Options::default()
+        };
+        let mut map = HybridMap::<String, u32>::with_options(options).unwrap();
+        let mut model = BTreeMap::new();
+        for i in 0..n {
+            assert_eq!(map.insert(key(i), i), model.insert(key(i), i));
+            if i % 7 == 0 {
+                let old = key(mix(u64::from(i)) as u32 % (i + 1));
+                assert_eq!(map.remove(&old), model.remove(&old));
+            }
+            if i % 5 == 0 {
+                let old = key(mix(u64::from(i) + 1) as u32 % (i + 1));
+                assert_eq!(map.get(&old), model.get(&old));
+            }
+        }
+        assert!(
+            map.iter()
+                .eq(model.iter().map(|(key, val)| (key.clone(), val)))
+        );
+        assert!(
+            map.iter()
+                .rev()
+                .eq(model.iter().rev().map(|(key, val)| (key.clone(), val)))
+        );
+        for (at, (key, val)) in model.iter().enumerate() {
+            assert_eq!(map.get(key), Some(val));
+            if at % 100 == 0 {
+                let ours = map.range::<String, _>(key..).take(30);
+                let theirs = model.range(key.clone()..).take(30);
+                assert!(ours.eq(theirs.map(|(key, val)| (key.clone(), val))));
+                assert!(!map.contains_key(&format!("{key}x")));
+            }
+        }
+        let copy = map.clone();
+        assert!(copy.iter().eq(map.iter()));
+        map.merge_all();
+        bytes.push(map.memory_usage().static_keys);
+    }
+    println!("{bytes:?}");
+    assert!(cfg!(miri) || bytes[1] * 10 < bytes[0] * 9, "{bytes:?}");
 }

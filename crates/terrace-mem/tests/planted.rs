@@ -12,7 +12,9 @@ mod scenes;
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
-use terrace_mem::{Fault, HybridMap, Merging, Options, Pair, Trigger, What, plant};
+use terrace_mem::{
+    ConcurrentHybridMap, Fault, HybridMap, Merging, Options, Pair, Trigger, What, plant,
+};
 
 /// Whether the check fails with the fault; all in one test, since a fault is planted globally.
 fn caught(fault: Fault, check: fn()) -> bool {
@@ -62,6 +64,31 @@ fn byte_strings_are_whole() {
     assert!(map.keys().is_sorted(), "keys are out of order");
     for i in 0..20_000u64 {
         assert!(map.contains_key(key(i).as_bytes()), "a key is lost");
+    }
+}
+
+/// The same while parts of a concurrent map are merged, by the same way.
+fn shared_byte_strings_are_whole() {
+    let options = Options {
+        segment_len: 256,
+        merging: Merging::Manual,
+        ..Options::default()
+    };
+    let map = ConcurrentHybridMap::<Vec<u8>, u64>::with_options(options).unwrap();
+    let key = |i: u64| {
+        let x = i.wrapping_mul(0x9E37_79B9) >> 8 & 0xFFFFF;
+        format!("com.mail@{}{x:x}", i % 7).into_bytes()
+    };
+    for i in 0..1200u64 {
+        map.insert(&key(i), i);
+        if i % 40 == 0 {
+            map.merge_all();
+        }
+    }
+    let keys: Vec<Vec<u8>> = map.keys().collect();
+    assert!(keys.is_sorted(), "keys are out of order");
+    for i in 0..1200u64 {
+        assert_eq!(map.get(&key(i)[..]), Some(i), "a key is lost");
     }
 }
 
@@ -142,6 +169,7 @@ fn every_planted_fault_is_caught() {
     let drained: fn() = || shuttle::check_random(scenes::drained, 3000);
     let drained_first: fn() = || shuttle::check_random(scenes::drained_first, 3000);
     let ends: fn() = || shuttle::check_random(scenes::first_entries, 3000);
+    let shared: fn() = || shuttle::check_random(shared_byte_strings_are_whole, 1);
     let cleared: fn() = || shuttle::check_random(scenes::cleared, 3000);
     for (fault, check) in [
         (Fault::DroppedTombstone, same),
@@ -155,6 +183,7 @@ fn every_planted_fault_is_caught() {
         (Fault::EarlySwap, filter_is_whole as fn()),
         (Fault::ShortSearch, byte_strings_are_whole),
         (Fault::StaleShare, byte_strings_are_whole),
+        (Fault::StaleShare, shared),
         (Fault::StaleShortcut, byte_strings_are_whole),
         (Fault::LostMark, || marks_are_kept(Pair::Auto)),
         (Fault::StalePlace, || places_are_whole(Pair::Auto)),

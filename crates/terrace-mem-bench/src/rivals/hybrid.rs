@@ -203,5 +203,11 @@ pub fn bytes() -> Vec<Maker<[u8]>> {
             ..Options::default()
         })
     }));
+    all.push(Maker::extra("hybrid-symbols", || {
+        make::<Vec<u8>, [u8]>(Options {
+            symbols: true,
+            ..Options::default()
+        })
+    }));
     all
 }

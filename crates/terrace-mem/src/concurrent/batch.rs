@@ -4,7 +4,7 @@ use super::shared::Shared;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::simd::{prefetch, prefetch_whole};
-use crate::stage::StaticStage;
+use crate::two_stage::StaticStage;
 use crossbeam_epoch::{self as epoch, Guard};
 use std::array;
 

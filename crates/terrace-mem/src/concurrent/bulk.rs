@@ -11,6 +11,7 @@ use crate::faults::{Fault, planted};
 use crate::key::IndexKey;
 use crate::map::{check, stored};
 use crate::stage::KeyRun;
+use crate::two_stage::StaticStage;
 use crossbeam_epoch as epoch;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -123,7 +124,9 @@ impl<'a, K: IndexKey, V: Clone + Send + Sync + 'static> Load<'a, K, V> {
             <K::Family as Family>::shorten(<K::Family as Family>::load(&self.last), &mut low);
         }
         let vals = std::mem::take(&mut self.vals);
-        let fixed = self.map.shared.fix(&self.keys, 0, n, vals, None);
+        let shared = &self.map.shared;
+        let keys = <K::Family as Family>::Stage::build(&self.keys, 0, n, &shared.plan);
+        let fixed = shared.place.fix(Some(keys), vals, None);
         let tree = Any::new(self.map.shared.options.pair);
         self.parts.push(Arc::new(Part::new(low, tree, 0, fixed)));
         self.len += n;

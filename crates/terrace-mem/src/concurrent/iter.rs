@@ -240,7 +240,9 @@ impl<K: IndexKey, V> fmt::Debug for ConcurrentIter<'_, K, V> {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::{FEW, PIECE};
-    use crate::{ConcurrentHybridMap, Merging, Options, Stage};
+    #[cfg(feature = "compressed")]
+    use crate::Stage;
+    use crate::{ConcurrentHybridMap, Merging, Options};
     use crossbeam_epoch as epoch;
 
     #[test]
@@ -325,6 +327,7 @@ mod tests {
     }
 
     /// Nodes that a range walks over come into the cache, so its bytes tell of them.
+    #[cfg(feature = "compressed")]
     #[test]
     #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
     fn a_range_does_not_walk_to_the_end_of_the_part_it_ends_in() {

@@ -4,11 +4,15 @@ use super::cell;
 use super::part::{Directory, Fixed, Part, Slot};
 use super::shared::{Due, Shared};
 use super::signal::Signal;
-use crate::dynamic::{Any, DynamicCursor, DynamicStage};
+use crate::dynamic::Any;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::pair::Pair;
-use crate::stage::{KeyRun, Stage, StaticStage};
+use crate::slots::{Slots, Vals};
+use crate::stage::{KeyRun, Stage};
+use crate::two_stage::{
+    Bounds, DynamicCursor, DynamicStage, StaticStage, build, low_between, merge,
+};
 use crate::usage::MemoryUsage;
 use crossbeam_epoch::{self as epoch, Guard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -95,13 +99,14 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     ) -> Vec<Slot<V>> {
         // Only merges replace the segment, and this is the only merge of the part.
         let old = part.segment.load(guard);
-        let (run, vals) = combine(old, seen);
-        let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
-        if pieces > 1 {
-            self.split(part, (&run, pieces), vals, seen, guard);
+        let mut parts = self.combine(old, seen);
+        if parts.len() > 1 {
+            self.split(part, parts, seen, guard);
             return Vec::new();
         }
-        let new = self.fix(&run, 0, run.len(), vals, Some(old));
+        let (keys, vals) = parts.pop().unzip();
+        let drained = keys.is_none();
+        let new = self.place.fix(keys, vals.unwrap_or_default(), Some(old));
         let gone = if planted(Fault::EarlyRemove) {
             let gone = remove_merged(part, seen);
             part.segment.store(new, guard);
@@ -111,7 +116,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             remove_merged(part, seen)
         };
         self.place.merged(part, guard);
-        if run.len() == 0 {
+        if drained {
             self.leave(part, guard);
         }
         gone
@@ -138,53 +143,70 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         dynamic.retired = !planted(Fault::UnmarkedLeave);
     }
 
-    /// The keys `from..to` of a run and their values, as a segment; in the memory in which the one
-    /// lies whose entries they were.
-    pub fn fix(
-        &self,
-        run: &F::Run,
-        from: usize,
-        to: usize,
-        vals: Vec<V>,
-        old: Option<&Fixed<F, V>>,
-    ) -> Fixed<F, V> {
-        let keys = (from < to).then(|| F::Stage::build(run, from, to, &self.plan));
-        self.place.fix(keys, vals, old)
+    /// How long a segment gets.
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            len: self.options.segment_len,
+            bytes: PART_BYTES,
+            most_bytes: PART_BYTES + PART_BYTES / 2,
+        }
     }
 
-    /// How many parts so many entries of so many key bytes make.
-    fn pieces(&self, n: usize, bytes: usize) -> usize {
-        let len = self.options.segment_len;
-        let of = |n: usize, most: usize| match n > most + most / 2 {
-            true => n.div_ceil(most),
-            false => 1,
+    /// The entries of a segment with those of the snapshot put over them, as segments. Users' clones run
+    /// here, and nothing has changed yet.
+    fn combine(&self, old: &Fixed<F, V>, seen: &Snapshot<F, V>) -> Vec<(F::Stage, Vec<V>)> {
+        let (mut keys, mut new) = (F::Run::default(), Vec::with_capacity(seen.1.len()));
+        // Entries of the segment that were changed or deleted.
+        let (mut gone, mut live) = (Vec::new(), Vec::new());
+        if let Some(stage) = &old.keys {
+            live.resize(stage.len(), true);
+        }
+        for (i, slot) in seen.1.iter().enumerate() {
+            let key = seen.0.get(i);
+            if slot.val.is_none() && planted(Fault::DroppedTombstone) {
+                continue;
+            }
+            let rank = old.keys.as_ref();
+            let rank = rank.and_then(|keys| keys.find(key, || F::hash(key), |_| {}));
+            if let Some(rank) = rank {
+                live[rank] = false;
+                gone.push(rank);
+            }
+            if let Some(val) = &slot.val {
+                keys.push(key);
+                new.push(val.clone());
+            }
+        }
+        let bounds = self.bounds();
+        let Some(stage) = &old.keys else {
+            let pieces = bounds.pieces(keys.len(), keys.key_bytes(0, keys.len()));
+            return rows(build(&keys, pieces, &self.plan), new);
         };
-        of(n, len).max(of(bytes, PART_BYTES)).min(n)
+        let (n, mut before) = (stage.len() - gone.len(), Vec::with_capacity(new.len()));
+        let how = (&bounds, &self.plan);
+        let stages = merge(stage, |rank| live[rank], n, &keys, how, &mut before);
+        let (mut vals, mut from) = (Vec::with_capacity(n), 0);
+        for rank in gone.into_iter().chain([stage.len()]) {
+            vals.extend_from_slice(&old.vals[from..rank]);
+            from = rank + 1;
+        }
+        rows(stages, Slots::merge_rows(vals, new, &before))
     }
 
     /// Replaces a part by several. What changed since the snapshot moves along.
     fn split(
         &self,
         part: &Arc<Part<F, V>>,
-        (run, pieces): (&F::Run, usize),
-        vals: Vec<V>,
+        pieces: Vec<(F::Stage, Vec<V>)>,
         seen: &Snapshot<F, V>,
         guard: &Guard,
     ) {
-        let n = run.len();
-        let mut rest = vals.into_iter();
-        let mut fixed = Vec::with_capacity(pieces);
-        for p in 0..pieces {
-            let (from, to) = (n * p / pieces, n * (p + 1) / pieces);
-            let vals: Vec<V> = rest.by_ref().take(to - from).collect();
-            let mut low = part.low.clone();
-            if p > 0 {
-                F::store(run.get(from), &mut low);
-                F::shorten(run.get(from - 1), &mut low);
-            }
-            let old = part.segment.load(guard);
-            fixed.push((low, self.fix(run, from, to, vals, Some(old))));
-        }
+        let old = part.segment.load(guard);
+        let mut lows = vec![part.low.clone()];
+        let between = |two: &[(F::Stage, Vec<V>)]| low_between::<F>(&two[0].0, &two[1].0);
+        lows.extend(pieces.windows(2).map(between));
+        let fix = |(keys, vals)| self.place.fix(Some(keys), vals, Some(old));
+        let fixed: Vec<_> = lows.into_iter().zip(pieces.into_iter().map(fix)).collect();
         // From here on no writer gets in until the new directory is published.
         let mut dynamic = part.write();
         let late = what_is_late(&dynamic.tree, &fixed, seen, self.options.pair);
@@ -268,7 +290,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         }
         usage.directory += self.signal.heap();
         usage.copies = self.place.copy_bytes();
-        usage.cache = self.plan.cache.as_ref().map_or(0, |cache| cache.bytes());
+        usage.cache = self.plan.cache_bytes();
         usage
     }
 }
@@ -314,42 +336,14 @@ fn what_is_late<F: Family, V: Clone>(
     late
 }
 
-/// The entries of a segment with those of the snapshot put over them.
-fn combine<F: Family, V: Clone>(old: &Fixed<F, V>, seen: &Snapshot<F, V>) -> (F::Run, Vec<V>) {
-    let mut keys = F::Run::default();
-    if let Some(stage) = &old.keys {
-        stage.decode(&mut keys);
-    }
-    let n = keys.len();
-    let mut run = F::Run::default();
-    run.reserve(
-        n + seen.1.len(),
-        keys.key_bytes(0, n) + seen.0.key_bytes(0, seen.1.len()),
-    );
-    let mut vals = Vec::with_capacity(n + seen.1.len());
-    let mut from = 0;
-    for (i, slot) in seen.1.iter().enumerate() {
-        let key = seen.0.get(i);
-        let to = keys.gallop(from, n, key);
-        run.append(&keys, from, to);
-        vals.extend_from_slice(&old.vals[from..to]);
-        let same = to < n && F::cmp(keys.get(to), key).is_eq();
-        match &slot.val {
-            Some(val) => {
-                run.push(key);
-                vals.push(val.clone());
-            }
-            None if same && planted(Fault::DroppedTombstone) => {
-                run.push(key);
-                vals.push(old.vals[to].clone());
-            }
-            None => {}
-        }
-        from = to + usize::from(same);
-    }
-    run.append(&keys, from, n);
-    vals.extend_from_slice(&old.vals[from..n]);
-    (run, vals)
+/// Stages, each with its values.
+fn rows<S: StaticStage<F>, F: Family, V>(stages: Vec<S>, vals: Vec<V>) -> Vec<(S, Vec<V>)> {
+    let mut rest = vals.into_iter();
+    let row = |keys: S| {
+        let vals = rest.by_ref().take(keys.len()).collect();
+        (keys, vals)
+    };
+    stages.into_iter().map(row).collect()
 }
 
 /// Whether the snapshot has the key in this version.

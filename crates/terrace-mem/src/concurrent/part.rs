@@ -1,13 +1,14 @@
 //! A part of the key space: its dynamic stage under a latch, its segment, and the directory.
 
 use super::cell::EpochCell;
-use crate::dynamic::{Any, DynamicCursor, DynamicStage};
+use crate::dynamic::Any;
 use crate::family::Family;
+use crate::home::Block;
 use crate::lows::Lows;
 use crate::pair::Pair;
-use crate::place::{Block, Seat};
-use crate::stage::StaticStage;
+use crate::place::Seat;
 use crate::sync::RwLock;
+use crate::two_stage::{DynamicCursor, DynamicStage, StaticStage};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 

@@ -4,13 +4,13 @@ use super::cell::EpochCell;
 use super::merge;
 use super::part::{Directory, Part, Weight};
 use super::signal::Signal;
-use crate::dynamic::DynamicStage;
 use crate::error::OptionsError;
 use crate::family::Family;
-use crate::options::{Merging, Options, Trigger};
+use crate::options::{Merging, Options};
 use crate::place::Placing;
 use crate::stage::Plan;
 use crate::sync::{Arc, Mutex, thread};
+use crate::two_stage::{DynamicStage, is_due};
 use crossbeam_epoch as epoch;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -158,12 +158,9 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     pub fn due(&self, part: &Part<F, V>, weight: Weight, guard: &epoch::Guard) -> Due {
         let Weight { len, gone, live } = weight;
         let fixed = part.segment.load(guard).len();
-        let most = match self.options.trigger {
-            Trigger::Constant(n) => n,
-            Trigger::Ratio(ratio) => (fixed / ratio).max(self.options.segment_len / 8),
-        };
-        if len >= most {
-            return match len >= most.saturating_mul(4) {
+        let (trigger, least) = (self.options.trigger, self.options.segment_len / 8);
+        if is_due(trigger, len, fixed, least) {
+            return match is_due(trigger, len / 4, fixed, least) {
                 true => Due::Long,
                 false => Due::Now,
             };

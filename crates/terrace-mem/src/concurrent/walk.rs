@@ -1,9 +1,8 @@
 //! The entries of one part in order, from either end, out of both stages.
 
 use super::part::{Dynamic, Fixed};
-use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::family::Family;
-use crate::stage::{KeyCursor, StaticStage};
+use crate::two_stage::{DynamicCursor, DynamicStage, KeyCursor, StaticStage};
 use std::cmp::Ordering;
 
 /// Gives the entries of `from..to` to `see` in order, backwards if told so, until that returns

@@ -9,13 +9,16 @@ use super::pos::Pos;
 #[cfg(feature = "pairs")]
 use super::skip_list::{SkipList, SkipPos};
 use super::tree::Tree;
-use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::Family;
 #[cfg(feature = "pairs")]
 use crate::family::IntFamily;
 use crate::pair::Pair;
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 #[cfg(feature = "pairs")]
-use std::any::TypeId;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+#[cfg(feature = "pairs")]
+use core::any::TypeId;
 
 /// The dynamic stage of a map: what its [`Pair`] says, or what any is while it is small.
 pub enum Any<F: Family, V> {
@@ -98,19 +101,22 @@ impl<F: Family, V> Any<F, V> {
 }
 
 impl<F: Family, V> Any<F, V> {
-    /// With more entries than these one is to be moved into the structure of its pair: than `small`,
-    /// but never where that is a tree, which it becomes on its own.
+    /// Whether it is what any is while it is small, and the pair has another structure.
+    #[inline]
     #[cfg_attr(
         not(feature = "pairs"),
         allow(unused_variables, reason = "all are trees")
     )]
-    pub fn limit(pair: Pair, small: usize) -> usize {
+    pub fn is_small(&self, pair: Pair) -> bool {
         match pair {
-            Pair::Auto | Pair::BTree => usize::MAX,
+            // One becomes a tree on its own.
+            Pair::Auto | Pair::BTree => false,
             #[cfg(feature = "pairs")]
-            Pair::Masstree if TypeId::of::<F>() == TypeId::of::<IntFamily>() => usize::MAX,
+            Pair::Masstree if TypeId::of::<F>() == TypeId::of::<IntFamily>() => false,
             #[cfg(feature = "pairs")]
-            Pair::SkipList | Pair::Masstree | Pair::Art => small,
+            Pair::SkipList | Pair::Masstree | Pair::Art => {
+                matches!(self, Any::Few(_) | Any::Tree(_))
+            }
         }
     }
 

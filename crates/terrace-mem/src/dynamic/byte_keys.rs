@@ -8,8 +8,9 @@ use super::numbers::Numbers;
 use super::{CAP, NodeKeys};
 use crate::family::{ByteFamily, common_prefix};
 use crate::simd;
+use alloc::vec::Vec;
 use arrayvec::ArrayVec;
-use std::cmp::Ordering;
+use core::cmp::Ordering;
 
 /// A node with more key bytes than this is split early, so that no insert moves many bytes.
 const MAX_BYTES: usize = 32 << 10;
@@ -181,7 +182,7 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
         self.starts.drain(from..to);
         self.lens.drain(from..to);
         if self.bytes.len() > 2 * self.live() + GRAIN {
-            let bytes = std::mem::take(&mut self.bytes);
+            let bytes = core::mem::take(&mut self.bytes);
             self.pack(&bytes);
         }
     }
@@ -193,7 +194,7 @@ impl<const N: usize> NodeKeys<ByteFamily> for ByteKeys<N> {
             starts: self.starts.drain(at..).collect(),
             lens: self.lens.drain(at..).collect(),
         };
-        let bytes = std::mem::take(&mut self.bytes);
+        let bytes = core::mem::take(&mut self.bytes);
         self.pack(&bytes);
         right.pack(&bytes);
         right

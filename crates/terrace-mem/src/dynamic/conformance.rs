@@ -1,8 +1,8 @@
 //! What every dynamic structure must do: one suite against a model, for integers and for byte strings
 //! of all kinds.
 
-use super::{DynamicCursor, DynamicStage, Near};
 use crate::family::{ByteFamily, Family, IntFamily};
+use crate::two_stage::{DynamicCursor, DynamicStage, Near};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

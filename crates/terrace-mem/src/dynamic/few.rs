@@ -1,10 +1,12 @@
 //! A few entries in arrays that grow by four: what every dynamic stage is while it is small.
 
-use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::Family;
 use crate::stage::KeyRun;
-use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The most entries, one for each reference bit: with more of them a tree takes few bytes as well.
 pub const MOST: usize = 96;

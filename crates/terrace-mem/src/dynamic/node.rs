@@ -4,9 +4,11 @@ use super::NodeKeys;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::simd;
+use crate::two_stage::Near;
+use alloc::boxed::Box;
 use arrayvec::ArrayVec;
-use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
+use core::mem;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Most keys of a leaf: four cache lines of integers. At most 64, for the reference bits.
 pub const CAP: usize = 32;
@@ -130,8 +132,8 @@ impl<F: Family, V> Kids<F, V> {
 /// How many nodes a tree has and what they hold beside themselves.
 #[derive(Default, Clone, Copy)]
 pub struct Census {
-    pub leaves: usize,
-    pub inners: usize,
+    pub leaves: u32,
+    pub inners: u32,
     pub heap: usize,
 }
 
@@ -143,15 +145,6 @@ pub enum Inserted<F: Family, V> {
     Added,
     /// The key is new, and the node now has a right sibling that starts at this separator.
     Split(F::Buf, Node<F, V>),
-}
-
-/// What an insert waits for next: its lines have been asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Near {
-    /// The last inner node of the way down.
-    Inner,
-    /// The leaf.
-    Leaf,
 }
 
 /// Which entries a drain takes.

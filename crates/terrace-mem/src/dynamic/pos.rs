@@ -1,10 +1,11 @@
 //! A place in the dynamic stage: an entry and the way down to it.
 
+use super::NodeKeys;
 use super::node::{Inner, Leaf, NodeRef};
 use super::tree::Tree;
-use super::{DynamicCursor, NodeKeys};
 use crate::family::Family;
 use crate::simd;
+use crate::two_stage::DynamicCursor;
 use arrayvec::ArrayVec;
 
 /// The most levels of inner nodes. A node is split when it has more than 20 separators, 64 unless
@@ -135,7 +136,7 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for Pos<'a, F, V> {
 
     #[inline]
     fn same(&self, other: &Self) -> bool {
-        self.i == other.i && std::ptr::eq(self.leaf, other.leaf)
+        self.i == other.i && core::ptr::eq(self.leaf, other.leaf)
     }
 
     fn cool(&self) -> bool {

@@ -7,13 +7,15 @@
 //! of its new half becomes a tower. So a search goes right in a page, then down, and a walk along the lowest
 //! level needs no level above. Links are numbers of slabs.
 
+use super::NodeKeys;
 use super::node::{CAP, FANOUT, Leaf};
 use super::slab::Slab;
-use super::{DynamicCursor, DynamicStage, Near, NodeKeys, Span};
 use crate::family::Family;
 use crate::simd;
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
+use alloc::boxed::Box;
 use arrayvec::ArrayVec;
-use std::mem;
+use core::mem;
 
 /// No page.
 const NONE: u32 = u32::MAX;
@@ -485,7 +487,7 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for SkipPos<'a, F, V> {
         self.i != usize::MAX || self.left()
     }
     fn same(&self, other: &Self) -> bool {
-        self.i == other.i && std::ptr::eq(self.page, other.page)
+        self.i == other.i && core::ptr::eq(self.page, other.page)
     }
     fn cool(&self) -> bool {
         self.page.leaf.cool(self.i)

@@ -3,6 +3,8 @@
 //! Chunks double from [`FIRST`] items to [`CHUNK`], so that a small structure is small. Numbers that are
 //! given back are given out again; all chunks go when the last item does.
 
+use alloc::vec::Vec;
+
 /// Items of the first chunk, and of the second.
 const FIRST: usize = 8;
 

@@ -1,10 +1,12 @@
 //! The B+tree itself: root, counts, and the operations on whole keys.
 
-use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Near, Node, NodeMut, NodeRef};
+use super::NodeKeys;
+use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Node, NodeMut, NodeRef};
 use super::pos::Pos;
-use super::{DynamicStage, NodeKeys, Span};
 use crate::family::Family;
-use std::mem::{self, size_of};
+use crate::two_stage::{DynamicStage, Near, Span};
+use alloc::boxed::Box;
+use core::mem::{self, size_of};
 
 /// An ordered map from encoded keys to values. Every operation on a key is O(log n).
 pub struct Tree<F: Family, V> {
@@ -70,8 +72,8 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
 
     #[inline]
     fn bytes(&self) -> usize {
-        self.census.leaves * size_of::<Leaf<F, V>>()
-            + self.census.inners * size_of::<Inner<F, V>>()
+        self.census.leaves as usize * size_of::<Leaf<F, V>>()
+            + self.census.inners as usize * size_of::<Inner<F, V>>()
             + self.census.heap
     }
 
@@ -220,9 +222,9 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DynamicCursor;
     use super::*;
     use crate::family::{ByteFamily, IntFamily};
+    use crate::two_stage::DynamicCursor;
     use std::collections::BTreeMap;
 
     fn census<F: Family, V>(

@@ -5,6 +5,9 @@
 
 use super::slab::{Ids, Slab, place};
 use crate::family::{ByteFamily, Family, IntFamily};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Where whole keys are.
 pub trait WholeKeys<F: Family>: Default + Send + Sync {

@@ -2,6 +2,9 @@
 
 use super::{IndexKey, Probe};
 use crate::family::ByteFamily;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// The longest encoded key, in bytes, that a map takes.
 ///

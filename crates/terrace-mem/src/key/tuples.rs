@@ -2,6 +2,8 @@
 
 use super::IndexKey;
 use crate::family::ByteFamily;
+use alloc::string::String;
+use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 
 /// A type that can be one part of a tuple key.

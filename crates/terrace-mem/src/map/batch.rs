@@ -1,11 +1,11 @@
 //! Many lookups at once, in step: each asks for its next cache line before any needs it.
 
 use super::Core;
-use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::slots::Vals;
-use crate::stage::StaticStage;
+use crate::two_stage::{DynamicStage, StaticStage};
+use alloc::vec::Vec;
 
 /// Lookups in flight: about as many as a core has line fill buffers.
 const GROUP: usize = 16;

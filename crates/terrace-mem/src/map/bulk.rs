@@ -1,14 +1,14 @@
 //! Sorted input goes straight into segments.
 
 use super::merge::STEP_BYTES;
-use super::{Core, HybridMap, check, stored};
-use crate::dynamic::DynamicStage;
+use super::{Core, HybridMap, IntoIter, check, stored};
 use crate::family::Family;
 use crate::key::IndexKey;
 use crate::options::Merging;
 use crate::slots::Vals;
-use crate::stage::{KeyRun, StaticStage};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use crate::stage::KeyRun;
+use crate::two_stage::{DynamicStage, StaticStage};
+use alloc::vec::Vec;
 
 impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Whether `key` lies behind all entries, so that a run that starts with it can be appended.
@@ -37,8 +37,13 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         }
         let at = self.segments.segs().len();
         let pieces = self.pieces(keys.len(), keys.key_bytes(0, keys.len()));
-        self.segments
-            .insert(at, keys, S::row(vals), pieces, &self.plan);
+        let parts = self.segments.open(|| self.options.plan());
+        parts
+            .list
+            .insert(at, keys, S::row(vals), pieces, &parts.plan);
+        if self.options.symbols {
+            parts.learn(at);
+        }
         self.fit_shortcuts();
     }
 }
@@ -77,7 +82,7 @@ impl<'a, F: Family, V, S: Vals<Own = V>> Load<'a, F, V, S> {
         // A full segment waits for one more entry, which may replace its last one; of long keys
         // several make as much as is kept.
         let n = self.vals.len() - 1;
-        if n == self.core.options.segment_len || self.keys.key_bytes(0, n) >= STEP_BYTES {
+        if n == self.core.options.segment_len() || self.keys.key_bytes(0, n) >= STEP_BYTES {
             self.flush(n);
             self.flushed = true;
         }
@@ -88,9 +93,9 @@ impl<'a, F: Family, V, S: Vals<Own = V>> Load<'a, F, V, S> {
         let mut others = F::Run::default();
         others.append(&self.keys, n, self.keys.len());
         let late = self.vals.split_off(n);
-        let vals = std::mem::replace(&mut self.vals, late);
+        let vals = core::mem::replace(&mut self.vals, late);
         // Keys and values are together again before anything can panic.
-        let mut keys = std::mem::replace(&mut self.keys, others);
+        let mut keys = core::mem::replace(&mut self.keys, others);
         keys.truncate(n);
         self.core.append(&keys, vals);
     }
@@ -101,7 +106,7 @@ impl<F: Family, V, S: Vals<Own = V>> Drop for Load<'_, F, V, S> {
         // Few entries become a segment only behind full ones of the same call: else many calls
         // with few entries each would leave as many short segments.
         let n = self.vals.len();
-        if n >= self.core.options.segment_len / 2 || (n > 0 && self.flushed) {
+        if n >= self.core.options.segment_len() / 2 || (n > 0 && self.flushed) {
             self.flush(n);
         }
         for (i, val) in self.vals.drain(..).enumerate() {
@@ -167,16 +172,25 @@ pub(super) fn retain<K: IndexKey, V>(
     mut keep: impl FnMut(&K, &mut V) -> bool,
 ) {
     let straight = map.core.reloads();
-    let mut all = map.take();
-    let kept = catch_unwind(AssertUnwindSafe(|| {
-        let rest = all.by_ref().filter_map(|(key, mut val)| {
-            let stays = keep(&key, &mut val);
-            stays.then_some((key, val))
-        });
-        map.extend_from(rest, straight);
-    }));
-    if let Err(panic) = kept {
-        map.extend_from(all, straight);
-        resume_unwind(panic);
+    let all = map.take();
+    let mut back = Back { map, all, straight };
+    let Back { map, all, .. } = &mut back;
+    let rest = all.by_ref().filter_map(|(key, mut val)| {
+        let stays = keep(&key, &mut val);
+        stays.then_some((key, val))
+    });
+    map.extend_from(rest, straight);
+}
+
+/// Entries that go back into their map, also by a panic of who looks at them.
+struct Back<'a, K: IndexKey, V> {
+    map: &'a mut HybridMap<K, V>,
+    all: IntoIter<K, V>,
+    straight: bool,
+}
+
+impl<K: IndexKey, V> Drop for Back<'_, K, V> {
+    fn drop(&mut self) {
+        self.map.extend_from(self.all.by_ref(), self.straight);
     }
 }

@@ -1,17 +1,20 @@
 //! The two stages together, on encoded keys: lookups and changes.
 
 use super::iter::Merged;
+use super::rules::Rules;
 use crate::bloom::Filter;
-use crate::dynamic::{Any, DynamicStage, Near};
+use crate::dynamic::Any;
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::options::{Options, Updates, What};
-use crate::segment::SegmentList;
+use crate::segments::Segments;
 use crate::shortcuts::Shortcuts;
 use crate::slots::{Slots, Vals};
-use crate::stage::{Plan, Stage, StaticStage};
+use crate::stage::Stage;
+use crate::two_stage::{DynamicStage, Near, StaticStage};
 use crate::usage::MemoryUsage;
+use alloc::vec::Vec;
 
 /// The dynamic stage is built anew when one in so many of the most entries that it had is left.
 const FEW_LEFT: usize = 16;
@@ -22,41 +25,28 @@ const MANY: usize = 1024;
 /// A map from encoded keys to values.
 pub struct Core<F: Family, V, S = Slots<V>> {
     pub(crate) dynamic: Any<F, V>,
-    /// With more entries than these the dynamic stage becomes the structure of its pair.
-    own: usize,
     /// The most entries that the dynamic stage had since it was last built anew.
     most: usize,
     pub(super) filter: Filter<F>,
-    pub(crate) segments: SegmentList<F, S>,
-    pub(crate) options: Options,
-    pub(super) plan: Plan<F>,
-    /// Where the next merge step begins.
-    pub(super) hand: F::Buf,
-    /// The segment where the search for dead slots goes on.
-    pub(super) dead_hand: usize,
+    pub(crate) segments: Segments<F, S>,
+    pub(crate) options: Rules,
 }
 
 impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     pub fn new(options: Options) -> Result<Self, OptionsError> {
-        options.check_single()?;
         Ok(Core {
             dynamic: Any::default(),
-            own: Any::<F, V>::limit(options.pair, options.floor),
             most: 0,
             filter: Filter::default(),
-            segments: SegmentList::default(),
-            plan: options.plan()?,
-            options,
-            hand: F::Buf::default(),
-            dead_hand: 0,
+            segments: Segments::default(),
+            options: Rules::new::<F>(&options)?,
         })
     }
 
     pub fn clear(&mut self) {
         self.dynamic = Any::default();
-        self.own = Any::<F, V>::limit(self.options.pair, self.options.floor);
         self.filter = Filter::default();
-        self.segments = SegmentList::default();
+        self.segments = Segments::default();
     }
 
     #[inline]
@@ -133,8 +123,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Makes the dynamic stage the structure of its pair once it is not small any more.
     #[inline]
     fn settle(&mut self) {
-        if self.dynamic.len() > self.own {
-            self.own = usize::MAX;
+        if self.dynamic.len() > self.options.floor && self.dynamic.is_small(self.options.pair) {
             self.dynamic.move_to(Any::new(self.options.pair));
         }
     }
@@ -156,7 +145,6 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         self.most = self.dynamic.len();
         // What is empty has given all back.
         if self.most > 0 && self.most <= self.options.floor {
-            self.own = Any::<F, V>::limit(self.options.pair, self.options.floor);
             self.dynamic.move_to(Any::default());
         } else if self.most > 0 {
             self.dynamic.move_to(Any::new(self.options.pair));
@@ -211,10 +199,10 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             dynamic: self.dynamic.bytes(),
             static_keys,
             static_values,
-            directory: self.segments.directory_bytes() + F::heap(&self.hand),
+            directory: self.segments.directory_bytes(),
             filter: self.filter.bytes(),
             shortcuts: self.segments.shortcut_bytes(),
-            cache: self.plan.cache.as_ref().map_or(0, |cache| cache.bytes()),
+            cache: self.segments.cache_bytes(),
             copies: 0,
         }
     }
@@ -272,7 +260,7 @@ impl<F: Family, V> Core<F, V> {
         if self.options.updates == Updates::InPlace
             && let Some(slot) = self.segments.get_mut(key)
         {
-            return Some(std::mem::replace(slot, val));
+            return Some(core::mem::replace(slot, val));
         }
         // The way down the dynamic stage has to be gone anyway, so the filter is not asked. What
         // the lookup in the static stage and the filter need behind it is asked for where the way

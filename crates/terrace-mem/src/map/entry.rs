@@ -122,7 +122,7 @@ impl<'a, K: IndexKey, V> OccupiedEntry<'a, K, V> {
 
     /// Sets the value and returns the old one.
     pub fn insert(&mut self, val: V) -> V {
-        std::mem::replace(self.get_mut(), val)
+        core::mem::replace(self.get_mut(), val)
     }
 
     /// Removes the entry and returns it.

@@ -1,14 +1,17 @@
 //! Iteration over both stages in order, from both ends.
 
 use super::Core;
-use crate::dynamic::{Any, AnyPos, DynamicCursor, DynamicStage};
+use crate::dynamic::{Any, AnyPos};
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
-use crate::segment::{Segment, SegmentList};
+use crate::segment::Segment;
+use crate::segments::Segments;
 use crate::slots::{Slots, Vals};
-use crate::stage::{KeyCursor, KeyRun, StaticStage};
-use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use crate::stage::KeyRun;
+use crate::two_stage::{DynamicCursor, DynamicStage, KeyCursor, StaticStage};
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::ops::{Bound, RangeBounds};
 
 type StageCursor<'a, F> = <<F as Family>::Stage as StaticStage<F>>::Cursor<'a>;
 
@@ -27,7 +30,7 @@ struct StaticRange<'a, F: Family, S> {
 }
 
 impl<'a, F: Family, S: Vals> StaticRange<'a, F, S> {
-    fn new(list: &'a SegmentList<F, S>, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Self {
+    fn new(list: &'a Segments<F, S>, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Self {
         let segs = list.segs();
         let front = match from {
             Some(key) if !segs.is_empty() => {
@@ -189,7 +192,7 @@ pub struct Merged<'a, F: Family, V, S = Slots<V>> {
 impl<'a, F: Family, V, S: Vals<Own = V>> Merged<'a, F, V, S> {
     pub fn new(
         tree: &'a Any<F, V>,
-        list: &'a SegmentList<F, S>,
+        list: &'a Segments<F, S>,
         from: Option<F::Ref<'_>>,
         to: Option<F::Ref<'_>>,
     ) -> Self {
@@ -463,18 +466,17 @@ impl<K: IndexKey, V> DoubleEndedIterator for Values<'_, K, V> {
 /// Entries in order, owned. Unpacks one segment at a time.
 #[must_use = "an iterator does nothing until it is asked for entries"]
 pub struct IntoIter<K: IndexKey, V> {
-    segs: std::vec::IntoIter<Segment<K::Family, Slots<V>>>,
+    segs: alloc::vec::IntoIter<Segment<K::Family, Slots<V>>>,
     keys: <K::Family as Family>::Run,
     next: usize,
-    vals: std::vec::IntoIter<V>,
+    vals: alloc::vec::IntoIter<V>,
 }
 
 impl<K: IndexKey, V> IntoIter<K, V> {
     pub(super) fn new(mut core: Core<K::Family, V>) -> Self {
         core.merge_all();
-        let n = core.segments.segs().len();
         IntoIter {
-            segs: core.segments.remove(0..n).into_iter(),
+            segs: core.segments.take_all().into_iter(),
             keys: Default::default(),
             next: 0,
             vals: Vec::new().into_iter(),

@@ -6,13 +6,15 @@
 //! memory is one segment and no step takes longer than one (section 5 merges all at once).
 
 use super::Core;
-use crate::dynamic::{DynamicCursor, DynamicStage};
 use crate::family::Family;
-use crate::options::{Merging, Trigger, What};
-use crate::segment::{Segment, merge_runs};
+use crate::options::{Merging, What};
+use crate::segment::Segment;
+use crate::segments::Parts;
 use crate::slots::Vals;
-use crate::stage::{KeyRun, StaticStage};
-use std::ops::Range;
+use crate::stage::KeyRun;
+use crate::two_stage::{Bounds, DynamicCursor, DynamicStage, StaticStage, interleave, is_due};
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Ranges with few entries that a step passes by before it takes one nevertheless.
 const PATIENCE: usize = 8;
@@ -34,21 +36,15 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Whether the dynamic stage is due.
     #[inline]
     fn due(&self) -> bool {
-        match self.options.trigger {
-            Trigger::Constant(n) => self.dynamic.len() >= n,
-            Trigger::Ratio(ratio) => {
-                let n = self.dynamic.len();
-                // In steps the ranges are merged in turn: when one is, it holds twice what all do on
-                // average. So a range is merged when it holds a share of one in `ratio`, as all of
-                // them are where they are merged at once.
-                let sweep = match self.options.merging {
-                    Merging::Incremental => 2,
-                    Merging::Blocking | Merging::Manual => 1,
-                };
-                n >= self.options.floor
-                    && n.saturating_mul(ratio).saturating_mul(sweep) > self.segments.live()
-            }
-        }
+        // In steps the ranges are merged in turn: when one is, it holds twice what all do on
+        // average. So a range is merged when it holds a share of one in `ratio`, as all of
+        // them are where they are merged at once.
+        let sweep = match self.options.merging {
+            Merging::Incremental => 2,
+            Merging::Blocking | Merging::Manual => 1,
+        };
+        let (len, fixed) = (self.dynamic.len(), self.segments.live() / sweep);
+        is_due(self.options.trigger, len, fixed, self.options.floor)
     }
 
     /// Merges what is due.
@@ -73,10 +69,13 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             return;
         }
         for _ in 0..GLANCE.min(self.segments.segs().len()) {
-            let i = self.dead_hand;
-            self.dead_hand += 1;
-            match self.segments.segs().get(i) {
-                None => self.dead_hand = 0,
+            let Some(parts) = self.segments.parts_mut() else {
+                return;
+            };
+            let i = parts.dead_hand;
+            parts.dead_hand += 1;
+            match parts.list.segs().get(i) {
+                None => parts.dead_hand = 0,
                 Some(seg) if seg.vals.gone() * 16 > seg.vals.live() => {
                     self.rebuild(i);
                     return;
@@ -96,7 +95,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             };
             let (low, high) = (self.segments.low(i), self.segments.low(i + 1));
             if round < PATIENCE && fair > 1 && self.dynamic.count(low, high, fair) < fair {
-                self.pass(i + 1);
+                self.segments.pass(i + 1);
                 continue;
             }
             if self.merge_range(i, self.limit(i), cold, true) > 0 {
@@ -110,22 +109,14 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// The segment of the first entry of the dynamic stage from the hand on, or of the first.
     fn next_range(&mut self) -> Option<usize> {
         self.range_behind_hand().or_else(|| {
-            self.hand = F::Buf::default();
+            self.segments.take_hand();
             self.range_behind_hand()
         })
     }
 
     fn range_behind_hand(&self) -> Option<usize> {
-        let at = self.dynamic.seek(Some(F::load(&self.hand)), || {})?;
+        let at = self.dynamic.seek(self.segments.hand(), || {})?;
         Some(self.segments.locate(at.key()))
-    }
-
-    /// Puts the hand at the range of segment `i`, or at the first behind the last.
-    fn pass(&mut self, i: usize) {
-        match self.segments.low(i) {
-            Some(low) => F::store(low, &mut self.hand),
-            None => self.hand = F::Buf::default(),
-        }
     }
 
     /// Rebuilds segment `i` with those entries of its range that the options let move.
@@ -149,7 +140,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// often make segments of their own; elsewhere it is a share of one, or a step would take as
     /// long as three.
     fn limit(&self, i: usize) -> usize {
-        let len = self.options.segment_len;
+        let len = self.options.segment_len();
         if i + 1 >= self.segments.segs().len() {
             len
         } else {
@@ -160,7 +151,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Moves up to `limit` entries of the range of segment `i`, from the hand on where that is to
     /// be; returns how many. Leaves the hand behind the last that was met, or at the least key.
     fn merge_range(&mut self, i: usize, limit: usize, keep_hot: bool, from_hand: bool) -> usize {
-        let hand = std::mem::take(&mut self.hand);
+        let hand = self.segments.take_hand();
         let before = self.dynamic.len();
         let (mut low, high) = (self.segments.low(i), self.segments.low(i + 1));
         // What is hot is passed once: it would be cold when it is met again.
@@ -196,10 +187,10 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             if let Some(mut last) = last
                 && F::successor(&mut last)
             {
-                self.hand = last;
+                self.segments.open(|| self.options.plan()).set_hand(last);
             }
         } else {
-            self.pass(i + 1);
+            self.segments.pass(i + 1);
         }
         if moved > 0
             || self
@@ -216,8 +207,10 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
 
     /// A step towards as many shortcuts as there are to be.
     pub(super) fn fit_shortcuts(&mut self) {
-        if self.options.shortcuts > 0 {
-            self.segments.fit_shortcuts(self.options.shortcuts);
+        if let Some(parts) = self.segments.parts_mut()
+            && self.options.shortcuts > 0
+        {
+            parts.list.fit_shortcuts(self.options.shortcuts);
         }
     }
 
@@ -225,65 +218,47 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     fn place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
         self.put_in_place(i, keys, vals);
         self.fit_shortcuts();
-        self.segments.make_ready();
+        if let Some(parts) = self.segments.parts_mut() {
+            parts.list.make_ready();
+            if self.options.symbols {
+                parts.learn(i);
+            }
+        }
     }
 
     fn put_in_place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
         let n = keys.len();
-        let segs = self.segments.segs();
-        if self.appends(i, keys) {
+        let bounds = self.bounds();
+        let appends = self.appends(i, keys);
+        let which = self.span(i, keys);
+        let Parts { list, plan, .. } = self.segments.open(|| self.options.plan());
+        if appends {
             // All lie behind a last segment that is long enough: it stays as it is.
-            let (at, pieces) = (segs.len(), self.pieces(n, keys.key_bytes(0, n)));
-            self.segments
-                .insert(at, keys, S::row(vals), pieces, &self.plan);
+            let pieces = bounds.pieces(n, keys.key_bytes(0, n));
+            list.insert(list.segs().len(), keys, S::row(vals), pieces, plan);
             return;
         }
-        let which = self.span(i, keys);
-        let len = segs.get(i).map_or(0, |seg| seg.vals.live()) + n;
-        // What can be cut is merged first, however long it gets.
-        let cuts = segs.get(i).is_some_and(|seg| seg.keys.cuts());
-        let vals = if which.len() == 1 && (cuts || self.pieces(len, 0) == 1) {
-            let most = if cuts { usize::MAX } else { SEGMENT_BYTES };
-            match self.segments.merge(i, keys, vals, most) {
-                None => {
-                    let keys = &self.segments.segs()[i].keys;
-                    let pieces = self.pieces(keys.len(), keys.key_bytes());
-                    self.segments.cut(i, pieces);
-                    return;
-                }
-                Some(vals) => vals,
-            }
-        } else {
-            vals
-        };
-        let (run, vals) = if which.len() == 1 {
-            let (run, vals) = self.segments.merge_out(i, keys, vals);
-            if self.pieces(run.len(), run.key_bytes(0, run.len())) == 1 {
-                // It stays in its place, so that the headers behind it do not move.
-                self.segments.refill(i, &run, vals, &self.plan);
-                return;
-            }
-            self.segments.remove(which.clone());
-            (run, vals)
-        } else {
-            let (mut old_keys, mut old_vals) = (F::Run::default(), S::Row::default());
-            for mut seg in self.segments.remove(which.clone()) {
-                seg.unpack(&mut old_keys, &mut old_vals);
-            }
-            merge_runs::<F, S>(&old_keys, old_vals, keys, vals)
-        };
+        if which.len() == 1 {
+            return list.merge(i, keys, vals, (&bounds, plan));
+        }
+        let (mut old_keys, mut old_vals) = (F::Run::default(), S::Row::default());
+        for mut seg in list.remove(which.clone()) {
+            seg.unpack(&mut old_keys, &mut old_vals);
+        }
+        let mut before = Vec::with_capacity(n);
+        let run = interleave::<F>(&old_keys, keys, &mut before);
+        let vals = S::merge_rows(old_vals, vals, &before);
         if run.len() > 0 {
-            let pieces = self.pieces(run.len(), run.key_bytes(0, run.len()));
+            let pieces = bounds.pieces(run.len(), run.key_bytes(0, run.len()));
             // Where keys came, more will come.
-            let plan = self.plan.growing();
-            self.segments.insert(which.start, &run, vals, pieces, &plan);
+            list.insert(which.start, &run, vals, pieces, &plan.growing());
         }
     }
 
     /// Whether the entries go behind the last segment and need not be merged with it.
     fn appends(&self, i: usize, keys: &F::Run) -> bool {
         let segs = self.segments.segs();
-        let half = self.options.segment_len / 2;
+        let half = self.options.segment_len() / 2;
         let enough = |n, bytes: &dyn Fn() -> usize| n >= half || bytes() >= SEGMENT_BYTES / 2;
         if i + 1 < segs.len() || !enough(keys.len(), &|| keys.key_bytes(0, keys.len())) {
             return false;
@@ -300,7 +275,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     fn span(&self, i: usize, added: &F::Run) -> Range<usize> {
         let segs = self.segments.segs();
         let mut end = (i + 1).min(segs.len());
-        let half = self.options.segment_len / 2;
+        let half = self.options.segment_len() / 2;
         let mut n = added.len() + segs.get(i).map_or(0, |seg| seg.vals.live());
         let mut bytes = None;
         while let Some(seg) = segs.get(end)
@@ -323,19 +298,21 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
 
     /// How many segments so many entries of so many key bytes make.
     pub(super) fn pieces(&self, n: usize, bytes: usize) -> usize {
-        let len = self.options.segment_len;
-        let by_len = if n <= len + len / 2 {
-            1
-        } else {
-            n.div_ceil(len)
-        };
-        by_len.max(bytes.div_ceil(SEGMENT_BYTES)).min(n)
+        self.bounds().pieces(n, bytes)
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            len: self.options.segment_len(),
+            bytes: SEGMENT_BYTES,
+            most_bytes: SEGMENT_BYTES,
+        }
     }
 
     /// Moves everything; the dynamic stage is empty afterwards. O(n).
     pub fn merge_all(&mut self) {
         while let Some(i) = self.next_range() {
-            self.merge_range(i, self.options.segment_len, false, true);
+            self.merge_range(i, self.options.segment_len(), false, true);
         }
         self.sweep_all();
     }
@@ -345,12 +322,13 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         if self.options.what == What::All {
             return self.merge_all();
         }
-        self.hand = F::Buf::default();
+        self.segments.take_hand();
         while let Some(i) = self.range_behind_hand() {
-            self.merge_range(i, self.options.segment_len, true, true);
+            self.merge_range(i, self.options.segment_len(), true, true);
             // It is at the least key again.
             let least = F::Buf::default();
-            if F::cmp(F::load(&self.hand), F::load(&least)).is_eq() {
+            let hand = self.segments.hand();
+            if hand.is_none_or(|hand| F::cmp(hand, F::load(&least)).is_eq()) {
                 break;
             }
         }
@@ -424,7 +402,12 @@ mod tests {
 
     #[test]
     fn segments_with_few_long_keys_are_not_taken_for_short_ones() {
-        for stage in [Stage::FrontCoded, Stage::CompactBTree, Stage::Compressed] {
+        for stage in [
+            Stage::FrontCoded,
+            Stage::CompactBTree,
+            #[cfg(feature = "compressed")]
+            Stage::Compressed,
+        ] {
             let options = Options { stage, ..manual() };
             let mut core = Core::<ByteFamily, u64>::new(options).expect("good options");
             let key = |i: u64| format!("{i:03}{}", "x".repeat(4000)).into_bytes();

@@ -13,6 +13,7 @@ mod iter;
 mod merge;
 mod more;
 mod mutate;
+mod rules;
 mod traits;
 
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
@@ -22,7 +23,9 @@ pub use mutate::{IterMut, ValuesMut};
 
 pub(crate) use self::core::Core;
 pub(crate) use bulk::Load;
-pub(crate) use iter::{Merged, bounded, half_open};
+#[cfg(feature = "concurrent")]
+pub(crate) use iter::half_open;
+pub(crate) use iter::{Merged, bounded};
 
 use crate::error::{KeyTooLong, OptionsError};
 use crate::family::Family;
@@ -30,8 +33,9 @@ use crate::key::{IndexKey, MAX_KEY_LEN, Probe};
 use crate::options::Options;
 use crate::stage::Stage;
 use crate::usage::MemoryUsage;
-use std::marker::PhantomData;
-use std::ops::RangeBounds;
+use ::core::marker::PhantomData;
+use ::core::ops::RangeBounds;
+use alloc::vec::Vec;
 
 /// An ordered map in two stages: a small B+tree that takes all writes and a compact static stage
 /// that holds most entries.
@@ -268,9 +272,9 @@ impl<K: IndexKey, V> HybridMap<K, V> {
 
     /// All entries, out of the map; the options stay.
     fn take(&mut self) -> IntoIter<K, V> {
-        let empty = Self::with_options(self.core.options.clone())
+        let empty = Self::with_options(self.core.options.options())
             .expect("the options were good for this map");
-        std::mem::replace(self, empty).into_iter()
+        ::core::mem::replace(self, empty).into_iter()
     }
 
     /// All entries in order of their keys. O(log n) to begin, O(1) amortised for each.

@@ -4,9 +4,10 @@ use super::iter::half_open;
 use super::{Entry, HybridMap, IntoIter, OccupiedEntry};
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
-use std::fmt;
-use std::iter::FusedIterator;
-use std::ops::RangeBounds;
+use alloc::vec::Vec;
+use core::fmt;
+use core::iter::FusedIterator;
+use core::ops::RangeBounds;
 
 type BufOf<K> = <<K as IndexKey>::Family as Family>::Buf;
 
@@ -51,7 +52,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     /// Moves the entries from `key` on into a map of their own, with the same options. O(n): the
     /// segments of both are built anew.
     pub fn split_off<Q: Probe<K> + ?Sized>(&mut self, key: &Q) -> Self {
-        let mut behind = Self::with_options(self.core.options.clone())
+        let mut behind = Self::with_options(self.core.options.options())
             .expect("the options were good for this map");
         let at = key.probe(|key| <K::Family as Family>::owned(key));
         let at = <K::Family as Family>::load(&at);
@@ -59,7 +60,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         let mut all = self.take();
         let less = |key: &K| key.encode(|key| <K::Family as Family>::cmp(key, at).is_lt());
         let mut first = None;
-        let before = std::iter::from_fn(|| {
+        let before = core::iter::from_fn(|| {
             let entry = all.next()?;
             if less(&entry.0) {
                 return Some(entry);

@@ -2,15 +2,16 @@
 
 use super::HybridMap;
 use super::iter::half_open;
-use crate::dynamic::DynamicStage;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::segment::Segment;
 use crate::slots::Slots;
-use crate::stage::{KeyRun, StaticStage};
-use std::iter::FusedIterator;
-use std::ops::RangeBounds;
-use std::{fmt, slice, vec};
+use crate::stage::KeyRun;
+use crate::two_stage::{DynamicStage, StaticStage};
+use alloc::vec::{self, Vec};
+use core::iter::FusedIterator;
+use core::ops::RangeBounds;
+use core::{fmt, slice};
 
 type RunOf<K> = <<K as IndexKey>::Family as Family>::Run;
 type BufOf<K> = <<K as IndexKey>::Family as Family>::Buf;

@@ -2,11 +2,11 @@
 
 use super::{Cursor, Entry, HybridMap, IntoIter, Iter, Keys, OccupiedEntry, VacantEntry, Values};
 use crate::key::{IndexKey, Probe};
-use std::cmp::Ordering;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::iter::FusedIterator;
-use std::ops::Index;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::iter::FusedIterator;
+use core::ops::Index;
 
 impl<K: IndexKey, V> Default for HybridMap<K, V> {
     fn default() -> Self {
@@ -25,7 +25,7 @@ impl<K: IndexKey, V: Clone> Clone for HybridMap<K, V> {
     /// With [`Merging::Manual`](crate::Merging::Manual) they are in the stage that most are in here.
     /// O(n).
     fn clone(&self) -> Self {
-        let mut copy = Self::with_options(self.core.options.clone())
+        let mut copy = Self::with_options(self.core.options.options())
             .expect("the options were good for this map");
         let entries = self.iter().map(|(key, val)| (key, val.clone()));
         copy.extend_from(entries, self.core.reloads());

@@ -1,7 +1,7 @@
 //! Pieces of the table of copies: where they lie, and what they count for as long as they are there.
 
 use super::copies::{Set, Shape};
-use crate::place::{Block, Store};
+use crate::home::{Block, Store};
 use crate::sync::atomic::AtomicU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Sum, Ordering};

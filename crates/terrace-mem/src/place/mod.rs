@@ -30,25 +30,14 @@ mod words;
 
 pub(crate) use placing::Placing;
 pub use stats::MapPlacement;
-pub(crate) use terrace_place::{Block, Store};
 pub use terrace_place::{Limit, Memory, Placement, PlacementError, Steps};
 
+use crate::home::Store;
 use crate::options::Options;
 use std::fmt;
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-
-/// Where arrays are to lie: none is the heap.
-pub(crate) type Home<'a> = Option<&'a Store>;
-
-/// A copy of values that lies there; none where the memory is refused.
-pub(crate) fn copied<T: Copy>(home: Home<'_>, vals: &[T]) -> Option<Block<T>> {
-    match home {
-        None => Some(vals.to_vec().into()),
-        Some(store) => store.keep(vals.to_vec()).ok(),
-    }
-}
 
 /// A touch of memory by a lookup, told in numbers of lines that are no addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,14 +2,16 @@
 
 use super::copies::Copies;
 use super::engine::Engine;
-use super::{Home, Ledger, MapPlacement, Seat, Touch, Two, words};
+use super::{Ledger, MapPlacement, Seat, Touch, Two, words};
 use crate::concurrent::part::{Dynamic, Fixed, Part};
 use crate::concurrent::shared::Shared;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
+use crate::home::Home;
 use crate::options::Options;
-use crate::stage::{KeyRun, Plan, StaticStage};
+use crate::stage::{KeyRun, Plan};
 use crate::sync::{Arc, Mutex};
+use crate::two_stage::StaticStage;
 use crate::{ConcurrentHybridMap, IndexKey};
 use crossbeam_epoch::{self as epoch, Guard};
 use std::sync::PoisonError;

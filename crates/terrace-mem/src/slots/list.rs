@@ -1,6 +1,10 @@
 //! The values of one key while they may become more: one in place, more in an array that grows by
 //! half.
 
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// The values of a key, at least one.
 #[allow(
     clippy::box_collection,
@@ -27,14 +31,14 @@ impl<V> From<Vec<V>> for List<V> {
 impl<V> List<V> {
     pub fn as_slice(&self) -> &[V] {
         match self {
-            List::One(val) => std::slice::from_ref(val),
+            List::One(val) => core::slice::from_ref(val),
             List::Many(vals) => vals,
         }
     }
 
     pub fn as_mut_slice(&mut self) -> &mut [V] {
         match self {
-            List::One(val) => std::slice::from_mut(val),
+            List::One(val) => core::slice::from_mut(val),
             List::Many(vals) => vals,
         }
     }
@@ -57,7 +61,7 @@ impl<V> List<V> {
             return;
         }
         let many = List::Many(Box::new(Vec::with_capacity(2)));
-        let first = std::mem::replace(self, many);
+        let first = core::mem::replace(self, many);
         if let (List::One(first), List::Many(vals)) = (first, self) {
             vals.push(first);
             vals.push(val);

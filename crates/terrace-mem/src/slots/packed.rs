@@ -6,6 +6,8 @@
 //! one that grew or shrank is until the segment is merged or packed again.
 
 use super::{Dead, List, Slots, Vals};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// Values of a key that are packed at most: what a longer list has beside its values is little.
 const MOST: usize = 32;
@@ -73,9 +75,9 @@ impl<V> Row<V> {
 
 /// What is left of a row that is moved into another.
 struct Rest<V> {
-    vals: std::vec::IntoIter<V>,
+    vals: alloc::vec::IntoIter<V>,
     counts: Vec<u8>,
-    apart: std::iter::Peekable<std::vec::IntoIter<(u32, List<V>)>>,
+    apart: core::iter::Peekable<alloc::vec::IntoIter<(u32, List<V>)>>,
     at: usize,
 }
 
@@ -119,7 +121,7 @@ impl<V> Packed<V> {
 
     /// The slots of key `i`, where its values are in them.
     #[inline]
-    fn slots(&self, i: usize) -> Option<std::ops::Range<usize>> {
+    fn slots(&self, i: usize) -> Option<core::ops::Range<usize>> {
         let n = usize::from(self.counts[i]);
         let at = self.start(i);
         (n > 0 && self.vals.is_live(at)).then_some(at..at + n)

@@ -6,10 +6,13 @@
 //! of 16 bits in a word), the bits. Values lie in other pages: about where, a lookup knows by the
 //! chunk, so that the address is looked up while it waits for the rank.
 
-use super::{KeyCursor, bits};
+use super::bits;
 use crate::family::IntFamily;
-use crate::place::{Block, Home, copied};
+use crate::home::{Block, Home, copied};
 use crate::simd;
+use crate::two_stage::KeyCursor;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Numbers of a chunk, as a power of two.
 const CHUNK: u32 = 8;

@@ -12,10 +12,12 @@
 //! five bits a key more than Elias-Fano, and is only for segments without a crowded bucket whose
 //! buckets are at least as wide as a print.
 
-use super::KeyCursor;
 use crate::family::IntFamily;
-use crate::place::{Block, Home, copied};
+use crate::home::{Block, Home, copied};
 use crate::simd;
+use crate::two_stage::KeyCursor;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Most buckets, and one: ranks in the header of a segment, which has three lines with them.
 const RANKS: usize = 64;

@@ -3,14 +3,18 @@
 #[cfg(feature = "pairs")]
 use super::compact::TOWER;
 use super::compact::{CompactTree, FULL};
+#[cfg(feature = "compressed")]
 use super::compressed::{Compressed, NodeCursor};
-use super::front_coded::{FrontCoded, FrontCursor, room_for};
+use super::front_coded::{FrontCoded, FrontCursor, Training, room_for};
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor, Words};
-use super::{ByteRun, KeyCursor, KeyRun, Plan, Stage, StaticStage, choose};
+use super::{ByteRun, KeyRun, Plan, Stage, choose};
 use crate::family::ByteFamily;
-use crate::place::Home;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::home::Home;
+use crate::two_stage::{KeyCursor, StaticStage};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// One of the stages for byte strings.
 #[repr(C)]
@@ -39,6 +43,7 @@ enum Kind {
     Words(Box<Trie<Words>>),
     #[cfg(feature = "pairs")]
     Art(Box<Trie<Radix>>),
+    #[cfg(feature = "compressed")]
     Packed(Box<Compressed<ByteFamily>>),
 }
 
@@ -47,7 +52,9 @@ impl StaticStage<ByteFamily> for ByteStage {
 
     fn build(run: &ByteRun, from: usize, to: usize, plan: &Plan<ByteFamily>) -> Self {
         let stage = match plan.stage {
-            Stage::Compressed | Stage::CompactBTree | Stage::FrontCoded => plan.stage,
+            Stage::CompactBTree | Stage::FrontCoded => plan.stage,
+            #[cfg(feature = "compressed")]
+            Stage::Compressed => plan.stage,
             #[cfg(feature = "pairs")]
             Stage::CompactSkipList | Stage::CompactMasstree | Stage::CompactArt => plan.stage,
             _ => choose::for_bytes(run, from, to),
@@ -60,11 +67,12 @@ impl StaticStage<ByteFamily> for ByteStage {
             Stage::CompactMasstree => Kind::Words(Trie::build::<ByteFamily>(run, from, to).into()),
             #[cfg(feature = "pairs")]
             Stage::CompactArt => Kind::Art(Trie::build::<ByteFamily>(run, from, to).into()),
+            #[cfg(feature = "compressed")]
             Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
             _ => {
                 let n = to - from;
                 let room = if plan.grows { room_for(n) } else { n };
-                Kind::Front(FrontCoded::build(run, from, to, room))
+                Kind::Front(FrontCoded::build(run, from, to, room, plan.symbols.clone()))
             }
         };
         kind.into()
@@ -81,6 +89,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             Kind::Words(s) => s.len(),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.len(),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.len(),
         }
     }
@@ -90,7 +99,7 @@ impl StaticStage<ByteFamily> for ByteStage {
         &self,
         key: &[u8],
         hash: impl FnOnce() -> u64,
-        mut likely: impl FnMut(usize),
+        likely: impl FnMut(usize),
     ) -> Option<usize> {
         match &self.kind {
             Kind::Front(s) => s.find(key, hash(), likely),
@@ -101,8 +110,10 @@ impl StaticStage<ByteFamily> for ByteStage {
             Kind::Words(s) => s.find(key, likely),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.find(key, likely),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => {
                 let (rank, equal) = s.search(key);
+                let mut likely = likely;
                 likely(rank);
                 equal.then_some(rank)
             }
@@ -119,6 +130,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             Kind::Words(s) => s.seek(key),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.seek(key),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.search(key).0,
         }
     }
@@ -133,6 +145,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             Kind::Words(s) => ByteCursor::Words(s.cursor(rank)),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => ByteCursor::Art(s.cursor(rank)),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => ByteCursor::Node(s.cursor(rank)),
         }
     }
@@ -155,6 +168,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             Kind::Words(s) => s.decode::<ByteFamily>(into),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.decode::<ByteFamily>(into),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.decode(into),
         }
     }
@@ -254,6 +268,13 @@ impl StaticStage<ByteFamily> for ByteStage {
         }
     }
 
+    fn sample(&self, bytes: usize) -> Option<Training> {
+        match &self.kind {
+            Kind::Front(s) => Some(s.sample(bytes)),
+            _ => None,
+        }
+    }
+
     fn placed(&self, home: Home<'_>) -> Option<Self> {
         // Another stage, which gets an id of its own: what is told of the old one ends.
         match &self.kind {
@@ -272,6 +293,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             Kind::Words(s) => s.key_bytes(),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.key_bytes(),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.key_bytes(),
         }
     }
@@ -286,6 +308,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             Kind::Words(s) => size_of_val(&**s) + s.bytes(),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => size_of_val(&**s) + s.bytes(),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
         }
     }
@@ -300,6 +323,7 @@ impl StaticStage<ByteFamily> for ByteStage {
             Kind::Words(_) => Stage::CompactMasstree,
             #[cfg(feature = "pairs")]
             Kind::Art(_) => Stage::CompactArt,
+            #[cfg(feature = "compressed")]
             Kind::Packed(_) => Stage::Compressed,
         }
     }
@@ -323,6 +347,7 @@ pub enum ByteCursor<'a> {
     #[cfg(feature = "pairs")]
     Art(TrieCursor<'a, Radix>),
     /// In a decompressed node.
+    #[cfg(feature = "compressed")]
     Node(NodeCursor<'a, ByteFamily>),
 }
 
@@ -336,6 +361,7 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
             ByteCursor::Words(c) => KeyCursor::<ByteFamily>::key(c),
             #[cfg(feature = "pairs")]
             ByteCursor::Art(c) => KeyCursor::<ByteFamily>::key(c),
+            #[cfg(feature = "compressed")]
             ByteCursor::Node(c) => c.key(),
         }
     }
@@ -348,6 +374,7 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
             ByteCursor::Words(c) => KeyCursor::<ByteFamily>::rank(c),
             #[cfg(feature = "pairs")]
             ByteCursor::Art(c) => KeyCursor::<ByteFamily>::rank(c),
+            #[cfg(feature = "compressed")]
             ByteCursor::Node(c) => c.rank(),
         }
     }
@@ -360,6 +387,7 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
                 *i += usize::from(more);
                 more
             }
+            #[cfg(feature = "compressed")]
             ByteCursor::Node(c) => c.next(),
             #[cfg(feature = "pairs")]
             ByteCursor::Words(c) => KeyCursor::<ByteFamily>::next(c),
@@ -375,6 +403,7 @@ impl KeyCursor<ByteFamily> for ByteCursor<'_> {
                 *i -= usize::from(more);
                 more
             }
+            #[cfg(feature = "compressed")]
             ByteCursor::Node(c) => c.prev(),
             #[cfg(feature = "pairs")]
             ByteCursor::Words(c) => KeyCursor::<ByteFamily>::prev(c),

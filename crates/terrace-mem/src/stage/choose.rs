@@ -47,6 +47,7 @@ pub enum Stage {
     /// Blocks of keys without what they share with their predecessor. Byte strings.
     FrontCoded,
     /// Leaves under lz4 with a cache of decompressed ones. All keys.
+    #[cfg(feature = "compressed")]
     Compressed,
 }
 

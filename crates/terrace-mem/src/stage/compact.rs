@@ -8,6 +8,8 @@
 
 use super::KeyRun;
 use crate::family::Family;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Keys of a node of a B+tree.
 pub const FULL: usize = 32;

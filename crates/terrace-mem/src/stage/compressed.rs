@@ -3,9 +3,12 @@
 //! For comparison, as the paper has it: it saves bytes only where front coding or Elias-Fano
 //! could not, and costs most of the speed. Values are not compressed: they are read in place.
 
-use super::{KeyCursor, KeyRun, NodeCache, Plan};
+use super::{KeyRun, NodeCache, Plan};
 use crate::family::Family;
-use std::sync::Arc;
+use crate::two_stage::KeyCursor;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 pub const NODE: usize = 64;
 

@@ -6,10 +6,13 @@
 //! places of up to 32 evenly spaced buckets are kept as samples in the header, which a lookup
 //! reads anyway. One allocation: high, low, a spare word that lets fields be read two at a time.
 
-use super::{KeyCursor, bits};
+use super::bits;
 use crate::family::IntFamily;
-use crate::place::{Block, Home, copied};
+use crate::home::{Block, Home, copied};
 use crate::simd;
+use crate::two_stage::KeyCursor;
+use alloc::vec;
+use alloc::vec::Vec;
 
 const SAMPLES: usize = 32;
 

@@ -7,15 +7,19 @@ use super::buckets::{BucketCursor, Buckets};
 #[cfg(feature = "pairs")]
 use super::compact::TOWER;
 use super::compact::{CompactTree, FULL};
+#[cfg(feature = "compressed")]
 use super::compressed::{Compressed, NodeCursor};
 use super::elias_fano::{EfCursor, EliasFano};
 use super::s_tree::STree;
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor};
-use super::{KeyCursor, Plan, Stage, StaticStage, choose};
+use super::{Plan, Stage, choose};
 use crate::family::IntFamily;
-use crate::place::Home;
+use crate::home::Home;
 use crate::simd;
+use crate::two_stage::{KeyCursor, StaticStage};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// One of the stages for integers.
 pub struct IntStage(Kind);
@@ -30,6 +34,7 @@ enum Kind {
     Skip(Box<CompactTree<IntFamily, TOWER>>),
     #[cfg(feature = "pairs")]
     Art(Box<Trie<Radix>>),
+    #[cfg(feature = "compressed")]
     Packed(Box<Compressed<IntFamily>>),
 }
 
@@ -37,7 +42,7 @@ impl IntStage {
     /// `find` of the stages that few segments have, kept out of the way of the others: what a
     /// processor can do of the next lookup while it waits for this one is counted in instructions.
     #[inline(never)]
-    fn find_other(&self, key: u64, mut likely: impl FnMut(usize)) -> Option<usize> {
+    fn find_other(&self, key: u64, likely: impl FnMut(usize)) -> Option<usize> {
         match &self.0 {
             Kind::Bits(s) => s.find(key, likely),
             Kind::Buckets(s) => s.find(key, likely),
@@ -48,8 +53,10 @@ impl IntStage {
             Kind::Skip(s) => s.find(key, likely),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.find(&key.to_be_bytes(), likely),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => {
                 let (rank, equal) = s.search(key);
+                let mut likely = likely;
                 likely(rank);
                 equal.then_some(rank)
             }
@@ -77,6 +84,7 @@ impl StaticStage<IntFamily> for IntStage {
             // An integer is one word: there is one layer, which is a B+tree.
             #[cfg(feature = "pairs")]
             Stage::CompactMasstree => Kind::Compact(CompactTree::build(run, from, to).into()),
+            #[cfg(feature = "compressed")]
             Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
             Stage::Bitmap => Kind::Bits(Bitmap::build(keys)),
             Stage::Buckets => Kind::Buckets(Buckets::build(keys)),
@@ -96,6 +104,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Skip(s) => s.keys().len(),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.len(),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.len(),
         }
     }
@@ -120,6 +129,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Skip(s) => s.seek(key),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.seek(&key.to_be_bytes()),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.search(key).0,
         }
     }
@@ -135,6 +145,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Skip(s) => IntCursor::Slice(s.keys(), rank),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => IntCursor::Art(s.cursor(rank)),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => IntCursor::Node(s.cursor(rank)),
         }
     }
@@ -162,6 +173,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Skip(s) => into.extend_from_slice(s.keys()),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => s.decode::<IntFamily>(into),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.decode(into),
         }
     }
@@ -205,6 +217,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Fano(s) => s.prefetch(key),
             Kind::Tree(s) => s.prefetch(),
             Kind::Compact(s) => simd::prefetch(s.keys(), s.keys().len() / 2),
+            #[cfg(feature = "compressed")]
             Kind::Packed(_) => {}
             #[cfg(feature = "pairs")]
             Kind::Skip(s) => simd::prefetch(s.keys(), s.keys().len() / 2),
@@ -219,7 +232,9 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(s) => s.approach(key),
             Kind::Fano(s) => s.approach(key),
             Kind::Tree(s) => s.seek(key),
-            Kind::Compact(_) | Kind::Packed(_) => return None,
+            Kind::Compact(_) => return None,
+            #[cfg(feature = "compressed")]
+            Kind::Packed(_) => return None,
             #[cfg(feature = "pairs")]
             Kind::Skip(_) | Kind::Art(_) => return None,
         })
@@ -250,6 +265,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Skip(s) => size_of_val(&**s) + s.bytes(),
             #[cfg(feature = "pairs")]
             Kind::Art(s) => size_of_val(&**s) + s.bytes(),
+            #[cfg(feature = "compressed")]
             Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
         }
     }
@@ -265,6 +281,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Skip(_) => Stage::CompactSkipList,
             #[cfg(feature = "pairs")]
             Kind::Art(_) => Stage::CompactArt,
+            #[cfg(feature = "compressed")]
             Kind::Packed(_) => Stage::Compressed,
         }
     }
@@ -285,6 +302,7 @@ pub enum IntCursor<'a> {
     #[cfg(feature = "pairs")]
     Art(TrieCursor<'a, Radix>),
     /// In a decompressed node.
+    #[cfg(feature = "compressed")]
     Node(NodeCursor<'a, IntFamily>),
 }
 
@@ -298,6 +316,7 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
             IntCursor::Slice(keys, i) => keys[*i],
             #[cfg(feature = "pairs")]
             IntCursor::Art(c) => KeyCursor::<IntFamily>::key(c),
+            #[cfg(feature = "compressed")]
             IntCursor::Node(c) => c.key(),
         }
     }
@@ -310,6 +329,7 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
             IntCursor::Slice(_, i) => *i,
             #[cfg(feature = "pairs")]
             IntCursor::Art(c) => KeyCursor::<IntFamily>::rank(c),
+            #[cfg(feature = "compressed")]
             IntCursor::Node(c) => c.rank(),
         }
     }
@@ -324,6 +344,7 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
                 *i += usize::from(more);
                 more
             }
+            #[cfg(feature = "compressed")]
             IntCursor::Node(c) => c.next(),
             #[cfg(feature = "pairs")]
             IntCursor::Art(c) => KeyCursor::<IntFamily>::next(c),
@@ -340,6 +361,7 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
                 *i -= usize::from(more);
                 more
             }
+            #[cfg(feature = "compressed")]
             IntCursor::Node(c) => c.prev(),
             #[cfg(feature = "pairs")]
             IntCursor::Art(c) => KeyCursor::<IntFamily>::prev(c),

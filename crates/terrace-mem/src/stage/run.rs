@@ -1,6 +1,7 @@
 //! Sorted runs of keys: what a merge reads from one stage and builds the next one from.
 
 use crate::family::{ByteFamily, Family, IntFamily, common_prefix};
+use alloc::vec::Vec;
 
 /// A growing sorted sequence of keys.
 pub trait KeyRun<F: Family>: Default + Send + Sync {

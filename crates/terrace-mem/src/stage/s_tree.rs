@@ -4,8 +4,10 @@
 //! keys of its children but the first; child `c` of block `b` is block `17 b + c` of the level
 //! below. A search is a vector count in one block per level.
 
-use crate::place::{Block, Home, copied};
+use crate::home::{Block, Home, copied};
 use crate::simd;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 const BLOCK: usize = 16;
 const FANOUT: usize = BLOCK + 1;

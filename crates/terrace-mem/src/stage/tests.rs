@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::family::{ByteFamily, IntFamily};
+use crate::two_stage::{KeyCursor, StaticStage};
 
 fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
     let mut run = F::Run::default();
@@ -11,9 +12,10 @@ fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
         run.push(F::load(key));
     }
     let plan = Plan {
-        stage,
+        #[cfg(feature = "compressed")]
         cache: Some(Arc::new(NodeCache::new(4))),
         grows: sorted.len().is_multiple_of(2),
+        ..Plan::new(stage)
     };
     let built = F::Stage::build(&run, 1, sorted.len() + 1, &plan);
     assert_eq!(built.len(), sorted.len());
@@ -83,6 +85,7 @@ const INTS: &[Stage] = &[
     Stage::EliasFano,
     Stage::Bitmap,
     Stage::Buckets,
+    #[cfg(feature = "compressed")]
     Stage::Compressed,
     #[cfg(feature = "pairs")]
     Stage::CompactSkipList,
@@ -93,6 +96,7 @@ const BYTES: &[Stage] = &[
     Stage::Auto,
     Stage::CompactBTree,
     Stage::FrontCoded,
+    #[cfg(feature = "compressed")]
     Stage::Compressed,
     #[cfg(feature = "pairs")]
     Stage::CompactSkipList,
@@ -281,11 +285,7 @@ fn large_sets_of_byte_strings() {
 #[test]
 fn the_rule_takes_the_smaller_stage() {
     fn plan<F: Family>() -> Plan<F> {
-        Plan {
-            stage: Stage::Auto,
-            cache: None,
-            grows: false,
-        }
+        Plan::new(Stage::Auto)
     }
     let dense: Vec<u64> = (0..4000).collect();
     let stage = <IntStage as StaticStage<IntFamily>>::build(&dense, 0, 4000, &plan());

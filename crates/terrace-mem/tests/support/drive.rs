@@ -1,6 +1,10 @@
 //! Drives a map and a `BTreeMap` from a string of bytes and compares them all along.
 //!
 //! Used by the model tests with random bytes and by the fuzz target with chosen ones.
+#![allow(
+    clippy::incompatible_msrv,
+    reason = "tests need a newer library than the maps do"
+)]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -45,6 +49,7 @@ const INTS: &[Stage] = &[
     Stage::Bitmap,
     Stage::Buckets,
     Stage::CompactBTree,
+    #[cfg(feature = "compressed")]
     Stage::Compressed,
     #[cfg(feature = "pairs")]
     Stage::CompactSkipList,
@@ -55,6 +60,7 @@ const BYTES: &[Stage] = &[
     Stage::Auto,
     Stage::FrontCoded,
     Stage::CompactBTree,
+    #[cfg(feature = "compressed")]
     Stage::Compressed,
     #[cfg(feature = "pairs")]
     Stage::CompactSkipList,
@@ -172,6 +178,8 @@ fn options(from: &mut Source<'_>, stages: &[Stage]) -> Options {
         floor: [0, 8][c / 48 % 2],
         filter: c / 96 % 4 != 0,
         shortcuts: [1, 40][b / 64 % 2],
+        symbols: b / 16 % 2 == 0,
+        #[cfg(feature = "compressed")]
         cache_nodes: [0, 2][b / 32 % 2],
         ..Options::default()
     }

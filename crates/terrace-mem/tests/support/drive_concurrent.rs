@@ -29,6 +29,7 @@ fn options<K: TestKey>(from: &mut Source<'_>, background: bool) -> Options {
         ][c % 3],
         merging: ways[c / 3 % (2 + usize::from(background))],
         segment_len: [16, 20, 50][b / 8 % 3],
+        #[cfg(feature = "compressed")]
         cache_nodes: [0, 2][b / 32 % 2],
         ..Options::default()
     }

@@ -1,4 +1,8 @@
 //! Every stable method of `BTreeMap` and of `BTreeSet`, called on both: the same program gives the same.
+#![allow(
+    clippy::incompatible_msrv,
+    reason = "tests need a newer library than the maps do"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};

@@ -1,11 +1,12 @@
 //! A place in the tree: a leaf, and the way down to it.
 
-use super::super::DynamicCursor;
 use super::Art;
 use super::node::{Handle, LEAF, Label, NONE, id, kind};
 use crate::family::Family;
+use crate::two_stage::DynamicCursor;
+use alloc::vec::Vec;
 use arrayvec::ArrayVec;
-use std::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Levels that a place keeps in itself: more than integers have.
 const NEAR: usize = 12;
@@ -157,7 +158,7 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for ArtPos<'a, F, V> {
         self.left()
     }
     fn same(&self, other: &Self) -> bool {
-        self.leaf == other.leaf && std::ptr::eq(self.tree, other.tree)
+        self.leaf == other.leaf && core::ptr::eq(self.tree, other.tree)
     }
     fn cool(&self) -> bool {
         self.tree.leaves.get(id(self.leaf)).hot.swap(false, Relaxed)

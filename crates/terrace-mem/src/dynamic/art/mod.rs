@@ -13,15 +13,16 @@ pub use cursor::ArtPos;
 
 use super::slab::Slab;
 use super::whole::WholeKeys;
-use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::{Family, common_prefix};
 use crate::faults::{Fault, planted};
 use crate::stage::KeyRun;
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::mem;
+use core::num::NonZeroU8;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use node::{Handle, Head, LEAF, Label, NONE, Nodes, PREFIX, handle, id, kind};
-use std::cmp::Ordering;
-use std::mem;
-use std::num::NonZeroU8;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// An entry. The last field is what tells a place without an entry, so that none needs more room.
 struct Leaf<H, V> {

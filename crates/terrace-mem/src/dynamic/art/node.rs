@@ -147,7 +147,7 @@ impl Some48 {
         self.head.n += 1;
     }
     fn remove(&mut self, byte: u8) {
-        let i = std::mem::replace(&mut self.place[usize::from(byte)], NO_PLACE);
+        let i = core::mem::replace(&mut self.place[usize::from(byte)], NO_PLACE);
         self.kids[usize::from(i)] = NONE;
         self.head.n -= 1;
     }

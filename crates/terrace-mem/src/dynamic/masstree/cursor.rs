@@ -1,11 +1,12 @@
 //! A place in the trie: a word of a layer, and the key, put together on the way down.
 
-use super::super::DynamicCursor;
 use super::layer::{At, Link};
 use super::{Masstree, NONE, WORD, word_on};
 use crate::family::{Family, common_prefix};
 use crate::stage::{ON, word};
-use std::sync::atomic::Ordering::Relaxed;
+use crate::two_stage::DynamicCursor;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// A layer, and how long the key is before its words.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -217,7 +218,7 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for MassPos<'a, F, V> {
         }
     }
     fn same(&self, other: &Self) -> bool {
-        std::ptr::eq(self.tree, other.tree)
+        core::ptr::eq(self.tree, other.tree)
             && self.level == other.level
             && self.at.word() == other.at.word()
     }

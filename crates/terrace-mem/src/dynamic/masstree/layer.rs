@@ -2,9 +2,11 @@
 
 use super::super::pos::Pos;
 use super::super::tree::Tree;
-use super::super::{DynamicCursor, DynamicStage};
 use crate::family::IntFamily;
-use std::sync::atomic::AtomicBool;
+use crate::two_stage::{DynamicCursor, DynamicStage};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
 
 /// Most words of a layer that is one array; longer ones are trees. Most layers of names and addresses
 /// have about nine.

@@ -12,14 +12,15 @@ mod layer;
 pub use cursor::MassPos;
 
 use super::slab::Slab;
-use super::{DynamicCursor, DynamicStage, Near, Span};
 use crate::family::{Family, common_prefix};
 use crate::faults::{Fault, planted};
 use crate::stage::{KeyRun, ON, word};
+use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::mem;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use layer::{Entry, Layer, Link};
-use std::marker::PhantomData;
-use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// No layer.
 const NONE: u32 = u32::MAX;

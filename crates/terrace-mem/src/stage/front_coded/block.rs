@@ -1,8 +1,11 @@
-//! One block: how much each key shares with the one before, how long its rest is, and the rests.
+//! One block: how much each key shares with the one before, how long its rest is, and the rests: as they
+//! are, or as codes of [`Symbols`].
 
+use super::symbols::{LONGEST, Symbols};
 use super::{MOST_SHARED, padded};
 use crate::family::common_prefix;
 use crate::simd;
+use alloc::vec::Vec;
 
 /// Counts that are looked at at once.
 const LANES: usize = 16;
@@ -16,7 +19,66 @@ pub struct Block<'a> {
     /// So many bytes for each key as its width says: one, or two where a rest is long.
     lens: &'a [u8],
     pub width: u8,
+    /// The rests or their codes, and what lies behind.
     pub rests: &'a [u8],
+    /// What the codes stand for, where they are codes.
+    pub symbols: Option<&'a Symbols>,
+}
+
+/// Rests as far as a lookup needs them.
+trait Text {
+    /// Where the rests begin in what [`Text::up_to`] gives: behind bytes that a compare of eight at a time
+    /// may read.
+    fn base(&self) -> usize;
+    /// All up to byte `to` of the rests; none where that is too much.
+    fn up_to(&mut self, to: usize) -> Option<&[u8]>;
+}
+
+/// Rests that lie in their block as they are.
+struct AsIs<'a>(&'a [u8], usize);
+
+impl Text for AsIs<'_> {
+    #[inline(always)]
+    fn base(&self) -> usize {
+        self.1
+    }
+    #[inline(always)]
+    fn up_to(&mut self, to: usize) -> Option<&[u8]> {
+        Some(&self.0[..self.1 + to])
+    }
+}
+
+/// Bytes of rests that a lookup decodes at most.
+const MOST_SPELLED: usize = 512;
+
+/// Rests that are decoded when they are asked for.
+struct Spelled<'a> {
+    symbols: &'a Symbols,
+    codes: &'a [u8],
+    text: [u8; MOST_SPELLED],
+    /// Up to where there are bytes that count.
+    there: usize,
+}
+
+impl Text for Spelled<'_> {
+    #[inline(always)]
+    fn base(&self) -> usize {
+        LONGEST
+    }
+    #[inline]
+    fn up_to(&mut self, to: usize) -> Option<&[u8]> {
+        let to = LONGEST + to;
+        if to + LONGEST > MOST_SPELLED {
+            return None;
+        }
+        if self.there < to {
+            let out = self.text.get_mut(self.there..)?;
+            let (len, read) = self.symbols.decode(self.codes, to - self.there, out);
+            self.there += len;
+            self.codes = &self.codes[read..];
+        }
+        self.text.get(..to)
+    }
 }
 
 /// The width of the lengths of rests of which this is the longest.
@@ -28,7 +90,7 @@ pub fn width_for(longest: usize) -> u8 {
 impl<'a> Block<'a> {
     /// The block of `n` keys that `bytes` begins with.
     #[inline]
-    pub fn new(bytes: &'a [u8], n: usize) -> Self {
+    pub fn new(bytes: &'a [u8], n: usize, symbols: Option<&'a Symbols>) -> Self {
         let width = bytes[0];
         let (shared, rest) = bytes[1..].split_at(n);
         let (lens, rests) = rest.split_at(n * usize::from(width));
@@ -38,6 +100,33 @@ impl<'a> Block<'a> {
             lens,
             width,
             rests,
+            symbols,
+        }
+    }
+
+    /// The rests of the first `n` keys at least, as they are: in `room`, where they are codes here.
+    #[inline]
+    pub fn spell<'t>(&self, n: usize, room: &'t mut Vec<u8>) -> &'t [u8]
+    where
+        'a: 't,
+    {
+        let Some(symbols) = self.symbols else {
+            return self.rests;
+        };
+        let len = self.span(0, n);
+        if room.len() < len + LONGEST {
+            room.resize(len + LONGEST, 0);
+        }
+        symbols.decode(self.rests, len, room);
+        room
+    }
+
+    /// How many bytes here have rests of `n` bytes, of which the first one begins at byte `at`.
+    #[inline]
+    pub fn bytes_of(&self, at: usize, n: usize) -> usize {
+        match self.symbols {
+            None => n,
+            Some(symbols) => symbols.skip(&self.rests[at..], n),
         }
     }
 
@@ -83,15 +172,19 @@ impl<'a> Block<'a> {
         self.bytes[1 + self.shared.len() + i..].first_chunk()
     }
 
+    /// The rest of the first key, in `room` where it is a code here.
     #[inline]
-    pub fn first(&self) -> &'a [u8] {
-        &self.rests[..self.len_of(0)]
+    pub fn first<'t>(&self, room: &'t mut Vec<u8>) -> &'t [u8]
+    where
+        'a: 't,
+    {
+        &self.spell(1, room)[..self.len_of(0)]
     }
 
-    /// The rest of key `i`, which begins at byte `from` of the rests.
+    /// The rest of key `i`, which begins at byte `from` of the rests as they are.
     #[inline(always)]
-    pub fn rest(&self, i: usize, from: usize) -> &'a [u8] {
-        &self.rests[from..from + self.len_of(i)]
+    pub fn rest<'t>(&self, text: &'t [u8], i: usize, from: usize) -> &'t [u8] {
+        &text[from..from + self.len_of(i)]
     }
 
     /// The first key from `i` on that shares at most `same` with the one before.
@@ -141,12 +234,27 @@ impl<'a> Block<'a> {
     /// nothing is compared in order, which would take a branch that nobody can foresee for each step.
     #[inline]
     pub fn find(&self, key: &[u8], prefix: usize) -> Option<usize> {
-        let (n, len) = (self.shared.len(), key.len() - prefix);
         if self.width > 1 {
             return self.find_in_order(&key[prefix..]);
         }
-        let (mut from, rests) = (1 + 2 * n, 1 + 2 * n);
-        let mut first = 0;
+        match self.symbols {
+            None => self.find_in(key, prefix, AsIs(self.bytes, 1 + 2 * self.shared.len())),
+            Some(symbols) => {
+                let rests = Spelled {
+                    symbols,
+                    codes: self.rests,
+                    text: [0; MOST_SPELLED],
+                    there: LONGEST,
+                };
+                self.find_in(key, prefix, rests)
+            }
+        }
+    }
+
+    #[inline]
+    fn find_in(&self, key: &[u8], prefix: usize, mut rests: impl Text) -> Option<usize> {
+        let (n, len) = (self.shared.len(), key.len() - prefix);
+        let (mut from, mut first, base) = (0, 0, rests.base());
         while first < n {
             let (Some(shared), Some(lens)) = (self.shared_at(first), self.lens_at(first)) else {
                 return self.find_in_order(&key[prefix..]);
@@ -157,10 +265,15 @@ impl<'a> Block<'a> {
                 let i = hits.trailing_zeros() as usize % LANES;
                 hits &= hits - 1;
                 let (share, rest) = (usize::from(shared[i]), usize::from(lens[i]));
+                if share + rest != len {
+                    continue;
+                }
                 let to = from + simd::sum_of_first(lens, i + 1);
-                if share + rest == len
-                    && ends_alike(&self.bytes[..to], key, rest)
-                    && self.begins_alike(first + i, &key[..prefix + share], share, rests)
+                let Some(text) = rests.up_to(to) else {
+                    return self.find_in_order(&key[prefix..]);
+                };
+                if ends_alike(text, key, rest)
+                    && self.begins_alike(first + i, &key[..prefix + share], share, (text, base))
                 {
                     return Some(first + i);
                 }
@@ -172,15 +285,21 @@ impl<'a> Block<'a> {
     }
 
     /// Whether the first `share` bytes of key `i`, which it shares with the one before, are those that
-    /// `key` ends with. `rests` is where the rests begin.
+    /// `key` ends with. The rests begin at byte `base` of `text`.
     #[inline]
-    fn begins_alike(&self, mut i: usize, mut key: &[u8], mut share: usize, rests: usize) -> bool {
+    fn begins_alike(
+        &self,
+        mut i: usize,
+        mut key: &[u8],
+        mut share: usize,
+        (text, base): (&[u8], usize),
+    ) -> bool {
         while share > 0 {
             // The key that put the last of these bytes there.
             i = self.last_below(i, share);
             let before = usize::from(self.shared[i]);
-            let to = rests + self.span(0, i) + share - before;
-            if !ends_alike(&self.bytes[..to], key, share - before) {
+            let to = base + self.span(0, i) + share - before;
+            if !ends_alike(&text[..to], key, share - before) {
                 return false;
             }
             key = &key[..key.len() - (share - before)];
@@ -192,13 +311,14 @@ impl<'a> Block<'a> {
     /// [`Block::find`] of a key without the prefix, for rests of any length.
     #[cold]
     fn find_in_order(&self, key: &[u8]) -> Option<usize> {
-        let found = self.search(key);
+        let mut room = Vec::new();
+        let found = self.search(self.spell(self.shared.len(), &mut room), key);
         found.equal.then_some(found.i)
     }
 
-    /// Where `key` lies among the keys.
+    /// Where `key` lies among the keys, of which these are the rests.
     #[inline]
-    pub fn search(&self, key: &[u8]) -> Found {
+    pub fn search(&self, text: &[u8], key: &[u8]) -> Found {
         let n = self.shared.len();
         // The probe is greater than the last key, which it agrees with on `same` bytes; those
         // that share more with it are less as well.
@@ -217,7 +337,7 @@ impl<'a> Block<'a> {
             }
             from += self.span(at, i);
             at = i;
-            let (tail, rest) = (&key[shared..], self.rest(i, from));
+            let (tail, rest) = (&key[shared..], self.rest(text, i, from));
             let k = common_prefix(tail, rest);
             if k == tail.len() {
                 return Found::new(i, k == rest.len(), same, shared + k);

@@ -1,9 +1,13 @@
 //! Front-coded blocks from keys that come in order, each with what it shares with the last one.
 
 use super::block::width_for;
+use super::symbols::Symbols;
 use super::table::{At, Filling, MOST_BLOCKS};
 use super::{BLOCK, FrontCoded, GROUP, MOST_SHARED, TOP, padded};
 use crate::family::{ByteFamily, Family};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Bytes that are copied at once where more than are needed may be read: a copy of few bytes
 /// whose number is known takes no call.
@@ -25,6 +29,7 @@ pub fn append(data: &mut Vec<u8>, from: &[u8], n: usize) {
 /// A segment that is being built.
 pub struct Builder {
     data: Vec<u8>,
+    symbols: Option<Arc<Symbols>>,
     table: Filling,
     /// Where each block is.
     places: Vec<At>,
@@ -45,14 +50,21 @@ pub struct Builder {
 
 impl Builder {
     /// For `n` keys that all begin with `prefix`, of about so many bytes when they are coded; with
-    /// room for as many in all as `room` says.
-    pub fn new(prefix: &[u8], n: usize, bytes: usize, room: usize) -> Self {
+    /// room for as many in all as `room` says; with rests in these symbols.
+    pub fn new(
+        prefix: &[u8],
+        n: usize,
+        bytes: usize,
+        room: usize,
+        symbols: Option<Arc<Symbols>>,
+    ) -> Self {
         let span = n.div_ceil(MOST_BLOCKS).max(BLOCK);
         let blocks = n.div_ceil(span);
         let mut data = Vec::with_capacity(bytes + prefix.len());
         data.extend_from_slice(prefix);
         Builder {
             data,
+            symbols,
             table: Filling::new(n.max(room), blocks),
             places: Vec::with_capacity(blocks + 1),
             prefix: prefix.len(),
@@ -82,7 +94,10 @@ impl Builder {
         // What does not fit is put right when the block is closed.
         self.data[self.at + self.room + i] = (len - from) as u8;
         self.lens.push((len - from) as u16);
-        append(&mut self.data, &key[from..], len - from);
+        match &self.symbols {
+            None => append(&mut self.data, &key[from..], len - from),
+            Some(symbols) => symbols.encode(&key[from..len], &mut self.data),
+        }
         self.table
             .add(ByteFamily::hash(&key[..len]), (self.places.len() - 1) as u8);
         self.came += 1;
@@ -139,6 +154,7 @@ impl Builder {
             prefix: self.prefix as u32,
             n: self.n as u32,
             blocks: blocks as u32,
+            symbols: self.symbols,
         };
         for (g, least) in self.least.into_iter().enumerate() {
             stage.set_group(g, least.saturating_sub(self.prefix));

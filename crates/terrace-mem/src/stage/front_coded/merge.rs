@@ -10,12 +10,15 @@ use super::{Block, FrontCoded, MOST_SHARED, room_for};
 use crate::family::common_prefix;
 use crate::faults::{Fault, planted};
 use crate::stage::{ByteRun, KeyRun};
+use alloc::vec::Vec;
 
 /// The live keys of a segment, one after the other.
 struct Walk<'a, L> {
     stage: &'a FrontCoded,
     live: L,
     block: Block<'a>,
+    /// The rests of the block, where they are codes there.
+    room: Vec<u8>,
     /// The block and the place in it of the next key, dead or live.
     b: usize,
     i: usize,
@@ -29,10 +32,13 @@ struct Walk<'a, L> {
 
 impl<'a, L: Fn(usize) -> bool> Walk<'a, L> {
     fn new(stage: &'a FrontCoded, live: L) -> Self {
+        let (block, mut room) = (stage.block(0), Vec::new());
+        block.spell(block.shared.len(), &mut room);
         Walk {
             stage,
             live,
-            block: stage.block(0),
+            block,
+            room,
             b: 0,
             i: 0,
             from: 0,
@@ -49,8 +55,13 @@ impl<'a, L: Fn(usize) -> bool> Walk<'a, L> {
             self.b += 1;
             self.block = self.stage.block(self.b);
             (self.i, self.from) = (0, 0);
+            self.block.spell(self.block.shared.len(), &mut self.room);
         }
-        let rest = self.block.rest(self.i, self.from);
+        let text = match self.block.symbols {
+            None => self.block.rests,
+            Some(_) => &self.room,
+        };
+        let rest = self.block.rest(text, self.i, self.from);
         let end = self.from + rest.len();
         let shared = usize::from(self.block.shared[self.i]);
         let known = self.stage.prefix as usize + shared;
@@ -64,7 +75,7 @@ impl<'a, L: Fn(usize) -> bool> Walk<'a, L> {
         if self.key.len() < self.len + CHUNK {
             self.key.resize(self.len + CHUNK, 0);
         }
-        match self.block.rests[self.from..].first_chunk::<CHUNK>() {
+        match text[self.from..].first_chunk::<CHUNK>() {
             Some(chunk) if rest.len() <= CHUNK => {
                 self.key[known..known + CHUNK].copy_from_slice(chunk);
             }
@@ -161,7 +172,8 @@ impl FrontCoded {
         // About what the old keys take, and half of what the new ones are.
         let bytes = self.data.len() + new.key_bytes(0, new.len()) / 2;
         let all = n + new.len();
-        let mut builder = Builder::new(prefix, all, bytes, room_for(all));
+        let symbols = self.symbols.clone();
+        let mut builder = Builder::new(prefix, all, bytes, room_for(all), symbols);
         self.merge_into(live, new, &mut builder, before);
         builder.finish()
     }

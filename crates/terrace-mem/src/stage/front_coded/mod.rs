@@ -16,18 +16,23 @@ mod block;
 mod build;
 mod merge;
 mod patch;
+mod symbols;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use super::{ByteRun, KeyCursor, KeyRun};
+use super::{ByteRun, KeyRun};
 use crate::family::{ByteFamily, common_prefix};
-use crate::place::{Block as Placed, Home, copied};
+use crate::home::{Block as Placed, Home, copied};
 use crate::simd;
+use crate::two_stage::KeyCursor;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use block::{Block, Found};
 use build::{Builder, append};
-use std::cmp::Ordering;
-use std::ops::Range;
+use core::cmp::Ordering;
+use core::ops::Range;
+pub use symbols::{Symbols, Training};
 use table::Table;
 
 /// Keys of a block; more where there would be more blocks than a table can name.
@@ -66,10 +71,12 @@ pub struct FrontCoded {
     /// The beginning of the prefix: `data` begins in a page of its own, which a lookup would have
     /// to find for nothing else.
     near: [u8; NEAR],
+    /// What the codes of rests stand for, where they are codes.
+    symbols: Option<Arc<Symbols>>,
 }
 
 /// Bytes of the prefix beside the rest of the segment's header: as many as its lines have room for.
-const NEAR: usize = 24;
+const NEAR: usize = 16;
 
 /// Up to `N` leading bytes, as the start of a big number.
 #[inline]
@@ -116,12 +123,19 @@ impl FrontCoded {
         run.get(from).len() - prefix + rests + 4 * n + n / 8 + 13
     }
 
-    /// A segment of the keys `from..to`, to which as many can be added as `room` says in all.
-    pub fn build(run: &ByteRun, from: usize, to: usize, room: usize) -> Self {
+    /// A segment of the keys `from..to`, to which as many can be added as `room` says in all; with rests in
+    /// these symbols.
+    pub fn build(
+        run: &ByteRun,
+        from: usize,
+        to: usize,
+        room: usize,
+        symbols: Option<Arc<Symbols>>,
+    ) -> Self {
         let first = run.get(from);
         let prefix = common_prefix(first, run.get(to - 1));
         let bytes = run.key_bytes(from, to) / 2;
-        let mut builder = Builder::new(&first[..prefix], to - from, bytes, room);
+        let mut builder = Builder::new(&first[..prefix], to - from, bytes, room, symbols);
         for i in from..to {
             let shared = if i > from { run.share(i) } else { 0 };
             let (key, len) = run.tail(i);
@@ -130,12 +144,34 @@ impl FrontCoded {
         builder.finish()
     }
 
+    /// A sample of the rests, of about so many bytes, from all over, to find symbols in.
+    pub fn sample(&self, bytes: usize) -> Training {
+        let (mut texts, mut ends, mut room) = (Vec::new(), Vec::new(), Vec::new());
+        let step = (self.data.len() / bytes).max(1);
+        for b in (0..self.blocks()).step_by(step) {
+            let block = self.block(b);
+            let n = block.shared.len();
+            let text = block.spell(n, &mut room);
+            let mut from = 0;
+            for i in 0..n {
+                texts.extend_from_slice(block.rest(text, i, from));
+                from += block.len_of(i);
+                ends.push(texts.len() as u32);
+            }
+            if texts.len() >= 2 * bytes {
+                break;
+            }
+        }
+        Training::new(texts, ends)
+    }
+
     /// A copy whose bytes lie there.
     pub fn placed(&self, home: Home<'_>) -> Option<Self> {
         Some(FrontCoded {
             data: copied(home, &self.data)?,
             table: self.table.placed(home)?,
             index: copied(home, &self.index)?,
+            symbols: self.symbols.clone(),
             ..*self
         })
     }
@@ -178,7 +214,8 @@ impl FrontCoded {
 
     /// Writes the heads of group `g`, all keys of which share `skip` bytes at least.
     fn set_group(&mut self, g: usize, skip: usize) {
-        let (groups, first) = (self.groups(), self.block(g * GROUP).first());
+        let (groups, mut room) = (self.groups(), Vec::new());
+        let first = self.block(g * GROUP).first(&mut room);
         // A group of one key shares all of it.
         let skip = skip.min(first.len());
         let top = long_head(first);
@@ -189,7 +226,8 @@ impl FrontCoded {
             self.index[i * groups + g] = word;
         }
         for b in self.group(g) {
-            self.index[groups * TOP + b] = head(&self.block(b).first()[skip..]);
+            let head = head(&self.block(b).first(&mut room)[skip..]);
+            self.index[groups * TOP + b] = head;
         }
     }
 
@@ -203,7 +241,7 @@ impl FrontCoded {
     fn block(&self, b: usize) -> Block<'_> {
         let at = self.table.at(b);
         let n = self.rank(b + 1) - at.rank as usize;
-        Block::new(&self.data[at.start as usize..], n)
+        Block::new(&self.data[at.start as usize..], n, self.symbols.as_deref())
     }
 
     /// The block that the key of a rank is in. O(log blocks).
@@ -222,9 +260,10 @@ impl FrontCoded {
 
     /// The first of the blocks `lo..hi`, one in `step`, whose first key is greater than `key`.
     fn among(&self, mut lo: usize, mut hi: usize, step: usize, key: &[u8]) -> usize {
+        let mut room = Vec::new();
         while lo < hi {
             let mid = (lo + hi) / 2;
-            if self.block(mid * step).first() <= key {
+            if self.block(mid * step).first(&mut room) <= key {
                 lo = mid + 1;
             } else {
                 hi = mid;
@@ -250,7 +289,8 @@ impl FrontCoded {
         simd::prefetch(self.heads(from), GROUP / 2);
         let skip = self.index[2 * groups + g] as usize;
         let cut = skip.min(key.len());
-        match self.block(from).first()[..skip].cmp(&key[..cut]) {
+        let mut room = Vec::new();
+        match self.block(from).first(&mut room)[..skip].cmp(&key[..cut]) {
             Ordering::Less => return to - 1,
             Ordering::Greater => return from,
             Ordering::Equal => {}
@@ -288,7 +328,7 @@ impl FrontCoded {
                 i += 8;
             }
             simd::prefetch_lines(&self.data, start, 4);
-            let block = Block::new(&self.data[start..], n);
+            let block = Block::new(&self.data[start..], n, self.symbols.as_deref());
             Some(rank + block.find(key, self.prefix as usize)?)
         })
     }
@@ -299,7 +339,14 @@ impl FrontCoded {
             return if key < self.prefix() { 0 } else { self.len() };
         };
         let b = self.locate(rest);
-        self.rank(b) + self.block(b).search(rest).i
+        self.rank(b) + self.search_in(b, rest)
+    }
+
+    /// How many keys of block `b` are less than `key`, which is without the prefix.
+    fn search_in(&self, b: usize, key: &[u8]) -> usize {
+        let (block, mut room) = (self.block(b), Vec::new());
+        let text = block.spell(block.shared.len(), &mut room);
+        block.search(text, key).i
     }
 
     /// A cursor at the key of a rank.
@@ -314,7 +361,7 @@ impl FrontCoded {
             return (key < self.prefix() && self.n > 0).then(|| self.cursor(0));
         };
         let b = self.locate(rest);
-        let i = self.block(b).search(rest).i;
+        let i = self.search_in(b, rest);
         if i < self.block(b).shared.len() {
             return Some(self.cursor_in(b, i));
         }
@@ -323,9 +370,12 @@ impl FrontCoded {
 
     /// A cursor at key `i` of block `b`.
     fn cursor_in(&self, b: usize, i: usize) -> FrontCursor<'_> {
+        let (block, mut room) = (self.block(b), Vec::new());
+        block.spell(block.shared.len(), &mut room);
         let mut cursor = FrontCursor {
             stage: self,
-            block: self.block(b),
+            block,
+            room,
             key: self.prefix().to_vec(),
             b,
             first: self.rank(b),
@@ -348,13 +398,14 @@ impl FrontCoded {
 
     pub fn decode(&self, into: &mut ByteRun) {
         into.reserve(self.len(), self.key_bytes());
-        let prefix = self.prefix();
+        let (prefix, mut room) = (self.prefix(), Vec::new());
         for b in 0..self.blocks() {
             let block = self.block(b);
-            into.push_pieces(prefix, block.first());
-            let mut from = block.first().len();
+            let text = block.spell(block.shared.len(), &mut room);
+            let mut from = block.len_of(0);
+            into.push_pieces(prefix, &text[..from]);
             for i in 1..block.shared.len() {
-                let rest = block.rest(i, from);
+                let rest = block.rest(text, i, from);
                 from += rest.len();
                 into.push_after(prefix.len() + usize::from(block.shared[i]), rest);
             }
@@ -399,6 +450,8 @@ impl FrontCoded {
 pub struct FrontCursor<'a> {
     stage: &'a FrontCoded,
     block: Block<'a>,
+    /// The rests of the block, where they are codes there.
+    room: Vec<u8>,
     /// The key, put together.
     key: Vec<u8>,
     /// The block, the rank of its first key, and the place in it.
@@ -418,7 +471,11 @@ impl FrontCursor<'_> {
         }
         let (shared, len) = (usize::from(self.block.shared[i]), self.block.len_of(i));
         self.key.truncate(self.stage.prefix as usize + shared);
-        append(&mut self.key, &self.block.rests[self.from..], len);
+        let text = match self.block.symbols {
+            None => self.block.rests,
+            Some(_) => &self.room,
+        };
+        append(&mut self.key, &text[self.from..], len);
         self.from += len;
         self.i = i;
     }
@@ -428,6 +485,7 @@ impl FrontCursor<'_> {
         self.b = b;
         self.first = self.stage.rank(b);
         self.block = self.stage.block(b);
+        self.block.spell(self.block.shared.len(), &mut self.room);
     }
 }
 

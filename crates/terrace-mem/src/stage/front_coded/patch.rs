@@ -12,6 +12,7 @@ use super::{Block, Found, FrontCoded, MOST_SHARED};
 use crate::family::{ByteFamily, Family, common_prefix};
 use crate::faults::{Fault, planted};
 use crate::stage::{ByteRun, KeyRun};
+use alloc::vec::Vec;
 
 /// Most keys of a block: a search goes over all of them.
 const MOST_KEYS: usize = 64;
@@ -54,6 +55,7 @@ impl FrontCoded {
             new,
             data: Vec::with_capacity(self.data.len() + new.key_bytes(0, new.len()) / 2),
             scratch: Scratch::default(),
+            room: Vec::new(),
         };
         patch.data.extend_from_slice(self.prefix());
         let mut table = self.table.refill();
@@ -98,6 +100,7 @@ impl FrontCoded {
             prefix: self.prefix,
             n: (self.len() + added) as u32,
             blocks: self.blocks,
+            symbols: self.symbols.clone(),
         };
         stage.regroup(new, &places);
         Some(stage)
@@ -113,19 +116,22 @@ impl FrontCoded {
             return None;
         }
         let mut places = Vec::with_capacity(new.len());
-        let mut j = 0;
+        let (mut j, mut room, mut next) = (0, Vec::new(), Vec::new());
         for b in 0..self.blocks() {
             let block = self.block(b);
-            let bound = (b + 1 < self.blocks()).then(|| self.block(b + 1).first());
-            let from = j;
+            let bound = (b + 1 < self.blocks()).then(|| self.block(b + 1).first(&mut next));
+            let (from, mut text): (_, &[u8]) = (j, &[]);
             while j < new.len() {
                 let rest = &new.get(j)[prefix.len()..];
                 if bound.is_some_and(|bound| rest >= bound) {
                     break;
                 }
+                if from == j {
+                    text = block.spell(block.shared.len(), &mut room);
+                }
                 places.push(Place {
                     block: b,
-                    found: block.search(rest),
+                    found: block.search(text, rest),
                 });
                 j += 1;
                 if block.shared.len() + j - from > MOST_KEYS {
@@ -157,7 +163,8 @@ impl FrontCoded {
                 continue;
             };
             let prefix = self.prefix as usize;
-            let first = self.block(blocks.start).first();
+            let mut room = Vec::new();
+            let first = self.block(blocks.start).first(&mut room);
             let least = skip.min(common_prefix(first, &new.get(last)[prefix..]));
             let first_is_new = g == 0 && places[0].block == 0 && places[0].found.i == 0;
             let least = if first_is_new {
@@ -198,6 +205,8 @@ struct Scratch {
     shared: Vec<u8>,
     lens: Vec<u16>,
     rests: Vec<u8>,
+    /// The first key of the old block that was not copied yet, and where its rest begins there.
+    at: (usize, usize),
 }
 
 impl Scratch {
@@ -205,15 +214,19 @@ impl Scratch {
         self.shared.clear();
         self.lens.clear();
         self.rests.clear();
+        self.at = (0, 0);
     }
 
     /// Appends a key that shares `shared` bytes with the one before, with its rest of `len` bytes,
     /// behind which others may be read.
     #[inline]
-    fn push(&mut self, shared: usize, rest: &[u8], len: usize) {
+    fn push(&mut self, block: &Block<'_>, shared: usize, rest: &[u8], len: usize) {
         self.shared.push(shared as u8);
         self.lens.push(len as u16);
-        append(&mut self.rests, rest, len);
+        match block.symbols {
+            None => append(&mut self.rests, rest, len),
+            Some(symbols) => symbols.encode(&rest[..len], &mut self.rests),
+        }
     }
 
     /// Appends the keys `from..to` of a block as they are.
@@ -222,11 +235,13 @@ impl Scratch {
         if from == to {
             return;
         }
-        let start = block.span(0, from);
+        let (key, at) = self.at;
+        let start = at + block.bytes_of(at, block.span(key, from));
+        let end = start + block.bytes_of(start, block.span(from, to));
+        self.at = (to, end);
         self.shared.extend_from_slice(&block.shared[from..to]);
         self.lens.extend((from..to).map(|i| block.len_of(i) as u16));
-        self.rests
-            .extend_from_slice(&block.rests[start..start + block.span(from, to)]);
+        self.rests.extend_from_slice(&block.rests[start..end]);
     }
 
     /// Appends the block.
@@ -249,6 +264,8 @@ struct Patch<'a> {
     new: &'a ByteRun,
     data: Vec<u8>,
     scratch: Scratch,
+    /// The rests of a block, where they are codes there.
+    room: Vec<u8>,
 }
 
 impl Patch<'_> {
@@ -265,6 +282,7 @@ impl Patch<'_> {
         let prefix = self.stage.prefix as usize;
         let block = self.stage.block(b);
         let n = block.shared.len();
+        let text = block.spell(n, &mut self.room);
         let out = &mut self.scratch;
         out.clear();
         // Old keys that are there so far, and what the next one shares with the one before it, if
@@ -276,10 +294,10 @@ impl Patch<'_> {
                 && from < to
             {
                 let was = usize::from(block.shared[from]);
-                let rest = block.rest(from, block.span(0, from));
+                let rest = block.rest(text, from, block.span(0, from));
                 let share = share.min(MOST_SHARED).max(was);
                 let rest = &rest[share - was..];
-                out.push(share, rest, rest.len());
+                out.push(&block, share, rest, rest.len());
                 from += 1;
             }
             out.copy(&block, from, to);
@@ -300,7 +318,7 @@ impl Patch<'_> {
             };
             let (key, len) = self.new.tail(j);
             let from = prefix + shared.min(MOST_SHARED);
-            out.push(from - prefix, &key[from..], len - from);
+            out.push(&block, from - prefix, &key[from..], len - from);
             i = to;
             behind = (!planted(Fault::StaleShare)).then_some(place.found.behind);
         }

@@ -8,8 +8,9 @@
 //! places are behind the others.
 
 use crate::faults::{Fault, planted};
-use crate::place::{Block, Home, copied};
+use crate::home::{Block, Home, copied};
 use crate::simd;
+use alloc::vec::Vec;
 
 /// Places of half a line.
 const HALF: usize = 16;

@@ -16,11 +16,23 @@ fn run_of(keys: &[Vec<u8>]) -> ByteRun {
     run
 }
 
-/// All ways to merge give the keys that a sort gives, each in its place; whether the new ones could be
-/// put into the blocks that are there.
+/// Symbols for these keys, whatever they save.
+fn symbols_of(keys: &[Vec<u8>]) -> Option<Arc<Symbols>> {
+    let plain = FrontCoded::build(&run_of(keys), 0, keys.len(), keys.len(), None);
+    Some(Arc::new(plain.sample(1 << 13).finish()))
+}
+
+/// All ways to merge give the keys that a sort gives, each in its place, whatever the rests are written in;
+/// whether the new ones could be put into the blocks that are there.
 fn check(case: &Case) -> bool {
+    let patched = check_with(case, None);
+    assert_eq!(check_with(case, symbols_of(&case.old)), patched);
+    patched
+}
+
+fn check_with(case: &Case, symbols: Option<Arc<Symbols>>) -> bool {
     let all = case.old.len() + case.new.len();
-    let stage = FrontCoded::build(&run_of(&case.old), 0, case.old.len(), all);
+    let stage = FrontCoded::build(&run_of(&case.old), 0, case.old.len(), all, symbols);
     let new = run_of(&case.new);
     let kept = |i: &usize| case.live[*i];
     let live: Vec<&Vec<u8>> = (0..case.old.len())
@@ -212,7 +224,7 @@ fn keys_are_put_in_again_and_again() {
         old.sort();
         old.dedup();
         let room = room_for(old.len());
-        let mut stage = FrontCoded::build(&run_of(&old), 0, old.len(), room);
+        let mut stage = FrontCoded::build(&run_of(&old), 0, old.len(), room, symbols_of(&old));
         let mut done = 0;
         for round in 0..rounds {
             let mut new: Vec<Vec<u8>> = (0..round % 9 + 1).map(|_| key()).collect();
@@ -243,7 +255,7 @@ fn keys_are_put_in_again_and_again() {
 #[test]
 fn crowds_and_strangers_have_a_segment_built_anew() {
     let old: Vec<Vec<u8>> = (0..300u32).map(|i| format!("ab{i:05}").into()).collect();
-    let stage = FrontCoded::build(&run_of(&old), 0, 300, 600);
+    let stage = FrontCoded::build(&run_of(&old), 0, 300, 600, symbols_of(&old));
     let patched = |new: &[Vec<u8>]| stage.patched(300, &run_of(new), &mut Vec::new()).is_some();
     let crowd: Vec<Vec<u8>> = (0..200u32)
         .map(|i| format!("ab00007{i:03}").into())
@@ -269,7 +281,7 @@ fn keys_of_the_same_length_but_for_a_byte_are_told_apart() {
     let key = |n: usize| vec![b'a'; n];
     for lens in [&[10, 300][..], &[3, 11, 200, 250], &[1, 257], &[0, 256]] {
         let old: Vec<Vec<u8>> = lens.iter().map(|&n| key(n)).collect();
-        let stage = FrontCoded::build(&run_of(&old), 0, old.len(), old.len());
+        let stage = FrontCoded::build(&run_of(&old), 0, old.len(), old.len(), symbols_of(&old));
         for n in 0..600 {
             let found = stage.find(&key(n), ByteFamily::hash(&key(n)), |_| {});
             assert_eq!(

@@ -4,7 +4,9 @@ use super::nums::Nums;
 use super::{Child, ENDS, LEAVES, LONG, STARTS, Step, Trie};
 use crate::family::{Family, common_prefix};
 use crate::stage::KeyRun;
-use std::marker::PhantomData;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
 
 /// A node that is being built: of the keys `from..to`, of which all before `at` are done.
 struct Frame {

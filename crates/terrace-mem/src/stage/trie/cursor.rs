@@ -2,7 +2,8 @@
 
 use super::{Child, Step, Trie};
 use crate::family::Family;
-use crate::stage::KeyCursor;
+use crate::two_stage::KeyCursor;
+use alloc::vec::Vec;
 
 /// A node on the way: its branch, and how long the key is before that.
 #[derive(Clone, Copy)]

@@ -11,6 +11,7 @@ use super::nums::{read2, read4};
 use super::{Child, Step, Trie, View};
 use crate::family::common_prefix;
 use crate::stage::run::PlainKeys;
+use alloc::vec::Vec;
 
 /// A node of the old trie that is being merged.
 struct Frame {
@@ -310,9 +311,9 @@ impl<S: Step> Merge<'_, S> {
                 (Some(None), _) => Err(0),
                 (Some(Some((label, _))), None) => node.branch(label),
                 (Some(Some((label, _))), Some((own, _))) => match label.cmp(&own) {
-                    std::cmp::Ordering::Less => Err(0),
-                    std::cmp::Ordering::Equal => Ok(0),
-                    std::cmp::Ordering::Greater => Err(1),
+                    core::cmp::Ordering::Less => Err(0),
+                    core::cmp::Ordering::Equal => Ok(0),
+                    core::cmp::Ordering::Greater => Err(1),
                 },
             };
             let (Ok(mut to) | Err(mut to)) = found;
@@ -430,7 +431,7 @@ impl<S: Step> Merge<'_, S> {
     }
 
     /// Copies branches of a node whose ranks end at `ranks`, and all that is below.
-    fn copy(&mut self, node: &View<'_, S>, which: std::ops::Range<usize>, ranks: usize) {
+    fn copy(&mut self, node: &View<'_, S>, which: core::ops::Range<usize>, ranks: usize) {
         let to = match which.end < node.all() {
             true => self.old.first_rank(node.child(which.end)),
             false => ranks,

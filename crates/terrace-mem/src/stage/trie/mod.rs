@@ -25,9 +25,11 @@ pub use cursor::TrieCursor;
 pub use step::{ON, Radix, Step, Words, word};
 
 use crate::simd;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::ops::Range;
 use nums::{Nums, read2, read4};
-use std::marker::PhantomData;
-use std::ops::Range;
 
 /// Behind the prefix a key ends.
 const ENDS: u8 = 1;
@@ -238,8 +240,8 @@ impl<S: Step> Trie<S> {
             let node = self.view(place);
             let same = node.prefix.len().min(rest.len());
             match node.prefix[..same].cmp(&rest[..same]) {
-                std::cmp::Ordering::Less => return self.last_rank(at) + 1,
-                std::cmp::Ordering::Equal if same == node.prefix.len() => depth += same,
+                core::cmp::Ordering::Less => return self.last_rank(at) + 1,
+                core::cmp::Ordering::Equal if same == node.prefix.len() => depth += same,
                 _ => return self.first_rank(at),
             }
             let Some((label, len)) = S::label(&key[depth..]) else {

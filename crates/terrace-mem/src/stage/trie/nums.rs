@@ -1,6 +1,8 @@
 //! Numbers in as few bytes each as the greatest of them needs: none where all are the same.
 
-use std::ops::Range;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// A fixed row of numbers.
 pub struct Nums {

@@ -1,5 +1,7 @@
 //! By what a trie goes on: a byte, or a word of seven.
 
+use alloc::vec::Vec;
+
 /// Labels of a kind, in a node's bytes.
 pub trait Step: Send + Sync + 'static {
     /// What tells the children of a node apart, in the order of the keys.
