@@ -73,6 +73,10 @@ pub struct Partition {
     passed: VecDeque<Segment>,
 }
 
+/// What was flushed and waits for a fence: of each partition its number, the ordinal and the records of its head,
+/// and the ordinal of the last segment that its tail has passed.
+pub struct Flushed(Vec<(u32, u64, u32, u64)>);
+
 /// The log.
 pub struct Log {
     arena: Arc<Arena>,
@@ -199,20 +203,31 @@ impl Log {
 
     /// Makes everything of these partitions durable with one fence.
     pub fn commit_many(&self, partitions: impl Iterator<Item = u32>) -> Result<()> {
-        let mut marks = Vec::new();
-        for number in partitions {
-            let locked = self.lock(number);
-            locked.flush_pending();
-            let passed = locked.guard.passed.back().map_or(0, |gone| gone.ordinal);
-            marks.push((number, locked.guard.last, locked.guard.fill, passed));
-        }
-        if marks.is_empty() {
+        let flushed = self.flush_many(partitions);
+        if flushed.0.is_empty() {
             return Ok(());
         }
         if !planted(Planted::AcknowledgedWithoutFence) {
             self.arena.pm().fence()?;
         }
-        for (number, segment, fill, passed) in marks {
+        self.note_fenced(flushed);
+        Ok(())
+    }
+
+    /// Begins to write everything of these partitions; a fence of this thread makes it durable.
+    pub fn flush_many(&self, partitions: impl Iterator<Item = u32>) -> Flushed {
+        let flushed = partitions.map(|number| {
+            let locked = self.lock(number);
+            locked.flush_pending();
+            let passed = locked.guard.passed.back().map_or(0, |gone| gone.ordinal);
+            (number, locked.guard.last, locked.guard.fill, passed)
+        });
+        Flushed(flushed.collect())
+    }
+
+    /// What was flushed is durable now.
+    pub fn note_fenced(&self, flushed: Flushed) {
+        for (number, segment, fill, passed) in flushed.0 {
             let mut locked = self.lock(number);
             locked.release_passed(passed);
             if locked.guard.last == segment && locked.guard.durable < fill {
@@ -220,7 +235,6 @@ impl Log {
                 locked.note_pending();
             }
         }
-        Ok(())
     }
 
     /// Whether records of this partition wait for a fence. False is true of everything that the caller has
