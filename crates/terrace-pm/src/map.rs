@@ -14,15 +14,13 @@ use terrace_base::{Durability, Error, Result};
 
 use crate::arena::{SUPERBLOCK_BYTES, Superblock};
 use crate::key::{Key, Own, Value, ValueOut, code_name, is_bytes};
+use crate::log::GROUP;
 use crate::options::Options;
 use crate::pm::{Domain, Pm, boot_id, open_device};
 use crate::recover::{self, Opening, Recovered};
 use crate::stats::Stats;
 use crate::tree::{Change, Cursor, Group, Settings, Tree, Wanted};
 use crate::verify::Report;
-
-/// Writes of [`PmMap::put_all`] that share a fence.
-pub const GROUP: usize = 32;
 
 struct Inner<K: Key + ?Sized> {
     tree: Arc<Tree<K::Own>>,

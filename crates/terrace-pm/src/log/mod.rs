@@ -25,6 +25,8 @@ use crate::faults::{Planted, planted};
 use crate::key::partition;
 use crate::last::Place;
 
+/// Writes that share a fence at most: no more records of a partition wait for one.
+pub const GROUP: usize = 32;
 /// Words of a segment.
 pub const SEGMENT_WORDS: usize = (SEGMENT_BYTES / 8) as usize;
 const MAGIC: u64 = 0x6765_5370;
@@ -291,7 +293,7 @@ impl Locked<'_> {
     /// No more than a group of records waits for a fence: recovery knows by that which ones may lack a blob.
     #[inline]
     pub fn append(&mut self, op: Op, is_copy: bool, key: u64, value: u64) -> Result<Place> {
-        if (self.guard.fill - self.guard.durable) as usize >= crate::map::GROUP {
+        if (self.guard.fill - self.guard.durable) as usize >= GROUP {
             self.commit()?;
         }
         let sequence = self.next_sequence()?;

@@ -68,7 +68,8 @@ impl<O: Own> Tree<O> {
         match self.settings.buffers {
             Buffers::Elastic if self.settings.node_leaves < 8 => 5,
             Buffers::Elastic => self.budget.cap(body.leaves.len()),
-            _ => (PAPER_SLOTS + 1)
+            // One slot more is for the pair that finds the others taken: it is there before the node is drained.
+            _ => PAPER_SLOTS
                 .saturating_sub(body.leaves.len())
                 .max(super::budget::LEAST),
         }
@@ -189,14 +190,38 @@ impl<O: Own> Tree<O> {
         Ok(())
     }
 
+    /// Drains the fullest leaves of a node behind a record in this partition, and makes that durable with the same
+    /// fences. Where the file is full the record waits in the buffer with the others.
+    pub(crate) fn drain_behind(&self, body: &mut Body<O>, partition: u32) -> Result<()> {
+        let number = std::iter::once(partition);
+        if self.needs_records_first() {
+            self.log.commit_many(number.clone())?;
+        }
+        let begun = match self.begin_drain(body, self.choose(body)) {
+            Err(error) if error.is_disk_full() => return self.log.commit_many(number),
+            begun => begun?,
+        };
+        let flushed = self.log.flush_many(number);
+        fence_phase(&self.arena)?;
+        self.log.note_fenced(flushed);
+        for drained in switch(&self.arena, std::iter::once(begun.ready))? {
+            self.end_drain(body, &begun.chosen, drained, true)?;
+        }
+        Ok(())
+    }
+
+    /// Whether leaves refer to blobs of records from phase 1 on. (The fault is about leaves alone.)
+    fn needs_records_first(&self) -> bool {
+        self.settings.blobs && self.settings.is_sync || planted(Planted::NoPhase)
+    }
+
     /// Drains nodes that have become too full while writes were put together, and makes the records of these
     /// partitions durable, with two fences for all of it. Nodes are taken from left to right.
     pub(crate) fn drain_together(&self, mut full: Vec<Full<O>>, partitions: u64) -> Result<()> {
         full.sort_by(|a, b| a.low.cmp(&b.low));
         full.dedup_by(|a, b| a.low == b.low);
         let numbers = (0..self.log.count()).filter(|p| partitions >> p & 1 == 1);
-        if self.settings.blobs && self.settings.is_sync {
-            // Leaves refer to blobs from phase 1 on.
+        if self.needs_records_first() {
             self.log.commit_many(numbers.clone())?;
         }
         let (mut bodies, mut chosen, mut ready) = (Vec::new(), Vec::new(), Vec::new());

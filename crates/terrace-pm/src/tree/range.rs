@@ -10,12 +10,9 @@ use terrace_base::Result;
 use terrace_base::process::Watch;
 
 use super::Tree;
-use super::window::Window;
+use super::window::{Bounds, Window};
 use crate::key::{Own, ValueOut};
 use crate::last::Node;
-
-/// Both ends.
-pub type Bounds<O> = (Bound<O>, Bound<O>);
 
 /// A range that is being read.
 pub struct Cursor<O: Own> {
@@ -29,20 +26,6 @@ pub struct Cursor<O: Own> {
     here: Watch,
     /// A child process was told, and once is enough.
     is_told: bool,
-}
-
-/// Whether a key lies between these.
-pub fn within<O: Ord>(bounds: &Bounds<O>, key: &O) -> bool {
-    let low = match &bounds.0 {
-        Bound::Included(low) => low <= key,
-        Bound::Excluded(low) => low < key,
-        Bound::Unbounded => true,
-    };
-    low && match &bounds.1 {
-        Bound::Included(high) => key <= high,
-        Bound::Excluded(high) => key < high,
-        Bound::Unbounded => true,
-    }
 }
 
 fn is_empty<O: Ord>(bounds: &Bounds<O>) -> bool {

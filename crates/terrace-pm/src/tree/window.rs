@@ -7,7 +7,6 @@ use std::ops::Bound;
 use terrace_base::{Error, Result};
 
 use super::Tree;
-use super::range::{Bounds, within};
 use crate::arena::BlobRef;
 use crate::key::{Own, ValueOut};
 use crate::last::Body;
@@ -15,6 +14,23 @@ use crate::leaf::{Few, Leaf};
 
 /// A window ends with the value that makes it longer than this many bytes.
 const WINDOW_BYTES: usize = 256 << 10;
+
+/// Both ends.
+pub type Bounds<O> = (Bound<O>, Bound<O>);
+
+/// Whether a key lies between these.
+fn within<O: Ord>(bounds: &Bounds<O>, key: &O) -> bool {
+    let low = match &bounds.0 {
+        Bound::Included(low) => low <= key,
+        Bound::Excluded(low) => low < key,
+        Bound::Unbounded => true,
+    };
+    low && match &bounds.1 {
+        Bound::Included(high) => key <= high,
+        Bound::Excluded(high) => key < high,
+        Bound::Unbounded => true,
+    }
+}
 
 /// Pairs that are still to be given, from either end.
 pub struct Window<O> {

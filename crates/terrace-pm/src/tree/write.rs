@@ -8,8 +8,7 @@ use super::Tree;
 use super::drains::Full;
 use crate::key::{Own, ValueIn, ValueOut, fingerprint};
 use crate::last::{Body, Buffers, Entry, Node};
-use crate::log::Op;
-use crate::map::GROUP;
+use crate::log::{GROUP, Op};
 
 /// Longest key, in bytes: that of the smallest pages.
 const LONGEST_KEY: usize = max_key_bytes(4096);
@@ -88,6 +87,7 @@ impl<O: Own> Tree<O> {
             }
         }
         let hash = key.hash();
+        let is_alone = group.is_none();
         loop {
             let node = self.node(key)?;
             let mut body = node.body.write();
@@ -95,6 +95,7 @@ impl<O: Own> Tree<O> {
                 continue;
             }
             let known = self.find_buffered(&body, key, hash)?;
+            let mut is_due = false;
             if known.is_none() && self.is_full(&body) {
                 if self.budget.is_exhausted() && is_put {
                     // Deletes may have made the index smaller since.
@@ -103,11 +104,12 @@ impl<O: Own> Tree<O> {
                 if self.budget.is_exhausted() && is_put {
                     return Err(self.too_small());
                 }
-                if let Some(group) = &mut group
-                    && self.may_wait(&body)
-                {
-                    // Drained with others, with fewer fences.
-                    group.full.push(Full::new(&node, &body));
+                if self.may_wait(&body) {
+                    // Drained behind this record, or with others, with fewer fences.
+                    match &mut group {
+                        Some(group) => group.full.push(Full::new(&node, &body)),
+                        None => is_due = true,
+                    }
                 } else {
                     match self.drain_fullest(&mut body) {
                         // A delete waits in the buffer until its leaf has room for the others, or it makes some.
@@ -150,7 +152,12 @@ impl<O: Own> Tree<O> {
                     return Err(self.too_small());
                 }
             }
-            self.guard(self.record(&mut body, key, hash, change, known, group.is_some()))?;
+            let waits = is_due || !is_alone;
+            self.guard(self.record(&mut body, key, hash, change, known, waits))?;
+            if is_due {
+                let drained = self.drain_behind(&mut body, self.log.partition_of(hash));
+                self.guard(drained)?;
+            }
             drop(body);
             let writes = self.counters.writes.fetch_add(1, Relaxed);
             if writes.is_multiple_of(SHARED_ANEW) {
@@ -159,7 +166,7 @@ impl<O: Own> Tree<O> {
             }
             match group {
                 Some(group) => group.partitions |= 1 << self.log.partition_of(hash),
-                None if self.settings.is_sync && self.arena.pm().is_slow() => {
+                None if self.settings.is_sync && !is_due && self.arena.pm().is_slow() => {
                     let partition = self.log.partition_of(hash);
                     self.guard(self.log.commit_apart(partition))?;
                 }
