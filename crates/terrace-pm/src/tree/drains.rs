@@ -11,6 +11,7 @@ use crate::faults::{Planted, planted};
 use crate::key::Own;
 use crate::last::{Body, Buffers, LEAVES_OF_TAGS, Node, PAPER_BUFFER, PAPER_SLOTS};
 use crate::leaf::{Drained, Incoming, Leaf, Ready, begin, compare, fence_phase, merge, switch};
+use crate::log::Flushed;
 
 /// A leaf may be filled this far by the paper's flush before it is flushed alone.
 const PAPER_SPLIT: u32 = 26;
@@ -201,13 +202,19 @@ impl<O: Own> Tree<O> {
             Err(error) if error.is_disk_full() => return self.log.commit_many(number),
             begun => begun?,
         };
-        let flushed = self.log.flush_many(number);
+        let flushed = self.flush_records(number);
         fence_phase(&self.arena)?;
         self.log.note_fenced(flushed);
         for drained in switch(&self.arena, std::iter::once(begun.ready))? {
             self.end_drain(body, &begun.chosen, drained, true)?;
         }
         Ok(())
+    }
+
+    /// Begins to write the records that share a fence with a drain.
+    fn flush_records(&self, partitions: impl Iterator<Item = u32>) -> Flushed {
+        let partitions = partitions.filter(|_| !planted(Planted::RecordLeftOut));
+        self.log.flush_many(partitions)
     }
 
     /// Whether leaves refer to blobs of records from phase 1 on. (The fault is about leaves alone.)
@@ -245,7 +252,7 @@ impl<O: Own> Tree<O> {
                 }
             }
         }
-        let flushed = self.log.flush_many(numbers);
+        let flushed = self.flush_records(numbers);
         fence_phase(&self.arena)?;
         self.log.note_fenced(flushed);
         let drained = switch(&self.arena, ready.into_iter())?;
