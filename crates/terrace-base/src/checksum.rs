@@ -32,6 +32,7 @@ pub fn wide(bytes: &[u8]) -> u128 {
 }
 
 /// 64-bit mix of two numbers, to make one seed of them (a page number and a generation, say).
+#[inline]
 pub fn mix(a: u64, b: u64) -> u64 {
     let mut x = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.rotate_left(32);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

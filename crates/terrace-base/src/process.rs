@@ -68,6 +68,9 @@ fn wiped_on_fork(_: &MmapRaw) -> bool {
     false
 }
 
+/// The word of this process, with its number.
+static HERE: OnceLock<Option<OwnWord>> = OnceLock::new();
+
 /// The process in which it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner(u64);
@@ -75,7 +78,6 @@ pub struct Owner(u64);
 impl Owner {
     /// This process.
     pub fn here() -> Owner {
-        static HERE: OnceLock<Option<OwnWord>> = OnceLock::new();
         let word = HERE.get_or_init(|| OwnWord::new(fresh()).ok());
         match word {
             Some(own) if own.process.is_none() => {
@@ -95,6 +97,36 @@ impl Owner {
     /// Whether this process is that one. No call of the operating system where the kernel helps.
     pub fn is_here(self) -> bool {
         self == Owner::here()
+    }
+
+    /// The same for who asks very often.
+    pub fn watch(self) -> Watch {
+        let word = HERE.get().and_then(Option::as_ref);
+        let word = word.filter(|own| own.process.is_none());
+        Watch {
+            owner: self,
+            word: word.map(OwnWord::word),
+        }
+    }
+}
+
+/// An [`Owner`] that is asked for with a load and a comparison, where the kernel helps.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    owner: Owner,
+    /// The word of the process, which is the owner's number, or a child's.
+    word: Option<&'static AtomicU64>,
+}
+
+impl Watch {
+    /// As [`Owner::is_here`].
+    #[inline]
+    pub fn is_here(self) -> bool {
+        match self.word {
+            // Zero in a child, which is nobody's number.
+            Some(word) => word.load(Ordering::Relaxed) == self.owner.0,
+            None => self.owner.is_here(),
+        }
     }
 }
 

@@ -41,10 +41,8 @@ fn every_rival_holds_what_a_btreemap_holds() {
     }
 }
 
-/// Fences for each pair of a batch of 32, those of drains and of cleaning among them.
+/// Fences for each pair of a batch of 32, those of drains and of cleaning among them. What is counted is .09.
 const BATCH_FENCES: f64 = 0.15;
-/// The same for new keys: more than was aimed at, as drains have two fences each, whoever begins them.
-const BATCH_INSERT_FENCES: f64 = 0.185;
 
 fn plan(bytes_per_key: f64) -> Plan {
     Plan {
@@ -80,13 +78,10 @@ fn updates_by_zipf_keep_their_bars() {
 
 #[test]
 fn batches_of_32_share_their_fences() {
-    for (work, most) in [
-        (Work::BatchUpdate, BATCH_FENCES),
-        (Work::Batch, BATCH_INSERT_FENCES),
-    ] {
+    for work in [Work::BatchUpdate, Work::Batch] {
         let o = run(&plan(3.5), Name::Elastic, work).unwrap();
         println!("{}", o.json());
-        assert!(o.fences() <= most, "{o:?}");
+        assert!(o.fences() <= BATCH_FENCES, "{o:?}");
     }
 }
 

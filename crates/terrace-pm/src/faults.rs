@@ -22,6 +22,8 @@ pub enum Planted {
     AcknowledgedWithoutFence,
     /// Rule 5: a writer flushes its own record only, though others before it are not durable.
     OwnRecordOnly,
+    /// Rule 5: a drain that shares its fence with a record leaves the record out.
+    RecordLeftOut,
     /// Rule 6: partitions by turns, not by key.
     PartitionByTurns,
     /// Rule 7: a segment is freed when it has no live record, wherever it stands.

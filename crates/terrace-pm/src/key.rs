@@ -20,6 +20,9 @@ pub trait Own: Ord + Clone + Debug + Send + Sync + 'static {
     /// The key of a pair.
     fn of_pair(arena: &Arena, key: u64, value: u64) -> Self;
 
+    /// The key of this word, where it is a number.
+    fn of_word(word: u64) -> Self;
+
     /// The key of these bytes, where it is a byte string.
     fn of_bytes(bytes: Vec<u8>) -> Self;
 
@@ -36,16 +39,24 @@ pub trait Own: Ord + Clone + Debug + Send + Sync + 'static {
 impl Own for u64 {
     const BYTES: bool = false;
 
+    #[inline]
     fn word(&self) -> u64 {
         *self
     }
 
+    #[inline]
     fn hash(&self) -> u64 {
         mix(*self, 0x7465_7272_6163_6531)
     }
 
+    #[inline]
     fn of_pair(_arena: &Arena, key: u64, _value: u64) -> u64 {
         key
+    }
+
+    #[inline]
+    fn of_word(word: u64) -> u64 {
+        word
     }
 
     fn of_bytes(_bytes: Vec<u8>) -> u64 {
@@ -81,6 +92,10 @@ impl Own for Box<[u8]> {
 
     fn of_pair(arena: &Arena, _key: u64, value: u64) -> Box<[u8]> {
         arena.blob_key(BlobRef(value)).into()
+    }
+
+    fn of_word(_word: u64) -> Box<[u8]> {
+        Box::default()
     }
 
     fn of_bytes(bytes: Vec<u8>) -> Box<[u8]> {
@@ -182,9 +197,11 @@ macro_rules! unsigned {
             type Owned = $int;
             type Own = u64;
             const CODE: u64 = size_of::<$int>() as u64;
+            #[inline]
             fn to_own(&self) -> u64 {
                 *self as u64
             }
+            #[inline]
             fn from_own(own: &u64) -> Option<$int> {
                 <$int>::try_from(*own).ok()
             }
@@ -193,9 +210,11 @@ macro_rules! unsigned {
         impl Value for $int {
             type Owned = $int;
             const CODE: u64 = size_of::<$int>() as u64;
+            #[inline]
             fn to_in(&self) -> ValueIn<'_> {
                 ValueIn::Int(*self as u64)
             }
+            #[inline]
             fn from_out(out: ValueOut) -> Option<$int> {
                 match out {
                     ValueOut::Int(int) => <$int>::try_from(int).ok(),
@@ -212,10 +231,12 @@ macro_rules! signed {
             type Owned = $int;
             type Own = u64;
             const CODE: u64 = 16 + size_of::<$int>() as u64;
+            #[inline]
             fn to_own(&self) -> u64 {
                 // Negative ones come first.
                 (*self as i64 as u64) ^ 1 << 63
             }
+            #[inline]
             fn from_own(own: &u64) -> Option<$int> {
                 <$int>::try_from((*own ^ 1 << 63) as i64).ok()
             }
@@ -224,9 +245,11 @@ macro_rules! signed {
         impl Value for $int {
             type Owned = $int;
             const CODE: u64 = 16 + size_of::<$int>() as u64;
+            #[inline]
             fn to_in(&self) -> ValueIn<'_> {
                 ValueIn::Int(*self as i64 as u64)
             }
+            #[inline]
             fn from_out(out: ValueOut) -> Option<$int> {
                 match out {
                     ValueOut::Int(int) => <$int>::try_from(int as i64).ok(),

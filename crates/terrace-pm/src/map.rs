@@ -13,16 +13,14 @@ use terrace_base::sync::RwLock;
 use terrace_base::{Durability, Error, Result};
 
 use crate::arena::{SUPERBLOCK_BYTES, Superblock};
-use crate::key::{Key, Value, code_name, is_bytes};
+use crate::key::{Key, Own, Value, ValueOut, code_name, is_bytes};
+use crate::log::GROUP;
 use crate::options::Options;
 use crate::pm::{Domain, Pm, boot_id, open_device};
 use crate::recover::{self, Opening, Recovered};
 use crate::stats::Stats;
-use crate::tree::{Change, Cursor, Settings, Tree, Wanted, When};
+use crate::tree::{Change, Cursor, Group, Settings, Tree, Wanted};
 use crate::verify::Report;
-
-/// Writes of [`PmMap::put_all`] that share a fence.
-pub const GROUP: usize = 32;
 
 struct Inner<K: Key + ?Sized> {
     tree: Arc<Tree<K::Own>>,
@@ -179,7 +177,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
         let (old, made) = self
             .inner
             .tree
-            .write(&key.to_own(), change, &mut wanted, When::Now)?;
+            .write(&key.to_own(), change, &mut wanted, None)?;
         Ok((old.and_then(V::from_out), made))
     }
 
@@ -236,24 +234,23 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
     {
         let tree = &self.inner.tree;
         tree.check_process()?;
-        let (mut waiting, mut partitions) = (0, 0u64);
+        let (mut waiting, mut group) = (0, Group::default());
         for (key, value) in pairs {
             let key = key.borrow().to_own();
             let change = Change::Put(value.borrow().to_in());
             // For each pair anew: the iterator may wait for others.
             let open = self.inner.superblock.read();
             check_open(open.is_some())?;
-            let wrote = tree.write(&key, &change, &mut Wanted::Any, When::Together);
-            partitions |= 1 << tree.log.partition_of(crate::key::Own::hash(&key));
+            let wrote = tree.write(&key, &change, &mut Wanted::Any, Some(&mut group));
             waiting += 1;
             if wrote.is_err() || waiting == GROUP {
-                tree.commit_together(partitions)?;
-                (waiting, partitions) = (0, 0);
+                tree.commit_together(&mut group)?;
+                waiting = 0;
             }
             wrote?;
         }
         let _open = self.inner.superblock.read();
-        tree.commit_together(partitions)
+        tree.commit_together(&mut group)
     }
 
     /// The value of a key.
@@ -413,14 +410,27 @@ impl<K: Key + ?Sized, V: Value + ?Sized> Range<K, V> {
         let typed = K::from_own(&key).zip(V::from_out(value));
         Some(typed.ok_or_else(|| not_typed(self.cursor.name())))
     }
+
+    /// Once a leaf, and where pairs are more than two numbers.
+    #[inline(never)]
+    fn next_of_many(&mut self) -> Option<Result<(K::Owned, V::Owned)>> {
+        let next = self.cursor.next_front();
+        next.map_or_else(|e| Some(Err(e)), |pair| self.typed(pair))
+    }
 }
 
 impl<K: Key + ?Sized, V: Value + ?Sized> Iterator for Range<K, V> {
     type Item = Result<(K::Owned, V::Owned)>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.cursor.next_front();
-        next.map_or_else(|e| Some(Err(e)), |pair| self.typed(pair))
+        if let Some((word, value)) = self.cursor.next_plain()
+            && let Some(key) = K::from_own(&K::Own::of_word(word))
+            && let Some(value) = V::from_out(ValueOut::Int(value))
+        {
+            return Some(Ok((key, value)));
+        }
+        self.next_of_many()
     }
 }
 

@@ -58,8 +58,13 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
+        file: "terrace-pm/src/tree/mod",
+        files: 6,
+        reason: "A type, and its parts in files beside it.",
+    },
+    Known {
         file: "terrace-pm/src/log/mod",
-        files: 10,
+        files: 2,
         reason: "A type, and its parts in files beside it.",
     },
     Known {

@@ -164,7 +164,11 @@ impl Rival for Ours {
     }
 
     fn range(&self, from: u64, count: usize) -> Result<Vec<(u64, u64)>> {
-        self.map.range::<u64>(from..)?.take(count).collect()
+        let mut found = Vec::with_capacity(count);
+        for pair in self.map.range::<u64>(from..)?.take(count) {
+            found.push(pair?);
+        }
+        Ok(found)
     }
 
     fn dram(&self) -> u64 {

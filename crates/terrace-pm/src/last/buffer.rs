@@ -287,6 +287,29 @@ impl Buffer {
         those.map(|(i, _)| (i, self.get(i)))
     }
 
+    /// Shows the pairs that go to this leaf.
+    #[inline]
+    pub fn each_of_leaf(&self, leaf: usize, mut show: impl FnMut(Entry)) {
+        let (from, len) = (self.room(), self.len());
+        // What is read past the last kind is something else of the same buffer, and not looked at: there are
+        // pairs behind the kinds.
+        let many = len.next_multiple_of(8).min(self.bytes.len() - from);
+        let wanted = ONES * (leaf as u64 & u64::from(LEAF));
+        let (groups, _) = self.bytes[from..from + many].as_chunks::<8>();
+        for (g, kinds) in groups.iter().enumerate() {
+            let others = u64::from_le_bytes(*kinds) & (ONES * u64::from(LEAF)) ^ wanted;
+            // The high bit of each byte that is zero in `others`: none of these has more than five bits.
+            let mut equal = !(others + ONES * 0x7f) & (ONES << 7);
+            while equal != 0 {
+                let i = 8 * g + equal.trailing_zeros() as usize / 8;
+                equal &= equal - 1;
+                if i < len {
+                    show(self.get(i));
+                }
+            }
+        }
+    }
+
     /// How many pairs go to each leaf.
     #[inline]
     pub fn counts(&self) -> [u16; 32] {

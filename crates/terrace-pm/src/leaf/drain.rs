@@ -1,4 +1,4 @@
-//! Buffered pairs go into their leaves: two fences for up to two leaves, splits included.
+//! Buffered pairs go into their leaves: two fences for a few leaves, splits included.
 //!
 //! Phase 1: values of keys that are there, new pairs into slots that the *durable* word has free (rule 3),
 //! a new leaf and the next pointer that does not count yet; fence. Phase 2: the word; fence (rules 1, 2).
@@ -81,12 +81,18 @@ pub fn compare_pairs<O: Own>(arena: &Arena, a: (u64, u64), b: (u64, u64)) -> Ord
     })
 }
 
-/// Drains these leaves, each with what is buffered for it. `blobs` says whether values are blobs.
-pub fn drain<O: Own>(
+/// A drain whose phase 1 is stored, and waits for a fence.
+pub struct Ready<O> {
+    changes: Vec<Change>,
+    drained: Drained<O>,
+}
+
+/// Phase 1 of a drain of these leaves, each with what is buffered for it. `blobs` says whether values are blobs.
+pub fn begin<O: Own>(
     arena: &Arena,
     blobs: bool,
     leaves: &[(u32, Vec<Incoming>)],
-) -> Result<Drained<O>> {
+) -> Result<Ready<O>> {
     let mut drained = Drained {
         done: Vec::with_capacity(leaves.iter().map(|(_, incoming)| incoming.len()).sum()),
         splits: Vec::new(),
@@ -100,27 +106,40 @@ pub fn drain<O: Own>(
             changes.push(prepare(arena, blobs, of, leaf, incoming, &mut drained)?);
         }
     }
-    let pm = arena.pm();
-    pm.has_read(drained.read);
-    if !planted(Planted::NoPhase) {
-        pm.fence()?;
+    arena.pm().has_read(drained.read);
+    Ok(Ready { changes, drained })
+}
+
+/// The fence between the phases, for one who has no other.
+pub fn fence_phase(arena: &Arena) -> Result<()> {
+    match planted(Planted::NoPhase) {
+        true => Ok(()),
+        false => arena.pm().fence(),
     }
-    let mut some = false;
-    for change in changes {
-        for (word, value) in change.links {
-            pm.store(word, value);
-            pm.flush(word, 1);
+}
+
+/// Phase 2 of drains of different leaves, behind a fence; what they have done.
+pub fn switch<O>(arena: &Arena, ready: impl Iterator<Item = Ready<O>>) -> Result<Vec<Drained<O>>> {
+    let pm = arena.pm();
+    let (mut some, mut all) = (false, Vec::new());
+    for Ready { changes, drained } in ready {
+        for change in changes {
+            for (word, value) in change.links {
+                pm.store(word, value);
+                pm.flush(word, 1);
+            }
+            if change.new != change.old {
+                pm.store(change.at, change.new);
+                pm.flush(change.at, 1);
+                some = true;
+            }
         }
-        if change.new != change.old {
-            pm.store(change.at, change.new);
-            pm.flush(change.at, 1);
-            some = true;
-        }
+        all.push(drained);
     }
     if some && !planted(Planted::WordNotFenced) {
         pm.fence()?;
     }
-    Ok(drained)
+    Ok(all)
 }
 
 fn prepare<O: Own>(

@@ -16,14 +16,16 @@
 
 mod drain;
 mod merge;
+mod order;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Acquire;
 use terrace_base::checksum::mix;
 use terrace_base::{Error, Result};
 
-pub use drain::{Incoming, compare, drain};
+pub use drain::{Drained, Incoming, Ready, begin, compare, fence_phase, switch};
 pub use merge::merge;
+pub use order::Few;
 
 use crate::arena::{Arena, ChunkKind, LEAF_BYTES};
 
@@ -40,7 +42,7 @@ const CHECK: u32 = 48;
 /// A leaf, to be read under its node's latch.
 #[derive(Clone, Copy)]
 pub struct Leaf<'a> {
-    words: &'a [AtomicU64],
+    words: &'a [AtomicU64; LEAF_WORDS],
     /// Number of the first word.
     pub at: usize,
     /// Number of the leaf.
@@ -52,7 +54,7 @@ impl<'a> Leaf<'a> {
     #[inline]
     pub fn new(arena: &'a Arena, number: u32) -> Option<Leaf<'a>> {
         let at = number as usize * LEAF_WORDS;
-        let words = arena.pm().words().get(at..at + LEAF_WORDS)?;
+        let words = arena.pm().words().get(at..)?.first_chunk()?;
         Some(Leaf { words, at, number })
     }
 
@@ -117,6 +119,27 @@ impl<'a> Leaf<'a> {
         Err(self.damaged(arena, "the keys"))
     }
 
+    /// Adds those of its pairs that are wanted, and checks all keys.
+    pub fn copy(&self, arena: &Arena, to: &mut Few) -> Result<()> {
+        let prints: [[u8; 8]; 4] = std::array::from_fn(|i| self.word(3 + i).to_le_bytes());
+        let prints = prints.as_flattened();
+        let (mut sum, mut slots) = (0, self.slots());
+        to.fill(|| {
+            if slots == 0 {
+                return None;
+            }
+            let slot = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            let (key, value) = self.pair(slot);
+            sum ^= sum_of(arena, self.number, slot, key, prints[slot % 32]);
+            Some((key, value))
+        });
+        if sum == self.sum() {
+            return Ok(());
+        }
+        Err(self.damaged(arena, "the keys"))
+    }
+
     /// The sum over its keys.
     #[inline]
     pub fn sum(&self) -> u16 {
@@ -150,7 +173,9 @@ impl<'a> Leaf<'a> {
     /// The pair of a slot.
     #[inline]
     pub fn pair(&self, slot: usize) -> (u64, u64) {
-        (self.word(8 + 2 * slot), self.word(9 + 2 * slot))
+        // There is no slot behind the last one.
+        let at = (8 + 2 * slot) % LEAF_WORDS;
+        (self.word(at), self.word(at | 1))
     }
 
     /// The byte of the hash of a slot's key.
@@ -201,8 +226,8 @@ impl<'a> Leaf<'a> {
 /// What a pair adds to the sum of its leaf.
 #[inline]
 pub fn sum_of(arena: &Arena, number: u32, slot: usize, key: u64, print: u8) -> u16 {
-    let place = u64::from(number) << 16 | (slot as u64) << 8 | u64::from(print);
-    (mix(arena.layout().map_id ^ place, key) >> 48) as u16
+    let leaf = arena.layout().map_id ^ u64::from(number) << 16;
+    (mix(leaf ^ (slot as u64) << 8 ^ u64::from(print), key) >> 48) as u16
 }
 
 /// Word 0 of a leaf with these slots, with the next pointer that counts and with the sum over its keys.

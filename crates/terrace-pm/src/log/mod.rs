@@ -25,6 +25,8 @@ use crate::faults::{Planted, planted};
 use crate::key::partition;
 use crate::last::Place;
 
+/// Writes that share a fence at most: no more records of a partition wait for one.
+pub const GROUP: usize = 32;
 /// Words of a segment.
 pub const SEGMENT_WORDS: usize = (SEGMENT_BYTES / 8) as usize;
 const MAGIC: u64 = 0x6765_5370;
@@ -72,6 +74,10 @@ pub struct Partition {
     /// Segments that the tail has passed; free once it is durable, with the next fence of the partition.
     passed: VecDeque<Segment>,
 }
+
+/// What was flushed and waits for a fence: of each partition its number, the ordinal and the records of its head,
+/// and the ordinal of the last segment that its tail has passed.
+pub struct Flushed(Vec<(u32, u64, u32, u64)>);
 
 /// The log.
 pub struct Log {
@@ -199,20 +205,31 @@ impl Log {
 
     /// Makes everything of these partitions durable with one fence.
     pub fn commit_many(&self, partitions: impl Iterator<Item = u32>) -> Result<()> {
-        let mut marks = Vec::new();
-        for number in partitions {
-            let locked = self.lock(number);
-            locked.flush_pending();
-            let passed = locked.guard.passed.back().map_or(0, |gone| gone.ordinal);
-            marks.push((number, locked.guard.last, locked.guard.fill, passed));
-        }
-        if marks.is_empty() {
+        let flushed = self.flush_many(partitions);
+        if flushed.0.is_empty() {
             return Ok(());
         }
         if !planted(Planted::AcknowledgedWithoutFence) {
             self.arena.pm().fence()?;
         }
-        for (number, segment, fill, passed) in marks {
+        self.note_fenced(flushed);
+        Ok(())
+    }
+
+    /// Begins to write everything of these partitions; a fence of this thread makes it durable.
+    pub fn flush_many(&self, partitions: impl Iterator<Item = u32>) -> Flushed {
+        let flushed = partitions.map(|number| {
+            let locked = self.lock(number);
+            locked.flush_pending();
+            let passed = locked.guard.passed.back().map_or(0, |gone| gone.ordinal);
+            (number, locked.guard.last, locked.guard.fill, passed)
+        });
+        Flushed(flushed.collect())
+    }
+
+    /// What was flushed is durable now.
+    pub fn note_fenced(&self, flushed: Flushed) {
+        for (number, segment, fill, passed) in flushed.0 {
             let mut locked = self.lock(number);
             locked.release_passed(passed);
             if locked.guard.last == segment && locked.guard.durable < fill {
@@ -220,7 +237,6 @@ impl Log {
                 locked.note_pending();
             }
         }
-        Ok(())
     }
 
     /// Whether records of this partition wait for a fence. False is true of everything that the caller has
@@ -277,7 +293,7 @@ impl Locked<'_> {
     /// No more than a group of records waits for a fence: recovery knows by that which ones may lack a blob.
     #[inline]
     pub fn append(&mut self, op: Op, is_copy: bool, key: u64, value: u64) -> Result<Place> {
-        if (self.guard.fill - self.guard.durable) as usize >= crate::map::GROUP {
+        if (self.guard.fill - self.guard.durable) as usize >= GROUP {
             self.commit()?;
         }
         let sequence = self.next_sequence()?;

@@ -90,7 +90,7 @@ pub fn open<O: Own>(
     let is_whole = superblock.state == State::Open && !superblock.is_power_safe;
     let in_flight = match superblock.state {
         State::Closed => 0,
-        State::Open if superblock.is_power_safe => crate::map::GROUP,
+        State::Open if superblock.is_power_safe => crate::log::GROUP,
         State::Open => 1,
     };
     let found = Found::read(&arena, is_whole)?;

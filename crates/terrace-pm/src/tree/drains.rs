@@ -1,6 +1,7 @@
 //! When buffers are full: which leaves are drained, and what becomes of the node then.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::Result;
 
@@ -9,7 +10,8 @@ use crate::arena::BlobRef;
 use crate::faults::{Planted, planted};
 use crate::key::Own;
 use crate::last::{Body, Buffers, LEAVES_OF_TAGS, Node, PAPER_BUFFER, PAPER_SLOTS};
-use crate::leaf::{Incoming, Leaf, compare, drain, merge};
+use crate::leaf::{Drained, Incoming, Leaf, Ready, begin, compare, fence_phase, merge, switch};
+use crate::log::Flushed;
 
 /// A leaf may be filled this far by the paper's flush before it is flushed alone.
 const PAPER_SPLIT: u32 = 26;
@@ -39,13 +41,36 @@ fn fullest(counts: &[u16; 32], mut order: Vec<usize>, many: usize) -> Vec<usize>
     order
 }
 
+/// A node that was found full, with its lowest key, which stays what it is.
+pub struct Full<O> {
+    low: O,
+    node: Arc<Node<O>>,
+}
+
+impl<O: Own> Full<O> {
+    /// This node, whose latch the caller holds.
+    pub fn new(node: &Arc<Node<O>>, body: &Body<O>) -> Full<O> {
+        Full {
+            low: body.lows[0].clone(),
+            node: node.clone(),
+        }
+    }
+}
+
+/// Phase 1 of a drain, and which leaves of the node it has.
+struct Begun<O> {
+    chosen: Vec<usize>,
+    ready: Ready<O>,
+}
+
 impl<O: Own> Tree<O> {
     /// How many pairs a node may buffer.
     pub(crate) fn cap(&self, body: &Body<O>) -> usize {
         match self.settings.buffers {
             Buffers::Elastic if self.settings.node_leaves < 8 => 5,
             Buffers::Elastic => self.budget.cap(body.leaves.len()),
-            _ => (PAPER_SLOTS + 1)
+            // One slot more is for the pair that finds the others taken: it is there before the node is drained.
+            _ => PAPER_SLOTS
                 .saturating_sub(body.leaves.len())
                 .max(super::budget::LEAST),
         }
@@ -66,15 +91,20 @@ impl<O: Own> Tree<O> {
 
     /// Drains the leaves for which most is buffered.
     pub(crate) fn drain_fullest(&self, body: &mut Body<O>) -> Result<()> {
-        let chosen = if self.settings.buffers == Buffers::Literal {
+        let chosen = self.choose(body);
+        self.drain_leaves(body, chosen)
+    }
+
+    /// The leaves that a full buffer drains.
+    fn choose(&self, body: &Body<O>) -> Vec<usize> {
+        if self.settings.buffers == Buffers::Literal {
             self.first_in_buffer(body)
         } else {
             let counts = body.buffer.counts();
             let order = fullest(&counts, Vec::new(), self.settings.drained + MORE_LEAVES);
             let first = order.len().min(self.settings.drained);
             self.with_more_leaves(body, order, first, &counts)
-        };
-        self.drain_leaves(body, chosen)
+        }
     }
 
     /// Drains this leaf, and fuller ones of its node with it.
@@ -152,7 +182,88 @@ impl<O: Own> Tree<O> {
     }
 
     /// Drains these leaves of a node, and splits or merges what asks for it.
-    pub(crate) fn drain_leaves(&self, body: &mut Body<O>, mut chosen: Vec<usize>) -> Result<()> {
+    fn drain_leaves(&self, body: &mut Body<O>, chosen: Vec<usize>) -> Result<()> {
+        let begun = self.begin_drain(body, chosen)?;
+        fence_phase(&self.arena)?;
+        for drained in switch(&self.arena, std::iter::once(begun.ready))? {
+            self.end_drain(body, &begun.chosen, drained, true)?;
+        }
+        Ok(())
+    }
+
+    /// Drains the fullest leaves of a node behind a record in this partition, and makes that durable with the same
+    /// fences. Where the file is full the record waits in the buffer with the others.
+    pub(crate) fn drain_behind(&self, body: &mut Body<O>, partition: u32) -> Result<()> {
+        let number = std::iter::once(partition);
+        if self.needs_records_first() {
+            self.log.commit_many(number.clone())?;
+        }
+        let begun = match self.begin_drain(body, self.choose(body)) {
+            Err(error) if error.is_disk_full() => return self.log.commit_many(number),
+            begun => begun?,
+        };
+        let flushed = self.flush_records(number);
+        fence_phase(&self.arena)?;
+        self.log.note_fenced(flushed);
+        for drained in switch(&self.arena, std::iter::once(begun.ready))? {
+            self.end_drain(body, &begun.chosen, drained, true)?;
+        }
+        Ok(())
+    }
+
+    /// Begins to write the records that share a fence with a drain.
+    fn flush_records(&self, partitions: impl Iterator<Item = u32>) -> Flushed {
+        let partitions = partitions.filter(|_| !planted(Planted::RecordLeftOut));
+        self.log.flush_many(partitions)
+    }
+
+    /// Whether leaves refer to blobs of records from phase 1 on. (The fault is about leaves alone.)
+    fn needs_records_first(&self) -> bool {
+        self.settings.blobs && self.settings.is_sync || planted(Planted::NoPhase)
+    }
+
+    /// Drains nodes that have become too full while writes were put together, and makes the records of these
+    /// partitions durable, with two fences for all of it. Nodes are taken from left to right.
+    pub(crate) fn drain_together(&self, mut full: Vec<Full<O>>, partitions: u64) -> Result<()> {
+        full.sort_by(|a, b| a.low.cmp(&b.low));
+        full.dedup_by(|a, b| a.low == b.low);
+        let numbers = (0..self.log.count()).filter(|p| partitions >> p & 1 == 1);
+        if self.needs_records_first() {
+            self.log.commit_many(numbers.clone())?;
+        }
+        let (mut bodies, mut chosen, mut ready) = (Vec::new(), Vec::new(), Vec::new());
+        let mut failed = Ok(());
+        for node in &full {
+            let body = node.node.body.write();
+            // Somebody else may have drained it, or merged it away.
+            if body.is_dead || !self.is_full(&body) {
+                continue;
+            }
+            match self.begin_drain(&body, self.choose(&body)) {
+                Ok(begun) => {
+                    bodies.push(body);
+                    chosen.push(begun.chosen);
+                    ready.push(begun.ready);
+                }
+                // What was begun is brought to its end.
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
+            }
+        }
+        let flushed = self.flush_records(numbers);
+        fence_phase(&self.arena)?;
+        self.log.note_fenced(flushed);
+        let drained = switch(&self.arena, ready.into_iter())?;
+        for ((body, chosen), drained) in bodies.iter_mut().zip(&chosen).zip(drained) {
+            self.end_drain(body, chosen, drained, false)?;
+        }
+        failed
+    }
+
+    /// Phase 1 of a drain of these leaves of a node.
+    fn begin_drain(&self, body: &Body<O>, mut chosen: Vec<usize>) -> Result<Begun<O>> {
         chosen.sort_unstable();
         let counts = body.buffer.counts();
         let mut leaves: Vec<(u32, Vec<Incoming>)> = chosen
@@ -180,14 +291,26 @@ impl<O: Own> Tree<O> {
             self.free_dead()?;
         }
         self.fence_blobs(&leaves)?;
-        let drained = drain::<O>(&self.arena, self.settings.blobs, &leaves)?;
+        let ready = begin::<O>(&self.arena, self.settings.blobs, &leaves)?;
+        Ok(Begun { chosen, ready })
+    }
+
+    /// What a drain leaves to be done in memory, and merges and splits that follow from it. The next node is
+    /// taken over only by who holds no other one (`may_absorb`).
+    fn end_drain(
+        &self,
+        body: &mut Body<O>,
+        chosen: &[usize],
+        drained: Drained<O>,
+        may_absorb: bool,
+    ) -> Result<()> {
         for entry in &drained.done {
             self.log.bury(body.buffer.place(*entry));
         }
         self.counters.drains.fetch_add(1, Relaxed);
         self.counters
             .leaf_writes
-            .fetch_add(leaves.len() as u64, Relaxed);
+            .fetch_add(chosen.len() as u64, Relaxed);
         self.counters
             .drained
             .fetch_add(drained.done.len() as u64, Relaxed);
@@ -219,7 +342,7 @@ impl<O: Own> Tree<O> {
         self.counters.splits.fetch_add(splits as u64, Relaxed);
         let mut merged = 0;
         if drained.has_deleted {
-            merged = self.merge_leaves(body, &chosen)?;
+            merged = self.merge_leaves(body, chosen)?;
         }
         if merged > 0 && body.leaves.capacity() > 2 * body.leaves.len() {
             body.lows.shrink_to_fit();
@@ -231,7 +354,9 @@ impl<O: Own> Tree<O> {
         self.budget.change(0, splits as i64 - merged, grown, 0);
         if body.leaves.len() > self.most_leaves() {
             self.split_node(body);
-        } else if drained.has_deleted && body.leaves.len() < FEW_LEAVES.max(self.most_leaves() / 4)
+        } else if may_absorb
+            && drained.has_deleted
+            && body.leaves.len() < FEW_LEAVES.max(self.most_leaves() / 4)
         {
             self.absorb_next(body)?;
         }

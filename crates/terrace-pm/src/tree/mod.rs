@@ -8,18 +8,19 @@ mod clean;
 mod drains;
 mod range;
 mod read;
+mod window;
 mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use terrace_base::process::{Owner, of_another_process};
+use terrace_base::process::{Owner, Watch, of_another_process};
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 pub use budget::Budget;
 pub use range::Cursor;
-pub use write::{Change, Wanted, When};
+pub use write::{Change, Group, Wanted};
 
 use crate::arena::{Arena, BlobRef};
 use crate::faults::{Planted, planted};
@@ -118,8 +119,14 @@ impl<O: Own> Tree<O> {
     }
 
     /// Whether this is the process that opened it.
+    #[inline]
     pub fn is_here(&self) -> bool {
         self.owner.is_here()
+    }
+
+    /// For who asks often whether this is the process that opened it.
+    pub fn watch(&self) -> Watch {
+        self.owner.watch()
     }
 
     /// An error in a process that was forked from the one that opened it: it has the same file, another copy

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::{Error, Result, max_key_bytes};
 
 use super::Tree;
+use super::drains::Full;
 use crate::key::{Own, ValueIn, ValueOut, fingerprint};
 use crate::last::{Body, Buffers, Entry, Node};
-use crate::log::Op;
+use crate::log::{GROUP, Op};
 
 /// Longest key, in bytes: that of the smallest pages.
 const LONGEST_KEY: usize = max_key_bytes(4096);
@@ -35,23 +36,32 @@ pub enum Wanted<'a> {
     Decide(&'a mut dyn FnMut(Option<ValueOut>) -> Option<Vec<u8>>),
 }
 
-/// When a write is durable.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// When it returns, as far as the map promises that.
-    Now,
-    /// Later: who groups writes fences them together.
-    Together,
+/// Writes that are made durable together.
+pub struct Group<O> {
+    /// Partitions of the log that have records of them, a bit for each.
+    partitions: u64,
+    /// Nodes that have become too full.
+    full: Vec<Full<O>>,
+}
+
+impl<O> Default for Group<O> {
+    fn default() -> Self {
+        Group {
+            partitions: 0,
+            full: Vec::new(),
+        }
+    }
 }
 
 impl<O: Own> Tree<O> {
-    /// Changes a key: what it had before, where `wanted` looks, and whether the change was made.
+    /// Changes a key: what it had before, where `wanted` looks, and whether the change was made. It is durable
+    /// when it returns, as far as the map promises that; in a group when that is committed.
     pub fn write(
         &self,
         key: &O,
         change: &Change<'_>,
         wanted: &mut Wanted<'_>,
-        when: When,
+        mut group: Option<&mut Group<O>>,
     ) -> Result<(Option<ValueOut>, bool)> {
         self.check_poison()?;
         if key.bytes().len() > LONGEST_KEY {
@@ -77,6 +87,7 @@ impl<O: Own> Tree<O> {
             }
         }
         let hash = key.hash();
+        let is_alone = group.is_none();
         loop {
             let node = self.node(key)?;
             let mut body = node.body.write();
@@ -84,6 +95,7 @@ impl<O: Own> Tree<O> {
                 continue;
             }
             let known = self.find_buffered(&body, key, hash)?;
+            let mut is_due = false;
             if known.is_none() && self.is_full(&body) {
                 if self.budget.is_exhausted() && is_put {
                     // Deletes may have made the index smaller since.
@@ -92,12 +104,20 @@ impl<O: Own> Tree<O> {
                 if self.budget.is_exhausted() && is_put {
                     return Err(self.too_small());
                 }
-                match self.drain_fullest(&mut body) {
-                    // A delete waits in the buffer until its leaf has room for the others, or it makes some.
-                    Err(error) if error.is_disk_full() && !is_put => {}
-                    drained => {
-                        self.guard(drained)?;
-                        continue;
+                if self.may_wait(&body) {
+                    // Drained behind this record, or with others, with fewer fences.
+                    match &mut group {
+                        Some(group) => group.full.push(Full::new(&node, &body)),
+                        None => is_due = true,
+                    }
+                } else {
+                    match self.drain_fullest(&mut body) {
+                        // A delete waits in the buffer until its leaf has room for the others, or it makes some.
+                        Err(error) if error.is_disk_full() && !is_put => {}
+                        drained => {
+                            self.guard(drained)?;
+                            continue;
+                        }
                     }
                 }
             }
@@ -132,23 +152,40 @@ impl<O: Own> Tree<O> {
                     return Err(self.too_small());
                 }
             }
-            self.guard(self.record(&mut body, key, hash, change, known, when))?;
+            let waits = is_due || !is_alone;
+            self.guard(self.record(&mut body, key, hash, change, known, waits))?;
+            if is_due {
+                let drained = self.drain_behind(&mut body, self.log.partition_of(hash));
+                self.guard(drained)?;
+            }
             drop(body);
             let writes = self.counters.writes.fetch_add(1, Relaxed);
             if writes.is_multiple_of(SHARED_ANEW) {
                 // What log and arena take changes, too.
                 self.share_out();
             }
-            if self.settings.is_sync && when == When::Now && self.arena.pm().is_slow() {
-                let partition = self.log.partition_of(hash);
-                self.guard(self.log.commit_apart(partition))?;
+            match group {
+                Some(group) => group.partitions |= 1 << self.log.partition_of(hash),
+                None if self.settings.is_sync && !is_due && self.arena.pm().is_slow() => {
+                    let partition = self.log.partition_of(hash);
+                    self.guard(self.log.commit_apart(partition))?;
+                }
+                None => {}
             }
             return Ok((old, true));
         }
     }
 
-    /// Makes what was written together durable, in these partitions.
-    pub fn commit_together(&self, partitions: u64) -> Result<()> {
+    /// Makes what was written together durable.
+    pub fn commit_together(&self, group: &mut Group<O>) -> Result<()> {
+        let Group { partitions, full } = std::mem::take(group);
+        if !full.is_empty() {
+            return match self.drain_together(full, partitions) {
+                // The log has all of it; a full file is an error of who needs room.
+                Err(error) if error.is_disk_full() => Ok(()),
+                drained => self.guard(drained),
+            };
+        }
         if !self.settings.is_sync {
             return Ok(());
         }
@@ -189,9 +226,9 @@ impl<O: Own> Tree<O> {
         hash: u64,
         change: &Change<'_>,
         known: Option<usize>,
-        when: When,
+        is_grouped: bool,
     ) -> Result<()> {
-        let apart = self.arena.pm().is_slow() && when == When::Now;
+        let apart = self.arena.pm().is_slow() && !is_grouped;
         let mut partition = self.log.lock(self.log.partition_of(hash));
         // A blob knows the record by which it comes (rule 12), so that is numbered first.
         let sequence = partition.next_sequence()?;
@@ -215,7 +252,7 @@ impl<O: Own> Tree<O> {
             // Freed when what replaces it is durable (rule 11).
             partition.drop_blob(old.value);
         }
-        if self.settings.is_sync && when == When::Now && !apart {
+        if self.settings.is_sync && !is_grouped && !apart {
             partition.commit()?;
         } else if !self.settings.is_sync {
             // What outlives the process is stored; nothing is to be waited for.
@@ -278,8 +315,15 @@ impl<O: Own> Tree<O> {
             .ok_or_else(|| Error::invalid("a map without nodes"))
     }
 
+    /// Whether a full node may take some pairs more, as it is drained when its group is committed. The memory
+    /// is kept.
+    fn may_wait(&self, body: &Body<O>) -> bool {
+        body.buffer.len() < self.cap(body) + GROUP
+            && !(body.buffer.is_at_end() && self.budget.is_used_up())
+    }
+
     /// Whether a node must drain before it takes another pair.
-    fn is_full(&self, body: &Body<O>) -> bool {
+    pub(crate) fn is_full(&self, body: &Body<O>) -> bool {
         let len = body.buffer.len();
         len >= self.cap(body)
             || (self.settings.buffers == Buffers::Elastic

@@ -64,6 +64,7 @@ found! {
     records_that_die_before_their_drain_are_found: DeadBeforeDrain false
     a_word_that_is_not_fenced_is_found: WordNotFenced false
     an_acknowledgement_without_a_fence_is_found: AcknowledgedWithoutFence false
+    a_record_that_a_drain_leaves_out_is_found: RecordLeftOut false
     partitions_by_turns_are_found: PartitionByTurns false
     segments_freed_in_any_order_are_found: FreedInAnyOrder false
     a_tail_that_is_not_fenced_is_found: TailNotFenced false
