@@ -27,6 +27,10 @@ pub enum Planted {
     CutWritesEnter = 8,
     /// A grace waits for nobody.
     NoGrace = 9,
+    /// Pages that gather changes are thrown out and written like others.
+    TopsAsOthers = 10,
+    /// Pages leave memory that are to stay for somebody.
+    StayingLeave = 11,
 }
 
 /// Where a test may step in, on the thread that gets there. No latch is held at either.
