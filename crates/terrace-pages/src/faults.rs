@@ -132,6 +132,14 @@ impl crate::PageStore {
     pub fn inside(&self) -> u64 {
         self.gate.inside()
     }
+
+    /// One round of what the cleaner does; how many pages became clean.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn clean_now(&self) -> terrace_base::Result<usize> {
+        self.clean_some()
+    }
 }
 
 /// Breaks one thing in all stores of this process, until told otherwise.
