@@ -83,6 +83,7 @@ pub enum Fault {
     /// Leaves of the top that lose their records stay. Later steps take them away.
     EmptiedLeavesKept,
     /// What a step has given up of chains is given up once more behind the next one.
+    #[cfg(any(test, feature = "planted-faults"))]
     ChainFreedTwice,
     /// A step spans several times as many pages of its target as it may.
     StepTooLong,
