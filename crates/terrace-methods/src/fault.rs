@@ -82,6 +82,11 @@ pub enum Fault {
     PagesEarly,
     /// Leaves of the top that lose their records stay. Later steps take them away.
     EmptiedLeavesKept,
+    /// What a step has given up of chains is given up once more behind the next one.
+    #[cfg(any(test, feature = "planted-faults"))]
+    ChainFreedTwice,
+    /// A step spans several times as many pages of its target as it may.
+    StepTooLong,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
     EndlessWaits,
 }
@@ -106,7 +111,7 @@ impl Fault {
 
     /// Those of an LSM-tree.
     #[cfg(any(test, feature = "planted-faults"))]
-    pub const OF_AN_LSM: [Fault; 15] = [
+    pub const OF_AN_LSM: [Fault; 16] = [
         Fault::EarlyLevels,
         Fault::StampIgnored,
         Fault::OutputGap,
@@ -122,6 +127,7 @@ impl Fault {
         Fault::LeafBelieved,
         Fault::TargetCut,
         Fault::PutLooksBelow,
+        Fault::ChainFreedTwice,
     ];
 
     /// Those of a hash table that the conformance suite finds.
@@ -176,6 +182,7 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
     static HOOK: std::cell::RefCell<Option<Hook>> = const { std::cell::RefCell::new(None) };
     static TINY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    static FREED: std::cell::RefCell<Vec<terrace_access::LargeRef>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
 /// Lets `hook` run at every point that this thread reaches, except inside of itself.
@@ -217,10 +224,25 @@ pub(crate) fn tops_are_tiny() -> bool {
     false
 }
 
+/// Of [`Fault::ChainFreedTwice`]: the chains of the step before come to those of this one.
+#[inline(always)]
+pub(crate) fn free_twice(chains: &mut Vec<terrace_access::LargeRef>) {
+    #[cfg(any(test, feature = "planted-faults"))]
+    if planted(Fault::ChainFreedTwice) {
+        let before = FREED.with(|freed| freed.replace(chains.clone()));
+        chains.extend(before);
+    }
+    #[cfg(not(any(test, feature = "planted-faults")))]
+    {
+        let _ = chains;
+    }
+}
+
 /// Plants a fault in all structures that this thread works on, or takes it out.
 #[cfg(any(test, feature = "planted-faults"))]
 pub fn plant(fault: Option<Fault>) {
     terrace_access::overflow::cross_chains(fault == Some(Fault::CrossedChain));
+    FREED.with(|freed| freed.borrow_mut().clear());
     PLANTED.with(|planted| planted.set(fault));
 }
 

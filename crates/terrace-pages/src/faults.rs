@@ -27,6 +27,10 @@ pub enum Planted {
     CutWritesEnter = 8,
     /// A grace waits for nobody.
     NoGrace = 9,
+    /// Pages that gather changes are thrown out and written like others.
+    TopsAsOthers = 10,
+    /// Pages leave memory that are to stay for somebody.
+    StayingLeave = 11,
 }
 
 /// Where a test may step in, on the thread that gets there. No latch is held at either.
@@ -127,6 +131,14 @@ impl crate::PageStore {
     /// How often the gate was passed by those who are inside now.
     pub fn inside(&self) -> u64 {
         self.gate.inside()
+    }
+
+    /// One round of what the cleaner does; how many pages became clean.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn clean_now(&self) -> terrace_base::Result<usize> {
+        self.clean_some()
     }
 }
 

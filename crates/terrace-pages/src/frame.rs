@@ -69,8 +69,8 @@ pub struct Frame {
     pub used: AtomicU8,
     pub class: AtomicU8,
     pub flags: AtomicU8,
-    /// Spare byte, so that the header is exactly 32 bytes.
-    pub _spare: AtomicU8,
+    /// How many want the page to stay in memory.
+    pub stays: AtomicU8,
 }
 
 // Under the concurrency checker atomics are larger.
@@ -87,7 +87,7 @@ impl Frame {
             used: AtomicU8::new(0),
             class: AtomicU8::new(0),
             flags: AtomicU8::new(0),
-            _spare: AtomicU8::new(0),
+            stays: AtomicU8::new(0),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use terrace_base::sync::atomic::Ordering;
 
+use crate::faults::{Planted, planted};
 use crate::options::WHOLE_SHARE;
 use crate::store::PageStore;
 
@@ -68,7 +69,7 @@ impl PageStore {
     /// Whether there are few enough of them to leave them where they are until the next checkpoint. More come
     /// about where nothing takes changes further: the disk is full, or damaged.
     pub(crate) fn keeps_tops(&self) -> bool {
-        self.top_frames() <= self.frames() / TOPS_PART
+        self.top_frames() <= self.frames() / TOPS_PART && !planted(Planted::TopsAsOthers)
     }
 
     /// Frames that are set aside for inner pages, if somebody has said how many: up to that number the

@@ -13,6 +13,7 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::sync::yield_now;
 use terrace_base::{PageId, Result};
 
+use crate::faults::{Planted, planted};
 use crate::frame::{CUT_PENDING, Class, MOVING, NO_PAGE, WRITING};
 use crate::map::Place;
 use crate::store::PageStore;
@@ -212,6 +213,7 @@ impl PageStore {
             || header.dirty.load(Ordering::Relaxed) != 0
             || (header.class() == Class::Hot && !hot_too)
             || header.has(WRITING | CUT_PENDING)
+            || (header.stays.load(Ordering::Relaxed) > 0 && !planted(Planted::StayingLeave))
         {
             header.latch.release_unchanged();
             return false;

@@ -72,6 +72,9 @@ impl Core {
             Durability::Sync if planted(Fault::SyncAsBuffered) => Durability::Buffered,
             asked => asked,
         };
+        if planted(Fault::LogGivenUpAtStep) {
+            crate::fault::give_up_log(self)?;
+        }
         self.log
             .commit(appended, durability)
             .map_err(|e| self.failed(e))

@@ -67,6 +67,8 @@ pub enum Fault {
     ValidatedEarly,
     /// A batch does not look whether what its merges have left as it is still is so.
     KeptUnvalidated,
+    /// What merging has written is taken for durable, and the log before it is given up.
+    LogGivenUpAtStep,
     /// Going back to a savepoint forgets the changes of before as well, or none.
     SavepointIgnored,
 }
@@ -74,7 +76,7 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 17] = [
+    pub const ANYWHERE: [Fault; 18] = [
         Fault::SyncAsBuffered,
         Fault::NothingConfirmed,
         Fault::TornBatch,
@@ -92,6 +94,7 @@ impl Fault {
         Fault::UnfinishedKept,
         Fault::EqualPlaceIsEqual,
         Fault::RestoredTooFar,
+        Fault::LogGivenUpAtStep,
     ];
 
     /// Those of transactions.
@@ -160,6 +163,21 @@ static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0
 pub fn plant(fault: Option<Fault>) {
     let number = fault.map_or(0, |fault| fault as u8);
     PLANTED.store(number, std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Of [`Fault::LogGivenUpAtStep`]: gives the log up where steps of merging have been made.
+#[cold]
+pub(crate) fn give_up_log(core: &crate::core::Core) -> crate::Result<()> {
+    let structures = core.stats().structures;
+    if structures
+        .iter()
+        .flat_map(|s| &s.lsm)
+        .all(|lsm| lsm.steps == 0)
+    {
+        return Ok(());
+    }
+    let generation = core.store.superblock().generation;
+    core.log.checkpointed(core.log.position(), generation)
 }
 
 /// Whether this fault is planted.

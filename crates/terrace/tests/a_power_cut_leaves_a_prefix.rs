@@ -7,15 +7,21 @@ mod common;
 use common::run::{Progress, run, run_watched, survive};
 use common::script::{Step, script, short};
 use common::{factor, seeds, tiny};
-use terrace::Database;
+use terrace::paper::{BiLsmOptions, Rates};
+use terrace::{Database, Kind, Options, Tiers};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
 
 /// Cuts the power at the n-th call of the script and returns the disk and how far it came; `None`
 /// if the script ends before.
-fn cut_at(seed: u64, n: u64, script: &[Step]) -> Option<(SimDisk, Progress)> {
+fn cut_at(
+    seed: u64,
+    n: u64,
+    script: &[Step],
+    options: fn(u64) -> Options,
+) -> Option<(SimDisk, Progress)> {
     let disk = SimDisk::new(seed);
     disk.inject(Injection::any(n, Fault::PowerCut));
-    let progress = run(&disk, &|n| tiny(seed * 1000 + n), script);
+    let progress = run(&disk, &|n| options(seed * 1000 + n), script);
     (!disk.is_powered()).then_some((disk, progress))
 }
 
@@ -31,13 +37,22 @@ fn survivals(n: u64) -> [Survival; 2] {
 
 /// Cuts the power at the calls `first`, `first + stride`... of a script; returns how many calls it makes.
 fn cut_each(seed: u64, script: &[Step], first: u64, stride: u64) -> u64 {
+    cut_each_with(seed, script, (first, stride), tiny)
+}
+
+fn cut_each_with(
+    seed: u64,
+    script: &[Step],
+    (first, stride): (u64, u64),
+    options: fn(u64) -> Options,
+) -> u64 {
     let mut n = first;
-    while let Some((disk, progress)) = cut_at(seed, n, script) {
+    while let Some((disk, progress)) = cut_at(seed, n, script, options) {
         for survival in survivals(n) {
             eprintln!("seed {seed}, power cut at call {n}, {survival:?}");
             let found = disk.crash_keeping(survival);
-            let options = tiny(seed * 1000 + 900);
-            survive(&found, options, script, &progress, progress.synced);
+            let again = options(seed * 1000 + 900);
+            survive(&found, again, script, &progress, progress.synced);
         }
         n += stride;
     }
@@ -50,6 +65,30 @@ fn a_power_cut_at_any_call_leaves_a_prefix() {
         // A different offset for each seed, so that a few seeds meet every phase of a checkpoint.
         let stride = if factor() > 1 { 1 } else { 5 };
         let calls = cut_each(seed, &script(seed, 300), 1 + seed % stride, stride);
+        assert!(calls > 200, "the script of seed {seed} makes {calls} calls");
+    }
+}
+
+/// Small databases whose LSM-trees have the paper's own policy, which takes in whatever is read and writes
+/// clean records down again.
+fn papers(seed: u64) -> Options {
+    tiny(seed).bilsm(BiLsmOptions {
+        rates: Rates::All,
+        ..BiLsmOptions::default()
+    })
+}
+
+#[test]
+fn a_power_cut_with_the_papers_policy_leaves_a_prefix() {
+    for seed in seeds(2) {
+        let mut script = script(seed, 300);
+        for step in &mut script {
+            if let Step::Create(_, shape) = step {
+                *shape = (Kind::Lsm, Tiers::Two, false);
+            }
+        }
+        let stride = if factor() > 1 { 1 } else { 7 };
+        let calls = cut_each_with(seed, &script, (1 + seed % stride, stride), papers);
         assert!(calls > 200, "the script of seed {seed} makes {calls} calls");
     }
 }
@@ -116,7 +155,7 @@ fn a_power_cut_while_a_checkpoint_is_given_up_leaves_a_prefix() {
 /// calls of the opening: `next` says which follows which.
 fn cut_recovery(seed: u64, script: &[Step], first: u64, stride: u64, next: fn(u64) -> u64) -> u64 {
     let mut n = first;
-    while let Some((disk, progress)) = cut_at(seed, n, script) {
+    while let Some((disk, progress)) = cut_at(seed, n, script, tiny) {
         let found = disk.crash(n);
         let mut m = 1;
         loop {

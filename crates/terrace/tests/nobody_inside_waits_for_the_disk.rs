@@ -2,8 +2,8 @@
 //! cut. There are four exceptions, which are left out here. Batches bring in beforehand what they need, and
 //! read behind their door what has left memory again; a record that is longer than the log's buffer is
 //! written while it is appended; a large value on its way down, which must not have two owners, waits
-//! for its hot page if that has left memory; and so does a step of an LSM-tree for a page of entries, which it
-//! has seen in memory just before, and which leaves only where threads fight for a handful of frames.
+//! for its hot page if that has left memory; and so does the smallest step of an LSM-tree for frames and pages
+//! of entries, where threads fight for a handful of frames.
 
 mod common;
 

@@ -18,7 +18,8 @@ use common::tables::{
 use common::{SHAPES, backups, tiny};
 use terrace::fault::{Fault, plant};
 use terrace::{
-    Database, Durability, Index, KeySource, Options, TableOptions, Tiers, TreeOptions, encode,
+    Database, Durability, Index, KeySource, Kind, MapOptions, Options, TableOptions, Tiers,
+    TreeOptions, encode,
 };
 use terrace_sim::{Fault as DiskFault, Injection, SimDisk};
 
@@ -201,12 +202,41 @@ fn half_indexes() {
     assert!(ends.count() > 5);
 }
 
+/// Cuts the power while changes of an LSM-tree that were confirmed as durable are on their way down: only a
+/// checkpoint takes the place of the log.
+fn merged_and_cut() {
+    for (seed, tiers) in [(1, Tiers::One), (2, Tiers::Two)] {
+        terrace_methods::fault::keep_tops_tiny(true);
+        let disk = SimDisk::new(seed);
+        let db = Database::open_on(disk.shared(), threads().1.foreground(true)).unwrap();
+        let options = MapOptions::new().tiers(tiers);
+        let map = db.create_map("lsm", Kind::Lsm, options).unwrap();
+        // More than the hot tier holds.
+        let keys = || (0..8000u32).map(|n| n.wrapping_mul(2_654_435_761));
+        for key in keys() {
+            map.put(key.to_be_bytes(), [key as u8; 100]).unwrap();
+        }
+        map.put_with("last", "", Durability::Sync).unwrap();
+        terrace_methods::fault::keep_tops_tiny(false);
+        let steps = db.stats().structures.iter().find_map(|s| s.lsm.clone());
+        assert!(steps.unwrap().steps > 0, "{tiers:?}");
+        let found = disk.crash(seed);
+        drop((map, db));
+        let db = Database::open_on(found.shared(), threads().1.foreground(true)).unwrap();
+        let map = db.map("lsm").unwrap();
+        for key in keys() {
+            let value = map.get(key.to_be_bytes()).unwrap();
+            assert_eq!(value.as_deref(), Some(&[key as u8; 100][..]), "{tiers:?}");
+        }
+    }
+}
+
 /// How often each fault may go unnoticed before the tests are blamed.
 const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 11] = [
+    let scenarios: [(&str, fn()); 12] = [
         ("confirmed writes", confirmed_writes),
         ("power cuts", power_cuts),
         ("torn batches", torn_batches),
@@ -217,6 +247,7 @@ fn planted_faults_are_caught() {
         ("a row between two keys", a_row_between_two_keys),
         ("half an index", half_indexes),
         ("backups", || (1..6).for_each(backups)),
+        ("merged and cut", merged_and_cut),
         ("rows and readers", || rows_and_readers(Tiers::Two, 2000)),
     ];
     for (name, scenario) in scenarios {

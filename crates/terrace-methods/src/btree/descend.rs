@@ -7,7 +7,7 @@
 use terrace_access::{Attempt, Door, Edge, Interrupt};
 use terrace_base::PageId;
 use terrace_base::sync::spin_loop;
-use terrace_pages::{Exclusive, Optimistic, Shared, View};
+use terrace_pages::{Exclusive, Optimistic, Shared, Staying, View};
 
 use super::BTree;
 use super::layout::{MAX_LEVEL, Node};
@@ -124,6 +124,23 @@ impl BTree {
             node = next;
         }
         Ok(node)
+    }
+
+    /// Lets the pages on the way to the leaf at this edge stay in memory; `staying` says which do already. For
+    /// who knows that the tree does not change meanwhile. O(height²).
+    pub(crate) fn let_way_stay<'s>(
+        &'s self,
+        edge: Edge<'_>,
+        staying: &mut Vec<(PageId, Staying<'s>)>,
+    ) -> Attempt<()> {
+        for level in 0..self.try_height()? {
+            let node = self.descend(edge, level as u8)?.node;
+            let pid = node.pid();
+            if staying.iter().all(|(there, _)| *there != pid) {
+                staying.push((pid, self.store.let_stay(pid)?));
+            }
+        }
+        Ok(())
     }
 
     /// The leaf at this edge under its shared latch.

@@ -6,7 +6,8 @@
 //! what moves is below before it leaves above.
 //!
 //! Until the first entry is changed nothing is, and an interrupt lets go of everything. From then on nothing
-//! may fail, and what is not in memory is waited for inside: entries are, as a rule.
+//! may fail, so the pages of the entries, which were brought into memory before, stay there meanwhile. Only
+//! the smallest of steps, for which there were not enough frames, waits inside.
 
 use terrace_access::{
     AccessMethod, Attempt, Door, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Runs,
@@ -14,7 +15,7 @@ use terrace_access::{
 };
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_base::{PageId, Result};
-use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Shared, Space};
+use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Shared, Space, Staying};
 
 use super::entry::Entry;
 use super::level::{Level, Slot, settled};
@@ -138,6 +139,7 @@ impl Lsm {
         if fault::planted(Fault::MergedChainKept) {
             change.dropped.clear();
         }
+        fault::free_twice(&mut change.dropped);
         for large in change.dropped.drain(..) {
             overflow::free(store, large)?;
         }
@@ -154,12 +156,14 @@ impl Lsm {
         (change, waits): (&mut Change<'_>, bool),
         copied: Option<&Window>,
     ) -> Attempt<bool> {
-        let mut made = Vec::new();
+        let (mut made, mut staying) = (Vec::new(), Vec::new());
         let ready = self
             .make_pages(door, (change, waits), &mut made)
             .and_then(|()| match waits {
                 true => Ok(()),
-                false => self.look_ahead(state, change, copied),
+                false => self
+                    .look_ahead(state, change, copied)
+                    .and_then(|()| self.let_entries_stay(change, &mut staying)),
             });
         if let Err(interrupt) = ready {
             self.unmake(door, &made)?;
@@ -189,6 +193,7 @@ impl Lsm {
         };
         let installed = self.make_visible(state, door, root, (change, copied), &made);
         // Some of it is visible, or may be.
+        drop(staying);
         installed.map_err(|e| self.store.poison(&e))?;
         Ok(true)
     }
@@ -206,7 +211,10 @@ impl Lsm {
                 let mut page = loop {
                     match self.store.allocate(door, Class::Cold) {
                         // Those that were made already may be written meanwhile.
-                        Err(wait @ Interrupt::NoFrame) if waits => self.store.settle(wait)?,
+                        Err(wait @ Interrupt::NoFrame) if waits => {
+                            self.counters.waits_inside.fetch_add(1, Atomic::Relaxed);
+                            self.store.settle(wait)?;
+                        }
                         made => break made?,
                     }
                 };
@@ -269,6 +277,28 @@ impl Lsm {
             Some(copied) => state.top.try_reach_run(copied, &mut 0),
             None => Ok(()),
         }
+    }
+
+    /// The pages of all entries that the installation will change stay in memory, and the root.
+    fn let_entries_stay<'s>(
+        &'s self,
+        change: &Change<'s>,
+        staying: &mut Vec<(PageId, Staying<'s>)>,
+    ) -> Attempt<()> {
+        staying.push((self.root, self.store.let_stay(self.root)?));
+        for install in &change.levels {
+            let index = &install.level.index;
+            let lows = install.parts.iter().map(|part| &part.low);
+            for low in lows.chain(&install.old) {
+                index.let_way_stay(Edge::From(low), staying)?;
+            }
+            if let Some(first) = install.parts.first()
+                && !first.low.is_empty()
+            {
+                index.let_way_stay(Edge::Below(&first.low), staying)?;
+            }
+        }
+        Ok(())
     }
 
     /// Frees pages again that nobody names.
@@ -470,8 +500,14 @@ impl Lsm {
     }
 
     /// Does something until it works, inside the gate.
-    pub(crate) fn until_done<T>(&self, f: impl FnMut() -> Attempt<T>) -> Result<T> {
-        super::level::settled(&self.store, f)
+    pub(crate) fn until_done<T>(&self, mut f: impl FnMut() -> Attempt<T>) -> Result<T> {
+        super::level::settled(&self.store, || {
+            let done = f();
+            if matches!(done, Err(Interrupt::Miss(_) | Interrupt::NoFrame)) {
+                self.counters.waits_inside.fetch_add(1, Atomic::Relaxed);
+            }
+            done
+        })
     }
 
     /// One more level above all others, without pages.

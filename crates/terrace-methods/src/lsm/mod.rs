@@ -92,6 +92,8 @@ struct Counters {
     merge_bytes: AtomicU64,
     merge_reads: AtomicU64,
     waits: AtomicU64,
+    /// Times that a step waited inside the gate for a page or a frame.
+    waits_inside: AtomicU64,
     most_waits: AtomicU64,
     arrived_bytes: AtomicU64,
     user_bytes: AtomicU64,
@@ -336,6 +338,12 @@ impl Lsm {
             filter_bytes: filters.sum(),
             levels,
         })
+    }
+
+    /// Times that a step waited inside the gate.
+    #[cfg(test)]
+    pub(crate) fn waits_inside(&self) -> u64 {
+        self.counters.waits_inside.load(Ordering::Relaxed)
     }
 
     /// Most leaves that the top is to have.

@@ -15,6 +15,7 @@ use super::level::{Level, Slot, settled};
 use super::root::MOST_LEVELS;
 use crate::BTree;
 use crate::btree::Floor;
+use crate::fault::{self, Fault};
 
 /// Pages of the target that a step merges into, at most.
 pub(crate) const MOST_TARGET: usize = 32;
@@ -160,6 +161,9 @@ fn min_high(a: Option<Vec<u8>>, b: Option<Vec<u8>>) -> Option<Vec<u8>> {
 impl Lsm {
     /// Pages of the target that a step merges into, at most.
     pub(crate) fn most_target(&self) -> usize {
+        if fault::planted(Fault::StepTooLong) {
+            return 4 * MOST_TARGET;
+        }
         let store = &self.store;
         let beside = store.frames().saturating_sub(store.hot_cap());
         let most = ((beside / FRAMES_PER_TARGET) as usize).clamp(2, MOST_TARGET);

@@ -55,8 +55,12 @@ impl Tested {
     }
 
     fn with(is_compressed: bool) -> Result<Tested> {
+        Tested::in_memory_of(256, is_compressed)
+    }
+
+    fn in_memory_of(frames: usize, is_compressed: bool) -> Result<Tested> {
         let disk = SimDisk::new(5).shared();
-        let store = Arc::new(PageStore::create(disk, options(PAGE, 256), 1, &info())?);
+        let store = Arc::new(PageStore::create(disk, options(PAGE, frames), 1, &info())?);
         let make = || loop {
             let made = Lsm::create(&store, &store.enter()?);
             match made {
@@ -516,28 +520,48 @@ fn clearing_leaves_nothing_but_roots() {
     assert_eq!(tested.store.live_pages(), others);
 }
 
-/// Each step writes a bounded number of pages, compressed or not.
+/// Pages that a step reads at most, and so writes, beside those that it begins or ends within.
+const MOST_PAGES: u64 = 64;
+
+/// Each step writes and reads a bounded number of pages, compressed or not, however much memory there is.
 #[test]
 fn steps_are_bounded() {
-    bounded_steps(false);
-    bounded_steps(true);
+    for frames in [256, 4096] {
+        bounded_steps(false, frames).unwrap();
+        bounded_steps(true, frames).unwrap();
+    }
+    plant(Some(Fault::StepTooLong));
+    let planted = Planted;
+    let found = bounded_steps(false, 4096);
+    drop(planted);
+    assert!(found.is_err_and(|e| e.to_string().contains("in one step")));
 }
 
-fn bounded_steps(is_compressed: bool) {
-    let tested = Tested::with(is_compressed).unwrap();
+fn bounded_steps(is_compressed: bool, frames: usize) -> Result<()> {
+    let tested = Tested::in_memory_of(frames, is_compressed)?;
     for n in 0..20_000 {
-        let before = tested.lsm.figures().unwrap();
+        let before = tested.lsm.figures()?;
         let mut waits = Waits::of_a_change();
-        tested.lsm.catch_up(Space::Ordinary, &mut waits).unwrap();
-        let after = tested.lsm.figures().unwrap();
+        tested.lsm.catch_up(Space::Ordinary, &mut waits)?;
+        let after = tested.lsm.figures()?;
         assert!(after.steps <= before.steps + 1);
-        let pages = (after.merge_bytes - before.merge_bytes) / PAGE as u64;
-        assert!(pages <= 80, "{pages} pages in one step");
-        tested
-            .change(&key(n * n), Some(Have::Bytes(vec![1; 60])))
-            .unwrap();
+        let written = (after.merge_bytes - before.merge_bytes) / PAGE as u64;
+        let read = after.merge_reads - before.merge_reads;
+        // Of each level a page may lie on either end.
+        let more = 2 * after.levels.len() as u64;
+        if written.max(read) > MOST_PAGES + more {
+            let what = format!("{written} pages are written, {read} read in one step");
+            return Err(failed(what));
+        }
+        tested.change(&wide_key(n * n), Some(Have::Bytes(vec![1; 60])))?;
         assert!(after.top_leaves <= after.top_bound + 4);
     }
+    Ok(())
+}
+
+/// One of many more keys.
+fn wide_key(n: u64) -> Vec<u8> {
+    mix(n, 7).to_be_bytes().to_vec()
 }
 
 /// The figures by which steps are planned are hints: wrong ones cost I/O, and no record.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use terrace_access::{AccessMethod, Flags, Interrupt, NoRoom, Plan, Touch, Value, Waits};
 use terrace_base::checksum::mix;
 use terrace_base::{Error, PageId, Result};
-use terrace_pages::{Cleaner, Pace, PageStore, Space, StoreOptions};
+use terrace_pages::{Pace, PageStore, Space, StoreOptions};
 use terrace_sim::SimDisk;
 
 use super::faults::Planted;
@@ -19,6 +19,11 @@ use crate::fault::{Fault, Point, hook, plant};
 const PAGE: usize = 4096;
 const FRAMES: usize = 256;
 const KEYS: u64 = 20_000;
+/// Some pages of the top, fewer than a step is made for.
+const TOP_KEYS: u64 = 160;
+
+/// Faults of the page store are planted in all of the process.
+static PLANTING: terrace_base::sync::Mutex<()> = terrace_base::sync::Mutex::new(());
 
 fn key(n: u64) -> [u8; 4] {
     (mix(n % KEYS, 7) as u32).to_be_bytes()
@@ -196,32 +201,59 @@ fn leaves_that_a_step_left_empty_are_joined_by_later_ones() {
 /// The top stays in memory, and is written by checkpoints alone, whoever else needs the frames.
 #[test]
 fn a_top_is_neither_thrown_out_nor_written_ahead() {
+    let _alone = PLANTING.lock();
+    assert_eq!(thrown_out_and_written(), (0, 0));
+    // In all of the process: others that run meanwhile lose some reads and writes by it, and nothing else.
+    terrace_pages::plant(terrace_pages::Planted::TopsAsOthers);
+    let lost = std::panic::catch_unwind(thrown_out_and_written);
+    terrace_pages::plant(terrace_pages::Planted::None);
+    let (thrown_out, written) = lost.unwrap();
+    assert!(
+        thrown_out > 0 && written > 0,
+        "{thrown_out}, {written} written"
+    );
+}
+
+/// Looks into a top that found no page after much else was read, and pages that were written between two
+/// checkpoints while nothing but the top was changed.
+fn thrown_out_and_written() -> (usize, u64) {
     let (_, store, lsm) = start();
-    let _cleaner = Cleaner::start(store.clone()).unwrap();
     // Some other structure, much larger than the memory.
     let other = settled(&store, || Lsm::create(&store, &store.enter()?)).unwrap();
     for n in 0..4 * KEYS {
         let key = (mix(n, 3) as u32).to_be_bytes();
         change(&store, &other, &key, Some(&[1; 100])).unwrap();
     }
-    while other.step(0.0, Space::Ordinary).unwrap() {}
-    for n in 0..100 {
+    for _ in 0..10_000 {
+        if !other.step(0.0, Space::Ordinary).unwrap() {
+            break;
+        }
+    }
+    for n in 0..TOP_KEYS {
         change(&store, &lsm, &key(n), Some(&[2; 100])).unwrap();
     }
-    assert_eq!(lsm.figures().unwrap().steps, 0);
+    let figures = lsm.figures().unwrap();
+    assert!(figures.steps == 0 && figures.top_leaves >= 4, "{figures:?}");
     store.checkpoint(Pace::Fast, &mut info).unwrap();
     let before = store.stats();
     let mut value = Vec::new();
     for n in 0..4 * KEYS {
         let elsewhere = (mix(n, 3) as u32).to_be_bytes();
         settled(&store, || other.try_get(&elsewhere, Touch::No, &mut value)).unwrap();
-        // What was changed already is changed again: some pages of the top are dirty, and no others.
-        change(&store, &lsm, &key(n % 100), Some(&[3; 100])).unwrap();
-        assert!(lsm.try_get(&key(n % 100), Touch::No, &mut value).is_ok());
     }
-    let after = store.stats();
-    assert!(after.page_reads > before.page_reads + 1000);
-    assert_eq!(after.page_writes, before.page_writes);
+    let reads = store.stats().page_reads - before.page_reads;
+    assert!(reads > 1000, "{reads}");
+    let looks = (0..TOP_KEYS).map(|n| lsm.try_get(&key(n), Touch::No, &mut value));
+    let is_miss =
+        |look: &std::result::Result<_, Interrupt>| matches!(look, Err(Interrupt::Miss(_)));
+    let thrown_out = looks.filter(is_miss).count();
+    for n in 0..TOP_KEYS {
+        change(&store, &lsm, &key(n), Some(&[3; 100])).unwrap();
+    }
+    for _ in 0..4 {
+        store.clean_now().unwrap();
+    }
+    (thrown_out, store.stats().page_writes - before.page_writes)
 }
 
 /// Tops of many structures share what one may have, and those that are idle give theirs up.
@@ -335,4 +367,50 @@ fn the_least_memory_has_room_for_a_top() {
         assert!(found.is_some());
     }
     owned(&store, &[&lsm]).unwrap();
+}
+
+/// How often steps waited inside the gate while others read so much that every page which may leave memory
+/// does, between any two entries that a step changes.
+fn waits_while_others_read() -> u64 {
+    let (_, store, lsm) = start();
+    let other = Rc::new(settled(&store, || Lsm::create(&store, &store.enter()?)).unwrap());
+    for n in 0..KEYS {
+        change(&store, &other, &key(n), Some(&[1; 100])).unwrap();
+        change(&store, &lsm, &key(n), Some(&[1; 100])).unwrap();
+    }
+    let before = lsm.waits_inside();
+    let turn = Rc::new(Cell::new(0));
+    {
+        let (store, other, turn) = (store.clone(), other.clone(), turn.clone());
+        hook(Some(Box::new(move |point| {
+            if point != Point::Installing {
+                return;
+            }
+            let mut value = Vec::new();
+            for _ in 0..40 {
+                turn.set(turn.get() + 1);
+                let key = key(turn.get() * 997);
+                let found = settled(&store, || other.try_get(&key, Touch::No, &mut value));
+                assert!(found.unwrap().is_some());
+            }
+        })));
+    }
+    for n in 0..KEYS / 10 {
+        change(&store, &lsm, &key(n), Some(&[2; 100])).unwrap();
+    }
+    hook(None);
+    assert!(turn.get() > 1000, "{}", turn.get());
+    lsm.waits_inside() - before
+}
+
+/// What a step is about to change stays in memory, so that nobody waits for a disk inside the gate.
+#[test]
+fn no_step_waits_inside_the_gate_for_a_page_of_an_index() {
+    let _alone = PLANTING.lock();
+    assert_eq!(waits_while_others_read(), 0);
+    // In all of the process: others that run meanwhile wait a little more by it.
+    terrace_pages::plant(terrace_pages::Planted::StayingLeave);
+    let waits = std::panic::catch_unwind(waits_while_others_read);
+    terrace_pages::plant(terrace_pages::Planted::None);
+    assert!(waits.unwrap() > 0);
 }
