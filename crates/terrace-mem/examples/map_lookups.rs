@@ -1,8 +1,8 @@
 //! Lookups in a concurrent compact map, for `valgrind --tool=callgrind`, which counts their instructions:
 //! built without the feature `place`, with it over one kind of memory, or over two of which all is fast.
 //!
-//! `cargo build --release -p terrace-mem --example lookups`, with `--features place` for the others, then
-//! `valgrind --tool=callgrind target/release/examples/lookups uniform 200000 200000` (`tracked` for two
+//! `cargo build --release -p terrace-mem --example map_lookups`, with `--features place` for the others, then
+//! `valgrind --tool=callgrind target/release/examples/map_lookups uniform 200000 200000` (`tracked` for two
 //! kinds); the difference to a run with no lookups is what they take.
 
 use terrace_mem::{ConcurrentHybridMap, Merging, Options};
