@@ -458,7 +458,7 @@ pub(crate) fn position_of<M: Tier>(
         let mut place = Vec::new();
         match method.try_position(key, &mut place) {
             Ok(position) => return Ok(position.to_vec()),
-            Err(interrupt) => context.settle_uncounted(interrupt)?,
+            Err(interrupt) => context.settle_for_pages(interrupt)?,
         }
     }
 }

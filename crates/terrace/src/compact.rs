@@ -28,7 +28,7 @@ const MOVED_STEP: u64 = 64;
 /// Times that the end of the file is looked at: each moves a good part of what lies there.
 const ROUNDS: usize = 24;
 /// Of them so many in a row that make the file no shorter, by one part in so many, are the last ones.
-const IDLE_ROUNDS: usize = 4;
+const IDLE_ROUNDS: usize = 5;
 const GAIN_PART: u64 = 64;
 
 /// How a database is compacted.
@@ -140,6 +140,33 @@ impl Run {
     }
 }
 
+/// What rounds of moving pages make of the length of the file.
+struct Gains {
+    shortest: u64,
+    idle: usize,
+}
+
+impl Default for Gains {
+    fn default() -> Gains {
+        Gains {
+            shortest: u64::MAX,
+            idle: 0,
+        }
+    }
+}
+
+impl Gains {
+    /// Whether, with a round behind which the file is so long, too many have gained nothing.
+    fn are_over(&mut self, file: u64) -> bool {
+        self.idle = match file + file / GAIN_PART < self.shortest {
+            true => 0,
+            false => self.idle + 1,
+        };
+        self.shortest = self.shortest.min(file);
+        self.idle >= IDLE_ROUNDS
+    }
+}
+
 impl Core {
     /// See [`Database::compact`].
     pub fn compact(&self, mut options: CompactOptions<'_>) -> Result<CompactReport> {
@@ -248,7 +275,7 @@ impl Core {
         let behind = (pages.data_file_bytes / run.page_bytes).saturating_sub(pages.live);
         let mut teller = Teller::new(tell, Work::Move, behind.min(pages.live));
         let (mut file, mut all) = (u64::MAX, 0);
-        let (mut best, mut idle) = (u64::MAX, 0);
+        let mut gains = Gains::default();
         for _ in 0..ROUNDS {
             run.go_on()?;
             self.compacting_checkpoint(run)?;
@@ -261,13 +288,8 @@ impl Core {
                 break;
             }
             file = now;
-            idle = match now + now / GAIN_PART < best {
-                true => 0,
-                false => idle + 1,
-            };
-            best = best.min(now);
             // Others write as much as is moved: more rounds would move the same pages again.
-            if idle > IDLE_ROUNDS {
+            if gains.are_over(now) {
                 break;
             }
         }
@@ -333,5 +355,32 @@ impl Database {
     /// nothing is lost.
     pub fn compact(&self, options: CompactOptions<'_>) -> Result<CompactReport> {
         self.handle.core.compact(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_end_once_the_file_gets_no_shorter() {
+        let rounds = |lengths: &[u64]| {
+            let mut gains = Gains::default();
+            lengths.iter().take_while(|&&l| !gains.are_over(l)).count()
+        };
+        // As long as each gains something all are made.
+        let falling: Vec<u64> = (0..20).map(|i| 1000 - 40 * i).collect();
+        assert_eq!(rounds(&falling), 20);
+        // Up and down, or by hardly anything, is no gain.
+        assert_eq!(rounds(&[1000; 20]), IDLE_ROUNDS);
+        assert_eq!(
+            rounds(&[1000, 1005, 995, 1010, 990, 1000, 500]),
+            IDLE_ROUNDS
+        );
+        // A gain begins anew.
+        assert_eq!(
+            rounds(&[1000, 1000, 1000, 500, 500, 500, 500, 500, 500]),
+            3 + IDLE_ROUNDS
+        );
     }
 }

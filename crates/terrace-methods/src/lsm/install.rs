@@ -192,8 +192,8 @@ impl Lsm {
             }
         };
         let installed = self.make_visible(state, door, root, (change, copied), &made);
-        // Some of it is visible, or may be.
         drop(staying);
+        // Some of it is visible, or may be.
         installed.map_err(|e| self.store.poison(&e))?;
         Ok(true)
     }
