@@ -23,6 +23,7 @@ mod imp {
     pub use std::sync::atomic;
     pub use std::thread;
     pub use std::thread::panicking;
+    pub use std::thread_local;
 
     /// Gives the processor to another thread.
     pub fn yield_now() {
@@ -34,6 +35,7 @@ mod imp {
 mod imp {
     pub use shuttle::sync::atomic;
     pub use shuttle::thread;
+    pub use shuttle::thread_local;
 
     /// Under the checker a panic is the end of all threads, and nobody is left to be told.
     pub fn panicking() -> bool {

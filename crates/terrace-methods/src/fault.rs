@@ -87,6 +87,8 @@ pub enum Fault {
     ChainFreedTwice,
     /// A step spans several times as many pages of its target as it may.
     StepTooLong,
+    /// A step asks for its guard of large values when it frees them. Found under the checker.
+    LateGuard,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
     EndlessWaits,
 }

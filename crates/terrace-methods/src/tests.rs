@@ -19,3 +19,5 @@ mod scans;
 mod search;
 mod spilling;
 mod suite;
+
+pub(crate) use fixture::{info, options};

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use terrace_base::sync::{Condvar, Mutex};
+use terrace_base::sync::{Condvar, Mutex, thread_local};
 
 thread_local! {
     /// Guards of this kind that the thread holds, of any store.
@@ -27,22 +27,22 @@ struct State {
     cuts: u64,
 }
 
-/// A large value is being written.
-struct Guard<'a>(&'a Large);
+/// A large value is being written or freed. See [`crate::PageStore::large_guard`].
+pub struct LargeGuard<'a>(&'a Large);
 
 /// A cut is being made.
 pub(crate) struct Cut<'a>(&'a Large);
 
 impl Large {
     /// Waits for a cut, unless this thread has a guard.
-    pub fn guard(&self) -> impl Drop + '_ {
+    pub fn guard(&self) -> LargeGuard<'_> {
         let nested = HELD.with(|held| held.replace(held.get() + 1)) > 0;
         let mut state = self.state.lock();
         while state.cuts > 0 && !nested {
             self.changed.wait(&mut state);
         }
         state.guards += 1;
-        Guard(self)
+        LargeGuard(self)
     }
 
     /// Waits until nobody has a guard.
@@ -56,7 +56,7 @@ impl Large {
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for LargeGuard<'_> {
     fn drop(&mut self) {
         HELD.with(|held| held.set(held.get().saturating_sub(1)));
         let mut state = self.0.state.lock();

@@ -53,6 +53,7 @@ pub use gate::Door;
 pub use guard::{Exclusive, Optimistic, Shared, Ticket};
 pub use halt::Watch;
 pub use interrupt::{Attempt, Interrupt};
+pub use large::LargeGuard;
 pub use map::superblock::LEARNT_BYTES;
 pub use open::Presence;
 pub use options::{MIN_FRAMES, PAGE_SIZES, StoreOptions, WHOLE_SHARE};

@@ -20,7 +20,7 @@ use crate::gate::{Door, Gate};
 use crate::ghosts::Ghosts;
 use crate::guard::{Exclusive, Optimistic, Shared, Ticket};
 use crate::interrupt::{Attempt, Interrupt};
-use crate::large::Large;
+use crate::large::{Large, LargeGuard};
 use crate::map::PageMap;
 use crate::options::{Layout, StoreOptions, WHOLE_SHARE};
 use crate::space::Promise;
@@ -552,8 +552,9 @@ impl PageStore {
 
     /// No cut begins while one of these is held: pages may be allocated that nothing points to yet.
     /// Taken by a caller that is not inside the gate: a checkpoint that waits for such guards lets
-    /// nobody else have one meanwhile. A thread may hold several.
-    pub fn large_guard(&self) -> impl Drop + '_ {
+    /// nobody else have one meanwhile. So whoever takes the first one of a thread has nothing that a holder
+    /// of one may wait for. A thread may hold several.
+    pub fn large_guard(&self) -> LargeGuard<'_> {
         self.large.guard()
     }
 

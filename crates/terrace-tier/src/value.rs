@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use terrace_access::{Door, Interrupt, LargeRef, Value, overflow};
 use terrace_base::{Error, Result};
-use terrace_pages::PageStore;
+use terrace_pages::{LargeGuard, PageStore};
 
 use crate::structure::Change;
 
@@ -24,8 +24,7 @@ pub(crate) struct Prepared<'a> {
 /// The store's guard for large values, taken when it turns out to be needed.
 pub(crate) struct Guard<'a> {
     store: &'a PageStore,
-    #[allow(dyn_drop, reason = "its type has no name, and only its drop matters")]
-    held: Option<Box<dyn Drop + 'a>>,
+    held: Option<LargeGuard<'a>>,
     wanted: Cell<bool>,
 }
 
@@ -61,7 +60,7 @@ impl<'a> Guard<'a> {
     }
 
     fn take(&mut self) {
-        self.held = Some(Box::new(self.store.large_guard()));
+        self.held = Some(self.store.large_guard());
     }
 }
 

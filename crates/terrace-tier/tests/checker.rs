@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
 use shuttle::scheduler::RandomScheduler;
-use terrace_access::{Ordered, Window};
+use terrace_access::{AccessMethod, Ordered, Waits, Window};
 use terrace_base::sync::thread;
+use terrace_pages::Space;
 use terrace_sim::SimDisk;
 use terrace_tier::policy::Sampled;
 use terrace_tier::{Change, LockTable, Structure, TierContext, TierOptions};
@@ -211,22 +212,70 @@ fn lsm_trees_answer_rightly_while_steps_and_cuts_are_made() {
     terrace_methods::fault::keep_tops_tiny(false);
 }
 
-/// It does harm only in some orders of the threads' steps.
+/// A step that frees large values, a cut, and a change that has its guard of large values already and then
+/// waits for a step: none of them waits for ever.
+#[cfg(feature = "planted-faults")]
+fn run_large() {
+    let disk = SimDisk::new(1);
+    let context = new_context(&disk, MEMORY, 4096);
+    let tree = one_tier::<Lsm>(&context);
+    let put = |n: u8| {
+        let value = [n; 3000];
+        assert!(
+            tree.write(b"key", Change::Put(&value), None, &mut || ())
+                .unwrap()
+        );
+    };
+    put(1);
+    assert!(tree.method().step(0.0, Space::Migration).unwrap());
+    put(2);
+    let of = tree.clone();
+    let steps = thread::spawn(move || {
+        of.method().step(0.0, Space::Migration).unwrap();
+    });
+    let store = context.store.clone();
+    let cuts = thread::spawn(move || checkpoint(&store));
+    let (of, store) = (tree.clone(), context.store.clone());
+    let changes = thread::spawn(move || {
+        let _guard = store.large_guard();
+        let waits = &mut Waits::of_a_change();
+        of.method().catch_up(Space::Ordinary, waits).unwrap();
+    });
+    for thread in [steps, cuts, changes] {
+        thread.join().unwrap();
+    }
+    let mut value = Vec::new();
+    assert!(tree.get(b"key", &mut value).unwrap() && value == [2; 3000]);
+    tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
+}
+
+#[cfg(feature = "planted-faults")]
+#[test]
+fn who_writes_a_large_value_waits_for_no_step_that_waits_for_a_cut() {
+    terrace_methods::fault::keep_tops_tiny(true);
+    check(300, run_large);
+    terrace_methods::fault::keep_tops_tiny(false);
+}
+
+/// Each of these does harm only in some orders of the threads' steps.
 #[cfg(feature = "planted-faults")]
 #[test]
 fn a_broken_rule_of_steps_is_found() {
     use terrace_methods::fault::{Fault, keep_tops_tiny, plant};
     keep_tops_tiny(true);
     // Other rules of steps are broken in the model of `terrace-methods`, which finds them.
-    let checked = std::panic::catch_unwind(|| {
-        check(3000, move || {
-            plant(Some(Fault::EarlyLevels));
-            run_lsm();
-            plant(None);
+    let broken: [(Fault, fn()); 2] = [(Fault::EarlyLevels, run_lsm), (Fault::LateGuard, run_large)];
+    for (fault, run) in broken {
+        let checked = std::panic::catch_unwind(|| {
+            check(3000, move || {
+                plant(Some(fault));
+                run();
+                plant(None);
+            });
         });
-    });
-    plant(None);
-    assert!(checked.is_err());
+        plant(None);
+        assert!(checked.is_err(), "{fault:?} was not found");
+    }
     keep_tops_tiny(false);
 }
 

@@ -29,7 +29,7 @@ impl Lsm {
     /// See [`terrace_access::AccessMethod::bury`].
     pub(crate) fn bury_some(&self, waited: bool) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
-        let mut cursors = self.work.begin();
+        let mut cursors = self.work.begin(&self.store);
         let mut at = match cursors.burying.at.take() {
             Some(at) => at,
             None if self.is_grave_full(state, &cursors.burying, waited)? => {
@@ -81,7 +81,7 @@ impl Lsm {
     /// See [`terrace_access::AccessMethod::settle_down`].
     pub(crate) fn merge_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let state = settled(&self.store, || self.state())?;
-        let _at_work = self.work.begin();
+        let _at_work = self.work.begin(&self.store);
         self.count_top(state)?;
         let job = self.range_to_last(state, from.to_vec())?;
         if !self.is_anything_above(state, &job)? && !self.are_pages_thin(state, &job)? {

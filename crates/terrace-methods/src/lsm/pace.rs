@@ -2,12 +2,19 @@
 //!
 //! Steps are made one at a time, by a thread in the background, or by who finds the top full. Who finds
 //! somebody at work waits for the end of that step, and then goes on: nobody waits for two.
+//!
+//! Invariant: whoever is at work had a guard of large values before that. A step may free them, and who waits
+//! for its end may be writing one: a step that had yet to ask for its guard would wait for a cut, and the cut
+//! for that writer.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex, MutexGuard};
+use terrace_pages::{LargeGuard, PageStore};
+
+use crate::fault::{self, Fault};
 
 /// Share of its bound in hundredths from which on changes are slowed down.
 const SLOW: u64 = 75;
@@ -89,6 +96,7 @@ pub(crate) struct AtWork<'w, T> {
     // Let go of before others are told.
     one: MutexGuard<'w, T>,
     _end: End<'w>,
+    _large: Option<LargeGuard<'w>>,
 }
 
 /// Tells those who wait.
@@ -103,15 +111,22 @@ impl Drop for End<'_> {
 
 impl<T> Work<T> {
     /// Takes it, and waits as long as that takes.
-    pub fn begin(&self) -> AtWork<'_, T> {
-        self.of(self.one.lock())
+    pub fn begin<'w>(&'w self, store: &'w PageStore) -> AtWork<'w, T> {
+        let large = guard(store);
+        self.of(self.one.lock(), large)
+    }
+
+    /// Takes it to look at what steps change; whoever has it so asks for no guard.
+    pub fn keep(&self) -> AtWork<'_, T> {
+        self.of(self.one.lock(), None)
     }
 
     /// Takes it; or waits until somebody who has it now has let go of it, and returns without.
-    pub fn begin_or_wait(&self) -> Option<AtWork<'_, T>> {
+    pub fn begin_or_wait<'w>(&'w self, store: &'w PageStore) -> Option<AtWork<'w, T>> {
+        let large = guard(store);
         let ended = *self.ended.lock();
         if let Some(one) = self.one.try_lock() {
-            return Some(self.of(one));
+            return Some(self.of(one, large));
         }
         // Whoever has it ends after this was looked at.
         let mut now = self.ended.lock();
@@ -121,12 +136,18 @@ impl<T> Work<T> {
         None
     }
 
-    fn of<'w>(&'w self, one: MutexGuard<'w, T>) -> AtWork<'w, T> {
+    fn of<'w>(&'w self, one: MutexGuard<'w, T>, large: Option<LargeGuard<'w>>) -> AtWork<'w, T> {
         AtWork {
             one,
             _end: End(&self.ended, &self.end),
+            _large: large,
         }
     }
+}
+
+/// See the invariant.
+fn guard(store: &PageStore) -> Option<LargeGuard<'_>> {
+    (!fault::planted(Fault::LateGuard)).then(|| store.large_guard())
 }
 
 impl<T> Deref for AtWork<'_, T> {
@@ -147,7 +168,10 @@ impl<T> DerefMut for AtWork<'_, T> {
 mod tests {
     use std::sync::Arc;
 
+    use terrace_sim::SimDisk;
+
     use super::*;
+    use crate::tests::{info, options};
 
     #[test]
     fn changes_are_slowed_down_only_where_the_top_is_nearly_full() {
@@ -190,14 +214,16 @@ mod tests {
     #[test]
     fn who_finds_it_taken_waits_for_one_end() {
         let work = Arc::new(Work::<u64>::default());
-        let first = work.begin();
+        let store = PageStore::create(SimDisk::new(1).shared(), options(4096, 64), 1, &info());
+        let store = Arc::new(store.unwrap());
+        let first = work.begin(&store);
         let waiter = {
-            let work = work.clone();
-            std::thread::spawn(move || work.begin_or_wait().is_none())
+            let (work, store) = (work.clone(), store.clone());
+            std::thread::spawn(move || work.begin_or_wait(&store).is_none())
         };
         // Either it has come to wait, and hears of the end, or it finds the work free.
         drop(first);
         let _ = waiter.join().unwrap();
-        assert!(work.begin_or_wait().is_some());
+        assert!(work.begin_or_wait(&store).is_some());
     }
 }

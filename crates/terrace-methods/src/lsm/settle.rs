@@ -108,7 +108,7 @@ impl Lsm {
             let Some((number, low)) = self.charges.next() else {
                 return Ok(());
             };
-            let _at_work = self.work.begin();
+            let _at_work = self.work.begin(&self.store);
             let Some(level) = state.level(number) else {
                 continue;
             };

@@ -64,7 +64,7 @@ impl Lsm {
             return Ok(true);
         }
         let c = &self.counters;
-        let done = match self.work.begin_or_wait() {
+        let done = match self.work.begin_or_wait(&self.store) {
             Some(mut cursors) => {
                 // From here on steps are this change's own: until now others made them, and were not waited for.
                 let before = c.steps.load(Atomic::Relaxed);
@@ -97,7 +97,7 @@ impl Lsm {
     /// Those of the store; then nothing has changed.
     pub fn step(&self, from: f64, space: Space) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
-        let mut cursors = self.work.begin();
+        let mut cursors = self.work.begin(&self.store);
         self.step_at_work(state, &mut cursors, from, space)
     }
 

@@ -20,7 +20,7 @@ impl Lsm {
     /// See [`terrace_access::AccessMethod::verify`]. O(pages), reads all of them.
     pub(crate) fn check(&self, each: Each<'_>, page: Page<'_>) -> Result<()> {
         // Nobody writes, but steps may be under way.
-        let _at_work = self.work.begin();
+        let _at_work = self.work.keep();
         page(self.root)?;
         let state = settled(&self.store, || self.state())?;
         state.top.verify(&mut |_, _, _| Ok(()), page)?;
