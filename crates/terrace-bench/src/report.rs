@@ -384,6 +384,8 @@ pub struct Report {
     pub file_bytes_over_user_bytes: Option<f64>,
     /// Records that left the hot tier, for each operation.
     pub demotions_per_op: f64,
+    /// Time on a processor for each operation, in microseconds: all threads of the process.
+    pub processor_us_per_op: f64,
     /// The size of the data file over that of the pages in use, at the ends of the windows.
     pub file_over_live_pages: FileOverLive,
     /// The curve.
@@ -498,6 +500,7 @@ impl Report {
             live_bytes_per_user_byte: counters.live_page_bytes.map(over_user_bytes),
             file_bytes_over_user_bytes: counters.data_file_bytes.map(over_user_bytes),
             demotions_per_op: counters.demotions as f64 / span.ops.max(1) as f64,
+            processor_us_per_op: counters.processor_us as f64 / span.ops.max(1) as f64,
             counters: counters.clone(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             file_over_live_pages: FileOverLive::of(&outcome.windows),

@@ -101,6 +101,10 @@ pub struct Counters {
     pub page_bytes: u64,
     /// Pages read from the disk.
     pub page_reads: u64,
+    /// Of them those that were read to let records go from the hot tier.
+    pub demotion_reads: u64,
+    /// Those that looking what is used has read, and closing pages up.
+    pub ageing_reads: u64,
     /// Pages written to the disk.
     pub page_writes: u64,
     /// All bytes written to the disk: pages, log, everything.
@@ -151,6 +155,10 @@ pub struct Counters {
     pub data_file_bytes: Option<u64>,
     /// Bytes of the pages that are in use now.
     pub live_page_bytes: Option<u64>,
+    /// Of them bytes of hot pages.
+    pub hot_page_bytes: Option<u64>,
+    /// How long the process was on a processor, in microseconds.
+    pub processor_us: u64,
     /// Bytes of memory that the store itself says it uses now.
     pub memory_bytes: Option<u64>,
     /// How long writers were kept waiting by checkpoints, each time.
@@ -170,6 +178,9 @@ impl Counters {
         let a = earlier;
         Counters {
             page_reads: self.page_reads.saturating_sub(a.page_reads),
+            processor_us: self.processor_us.saturating_sub(a.processor_us),
+            demotion_reads: self.demotion_reads.saturating_sub(a.demotion_reads),
+            ageing_reads: self.ageing_reads.saturating_sub(a.ageing_reads),
             page_writes: self.page_writes.saturating_sub(a.page_writes),
             disk_bytes_written: self.disk_bytes_written.saturating_sub(a.disk_bytes_written),
             log_bytes: self.log_bytes.saturating_sub(a.log_bytes),

@@ -33,14 +33,24 @@ pub struct Window {
     pub ops: u64,
     /// Pages read in it.
     pub page_reads: u64,
+    /// Of them those that were read to let records go from the hot tier.
+    pub demotion_reads: u64,
+    /// Those that looking what is used has read, and closing pages up.
+    pub ageing_reads: u64,
     /// Pages written in it.
     pub page_writes: u64,
+    /// Records that moved up in it.
+    pub promotions: u64,
+    /// Records that moved down in it.
+    pub demotions: u64,
     /// Resident memory at its end.
     pub resident_bytes: Option<u64>,
     /// The size of the file that holds the pages, at its end.
     pub data_file_bytes: Option<u64>,
     /// Bytes of the pages in use, at its end.
     pub live_page_bytes: Option<u64>,
+    /// Of them bytes of hot pages.
+    pub hot_page_bytes: Option<u64>,
     /// Checkpoints completed in it.
     pub checkpoints: u64,
 }
@@ -64,7 +74,7 @@ pub struct Timeline {
     /// Where the current window began.
     from: Instant,
     from_ops: u64,
-    from_counters: (u64, u64, u64),
+    from_counters: Counters,
     windows: Vec<Window>,
     /// Moments with the number of operations until then, the last tenth of a second and a little.
     recent: VecDeque<(Instant, u64)>,
@@ -74,14 +84,6 @@ pub struct Timeline {
 
 const TENTH: Duration = Duration::from_millis(100);
 
-fn levels(counters: &Counters) -> (u64, u64, u64) {
-    (
-        counters.page_reads,
-        counters.page_writes,
-        counters.checkpoints,
-    )
-}
-
 impl Timeline {
     /// A timeline that begins now.
     pub fn new(counters: &Counters) -> Self {
@@ -90,7 +92,7 @@ impl Timeline {
             began: now,
             from: now,
             from_ops: 0,
-            from_counters: levels(counters),
+            from_counters: counters.clone(),
             windows: Vec::new(),
             recent: VecDeque::new(),
             worst: None,
@@ -133,22 +135,27 @@ impl Timeline {
         counters: &Counters,
         resident: Option<u64>,
     ) -> &Window {
-        let (reads, writes, checkpoints) = self.from_counters;
+        let new = counters.clone().since(&self.from_counters);
         let window = Window {
             part,
             at: now.duration_since(self.began).as_secs_f64(),
             seconds: now.duration_since(self.from).as_secs_f64(),
             ops: ops - self.from_ops,
-            page_reads: counters.page_reads.saturating_sub(reads),
-            page_writes: counters.page_writes.saturating_sub(writes),
+            page_reads: new.page_reads,
+            demotion_reads: new.demotion_reads,
+            ageing_reads: new.ageing_reads,
+            page_writes: new.page_writes,
+            promotions: new.promotions,
+            demotions: new.demotions,
             resident_bytes: resident,
             data_file_bytes: counters.data_file_bytes,
             live_page_bytes: counters.live_page_bytes,
-            checkpoints: counters.checkpoints.saturating_sub(checkpoints),
+            hot_page_bytes: counters.hot_page_bytes,
+            checkpoints: new.checkpoints,
         };
         self.from = now;
         self.from_ops = ops;
-        self.from_counters = levels(counters);
+        self.from_counters = counters.clone();
         let at = self.windows.len();
         self.windows.push(window);
         &self.windows[at]
@@ -158,7 +165,7 @@ impl Timeline {
     pub fn begin_part(&mut self, now: Instant, ops: u64, counters: &Counters) {
         self.from = now;
         self.from_ops = ops;
-        self.from_counters = levels(counters);
+        self.from_counters = counters.clone();
         self.recent.clear();
         self.recent.push_back((now, ops));
         self.worst = None;

@@ -299,6 +299,19 @@ fn pages(stats: &Stats, text: &mut Text) {
     let p = &stats.pages;
     one(text, "page_size_bytes", "Bytes of a page.", p.page_bytes);
     count(text, "page_reads", "Pages read from disk.", p.reads);
+    text.family(
+        "page_reads_by_cause",
+        Counter,
+        "Pages read from disk, by what for: `caller` is what was asked for.",
+    )
+    .sample(
+        &[("cause", "caller")],
+        p.reads
+            .saturating_sub(p.demotion_reads + p.ageing_reads + p.merging_reads),
+    )
+    .sample(&[("cause", "demotion")], p.demotion_reads)
+    .sample(&[("cause", "ageing")], p.ageing_reads)
+    .sample(&[("cause", "merging")], p.merging_reads);
     count(
         text,
         "page_writes",

@@ -6,6 +6,7 @@ use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_base::{Error, PageId, Result};
 
 use crate::ahead::Ahead;
+use crate::cause::Cause;
 use crate::frame::Class;
 use crate::interrupt::Interrupt;
 use crate::map::Place;
@@ -133,7 +134,9 @@ impl PageStore {
             return pages.iter().try_for_each(|page| self.fault_in(*page));
         }
         let next = AtomicUsize::new(0);
+        let cause = Cause::now();
         let work = || {
+            let _because = cause.begin();
             while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
                 self.fault_in(*page)?;
             }
@@ -261,7 +264,7 @@ impl PageStore {
                 (claimed.pid, claimed.place, claimed.slot, claimed.frame);
             let done = match &read {
                 Ok(()) => {
-                    self.counters.page_reads.fetch_add(1, Ordering::Relaxed);
+                    self.count_read();
                     // SAFETY: the frame is still this thread's alone, and the slices above are gone.
                     let bytes = unsafe { self.pool.bytes(frame) };
                     let offset = DATA_START + slot * self.page_bytes() as u64;
@@ -281,6 +284,11 @@ impl PageStore {
             }
         }
         needed
+    }
+
+    fn count_read(&self) {
+        let reads = &self.counters.page_reads[Cause::now() as usize];
+        reads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The class of a page that was read, here.
@@ -309,7 +317,7 @@ impl PageStore {
             return self.put_in(pid, class, frame);
         }
         let offset = DATA_START + slot * self.page_bytes() as u64;
-        self.counters.page_reads.fetch_add(1, Ordering::Relaxed);
+        self.count_read();
         let read = self
             .data
             .read_at(bytes, offset)

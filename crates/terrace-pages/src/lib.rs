@@ -7,6 +7,7 @@ mod ahead;
 mod allocate;
 mod blocks;
 mod build;
+mod cause;
 mod checkpoint;
 mod cleaner;
 mod fault;
@@ -44,6 +45,7 @@ mod words;
 mod write;
 
 pub use build::{Build, StoreBuilder};
+pub use cause::{Because, Cause};
 pub use checkpoint::{CheckpointReport, CutInfo};
 pub use cleaner::Cleaner;
 #[cfg(feature = "planted-faults")]

@@ -2,6 +2,7 @@
 
 use terrace_base::sync::atomic::Ordering;
 
+use crate::cause::Cause;
 use crate::map::SlotCounts;
 use crate::store::PageStore;
 
@@ -12,6 +13,12 @@ pub struct StoreStats {
     pub page_bytes: u64,
     /// Pages read from disk.
     pub page_reads: u64,
+    /// Of them by demotion.
+    pub demotion_reads: u64,
+    /// By the ageing of hot tiers, which closes pages up too.
+    pub ageing_reads: u64,
+    /// By merging.
+    pub merging_reads: u64,
     /// Pages written to disk, those of checkpoints included.
     pub page_writes: u64,
     /// Of them those that checkpoints wrote.
@@ -75,7 +82,10 @@ impl PageStore {
         let (cut_pages_written, cut_pages) = self.cut_progress.get(get(&c.checkpoint_page_writes));
         StoreStats {
             page_bytes: self.page_bytes() as u64,
-            page_reads: get(&c.page_reads),
+            page_reads: c.page_reads.iter().map(get).sum(),
+            demotion_reads: get(&c.page_reads[Cause::Demotion as usize]),
+            ageing_reads: get(&c.page_reads[Cause::Ageing as usize]),
+            merging_reads: get(&c.page_reads[Cause::Merging as usize]),
             page_writes: get(&c.page_writes),
             checkpoint_page_writes: get(&c.checkpoint_page_writes),
             checkpoint_hot_writes: get(&c.checkpoint_hot_writes),

@@ -15,6 +15,7 @@ use terrace_base::sync::{Condvar, Mutex, yield_now};
 use terrace_base::{Error, PageId, Result};
 
 use crate::allocate::FreePages;
+use crate::cause::CAUSES;
 use crate::frame::Pool;
 use crate::gate::{Door, Gate};
 use crate::ghosts::Ghosts;
@@ -47,7 +48,8 @@ pub(crate) const WAIT: Duration = Duration::from_millis(5);
 /// Events counted since the store was opened; all relaxed.
 #[derive(Default)]
 pub struct Counters {
-    pub page_reads: AtomicU64,
+    /// By cause.
+    pub page_reads: [AtomicU64; CAUSES],
     pub page_writes: AtomicU64,
     pub map_bytes: AtomicU64,
     pub checkpoint_page_writes: AtomicU64,

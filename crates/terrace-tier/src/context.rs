@@ -10,7 +10,7 @@ use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
-use terrace_pages::{Interrupt, LEARNT_BYTES, PageStore, Space};
+use terrace_pages::{Cause, Interrupt, LEARNT_BYTES, PageStore, Space};
 
 use crate::LockTable;
 use crate::counter::Wide;
@@ -205,6 +205,7 @@ impl TierContext {
             return Ok(());
         }
         self.wake_demoter();
+        let _because = Cause::Demotion.begin();
         let (mut idle, mut gone) = (0, 0);
         let mut failed = None;
         for _ in 0..self.leaves_of_help() {

@@ -46,6 +46,8 @@ pub(crate) struct Events {
     pub swept: Count,
     pub packed: Count,
     pub fill: Count,
+    /// Reads that the cold tier answered, of records that are wanted (see `phase`).
+    pub wanted: Count,
     /// Writes that left a tombstone.
     pub deletes: Count,
 }

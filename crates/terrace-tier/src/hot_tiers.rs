@@ -9,7 +9,7 @@ use terrace_access::{Attempt, Sweep, Tier, Waits};
 use terrace_base::Result;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
-use terrace_pages::Space;
+use terrace_pages::{Cause, Space};
 
 use crate::context::{Merging, TierContext};
 use crate::tiered::Tiered;
@@ -202,6 +202,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> HotTier for Tiered<H, C> {
             return Ok(());
         }
         self.pass_time();
+        let _because = Cause::Ageing.begin();
         self.age_due()
     }
 

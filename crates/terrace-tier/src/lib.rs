@@ -25,6 +25,7 @@ mod levels;
 mod locks;
 mod migrate;
 mod one_record;
+mod phase;
 pub mod policy;
 mod promote;
 mod random;

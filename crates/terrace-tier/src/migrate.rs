@@ -12,7 +12,7 @@ use terrace_access::{
     Attempt, Door, Flags, LargeRef, Plan, Rising, Room, Scattered, Sweep, Tier, Value, Window,
 };
 use terrace_base::Result;
-use terrace_pages::{Interrupt, Space};
+use terrace_pages::{Cause, Interrupt, Space};
 
 use crate::context::TierContext;
 use crate::fault::{Fault, Point, planted, reached};
@@ -524,6 +524,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// its dirty ones are written now: a write without a read. Never waits for the gate.
     pub(crate) fn write_along(&self, key: &[u8], least: usize) -> Result<()> {
         let Some(hot) = self.hot() else { return Ok(()) };
+        let _because = Cause::Demotion.begin();
         let (mut span, mut place) = (Window::new(), Vec::new());
         let looked = self
             .cold

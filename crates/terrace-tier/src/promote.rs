@@ -12,6 +12,7 @@ use terrace_pages::Interrupt;
 use crate::Version;
 use crate::fault::{Fault, Point, planted, reached};
 use crate::locks::hash_of;
+use crate::phase::WANTED;
 use crate::policy::Admission;
 use crate::room::LeafRoom;
 use crate::tiered::Tiered;
@@ -50,6 +51,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         } else {
             0
         };
+        if asked >= WANTED {
+            self.events.wanted.add(1);
+        }
         let mut now = version;
         // Its pages are in memory: the record was read from there.
         let may = self.hot().is_some() || matches!(self.may_be_hot(), Ok(true));

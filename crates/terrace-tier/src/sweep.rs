@@ -13,6 +13,7 @@ use crate::fault::{Fault, planted};
 use crate::hot_tiers::HotTier;
 use crate::locks::{RecordLock, hash_of};
 use crate::migrate::Entry;
+use crate::phase::{Phase, Seen};
 use crate::tiered::Tiered;
 
 /// Writes of new keys that age as much as one miss does: a load would make everything forgotten.
@@ -69,6 +70,10 @@ pub(crate) struct Hand {
     looked: u64,
     /// Misses up to which the ageing has been done.
     aged: u64,
+    /// When other records have become hot.
+    phase: Phase,
+    /// Leaves that are to age at once because of that.
+    forgetting: u64,
     /// Lines of the sketch that are to be halved, and a part of one.
     halves: f64,
     /// Records per hot leaf, averaged over the leaves looked at.
@@ -190,6 +195,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         let cold_hits = e.sum(|e| &e.cold_hits);
         let reads = e.sum(|e| &e.hot_hits) + cold_hits + e.sum(|e| &e.misses);
         let accesses = reads + e.sum(|e| &e.writes);
+        let seen = Seen {
+            reads: e.sum(|e| &e.hot_hits) + cold_hits,
+            misses: cold_hits,
+            wanted: e.sum(|e| &e.wanted),
+        };
         // Lookups that find nothing are none: no hot record would have spared them.
         let misses = cold_hits + e.sum(|e| &e.newcomers) / NEWCOMERS_PER_MISS;
         let hot_pages = store.hot_frames().max(1) as f64;
@@ -215,10 +225,15 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             if !self.context.is_full() {
                 Hand::pass_over(accesses, &mut hand.looked, per_look);
                 Hand::pass_over(misses, &mut hand.aged, per_age);
+                hand.phase.pass_over(seen);
                 return Ok(());
             }
             let looks = Hand::due(accesses, &mut hand.looked, per_look);
-            let ages = Hand::due(misses, &mut hand.aged, per_age);
+            let rounds = hand.phase.rounds_due(seen, records);
+            hand.forgetting += (rounds as f64 * hot_leaves) as u64;
+            let due = Hand::due(misses, &mut hand.aged, per_age);
+            let ages = (due + hand.forgetting).min(AGE_LEAVES);
+            hand.forgetting -= (ages - due).min(hand.forgetting);
             // The counters outside, of all structures, fade as fast as those inside.
             let all_leaves =
                 (self.context.hot_leaves.load(Ordering::Relaxed) as f64).max(hot_leaves);

@@ -1,12 +1,13 @@
 //! Cold pages stay full when what a load has left in the hot tier goes down while others read and update:
-//! how full they are, how long the data file is, and that it costs no page reads or writes. All of it is
-//! counted, by one thread.
+//! how full they are, how long the data file is, and that it costs no page reads or writes. What is hot comes
+//! up soon, after a load and when it has moved elsewhere. All of it is counted, by one thread.
 
 mod common;
 
 use std::sync::Arc;
 
 use common::{BTree, HashTable, Method, Rng, Rows, checkpoint, new_context, two_tiers};
+use terrace_pages::StoreStats;
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
 
@@ -170,6 +171,122 @@ fn of_a_hash_table() {
     assert!(load.writes < 0.0657 * 1.05, "{}", load.writes);
     assert!(c.reads < 0.2180 * 1.05, "{}", c.reads);
     assert!(f.reads + f.writes < 0.2927 * 1.05);
+}
+
+/// Reads a tenth as often as there are records, which of them `which` says.
+fn read_some<M: Method>(run: &mut Run<M>, mut which: impl FnMut(&mut Run<M>) -> u64) -> StoreStats {
+    let before = run.context.store.stats();
+    let mut value = Vec::new();
+    for _ in 0..SOME {
+        let i = which(run);
+        assert!(run.of.get(&key(i), &mut value).unwrap());
+        run.tend();
+    }
+    let now = run.context.store.stats();
+    StoreStats {
+        page_reads: now.page_reads - before.page_reads,
+        demotion_reads: now.demotion_reads - before.demotion_reads,
+        ageing_reads: now.ageing_reads - before.ageing_reads,
+        page_writes: now.page_writes - before.page_writes,
+        ..now
+    }
+}
+
+const SOME: u64 = RECORDS / 10;
+
+/// For each read.
+fn each(count: u64) -> f64 {
+    count as f64 / SOME as f64
+}
+
+/// What a load has left dirty goes down while others read: what that reads and writes for itself.
+fn first_reads<M: Method>() {
+    let mut run = Run::<M>::new();
+    run.load();
+    let parts: Vec<_> = (0..10)
+        .map(|_| read_some(&mut run, |run| run.zipf.draw(&mut run.rng)))
+        .collect();
+    for part in &parts {
+        let own = part.demotion_reads + part.ageing_reads;
+        eprintln!(
+            "for callers {:.3}, itself {:.3}, written {:.3}",
+            each(part.page_reads - own),
+            each(own),
+            each(part.page_writes)
+        );
+    }
+    let own = |part: &StoreStats| each(part.demotion_reads + part.ageing_reads);
+    // A third of what callers read at first, and soon hardly anything.
+    assert!(own(&parts[0]) < 0.25 && each(parts[0].page_writes) < 0.4);
+    assert!(own(&parts[1]) < 0.08 && each(parts[1].page_writes) < 0.15);
+    assert!(parts[4..].iter().all(|part| own(part) < 0.03));
+    // Meanwhile what is hot comes up.
+    let all: Vec<f64> = parts.iter().map(|part| each(part.page_reads)).collect();
+    assert!(all[1] < 0.52 && all[4] < 0.36 && all[9] < 0.30, "{all:.3?}");
+}
+
+#[test]
+fn after_a_load_a_disk_is_soon_there_for_reads_alone() {
+    first_reads::<BTree>();
+    first_reads::<HashTable>();
+}
+
+/// A structure that has been read until nothing changes any more, and page reads for each read then.
+fn settled<M: Method>() -> (Run<M>, f64) {
+    let mut run = Run::<M>::new();
+    run.load();
+    for _ in 0..8 {
+        run.use_them(|_| false);
+    }
+    let steady: u64 = (0..10)
+        .map(|_| read_some(&mut run, |run| run.zipf.draw(&mut run.rng)).page_reads)
+        .sum();
+    (run, each(steady) / 10.0)
+}
+
+fn moved<M: Method>() {
+    let (mut run, steady) = settled::<M>();
+    let parts: Vec<f64> = (0..30)
+        .map(|_| {
+            let read = read_some(&mut run, |run| {
+                (run.zipf.draw(&mut run.rng) + RECORDS / 2) % RECORDS * 7919 % RECORDS
+            });
+            each(read.page_reads)
+        })
+        .collect();
+    eprintln!("steady {steady:.3}, moved {parts:.3?}");
+    // When what was hot was forgotten by and by it took 60 tenths to come to 1.25 times the steady state.
+    assert!(parts[8] < 1.7 * steady, "{parts:.3?}");
+    let late = parts[20..].iter().sum::<f64>() / 10.0;
+    assert!(late < 1.25 * steady, "{late:.3} of {steady:.3}");
+}
+
+#[test]
+fn a_hot_set_that_moves_is_followed_at_once() {
+    moved::<BTree>();
+    moved::<HashTable>();
+}
+
+fn once<M: Method>() {
+    let (mut run, steady) = settled::<M>();
+    let mut next = 0;
+    for _ in 0..RECORDS / SOME {
+        read_some(&mut run, |_| {
+            next += 1;
+            next * 7919 % RECORDS
+        });
+    }
+    let after: Vec<f64> = (0..5)
+        .map(|_| each(read_some(&mut run, |run| run.zipf.draw(&mut run.rng)).page_reads))
+        .collect();
+    eprintln!("steady {steady:.3}, after all were read once {after:.3?}");
+    assert!(after[0] < 1.15 * steady, "{after:.3?} of {steady:.3}");
+}
+
+#[test]
+fn who_reads_everything_once_lets_nothing_be_forgotten() {
+    once::<BTree>();
+    once::<HashTable>();
 }
 
 #[test]

@@ -192,6 +192,15 @@ pub struct PageStats {
     pub page_bytes: u64,
     /// Pages read from disk.
     pub reads: u64,
+    /// Of them those that were read to let records go from hot tiers.
+    #[serde(default)]
+    pub demotion_reads: u64,
+    /// Those that looking what is used has read, and closing pages up.
+    #[serde(default)]
+    pub ageing_reads: u64,
+    /// Those that merging LSM-trees has read.
+    #[serde(default)]
+    pub merging_reads: u64,
     /// Pages written, checkpoints included.
     pub writes: u64,
     /// Pages evicted from memory.
@@ -382,6 +391,9 @@ impl Core {
         let pages = PageStats {
             page_bytes: s.page_bytes,
             reads: s.page_reads,
+            demotion_reads: s.demotion_reads,
+            ageing_reads: s.ageing_reads,
+            merging_reads: s.merging_reads,
             writes: s.page_writes,
             evictions: s.evictions,
             discarded_writes: s.discarded_writes,

@@ -14,6 +14,8 @@ impl Db {
         Counters {
             page_bytes: stats.pages.page_bytes,
             page_reads: stats.pages.reads,
+            demotion_reads: stats.pages.demotion_reads,
+            ageing_reads: stats.pages.ageing_reads,
             page_writes: stats.pages.writes,
             disk_bytes_written: stats.disk_bytes_written(),
             log_bytes: stats.log.bytes,
@@ -42,6 +44,8 @@ impl Db {
             disk_bytes: Some(stats.disk_bytes()),
             data_file_bytes: Some(stats.pages.data_file_bytes),
             live_page_bytes: Some(stats.pages.live * stats.pages.page_bytes),
+            hot_page_bytes: Some(stats.pages.hot * stats.pages.page_bytes),
+            processor_us: terrace_bench::resident::processor_us().unwrap_or(0),
             memory_bytes: Some(stats.memory.used()),
             gate_closed: Durations {
                 longest_ns: stats.checkpoints.gate_closed.max_ns,
