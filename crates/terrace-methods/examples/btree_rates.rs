@@ -1,4 +1,4 @@
-//! Rates of the B+tree in memory: gets, inserts, updates in place, a bulk load and scans of records
+//! Rates of the B+tree in memory: gets, inserts, updates in place and scans of records
 //! with 8-byte keys and 120-byte values, with one thread and with two.
 //!
 //! `cargo run --release -p terrace-methods --example btree_rates [RECORDS] [PAGE_BYTES] [SECONDS]`
@@ -139,15 +139,6 @@ fn main() -> Result<()> {
         println!("{:<24} {bytes:>9.1} bytes a record", "");
         Ok::<_, terrace_base::Error>(())
     };
-
-    let (store, bulk) = tree(records, page_bytes)?;
-    Run::of(records, || {
-        let sorted = (0..records).map(|i| Ok((i.to_be_bytes(), VALUE)));
-        bulk.bulk_load(sorted, Flags::NONE, 1.0).map(|_| ())
-    })?
-    .report("bulk load");
-    size(&bulk)?;
-    drop((store, bulk));
 
     let (store, sorted) = tree(records, page_bytes)?;
     Run::of(records, || {

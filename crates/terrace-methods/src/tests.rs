@@ -1,8 +1,8 @@
 //! Tests of the access methods on a simulated disk: the conformance suite, planted faults, bad bytes, loads.
 
 mod buckets;
-mod bulk;
 mod bytes;
+mod chains;
 mod faults;
 mod fixture;
 mod formats;

@@ -12,7 +12,6 @@
 //!   page; a new page starts at a number of its own, so that a page number that is used again does
 //!   not look like the old page.
 
-mod bulk;
 mod clear;
 pub(crate) mod descend;
 mod edit;
