@@ -14,7 +14,7 @@ const CALM_PART: u64 = 4096;
 /// as many as it will write.
 const HELD_PART: u64 = 16;
 /// The file may be longer than its live pages by one part in so many of them.
-const LONGER_PART: u64 = 4;
+const LONGER_PART: u64 = 16;
 /// And what is less than this is not worth the work, in slots.
 const LITTLE: u64 = 256;
 /// Times that the pages are gone through: slots are free only after both superblocks name others.
@@ -187,7 +187,7 @@ mod tests {
             ..seen(5)
         };
         let mut calm = lasting(&what);
-        let below = 8192 + 2048;
+        let below = 8192 + 512;
         let mut moved = 0;
         for pass in 0..MOST_PASSES {
             let now = SpaceSeen {
