@@ -1,5 +1,6 @@
 //! The figures of docs/pm.md, counted and by the time of the processor; an opening by the clock:
-//! `cargo run --release -p terrace-pm-bench --example bars -- counts|times|opening|tmpfs [RECORDS]`.
+//! `cargo run --release -p terrace-pm-bench --example bars -- counts|times|opening|tmpfs [RECORDS]`. An opening
+//! may be told how many threads it has.
 //!
 //! `bars cost RECORDS STRUCTURE WORK` runs one structure alone, with fences that take no time and nothing
 //! counted, for a profiler (docs/pm.md has the command).
@@ -79,7 +80,8 @@ fn main() -> Result<()> {
             }
         }
         "opening" => {
-            for threads in [1, 2] {
+            let one: Option<usize> = args.next().and_then(|n| n.parse().ok());
+            for threads in one.map_or(vec![1, 2], |one| vec![one]) {
                 let (keys, replayed, seconds) = recovery(records, BYTES_PER_KEY, threads)?;
                 println!("{keys} keys, {replayed} records, {threads} threads: {seconds:.3} s");
             }

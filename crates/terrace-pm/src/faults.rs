@@ -68,6 +68,8 @@ pub enum Planted {
     OpenNotDurable,
     /// What a life without protection has left is not made durable before one that promises more.
     BufferedNotSynced,
+    /// What a killed process has stored and not fenced is not made durable before it is gone by.
+    KilledNotSynced,
 }
 
 #[cfg(feature = "planted-faults")]

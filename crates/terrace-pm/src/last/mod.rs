@@ -8,7 +8,7 @@ use std::sync::Arc;
 use terrace_base::sync::RwLock;
 
 pub use buffer::{Buffer, CHUNK_BYTES, CHUNK_PAIRS, Entry, LEAVES_OF_TAGS, Place};
-pub use directory::Directory;
+pub use directory::{Directory, Ranks};
 pub use hotness::Heat;
 
 use crate::key::Own;
