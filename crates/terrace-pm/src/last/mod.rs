@@ -4,6 +4,7 @@ mod buffer;
 mod directory;
 mod hotness;
 
+use std::hint::black_box;
 use std::sync::Arc;
 use terrace_base::sync::RwLock;
 
@@ -83,6 +84,13 @@ impl<O: Own> Body<O> {
         self.lows
             .partition_point(|low| low <= key)
             .saturating_sub(1)
+    }
+
+    /// Begins to load the numbers of its leaves, for who will need one of them soon and does not know which: from
+    /// the first one and the last all of them are there.
+    #[inline]
+    pub fn read_ahead(&self) {
+        black_box((self.leaves.first().copied(), self.leaves.last().copied()));
     }
 
     /// Bytes of memory, without the pair in the directory.

@@ -287,7 +287,7 @@ impl<O: Own> Tree<O> {
             }
         }
         // What one fence may cover: nothing before it was acknowledged without its blob.
-        if is_superseded || later < in_flight {
+        if is_superseded || later < in_flight || planted(Planted::PassedOverAnyhow) {
             return Ok(());
         }
         Err(Error::corrupt(
