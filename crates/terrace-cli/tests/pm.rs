@@ -249,6 +249,21 @@ fn the_benchmark_counts_what_the_documents_say() {
         }
     }
     assert_eq!(text.lines().count(), 7 * 11 + 1);
+    let text = bench(&["--json", "--experiments", "--plot", "all.svg"]);
+    assert_eq!(text.lines().count(), 7 * 11 + 2 + 2);
+    for told in ["paper-two", "literal", "\"threads\":1", "\"threads\":4"] {
+        assert!(text.contains(told), "{told} in {text}");
+    }
+    let picture = std::fs::read_to_string(dir.0.join("all.svg")).unwrap();
+    for panel in [
+        "Lines flushed",
+        "The tail",
+        "log held",
+        "memory a key",
+        "opening 10000",
+    ] {
+        assert!(picture.contains(panel), "{panel}");
+    }
     let table = bench(&[
         "--plot",
         "picture.svg",

@@ -1,5 +1,6 @@
 //! The figures of docs/pm.md, counted and by the time of the processor; an opening by the clock:
-//! `cargo run --release -p terrace-pm-bench --example bars -- counts|times|opening|tmpfs [RECORDS]`.
+//! `cargo run --release -p terrace-pm-bench --example bars -- counts|times|opening|tmpfs [RECORDS]`. An opening
+//! may be told how many threads it has, and times of one work can be asked for.
 //!
 //! `bars cost RECORDS STRUCTURE WORK` runs one structure alone, with fences that take no time and nothing
 //! counted, for a profiler (docs/pm.md has the command).
@@ -67,21 +68,28 @@ fn main() -> Result<()> {
                 Name::Plain,
                 Name::DpTree,
             ];
-            for work in [
+            let one = args.next();
+            let works = [
                 Work::Insert,
                 Work::Search,
                 Work::Mix,
                 Work::MixFourOne,
                 Work::Range,
-            ] {
+            ];
+            let is_asked = |work: &Work| one.as_deref().is_none_or(|one| one == work.name());
+            for work in works.into_iter().filter(is_asked) {
                 let outcomes = run_in_turns(&plan, &names, work, TURNS)?;
                 print!("{}", table(&outcomes));
             }
         }
         "opening" => {
-            for threads in [1, 2] {
-                let (keys, replayed, seconds) = recovery(records, BYTES_PER_KEY, threads)?;
-                println!("{keys} keys, {replayed} records, {threads} threads: {seconds:.3} s");
+            let one: Option<usize> = args.next().and_then(|n| n.parse().ok());
+            for threads in one.map_or(vec![1, 2], |one| vec![one]) {
+                let took = recovery(records, BYTES_PER_KEY, threads)?;
+                println!(
+                    "{} keys, {} records, {threads} threads: {:.3} s, {:.3} s of the first one's processor",
+                    took.keys, took.replayed, took.seconds, took.spent
+                );
             }
         }
         "tmpfs" => tmpfs(records)?,

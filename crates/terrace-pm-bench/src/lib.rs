@@ -2,6 +2,7 @@
 //! lines read, memory; with delays, time.
 #![forbid(unsafe_code)]
 
+pub mod experiments;
 pub mod picture;
 pub mod rivals;
 pub mod workload;

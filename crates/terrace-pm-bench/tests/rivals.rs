@@ -146,6 +146,16 @@ fn rivals_that_claim_to_recover_do() {
 }
 
 #[test]
+fn nodes_that_always_split_in_two_are_another_structure() {
+    let [hot, two] = [Name::Paper, Name::PaperTwo].map(|name| {
+        let o = run(&plan(3.5), name, Work::InsertSkewed).unwrap();
+        println!("{}", o.json());
+        (o.counts.lines, o.counts.fences)
+    });
+    assert_ne!(hot, two);
+}
+
+#[test]
 fn the_papers_mode_keeps_its_bar() {
     let o = run(&plan(8.0), Name::Paper, Work::Insert).unwrap();
     println!("{}", o.json());

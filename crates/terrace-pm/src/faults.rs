@@ -12,6 +12,8 @@ pub enum Planted {
     NextWithWord,
     /// Rule 3: the slot of a resident that a split moves is used again in the same drain.
     MovedSlotReused,
+    /// Rule 3: the slot of a pair that a drain deletes is used again in it.
+    DeletedSlotReused,
     /// Rule 4: records count as dead before their drain is durable, and their segments go at once.
     DeadBeforeDrain,
     /// Rule 4: the word of a drain is not fenced.
@@ -52,7 +54,9 @@ pub enum Planted {
     BlobNotFenced,
     /// Rule 12: the check of a blob does not cover the record by which it came.
     BlobOfBefore,
-    /// Rule 13: after each partition that was replayed, segments without a live record are freed.
+    /// Rule 12: a record whose blob is not whole is passed over, whether it may be or not.
+    PassedOverAnyhow,
+    /// Rule 13: while records are replayed, segments without a live record are freed.
     ReplayFrees,
     /// Rule 14: a reader looks at a leaf when it has let go of its node's latch.
     ReadWithoutLatch,
@@ -68,6 +72,8 @@ pub enum Planted {
     OpenNotDurable,
     /// What a life without protection has left is not made durable before one that promises more.
     BufferedNotSynced,
+    /// What a killed process has stored and not fenced is not made durable before it is gone by.
+    KilledNotSynced,
 }
 
 #[cfg(feature = "planted-faults")]

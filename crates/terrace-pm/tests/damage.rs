@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_pm::faults::{Planted, plant};
 use terrace_pm::pm::Sim;
 use terrace_pm::{Error, Options, PmMap};
 
@@ -14,6 +15,34 @@ const CAPACITY: u64 = 96 << 10;
 
 fn tiny() -> Options {
     Options::new().tiny().memory(1 << 20)
+}
+
+/// How often a map of byte strings with a flipped bit opens, and says of a key that it is not there.
+fn forgotten(fault: Option<Planted>) -> usize {
+    let sim = Arc::new(Sim::new(CAPACITY));
+    let map = Strings::open_on(sim.clone(), tiny()).unwrap();
+    for key in 0..20u8 {
+        map.put([key], [key; 12]).unwrap();
+    }
+    map.close().unwrap();
+    let mut forgotten = 0;
+    plant(fault);
+    flipped(&sim.image(), |_, damaged| {
+        let sim = Arc::new(Sim::from_image(damaged, CAPACITY));
+        if let Ok(map) = Strings::open_on(sim, tiny()) {
+            let is_gone = |key| matches!(map.get([key]), Ok(None));
+            forgotten += usize::from((0..20).any(is_gone));
+            map.crash();
+        }
+    });
+    plant(None);
+    forgotten
+}
+
+#[test]
+fn a_record_that_is_passed_over_and_may_not_be_is_found() {
+    assert_eq!(forgotten(None), 0);
+    assert!(forgotten(Some(Planted::PassedOverAnyhow)) > 0);
 }
 
 /// Bits of each word that are flipped, one at a time.

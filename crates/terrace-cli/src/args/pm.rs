@@ -60,4 +60,8 @@ pub struct PmBenchArgs {
     /// With --structure pm: how long it takes to open the map after a crash, too
     #[arg(long)]
     pub recovery: bool,
+
+    /// With --structure pm: the paper's experiments that counts can show, all of them
+    #[arg(long, conflicts_with_all = ["rival", "work", "fence_ns", "always_two", "recovery"])]
+    pub experiments: bool,
 }

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use terrace_pm::pm::{DeviceKind, open_device};
 use terrace_pm::{Durability, Options, PmMap};
+use terrace_pm_bench::experiments::{self, Opened};
 use terrace_pm_bench::picture::svg;
 use terrace_pm_bench::rivals::Name;
 use terrace_pm_bench::workload::{
-    Plan, Work, key_of, recovery, run as measure, run_in_turns, table,
+    Outcome, Plan, Work, key_of, run as measure, run_in_turns, table,
 };
 
 use crate::args::{BenchArgs, PmDevice};
@@ -26,9 +27,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let pm = &args.pm;
     if matches!(pm.device, PmDevice::File | PmDevice::Dax) {
         let is_counted = pm.rival.is_some() || pm.work.is_some() || pm.fence_ns.is_some();
-        if is_counted || pm.always_two || pm.recovery || args.plot.is_some() {
+        let is_more = pm.always_two || pm.recovery || pm.experiments || args.plot.is_some();
+        if is_counted || is_more {
             bail!(
-                "--rival, --work, --fence-ns, --always-two, --recovery and --plot are for --device count: on a file puts and gets are timed"
+                "--rival, --work, --fence-ns, --always-two, --recovery, --experiments and --plot are for --device count: on a file puts and gets are timed"
             );
         }
         return on_a_file(args);
@@ -55,6 +57,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         fences: fences(pm.fence_ns.as_deref())?,
         is_hotness_off: pm.always_two,
     };
+    if pm.experiments {
+        let (outcomes, opened) = experiments::all(&plan, &[1, args.threads.max(2)])?;
+        return show(args, &outcomes, &opened);
+    }
     let mut outcomes = Vec::new();
     for work in works {
         if plan.fences.is_some() {
@@ -65,34 +71,30 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             outcomes.push(measure(&plan, *name, work)?);
         }
     }
-    let recovered = pm
-        .recovery
-        .then(|| recovery(plan.records, plan.bytes_per_key, args.threads))
-        .transpose()?;
+    let opened = match pm.recovery {
+        true => vec![Opened::measured(&plan, args.threads)?],
+        false => Vec::new(),
+    };
+    show(args, &outcomes, &opened)
+}
+
+/// A picture, if one is asked for, and a table or an object a line.
+fn show(args: &BenchArgs, outcomes: &[Outcome], opened: &[Opened]) -> Result<ExitCode> {
     if let Some(path) = &args.plot {
-        std::fs::write(path, svg(&outcomes))?;
+        std::fs::write(path, svg(outcomes, opened))?;
     }
-    let mut text = String::new();
-    if args.json {
-        for outcome in &outcomes {
-            text += &format!("{}\n", outcome.json());
+    let lines: Vec<String> = match args.json {
+        true => {
+            let objects = outcomes.iter().map(Outcome::json);
+            objects.chain(opened.iter().map(Opened::json)).collect()
         }
-        if let Some((keys, replayed, seconds)) = recovered {
-            text += &format!(
-                "{{\"work\":\"recovery\",\"keys\":{keys},\"replayed\":{replayed},\"threads\":{},\"seconds\":{seconds:.4}}}\n",
-                args.threads
-            );
+        false => {
+            let shown = table(outcomes).trim_end().to_owned();
+            let shown = std::iter::once(shown);
+            shown.chain(opened.iter().map(Opened::line)).collect()
         }
-    } else {
-        text = table(&outcomes);
-        if let Some((keys, replayed, seconds)) = recovered {
-            text += &format!(
-                "opening {keys} keys, {replayed} records replayed, {} threads: {seconds:.3} s\n",
-                args.threads
-            );
-        }
-    }
-    print(&text)?;
+    };
+    print(&(lines.join("\n") + "\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -59,6 +59,8 @@ pub enum Name {
     Elastic,
     /// The map in the paper's mode.
     Paper,
+    /// The same with nodes that always split in two, hot or not.
+    PaperTwo,
     /// The paper to the letter, on our log.
     Literal,
     /// Unsorted leaves without a buffer.
@@ -72,7 +74,7 @@ pub enum Name {
 }
 
 impl Name {
-    /// All of them.
+    /// All of them; the paper's mode once.
     pub const ALL: [Name; 7] = [
         Name::Elastic,
         Name::Paper,
@@ -88,6 +90,7 @@ impl Name {
         match self {
             Name::Elastic => "elastic",
             Name::Paper => "paper",
+            Name::PaperTwo => "paper-two",
             Name::Literal => "literal",
             Name::Plain => "plain",
             Name::FastFair => "fast-fair",
@@ -99,10 +102,11 @@ impl Name {
     /// Makes an empty one; `memory` rules the elastic map alone.
     /// `hotness` says whether nodes of the paper's modes split in more than two when they are hot.
     pub fn make(self, pm: Arc<dyn Pm>, memory: u64, hotness: bool) -> Result<Box<dyn Rival>> {
+        let hotness = hotness && self != Name::PaperTwo;
         let ours = |buffers| Ours::new(pm.clone(), buffers, memory, hotness);
         Ok(match self {
             Name::Elastic => Box::new(ours(Buffers::Elastic)?),
-            Name::Paper => Box::new(ours(Buffers::Paper)?),
+            Name::Paper | Name::PaperTwo => Box::new(ours(Buffers::Paper)?),
             Name::Literal => Box::new(ours(Buffers::Literal)?),
             Name::Plain => Box::new(Plain::new(pm)),
             Name::FastFair => Box::new(FastFair::new(pm)),

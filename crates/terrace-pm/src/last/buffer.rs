@@ -39,13 +39,15 @@ pub struct Place {
 }
 
 impl Place {
+    /// In one number.
     #[inline]
-    fn pack(self) -> u32 {
+    pub fn pack(self) -> u32 {
         self.segment << 7 | self.index
     }
 
+    /// The place of this number.
     #[inline]
-    fn unpack(packed: u32) -> Place {
+    pub fn unpack(packed: u32) -> Place {
         Place {
             segment: packed >> 7,
             index: packed & 0x7f,

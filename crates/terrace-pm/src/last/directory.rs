@@ -22,6 +22,28 @@ struct Parts<O> {
     parts: Vec<Part<O>>,
 }
 
+/// Numbers of nodes, in the order of their keys, as long as nothing changes.
+pub struct Ranks<'a, O> {
+    parts: &'a Parts<O>,
+    /// The number of the first node of each part, and how many nodes there are.
+    starts: Vec<u32>,
+}
+
+impl<O: Own> Ranks<'_, O> {
+    /// The number of the node that has this key.
+    #[inline]
+    pub fn of(&self, key: &O) -> u32 {
+        let p = at(&self.parts.firsts, key);
+        let part = self.parts.parts.get(p);
+        self.starts[p] + part.map_or(0, |part| at(&part.lows, key)) as u32
+    }
+
+    /// How many nodes there are.
+    pub fn count(&self) -> usize {
+        self.starts.last().map_or(0, |count| *count as usize)
+    }
+}
+
 /// All nodes, by their lowest key.
 pub struct Directory<O> {
     inner: RwLock<Parts<O>>,
@@ -61,6 +83,18 @@ impl<O: Own> Directory<O> {
         let parts = self.inner.read();
         let part = parts.parts.get(at(&parts.firsts, key))?;
         part.nodes.get(at(&part.lows, key)).cloned()
+    }
+
+    /// Lends out the numbers of the nodes that there are; nothing changes meanwhile.
+    pub fn with_ranks<T>(&self, work: impl FnOnce(&Ranks<'_, O>) -> T) -> T {
+        let parts = self.inner.read();
+        let mut starts = vec![0];
+        starts.extend(parts.parts.iter().scan(0, |sum, part| {
+            *sum += part.nodes.len() as u32;
+            Some(*sum)
+        }));
+        let parts = &*parts;
+        work(&Ranks { parts, starts })
     }
 
     /// The node of the keys right below this one; `None` below the least.

@@ -4,11 +4,12 @@ mod buffer;
 mod directory;
 mod hotness;
 
+use std::hint::black_box;
 use std::sync::Arc;
 use terrace_base::sync::RwLock;
 
 pub use buffer::{Buffer, CHUNK_BYTES, CHUNK_PAIRS, Entry, LEAVES_OF_TAGS, Place};
-pub use directory::Directory;
+pub use directory::{Directory, Ranks};
 pub use hotness::Heat;
 
 use crate::key::Own;
@@ -83,6 +84,15 @@ impl<O: Own> Body<O> {
         self.lows
             .partition_point(|low| low <= key)
             .saturating_sub(1)
+    }
+
+    /// Begins to load the numbers of its leaves, for who will need one of them soon and does not know which: from
+    /// the first one and the last all of them are there.
+    #[inline]
+    pub fn read_ahead(&self) {
+        if let [first, .., last] = self.leaves[..] {
+            black_box(first ^ last);
+        }
     }
 
     /// Bytes of memory, without the pair in the directory.

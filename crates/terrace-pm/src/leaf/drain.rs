@@ -160,6 +160,8 @@ fn prepare<O: Own>(
     // Lines that phase 1 touches, by number within the leaf.
     let mut touched = 0u64;
     let mut read = 1u64;
+    // Only by a fault.
+    let mut reused = 0;
     for pair in incoming {
         let print = pair.print;
         let found = leaf.find(print, |key, value| {
@@ -168,6 +170,9 @@ fn prepare<O: Own>(
         match (found, pair.is_delete) {
             (Some(slot), true) => {
                 new &= !(1 << slot);
+                if planted(Planted::DeletedSlotReused) {
+                    reused |= 1 << slot;
+                }
                 sum ^= sum_of(arena, leaf.number, slot, leaf.pair(slot).0, print);
                 drained.has_deleted = true;
                 if blobs {
@@ -200,7 +205,7 @@ fn prepare<O: Own>(
         }
     }
     let mut links = Vec::new();
-    let mut free = all & !old;
+    let mut free = all & !old | reused;
     let kept = (new & all).count_ones() as usize;
     if inserts.len() > free.count_ones() as usize && kept + inserts.len() > slots {
         read |= 0xff;

@@ -89,6 +89,12 @@ impl<'a> Leaf<'a> {
         self.words[i].load(Acquire)
     }
 
+    /// Begins to load its header.
+    #[inline]
+    pub fn read_ahead(&self) {
+        std::hint::black_box(self.word(0));
+    }
+
     fn damaged(&self, arena: &Arena, what: &str) -> Error {
         let byte = u64::from(self.number) * LEAF_BYTES;
         Error::corrupt(

@@ -18,7 +18,7 @@ use terrace_base::Result;
 use terrace_base::checksum::mix;
 use terrace_base::sync::{Mutex, MutexGuard};
 
-pub use replay::{Found, Record};
+pub use replay::{Found, Record, Replayed};
 
 use crate::arena::{Arena, BlobRef, SEGMENT_BYTES};
 use crate::faults::{Planted, planted};
@@ -500,6 +500,35 @@ impl Locked<'_> {
 impl Log {
     /// The records of a partition as recovery has found them, from the tail on, without the partition held.
     pub fn records(&self, number: u32) -> impl Iterator<Item = Record> + '_ {
+        self.filled(number).flat_map(move |(segment, fill)| {
+            (0..fill).filter_map(move |index| {
+                let found = replay::record(&self.arena, number, segment, index);
+                found.filter(|record| !record.is_void)
+            })
+        })
+    }
+
+    /// The places of a partition that have records, void ones too, from the tail on.
+    pub fn places(&self, number: u32) -> impl Iterator<Item = Place> + '_ {
+        self.filled(number).flat_map(|(segment, fill)| {
+            let segment = segment.number;
+            (0..fill).map(move |index| Place { segment, index })
+        })
+    }
+
+    /// Shows what lies in these places; `None` for a void record.
+    #[inline]
+    pub fn each_place(&self, number: u32, mut show: impl FnMut(Option<Record>)) {
+        for (segment, fill) in self.filled(number) {
+            for index in 0..fill {
+                let found = replay::record(&self.arena, number, segment, index);
+                show(found.filter(|record| !record.is_void));
+            }
+        }
+    }
+
+    /// Segments of a partition as recovery has found them, and how many records each has.
+    fn filled(&self, number: u32) -> impl Iterator<Item = (Segment, u32)> + use<> {
         let records = self.arena.layout().shape.records;
         let (segments, last, fill) = {
             let mut locked = self.lock(number);
@@ -507,17 +536,16 @@ impl Log {
             let segments: Vec<Segment> = known.segments.iter().copied().collect();
             (segments, known.last, known.fill)
         };
-        segments.into_iter().flat_map(move |segment| {
-            let fill = if segment.ordinal == last {
-                fill
-            } else {
-                records
-            };
-            (0..fill).filter_map(move |index| {
-                let found = replay::record(&self.arena, number, segment, index);
-                found.filter(|record| !record.is_void)
-            })
+        segments.into_iter().map(move |segment| {
+            let is_head = segment.ordinal == last;
+            (segment, if is_head { fill } else { records })
         })
+    }
+
+    /// What the record of a place says, which was found to be one before.
+    #[inline]
+    pub fn replayed(&self, place: Place) -> Replayed {
+        replay::read(&self.arena, place)
     }
 
     /// How many records a partition has at most.

@@ -5,6 +5,7 @@
 //! anything is appended at the hole, or a record of this life could come back behind a newer one (rule 9).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Acquire;
 use terrace_base::{Error, Result};
 
 use super::{
@@ -13,6 +14,7 @@ use super::{
 use crate::arena::{Arena, ChunkKind, SEGMENT_BYTES};
 use crate::faults::{Planted, planted};
 use crate::last::Place;
+use crate::threads::{PARALLEL, on_threads};
 
 /// A record that is to be applied.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,21 @@ pub struct Record {
     pub is_void: bool,
 }
 
+/// What a record says, without its check.
+#[derive(Clone, Copy, Debug)]
+pub struct Replayed {
+    /// Whether the key has a value.
+    pub op: Op,
+    /// Its key's word.
+    pub key: u64,
+    /// Its value, or blob.
+    pub value: u64,
+    /// Its number in the partition.
+    pub sequence: u64,
+    /// Where it lies.
+    pub place: Place,
+}
+
 /// What was found.
 pub struct Found {
     /// Each partition, ready to be appended to.
@@ -44,7 +61,7 @@ pub struct Found {
 impl Found {
     /// Looks at every segment, and cuts off what lies behind holes. Where nothing but the last record can
     /// be missing (`is_whole`), a hole with records behind it is damage.
-    pub fn read(arena: &Arena, is_whole: bool) -> Result<Found> {
+    pub fn read(arena: &Arena, is_whole: bool, threads: usize) -> Result<Found> {
         let layout = *arena.layout();
         let map_id = layout.map_id;
         let mut tails = Vec::new();
@@ -100,22 +117,29 @@ impl Found {
                 }
             }
         }
-        let mut partitions = Vec::new();
-        let mut has_cut = false;
-        for (partition, segments) in found.into_iter().enumerate() {
-            let (read, cut) = read_partition(
-                arena,
-                partition as u32,
-                tails[partition],
-                &segments,
-                is_whole,
-            )?;
-            partitions.push(read);
-            has_cut |= cut;
-        }
-        if has_cut {
-            arena.pm().fence()?;
-        }
+        let segments: usize = found.iter().map(BTreeMap::len).sum();
+        let threads = match segments * layout.shape.records as usize {
+            0..PARALLEL => 1,
+            _ => threads.clamp(1, found.len()),
+        };
+        let share = found.len().div_ceil(threads);
+        let parts = on_threads(threads, |t| {
+            let mut has_cut = false;
+            let own = found.iter().zip(&tails).enumerate();
+            let own = own.skip(t * share).take(share);
+            let read = own.map(|(number, (segments, tail))| {
+                let (read, cut) = read_partition(arena, number as u32, *tail, segments, is_whole)?;
+                has_cut |= cut;
+                Ok(read)
+            });
+            let read = read.collect::<Result<Vec<_>>>()?;
+            if has_cut {
+                // A thread waits for what it has flushed itself.
+                arena.pm().fence()?;
+            }
+            Ok(read)
+        })?;
+        let partitions = parts.into_iter().flatten().collect();
         Ok(Found { partitions, free })
     }
 }
@@ -218,28 +242,51 @@ fn orphan(arena: &Arena, number: u32, tails: &[u64]) -> Option<(u32, u64)> {
         .map(|(p, _)| (p, ordinal))
 }
 
-/// The record of a place, if there is one.
-pub fn record(arena: &Arena, partition: u32, segment: Segment, index: u32) -> Option<Record> {
-    let layout = arena.layout();
-    let at = record_at(segment.number, index);
-    let words = [0, 1, 2].map(|i| arena.load(at + i));
-    let sequence = segment.ordinal * u64::from(layout.shape.records) + u64::from(index);
-    let (check, right) = (
-        arena.load(at + 3),
-        record_check(layout.map_id, partition, words),
-    );
-    let is_void = check == void_check(right);
-    let is_right = (check == right || is_void)
-        && (words[2] >> 2 == sequence || planted(Planted::CheckWithoutSequence));
-    let op = match words[2] & 1 {
+/// The four words of a place.
+#[inline]
+fn words(arena: &Arena, at: usize) -> [u64; 4] {
+    match arena.pm().words().get(at..at + 4) {
+        Some([a, b, c, d]) => [a, b, c, d].map(|word| word.load(Acquire)),
+        _ => [0; 4],
+    }
+}
+
+#[inline]
+fn op(word: u64) -> Op {
+    match word & 1 {
         0 => Op::Put,
         _ => Op::Delete,
-    };
+    }
+}
+
+/// What the record of a place says.
+#[inline]
+pub fn read(arena: &Arena, place: Place) -> Replayed {
+    let [key, value, third, _] = words(arena, record_at(place.segment, place.index));
+    Replayed {
+        op: op(third),
+        key,
+        value,
+        sequence: third >> 2,
+        place,
+    }
+}
+
+/// The record of a place, if there is one.
+#[inline]
+pub fn record(arena: &Arena, partition: u32, segment: Segment, index: u32) -> Option<Record> {
+    let layout = arena.layout();
+    let [key, value, third, check] = words(arena, record_at(segment.number, index));
+    let sequence = segment.ordinal * u64::from(layout.shape.records) + u64::from(index);
+    let right = record_check(layout.map_id, partition, [key, value, third]);
+    let is_void = check == void_check(right);
+    let is_right = (check == right || is_void)
+        && (third >> 2 == sequence || planted(Planted::CheckWithoutSequence));
     is_right.then_some(Record {
-        op,
-        key: words[0],
-        value: words[1],
-        is_copy: words[2] & 2 == 2,
+        op: op(third),
+        key,
+        value,
+        is_copy: third & 2 == 2,
         sequence,
         place: Place {
             segment: segment.number,

@@ -317,6 +317,15 @@ impl Images {
         image
     }
 
+    /// What threads see: every word has its newest value.
+    pub fn newest(&self) -> Vec<u64> {
+        let mut image = self.durable.clone();
+        for (word, values) in &self.pending {
+            image[*word] = values[values.len() - 1].value;
+        }
+        image
+    }
+
     /// One image drawn by a stream of random numbers.
     pub fn draw(&self, newest: Option<usize>, mut random: impl FnMut() -> u64) -> Vec<u64> {
         let mut image = self.durable.clone();

@@ -1,11 +1,11 @@
 //! Opening a map: the chain of leaves, nodes over it, the log into their buffers, and what is free.
 //!
 //! Nothing is freed before every partition is replayed (rule 13), so recovery may be cut off anywhere and
-//! run again. Partitions are replayed in parallel: no key is in two of them (rule 6).
+//! run again.
 
 mod chain;
+mod replay;
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use terrace_base::checksum::mix;
@@ -13,17 +13,15 @@ use terrace_base::{Error, Result};
 
 use crate::arena::{Arena, BlobRef, Layout, Shape, State, Superblock};
 use crate::faults::{Planted, planted};
-use crate::key::{Own, code_name, fingerprint};
-use crate::last::{Buffers, Directory, Entry, PAPER_BUFFER, PAPER_SLOTS};
-use crate::leaf::{Leaf, compare, write_new};
-use crate::log::{Found, Log, Op, Partition, Record, tail_word};
+use crate::key::{Own, code_name};
+use crate::last::{Buffers, Directory, PAPER_BUFFER, PAPER_SLOTS};
+use crate::leaf::{Leaf, write_new};
+use crate::log::{Found, Log, Partition, tail_word};
 use crate::pm::{Domain, Pm};
 use crate::tree::{Budget, Settings, Tree};
 
 /// A map has chunks for leaves, log and the reserve at least.
 const LEAST_CHUNKS: u32 = 4;
-/// Fewer records than this are replayed by one thread.
-const PARALLEL: usize = 10_000;
 /// The word that says that a map is being made here, and what it says.
 const MARK: usize = 64;
 const MAKING: u64 = u64::from_le_bytes(*b"TERRAMAK");
@@ -93,7 +91,7 @@ pub fn open<O: Own>(
         State::Open if superblock.is_power_safe => crate::log::GROUP,
         State::Open => 1,
     };
-    let found = Found::read(&arena, is_whole)?;
+    let found = Found::read(&arena, is_whole, opening.threads)?;
     if superblock.state == State::Closed {
         found.check_seals(&arena)?;
     }
@@ -135,7 +133,7 @@ pub fn open<O: Own>(
     }
     let log = Log::new(arena.clone(), found.partitions, settings.blobs);
     let tree = Tree::new(arena.clone(), log, Directory::new(nodes), settings, budget);
-    let count = replay(&tree, opening.threads, in_flight)?;
+    let count = replay::all(&tree, opening.threads, in_flight)?;
     if tree.settings.blobs {
         tree.sweep_blobs();
     }
@@ -163,8 +161,13 @@ fn mark_open(pm: &dyn Pm, superblock: &mut Superblock, opening: &Opening) -> Res
     superblock.boot = opening.boot;
     superblock.identity = opening.identity;
     let was_unprotected = before.state == State::Open && !before.is_power_safe;
-    if superblock.is_power_safe && was_unprotected && !planted(Planted::BufferedNotSynced) {
-        // Its last life has left in caches what this one promises to keep.
+    let was_killed = before.state == State::Open && before.is_power_safe;
+    if superblock.is_power_safe
+        && (was_unprotected && !planted(Planted::BufferedNotSynced)
+            || was_killed && !planted(Planted::KilledNotSynced))
+    {
+        // Its last life has left in caches what this one promises to keep: all of it where nothing was
+        // promised, and what was stored and not fenced where it was killed. Recovery goes by what it sees.
         pm.sync()?;
     }
     superblock.write(pm)?;
@@ -301,174 +304,7 @@ fn create(pm: &Arc<dyn Pm>, opening: &Opening) -> Result<Superblock> {
     Ok(superblock)
 }
 
-/// Replays all partitions; how many records they have.
-fn replay<O: Own>(tree: &Tree<O>, threads: usize, in_flight: usize) -> Result<u64> {
-    let partitions = 0..tree.log.count();
-    let most = |p: u32| tree.log.most_records(p);
-    let threads = match partitions.clone().map(most).sum::<usize>() {
-        0..PARALLEL => 1,
-        _ => threads.max(1),
-    };
-    let largest = partitions.clone().map(most).max().unwrap_or(0);
-    let lent = match tree.settings.blobs {
-        true => (largest * size_of::<(u64, u32)>() * threads) as u64,
-        false => 0,
-    };
-    // Buffers have the less for as long.
-    tree.budget.lend(lent);
-    if threads <= 1 {
-        return partitions.map(|p| tree.replay(p, in_flight)).sum();
-    }
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|t| {
-                let partitions = partitions.clone().skip(t).step_by(threads);
-                scope.spawn(move || -> Result<u64> {
-                    partitions.map(|p| tree.replay(p, in_flight)).sum()
-                })
-            })
-            .collect();
-        let ended = |_| Error::invalid("a thread that replayed the log has ended early");
-        let counts = workers
-            .into_iter()
-            .map(|worker| worker.join().map_err(ended)?);
-        counts.sum()
-    })
-}
-
 impl<O: Own> Tree<O> {
-    /// Replays one partition, from the tail on; how many records it has. Of the last ones, `in_flight` may
-    /// lack their blobs.
-    fn replay(&self, partition: u32, in_flight: usize) -> Result<u64> {
-        // Of several records with one blob, the last one is the one whose blob it is.
-        let mut last: Vec<(u64, u32)> = Vec::new();
-        if self.settings.blobs {
-            last.reserve_exact(self.log.most_records(partition));
-            let records = self.log.records(partition).zip(0u32..);
-            last.extend(records.map(|(record, at)| (record.value, at)));
-            last.sort_unstable();
-        }
-        let is_last = |value: u64, at: usize| {
-            let end = last.partition_point(|known| known.0 <= value);
-            end == 0 || last[end - 1] == (value, at as u32)
-        };
-        let (mut count, mut has_void) = (0, false);
-        for (at, record) in self.log.records(partition).enumerate() {
-            count += 1;
-            if self.settings.blobs && record.value != 0 && !is_last(record.value, at) {
-                continue;
-            }
-            let is_delete = record.op == Op::Delete;
-            if self.settings.blobs && (O::BYTES || !is_delete) {
-                let found = self.arena.blob(BlobRef(record.value));
-                let fits = found.is_some_and(|blob| {
-                    let own_is_it = !O::BYTES || {
-                        let own = O::of_pair(&self.arena, record.key, record.value);
-                        own.word() == record.key
-                            && own.hash() >> 40 << 40 == BlobRef(record.value).hash()
-                    };
-                    let is_its_own = record.is_copy
-                        || blob.birth == record.sequence as u32
-                        || planted(Planted::BlobOfBefore);
-                    (blob.is_whole && is_its_own || planted(Planted::BlobWithoutCheck)) && own_is_it
-                });
-                if !fits {
-                    // In flight, or its key has a newer record and its blob's place another blob.
-                    self.check_passed_over(&record, partition, at, in_flight)?;
-                    // What is written behind it must not make it look like one that was acknowledged.
-                    self.log.make_void(record.place);
-                    has_void = true;
-                    continue;
-                }
-            }
-            self.apply(&record, is_delete)?;
-        }
-        if has_void {
-            self.arena.pm().fence()?;
-        }
-        if planted(Planted::ReplayFrees) {
-            self.free_dead()?;
-        }
-        Ok(count)
-    }
-
-    /// A record whose blob is not whole must have a newer one of its key, or be among the last.
-    fn check_passed_over(
-        &self,
-        record: &Record,
-        partition: u32,
-        at: usize,
-        in_flight: usize,
-    ) -> Result<()> {
-        let (mut later, mut is_superseded) = (0, false);
-        for next in self.log.records(partition).skip(at + 1) {
-            later += 1;
-            is_superseded |= next.key == record.key
-                && (!O::BYTES || BlobRef(next.value).hash() == BlobRef(record.value).hash());
-            if is_superseded {
-                break;
-            }
-        }
-        // What one fence may cover: nothing before it was acknowledged without its blob.
-        if is_superseded || later < in_flight {
-            return Ok(());
-        }
-        Err(Error::corrupt(
-            self.arena.pm().name(),
-            BlobRef(record.value).byte(),
-            "a record of the log refers to a blob that is not what was written",
-        ))
-    }
-
-    fn apply(&self, record: &Record, is_delete: bool) -> Result<()> {
-        let own = O::of_pair(&self.arena, record.key, record.value);
-        let print = fingerprint(own.hash());
-        loop {
-            let node = self.node(&own)?;
-            let mut body = node.body.write();
-            if !body.covers(&own) {
-                continue;
-            }
-            let known = body.buffer.find(record.key, print, |entry| {
-                compare(&self.arena, (entry.key, entry.value), &own) == Ordering::Equal
-            });
-            if known.is_none() && body.buffer.len() >= self.cap(&body) {
-                match self.drain_fullest(&mut body) {
-                    Ok(()) => continue,
-                    // In a full file it stays buffered: what is free is not known yet, and it is in the log.
-                    Err(error) if error.is_disk_full() => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            let entry = Entry {
-                key: record.key,
-                value: record.value,
-                print,
-                place: record.place,
-                leaf: body.leaf_of(&own) as u8,
-                is_delete,
-                is_copied: false,
-                is_replayed: true,
-            };
-            self.arena
-                .set_live(record.place.segment, record.place.index, true);
-            match known {
-                Some(i) => {
-                    self.log.bury(body.buffer.get(i).place);
-                    body.buffer.set(i, entry);
-                }
-                None => {
-                    let before = body.buffer.bytes();
-                    let most = self.cap(&body);
-                    body.buffer.push(entry, most);
-                    self.buffered.fetch_add(1, Relaxed);
-                    self.count_buffer(before, body.buffer.bytes());
-                }
-            }
-            return Ok(());
-        }
-    }
-
     /// Finds the blobs to which nothing refers: they are free. Those that only records of the log have are so
     /// when the tail has passed these.
     fn sweep_blobs(&self) {

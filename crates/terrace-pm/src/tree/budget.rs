@@ -29,6 +29,8 @@ pub struct Budget {
     other: AtomicI64,
     /// Bytes of what the log remembers of blobs.
     limbo: AtomicI64,
+    /// Bytes of what is needed for a while.
+    lent: AtomicI64,
     /// Pairs a leaf, in sixteenths; 0 where not even the index has room.
     share: AtomicU64,
 }
@@ -48,6 +50,7 @@ impl Budget {
             buffers: AtomicI64::new(0),
             other: AtomicI64::new(0),
             limbo: AtomicI64::new(0),
+            lent: AtomicI64::new(0),
             share: AtomicU64::new(MOST_A_LEAF * 16),
         }
     }
@@ -78,16 +81,22 @@ impl Budget {
         self.limbo.store(limbo as i64, Relaxed);
     }
 
-    /// What is needed beside these for a while.
+    /// What is needed beside these, until it is said anew.
     pub fn lend(&self, bytes: u64) {
-        self.other.fetch_add(bytes as i64, Relaxed);
+        self.lent.store(bytes as i64, Relaxed);
         self.share_out();
+    }
+
+    /// Bytes that nobody has.
+    pub fn left(&self) -> u64 {
+        self.memory.saturating_sub(self.used())
     }
 
     /// Bytes of everything but buffers.
     #[inline]
     pub fn index(&self) -> u64 {
-        (self.index.load(Relaxed) + self.other.load(Relaxed)).max(0) as u64
+        (self.index.load(Relaxed) + self.other.load(Relaxed) + self.lent.load(Relaxed)).max(0)
+            as u64
     }
 
     /// Bytes of everything.

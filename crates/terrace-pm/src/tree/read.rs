@@ -53,11 +53,18 @@ impl<O: Own> Tree<O> {
 
     fn find_value(&self, body: &Body<O>, key: &O) -> Result<Option<u64>> {
         let hash = key.hash();
+        body.read_ahead();
+        let number = body.leaves[body.leaf_of(key)];
+        // It comes from the medium while the buffer is searched: most keys are not there.
+        if let Some(leaf) = Leaf::new(&self.arena, number) {
+            leaf.read_ahead();
+        }
         if let Some(i) = self.find_buffered(body, key, hash)? {
+            self.arena.pm().has_read(1);
             let entry = body.buffer.get(i);
             return Ok((!entry.is_delete).then_some(entry.value));
         }
-        self.find_in_leaf(body.leaves[body.leaf_of(key)], key, hash)
+        self.find_in_leaf(number, key, hash)
     }
 
     fn find_in_leaf(&self, number: u32, key: &O, hash: u64) -> Result<Option<u64>> {

@@ -12,7 +12,7 @@ use terrace_pm::{Buffers, Options, PmMap, Report};
 pub const CAPACITY: u64 = 112 << 10;
 /// Images that are tried of one moment; of more, so many are drawn. A factor raises it.
 fn most() -> u64 {
-    16 * factor()
+    32 * factor().min(128)
 }
 
 /// A step of a script.

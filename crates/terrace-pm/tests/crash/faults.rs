@@ -61,6 +61,7 @@ found! {
     a_drain_without_a_fence_between_is_found: NoPhase false
     a_next_pointer_stored_with_the_word_is_found: NextWithWord false
     a_moved_slot_that_is_used_again_is_found: MovedSlotReused false
+    the_slot_of_a_deleted_pair_that_is_used_again_is_found: DeletedSlotReused false
     records_that_die_before_their_drain_are_found: DeadBeforeDrain false
     a_word_that_is_not_fenced_is_found: WordNotFenced false
     an_acknowledgement_without_a_fence_is_found: AcknowledgedWithoutFence false

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::enumerate::{
-    CAPACITY, Model, Op, Random, apply, apply_to_model, check, empty, factor, in_flight, open,
-    with_bytes,
+    CAPACITY, Model, Op, Random, apply, apply_to_model, check, empty, factor, in_flight, look,
+    open, with_bytes,
 };
+use terrace_pm::faults::{Planted, plant};
 use terrace_pm::pm::{Event, Images, Sim};
 
 /// How a history is drawn.
@@ -152,6 +153,85 @@ pub const STYLES: [Style; 6] = [
         deletes: 20,
     },
 ];
+
+/// A life that is killed at any event, with what it has stored left in caches; another one; and then the power
+/// goes, at any event of that one.
+fn killed(seed: u64, style: Style, fault: Option<Planted>) -> Result<(), String> {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let start = empty();
+    let (mut images, mut model) = (Images::new(start.clone()), Model::new());
+    let (mut image, mut value) = (start, 0);
+    let mut flying = Vec::new();
+    for life in 0..2 {
+        let script = script(&mut random, style, &mut value);
+        let sim = Arc::new(Sim::from_image(&image, CAPACITY).recording());
+        plant(fault);
+        let map = open(sim.clone());
+        plant(None);
+        let map = map?;
+        let found = look(&map, &model, &flying, style.keys)?;
+        sim.mark(u64::MAX);
+        for (number, op) in script.iter().enumerate() {
+            match apply(&map, op) {
+                Ok(()) => sim.mark(number as u64),
+                Err(error) if error.is_disk_full() => break,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        map.crash();
+        let events = sim.events();
+        let least = if life == 0 { events.len() / 2 } else { 0 };
+        let cut = least + random.below((events.len() - least) as u64 + 1) as usize;
+        let (mut next, mut running) = (0, false);
+        for event in &events[..cut] {
+            images.step(*event);
+            match event {
+                Event::Mark(u64::MAX) => {
+                    running = true;
+                    model = found.clone();
+                }
+                Event::Mark(number) => {
+                    apply_to_model(&mut model, &script[*number as usize]);
+                    next = *number as usize + 1;
+                }
+                _ => {}
+            }
+        }
+        if running {
+            flying = in_flight(script.get(next));
+        }
+        image = images.newest();
+    }
+    for _ in 0..8 {
+        let image = drawn(&images, &mut random);
+        check(&image, &model, &flying, style.keys)?.0.crash();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_kill_and_then_a_power_cut_lose_nothing() {
+    for bytes in [false, true] {
+        with_bytes(bytes);
+        for seed in 0..400 * factor() {
+            let style = STYLES[(seed % 6) as usize];
+            if let Err(problem) = killed(seed, style, None) {
+                panic!("history {seed} of {style:?}, bytes {bytes}: {problem}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_process_has_not_fenced_and_nobody_syncs_is_found() {
+    let found = (0..3000).find_map(|seed| {
+        let style = STYLES[(seed % 6) as usize];
+        let done = killed(seed, style, Some(Planted::KilledNotSynced));
+        done.err().map(|problem| (seed, problem))
+    });
+    println!("{found:?}");
+    assert!(found.is_some());
+}
 
 #[test]
 fn random_histories_of_several_lives_lose_nothing() {
