@@ -99,6 +99,15 @@ pub(crate) struct AtWork<'w, T> {
     _large: Option<LargeGuard<'w>>,
 }
 
+/// What an attempt to take it without waiting came to.
+enum Begun<'w, T> {
+    Mine(AtWork<'w, T>),
+    /// Somebody else has it: so many had let go of it before.
+    Others(u64),
+    /// A cut is being made, or waits.
+    Cut,
+}
+
 /// Tells those who wait.
 struct End<'w>(&'w Mutex<u64>, &'w Condvar);
 
@@ -123,17 +132,45 @@ impl<T> Work<T> {
 
     /// Takes it; or waits until somebody who has it now has let go of it, and returns without.
     pub fn begin_or_wait<'w>(&'w self, store: &'w PageStore) -> Option<AtWork<'w, T>> {
-        let large = guard(store);
+        let mut begun = self.try_begin(store);
+        let _large;
+        if let Begun::Cut = begun {
+            // Nobody is at work, so the cut does not wait for a step.
+            _large = guard(store);
+            begun = self.try_begin(store);
+        }
+        match begun {
+            Begun::Mine(mine) => Some(mine),
+            Begun::Cut => None,
+            Begun::Others(ended) => {
+                let mut now = self.ended.lock();
+                while *now == ended {
+                    self.end.wait(&mut now);
+                }
+                None
+            }
+        }
+    }
+
+    /// Takes it where that takes no waiting. Whether somebody is at work is looked at before a guard is: a cut
+    /// may wait for that one, and whoever waited for both would then be at work in a second one.
+    fn try_begin<'w>(&'w self, store: &'w PageStore) -> Begun<'w, T> {
         let ended = *self.ended.lock();
-        if let Some(one) = self.one.try_lock() {
-            return Some(self.of(one, large));
+        let Some(one) = self.one.try_lock() else {
+            // Whoever has it ends after this was looked at.
+            return Begun::Others(ended);
+        };
+        if fault::planted(Fault::LateGuard) {
+            return Begun::Mine(self.of(one, None));
         }
-        // Whoever has it ends after this was looked at.
-        let mut now = self.ended.lock();
-        while *now == ended {
-            self.end.wait(&mut now);
+        match store.try_large_guard() {
+            Some(large) => Begun::Mine(self.of(one, Some(large))),
+            None => {
+                // Somebody may have found it taken meanwhile.
+                drop(self.of(one, None));
+                Begun::Cut
+            }
         }
-        None
     }
 
     fn of<'w>(&'w self, one: MutexGuard<'w, T>, large: Option<LargeGuard<'w>>) -> AtWork<'w, T> {
@@ -214,7 +251,7 @@ mod tests {
     #[test]
     fn who_finds_it_taken_waits_for_one_end() {
         let work = Arc::new(Work::<u64>::default());
-        let store = PageStore::create(SimDisk::new(1).shared(), options(4096, 64), 1, &info());
+        let store = PageStore::create(SimDisk::new(1).shared(), options(4096, 128), 1, &info());
         let store = Arc::new(store.unwrap());
         let first = work.begin(&store);
         let waiter = {
@@ -225,5 +262,27 @@ mod tests {
         drop(first);
         let _ = waiter.join().unwrap();
         assert!(work.begin_or_wait(&store).is_some());
+    }
+
+    /// Whoever finds somebody at work waits for that step alone, also where a cut waits for it too.
+    #[test]
+    fn who_waits_for_a_step_does_not_wait_for_the_cut_behind_it() {
+        let work = Work::<u64>::default();
+        let store = PageStore::create(SimDisk::new(1).shared(), options(4096, 128), 1, &info());
+        let store = store.unwrap();
+        let first = work.begin(&store);
+        std::thread::scope(|threads| {
+            let cut = threads.spawn(|| store.checkpoint(terrace_pages::Pace::Fast, &mut || info()));
+            let waiter = threads.spawn(|| {
+                while store.try_large_guard().is_some() {
+                    std::thread::yield_now();
+                }
+                matches!(work.try_begin(&store), Begun::Others(0))
+            });
+            assert!(waiter.join().unwrap(), "it looked at the cut first");
+            drop(first);
+            cut.join().unwrap().unwrap();
+        });
+        assert!(matches!(work.try_begin(&store), Begun::Mine(_)));
     }
 }
