@@ -3,9 +3,9 @@
 //! Steps are made one at a time, by a thread in the background, or by who finds the top full. Who finds
 //! somebody at work waits for the end of that step, and then goes on: nobody waits for two.
 //!
-//! Invariant: whoever is at work had a guard of large values before that. A step may free them, and who waits
-//! for its end may be writing one: a step that had yet to ask for its guard would wait for a cut, and the cut
-//! for that writer.
+//! Invariant: whoever is at work waits for no guard of large values. A step may free them, and who waits for its
+//! end may be writing one: it would wait for a cut, and the cut for that writer. So it has its guard before, or
+//! takes one where that takes no waiting, and gives the step up where a cut is in the way.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -99,15 +99,6 @@ pub(crate) struct AtWork<'w, T> {
     _large: Option<LargeGuard<'w>>,
 }
 
-/// What an attempt to take it without waiting came to.
-enum Begun<'w, T> {
-    Mine(AtWork<'w, T>),
-    /// Somebody else has it: so many had let go of it before.
-    Others(u64),
-    /// A cut is being made, or waits.
-    Cut,
-}
-
 /// Tells those who wait.
 struct End<'w>(&'w Mutex<u64>, &'w Condvar);
 
@@ -119,58 +110,29 @@ impl Drop for End<'_> {
 }
 
 impl<T> Work<T> {
-    /// Takes it, and waits as long as that takes.
+    /// Takes it with a guard, and waits as long as that takes. No cut is made until it ends.
     pub fn begin<'w>(&'w self, store: &'w PageStore) -> AtWork<'w, T> {
         let large = guard(store);
         self.of(self.one.lock(), large)
     }
 
-    /// Takes it to look at what steps change; whoever has it so asks for no guard.
+    /// The same without a guard: to look at what steps change, or to make one that is given up for a cut.
     pub fn keep(&self) -> AtWork<'_, T> {
         self.of(self.one.lock(), None)
     }
 
-    /// Takes it; or waits until somebody who has it now has let go of it, and returns without.
-    pub fn begin_or_wait<'w>(&'w self, store: &'w PageStore) -> Option<AtWork<'w, T>> {
-        let mut begun = self.try_begin(store);
-        let _large;
-        if let Begun::Cut = begun {
-            // Nobody is at work, so the cut does not wait for a step.
-            _large = guard(store);
-            begun = self.try_begin(store);
-        }
-        match begun {
-            Begun::Mine(mine) => Some(mine),
-            Begun::Cut => None,
-            Begun::Others(ended) => {
-                let mut now = self.ended.lock();
-                while *now == ended {
-                    self.end.wait(&mut now);
-                }
-                None
-            }
-        }
-    }
-
-    /// Takes it where that takes no waiting. Whether somebody is at work is looked at before a guard is: a cut
-    /// may wait for that one, and whoever waited for both would then be at work in a second one.
-    fn try_begin<'w>(&'w self, store: &'w PageStore) -> Begun<'w, T> {
+    /// Takes it, or waits until somebody who has it now has let go of it, and returns without.
+    pub fn begin_or_wait(&self) -> Option<AtWork<'_, T>> {
         let ended = *self.ended.lock();
-        let Some(one) = self.one.try_lock() else {
-            // Whoever has it ends after this was looked at.
-            return Begun::Others(ended);
-        };
-        if fault::planted(Fault::LateGuard) {
-            return Begun::Mine(self.of(one, None));
+        if let Some(one) = self.one.try_lock() {
+            return Some(self.of(one, None));
         }
-        match store.try_large_guard() {
-            Some(large) => Begun::Mine(self.of(one, Some(large))),
-            None => {
-                // Somebody may have found it taken meanwhile.
-                drop(self.of(one, None));
-                Begun::Cut
-            }
+        // Whoever has it ends after this was looked at.
+        let mut now = self.ended.lock();
+        while *now == ended {
+            self.end.wait(&mut now);
         }
+        None
     }
 
     fn of<'w>(&'w self, one: MutexGuard<'w, T>, large: Option<LargeGuard<'w>>) -> AtWork<'w, T> {
@@ -205,10 +167,7 @@ impl<T> DerefMut for AtWork<'_, T> {
 mod tests {
     use std::sync::Arc;
 
-    use terrace_sim::SimDisk;
-
     use super::*;
-    use crate::tests::{info, options};
 
     #[test]
     fn changes_are_slowed_down_only_where_the_top_is_nearly_full() {
@@ -251,38 +210,14 @@ mod tests {
     #[test]
     fn who_finds_it_taken_waits_for_one_end() {
         let work = Arc::new(Work::<u64>::default());
-        let store = PageStore::create(SimDisk::new(1).shared(), options(4096, 128), 1, &info());
-        let store = Arc::new(store.unwrap());
-        let first = work.begin(&store);
+        let first = work.keep();
         let waiter = {
-            let (work, store) = (work.clone(), store.clone());
-            std::thread::spawn(move || work.begin_or_wait(&store).is_none())
+            let work = work.clone();
+            std::thread::spawn(move || work.begin_or_wait().is_none())
         };
         // Either it has come to wait, and hears of the end, or it finds the work free.
         drop(first);
         let _ = waiter.join().unwrap();
-        assert!(work.begin_or_wait(&store).is_some());
-    }
-
-    /// Whoever finds somebody at work waits for that step alone, also where a cut waits for it too.
-    #[test]
-    fn who_waits_for_a_step_does_not_wait_for_the_cut_behind_it() {
-        let work = Work::<u64>::default();
-        let store = PageStore::create(SimDisk::new(1).shared(), options(4096, 128), 1, &info());
-        let store = store.unwrap();
-        let first = work.begin(&store);
-        std::thread::scope(|threads| {
-            let cut = threads.spawn(|| store.checkpoint(terrace_pages::Pace::Fast, &mut || info()));
-            let waiter = threads.spawn(|| {
-                while store.try_large_guard().is_some() {
-                    std::thread::yield_now();
-                }
-                matches!(work.try_begin(&store), Begun::Others(0))
-            });
-            assert!(waiter.join().unwrap(), "it looked at the cut first");
-            drop(first);
-            cut.join().unwrap().unwrap();
-        });
-        assert!(matches!(work.try_begin(&store), Begun::Mine(_)));
+        assert!(work.begin_or_wait().is_some());
     }
 }
