@@ -51,6 +51,8 @@ fn main() {
     let (folder, kind) = (arguments.next().unwrap(), arguments.next().unwrap());
     let db = Database::open(&folder, Options::new().memory(64 << 20)).unwrap();
     let map: Map = match kind.as_str() {
+        #[cfg(feature = "lsm")]
+        "lsm" => (*db.lsm("records").unwrap()).clone(),
         "hash" => (*db.hash("records").unwrap()).clone(),
         _ => (*db.tree("records").unwrap()).clone(),
     };

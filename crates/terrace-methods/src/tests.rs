@@ -19,5 +19,3 @@ mod scans;
 mod search;
 mod spilling;
 mod suite;
-
-pub(crate) use fixture::{info, options};

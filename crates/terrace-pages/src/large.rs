@@ -45,6 +45,17 @@ impl Large {
         LargeGuard(self)
     }
 
+    /// The same where that takes no waiting.
+    pub fn try_guard(&self) -> Option<LargeGuard<'_>> {
+        let mut state = self.state.lock();
+        if state.cuts > 0 && HELD.with(Cell::get) == 0 {
+            return None;
+        }
+        HELD.with(|held| held.set(held.get() + 1));
+        state.guards += 1;
+        Some(LargeGuard(self))
+    }
+
     /// Waits until nobody has a guard.
     pub fn cut(&self) -> Cut<'_> {
         let mut state = self.state.lock();
@@ -94,6 +105,11 @@ mod tests {
             }
             // This thread has one, and so gets another one, which may outlive the first.
             let second = large.guard();
+            assert!(large.try_guard().is_some());
+            threads
+                .spawn(|| assert!(large.try_guard().is_none()))
+                .join()
+                .unwrap();
             drop(first);
             threads.spawn(|| {
                 let _newcomer = large.guard();

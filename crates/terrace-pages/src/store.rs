@@ -560,6 +560,11 @@ impl PageStore {
         self.large.guard()
     }
 
+    /// The same where no cut waits or is being made, or the thread has one already; never waits.
+    pub fn try_large_guard(&self) -> Option<LargeGuard<'_>> {
+        self.large.try_guard()
+    }
+
     /// Whether this page, which is not in memory, was until lately: some more memory for pages that
     /// are not hot would have kept it. May be wrong. O(1).
     pub fn left_lately(&self, pid: PageId) -> bool {

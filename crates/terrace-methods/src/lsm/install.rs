@@ -91,7 +91,8 @@ pub(crate) struct Change<'l> {
 
 impl Lsm {
     /// Installs a step. `copied` are the records that leave the top. False, and nothing has changed, where
-    /// one of them that has a chain is not there any more, or there are not enough frames. The caller is at work.
+    /// one of them that has a chain is not there any more, there are not enough frames, or large values are to go
+    /// and a cut is in the way. The caller is at work.
     pub(crate) fn install(
         &self,
         state: &State,
@@ -100,8 +101,14 @@ impl Lsm {
         space: Space,
     ) -> Result<bool> {
         let store = &self.store;
-        let late = fault::planted(Fault::LateGuard) && !change.dropped.is_empty();
-        let late = late.then(|| store.large_guard());
+        let guard = match change.dropped.is_empty() {
+            true => None,
+            false if fault::planted(Fault::LateGuard) => Some(store.large_guard()),
+            false => match store.try_large_guard() {
+                None => return Ok(false),
+                guard => guard,
+            },
+        };
         let images = change.levels.iter().flat_map(|install| &install.parts);
         let new = images.filter(|part| part.image.is_some()).count() as u64;
         let entries: usize = change.levels.iter().map(|l| l.parts.len()).sum();
@@ -144,7 +151,7 @@ impl Lsm {
         for large in change.dropped.drain(..) {
             overflow::free(store, large)?;
         }
-        drop(late);
+        drop(guard);
         let bytes = new * store.page_bytes() as u64;
         self.counters.merge_bytes.fetch_add(bytes, Atomic::Relaxed);
         Ok(true)

@@ -71,8 +71,9 @@ use window::Scratch;
 const MOST_SCRATCH: usize = 8;
 /// The part of the memory that the top of a structure may take which is the only tier.
 const TOP_PART_ALONE: u64 = 8;
-/// The same below a hot tier, which gathers changes already.
-const TOP_PART_BELOW: u64 = 32;
+/// The same below a hot tier, which gathers changes already. A larger one makes steps denser, but with as many
+/// levels these have more of what lives (docs/decisions/lsm.md).
+const TOP_PART_BELOW: u64 = 20;
 /// The part of the memory that the tops of all structures may take together.
 const TOP_PART_OF_ALL: u64 = 8;
 /// Fewest leaves of the top, while all are not too many.
@@ -185,6 +186,8 @@ pub struct Lsm {
     squeezed: AtomicU32,
     /// Bytes for the pages of a step that were taken of the memory.
     step_bytes: AtomicU64,
+    /// Looks in a row at which no step was due.
+    lull: AtomicU32,
     /// What looks into compressed pages need.
     buffers: Arc<Buffers>,
     /// Pages of the last so many levels are compressed as they are made.
@@ -238,6 +241,7 @@ impl Lsm {
             charges: settle::Charges::default(),
             squeezed: AtomicU32::new(0),
             step_bytes: AtomicU64::new(0),
+            lull: AtomicU32::new(0),
             buffers: Arc::default(),
             compressed: AtomicU8::new(0),
             chains: Mutex::default(),

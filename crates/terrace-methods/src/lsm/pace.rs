@@ -3,9 +3,9 @@
 //! Steps are made one at a time, by a thread in the background, or by who finds the top full. Who finds
 //! somebody at work waits for the end of that step, and then goes on: nobody waits for two.
 //!
-//! Invariant: whoever is at work had a guard of large values before that. A step may free them, and who waits
-//! for its end may be writing one: a step that had yet to ask for its guard would wait for a cut, and the cut
-//! for that writer.
+//! Invariant: whoever is at work waits for no guard of large values. A step may free them, and who waits for its
+//! end may be writing one: it would wait for a cut, and the cut for that writer. So it has its guard before, or
+//! takes one where that takes no waiting, and gives the step up where a cut is in the way.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -111,23 +111,22 @@ impl Drop for End<'_> {
 }
 
 impl<T> Work<T> {
-    /// Takes it, and waits as long as that takes.
+    /// Takes it with a guard, and waits as long as that takes. No cut is made until it ends.
     pub fn begin<'w>(&'w self, store: &'w PageStore) -> AtWork<'w, T> {
         let large = guard(store);
         self.of(self.one.lock(), large)
     }
 
-    /// Takes it to look at what steps change; whoever has it so asks for no guard.
+    /// The same without a guard: to look at what steps change, or to make one that is given up for a cut.
     pub fn keep(&self) -> AtWork<'_, T> {
         self.of(self.one.lock(), None)
     }
 
-    /// Takes it; or waits until somebody who has it now has let go of it, and returns without.
-    pub fn begin_or_wait<'w>(&'w self, store: &'w PageStore) -> Option<AtWork<'w, T>> {
-        let large = guard(store);
+    /// Takes it, or waits until somebody who has it now has let go of it, and returns without.
+    pub fn begin_or_wait(&self) -> Option<AtWork<'_, T>> {
         let ended = *self.ended.lock();
         if let Some(one) = self.one.try_lock() {
-            return Some(self.of(one, large));
+            return Some(self.of(one, None));
         }
         // Whoever has it ends after this was looked at.
         let mut now = self.ended.lock();
@@ -171,10 +170,7 @@ impl<T> DerefMut for AtWork<'_, T> {
 mod tests {
     use std::sync::Arc;
 
-    use terrace_sim::SimDisk;
-
     use super::*;
-    use crate::tests::{info, options};
 
     #[test]
     fn changes_are_slowed_down_only_where_the_top_is_nearly_full() {
@@ -217,16 +213,14 @@ mod tests {
     #[test]
     fn who_finds_it_taken_waits_for_one_end() {
         let work = Arc::new(Work::<u64>::default());
-        let store = PageStore::create(SimDisk::new(1).shared(), options(4096, 64), 1, &info());
-        let store = Arc::new(store.unwrap());
-        let first = work.begin(&store);
+        let first = work.keep();
         let waiter = {
-            let (work, store) = (work.clone(), store.clone());
-            std::thread::spawn(move || work.begin_or_wait(&store).is_none())
+            let work = work.clone();
+            std::thread::spawn(move || work.begin_or_wait().is_none())
         };
         // Either it has come to wait, and hears of the end, or it finds the work free.
         drop(first);
         let _ = waiter.join().unwrap();
-        assert!(work.begin_or_wait(&store).is_some());
+        assert!(work.begin_or_wait().is_some());
     }
 }

@@ -22,6 +22,11 @@ pub(crate) const MOST_TARGET: usize = 32;
 /// The same where the memory is small: a part of the frames that hot pages leave, for about twice as many
 /// pages are made at once.
 const FRAMES_PER_TARGET: u64 = 8;
+/// The same as a part of all frames: who makes a step has four times as many pages of memory to itself, which
+/// hot records then do not have.
+const FRAMES_PER_STEP: u64 = 96;
+/// As many pages of the target may be merged in any case.
+const LEAST_OF_FRAMES: u64 = 8;
 /// Times that ranges are halved where frames are short: then a step makes some pages only.
 pub(crate) const MOST_SQUEEZED: u32 = 5;
 /// As many again are read of the sources, at most, leaves of the top among them; what would be more is cut.
@@ -166,7 +171,9 @@ impl Lsm {
         }
         let store = &self.store;
         let beside = store.frames().saturating_sub(store.hot_cap());
-        let most = ((beside / FRAMES_PER_TARGET) as usize).clamp(2, MOST_TARGET);
+        let of_all = (store.frames() / FRAMES_PER_STEP).max(LEAST_OF_FRAMES);
+        let most = (beside / FRAMES_PER_TARGET).min(of_all);
+        let most = (most as usize).clamp(2, MOST_TARGET);
         // One that found no frames is made in parts.
         let squeezed = self
             .squeezed

@@ -23,9 +23,12 @@ use crate::fault::{self, Fault, Point};
 pub(crate) const PATIENCE: u32 = 4 + MOST_SQUEEZED;
 
 /// Share of its bound in hundredths from which on the top gives up records ahead of need.
-const AHEAD: u64 = 50;
+const AHEAD: u64 = 70;
 /// Steps that are made at once ahead of need: some mebibytes are read and written, then others come.
 const STEPS_AHEAD: usize = 4;
+
+/// Looks in a row at which nothing is due after which the memory for a step is given back: some seconds.
+const LULL: u32 = 1000;
 
 impl Lsm {
     /// Whether the top has so many times what it is to have at most.
@@ -64,7 +67,7 @@ impl Lsm {
             return Ok(true);
         }
         let c = &self.counters;
-        let done = match self.work.begin_or_wait(&self.store) {
+        let done = match self.work.begin_or_wait() {
             Some(mut cursors) => {
                 // From here on steps are this change's own: until now others made them, and were not waited for.
                 let before = c.steps.load(Atomic::Relaxed);
@@ -97,7 +100,7 @@ impl Lsm {
     /// Those of the store; then nothing has changed.
     pub fn step(&self, from: f64, space: Space) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
-        let mut cursors = self.work.begin(&self.store);
+        let mut cursors = self.work.keep();
         self.step_at_work(state, &mut cursors, from, space)
     }
 
@@ -139,6 +142,10 @@ impl Lsm {
                     self.count_top(state)?;
                     return Ok(true);
                 }
+                if self.store.try_large_guard().is_none() {
+                    // It was given up for a cut, which is not waited for here.
+                    break;
+                }
             }
         }
         self.count_top(state)?;
@@ -160,9 +167,13 @@ impl Lsm {
         if self.look_at_top(state) * 100 < self.top_bound() * AHEAD {
             self.pace.rest();
             self.settle_charged(state)?;
-            self.give_buffers();
+            // Not in each lull: the hot tier would grow into it, and have to go again at the next step.
+            if self.lull.fetch_add(1, Atomic::Relaxed) >= LULL {
+                self.give_buffers();
+            }
             return Ok(());
         }
+        self.lull.store(0, Atomic::Relaxed);
         for _ in 0..STEPS_AHEAD {
             let (began, before) = (std::time::Instant::now(), self.count_top(state)?);
             if !self.step(AHEAD as f64 / 100.0, Space::Migration)? {

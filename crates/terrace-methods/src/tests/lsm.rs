@@ -559,6 +559,38 @@ fn bounded_steps(is_compressed: bool, frames: usize) -> Result<()> {
     Ok(())
 }
 
+/// A step takes little of a small memory for its pages, and keeps it from one step to the next: hot records,
+/// which would grow into it, would have to go again.
+#[test]
+fn memory_for_steps_is_little_and_stays() {
+    for frames in [256, 1024, 4096] {
+        let tested = Tested::in_memory_of(frames, false).unwrap();
+        let before = tested.store.dynamic_bytes();
+        let mut n = 0;
+        while tested.lsm.figures().unwrap().steps == 0 {
+            tested
+                .change(&wide_key(n), Some(Have::Bytes(vec![1; 60])))
+                .unwrap();
+            n += 1;
+            if n % 64 == 0 {
+                tested.lsm.tend().unwrap();
+            }
+        }
+        let taken = || (tested.store.dynamic_bytes() - before) as usize / PAGE;
+        assert!((1..=frames / 8 + 2).contains(&taken()), "{}", taken());
+        let with = taken();
+        // The top is less than full now.
+        for _ in 0..100 {
+            tested.lsm.tend().unwrap();
+        }
+        assert_eq!(taken(), with, "given back in a lull");
+        for _ in 0..2000 {
+            tested.lsm.tend().unwrap();
+        }
+        assert!(taken() < with, "kept for good");
+    }
+}
+
 /// One of many more keys.
 fn wide_key(n: u64) -> Vec<u8> {
     mix(n, 7).to_be_bytes().to_vec()
