@@ -33,24 +33,22 @@ const SEGMENT_BYTES: usize = 64 << 10;
 pub(super) const STEP_BYTES: usize = 4 * SEGMENT_BYTES;
 
 impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
-    /// Whether the dynamic stage is due.
+    /// Whether the dynamic stage is due beside a static one of `live` entries.
     #[inline]
-    fn due(&self) -> bool {
+    fn due(&self, live: usize) -> bool {
         // In steps the ranges are merged in turn: when one is, it holds twice what all do on
         // average. So a range is merged when it holds a share of one in `ratio`, as all of
         // them are where they are merged at once.
-        let sweep = match self.options.merging {
-            Merging::Incremental => 2,
-            Merging::Blocking | Merging::Manual => 1,
-        };
-        let (len, fixed) = (self.dynamic.len(), self.segments.live() / sweep);
+        let twice = u32::from(self.options.merging == Merging::Incremental);
+        let (len, fixed) = (self.dynamic.len(), live >> twice);
         is_due(self.options.trigger, len, fixed, self.options.floor)
     }
 
     /// Merges what is due.
     #[inline]
     pub(super) fn maintain(&mut self) {
-        if self.due() {
+        let (live, gone) = self.segments.counts();
+        if self.due(live) {
             match self.options.merging {
                 Merging::Incremental => {
                     self.merge_step();
@@ -58,7 +56,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
                 Merging::Blocking => self.merge_pass(),
                 Merging::Manual => {}
             }
-        } else if self.segments.gone() * 8 > self.segments.live() {
+        } else if gone * 8 > live {
             self.collect();
         }
     }
