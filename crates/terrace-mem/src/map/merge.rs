@@ -28,6 +28,9 @@ const STEP: usize = 4;
 /// Most key bytes of a segment; longer ones are cut as if they had too many entries.
 const SEGMENT_BYTES: usize = 64 << 10;
 
+/// The same of a compact trie, which has what many keys begin with once, and is merged as the bytes that it is.
+const TRIE_BYTES: usize = 2 * SEGMENT_BYTES;
+
 /// Key bytes that a step moves at most, and a key more: four segments of long keys. Those of most
 /// keys are less than that.
 pub(super) const STEP_BYTES: usize = 4 * SEGMENT_BYTES;
@@ -300,10 +303,14 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     }
 
     fn bounds(&self) -> Bounds {
+        let bytes = match self.options.stage().is_trie() {
+            true => TRIE_BYTES,
+            false => SEGMENT_BYTES,
+        };
         Bounds {
             len: self.options.segment_len(),
-            bytes: SEGMENT_BYTES,
-            most_bytes: SEGMENT_BYTES,
+            bytes,
+            most_bytes: bytes,
         }
     }
 
@@ -448,7 +455,7 @@ mod tests {
             assert_eq!(core.insert(low + 5, low), None);
         }
         core.merge_all();
-        assert_eq!((core.stage_lens(), core.segments.gone()), ((0, 48), 0));
+        assert_eq!((core.stage_lens(), core.segments.counts()), ((0, 48), (48, 0)));
         assert!(
             (0..n)
                 .filter_map(|i| core.segments.low(i))
