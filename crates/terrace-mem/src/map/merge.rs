@@ -455,7 +455,10 @@ mod tests {
             assert_eq!(core.insert(low + 5, low), None);
         }
         core.merge_all();
-        assert_eq!((core.stage_lens(), core.segments.counts()), ((0, 48), (48, 0)));
+        assert_eq!(
+            (core.stage_lens(), core.segments.counts()),
+            ((0, 48), (48, 0))
+        );
         assert!(
             (0..n)
                 .filter_map(|i| core.segments.low(i))

@@ -1,6 +1,7 @@
 //! Numbers in as few bytes each as the greatest of them needs: none where all are the same.
 
 use alloc::boxed::Box;
+#[cfg(feature = "pairs")]
 use alloc::vec::Vec;
 #[cfg(feature = "pairs")]
 use core::ops::Range;
