@@ -73,7 +73,7 @@ pub fn for_ints() -> Vec<Maker<u64>> {
     all.push(Maker::usual("rart", || Box::new(art::Ints::default())));
     all.push(Maker::usual("blart", || Box::new(blart::Ints::default())));
     all.push(Maker::usual("masstree", || {
-        Box::new(masstree::Map::default())
+        Box::new(masstree::Ints::default())
     }));
     all
 }
@@ -92,8 +92,5 @@ pub fn for_bytes() -> Vec<Maker<[u8]>> {
     }));
     all.push(Maker::usual("rart", || Box::new(art::Bytes::default())));
     all.push(Maker::usual("blart", || Box::new(blart::Bytes::default())));
-    all.push(Maker::usual("masstree", || {
-        Box::new(masstree::Map::default())
-    }));
     all
 }
