@@ -3,6 +3,7 @@
 //! `cargo +nightly fuzz run art`, in the folder above this package.
 #![no_main]
 
+#[allow(dead_code, reason = "maps of one pair alone are driven")]
 #[path = "../../tests/support/drive.rs"]
 mod drive;
 
