@@ -5,8 +5,9 @@ use crate::dynamic::{ByteKeys, CAP, FANOUT, IntKeys, NodeKeys};
 use crate::dynamic::{Classes, Inline, WholeKeys};
 use crate::lows::{ByteLows, IntLows, Lows};
 use crate::shortcuts::{ByteShortcuts, NoShortcuts, Shortcuts};
-use crate::stage::{ByteRun, ByteStage, IntStage, KeyRun};
+use crate::stage::{ByteRun, ByteStage, FixedBytes, FixedKeys, IntStage, KeyRun};
 use crate::two_stage::StaticStage;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt::Debug;
@@ -33,6 +34,9 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     /// A sorted run of keys on its way into or out of a static stage.
     #[doc(hidden)]
     type Run: KeyRun<Self>;
+    /// Sorted keys that stay as they are.
+    #[doc(hidden)]
+    type Fixed: FixedKeys<Self>;
     /// The lower bounds of the segments.
     #[doc(hidden)]
     type Lows: Lows<Self>;
@@ -107,6 +111,7 @@ impl Family for IntFamily {
     type LeafKeys = IntKeys<CAP>;
     type InnerKeys = IntKeys<FANOUT>;
     type Run = Vec<u64>;
+    type Fixed = Box<[u64]>;
     type Lows = IntLows;
     type Stage = IntStage;
     type Shortcuts = NoShortcuts;
@@ -185,6 +190,7 @@ impl Family for ByteFamily {
     type LeafKeys = ByteKeys<CAP>;
     type InnerKeys = ByteKeys<FANOUT>;
     type Run = ByteRun;
+    type Fixed = FixedBytes;
     type Lows = ByteLows;
     type Stage = ByteStage;
     type Shortcuts = ByteShortcuts;

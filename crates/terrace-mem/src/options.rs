@@ -85,7 +85,7 @@ pub struct Options {
     /// Whether a Bloom filter stands before the dynamic stage. Not for a concurrent map.
     pub filter: bool,
     /// Entries for each of which a map of byte strings remembers where one is that is looked up often, in 64
-    /// bytes; 0 for none. Not for a concurrent map, nor for integers. Slots come 256 at a time.
+    /// bytes; 0 for none. Not for a concurrent map, nor for integers or compact tries. Slots come 256 at a time.
     pub shortcuts: usize,
     /// Whether byte strings under [`Stage::FrontCoded`] are written in symbols: a seventh fewer bytes of
     /// addresses, and slower inserts, scans and lookups. Not for a concurrent map; no effect on integers.

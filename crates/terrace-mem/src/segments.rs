@@ -65,8 +65,9 @@ impl<F: Family, S> Default for Segments<F, S> {
 }
 
 impl<F: Family, S: Vals> Segments<F, S> {
+    /// The list of them, where there are any.
     #[inline]
-    fn list(&self) -> Option<&SegmentList<F, S>> {
+    pub fn list(&self) -> Option<&SegmentList<F, S>> {
         self.0.as_ref().map(|parts| &parts.list)
     }
 
@@ -137,10 +138,11 @@ impl<F: Family, S: Vals> Segments<F, S> {
         self.list().map_or(0, SegmentList::live)
     }
 
-    /// How many slots are dead.
+    /// How many entries are there, and how many slots are dead.
     #[inline]
-    pub fn gone(&self) -> usize {
-        self.list().map_or(0, SegmentList::gone)
+    pub fn counts(&self) -> (usize, usize) {
+        let of = |list: &SegmentList<F, S>| (list.live(), list.gone());
+        self.list().map_or((0, 0), of)
     }
 
     /// Bytes of keys and of values.

@@ -8,9 +8,9 @@ mod drive;
 #[path = "support/drive_concurrent.rs"]
 mod drive_concurrent;
 
-use drive::{TestKey, drive};
+use drive::{TestKey, drive, drive_pair};
 use std::collections::BTreeMap;
-use terrace_mem::{HybridMap, Options};
+use terrace_mem::{HybridMap, Options, Pair};
 
 fn bytes(seed: u64, n: usize) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -42,6 +42,20 @@ fn check_concurrent<K: TestKey>() {
     }
     for seed in 0..if cfg!(miri) { 0 } else { 2 } {
         drive_concurrent::drive::<K>(&bytes(seed + 1000, 20_000), true);
+    }
+}
+
+#[test]
+fn any_bytes() {
+    check::<Box<[u8]>>();
+}
+
+#[test]
+fn every_pair_by_itself() {
+    for &pair in Pair::ALL {
+        for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+            drive_pair(pair, &bytes(seed + 1, if cfg!(miri) { 600 } else { 3000 }));
+        }
     }
 }
 

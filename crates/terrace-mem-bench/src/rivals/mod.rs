@@ -1,9 +1,11 @@
 //! The maps that are compared, one file each behind one trait.
 
 mod art;
+mod blart;
 mod brie;
 mod hybrid;
 mod indexset;
+mod masstree;
 mod skiplist;
 mod std_btree;
 #[cfg(test)]
@@ -69,6 +71,10 @@ pub fn for_ints() -> Vec<Maker<u64>> {
         || Box::new(brie::Ints::default()),
     ));
     all.push(Maker::usual("rart", || Box::new(art::Ints::default())));
+    all.push(Maker::usual("blart", || Box::new(blart::Ints::default())));
+    all.push(Maker::usual("masstree", || {
+        Box::new(masstree::Ints::default())
+    }));
     all
 }
 
@@ -85,5 +91,6 @@ pub fn for_bytes() -> Vec<Maker<[u8]>> {
         Box::new(indexset::Bytes::default())
     }));
     all.push(Maker::usual("rart", || Box::new(art::Bytes::default())));
+    all.push(Maker::usual("blart", || Box::new(blart::Bytes::default())));
     all
 }

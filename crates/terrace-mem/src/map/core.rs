@@ -123,7 +123,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Makes the dynamic stage the structure of its pair once it is not small any more.
     #[inline]
     fn settle(&mut self) {
-        if self.dynamic.len() > self.options.floor && self.dynamic.is_small(self.options.pair) {
+        if self.dynamic.is_small(self.options.pair) && self.dynamic.len() > self.options.floor {
             self.dynamic.move_to(Any::new(self.options.pair));
         }
     }
@@ -269,18 +269,20 @@ impl<F: Family, V> Core<F, V> {
         if self.options.filter {
             self.filter.prefetch(hash);
         }
-        let segments = &self.segments;
-        let mut i = 0;
+        let list = self.segments.list();
+        let (mut i, mut seg) = (0, None);
         let old = self.dynamic.insert_and(key, val, |near| match near {
             Near::Inner => {
-                i = segments.locate(key);
-                if let Some(seg) = segments.segs().get(i) {
+                let Some(list) = list else { return };
+                i = list.locate(key);
+                seg = list.segs().get(i);
+                if let Some(seg) = seg {
                     crate::simd::prefetch_whole(seg);
                     seg.keys.prefetch(key, || hash);
                 }
             }
             Near::Leaf => {
-                if let Some(seg) = segments.segs().get(i) {
+                if let Some(seg) = seg {
                     seg.keys.approach(key, || hash);
                 }
             }

@@ -28,29 +28,30 @@ const STEP: usize = 4;
 /// Most key bytes of a segment; longer ones are cut as if they had too many entries.
 const SEGMENT_BYTES: usize = 64 << 10;
 
+/// The same of a compact trie, which has what many keys begin with once, and is merged as the bytes that it is.
+const TRIE_BYTES: usize = 2 * SEGMENT_BYTES;
+
 /// Key bytes that a step moves at most, and a key more: four segments of long keys. Those of most
 /// keys are less than that.
 pub(super) const STEP_BYTES: usize = 4 * SEGMENT_BYTES;
 
 impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
-    /// Whether the dynamic stage is due.
+    /// Whether the dynamic stage is due beside a static one of `live` entries.
     #[inline]
-    fn due(&self) -> bool {
+    fn due(&self, live: usize) -> bool {
         // In steps the ranges are merged in turn: when one is, it holds twice what all do on
         // average. So a range is merged when it holds a share of one in `ratio`, as all of
         // them are where they are merged at once.
-        let sweep = match self.options.merging {
-            Merging::Incremental => 2,
-            Merging::Blocking | Merging::Manual => 1,
-        };
-        let (len, fixed) = (self.dynamic.len(), self.segments.live() / sweep);
+        let twice = u32::from(self.options.merging == Merging::Incremental);
+        let (len, fixed) = (self.dynamic.len(), live >> twice);
         is_due(self.options.trigger, len, fixed, self.options.floor)
     }
 
     /// Merges what is due.
     #[inline]
     pub(super) fn maintain(&mut self) {
-        if self.due() {
+        let (live, gone) = self.segments.counts();
+        if self.due(live) {
             match self.options.merging {
                 Merging::Incremental => {
                     self.merge_step();
@@ -58,7 +59,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
                 Merging::Blocking => self.merge_pass(),
                 Merging::Manual => {}
             }
-        } else if self.segments.gone() * 8 > self.segments.live() {
+        } else if gone * 8 > live {
             self.collect();
         }
     }
@@ -302,10 +303,14 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     }
 
     fn bounds(&self) -> Bounds {
+        let bytes = match self.options.stage().is_trie() {
+            true => TRIE_BYTES,
+            false => SEGMENT_BYTES,
+        };
         Bounds {
             len: self.options.segment_len(),
-            bytes: SEGMENT_BYTES,
-            most_bytes: SEGMENT_BYTES,
+            bytes,
+            most_bytes: bytes,
         }
     }
 
@@ -450,7 +455,10 @@ mod tests {
             assert_eq!(core.insert(low + 5, low), None);
         }
         core.merge_all();
-        assert_eq!((core.stage_lens(), core.segments.gone()), ((0, 48), 0));
+        assert_eq!(
+            (core.stage_lens(), core.segments.counts()),
+            ((0, 48), (48, 0))
+        );
         assert!(
             (0..n)
                 .filter_map(|i| core.segments.low(i))

@@ -30,10 +30,14 @@ impl Rules {
         options.check_single()?;
         options.plan::<F>()?;
         let segment_len = u16::try_from(options.segment_len);
+        let stage = options.pair.stage(options.stage);
         Ok(Rules {
             trigger: options.trigger,
             floor: options.floor,
-            shortcuts: options.shortcuts,
+            shortcuts: match stage.is_trie() {
+                true => 0,
+                false => options.shortcuts,
+            },
             #[cfg(feature = "compressed")]
             // More than these are as good as all.
             cache_nodes: u32::try_from(options.cache_nodes).unwrap_or(u32::MAX),
@@ -73,6 +77,11 @@ impl Rules {
     #[inline]
     pub fn segment_len(&self) -> usize {
         self.segment_len.into()
+    }
+
+    /// The form of segments.
+    pub fn stage(&self) -> Stage {
+        self.pair.stage(self.stage)
     }
 
     /// How segments are built.

@@ -1,14 +1,14 @@
 //! The static stages for byte strings, behind one type.
 
-#[cfg(feature = "pairs")]
-use super::compact::TOWER;
-use super::compact::{CompactTree, FULL};
+use super::compact::CompactTree;
 #[cfg(feature = "compressed")]
 use super::compressed::{Compressed, NodeCursor};
 use super::front_coded::{FrontCoded, FrontCursor, Training, room_for};
 #[cfg(feature = "pairs")]
+use super::towers::Towers;
+#[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor, Words};
-use super::{ByteRun, KeyRun, Plan, Stage, choose};
+use super::{ByteRun, FixedBytes, FixedKeys, KeyRun, Plan, Stage, choose};
 use crate::family::ByteFamily;
 use crate::home::Home;
 use crate::two_stage::{KeyCursor, StaticStage};
@@ -36,9 +36,9 @@ impl From<Kind> for ByteStage {
 
 enum Kind {
     Front(FrontCoded),
-    Compact(Box<CompactTree<ByteFamily, FULL>>),
+    Compact(Box<CompactTree<ByteFamily>>),
     #[cfg(feature = "pairs")]
-    Skip(Box<CompactTree<ByteFamily, TOWER>>),
+    Skip(Box<Towers<ByteFamily>>),
     #[cfg(feature = "pairs")]
     Words(Box<Trie<Words>>),
     #[cfg(feature = "pairs")]
@@ -62,7 +62,7 @@ impl StaticStage<ByteFamily> for ByteStage {
         let kind = match stage {
             Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
             #[cfg(feature = "pairs")]
-            Stage::CompactSkipList => Kind::Skip(CompactTree::build(run, from, to).into()),
+            Stage::CompactSkipList => Kind::Skip(Towers::build(run, from, to).into()),
             #[cfg(feature = "pairs")]
             Stage::CompactMasstree => Kind::Words(Trie::build::<ByteFamily>(run, from, to).into()),
             #[cfg(feature = "pairs")]
@@ -161,9 +161,9 @@ impl StaticStage<ByteFamily> for ByteStage {
     fn decode(&self, into: &mut ByteRun) {
         match &self.kind {
             Kind::Front(s) => s.decode(into),
-            Kind::Compact(s) => into.append(s.keys(), 0, s.keys().len()),
+            Kind::Compact(s) => s.keys().decode(into),
             #[cfg(feature = "pairs")]
-            Kind::Skip(s) => into.append(s.keys(), 0, s.keys().len()),
+            Kind::Skip(s) => s.keys().decode(into),
             #[cfg(feature = "pairs")]
             Kind::Words(s) => s.decode::<ByteFamily>(into),
             #[cfg(feature = "pairs")]
@@ -286,9 +286,9 @@ impl StaticStage<ByteFamily> for ByteStage {
     fn key_bytes(&self) -> usize {
         match &self.kind {
             Kind::Front(s) => s.key_bytes(),
-            Kind::Compact(s) => s.keys().key_bytes(0, s.keys().len()),
+            Kind::Compact(s) => s.keys().key_bytes(),
             #[cfg(feature = "pairs")]
-            Kind::Skip(s) => s.keys().key_bytes(0, s.keys().len()),
+            Kind::Skip(s) => s.keys().key_bytes(),
             #[cfg(feature = "pairs")]
             Kind::Words(s) => s.key_bytes(),
             #[cfg(feature = "pairs")]
@@ -339,7 +339,7 @@ pub enum ByteCursor<'a> {
     /// In front-coded blocks.
     Front(FrontCursor<'a>),
     /// In an array of keys.
-    Slice(&'a ByteRun, usize),
+    Slice(&'a FixedBytes, usize),
     /// In a trie of words.
     #[cfg(feature = "pairs")]
     Words(TrieCursor<'a, Words>),

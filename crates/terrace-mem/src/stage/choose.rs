@@ -51,6 +51,17 @@ pub enum Stage {
     Compressed,
 }
 
+impl Stage {
+    /// Whether it is one of the compact tries.
+    pub(crate) fn is_trie(self) -> bool {
+        match self {
+            #[cfg(feature = "pairs")]
+            Stage::CompactMasstree | Stage::CompactArt => true,
+            _ => false,
+        }
+    }
+}
+
 /// The stage for a segment of these integers.
 pub fn for_ints(keys: &[u64]) -> Stage {
     let fano = EliasFano::estimate(keys);
@@ -79,7 +90,7 @@ pub fn for_bytes(run: &ByteRun, from: usize, to: usize) -> Stage {
     let (mut whole, mut coded) = (0, 0);
     for at in (from..to).step_by(step) {
         let end = (at + BLOCK).min(to);
-        whole += run.key_bytes(at, end) + (end - at) * 4;
+        whole += run.key_bytes(at, end) + (end - at) * 3;
         coded += FrontCoded::estimate(run, at, end, prefix);
     }
     if coded * 5 > whole * 4 {

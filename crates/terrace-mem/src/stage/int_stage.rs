@@ -4,13 +4,13 @@
 use super::KeyRun;
 use super::bitmap::{Bitmap, BitmapCursor};
 use super::buckets::{BucketCursor, Buckets};
-#[cfg(feature = "pairs")]
-use super::compact::TOWER;
-use super::compact::{CompactTree, FULL};
+use super::compact::CompactTree;
 #[cfg(feature = "compressed")]
 use super::compressed::{Compressed, NodeCursor};
 use super::elias_fano::{EfCursor, EliasFano};
 use super::s_tree::STree;
+#[cfg(feature = "pairs")]
+use super::towers::Towers;
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor};
 use super::{Plan, Stage, choose};
@@ -29,9 +29,9 @@ enum Kind {
     Buckets(Buckets),
     Fano(Box<EliasFano>),
     Tree(Box<STree>),
-    Compact(Box<CompactTree<IntFamily, FULL>>),
+    Compact(Box<CompactTree<IntFamily>>),
     #[cfg(feature = "pairs")]
-    Skip(Box<CompactTree<IntFamily, TOWER>>),
+    Skip(Box<Towers<IntFamily>>),
     #[cfg(feature = "pairs")]
     Art(Box<Trie<Radix>>),
     #[cfg(feature = "compressed")]
@@ -78,7 +78,7 @@ impl StaticStage<IntFamily> for IntStage {
             Stage::STree => Kind::Tree(STree::build(keys).into()),
             Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
             #[cfg(feature = "pairs")]
-            Stage::CompactSkipList => Kind::Skip(CompactTree::build(run, from, to).into()),
+            Stage::CompactSkipList => Kind::Skip(Towers::build(run, from, to).into()),
             #[cfg(feature = "pairs")]
             Stage::CompactArt => Kind::Art(Trie::build::<IntFamily>(run, from, to).into()),
             // An integer is one word: there is one layer, which is a B+tree.

@@ -12,17 +12,22 @@ mod compact;
 #[cfg(feature = "compressed")]
 mod compressed;
 mod elias_fano;
+mod fixed;
 mod front_coded;
 mod int_stage;
 #[cfg(feature = "compressed")]
 mod node_cache;
+mod nums;
 mod run;
 mod s_tree;
+#[cfg(feature = "pairs")]
+mod towers;
 #[cfg(feature = "pairs")]
 mod trie;
 
 pub use byte_stage::ByteStage;
 pub use choose::Stage;
+pub use fixed::{FixedBytes, FixedKeys};
 pub use front_coded::{Symbols, Training};
 pub use int_stage::IntStage;
 #[cfg(feature = "compressed")]

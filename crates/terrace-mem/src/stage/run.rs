@@ -212,6 +212,20 @@ impl ByteRun {
         self.ends.push(self.bytes.len() as u32);
     }
 
+    /// The bytes of the keys `from..to`, and where each of them ends there.
+    pub fn part(&self, from: usize, to: usize) -> (&[u8], impl Iterator<Item = u32>) {
+        let (a, b) = (self.start(from), self.start(to));
+        let ends = self.ends[from..to].iter().map(move |&end| end - a as u32);
+        (&self.bytes[a..b], ends)
+    }
+
+    /// Appends keys end to end, each of which ends there.
+    pub fn append_part(&mut self, bytes: &[u8], ends: impl Iterator<Item = u32>) {
+        let base = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        self.ends.extend(ends.map(|end| base + end));
+    }
+
     /// Puts a key in at `i`. O(bytes).
     pub fn insert(&mut self, i: usize, key: &[u8]) {
         let at = self.start(i);
@@ -248,15 +262,9 @@ impl KeyRun<ByteFamily> for ByteRun {
         self.push_pieces(key, &[]);
     }
     fn append(&mut self, other: &Self, from: usize, to: usize) {
-        let (a, base) = (other.start(from), self.bytes.len());
-        self.bytes
-            .extend_from_slice(&other.bytes[a..other.start(to)]);
+        let (bytes, ends) = other.part(from, to);
+        self.append_part(bytes, ends);
         debug_assert!(u32::try_from(self.bytes.len()).is_ok());
-        self.ends.extend(
-            other.ends[from..to]
-                .iter()
-                .map(|&end| end - a as u32 + base as u32),
-        );
     }
     fn insert_at(&mut self, i: usize, key: &[u8], (keys, bytes): (usize, usize)) {
         if self.ends.len() == self.ends.capacity() {

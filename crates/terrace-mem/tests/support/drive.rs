@@ -124,6 +124,23 @@ impl TestKey for Vec<u8> {
     }
 }
 
+/// Any bytes, noughts among them, behind beginnings that many share; keys are beginnings of others.
+impl TestKey for Box<[u8]> {
+    const STAGES: &'static [Stage] = BYTES;
+    fn prefixes(map: &mut HybridMap<Self, Val>, model: &mut BTreeMap<Self, Val>, key: &Self) {
+        prefixes(map, model, key);
+    }
+    fn make(from: &mut Source<'_>) -> Box<[u8]> {
+        let how = from.byte();
+        let begin = [0, 1, 7, 8, 15, 300][usize::from(how % 6)];
+        let mut key = vec![b'p'; begin];
+        key.extend(
+            (0..how / 6 % 20).map(|_| [0, 1, b'a', b'b', b'p', 255][usize::from(from.byte() % 6)]),
+        );
+        key.into()
+    }
+}
+
 impl TestKey for [u8; 4] {
     const STAGES: &'static [Stage] = BYTES;
     fn make(from: &mut Source<'_>) -> [u8; 4] {
@@ -191,8 +208,32 @@ type Val = Box<u32>;
 /// Runs the operations that `bytes` says.
 pub fn drive<K: TestKey>(bytes: &[u8]) {
     let from = &mut Source(bytes);
-    let mut map =
-        HybridMap::<K, Val>::with_options(options(from, K::STAGES)).expect("good options");
+    let options = options(from, K::STAGES);
+    run::<K>(options, from);
+}
+
+/// The same with a map of one pair; the first byte says the key type.
+#[allow(dead_code, reason = "not all that are driven are of one pair")]
+pub fn drive_pair(pair: Pair, bytes: &[u8]) {
+    fn of<K: TestKey>(pair: Pair, from: &mut Source<'_>) {
+        let options = Options {
+            pair,
+            ..options(from, K::STAGES)
+        };
+        run::<K>(options, from);
+    }
+    let from = &mut Source(bytes);
+    match from.byte() % 5 {
+        0 => of::<u64>(pair, from),
+        1 => of::<String>(pair, from),
+        2 => of::<Vec<u8>>(pair, from),
+        3 => of::<(u16, String)>(pair, from),
+        _ => of::<Box<[u8]>>(pair, from),
+    }
+}
+
+fn run<K: TestKey>(options: Options, from: &mut Source<'_>) {
+    let mut map = HybridMap::<K, Val>::with_options(options).expect("good options");
     let mut model: BTreeMap<K, Val> = BTreeMap::new();
     let mut round = 0;
     while !from.is_empty() {

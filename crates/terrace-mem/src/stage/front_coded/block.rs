@@ -89,7 +89,7 @@ pub fn width_for(longest: usize) -> u8 {
 
 impl<'a> Block<'a> {
     /// The block of `n` keys that `bytes` begins with.
-    #[inline]
+    #[inline(always)]
     pub fn new(bytes: &'a [u8], n: usize, symbols: Option<&'a Symbols>) -> Self {
         let width = bytes[0];
         let (shared, rest) = bytes[1..].split_at(n);
@@ -105,14 +105,20 @@ impl<'a> Block<'a> {
     }
 
     /// The rests of the first `n` keys at least, as they are: in `room`, where they are codes here.
-    #[inline]
+    #[inline(always)]
     pub fn spell<'t>(&self, n: usize, room: &'t mut Vec<u8>) -> &'t [u8]
     where
         'a: 't,
     {
-        let Some(symbols) = self.symbols else {
-            return self.rests;
-        };
+        match self.symbols {
+            None => self.rests,
+            Some(symbols) => self.decode(symbols, n, room),
+        }
+    }
+
+    /// [`Block::spell`] of codes, apart from what most maps do.
+    #[inline(never)]
+    fn decode<'t>(&self, symbols: &Symbols, n: usize, room: &'t mut Vec<u8>) -> &'t [u8] {
         let len = self.span(0, n);
         if room.len() < len + LONGEST {
             room.resize(len + LONGEST, 0);
@@ -122,7 +128,7 @@ impl<'a> Block<'a> {
     }
 
     /// How many bytes here have rests of `n` bytes, of which the first one begins at byte `at`.
-    #[inline]
+    #[inline(always)]
     pub fn bytes_of(&self, at: usize, n: usize) -> usize {
         match self.symbols {
             None => n,

@@ -237,7 +237,7 @@ impl FrontCoded {
         self.table.at(b).rank as usize
     }
 
-    #[inline]
+    #[inline(always)]
     fn block(&self, b: usize) -> Block<'_> {
         let at = self.table.at(b);
         let n = self.rank(b + 1) - at.rank as usize;

@@ -219,7 +219,7 @@ impl Scratch {
 
     /// Appends a key that shares `shared` bytes with the one before, with its rest of `len` bytes,
     /// behind which others may be read.
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, block: &Block<'_>, shared: usize, rest: &[u8], len: usize) {
         self.shared.push(shared as u8);
         self.lens.push(len as u16);

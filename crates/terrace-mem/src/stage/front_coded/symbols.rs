@@ -83,7 +83,7 @@ impl Symbols {
     }
 
     /// Appends the codes of a text.
-    #[inline]
+    #[inline(never)]
     pub fn encode(&self, mut text: &[u8], into: &mut Vec<u8>) {
         while !text.is_empty() {
             let len = match self.first(text) {
@@ -101,7 +101,7 @@ impl Symbols {
     }
 
     /// How many bytes the codes have of the first `n` bytes of a text.
-    #[inline]
+    #[inline(never)]
     pub fn skip(&self, codes: &[u8], n: usize) -> usize {
         let (mut at, mut len) = (0, 0);
         while len < n {

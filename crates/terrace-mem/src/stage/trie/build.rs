@@ -1,9 +1,9 @@
 //! Building a trie from sorted keys: nodes below come before those above.
 
-use super::nums::Nums;
 use super::{Child, ENDS, LEAVES, LONG, STARTS, Step, Trie};
 use crate::family::{Family, common_prefix};
 use crate::stage::KeyRun;
+use crate::stage::nums::Nums;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;

@@ -7,9 +7,9 @@
 //! have to be cut elsewhere, what is below is built anew.
 
 use super::build::{NARROW, Out};
-use super::nums::{read2, read4};
 use super::{Child, Step, Trie, View};
 use crate::family::common_prefix;
+use crate::stage::nums::{read2, read4};
 use crate::stage::run::PlainKeys;
 use alloc::vec::Vec;
 

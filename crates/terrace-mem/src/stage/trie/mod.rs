@@ -18,18 +18,17 @@
 mod build;
 mod cursor;
 mod merge;
-mod nums;
 mod step;
 
 pub use cursor::TrieCursor;
 pub use step::{ON, Radix, Step, Words, word};
 
+use super::nums::{Nums, read2, read4};
 use crate::simd;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ops::Range;
-use nums::{Nums, read2, read4};
 
 /// Behind the prefix a key ends.
 const ENDS: u8 = 1;

@@ -1,5 +1,6 @@
 //! By what a trie goes on: a byte, or a word of seven.
 
+use crate::stage::nums::read2;
 use alloc::vec::Vec;
 
 /// Labels of a kind, in a node's bytes.
@@ -127,7 +128,7 @@ impl Step for Words {
     }
     #[inline]
     fn children(node: &[u8], at: usize) -> (usize, usize) {
-        (super::read2(node, at) + 1, at + 2)
+        (read2(node, at) + 1, at + 2)
     }
     #[inline]
     fn labels_len(n: usize) -> usize {
