@@ -44,7 +44,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             Merging::Blocking | Merging::Manual => 1,
         };
         let (len, fixed) = (self.dynamic.len(), self.segments.live() / sweep);
-        is_due(self.options.trigger, len, fixed, self.options.floor)
+        is_due(self.options.trigger, len, fixed, self.options.floor) || self.is_crowded()
     }
 
     /// Merges what is due.
@@ -61,6 +61,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         } else if self.segments.gone() * 8 > self.segments.live() {
             self.collect();
         }
+        self.placed();
     }
 
     /// Rebuilds the next segment with many dead slots.
@@ -227,6 +228,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     }
 
     fn put_in_place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
+        self.tell_always();
         let n = keys.len();
         let bounds = self.bounds();
         let appends = self.appends(i, keys);

@@ -23,10 +23,13 @@
 
 mod chunk;
 pub(crate) mod copies;
+mod divide;
 mod engine;
+mod lent;
+pub(crate) mod one;
 mod placing;
 mod stats;
-mod words;
+pub(crate) mod words;
 
 pub(crate) use placing::Placing;
 pub use stats::MapPlacement;
@@ -82,7 +85,55 @@ pub(crate) struct Two {
     notes: Vec<String>,
 }
 
+/// What some dynamic stages take more from one look to the next, at once: their arrays grow by half or double.
+const GROWTH: u64 = 16 << 10;
+
+impl Two {
+    /// Fast bytes that are allowed a map which uses so many, and so many slow ones.
+    fn limit(&self, used: u64, slow: u64) -> u64 {
+        match self.limit {
+            Limit::Bytes(bytes) => bytes,
+            Limit::Share(share) => ((used + slow) as f64 * share.clamp(0.0, 1.0)) as u64,
+            Limit::All => u64::MAX,
+        }
+    }
+
+    /// From here on others make room for what is written, so that it does not come to the limit.
+    fn edge(&self, limit: u64) -> u64 {
+        match limit {
+            u64::MAX => u64::MAX,
+            limit => limit - limit / 100 - (limit / 100).min(GROWTH),
+        }
+    }
+
+    /// What moves may fill: the limit without headroom for writes.
+    fn bound(&self, limit: u64) -> u64 {
+        match limit {
+            u64::MAX => u64::MAX,
+            limit => limit - limit / 50 - (limit / 100).min(GROWTH),
+        }
+    }
+
+    /// What there is to say of a map whose slow segments have so many bytes of keys in fast memory.
+    fn notes_with(&self, fast_keys: u64) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        if fast_keys > 0 {
+            notes.push(format!(
+                "slow segments keep their keys in fast memory, {:.1} MiB: this static stage has no \
+                 other place for them; Stage::Auto of integers and byte strings has",
+                fast_keys as f64 / (1 << 20) as f64
+            ));
+        }
+        notes
+    }
+}
+
 impl Memories {
+    /// Both, if there are two kinds.
+    pub(crate) fn two(&self) -> Option<Two> {
+        self.0.clone()
+    }
+
     /// Has lookups told to somebody.
     pub fn watched_by(mut self, watch: Arc<dyn Watch>) -> Self {
         if let Some(two) = &mut self.0 {
@@ -98,8 +149,8 @@ impl Memories {
 }
 
 impl Options {
-    /// Has a [`ConcurrentHybridMap`](crate::ConcurrentHybridMap) lie in these memories, within so
-    /// many fast bytes. With one kind of memory it is as without. The policy of the placement is
+    /// Has a map lie in these memories, within so many fast bytes: a
+    /// [`ConcurrentHybridMap`](crate::ConcurrentHybridMap), or one of those for one thread. With one kind of memory it is as without. The policy of the placement is
     /// for trees; here bytes go to where they save most waiting.
     ///
     /// # Errors
