@@ -240,13 +240,19 @@ impl<F: Family, S: Vals> Segments<F, S> {
     }
 
     /// No segments, over the same memories.
-    pub fn again(&self, _plan: impl FnOnce() -> Plan<F>) -> Self {
+    #[cfg(feature = "place")]
+    pub fn again(&self, plan: impl FnOnce() -> Plan<F>) -> Self {
         let mut empty = Segments::default();
-        #[cfg(feature = "place")]
         if let Some(one) = self.one() {
-            empty.open(_plan).list.one = Some(Box::new(one.again()));
+            empty.open(plan).list.one = Some(Box::new(one.again()));
         }
         empty
+    }
+
+    /// No segments.
+    #[cfg(not(feature = "place"))]
+    pub fn again(&self, _: impl FnOnce() -> Plan<F>) -> Self {
+        Segments::default()
     }
 
     /// The segment of a range's beginning is read.

@@ -1,5 +1,5 @@
-//! `place-bench`: what placements of a tree's nodes in fast and slow memory are worth, by counts,
-//! with waiting made up, or on real memories.
+//! What placements of a tree's nodes in fast and slow memory are worth, by counts, with waiting made
+//! up, or on real memories: the command `place-bench`, and `mem-bench place`.
 #![forbid(unsafe_code)]
 
 mod bars;
@@ -15,6 +15,7 @@ use anyhow::{Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use contender::Contender;
 use run::WhichTree;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ struct Args {
     /// Only these policies
     #[arg(long, value_delimiter = ',')]
     policy: Vec<String>,
+
+    /// With records: only these workloads
+    #[arg(long, value_delimiter = ',')]
+    workload: Vec<String>,
 
     /// Which kind of tree; records is of a B+tree beside the compact map
     #[arg(long, value_enum, default_value_t = WhichTree::BTree)]
@@ -102,10 +107,12 @@ struct Setting {
     timed: bool,
     tree: WhichTree,
     trace: Option<Arc<workload::Trace>>,
+    workloads: Vec<String>,
 }
 
-fn main() -> ExitCode {
-    match measure(&Args::parse()) {
+/// The command with these arguments, of which the first one is its name.
+pub fn main_of(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match measure(&Args::parse_from(args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("place-bench: {error:#}");
@@ -175,6 +182,7 @@ fn measure(args: &Args) -> Result<()> {
         timed: args.model != Model::Count,
         tree: args.tree,
         trace,
+        workloads: args.workload.clone(),
     };
     let names: Vec<&str> = if args.figures.iter().any(|f| f == "all") {
         figures::ALL.to_vec()

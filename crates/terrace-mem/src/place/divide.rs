@@ -137,6 +137,8 @@ pub(super) struct Use<'a> {
     pub limit: u64,
     /// Nothing was divided before, and half of what is free is for copies.
     pub first: bool,
+    /// Segments give way to the smallest table.
+    pub makes_room: bool,
     /// Slow memory takes nothing.
     pub refused: bool,
 }
@@ -178,7 +180,7 @@ pub(super) fn divide<T: Clone>(
         }
         return (table, moves);
     }
-    if of.copies.is_some() && table < smallest {
+    if of.makes_room && of.copies.is_some() && table < smallest {
         // Without a table nobody knows what one would be worth.
         while bound - used < smallest - table
             && let Some(cold) = down.pop()

@@ -97,12 +97,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let engine = &mut *engine;
         let mut left = steps.count() as isize;
         while left > 0 {
-            // Who makes room goes first, then come those for whom it is.
-            let next = match engine.goal {
-                0 => engine.moves.pop(),
-                _ => engine.moves.pop_if(|(_, up)| !*up),
-            };
-            if let Some((part, up)) = next {
+            if let Some((part, up)) = engine.moves.pop() {
                 left -= match part.upgrade() {
                     Some(part) => self.shift(on, engine, &part, up) as isize,
                     None => 1,
@@ -244,6 +239,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             bound,
             limit,
             first: false,
+            makes_room: false,
             refused: engine.refused.0 > 0,
         };
         let (table, moves) = divide(of, up, down);

@@ -302,8 +302,8 @@ mod tests {
             let key = random(&mut x) % 3000;
             let hash = IntFamily::copy_hash(&key);
             match random(&mut x) % 64 {
-                0 if random(&mut x) % 8 == 0 => assert!(lent.grow(None, &7)),
-                1 if random(&mut x) % 12 == 0 => lent.shrink(),
+                0 if random(&mut x).is_multiple_of(8) => assert!(lent.grow(None, &7)),
+                1 if random(&mut x).is_multiple_of(12) => lent.shrink(),
                 2..8 => {
                     lent.erase(&key, hash);
                     model.remove(&key);

@@ -6,7 +6,8 @@
 
 use super::divide::{Best, Caught, Seen, Use, divide};
 use super::lent::Lent;
-use super::{MapPlacement, Touch, Two};
+use super::stats::MapPlacement;
+use super::two::{Touch, Two};
 use crate::family::Family;
 use crate::home::Store;
 use crate::slots::Vals;
@@ -485,6 +486,7 @@ impl<F: Family, V> One<F, V> {
             bound: self.two.bound(limit),
             limit,
             first: engine.periods == 1,
+            makes_room: true,
             refused: engine.refused.0 > 0,
         };
         let (goal, moves) = divide(of, up, down);
