@@ -16,6 +16,7 @@ mod workload;
 use clap::{Parser, Subcommand};
 use paper::Experiment;
 use rivals::Maker;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use threads::Threaded;
@@ -52,6 +53,13 @@ enum Command {
         /// Pictures, and a page with all of them, too.
         #[arg(long)]
         out: Option<PathBuf>,
+    },
+    /// Experiments with fast and slow memory: `place --help` says which.
+    #[command(disable_help_flag = true)]
+    Place {
+        /// What `place-bench` takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
     /// Lookups alone, for cachegrind, which `paper table2` runs.
     #[command(hide = true)]
@@ -202,8 +210,24 @@ fn compare<S: Threaded>(
     }
 }
 
+/// The experiments with fast and slow memory.
+#[cfg(feature = "place")]
+fn place(args: Vec<OsString>) -> ExitCode {
+    terrace_place_bench::main_of(std::iter::once("mem-bench place".into()).chain(args))
+}
+
+/// They are not here.
+#[cfg(not(feature = "place"))]
+fn place(_: Vec<OsString>) -> ExitCode {
+    eprintln!("build mem-bench with `--features place` for these, or use place-bench");
+    ExitCode::FAILURE
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(Command::Place { args }) = cli.command {
+        return place(args);
+    }
     if let Some(Command::Lookups {
         pair,
         entries,

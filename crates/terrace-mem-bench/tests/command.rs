@@ -257,3 +257,20 @@ fn an_experiment_of_the_paper_writes_figures_and_pictures() {
     assert!(page.contains("<svg") && page.contains("compact ART"));
     assert!(out.join("fig5-gets_per_second.svg").exists());
 }
+
+#[test]
+fn placement_is_measured_where_it_was_built_in() {
+    let output = run(&["place", "fig8", "--scale", "0.002"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    match cfg!(feature = "place") {
+        true => assert!(
+            output.status.success() && said.contains("fig8"),
+            "{said} {error}"
+        ),
+        false => assert!(
+            !output.status.success() && error.contains("--features place"),
+            "{error}"
+        ),
+    }
+}

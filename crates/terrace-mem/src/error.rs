@@ -36,8 +36,6 @@ pub enum OptionsError {
     ZeroTrigger,
     /// The concurrent map has nothing that this field of the options would change.
     NoEffect(&'static str),
-    /// A map for one thread lies in one kind of memory.
-    OneKindOfMemory,
 }
 
 impl fmt::Display for OptionsError {
@@ -53,10 +51,6 @@ impl fmt::Display for OptionsError {
                 write!(f, "segments of {n} entries cannot be: choose 16 to 8192")
             }
             OptionsError::ZeroTrigger => f.write_str("a merge trigger must be at least 1"),
-            OptionsError::OneKindOfMemory => f.write_str(
-                "a map for one thread lies in one kind of memory: use ConcurrentHybridMap, or leave \
-                 Options::placement out",
-            ),
             OptionsError::NoEffect(field) => {
                 write!(
                     f,

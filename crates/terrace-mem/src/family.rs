@@ -67,6 +67,18 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     #[cfg(feature = "place")]
     #[doc(hidden)]
     fn pack(key: Self::Ref<'_>, into: &mut [u64]) -> bool;
+    /// The key of a hot copy.
+    #[cfg(feature = "place")]
+    #[doc(hidden)]
+    type CopyKey: Copy + Eq + Default + Debug + Send + Sync;
+    /// The key as that of a copy; none where it is too long.
+    #[cfg(feature = "place")]
+    #[doc(hidden)]
+    fn copy_key(key: Self::Ref<'_>) -> Option<Self::CopyKey>;
+    /// [`Family::hash`] of the key.
+    #[cfg(feature = "place")]
+    #[doc(hidden)]
+    fn copy_hash(key: &Self::CopyKey) -> u64;
 
     #[doc(hidden)]
     fn cmp(a: Self::Ref<'_>, b: Self::Ref<'_>) -> Ordering;
@@ -135,6 +147,17 @@ impl Family for IntFamily {
     fn pack(key: u64, into: &mut [u64]) -> bool {
         into[0] = key;
         true
+    }
+    #[cfg(feature = "place")]
+    type CopyKey = u64;
+    #[cfg(feature = "place")]
+    #[inline]
+    fn copy_key(key: u64) -> Option<u64> {
+        Some(key)
+    }
+    #[cfg(feature = "place")]
+    fn copy_hash(key: &u64) -> u64 {
+        Self::hash(*key)
     }
 
     #[inline]
@@ -223,6 +246,22 @@ impl Family for ByteFamily {
             *word = u64::from_le_bytes(*bytes);
         }
         true
+    }
+    #[cfg(feature = "place")]
+    type CopyKey = [u64; Self::KEY_WORDS];
+    #[cfg(feature = "place")]
+    fn copy_key(key: &[u8]) -> Option<Self::CopyKey> {
+        let mut words = Self::CopyKey::default();
+        Self::pack(key, &mut words).then_some(words)
+    }
+    #[cfg(feature = "place")]
+    fn copy_hash(key: &Self::CopyKey) -> u64 {
+        let mut bytes = [0; Self::KEY_WORDS * 8];
+        for (word, bytes) in key.iter().zip(bytes.as_chunks_mut().0) {
+            *bytes = word.to_le_bytes();
+        }
+        let most = bytes.len() - 1;
+        Self::hash(&bytes[..usize::from(bytes[most]).min(most)])
     }
 
     #[inline]

@@ -47,6 +47,8 @@ pub enum Fault {
     ShortMove = 17,
     /// A change goes to the place where its key was before the merge step that came between.
     StalePlace = 18,
+    /// A hot copy that is lent stays when the value of its entry changes.
+    KeptCopy = 19,
 }
 
 #[cfg(feature = "planted-faults")]

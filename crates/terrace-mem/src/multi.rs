@@ -60,10 +60,22 @@ impl<K: IndexKey, V> HybridMultiMap<K, V> {
             ..options
         };
         Ok(HybridMultiMap {
-            core: Core::new(options)?,
+            core: Core::over(options, None)?,
             len: 0,
             key: PhantomData,
         })
+    }
+
+    /// Where the map lies; see [`HybridMap::placement`](crate::HybridMap::placement).
+    #[cfg(feature = "place")]
+    pub fn placement(&self) -> crate::place::MapPlacement {
+        self.core.placement()
+    }
+
+    /// Does a bounded piece of placing; see [`HybridMap::place_step`](crate::HybridMap::place_step).
+    #[cfg(feature = "place")]
+    pub fn place_step(&mut self, steps: crate::place::Steps) -> bool {
+        self.core.place_step(steps.count())
     }
 
     /// How many values there are. O(1).
@@ -276,8 +288,11 @@ impl<K: IndexKey, V> Default for HybridMultiMap<K, V> {
 impl<K: IndexKey, V: Clone> Clone for HybridMultiMap<K, V> {
     /// O(n).
     fn clone(&self) -> Self {
-        let mut copy = Self::with_options(self.core.options.options())
-            .expect("the options were good for this map");
+        let mut copy = HybridMultiMap {
+            core: self.core.again(),
+            len: 0,
+            key: PhantomData,
+        };
         let mut lists = self.core.range(None, None);
         if self.core.reloads() {
             let mut load = Load::new(&mut copy.core);

@@ -161,15 +161,6 @@ impl Options {
         }
     }
 
-    /// Fails where a field is set that the map for one thread has no use for.
-    pub(crate) fn check_single(&self) -> Result<(), OptionsError> {
-        #[cfg(feature = "place")]
-        if self.memories.is_two() {
-            return Err(OptionsError::OneKindOfMemory);
-        }
-        Ok(())
-    }
-
     pub(crate) fn plan<F: Family>(&self) -> Result<Plan<F>, OptionsError> {
         let ints = TypeId::of::<F>() == TypeId::of::<crate::IntFamily>();
         let stage = self.pair.stage(self.stage);

@@ -6,6 +6,8 @@
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::lows::Lows;
+#[cfg(feature = "place")]
+use crate::place::one::{One, Row};
 use crate::shortcuts::{Shortcuts, Spot};
 use crate::slots::{Packed, Slots, Vals};
 use crate::stage::{KeyRun, Plan};
@@ -68,7 +70,7 @@ impl<F: Family, S: Vals> Segment<F, S> {
 }
 
 /// All segments of a map.
-pub struct SegmentList<F: Family, S> {
+pub struct SegmentList<F: Family, S: Vals> {
     lows: F::Lows,
     shortcuts: F::Shortcuts,
     segs: Vec<Segment<F, S>>,
@@ -79,9 +81,12 @@ pub struct SegmentList<F: Family, S> {
     gone: usize,
     key_bytes: usize,
     val_bytes: usize,
+    /// Where they lie, where there are two kinds of memory.
+    #[cfg(feature = "place")]
+    pub one: Option<alloc::boxed::Box<One<F, S::Own>>>,
 }
 
-impl<F: Family, S> Default for SegmentList<F, S> {
+impl<F: Family, S: Vals> Default for SegmentList<F, S> {
     fn default() -> Self {
         SegmentList {
             lows: F::Lows::default(),
@@ -93,6 +98,8 @@ impl<F: Family, S> Default for SegmentList<F, S> {
             gone: 0,
             key_bytes: 0,
             val_bytes: 0,
+            #[cfg(feature = "place")]
+            one: None,
         }
     }
 }
@@ -118,6 +125,12 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         {
             return &mut [];
         }
+        #[cfg(feature = "place")]
+        if let Some(one) = &mut self.one
+            && a < b
+        {
+            one.erase_many(&mut self.segs, a..b);
+        }
         self.segs.get_mut(a..b).unwrap_or_default()
     }
 
@@ -142,7 +155,11 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
     /// Bytes of the list itself.
     pub fn directory_bytes(&self) -> usize {
         let headers = self.segs.capacity() + self.next.capacity();
-        self.lows.heap() + headers * size_of::<Segment<F, S>>()
+        #[cfg(feature = "place")]
+        let seats = self.one.as_ref().map_or(0, |one| one.directory_bytes());
+        #[cfg(not(feature = "place"))]
+        let seats = 0;
+        self.lows.heap() + headers * size_of::<Segment<F, S>>() + seats
     }
 
     /// For how many segments there is room, and whether that for more has been made ready.
@@ -201,6 +218,10 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         let segment = self.lows.find(key);
         let seg = self.segs.get(segment)?;
         crate::simd::prefetch_whole(seg);
+        #[cfg(feature = "place")]
+        if let Some(one) = &self.one {
+            return one.look(segment, (&seg.keys, &seg.vals), key, hash);
+        }
         let (rank, val) = seg.find(key, &hash)?;
         if F::Shortcuts::ANY {
             let id = seg.keys.id();
@@ -229,6 +250,10 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
 
     /// Changes the values of segment `i`, none of which comes to be dead.
     pub fn change<R>(&mut self, i: usize, act: impl FnOnce(&mut S) -> R) -> R {
+        #[cfg(feature = "place")]
+        if let Some(one) = &mut self.one {
+            one.erase_many(&mut self.segs, i..i + 1);
+        }
         let vals = &mut self.segs[i].vals;
         let before = vals.bytes();
         let done = act(vals);
@@ -254,6 +279,11 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         self.val_bytes = self.val_bytes + seg.vals.bytes() - before;
         self.live -= 1;
         self.gone += 1;
+        #[cfg(feature = "place")]
+        if let Some(one) = &mut self.one {
+            one.touched(i);
+            one.erase(key);
+        }
         Some(val)
     }
 
@@ -277,12 +307,21 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         self.gone -= seg.vals.gone();
     }
 
-    fn join(&mut self, i: usize, seg: Segment<F, S>) {
+    /// Puts a segment in at `i`, which lies where the one at `like` does, or in slow memory.
+    #[cfg_attr(
+        not(feature = "place"),
+        allow(unused_variables, reason = "there is one kind")
+    )]
+    fn join(&mut self, i: usize, seg: Segment<F, S>, like: Option<usize>) {
         if self.segs.len() == self.segs.capacity() && self.next.capacity() > self.segs.len() {
             self.next.append(&mut self.segs);
             self.segs = core::mem::take(&mut self.next);
         }
         self.segs.insert(i, seg);
+        #[cfg(feature = "place")]
+        if let Some(one) = &mut self.one {
+            one.join(i, like, self.segs.at(i));
+        }
         self.count(i);
     }
 
@@ -310,12 +349,16 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
             let vals = S::of(core::mem::replace(&mut rest, behind));
             if p == 0 {
                 self.segs[i] = Segment { keys, vals };
+                #[cfg(feature = "place")]
+                if let Some(one) = &mut self.one {
+                    one.replaced(i, self.segs.at(i));
+                }
                 self.count(i);
                 continue;
             }
             let low = two_stage::low_between::<F>(&self.segs[i + p - 1].keys, &keys);
             self.lows.insert(i + p, F::load(&low));
-            self.join(i + p, Segment { keys, vals });
+            self.join(i + p, Segment { keys, vals }, Some(i));
         }
         if pieces == 0 {
             self.count(i);
@@ -326,6 +369,10 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
     /// Takes segments out; their ranges go to the segment before, or the one behind for the first.
     pub fn remove(&mut self, which: Range<usize>) -> Vec<Segment<F, S>> {
         let out: Vec<_> = self.segs.drain(which.clone()).collect();
+        #[cfg(feature = "place")]
+        if let Some(one) = &mut self.one {
+            one.leave(which.clone());
+        }
         for seg in &out {
             let (keys, vals) = seg.bytes();
             self.key_bytes -= keys;
@@ -372,7 +419,11 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
                 self.lows.insert(0, F::load(&first));
             }
             self.lows.insert(i + p, F::load(&low));
-            self.join(i + p, Segment::<F, S>::build(run, from, to, part, plan));
+            self.join(
+                i + p,
+                Segment::<F, S>::build(run, from, to, part, plan),
+                None,
+            );
         }
     }
 }
@@ -381,7 +432,43 @@ impl<F: Family, V> SegmentList<F, Slots<V>> {
     /// The live value of `key`, to change. O(log n).
     pub fn get_mut(&mut self, key: F::Ref<'_>) -> Option<&mut V> {
         let (i, rank) = self.find(key)?;
+        #[cfg(feature = "place")]
+        if let Some(one) = &mut self.one {
+            one.touched(i);
+            one.erase(key);
+        }
         self.segs[i].vals.get_mut(rank)
+    }
+}
+
+#[cfg(feature = "place")]
+impl<F: Family, S> Row<F, S> for Vec<Segment<F, S>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn at(&mut self, i: usize) -> (&mut F::Stage, &mut S) {
+        let Segment { keys, vals } = &mut self[i];
+        (keys, vals)
+    }
+}
+
+#[cfg(feature = "place")]
+impl<F: Family, S: Vals> SegmentList<F, S> {
+    /// A bounded piece of placing, where so many bytes are always fast; whether there is more to do.
+    pub fn place_step(&mut self, steps: usize, always: usize) -> bool {
+        let Some(one) = &mut self.one else {
+            return false;
+        };
+        one.step(&mut self.segs, steps, always as u64)
+    }
+
+    /// Copies of what leaves all at once leave with it.
+    pub fn erase_copies(&mut self) {
+        let all = 0..self.segs.len();
+        if let Some(one) = &mut self.one {
+            one.erase_many(&mut self.segs, all);
+        }
     }
 }
 

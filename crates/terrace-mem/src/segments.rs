@@ -1,6 +1,8 @@
 //! The static stage of a map and what belongs to it, in a box: a map without segments has none of it.
 
 use crate::family::Family;
+#[cfg(feature = "place")]
+use crate::place::one::One;
 use crate::segment::{Segment, SegmentList};
 use crate::slots::{Packed, Slots, Vals};
 use crate::stage::{Plan, Training};
@@ -16,7 +18,7 @@ const SAMPLE: usize = 8 << 10;
 const ENOUGH: usize = 512;
 
 /// What there is of a static stage.
-pub struct Parts<F: Family, S> {
+pub struct Parts<F: Family, S: Vals> {
     pub list: SegmentList<F, S>,
     pub plan: Plan<F>,
     /// Where the next merge step begins.
@@ -56,9 +58,9 @@ impl<F: Family, S: Vals> Parts<F, S> {
 }
 
 /// The segments of a map.
-pub struct Segments<F: Family, S>(Option<Box<Parts<F, S>>>);
+pub struct Segments<F: Family, S: Vals>(Option<Box<Parts<F, S>>>);
 
-impl<F: Family, S> Default for Segments<F, S> {
+impl<F: Family, S: Vals> Default for Segments<F, S> {
     fn default() -> Self {
         Segments(None)
     }
@@ -232,10 +234,46 @@ impl<F: Family, S: Vals> Segments<F, S> {
         self.list_mut()?.take(i, key, hash)
     }
 
+    /// Where the segments lie, where there are two kinds of memory.
+    #[cfg(feature = "place")]
+    #[inline]
+    pub fn one(&self) -> Option<&One<F, S::Own>> {
+        self.list()?.one.as_deref()
+    }
+
+    /// No segments, over the same memories.
+    #[cfg(feature = "place")]
+    pub fn again(&self, plan: impl FnOnce() -> Plan<F>) -> Self {
+        let mut empty = Segments::default();
+        if let Some(one) = self.one() {
+            empty.open(plan).list.one = Some(Box::new(one.again()));
+        }
+        empty
+    }
+
+    /// No segments.
+    #[cfg(not(feature = "place"))]
+    pub fn again(&self, _: impl FnOnce() -> Plan<F>) -> Self {
+        Segments::default()
+    }
+
+    /// The segment of a range's beginning is read.
+    #[inline]
+    pub fn touched(&self, _from: Option<F::Ref<'_>>) {
+        #[cfg(feature = "place")]
+        if let Some(one) = self.one() {
+            one.touched(_from.map_or(0, |from| self.locate(from)));
+        }
+    }
+
     /// Takes all segments out.
     pub fn take_all(&mut self) -> alloc::vec::Vec<Segment<F, S>> {
-        let list = self.list_mut();
-        list.map_or_else(Default::default, |list| list.remove(0..list.segs().len()))
+        let Some(list) = self.list_mut() else {
+            return Default::default();
+        };
+        #[cfg(feature = "place")]
+        list.erase_copies();
+        list.remove(0..list.segs().len())
     }
 }
 

@@ -39,8 +39,23 @@ impl<K: IndexKey> HybridSet<K> {
     /// # Errors
     /// When the options do not go together; see [`OptionsError`].
     pub fn with_options(options: Options) -> Result<Self, OptionsError> {
+        #[cfg(feature = "place")]
+        let map = HybridMap::with_copies(options)?;
+        #[cfg(not(feature = "place"))]
         let map = HybridMap::with_options(options)?;
         Ok(HybridSet { map })
+    }
+
+    /// Where the set lies; see [`HybridMap::placement`].
+    #[cfg(feature = "place")]
+    pub fn placement(&self) -> crate::place::MapPlacement {
+        self.map.placement()
+    }
+
+    /// Does a bounded piece of placing; see [`HybridMap::place_step`].
+    #[cfg(feature = "place")]
+    pub fn place_step(&mut self, steps: crate::place::Steps) -> bool {
+        self.map.place_step(steps)
     }
 
     /// How many keys there are. O(1).

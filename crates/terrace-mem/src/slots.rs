@@ -13,6 +13,8 @@ pub use list::List;
 pub use packed::Packed;
 
 use crate::home::Block;
+#[cfg(feature = "place")]
+use crate::home::Home;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -76,6 +78,18 @@ pub trait Vals: Default {
     }
     /// Bytes on the heap.
     fn bytes(&self) -> usize;
+
+    /// Moves the values to another memory; false, and they stay, where that is refused.
+    #[cfg(feature = "place")]
+    fn place(&mut self, home: Home<'_>) -> bool;
+    /// Of the bytes those that stay on the heap.
+    #[cfg(feature = "place")]
+    fn beside(&self) -> usize;
+    /// The value of slot `i` as the dynamic stage would have it, where that is one.
+    #[cfg(feature = "place")]
+    fn whole(&self, _: usize) -> Option<&Self::Own> {
+        None
+    }
 }
 
 /// A fixed number of values, some of which may be gone.
@@ -316,6 +330,25 @@ impl<V> Vals for Slots<V> {
     }
     fn bytes(&self) -> usize {
         size_of_val(&*self.vals) + self.dead.as_ref().map_or(0, |dead| dead.bytes())
+    }
+    #[cfg(feature = "place")]
+    fn place(&mut self, home: Home<'_>) -> bool {
+        let vals = Vec::from(core::mem::take(&mut self.vals));
+        let kept = match home {
+            None => Ok(vals.into()),
+            Some(store) => store.keep(vals),
+        };
+        let moved = kept.is_ok();
+        self.vals = kept.unwrap_or_else(|(vals, _)| vals.into());
+        moved
+    }
+    #[cfg(feature = "place")]
+    fn beside(&self) -> usize {
+        self.dead.as_ref().map_or(0, |dead| dead.bytes())
+    }
+    #[cfg(feature = "place")]
+    fn whole(&self, i: usize) -> Option<&V> {
+        self.get(i)
     }
 }
 

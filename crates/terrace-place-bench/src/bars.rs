@@ -2,7 +2,7 @@
 
 use crate::Setting;
 use crate::contender::{Contender, PAPER};
-use crate::figures::records::{self, FAST, hybrid};
+use crate::figures::records::{self, Compact, FAST, hybrid};
 use crate::figures::{optimum, plan};
 use crate::report::Row;
 use crate::run::{Plan, WhichTree, run};
@@ -188,7 +188,7 @@ pub fn all(setting: &Setting) -> Result<Vec<Bar>> {
 /// The compact map over slow memory, beside the tree with the same fast bytes.
 fn compact_map(setting: &Setting, bars: &mut Vec<Bar>) -> Result<()> {
     let of = |workload| records::records_plan(setting, workload);
-    let zipf = hybrid(&of(ZIPF), FAST)?;
+    let zipf = hybrid(&of(ZIPF), Compact::Shared, FAST)?;
     bars.push(most(
         "compact map, zipf: slow waits a lookup",
         zipf.slow,
@@ -199,14 +199,14 @@ fn compact_map(setting: &Setting, bars: &mut Vec<Bar>) -> Result<()> {
         zipf.slow / records::tree(&of(ZIPF))?.slow,
         0.5,
     ));
-    let range = hybrid(&of(RANGE), FAST)?;
+    let range = hybrid(&of(RANGE), Compact::Shared, FAST)?;
     bars.push(most(
         "compact map, hot range: slow waits a lookup",
         range.slow,
         0.09,
     ));
-    let uniform = hybrid(&of(UNIFORM), FAST)?;
-    let all_slow = hybrid(&of(UNIFORM), 0.0)?.slow;
+    let uniform = hybrid(&of(UNIFORM), Compact::Shared, FAST)?;
+    let all_slow = hybrid(&of(UNIFORM), Compact::Shared, 0.0)?.slow;
     bars.push(most(
         "compact map, uniform: of segments alone",
         uniform.slow / records::segments_alone(&uniform) / all_slow,
@@ -265,6 +265,7 @@ mod tests {
             timed: false,
             tree: WhichTree::BTree,
             trace: None,
+            workloads: vec![],
         }
     }
 
@@ -272,17 +273,21 @@ mod tests {
     /// bytes work, and stay within their limit.
     #[test]
     fn the_compact_map_waits_seldom_in_small() {
-        let of = |workload| hybrid(&records::records_plan(&small(), workload), FAST).unwrap();
-        let (zipf, range) = (of(ZIPF), of(RANGE));
-        assert!(zipf.slow < 0.3, "{zipf:?}");
-        assert!(range.slow < 0.1, "{range:?}");
-        for outcome in [zipf, range] {
-            let place = outcome.placement;
-            assert!(
-                place.peak <= place.limit.unwrap(),
-                "{} bytes: {place}",
-                place.peak
-            );
+        let of = |which, workload| {
+            hybrid(&records::records_plan(&small(), workload), which, FAST).unwrap()
+        };
+        for which in [Compact::Shared, Compact::Alone] {
+            let (zipf, range) = (of(which, ZIPF), of(which, RANGE));
+            assert!(zipf.slow < 0.3, "{which:?} {zipf:?}");
+            assert!(range.slow < 0.1, "{which:?} {range:?}");
+            for outcome in [zipf, range] {
+                let place = outcome.placement;
+                assert!(
+                    place.peak <= place.limit.unwrap(),
+                    "{which:?}: {} bytes: {place}",
+                    place.peak
+                );
+            }
         }
     }
 

@@ -45,7 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("terrace-mem", &["terrace-place"]),
     ("terrace-pm", &["terrace-base"]),
     ("terrace-pm-bench", &["terrace-base", "terrace-pm"]),
-    ("terrace-mem-bench", &["terrace-mem"]),
+    ("terrace-mem-bench", &["terrace-mem", "terrace-place-bench"]),
     ("terrace-place", &[]),
     ("terrace-place-bench", &["terrace-mem", "terrace-place"]),
     ("terrace-tidy", &[]),

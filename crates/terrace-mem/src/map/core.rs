@@ -23,7 +23,7 @@ const FEW_LEFT: usize = 16;
 const MANY: usize = 1024;
 
 /// A map from encoded keys to values.
-pub struct Core<F: Family, V, S = Slots<V>> {
+pub struct Core<F: Family, V, S: Vals = Slots<V>> {
     pub(crate) dynamic: Any<F, V>,
     /// The most entries that the dynamic stage had since it was last built anew.
     most: usize,
@@ -34,19 +34,30 @@ pub struct Core<F: Family, V, S = Slots<V>> {
 
 impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     pub fn new(options: Options) -> Result<Self, OptionsError> {
-        Ok(Core {
+        Ok(Self::of(Rules::new::<F>(&options)?, Segments::default()))
+    }
+
+    fn of(options: Rules, segments: Segments<F, S>) -> Self {
+        Core {
             dynamic: Any::default(),
             most: 0,
             filter: Filter::default(),
-            segments: Segments::default(),
-            options: Rules::new::<F>(&options)?,
-        })
+            segments,
+            options,
+        }
+    }
+
+    /// An empty one with the same options.
+    pub fn again(&self) -> Self {
+        let plan = || self.options.plan();
+        Self::of(self.options, self.segments.again(plan))
     }
 
     pub fn clear(&mut self) {
+        let segments = self.segments.again(|| self.options.plan());
         self.dynamic = Any::default();
         self.filter = Filter::default();
-        self.segments = Segments::default();
+        self.segments = segments;
     }
 
     #[inline]
@@ -190,6 +201,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
 
     /// The entries from `from` up to `to`.
     pub fn range(&self, from: Option<F::Ref<'_>>, to: Option<F::Ref<'_>>) -> Merged<'_, F, V, S> {
+        self.segments.touched(from);
         Merged::new(&self.dynamic, &self.segments, from, to)
     }
 
@@ -203,7 +215,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             filter: self.filter.bytes(),
             shortcuts: self.segments.shortcut_bytes(),
             cache: self.segments.cache_bytes(),
-            copies: 0,
+            copies: self.copy_bytes(),
         }
     }
 

@@ -44,7 +44,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         // them are where they are merged at once.
         let twice = u32::from(self.options.merging == Merging::Incremental);
         let (len, fixed) = (self.dynamic.len(), live >> twice);
-        is_due(self.options.trigger, len, fixed, self.options.floor)
+        is_due(self.options.trigger, len, fixed, self.options.floor) || self.is_crowded()
     }
 
     /// Merges what is due.
@@ -62,6 +62,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         } else if gone * 8 > live {
             self.collect();
         }
+        self.placed();
     }
 
     /// Rebuilds the next segment with many dead slots.
@@ -228,6 +229,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     }
 
     fn put_in_place(&mut self, i: usize, keys: &F::Run, vals: Vec<V>) {
+        self.tell_always();
         let n = keys.len();
         let bounds = self.bounds();
         let appends = self.appends(i, keys);

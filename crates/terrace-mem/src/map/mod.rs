@@ -13,6 +13,8 @@ mod iter;
 mod merge;
 mod more;
 mod mutate;
+#[cfg_attr(not(feature = "place"), path = "unplaced.rs")]
+mod placed;
 mod rules;
 mod traits;
 
@@ -101,7 +103,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     /// When the options do not go together; see [`OptionsError`].
     pub fn with_options(options: Options) -> Result<Self, OptionsError> {
         Ok(HybridMap {
-            core: Core::new(options)?,
+            core: Core::over(options, None)?,
             key: PhantomData,
         })
     }
@@ -270,10 +272,17 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         self.extend_from(other.take(), straight);
     }
 
+    /// An empty map with the same options.
+    fn again(&self) -> Self {
+        HybridMap {
+            core: self.core.again(),
+            key: PhantomData,
+        }
+    }
+
     /// All entries, out of the map; the options stay.
     fn take(&mut self) -> IntoIter<K, V> {
-        let empty = Self::with_options(self.core.options.options())
-            .expect("the options were good for this map");
+        let empty = self.again();
         ::core::mem::replace(self, empty).into_iter()
     }
 

@@ -52,8 +52,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     /// Moves the entries from `key` on into a map of their own, with the same options. O(n): the
     /// segments of both are built anew.
     pub fn split_off<Q: Probe<K> + ?Sized>(&mut self, key: &Q) -> Self {
-        let mut behind = Self::with_options(self.core.options.options())
-            .expect("the options were good for this map");
+        let mut behind = self.again();
         let at = key.probe(|key| <K::Family as Family>::owned(key));
         let at = <K::Family as Family>::load(&at);
         let straight = self.core.reloads();

@@ -27,7 +27,6 @@ pub struct Rules {
 impl Rules {
     /// Fails where the options do not go together.
     pub fn new<F: Family>(options: &Options) -> Result<Self, OptionsError> {
-        options.check_single()?;
         options.plan::<F>()?;
         let segment_len = u16::try_from(options.segment_len);
         let stage = options.pair.stage(options.stage);

@@ -25,8 +25,7 @@ impl<K: IndexKey, V: Clone> Clone for HybridMap<K, V> {
     /// With [`Merging::Manual`](crate::Merging::Manual) they are in the stage that most are in here.
     /// O(n).
     fn clone(&self) -> Self {
-        let mut copy = Self::with_options(self.core.options.options())
-            .expect("the options were good for this map");
+        let mut copy = self.again();
         let entries = self.iter().map(|(key, val)| (key, val.clone()));
         copy.extend_from(entries, self.core.reloads());
         copy

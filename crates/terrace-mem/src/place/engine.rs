@@ -1,22 +1,18 @@
-//! Who gets the fast bytes: segments by the accesses that a byte of them saves, and copies of
-//! single entries by the same measure.
-//!
-//! The engine looks at all parts in turn, and then, when enough lookups were noted or more is used
-//! than is allowed, divides the bytes anew. Of the copies it is known how many lookups found the
-//! records that their set would lose first: what a smaller table would lose.
+//! The engine of the concurrent map: looks at all parts in turn, and then, when enough lookups were
+//! noted or more is used than is allowed, has the bytes [divided](super::divide) anew.
 //!
 //! Kept true: a step waits for no lock but its own, looks at as many parts as it was given nodes,
 //! and moves one segment for each 256 of them; a moved segment has the entries of the old one, and
 //! is published before that is given up. Of all parts it remembers some of the hottest and of the
 //! coldest, so that no step is longer where there are more.
 
+use super::divide::{Best, Caught, Seen, Use, divide};
 use super::placing::{On, Stays};
 use crate::concurrent::cell;
 use crate::concurrent::part::Part;
 use crate::concurrent::shared::Shared;
 use crate::family::Family;
 use crossbeam_epoch as epoch;
-use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use terrace_place::{Steps, Store};
@@ -33,84 +29,11 @@ const BYTES_A_NODE: u64 = 240;
 /// Passes without demotions after slow memory was refused, if none of it is given back meanwhile: some
 /// seconds of a thread that has nothing to do.
 const REFUSED: u32 = 64;
-/// Parts that are remembered, of the hottest and of the coldest each.
-const BEST: usize = 1024;
 /// Dynamic stages take at most this part of the limit, so that others have something to give. With less
 /// of it merges are more, and what was copied is lost with each.
 const WRITES: u64 = 2;
 /// The part of a segment's entries that are merged at once, at least: a merge copies the segment.
 const MERGED: usize = 64;
-/// Of the lookups of a segment copies answer all but this at most, as far as heat is concerned.
-const LEAST_MISSED: f64 = 1.0 / 64.0;
-/// The part of the limit that goes from one use to the other in a period.
-const QUANTUM: u64 = 64;
-/// Moves of a period at most, so that its list stays short.
-const MOVES: usize = 64;
-/// Segments give way to copies that are so much better: what is known of copies is the mean of some,
-/// and those that would come are worth less.
-const BETTER: f64 = 1.25;
-/// Copies are preferred to a segment that is not more than so much better: what is known of them is
-/// rather too little.
-const PREFERRED: f64 = 1.5;
-/// They give way to segments that are so much better.
-const FAR_BETTER: f64 = 2.0;
-/// A segment takes the place of another that is two octaves colder.
-const HOTTER: f64 = 4.0;
-
-/// A part as it was seen.
-struct Seen<F: Family, V> {
-    part: Weak<Part<F, V>>,
-    heat: f64,
-    bytes: u64,
-}
-
-impl<F: Family, V> Seen<F, V> {
-    fn density(&self) -> f64 {
-        self.heat / self.bytes.max(1) as f64
-    }
-
-    /// What it is at least, but for rare chance: the hottest of many is partly so by chance.
-    fn surely(&self) -> f64 {
-        (self.heat - 2.0 * self.heat.sqrt()).max(0.0) / self.bytes.max(1) as f64
-    }
-}
-
-/// The first of many by some order.
-struct Best<F: Family, V> {
-    seen: Vec<Seen<F, V>>,
-    before: fn(&Seen<F, V>, &Seen<F, V>) -> Ordering,
-}
-
-impl<F: Family, V> Best<F, V> {
-    fn new(before: fn(&Seen<F, V>, &Seen<F, V>) -> Ordering) -> Self {
-        let seen = vec![];
-        Best { seen, before }
-    }
-
-    fn push(&mut self, seen: Seen<F, V>) {
-        if self.seen.len() == 2 * BEST {
-            self.seen.select_nth_unstable_by(BEST, self.before);
-            self.seen.truncate(BEST);
-        }
-        self.seen.push(seen);
-    }
-
-    /// Takes all that is left, the first one at the end.
-    fn take(&mut self) -> Vec<Seen<F, V>> {
-        let mut seen = std::mem::take(&mut self.seen);
-        seen.sort_by(|a, b| (self.before)(b, a));
-        seen
-    }
-}
-
-fn hotter<F: Family, V>(a: &Seen<F, V>, b: &Seen<F, V>) -> Ordering {
-    b.density().total_cmp(&a.density())
-}
-
-fn colder<F: Family, V>(a: &Seen<F, V>, b: &Seen<F, V>) -> Ordering {
-    a.density().total_cmp(&b.density())
-}
-
 /// Where the engine stands.
 pub(super) struct Engine<F: Family, V> {
     /// A pass over all parts goes on.
@@ -120,8 +43,8 @@ pub(super) struct Engine<F: Family, V> {
     /// Of the pass: parts, and bytes of segments.
     parts: u64,
     segments: u64,
-    up: Best<F, V>,
-    down: Best<F, V>,
+    up: Best<Weak<Part<F, V>>>,
+    down: Best<Weak<Part<F, V>>>,
     /// Bytes of headers, and of dynamic stages, so far.
     other: u64,
     dynamic: u64,
@@ -136,10 +59,7 @@ pub(super) struct Engine<F: Family, V> {
     noted: u64,
     periods: u64,
     cool: bool,
-    /// Of the copies, halved with the heat: noted hits, hits of the least record, and noted lookups
-    /// that waited.
-    sums: [f64; 3],
-    last: [u64; 3],
+    caught: Caught,
 }
 
 impl<F: Family, V> Default for Engine<F, V> {
@@ -149,8 +69,8 @@ impl<F: Family, V> Default for Engine<F, V> {
             last_low: None,
             parts: 0,
             segments: 0,
-            up: Best::new(hotter),
-            down: Best::new(colder),
+            up: Best::hottest(),
+            down: Best::coldest(),
             other: 0,
             dynamic: 0,
             entries: 0,
@@ -160,17 +80,8 @@ impl<F: Family, V> Default for Engine<F, V> {
             noted: 0,
             periods: 0,
             cool: false,
-            sums: [0.0; 3],
-            last: [0; 3],
+            caught: Caught::default(),
         }
-    }
-}
-
-impl<F: Family, V> Engine<F, V> {
-    /// What copies would answer of the lookups of a segment that is fast and need not be.
-    fn caught(&self) -> f64 {
-        let [hits, _, waits] = self.sums;
-        hits / (hits + waits).max(1.0)
     }
 }
 
@@ -308,11 +219,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         engine.periods += 1;
         engine.cool = engine.periods.is_multiple_of(COOLING);
         let counts = [&ledger.noted[2], &ledger.least, &ledger.noted[1]];
-        for ((sum, last), count) in engine.sums.iter_mut().zip(&mut engine.last).zip(counts) {
-            let now = count.load(Relaxed);
-            *sum += (now - *last) as f64;
-            *last = now;
-        }
+        engine.caught.note(counts.map(|count| count.load(Relaxed)));
         if let Some(copies) = &on.copies {
             // More copies than there are entries are of no use.
             copies.suit(limit.min(engine.segments), &guard);
@@ -321,15 +228,29 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let had = size();
         // With what was given up and that somebody still sees.
         let always = ledger.not_segments().max(had) - had;
-        let mut table = had;
-        plan(on, engine, &mut table, (up, down), always, (bound, limit));
+        let copies = on.copies.as_ref();
+        let of = Use {
+            caught: &engine.caught,
+            copies: copies.map(|c| (c.least(&guard) as u64 + (8 << 10), c.times_last())),
+            table: had,
+            always,
+            fast: ledger.fast(),
+            segments: engine.segments,
+            bound,
+            limit,
+            first: false,
+            makes_room: false,
+            refused: engine.refused.0 > 0,
+        };
+        let (table, moves) = divide(of, up, down);
+        engine.moves = moves;
         if table > had {
             engine.goal = table;
         } else if let Some(copies) = &on.copies {
             copies.fit(table as usize, &guard);
         }
         if engine.cool {
-            engine.sums.iter_mut().for_each(|sum| *sum /= 2.0);
+            engine.caught.cool();
         }
         drop(guard);
         cell::free();
@@ -362,11 +283,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 return MOVE;
             }
         };
-        // The heat of a slow one is what copies did not answer, that of a fast one is all of it.
-        let missed = (1.0 - engine.caught()).max(LEAST_MISSED);
-        let times = if up { 1.0 / missed } else { missed };
-        let heat = f64::from(old.seat.heat.load(Relaxed)) * times;
-        new.seat.heat.store(heat as u32, Relaxed);
+        let heat = engine.caught.moved(old.seat.heat.load(Relaxed), up);
+        new.seat.heat.store(heat, Relaxed);
         part.segment.store(new, &guard);
         drop(one);
         let count = match up {
@@ -402,114 +320,6 @@ fn grow<F: Family, V: Clone + Send + Sync + 'static>(
             1
         }
     }
-}
-
-/// Decides who gets what: the bytes of the table, and a list of moves.
-fn plan<F: Family, V: Clone + Send + Sync + 'static>(
-    on: &On<F, V>,
-    engine: &mut Engine<F, V>,
-    table: &mut u64,
-    (mut up, mut down): (Vec<Seen<F, V>>, Vec<Seen<F, V>>),
-    always: u64,
-    (bound, limit): (u64, u64),
-) {
-    let [_, least, _] = engine.sums;
-    let times = on.copies.as_ref().map_or(1.0, |c| c.times_last());
-    let smallest = on
-        .copies
-        .as_ref()
-        .map_or(0, |c| c.least(&epoch::pin()) as u64 + (8 << 10));
-    let caught = engine.caught();
-    // What a table would lose that had fewer records: of equally hot entries each byte saves as
-    // much as any other, of unequal ones the last saves far less.
-    let copies_worth = least * times / (*table).max(1) as f64;
-    if engine.refused.0 > 0 {
-        down.clear();
-    }
-    // The table has room for copies of all entries at most, and for itself.
-    let most = engine.segments.max(smallest);
-    let kept = |seen: &Seen<F, V>| seen.density() * (1.0 - caught);
-    let quantum = (limit / QUANTUM).max(smallest);
-    let (mut moves, mut goes) = (vec![], vec![]);
-    let mut used = always + *table + on.ledger.fast();
-    if used > bound {
-        while used > bound && moves.len() < MOVES {
-            let coldest = down.last().map(&kept);
-            if *table > 0 && coldest.is_none_or(|worth| copies_worth <= worth) {
-                let less = quantum.min(*table);
-                (*table, used) = (*table - less, used - less);
-            } else if let Some(seen) = down.pop() {
-                used -= seen.bytes;
-                moves.push((Weak::clone(&seen.part), false));
-            } else {
-                break;
-            }
-        }
-        engine.moves = moves;
-        return;
-    }
-    let mut room = bound - used;
-    if on.copies.is_some() && *table < smallest && room >= smallest {
-        // Without a table nobody knows what one would be worth.
-        room -= smallest - *table;
-        *table = smallest;
-    } else if on.copies.is_some() && room >= quantum {
-        let best = up.last().map_or(0.0, |s| s.surely());
-        if copies_worth > 0.0 && copies_worth * PREFERRED >= best {
-            let more = room.min(quantum * 4).min(most.saturating_sub(*table));
-            *table += more;
-            room -= more;
-        }
-    }
-    let worth = copies_worth * PREFERRED;
-    while let Some(seen) = up.last()
-        && moves.len() < MOVES
-        && seen.bytes <= room
-        && seen.surely() >= worth
-    {
-        room -= seen.bytes;
-        moves.push((Weak::clone(&seen.part), true));
-        up.pop();
-    }
-    if moves.is_empty()
-        && let Some(best) = up.last()
-    {
-        let coldest = down.last().map_or(f64::MAX, &kept);
-        let can_shrink = *table >= smallest + quantum.min(*table / 2).max(1);
-        if can_shrink && best.surely() > FAR_BETTER * copies_worth && copies_worth <= coldest {
-            let less = quantum.max(best.bytes).min(*table - smallest);
-            *table -= less;
-        } else if best.density() > HOTTER * coldest {
-            for _ in 0..MOVES / 8 {
-                let (Some(best), Some(cold)) = (up.pop(), down.pop()) else {
-                    break;
-                };
-                if best.density() <= HOTTER * kept(&cold) {
-                    break;
-                }
-                goes.push((Weak::clone(&cold.part), false));
-                moves.push((Weak::clone(&best.part), true));
-            }
-        }
-    }
-    if moves.is_empty()
-        && room < quantum
-        && on.copies.is_some()
-        && let Some(cold) = down.last()
-        && copies_worth > BETTER * kept(cold)
-    {
-        let mut wanted = quantum;
-        while wanted > 0
-            && let Some(cold) = down.pop()
-        {
-            wanted = wanted.saturating_sub(cold.bytes);
-            goes.push((Weak::clone(&cold.part), false));
-        }
-    }
-    // The list is used from its end: who makes room goes first, then the hottest.
-    moves.reverse();
-    moves.extend(goes);
-    engine.moves = moves;
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
@@ -562,7 +372,7 @@ mod tests {
             assert!(map.place_step(Steps::nodes(100)));
             let engine = engine.lock().unwrap();
             assert_eq!(engine.parts, step * 100);
-            assert!(engine.up.seen.len() <= 2 * super::BEST);
+            assert!(engine.up.seen.len() <= 2 * crate::place::divide::BEST);
         }
         while map.place_step(Steps::nodes(100)) {}
         assert_eq!(engine.lock().unwrap().parts, parts as u64);

@@ -23,84 +23,31 @@
 
 mod chunk;
 pub(crate) mod copies;
+mod divide;
 mod engine;
+mod lent;
+pub(crate) mod one;
 mod placing;
 mod stats;
-mod words;
+mod two;
+pub(crate) mod words;
 
 pub(crate) use placing::Placing;
 pub use stats::MapPlacement;
 pub use terrace_place::{Limit, Memory, Placement, PlacementError, Steps};
+pub(crate) use two::Two;
+pub use two::{Memories, Touch, Watch};
 
 use crate::home::Store;
 use crate::options::Options;
-use std::fmt;
-use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// A touch of memory by a lookup, told in numbers of lines that are no addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Touch {
-    /// The header of a segment, in fast memory.
-    Header(u64),
-    /// A set of copies, in fast memory.
-    Copies(u64),
-    /// Keys and value of a segment, which are asked for together.
-    Segment {
-        /// The line of the key.
-        key: u64,
-        /// The line of the value.
-        val: u64,
-        /// Whether they lie in slow memory.
-        slow: bool,
-    },
-}
-
-/// Is told of what lookups touch: for measurements and tests.
-pub trait Watch: fmt::Debug + Send + Sync + RefUnwindSafe {
-    /// A lookup touches this. Runs without a lock.
-    fn touch(&self, touch: Touch);
-}
-
-/// In which memories a map lies: part of its options.
-#[derive(Debug, Clone, Default)]
-pub struct Memories(Option<Two>);
-
-/// Two kinds of memory that have been opened. Clones share them, and each map has its own budget.
-#[derive(Debug, Clone)]
-pub(crate) struct Two {
-    /// None is the heap.
-    fast: Option<Store>,
-    slow: Store,
-    limit: Limit,
-    #[cfg_attr(feature = "shuttle", allow(dead_code, reason = "there are no threads"))]
-    manual: bool,
-    names: [String; 2],
-    watch: Option<Arc<dyn Watch>>,
-    notes: Vec<String>,
-}
-
-impl Memories {
-    /// Has lookups told to somebody.
-    pub fn watched_by(mut self, watch: Arc<dyn Watch>) -> Self {
-        if let Some(two) = &mut self.0 {
-            two.watch = Some(watch);
-        }
-        self
-    }
-
-    /// Whether there are two kinds.
-    pub fn is_two(&self) -> bool {
-        self.0.is_some()
-    }
-}
-
 impl Options {
-    /// Has a [`ConcurrentHybridMap`](crate::ConcurrentHybridMap) lie in these memories, within so
-    /// many fast bytes. With one kind of memory it is as without. The policy of the placement is
-    /// for trees; here bytes go to where they save most waiting.
+    /// Has a map lie in these memories, within so many fast bytes: a
+    /// [`ConcurrentHybridMap`](crate::ConcurrentHybridMap), or one of those for one thread. With one
+    /// kind of memory it is as without. The policy of the placement is for trees; here bytes go to
+    /// where they save most waiting.
     ///
     /// # Errors
     /// A memory cannot be had: the error says why, and what to do.

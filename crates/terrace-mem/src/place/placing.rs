@@ -16,7 +16,7 @@ use crate::{ConcurrentHybridMap, IndexKey};
 use crossbeam_epoch::{self as epoch, Guard};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
-use terrace_place::{Limit, Sampling, Steps, Store};
+use terrace_place::{Sampling, Steps, Store};
 
 /// Where the segments of a map lie; nothing where there is one kind of memory.
 pub(crate) struct Placing<F: Family, V>(pub(super) Option<Box<On<F, V>>>);
@@ -154,9 +154,6 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     }
 }
 
-/// What some dynamic stages take more from one look to the next, at once: their arrays grow by half or double.
-const GROWTH: u64 = 16 << 10;
-
 /// Why a segment stays where it is.
 pub(super) enum Stays {
     /// Fast memory has no room for it.
@@ -174,14 +171,8 @@ fn bytes_of<F: Family, V>(keys: &Option<F::Stage>, vals: &[V]) -> [u64; 2] {
 impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
     /// Fast bytes that are allowed.
     pub(super) fn limit(&self) -> u64 {
-        match self.two.limit {
-            Limit::Bytes(bytes) => bytes,
-            Limit::Share(share) => {
-                let slow = self.ledger.bytes[1].load(Relaxed);
-                ((self.ledger.used() + slow) as f64 * share.clamp(0.0, 1.0)) as u64
-            }
-            Limit::All => u64::MAX,
-        }
+        let slow = self.ledger.bytes[1].load(Relaxed);
+        self.two.limit(self.ledger.used(), slow)
     }
 
     /// A segment, if its arrays are as they were said to be. Those of a fast one are counted
@@ -301,22 +292,18 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         Ok(Fixed { keys, vals, seat })
     }
 
-    /// From here on others make room for what is written, so that it does not come to the limit.
+    /// From here on others make room for what is written.
     pub(super) fn edge(&self) -> u64 {
-        match self.limit() {
-            u64::MAX => u64::MAX,
-            limit => limit - limit / 100 - (limit / 100).min(GROWTH),
-        }
+        self.two.edge(self.limit())
     }
 
-    /// What moves may fill: the limit without headroom for writes.
+    /// What moves may fill.
     pub(super) fn bound(&self) -> u64 {
-        match self.limit() {
-            u64::MAX => u64::MAX,
-            limit => limit - limit / 50 - (limit / 100).min(GROWTH),
-        }
+        self.two.bound(self.limit())
     }
 
+    /// Apart, so that maps in one kind of memory keep nothing for it.
+    #[inline(never)]
     fn look<R>(
         &self,
         fixed: &Fixed<F, V>,
@@ -419,18 +406,10 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
         let (ledger, two) = (&on.ledger, &on.two);
         let of = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
         let usage = self.memory_usage();
-        let mut notes = two.notes.clone();
         let fast_keys = self.shared.fast_keys();
-        if fast_keys > 0 {
-            notes.push(format!(
-                "slow segments keep their keys in fast memory, {:.1} MiB: this static stage has no \
-                 other place for them; Stage::Auto of integers and byte strings has",
-                fast_keys as f64 / (1 << 20) as f64
-            ));
-        }
         MapPlacement {
             memories: two.names.to_vec(),
-            notes,
+            notes: two.notes_with(fast_keys),
             limit: Some(on.limit()).filter(|limit| *limit < u64::MAX),
             always_fast: (usage.dynamic + usage.directory) as u64,
             fast_segments: ledger.fast(),

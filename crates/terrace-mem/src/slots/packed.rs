@@ -370,6 +370,16 @@ impl<V> Vals for Packed<V> {
             + self.heap
             + self.dead.as_ref().map_or(0, |dead| dead.bytes())
     }
+
+    /// Lists that lie apart stay where they are, as do the counts.
+    #[cfg(feature = "place")]
+    fn place(&mut self, home: crate::home::Home<'_>) -> bool {
+        self.vals.place(home)
+    }
+    #[cfg(feature = "place")]
+    fn beside(&self) -> usize {
+        self.bytes() - self.vals.bytes() + self.vals.beside()
+    }
 }
 
 #[cfg(test)]

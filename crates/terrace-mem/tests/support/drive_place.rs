@@ -7,7 +7,7 @@ mod hostile;
 
 use hostile::{Hostile, Want};
 use std::collections::BTreeMap;
-use terrace_mem::{ConcurrentHybridMap, Merging, Options, Trigger};
+use terrace_mem::{ConcurrentHybridMap, HybridMap, Merging, Options, Trigger, Updates};
 use terrace_place::{
     Art, BTree, Births, HeatPolicy, Kind, Memory, PlacedTree, Placement, Plain, Sought, Steps, Tier,
 };
@@ -86,19 +86,58 @@ where
     assert!(tree.iter().eq(model));
 }
 
-fn compact(bytes: &[u8]) {
-    let Some((choice, rest)) = bytes.split_first() else {
-        return;
-    };
+fn small(choice: u8) -> Options {
     let options = Options {
         segment_len: 16,
         trigger: Trigger::Constant(8),
         merging: Merging::Blocking,
         ..Options::default()
     };
-    let options = options
-        .placement(two().fast_bytes(u64::from(*choice) << 10))
-        .unwrap();
+    let placement = two().fast_bytes(u64::from(choice) << 10);
+    options.placement(placement).unwrap()
+}
+
+/// The compact map for one thread.
+fn alone(bytes: &[u8]) {
+    let Some((choice, rest)) = bytes.split_first() else {
+        return;
+    };
+    let options = Options {
+        merging: [Merging::Incremental, Merging::Blocking][usize::from(choice & 1)],
+        updates: [Updates::Promote, Updates::InPlace][usize::from(choice >> 1 & 1)],
+        floor: 8,
+        ..small(*choice)
+    };
+    let mut map = HybridMap::<u64, u64>::with_copies(options).unwrap();
+    let mut model = BTreeMap::new();
+    for (i, operation) in rest.chunks_exact(2).enumerate() {
+        let (key, val) = (u64::from(operation[1]), i as u64);
+        match operation[0] % 8 {
+            0 | 1 => assert_eq!(map.insert(key, val), model.insert(key, val)),
+            2 => assert_eq!(map.remove(&key), model.remove(&key)),
+            3 => assert!(
+                map.range(key..)
+                    .take(20)
+                    .eq(model.range(key..).take(20).map(|(k, v)| (*k, v)))
+            ),
+            4 => {
+                if let Some(known) = model.get_mut(&key) {
+                    *known += 1;
+                }
+                map.update(&key, |known| *known += 1);
+            }
+            _ => assert_eq!(map.get(&key), model.get(&key)),
+        }
+        map.place_step(Steps::nodes(usize::from(operation[0] >> 3)));
+    }
+    assert!(map.iter().eq(model.iter().map(|(k, v)| (*k, v))));
+}
+
+fn compact(bytes: &[u8]) {
+    let Some((choice, rest)) = bytes.split_first() else {
+        return;
+    };
+    let options = small(*choice);
     let map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
     let mut model = BTreeMap::new();
     for (i, operation) in rest.chunks_exact(2).enumerate() {
@@ -123,11 +162,12 @@ pub fn drive(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else {
         return;
     };
-    match kind % 5 {
+    match kind % 6 {
         0 => tree::<u16, BTree>(rest, |n| n),
         1 => tree::<String, BTree>(rest, text),
         2 => tree::<u16, Art>(rest, |n| n),
         3 => tree::<String, Art>(rest, text),
+        4 => alone(rest),
         _ => compact(rest),
     }
 }

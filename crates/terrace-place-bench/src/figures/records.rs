@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use terrace_mem::place::{MapPlacement, Placement, Steps, Touch, Watch};
-use terrace_mem::{ConcurrentHybridMap, Merging, Options};
+use terrace_mem::{ConcurrentHybridMap, HybridMap, Merging, Options};
 use terrace_place::Sampling;
 
 /// Fast bytes for each entry.
@@ -71,13 +71,73 @@ pub struct Outcome {
     pub placement: MapPlacement,
 }
 
+/// The map for many threads, and that for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compact {
+    Shared,
+    Alone,
+}
+
+/// A map that is measured.
+enum Map {
+    Shared(ConcurrentHybridMap<u64, u64>),
+    Alone(HybridMap<u64, u64>),
+}
+
+impl Map {
+    fn get(&self, key: u64) -> Option<u64> {
+        match self {
+            Map::Shared(map) => map.get(&key),
+            Map::Alone(map) => map.get(&key).copied(),
+        }
+    }
+
+    fn insert(&mut self, key: u64, val: u64) {
+        match self {
+            Map::Shared(map) => map.insert(&key, val),
+            Map::Alone(map) => map.insert(key, val),
+        };
+    }
+
+    fn scan(&self, from: u64, len: usize) {
+        match self {
+            Map::Shared(map) => map.range(from..).take(len).for_each(drop),
+            Map::Alone(map) => {
+                let read = map.range(from..).take(len).count();
+                debug_assert!(read <= len);
+            }
+        }
+    }
+
+    fn place_step(&mut self, steps: Steps) -> bool {
+        match self {
+            Map::Shared(map) => map.place_step(steps),
+            Map::Alone(map) => map.place_step(steps),
+        }
+    }
+
+    fn placement(&self) -> MapPlacement {
+        match self {
+            Map::Shared(map) => map.placement(),
+            Map::Alone(map) => map.placement(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Map::Shared(map) => map.memory_usage().total(),
+            Map::Alone(map) => map.memory_usage().total(),
+        }
+    }
+}
+
 /// Keys in order, of 64 bits, that lie anywhere.
 fn key(i: u64) -> u64 {
     i << 32 | mix(i) >> 32
 }
 
 /// Runs a plan over the map, with so many fast bytes for each entry.
-pub fn hybrid(plan: &Plan, fast: f64) -> Result<Outcome> {
+pub fn hybrid(plan: &Plan, which: Compact, fast: f64) -> Result<Outcome> {
     let n = plan.entries;
     ensure!(n < 1 << 31, "entries must be below two thousand million");
     Sampling::restart();
@@ -95,8 +155,19 @@ pub fn hybrid(plan: &Plan, fast: f64) -> Result<Outcome> {
     }
     .placement(placement)?;
     options.memories = options.memories.watched_by(Arc::clone(&counting) as _);
-    let mut map = ConcurrentHybridMap::<u64, u64>::with_options(options)?;
-    map.extend((0..n).map(|i| (key(i), i)));
+    let all = (0..n).map(|i| (key(i), i));
+    let mut map = match which {
+        Compact::Shared => {
+            let mut map = ConcurrentHybridMap::with_options(options)?;
+            map.extend(all);
+            Map::Shared(map)
+        }
+        Compact::Alone => {
+            let mut map = HybridMap::with_copies(options)?;
+            map.extend(all);
+            Map::Alone(map)
+        }
+    };
     let mut stream = Stream::new(plan.workload, n, 123);
     let (half, mut before, mut moves) = (plan.operations / 2, [0; 2], 0);
     for i in 0..plan.operations {
@@ -106,20 +177,20 @@ pub fn hybrid(plan: &Plan, fast: f64) -> Result<Outcome> {
             moves = now.promoted + now.demoted;
         }
         match stream.next() {
-            Operation::Get(at) => ensure!(map.get(&key(at)).is_some(), "key {at} is lost"),
+            Operation::Get(at) => ensure!(map.get(key(at)).is_some(), "key {at} is lost"),
             Operation::Update(at) => {
-                map.insert(&key(at), i);
+                map.insert(key(at), i);
             }
             Operation::Modify(at) => {
                 let old = map
-                    .get(&key(at))
+                    .get(key(at))
                     .with_context(|| format!("key {at} is lost"))?;
-                map.insert(&key(at), old.wrapping_add(i));
+                map.insert(key(at), old.wrapping_add(i));
             }
             Operation::Insert(at) => {
-                map.insert(&(key(at) ^ mix(i) >> 32), i);
+                map.insert(key(at) ^ mix(i) >> 32, i);
             }
-            Operation::Scan(at, len) => map.range(key(at)..).take(len).for_each(drop),
+            Operation::Scan(at, len) => map.scan(key(at), len),
         }
         if i.is_multiple_of(STEP_EACH) {
             map.place_step(Steps::nodes(STEP));
@@ -134,7 +205,7 @@ pub fn hybrid(plan: &Plan, fast: f64) -> Result<Outcome> {
         slow: slow / operations,
         moves_per_1000: (placement.promoted + placement.demoted - moves) as f64 * 1000.0
             / operations,
-        bytes_an_entry: map.memory_usage().total() as f64 / n as f64,
+        bytes_an_entry: map.bytes() as f64 / n as f64,
         placement,
     })
 }
@@ -165,13 +236,17 @@ pub fn records_plan(setting: &Setting, workload: Workload) -> Plan {
 /// Map and tree beside each other.
 pub fn records(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = vec![];
-    for workload in [ZIPF, RANGE, UNIFORM, YCSB[1]] {
+    let all = [ZIPF, RANGE, UNIFORM, YCSB[1]];
+    let wanted = |of: &Workload| {
+        setting.workloads.is_empty() || setting.workloads.iter().any(|w| w == of.name)
+    };
+    for workload in all.into_iter().filter(wanted) {
         let plan = records_plan(setting, workload);
         let best = tree(&plan)?;
-        let ours = hybrid(&plan, FAST)?;
-        let all_slow = hybrid(&plan, 0.1)?;
+        let ours = hybrid(&plan, Compact::Shared, FAST)?;
+        let alone = hybrid(&plan, Compact::Alone, FAST)?;
+        let all_slow = hybrid(&plan, Compact::Shared, 0.1)?;
         let each = |bytes: u64| json!(round(bytes as f64 / plan.entries as f64));
-        let place = &ours.placement;
         let row = |tree: &'static str, policy: &str, missing: f64, slow: f64, moves: f64| {
             let mut row = Row {
                 figure: "records",
@@ -194,21 +269,18 @@ pub fn records(setting: &Setting) -> Result<Vec<Row>> {
             row
         };
         rows.push(row("b+tree", "bound", best.missing, best.slow, 0.0));
-        rows.push(
-            row(
-                "hybrid",
-                "heat",
-                ours.missing,
-                ours.slow,
-                ours.moves_per_1000,
-            )
-            .with("of_tree", round(ours.slow / best.slow.max(1e-9)))
-            .with("bytes_an_entry", round(ours.bytes_an_entry))
-            .with("copies", each(place.copies))
-            .with("fast_segments", each(place.fast_segments))
-            .with("always_fast", each(place.always_fast))
-            .with("peak", each(place.peak)),
-        );
+        for (tree, of) in [("hybrid", &ours), ("hybrid, one thread", &alone)] {
+            let place = &of.placement;
+            rows.push(
+                row(tree, "heat", of.missing, of.slow, of.moves_per_1000)
+                    .with("of_tree", round(of.slow / best.slow.max(1e-9)))
+                    .with("bytes_an_entry", round(of.bytes_an_entry))
+                    .with("copies", each(place.copies))
+                    .with("fast_segments", each(place.fast_segments))
+                    .with("always_fast", each(place.always_fast))
+                    .with("peak", each(place.peak)),
+            );
+        }
         rows.push(row(
             "hybrid",
             "all-slow",

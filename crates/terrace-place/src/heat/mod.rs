@@ -8,6 +8,7 @@ mod sample;
 mod shift;
 
 pub use histogram::{BINS, Histogram, Threshold, bin};
+pub(crate) use sample::Ticker;
 pub use sample::{Noting, Sampling};
 pub use shift::ShiftDetector;
 

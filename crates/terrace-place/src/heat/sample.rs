@@ -1,6 +1,7 @@
 //! Which lookups are noted: a countdown of the thread, with random steps.
 
 use std::cell::Cell;
+use std::num::NonZeroU32;
 
 /// How many lookups go by for each that is noted. Maps with the same interval share the countdown of
 /// a thread; others have one of their own, so that none is noted less for what another asks.
@@ -43,20 +44,44 @@ shuttle::thread_local! {
     static COUNTS: [Cell<u64>; INTERVALS] = [const { Cell::new(START) }; INTERVALS];
 }
 
-impl Sampling {
+/// A [`Sampling`] whose countdown is looked up once and not at each lookup.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticker {
+    /// One more than the number of the countdown.
+    behind: NonZeroU32,
+    sampling: Sampling,
+}
+
+impl Ticker {
+    /// That of a sampling.
+    #[inline(always)]
+    pub fn new(sampling: Sampling) -> Self {
+        // The logarithm of a number of 32 bits is below 32.
+        let behind = NonZeroU32::MIN.saturating_add((sampling.leaf | 1).ilog2());
+        Ticker { behind, sampling }
+    }
+
     /// Whether this lookup is to be noted, and how. A few instructions when it is not.
     #[inline(always)]
-    pub fn tick(self) -> Option<Noting> {
+    pub fn tick(&self) -> Option<Noting> {
         COUNTS.with(|counts| {
-            // No branch: the logarithm of a number of 32 bits is below 32.
-            let count = &counts[(self.leaf | 1).ilog2() as usize % INTERVALS];
+            // No branch.
+            let count = &counts[(self.behind.get() - 1) as usize % INTERVALS];
             let left = count.get() - 1;
             count.set(left);
             if left as u32 != 0 {
                 return None;
             }
-            Some(self.again(count, left))
+            Some(self.sampling.again(count, left))
         })
+    }
+}
+
+impl Sampling {
+    /// Whether this lookup is to be noted, and how. A few instructions when it is not.
+    #[inline(always)]
+    pub fn tick(self) -> Option<Noting> {
+        Ticker::new(self).tick()
     }
 
     #[cold]

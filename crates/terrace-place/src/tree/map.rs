@@ -14,7 +14,7 @@ use super::seat::{Held, Shown};
 use crate::budget::{Budget, Limit};
 use crate::engine::{Engine, Stepped, Steps, World};
 use crate::error::PlacementError;
-use crate::heat::{Heat, Noting, Sampling};
+use crate::heat::{Heat, Noting, Ticker};
 use crate::id::{CLASSES, Tier};
 use crate::model::{Model, Plain};
 use crate::placed::{Parts, Placed};
@@ -53,7 +53,7 @@ pub(super) struct Core<K, V, M: Model, T: Kind<K, V, M>> {
     pub(super) nodes: T::Nodes,
     pub(super) dir: RwLock<Directory<K, T::Tree>>,
     pub(super) len: AtomicUsize,
-    sampling: Option<Sampling>,
+    ticker: Option<Ticker>,
     counters: Counters,
     memories: Vec<String>,
     notes: Vec<String>,
@@ -195,7 +195,7 @@ where
                 parts: vec![Arc::new(first)],
             }),
             len: AtomicUsize::new(0),
-            sampling: heat.then(|| policy.sampling()),
+            ticker: heat.then(|| Ticker::new(policy.sampling())),
             counters: Counters::default(),
             memories,
             notes,
@@ -457,7 +457,7 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     /// What this operation should note.
     #[inline(always)]
     pub(super) fn tick(&self) -> Option<Noting> {
-        self.sampling.and_then(Sampling::tick)
+        self.ticker.as_ref()?.tick()
     }
 
     /// Gives the value of a key to `see`; the way to it is noted. Apart, so that others keep nothing

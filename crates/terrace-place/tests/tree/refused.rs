@@ -88,3 +88,29 @@ fn under_a_filter() {
     tree.insert(1, 1).unwrap();
     assert_eq!(tree.get(&1), Some(1));
 }
+
+/// With `ulimit -v` less is reserved, and trees and stores work with that.
+#[test]
+fn a_limit_on_address_space_makes_reservations_smaller() {
+    let script =
+        "ulimit -v 4194304; exec \"$0\" --exact refused::in_little_address_space --ignored";
+    let out = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn in_little_address_space() {
+    let store = Store::open(&Memory::Heap).unwrap();
+    let block = store.keep((0..100_000u64).collect()).unwrap();
+    assert!(block.is_in_store() && block.iter().copied().eq(0..100_000));
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_share(0.3);
+    let tree = PlacedTree::<u64, u64>::new(placement.manual()).unwrap();
+    (0..20_000).for_each(|i| assert_eq!(tree.insert(i, i).unwrap(), None));
+    assert!((0..20_000).all(|i| tree.get(&i) == Some(i)));
+}
