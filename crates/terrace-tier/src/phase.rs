@@ -13,12 +13,12 @@ const READS_PER_LOOK: f64 = 1.0 / 32.0;
 /// But after no fewer reads: of a few the share is by chance.
 const LEAST_READS: f64 = 2000.0;
 /// So many times the usual share, and so much more, is another phase.
-const TIMES: f64 = 1.4;
-const MORE: f64 = 0.03;
+const TIMES: f32 = 1.4;
+const MORE: f32 = 0.03;
 /// It has to be seen so many times running.
 const RUNNING: u32 = 5;
 /// What one look says about what is usual: one part in so many.
-const NEW_PART: f64 = 8.0;
+const NEW_PART: f32 = 8.0;
 /// Rounds of ageing that are made at once then: of the highest count nothing is left.
 const ROUNDS: u64 = Flags::MAX_USE as u64;
 /// So often a record was asked for of which it is no chance that it was asked for again.
@@ -39,16 +39,18 @@ pub(crate) struct Seen {
 #[derive(Clone, Copy)]
 struct Shares {
     /// Of reads that missed.
-    missed: f64,
+    missed: f32,
     /// Of these that were wanted.
-    wanted: f64,
+    wanted: f32,
 }
 
-/// See the module's text.
+/// See the module's text. Small: each structure has one.
 #[derive(Default)]
 pub(crate) struct Phase {
-    /// Up to where it has looked.
-    seen: Seen,
+    /// Up to where it has looked: the lower halves, for it looks long before they come round.
+    reads: u32,
+    misses: u32,
+    wanted: u32,
     /// What is usual; `None` before the first look.
     usual: Option<Shares>,
     /// How many times running there were far more.
@@ -58,16 +60,17 @@ pub(crate) struct Phase {
 impl Phase {
     /// How many rounds of ageing are due at once; there are about so many records. O(1).
     pub fn rounds_due(&mut self, now: Seen, records: f64) -> u64 {
-        let reads = now.reads.saturating_sub(self.seen.reads) as f64;
+        let since = |now: u64, then: u32| f64::from((now as u32).wrapping_sub(then));
+        let reads = since(now.reads, self.reads);
         if reads < (records * READS_PER_LOOK).max(LEAST_READS) {
             return 0;
         }
-        let misses = now.misses.saturating_sub(self.seen.misses) as f64;
-        let wanted = now.wanted.saturating_sub(self.seen.wanted) as f64;
-        self.seen = now;
+        let misses = since(now.misses, self.misses);
+        let wanted = since(now.wanted, self.wanted);
+        self.look_from(now);
         let new = Shares {
-            missed: misses / reads,
-            wanted: wanted / misses.max(1.0),
+            missed: (misses / reads) as f32,
+            wanted: (wanted / misses.max(1.0)) as f32,
         };
         let Some(usual) = &mut self.usual else {
             self.usual = Some(new);
@@ -93,10 +96,13 @@ impl Phase {
 
     /// While there is room for all nothing has to be forgotten, and what is missed then is no measure.
     pub fn pass_over(&mut self, now: Seen) {
-        *self = Phase {
-            seen: now,
-            ..Phase::default()
-        };
+        *self = Phase::default();
+        self.look_from(now);
+    }
+
+    fn look_from(&mut self, now: Seen) {
+        (self.reads, self.misses, self.wanted) =
+            (now.reads as u32, now.misses as u32, now.wanted as u32);
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct Hand {
     /// When other records have become hot.
     phase: Phase,
     /// Leaves that are to age at once because of that.
-    forgetting: u64,
+    forgetting: u32,
     /// Lines of the sketch that are to be halved, and a part of one.
     halves: f64,
     /// Records per hot leaf, averaged over the leaves looked at.
@@ -230,10 +230,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             }
             let looks = Hand::due(accesses, &mut hand.looked, per_look);
             let rounds = hand.phase.rounds_due(seen, records);
-            hand.forgetting += (rounds as f64 * hot_leaves) as u64;
+            hand.forgetting = hand
+                .forgetting
+                .saturating_add((rounds as f64 * hot_leaves) as u32);
             let due = Hand::due(misses, &mut hand.aged, per_age);
-            let ages = (due + hand.forgetting).min(AGE_LEAVES);
-            hand.forgetting -= (ages - due).min(hand.forgetting);
+            let ages = (due + u64::from(hand.forgetting)).min(AGE_LEAVES);
+            hand.forgetting -= (ages - due) as u32;
             // The counters outside, of all structures, fade as fast as those inside.
             let all_leaves =
                 (self.context.hot_leaves.load(Ordering::Relaxed) as f64).max(hot_leaves);
