@@ -73,7 +73,7 @@ const MOST_SCRATCH: usize = 8;
 const TOP_PART_ALONE: u64 = 8;
 /// The same below a hot tier, which gathers changes already. A larger one makes steps denser, but with as many
 /// levels these have more of what lives (docs/decisions/lsm.md).
-const TOP_PART_BELOW: u64 = 20;
+const TOP_PART_BELOW: u64 = 32;
 /// The part of the memory that the tops of all structures may take together.
 const TOP_PART_OF_ALL: u64 = 8;
 /// Fewest leaves of the top, while all are not too many.
