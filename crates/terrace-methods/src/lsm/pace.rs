@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex, MutexGuard};
-use terrace_pages::{Because, Cause, LargeGuard, PageStore};
+use terrace_pages::{LargeGuard, PageStore};
 
 use crate::fault::{self, Fault};
 
@@ -97,7 +97,6 @@ pub(crate) struct AtWork<'w, T> {
     one: MutexGuard<'w, T>,
     _end: End<'w>,
     _large: Option<LargeGuard<'w>>,
-    _because: Option<Because>,
 }
 
 /// Tells those who wait.
@@ -140,8 +139,6 @@ impl<T> Work<T> {
         AtWork {
             one,
             _end: End(&self.ended, &self.end),
-            // Who only keeps steps out reads for whoever asked.
-            _because: large.is_some().then(|| Cause::Merging.begin()),
             _large: large,
         }
     }

@@ -7,7 +7,7 @@
 use terrace_access::{LargeRef, Ordered, Waits, Window};
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
-use terrace_pages::Space;
+use terrace_pages::{Cause, Space};
 
 use super::filter;
 use super::install::{Change, Install, Part};
@@ -219,6 +219,7 @@ impl Lsm {
     /// Reads, merges, builds and installs. False where that was given up because a record that has a chain
     /// has changed.
     pub(crate) fn carry_out(&self, state: &State, job: &Job, space: Space) -> Result<bool> {
+        let _because = Cause::Merging.begin();
         self.take_buffers();
         let (low, high) = (job.low.as_slice(), job.high.as_deref());
         let mut change = Change::default();

@@ -556,6 +556,14 @@ fn bounded_steps(is_compressed: bool, frames: usize) -> Result<()> {
         tested.change(&wide_key(n * n), Some(Have::Bytes(vec![1; 60])))?;
         assert!(after.top_leaves <= after.top_bound + 4);
     }
+    // What steps read is counted as theirs, not as what a caller asked for.
+    let (reads, figures) = (tested.store.stats().merging_reads, tested.lsm.figures()?);
+    assert!(
+        reads >= figures.merge_reads,
+        "{reads} of {}",
+        figures.merge_reads
+    );
+    assert!(reads > 0 || frames > 256 || is_compressed, "{reads}");
     Ok(())
 }
 
