@@ -1,10 +1,6 @@
-//! Drives a map of the adaptive radix tree and its compact form from bytes and compares it with a `BTreeMap`.
+//! Drives a map of the adaptive radix tree and its compact form.
 //!
 //! `cargo +nightly fuzz run art`, in the folder above this package.
 #![no_main]
 
-#[allow(dead_code, reason = "maps of one pair alone are driven")]
-#[path = "../../tests/support/drive.rs"]
-mod drive;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drive::drive_pair(terrace_mem::Pair::Art, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| terrace_mem_fuzz::pair(terrace_mem::Pair::Art, bytes));

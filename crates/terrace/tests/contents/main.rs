@@ -1,0 +1,15 @@
+//! What users find in a database, by one thread: every structure, tables, loads, limits and figures.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod a_put_waits_for_one_step;
+mod every_structure_conforms;
+mod figures_add_up;
+mod indexes_agree_with_rows;
+mod long_work_tells_how_far_it_is;
+mod lsm_trees_are_compressed;
+mod random_scripts_match_a_model;
+mod structures_mirror_one_another;
+mod values_may_be_long;
+mod what_goes_in_comes_out;

@@ -1,0 +1,73 @@
+//! There are no numbers for new pages any more: a batch is written or refused, never half done.
+
+use crate::common::tiny;
+use terrace::{Database, Durability, Error, Map, Options, Tiers, Tree, TreeOptions};
+use terrace_sim::SimDisk;
+
+const RECORDS: u32 = 20_000;
+
+fn options() -> Options {
+    tiny(1).log_segment(4 << 20).log_limit(64 << 20)
+}
+
+/// So long that a few dozen of them fill a page.
+fn key(i: u32) -> Vec<u8> {
+    let mut key = i.to_be_bytes().to_vec();
+    key.resize(100, 7);
+    key
+}
+
+/// Two tiers, the hot one with room in memory, and as many pages as the memory allows.
+fn full(disk: &SimDisk) -> (Database, Tree) {
+    let db = Database::open_on(disk.shared(), options()).unwrap();
+    let two = || TreeOptions::new().tiers(Tiers::Two);
+    let tree = db.create_tree("two", two()).unwrap();
+    (0..RECORDS).for_each(|i| tree.put(key(i), [1; 20]).unwrap());
+    let other = db.create_tree("other", two()).unwrap();
+    (0..RECORDS / 2).for_each(|i| other.put(key(i), [1; 20]).unwrap());
+    drop(other);
+    db.drop_structure("other").unwrap();
+    db.checkpoint().unwrap();
+    let one = TreeOptions::new().tiers(Tiers::One).logged(false);
+    let one = db.create_tree("one", one).unwrap();
+    let mut next = 0;
+    for bytes in [200_000, 5000, 400, 10] {
+        let value = vec![7; bytes];
+        let error = loop {
+            next += 1;
+            if let Err(e) = one.put(u32::to_be_bytes(next), &value) {
+                break e;
+            }
+        };
+        assert!(matches!(error, Error::MemoryTooSmall { .. }), "{error}");
+    }
+    (db, tree)
+}
+
+fn delete(db: &Database, map: &Map, keys: std::ops::Range<u32>) -> Result<(), Error> {
+    let mut batch = db.batch();
+    keys.for_each(|i| {
+        batch.delete(map, key(i));
+    });
+    db.write(batch, Durability::Buffered)
+}
+
+#[test]
+fn batches_of_deletes_are_done_or_refused() {
+    for each in [1000, 8] {
+        let disk = SimDisk::new(1);
+        let (db, tree) = full(&disk);
+        let mut gone = 0;
+        for begin in (1000..3000).step_by(each as usize) {
+            match delete(&db, &tree, begin..begin + each) {
+                Ok(()) => gone += each,
+                Err(e) => assert!(matches!(e, Error::MemoryTooSmall { .. }), "{each}: {e}"),
+            }
+        }
+        let left = (0..RECORDS).filter(|i| tree.get(key(*i)).unwrap().is_some());
+        assert_eq!(left.count() as u32, RECORDS - gone);
+        let found = Database::open_on(disk.copy().shared(), options()).unwrap();
+        assert!(found.verify().unwrap().is_clean());
+        db.checkpoint().unwrap();
+    }
+}
