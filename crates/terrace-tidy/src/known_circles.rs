@@ -78,18 +78,8 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-access/src/conformance",
-        files: 8,
-        reason: "One suite over several files.",
-    },
-    Known {
         file: "terrace-mem-bench/src/rivals/mod",
         files: 8,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-methods/src/heap/mod",
-        files: 6,
         reason: "A type, and its parts in files beside it.",
     },
     Known {
@@ -108,27 +98,12 @@ pub const KNOWN: &[Known] = &[
         reason: "A command or report, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-methods/src/btree/mod",
-        files: 5,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-methods/src/hash/mod",
-        files: 5,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-pm-bench/src/rivals/mod",
         files: 5,
         reason: "A type, and its parts in files beside it.",
     },
     Known {
         file: "terrace/src/transaction/mod",
-        files: 4,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-methods/src/lsm/mod",
         files: 4,
         reason: "A type, and its parts in files beside it.",
     },
