@@ -53,11 +53,6 @@ pub const KNOWN: &[Known] = &[
         reason: "Everything that a user holds leads to `Core`, and `Core` to all of it: to be divided into what owns which state.",
     },
     Known {
-        file: "terrace-pages/src/allocate",
-        files: 15,
-        reason: "`PageStore` has all state, and each of these files a part of what it does: to be divided.",
-    },
-    Known {
         file: "terrace-tier/src/bury",
         files: 15,
         reason: "`Tiered` and its context know each other's parts.",
@@ -159,21 +154,6 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         file: "terrace-metrics/src/families",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-pages/src/map/map_file",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-pages/src/map/page_map",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-pages/src/map/tests/world",
         files: 2,
         reason: "Two halves of one job.",
     },
