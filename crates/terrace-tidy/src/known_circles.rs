@@ -53,11 +53,6 @@ pub const KNOWN: &[Known] = &[
         reason: "Everything that a user holds leads to `Core`, and `Core` to all of it: to be divided into what owns which state.",
     },
     Known {
-        file: "terrace-tier/src/bury",
-        files: 15,
-        reason: "`Tiered` and its context know each other's parts.",
-    },
-    Known {
         file: "terrace-pm/src/arena/mod",
         files: 10,
         reason: "A type, and its parts in files beside it.",
