@@ -3,22 +3,15 @@
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
+use crate::door::Door;
 use crate::faults::{Planted, planted};
 use crate::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
-use crate::gate::Door;
 use crate::guard::Exclusive;
 use crate::interrupt::{Attempt, Interrupt};
 use crate::map::Place;
 use crate::page;
 use crate::store::PageStore;
 use crate::table::Word;
-
-/// The chain of free page numbers.
-#[derive(Default)]
-pub struct FreePages {
-    pub head: Option<PageId>,
-    pub count: u64,
-}
 
 impl PageStore {
     /// A new page: zeroed, exclusively latched, dirty. O(1).

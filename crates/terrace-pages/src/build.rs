@@ -8,11 +8,12 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoint::{CutInfo, write_superblock};
+use crate::checkpoint::CutInfo;
+use crate::data_file::{DATA_FILE, DATA_START};
+use crate::durable::write_superblock;
 use crate::map::{MapFile, MapWriter, Place, Superblock, Tag};
 use crate::options::PAGE_SIZES;
 use crate::page;
-use crate::store::{DATA_FILE, DATA_START};
 
 /// Bytes that are written at a time: past a mebibyte no device gains.
 const BATCH_BYTES: usize = 1 << 20;

@@ -13,19 +13,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_base::disk::DiskFile;
-use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use terrace_base::{AlignedBuf, Error, PageId, Result};
+use terrace_base::sync::atomic::Ordering;
+use terrace_base::{Error, PageId, Result};
 
+use crate::data_file::DATA_FILE;
+use crate::durable::{Durable, NextMap, Reserved, write_superblock};
 use crate::frame::{CUT_PENDING, Class, NO_PAGE};
-use crate::map::superblock::{
-    EPOCH_LIMIT, LEARNT_BYTES, NUMBER_LIMIT, SUPERBLOCK_BYTES, superblock_offset,
-};
+use crate::map::superblock::{EPOCH_LIMIT, LEARNT_BYTES, NUMBER_LIMIT};
 use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, base_bytes,
     journal_bytes, should_fold,
 };
 use crate::pace::{Pace, Plan};
-use crate::store::{DATA_FILE, PageStore};
+use crate::store::PageStore;
 use crate::write::Purpose;
 
 /// What layers above add to the superblock, as of the instant of the cut.
@@ -46,16 +46,6 @@ pub struct CutInfo {
     pub clean: bool,
 }
 
-/// What is known to be durable.
-pub struct Durable {
-    /// The superblock of the last checkpoint.
-    pub superblock: Superblock,
-    /// Epoch to begin with after opening.
-    pub epoch: u32,
-    /// The map file in use.
-    pub map_file: Arc<dyn DiskFile>,
-}
-
 /// How a checkpoint went.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckpointReport {
@@ -73,56 +63,12 @@ pub struct CheckpointReport {
     pub total: Duration,
 }
 
-/// How far the checkpoint that is being made has come, for whoever looks at the figures: a hint, in relaxed
-/// numbers that the cleaner's writes and those for changes after the cut make a little too large.
-#[derive(Default)]
-pub(crate) struct CutProgress {
-    /// Pages that were to be written; none while none is being made.
-    owed: AtomicU64,
-    /// What the counter of pages written by checkpoints was when it began.
-    before: AtomicU64,
-    all_written: AtomicBool,
-}
-
-/// Until the checkpoint is over, however it ends.
-pub(crate) struct Over<'s>(&'s CutProgress);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.owed.store(0, Ordering::Relaxed);
-    }
-}
-
 /// Until the checkpoint is over.
 struct LentAhead<'s>(&'s PageStore);
 
 impl Drop for LentAhead<'_> {
     fn drop(&mut self) {
         self.0.end_lending();
-    }
-}
-
-impl CutProgress {
-    pub fn begin(&self, owed: u64, written: u64) -> Over<'_> {
-        self.before.store(written, Ordering::Relaxed);
-        self.all_written.store(false, Ordering::Relaxed);
-        self.owed.store(owed, Ordering::Relaxed);
-        Over(self)
-    }
-
-    /// The cleaner may have written some of them.
-    fn all_written(&self) {
-        self.all_written.store(true, Ordering::Relaxed);
-    }
-
-    /// Pages written and pages to be written, when checkpoints have written so many.
-    pub fn get(&self, written: u64) -> (u64, u64) {
-        let owed = self.owed.load(Ordering::Relaxed);
-        if self.all_written.load(Ordering::Relaxed) {
-            return (owed, owed);
-        }
-        let done = written.saturating_sub(self.before.load(Ordering::Relaxed));
-        (done.min(owed), owed)
     }
 }
 
@@ -201,7 +147,7 @@ impl PageStore {
         let (superblock, map_file) = match prepared {
             Ok(prepared) => prepared,
             Err(e) => {
-                if !self.poisoned.load(Ordering::Relaxed) {
+                if !self.health.is_poisoned() {
                     self.abort_cut().map_err(|e| self.poison(&e))?;
                 }
                 return Err(e);
@@ -374,7 +320,7 @@ impl PageStore {
         }
         let folded = self.write_map(durable, info, epoch, pages, true);
         match folded {
-            Err(e) if !self.poisoned.load(Ordering::Relaxed) => {
+            Err(e) if !self.health.is_poisoned() => {
                 // A new map file that was not finished would only take up space.
                 let name = MapFile::name(map.number + 1);
                 self.map_reserved.lock().next = None;
@@ -644,31 +590,4 @@ impl PageStore {
         self.note_progress();
         Ok(())
     }
-}
-
-/// Space that is reserved for the map of the checkpoints to come.
-#[derive(Default)]
-pub(crate) struct Reserved {
-    /// In the map file of this number: up to this byte.
-    journal: (u64, u64),
-    /// Whether there may be one behind it: not before it is known that what lies there is nothing.
-    may_begin_next: bool,
-    /// It.
-    next: Option<NextMap>,
-}
-
-/// A map file in which there is nothing yet.
-struct NextMap {
-    number: u64,
-    file: Arc<dyn DiskFile>,
-    bytes: u64,
-}
-
-/// Writes and syncs a superblock into the slot of its generation.
-pub(crate) fn write_superblock(data: &dyn DiskFile, superblock: &Superblock) -> Result<()> {
-    let mut block = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
-    superblock.encode(&mut block);
-    data.write_at(&block, superblock_offset(superblock.generation))
-        .map_err(|e| Error::io("writing the superblock of", DATA_FILE, e))?;
-    data.sync().map_err(|e| Error::io("syncing", DATA_FILE, e))
 }

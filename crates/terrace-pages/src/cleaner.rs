@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::sync::atomic::Ordering;
-
 use crate::store::PageStore;
 
 /// How often the thread looks by itself.
@@ -20,7 +18,7 @@ pub struct Cleaner {
 impl Cleaner {
     /// Starts the thread.
     pub fn start(store: Arc<PageStore>) -> terrace_base::Result<Cleaner> {
-        store.stop.store(false, Ordering::Release);
+        store.signals.set_stopped(false);
         let of_thread = store.clone();
         let thread = std::thread::Builder::new()
             .name("terrace-cleaner".into())
@@ -35,7 +33,7 @@ impl Cleaner {
 
 impl Drop for Cleaner {
     fn drop(&mut self) {
-        self.store.stop.store(true, Ordering::Release);
+        self.store.signals.set_stopped(true);
         self.store.want_cleaning();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been reported by the panic hook already.
@@ -44,16 +42,21 @@ impl Drop for Cleaner {
     }
 }
 
+#[cfg(feature = "planted-faults")]
+impl PageStore {
+    /// One round of what the cleaner does; how many pages became clean.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn clean_now(&self) -> terrace_base::Result<usize> {
+        self.clean_some()
+    }
+}
+
 fn run(store: &PageStore) {
     let _watch = store.watch("the thread that cleans pages");
-    while !store.stop.load(Ordering::Acquire) {
-        let asked = {
-            let mut wanted = store.wanted.0.lock();
-            if !*wanted {
-                store.wanted.1.wait_for(&mut wanted, ROUND);
-            }
-            std::mem::take(&mut *wanted)
-        };
+    while !store.signals.is_stopped() {
+        let asked = store.signals.wait_to_clean(ROUND);
         store.rebalance();
         // Who goes in without waiting (promotion) never grows the file; it is done here for them.
         let _ = store.make_space_ahead();

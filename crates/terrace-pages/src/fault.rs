@@ -7,11 +7,13 @@ use terrace_base::{Error, PageId, Result};
 
 use crate::ahead::Ahead;
 use crate::cause::Cause;
+use crate::data_file::{DATA_FILE, DATA_START};
 use crate::frame::Class;
 use crate::interrupt::Interrupt;
 use crate::map::Place;
 use crate::page;
-use crate::store::{DATA_FILE, DATA_START, PageStore, READ_STRIPES, WAIT};
+use crate::signals::WAIT;
+use crate::store::PageStore;
 use crate::table::Word;
 
 /// Threads that read pages together: what a disk answers at once without getting slower.
@@ -101,7 +103,7 @@ impl PageStore {
         pid: PageId,
         fill: &dyn Fn(Place, u64, u32) -> Result<()>,
     ) -> Result<()> {
-        let (lock, signal) = &self.reads[pid.0 as usize % READ_STRIPES];
+        let (lock, signal) = self.signals.read_of(pid);
         loop {
             match self.table.load(pid) {
                 Word::Resident(_) => return Ok(()),
@@ -160,7 +162,7 @@ impl PageStore {
 
     /// Whoever waits for this page looks again.
     pub(crate) fn end_of_read(&self, pid: PageId) {
-        let (lock, signal) = &self.reads[pid.0 as usize % READ_STRIPES];
+        let (lock, signal) = self.signals.read_of(pid);
         drop(lock.lock());
         signal.notify_all();
     }
@@ -297,7 +299,7 @@ impl PageStore {
             None => Ok(page::class(bytes)),
             Some(image) => {
                 // Only now is it known whether this was its slot.
-                image.pin.state().check()?;
+                image.state().check()?;
                 // Hot pages pass through like others: nothing is promoted here.
                 Ok(match page::class(bytes) {
                     Class::Inner | Class::Top => Class::Inner,

@@ -126,22 +126,6 @@ pub(crate) fn reached(point: Point) {
 #[inline(always)]
 pub(crate) fn reached(_: Point) {}
 
-#[cfg(feature = "planted-faults")]
-impl crate::PageStore {
-    /// How often the gate was passed by those who are inside now.
-    pub fn inside(&self) -> u64 {
-        self.gate.inside()
-    }
-
-    /// One round of what the cleaner does; how many pages became clean.
-    ///
-    /// # Errors
-    /// Those of writing.
-    pub fn clean_now(&self) -> terrace_base::Result<usize> {
-        self.clean_some()
-    }
-}
-
 /// Breaks one thing in all stores of this process, until told otherwise.
 #[cfg(feature = "planted-faults")]
 pub fn plant(fault: Planted) {

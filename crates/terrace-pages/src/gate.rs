@@ -5,7 +5,7 @@
 //! the log position noted. Counting in and out is one cache line per thread, not a shared counter.
 //! Nobody inside waits for a disk, a sync, space or user code, so draining is short.
 //!
-//! Who is inside is counted by phase. [`PageStore::grace`] begins another phase and waits for those of
+//! Who is inside is counted by phase. [`Gate::grace`] begins another phase and waits for those of
 //! the one before, so newcomers do not keep it waiting; no pass of the phase before is in use when
 //! the next one begins.
 
@@ -15,11 +15,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use terrace_base::sync::atomic::{AtomicU32, Ordering};
-use terrace_base::sync::{Mutex, panicking, yield_now};
+use terrace_base::sync::{Mutex, yield_now};
 
-use crate::faults::{Planted, Point, entered, left, planted, reached};
-use crate::space::Promise;
-use crate::store::PageStore;
+use crate::faults::{Planted, Point, planted, reached};
 
 /// Counters over which threads spread: more than the threads that usually write at once.
 const LANES: usize = 64;
@@ -103,7 +101,7 @@ impl Gate {
 
     /// Goes in unless the gate is closed: the counter to come out by, and the epoch.
     #[inline(always)]
-    fn try_pass(&self) -> Option<(&AtomicU32, u32)> {
+    pub(crate) fn try_pass(&self) -> Option<(&AtomicU32, u32)> {
         // A seat is below the number of lanes; the remainder tells the compiler.
         let lane = &self.lanes[lane() % LANES];
         loop {
@@ -124,7 +122,7 @@ impl Gate {
     }
 
     /// Waits until everybody who is inside now has come out. The caller is not inside.
-    fn grace(&self) {
+    pub(crate) fn grace(&self) {
         if planted(Planted::NoGrace) {
             return;
         }
@@ -135,6 +133,12 @@ impl Gate {
                 yield_now();
             }
         }
+    }
+
+    /// Waits until it is open.
+    pub(crate) fn wait(&self) {
+        // The closer holds this while the gate is closed, which is short.
+        drop(self.closer.lock());
     }
 
     /// Threads that run and have been inside before: more are hardly ever inside at once. O(1).
@@ -181,7 +185,7 @@ impl Gate {
 
 /// Comes out.
 #[inline]
-fn leave(count: &AtomicU32) {
+pub(crate) fn leave(count: &AtomicU32) {
     count.fetch_sub(1, Ordering::SeqCst);
 }
 
@@ -191,98 +195,6 @@ struct Opens<'g>(&'g Gate);
 impl Drop for Opens<'_> {
     fn drop(&mut self) {
         self.0.word.fetch_and(!CLOSED, Ordering::SeqCst);
-    }
-}
-
-/// The right to change pages: its holder is inside the gate, in one epoch, until it is dropped.
-pub struct Door<'a> {
-    store: &'a PageStore,
-    /// What to count down when it leaves.
-    count: &'a AtomicU32,
-    epoch: u32,
-    /// Whether its thread was unwinding already when it came in.
-    unwinding: bool,
-    /// What was promised to whoever came in by it.
-    promised: Promise,
-}
-
-impl<'a> Door<'a> {
-    /// The same door, to which belongs what was counted as promised before.
-    pub(crate) fn with_promised(mut self, promise: Promise) -> Door<'a> {
-        self.promised = promise;
-        self
-    }
-
-    /// Whether new pages were promised to whoever came in by it.
-    pub(crate) fn may_make(&self) -> bool {
-        self.promised.new > 0
-    }
-
-    /// The epoch that changes made inside belong to.
-    pub fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
-    pub(crate) fn unwinding(&self) -> bool {
-        self.unwinding
-    }
-
-    /// The store this door leads into.
-    pub fn store(&self) -> &'a PageStore {
-        self.store
-    }
-}
-
-impl Drop for Door<'_> {
-    fn drop(&mut self) {
-        left();
-        if panicking() && !self.unwinding {
-            // Some pages of a change may have it and others not, or none of them what the log has.
-            self.store.halt("a change of pages");
-        }
-        self.store.take_back(self.promised);
-        leave(self.count);
-    }
-}
-
-impl PageStore {
-    /// Goes through the gate if it is open; never waits.
-    // Always: a door would be copied through memory otherwise, for every write.
-    #[inline(always)]
-    pub(crate) fn pass(&self) -> Option<Door<'_>> {
-        let (count, epoch) = self.gate.try_pass()?;
-        entered();
-        Some(Door {
-            store: self,
-            count,
-            epoch,
-            unwinding: panicking(),
-            promised: Promise::default(),
-        })
-    }
-
-    /// Waits until everybody who is inside the gate now has left it, and for nobody who comes later. The
-    /// caller is not inside and holds nothing. Usually one look at as many counters as threads write.
-    pub fn grace(&self) {
-        self.gate.grace();
-    }
-
-    /// Goes through the gate, waiting while it is closed. The caller holds nothing.
-    #[inline(always)]
-    pub(crate) fn pass_waiting(&self) -> Door<'_> {
-        loop {
-            if let Some(door) = self.pass() {
-                return door;
-            }
-            self.wait_at_gate();
-        }
-    }
-
-    #[cold]
-    fn wait_at_gate(&self) {
-        reached(Point::AtGate);
-        // The closer holds this while the gate is closed, which is short.
-        drop(self.gate.closer.lock());
     }
 }
 
@@ -312,7 +224,7 @@ mod tests {
                                     log.lock().push(epoch);
                                     leave(count);
                                 } else {
-                                    drop(gate.closer.lock());
+                                    gate.wait();
                                 }
                             }
                         })

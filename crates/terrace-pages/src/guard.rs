@@ -9,12 +9,13 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::sync::panicking;
 use terrace_base::{Error, PageId};
 
+use crate::data_file::{DATA_FILE, DATA_START};
+use crate::door::Door;
 use crate::frame::{CUT_PENDING, Class, Frame, MOVING, NO_PAGE};
-use crate::gate::Door;
 use crate::interrupt::{Attempt, Interrupt};
 use crate::latch::Version;
 use crate::map::Place;
-use crate::store::{DATA_FILE, DATA_START, PageStore};
+use crate::store::PageStore;
 use crate::table::Word;
 use crate::view::View;
 

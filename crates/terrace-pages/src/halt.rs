@@ -5,22 +5,10 @@
 //! was being changed stays held for ever, so that its bytes are read by nobody. Whoever waits for it is
 //! told. Who panics for reasons of his own and only lets go of what he has not changed halts nothing.
 
-use std::sync::OnceLock;
-
-use terrace_base::sync::atomic::{AtomicBool, Ordering};
 use terrace_base::sync::{panicking, yield_now};
 use terrace_base::{Error, Result};
 
 use crate::store::PageStore;
-
-type Hook = Box<dyn Fn(&Error) + Send + Sync>;
-
-/// Whether there was such a panic, and who is told of it.
-#[derive(Default)]
-pub(crate) struct Halt {
-    halted: AtomicBool,
-    hook: OnceLock<Hook>,
-}
 
 /// Halts the store if a panic goes through it: if it is dropped by one that had not begun when it was made.
 pub struct Watch<'s> {
@@ -41,13 +29,13 @@ impl PageStore {
     /// Calls `hook` with the error when the store is halted, before anybody can see what was left half
     /// done. It must not wait. Only the first one counts.
     pub fn on_halt(&self, hook: impl Fn(&Error) + Send + Sync + 'static) {
-        let _ = self.halt.hook.set(Box::new(hook));
+        self.health.set_hook(Box::new(hook));
     }
 
     /// Whether a panic has left something half done.
     #[inline]
     pub fn is_halted(&self) -> bool {
-        self.halt.halted.load(Ordering::Acquire)
+        self.health.is_halted()
     }
 
     /// Stops everything until the store is opened again, after a panic in `work`.
@@ -56,10 +44,7 @@ impl PageStore {
         let error = self.poison(&Error::Poisoned {
             cause: format!("a thread has panicked in {work}"),
         });
-        if let Some(hook) = self.halt.hook.get() {
-            hook(&error);
-        }
-        self.halt.halted.store(true, Ordering::Release);
+        self.health.halt(&error);
         self.note_progress();
     }
 
@@ -91,6 +76,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use terrace_base::PageId;
+    use terrace_base::sync::atomic::{AtomicBool, Ordering};
     use terrace_sim::SimDisk;
 
     use crate::checkpoint::CutInfo;

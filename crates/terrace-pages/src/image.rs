@@ -9,14 +9,15 @@ use terrace_base::disk::Disk;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::{Error, PageId, Result};
 
-use crate::allocate::FreePages;
-use crate::checkpoint::Durable;
+use crate::durable::Durable;
 use crate::frame::CUT_PENDING;
 use crate::map::{PageMap, Place};
 use crate::options::{Layout, StoreOptions};
 use crate::pin::PinnedImage;
+use crate::pinned::PinState;
+use crate::source::Source;
 use crate::store::PageStore;
-use crate::table::{Table, Word};
+use crate::table::{FreePages, Table, Word};
 
 /// Fewest frames of one: paths from root to leaf for some threads.
 const LEAST_FRAMES: u64 = 64;
@@ -30,8 +31,8 @@ const OPENING_PAGES: u64 = 160;
 const OPENING_EACH: u64 = 80;
 
 /// What keeps an image readable.
-pub(crate) struct Image {
-    pub(crate) pin: PinnedImage,
+struct Image {
+    pin: PinnedImage,
     /// Taken from the memory of the store that the image is of.
     taken: AtomicU64,
     /// Whether it is of a store that nobody writes to.
@@ -42,6 +43,50 @@ impl Drop for Image {
     fn drop(&mut self) {
         let (main, taken) = (self.pin.store(), self.taken.load(Ordering::Relaxed));
         main.give_pin_bytes(taken);
+    }
+}
+
+impl Source for Image {
+    fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    fn state(&self) -> &Arc<PinState> {
+        self.pin.state()
+    }
+
+    fn count_bytes(&self, bytes: u64) {
+        if !self.alone {
+            self.taken.fetch_add(bytes, Ordering::Relaxed);
+            self.pin.store().take_pin_bytes(bytes);
+        }
+    }
+
+    fn copy(&self, pid: PageId, slot: u64, into: &mut [u8]) -> bool {
+        if self.alone {
+            return false;
+        }
+        let main = self.pin.store();
+        let Word::Resident(frame) = main.table.load(pid) else {
+            return false;
+        };
+        let header = main.pool.frame(frame);
+        if !header.latch.try_shared() {
+            return false;
+        }
+        let place = Place::from_bits(header.place.load(Ordering::Acquire));
+        // Nobody changes the page under the latch, and a page that was written and not changed since is not dirty.
+        let is_it = header.page.load(Ordering::Acquire) == pid.0
+            && header.dirty.load(Ordering::Acquire) == 0
+            && !header.has(CUT_PENDING)
+            && place.slot() == Some(slot);
+        let copied = is_it && main.pool.view(frame).copy_to(0, into).is_ok();
+        header.latch.release_shared();
+        copied
+    }
+
+    fn has_in_memory(&self, pid: PageId) -> bool {
+        !self.alone && self.pin.store().is_resident(pid)
     }
 }
 
@@ -141,17 +186,14 @@ impl PageStore {
             map,
             free,
             durable,
-            Some(image),
+            Some(Box::new(image)),
         )
     }
 
     /// Counts memory that whoever reads this image takes beside it.
     pub fn count_image_bytes(&self, bytes: u64) {
-        if let Some(image) = &self.image
-            && !image.alone
-        {
-            image.taken.fetch_add(bytes, Ordering::Relaxed);
-            image.pin.store().take_pin_bytes(bytes);
+        if let Some(image) = &self.image {
+            image.count_bytes(bytes);
         }
     }
 
@@ -159,37 +201,19 @@ impl PageStore {
     /// checksum alone is another one. No use is counted there, and nobody is waited for. Whether they were had;
     /// they are the image's if the pin holds after it.
     pub(crate) fn copy_from_main(&self, pid: PageId, slot: u64, into: &mut [u8]) -> bool {
-        let Some(image) = self.image.as_ref().filter(|image| !image.alone) else {
-            return false;
-        };
-        let main = image.pin.store();
-        let Word::Resident(frame) = main.table.load(pid) else {
-            return false;
-        };
-        let header = main.pool.frame(frame);
-        if !header.latch.try_shared() {
-            return false;
-        }
-        let place = Place::from_bits(header.place.load(Ordering::Acquire));
-        // Nobody changes the page under the latch, and a page that was written and not changed since is not dirty.
-        let is_it = header.page.load(Ordering::Acquire) == pid.0
-            && header.dirty.load(Ordering::Acquire) == 0
-            && !header.has(CUT_PENDING)
-            && place.slot() == Some(slot);
-        let copied = is_it && main.pool.view(frame).copy_to(0, into).is_ok();
-        header.latch.release_shared();
-        copied
+        let image = self.image.as_ref();
+        image.is_some_and(|image| image.copy(pid, slot, into))
     }
 
     /// Whether [`PageStore::copy_from_main`] is likely to have a page.
     pub(crate) fn is_in_main(&self, pid: PageId) -> bool {
-        let image = self.image.as_ref().filter(|image| !image.alone);
-        image.is_some_and(|image| image.pin.store().is_resident(pid))
+        let image = self.image.as_ref();
+        image.is_some_and(|image| image.has_in_memory(pid))
     }
 
     /// Whether it only reads an image of a store that others write to.
     pub fn is_of_another(&self) -> bool {
-        self.image.as_ref().is_some_and(|image| !image.alone)
+        self.image.as_ref().is_some_and(|image| !image.is_alone())
     }
 
     /// Whether it only reads an image.
@@ -199,8 +223,8 @@ impl PageStore {
     }
 
     /// The image that it reads, if it does.
-    pub fn pinned(&self) -> Option<&Arc<crate::pin::PinState>> {
-        self.image.as_ref().map(|image| image.pin.state())
+    pub fn pinned(&self) -> Option<&Arc<PinState>> {
+        self.image.as_ref().map(|image| image.state())
     }
 
     /// Refuses to change an image.
@@ -211,7 +235,7 @@ impl PageStore {
     pub fn check_writable(&self) -> Result<()> {
         match &self.image {
             None => Ok(()),
-            Some(image) if image.alone => Err(Error::invalid(
+            Some(image) if image.is_alone() => Err(Error::invalid(
                 "the database was opened to be read only; open it with Database::open to write to it",
             )),
             Some(_) => Err(Error::invalid(

@@ -11,22 +11,17 @@ use std::time::{Duration, Instant};
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 
-use crate::store::PageStore;
-
 /// How long after a checkpoint the frames are kept for the next one.
 const LINGER: Duration = Duration::from_secs(60);
 /// Of a step, what is done at once, no more often than in the time below: one part in so many of the frames,
 /// so that a hundredth of them takes about a second.
-const LITTLE_PART: u64 = 4096;
+pub(crate) const LITTLE_PART: u64 = 4096;
 const STEP: Duration = Duration::from_millis(20);
 /// What is known of earlier checkpoints loses one part in so many with each.
 const FORGET_PART: u64 = 32;
 /// Beyond what earlier ones needed, one part in so many: no two need the same, and records that go while a
 /// checkpoint is being made have to be saved for it in their turn.
 const MARGIN_PART: u64 = 8;
-/// Beyond what is kept, one part in so many of the frames may be lent before the cap of hot pages falls at
-/// once: of the frames of cold pages about a quarter.
-const TOLERANCE_PART: u64 = 256;
 
 /// See the module's text.
 #[derive(Default)]
@@ -52,12 +47,12 @@ struct State {
 
 impl Kept {
     /// How many frames there are.
-    fn frames(&self) -> u64 {
+    pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
     }
 
     /// A checkpoint is so near, which may borrow `guess` frames if nothing is known of earlier ones.
-    fn expect(&self, near: f64, guess: u64, now: Instant) {
+    pub fn expect(&self, near: f64, guess: u64, now: Instant) {
         let mut state = self.state.lock();
         state.last = Some(now);
         // Where there was one a moment ago, what it needed is kept for the next one anyway.
@@ -69,13 +64,18 @@ impl Kept {
 
     /// A cut is about to begin: what was needed long ago says less and less. As much as is left of that is to
     /// be lent by then, or what is saved at once would be beyond the limit of the memory.
-    fn cut(&self) {
+    pub fn cut(&self) {
         let mut state = self.state.lock();
         state.most -= state.most.div_ceil(FORGET_PART);
         let ahead = (state.most as f64 * state.near) as u64;
         // Not more than what room was made for, or pages of records would be without any.
         let ahead = ahead.min(self.frames());
         self.lent_ahead.store(ahead, Ordering::Relaxed);
+    }
+
+    /// The checkpoint is over; whether any were lent ahead of it.
+    pub fn end(&self) -> bool {
+        self.lent_ahead.swap(0, Ordering::Relaxed) > 0
     }
 
     /// How many frames are to be lent at least.
@@ -86,7 +86,7 @@ impl Kept {
     /// Comes `little` closer to what is to be kept, upwards only if hot pages `made_room` for what is kept
     /// already. `lent` frames are lent now, `borrowed` of them are needed, and a checkpoint is being made, or
     /// not.
-    fn follow(
+    pub fn follow(
         &self,
         (lent, borrowed): (u64, u64),
         in_cut: bool,
@@ -121,50 +121,6 @@ impl Kept {
             kept
         };
         self.frames.store(next, Ordering::Relaxed);
-    }
-}
-
-impl PageStore {
-    /// Tells the store how near a checkpoint is, from 0, not at all, to 1, where it begins: so much of the room
-    /// that it will need hot pages make for it. To be told more often than once in half a minute; see the
-    /// module's text. O(1).
-    pub fn expect_checkpoint(&self, near: f64) {
-        let guess = self.layout.undo_bytes / self.page_bytes() as u64 * 3 / 4;
-        let lent = self.lent.load(Ordering::Relaxed);
-        self.kept.expect(near, lent + guess, Instant::now());
-    }
-
-    /// Frames that are lent or kept for that: what hot pages may not have.
-    pub(crate) fn lent_or_kept(&self) -> u64 {
-        let lent = self.lent.load(Ordering::Relaxed);
-        let at_once = lent.saturating_sub(self.frames() / TOLERANCE_PART);
-        at_once.max(self.kept.frames())
-    }
-
-    /// Lends what a checkpoint is likely to need, before it begins. The caller holds nothing.
-    pub(crate) fn lend_for_cut(&self) {
-        self.kept.cut();
-        // Where nobody keeps the accounts in the background there is nothing to go by.
-        if self.kept.lent_ahead() > 0 {
-            self.rebalance();
-        }
-    }
-
-    /// The end of a checkpoint, however it ended.
-    pub(crate) fn end_lending(&self) {
-        if self.kept.lent_ahead.swap(0, Ordering::Relaxed) > 0 {
-            self.rebalance();
-        }
-    }
-
-    /// A step of this, when `borrowed` frames are needed; see the module's text.
-    pub(crate) fn keep_frames(&self, borrowed: u64) {
-        let lent = self.lent.load(Ordering::Relaxed);
-        let in_cut = self.cut.load(Ordering::Relaxed) != 0;
-        let little = (self.frames() / LITTLE_PART).max(1);
-        let made_room = self.hot_frames() <= self.hot_cap();
-        self.kept
-            .follow((lent, borrowed), in_cut, little, made_room, Instant::now());
     }
 }
 

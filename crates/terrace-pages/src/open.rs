@@ -5,16 +5,17 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::allocate::FreePages;
-use crate::checkpoint::{CutInfo, Durable, write_superblock};
+use crate::checkpoint::CutInfo;
+use crate::data_file::{DATA_FILE, DATA_START};
+use crate::durable::{Durable, write_superblock};
 use crate::map::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::map::{
     MapFile, MapReader, MapWriter, PageMap, Place, PlaceTable, Rebuild, Superblock, Superblocks,
     Words,
 };
 use crate::options::{Layout, StoreOptions};
-use crate::store::{DATA_FILE, DATA_START, PageStore};
-use crate::table::{Table, Word};
+use crate::store::PageStore;
+use crate::table::{FreePages, Table, Word};
 
 /// What a disk writes as a whole, at least.
 const SECTOR: usize = 512;

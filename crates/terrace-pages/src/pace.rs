@@ -8,13 +8,9 @@
 
 use std::time::{Duration, Instant};
 
-use terrace_base::sync::atomic::Ordering;
-
-use crate::store::PageStore;
-
 /// Bytes that a gentle checkpoint writes in a second if nothing presses: a few parts in a hundred of what
 /// a solid-state disk does, and half a gigabyte of hot pages in half a minute.
-const GENTLE_BYTES_PER_SECOND: u64 = 16 << 20;
+pub(crate) const GENTLE_BYTES_PER_SECOND: u64 = 16 << 20;
 /// With more to write than this takes so many seconds for, it writes faster: what is not logged is durable
 /// only after it, and the log and space of the time before are held as long.
 const LONGEST_SECONDS: u64 = 60;
@@ -23,7 +19,7 @@ const GENTLE_WRITE_BYTES: u64 = 64 << 10;
 /// Past this pressure not even as long as a write took is paused.
 const BREATHLESS: f64 = 0.75;
 /// By the time that what the caller knows of has come so far towards its limit the checkpoint is to be done.
-const AIM: f64 = 0.95;
+pub(crate) const AIM: f64 = 0.95;
 /// It takes so long until it can be told how fast that comes.
 const SETTLED: Duration = Duration::from_millis(100);
 
@@ -64,6 +60,18 @@ impl Plan {
             rate: GENTLE_BYTES_PER_SECOND.max(bytes / LONGEST_SECONDS),
         }
     }
+
+    /// How long to pause after a write of so many bytes that took so long, under this pressure, with `left`
+    /// bytes to go when what the caller knows of has come to `used` of its limit.
+    pub fn pause(
+        &self,
+        (bytes, took): (u64, Duration),
+        pressure: f64,
+        (left, used): (u64, f64),
+    ) -> Duration {
+        let needed = needed(left, used, self.begun.elapsed());
+        pause(bytes, took, self.rate, pressure, needed)
+    }
 }
 
 /// Bytes a second so that `left` bytes are written by the time that what has come to `used` of its limit
@@ -95,30 +103,6 @@ fn pause(bytes: u64, took: Duration, rate: u64, pressure: f64, needed: f64) -> D
         false => Duration::ZERO,
     };
     planned.max(least)
-}
-
-impl PageStore {
-    /// How long the checkpoint that is being made leaves the device to others after a write of so many
-    /// bytes that took so long.
-    pub(crate) fn pause(&self, bytes: u64, took: Duration, pace: Pace) -> Duration {
-        let Pace::Gentle(known) = pace else {
-            return Duration::ZERO;
-        };
-        let used = known();
-        let in_need = [&self.wants_checkpoint, &self.cleaning_waits];
-        if used >= AIM || in_need.iter().any(|need| need.load(Ordering::Relaxed)) {
-            // Somebody waits, had no space, or finds no frame soon.
-            return Duration::ZERO;
-        }
-        let saved = self.undo.bytes() as f64 / self.layout.undo_bytes.max(1) as f64;
-        let pressure = saved.max(self.pressure_of_space());
-        let plan = self.cut_plan.lock();
-        let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);
-        let (done, all) = self.cut_progress.get(written);
-        let left = (all - done) * self.page_bytes() as u64;
-        let needed = needed(left, used, plan.begun.elapsed());
-        pause(bytes, took, plan.rate, pressure, needed)
-    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
@@ -178,72 +162,5 @@ mod tests {
         assert_eq!(needed(1, 0.0, SECOND), 0.0);
         // The first bytes of log say nothing yet.
         assert!(needed(all, 0.001, Duration::ZERO) <= all as f64 / 9.0);
-    }
-
-    fn options() -> crate::StoreOptions {
-        crate::StoreOptions {
-            page_bytes: 4096,
-            memory: 1 << 20,
-        }
-    }
-
-    fn info() -> crate::CutInfo {
-        crate::CutInfo {
-            log_position: [0; 24],
-            learnt: [0; crate::LEARNT_BYTES],
-            next_structure: 0,
-            next_sequence: 0,
-            catalog_root: terrace_base::PageId(u64::MAX),
-            clean: false,
-        }
-    }
-
-    #[test]
-    fn what_grows_until_a_checkpoint_is_done_shortens_its_pauses() {
-        let disk = terrace_sim::SimDisk::new(1).shared();
-        let store = PageStore::create(disk, options(), 1, &info()).unwrap();
-        let bytes = RATE / 8;
-        let gentle = |used: f64| store.pause(bytes, MS, Pace::Gentle(&|| used));
-        let _cut = store.cut_progress.begin(1 << 30, 0);
-        *store.cut_plan.lock() = Plan::new(0);
-        let whole = SECOND / 8 - MS;
-        assert_eq!(gentle(0.0), whole);
-        assert_eq!(store.pause(bytes, MS, Pace::Fast), Duration::ZERO);
-        assert_eq!(gentle(AIM), Duration::ZERO);
-        // A little of the log's limit, at the very beginning and with four terabytes to write.
-        assert_eq!(gentle(0.25), MS / 4);
-        let half = vec![0; store.layout.undo_bytes as usize / 2];
-        store.undo.save(0, 0, &half);
-        let pressed = gentle(0.0);
-        assert!(pressed > whole / 10 && pressed < whole / 2, "{pressed:?}");
-        store.undo.forget(0);
-        for flag in [&store.wants_checkpoint, &store.cleaning_waits] {
-            flag.store(true, Ordering::Relaxed);
-            assert_eq!(gentle(0.0), Duration::ZERO);
-            flag.store(false, Ordering::Relaxed);
-        }
-        assert_eq!(gentle(0.0), whole);
-        // Half of the space that may come to the image since the cut.
-        let written = &store.counters.checkpoint_page_writes;
-        written.store(128, Ordering::Relaxed);
-        store.note_cut_space();
-        written.store(0, Ordering::Relaxed);
-        let pressed = gentle(0.0);
-        assert!(pressed > whole / 10 && pressed < whole / 2, "{pressed:?}");
-    }
-
-    #[test]
-    fn slots_that_others_leave_to_the_image_press_a_checkpoint_and_its_own_do_not() {
-        let disk = terrace_sim::SimDisk::new(1).shared();
-        let store = PageStore::create(disk, options(), 1, &info()).unwrap();
-        let written = &store.counters.checkpoint_page_writes;
-        written.store(1000, Ordering::Relaxed);
-        store.note_cut_space();
-        assert_eq!(store.pressure_of_space(), 0.0);
-        // As if the checkpoint had written less than there came to be.
-        written.store(1000 - 128, Ordering::Relaxed);
-        assert_eq!(store.pressure_of_space(), 0.5);
-        written.store(1500, Ordering::Relaxed);
-        assert_eq!(store.pressure_of_space(), 0.0);
     }
 }

@@ -7,15 +7,15 @@
 //! * No writer waits for a pin: past the space that pins may keep, or on a full disk, the oldest goes.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use terrace_base::sync::Mutex;
-use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use terrace_base::sync::atomic::Ordering;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
+use crate::data_file::{DATA_FILE, DATA_START};
 use crate::map::{FoldCursor, PinId, Place, STEP, SlotSet, Superblock};
 use crate::page;
-use crate::store::{DATA_FILE, DATA_START, PageStore};
+use crate::pinned::{Known, PinState};
+use crate::store::PageStore;
 
 /// Slots whose pages are put in order at a time when all of them are read: a list of four mebibytes.
 const WINDOW: u64 = 256 << 10;
@@ -23,61 +23,6 @@ const WINDOW: u64 = 256 << 10;
 /// Pins and those who read them have one part in so many of the memory at most, all together: more frames
 /// are never lent.
 const MEMORY_PART: u64 = 4;
-
-/// What the store knows of its pins.
-#[derive(Default)]
-pub(crate) struct Pinned {
-    pins: Mutex<Vec<Known>>,
-    /// Most slots that may be kept for pins, or 0 for as many as an image has pages.
-    limit: AtomicU64,
-    /// Memory taken for pins and those who read them.
-    bytes: AtomicU64,
-}
-
-struct Known {
-    id: PinId,
-    live: u64,
-    state: Arc<PinState>,
-}
-
-/// Whether a pin holds.
-pub struct PinState {
-    since: SystemTime,
-    is_gone: AtomicBool,
-    cause: Mutex<Option<&'static str>>,
-}
-
-// By hand: the mutex of the concurrency checker cannot be printed.
-impl std::fmt::Debug for PinState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PinState")
-            .field("since", &self.since)
-            .field("is_gone", &self.is_gone.load(Ordering::SeqCst))
-            .finish_non_exhaustive()
-    }
-}
-
-impl PinState {
-    /// An error if the pin was given up. To be asked after bytes were read that it keeps.
-    ///
-    /// # Errors
-    /// [`Error::SnapshotGone`].
-    pub fn check(&self) -> Result<()> {
-        if !self.is_gone.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        let cause = self.cause.lock().unwrap_or("it was dropped");
-        Err(Error::SnapshotGone {
-            since: self.since,
-            cause: cause.into(),
-        })
-    }
-
-    fn give_up(&self, cause: &'static str) {
-        self.cause.lock().get_or_insert(cause);
-        self.is_gone.store(true, Ordering::SeqCst);
-    }
-}
 
 /// A page of a pinned image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,11 +104,7 @@ impl PageStore {
             slots.insert(slot);
             live += 1;
         }
-        let state = Arc::new(PinState {
-            since: SystemTime::now(),
-            is_gone: AtomicBool::new(false),
-            cause: Mutex::default(),
-        });
+        let state = Arc::new(PinState::new());
         let (id, written) = {
             let mut pins = self.pinned.pins.lock();
             let mut map = self.map.lock();

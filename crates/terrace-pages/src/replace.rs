@@ -45,9 +45,6 @@ const PATIENCE: u64 = 32;
 /// are used, by more than the pages of records are.
 const CROWDED: u64 = 2;
 
-/// Hints of all structures together may take one part in so many of the memory.
-const HINT_PART: u64 = 128;
-
 /// How the number of inner pages in memory compares with what is to be kept.
 #[derive(Clone, Copy)]
 enum InnerPages {
@@ -55,12 +52,6 @@ enum InnerPages {
     Enough,
     TooMany,
 }
-
-/// Of fewer frames than this only a quarter may be lent, and not half.
-const FEW_FRAMES: u64 = 512;
-
-/// Times that frames are made for what another part of the budget is about to take.
-const ROUNDS_FOR_EXTRA: usize = 64;
 
 impl PageStore {
     /// A frame of its own for the caller, who holds nothing; waits for the cleaner if need be.
@@ -74,7 +65,7 @@ impl PageStore {
             if let Some(frame) = free {
                 return Ok(frame);
             }
-            let stopped = self.poisoned.load(Ordering::Relaxed);
+            let stopped = self.health.is_poisoned();
             let (found, dirty) = self.evict_counting(stopped);
             if dirty > DIRTY_SEEN && !stopped {
                 // If clean frames are this rare, the pages of one path from root to leaf could keep
@@ -244,111 +235,6 @@ impl PageStore {
             self.wait_for_progress();
         }
         Ok(())
-    }
-
-    pub(crate) fn want_cleaning(&self) {
-        let mut wanted = self.wanted.0.lock();
-        if !*wanted {
-            *wanted = true;
-            self.wanted.1.notify_one();
-        }
-    }
-
-    /// Lends frames to other parts of the budget, or takes them back, until what those use beyond
-    /// what was set aside for them is covered. Bounded; the caller holds nothing.
-    pub fn rebalance(&self) {
-        let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
-        let borrowed = beyond.div_ceil(self.page_bytes() as u64);
-        let most = self.lent_at_most();
-        let mut lent = self.lent_frames.lock();
-        let target = borrowed.max(self.kept.lent_ahead()).min(most);
-        while (lent.len() as u64) < target {
-            let Some(frame) = self.spare_frame() else {
-                break;
-            };
-            self.pool.give_back(frame);
-            lent.push(frame);
-            // At once: hot pages may leave when the others have no more to spare.
-            self.lent.store(lent.len() as u64, Ordering::Relaxed);
-        }
-        // A few frames of slack, so that a fluctuating use does not move memory to and fro.
-        if lent.len() as u64 > target + 16 {
-            let back = lent.split_off(target as usize);
-            for frame in &back {
-                self.pool.take_back(*frame);
-            }
-            self.free_frames.lock().extend(back);
-        }
-        self.lent.store(lent.len() as u64, Ordering::Relaxed);
-        drop(lent);
-        self.keep_frames(borrowed.min(most));
-    }
-
-    /// Most frames that are ever lent. Few frames are all needed, by those who are at work at once.
-    fn lent_at_most(&self) -> u64 {
-        match self.pool.len() as u64 {
-            frames if frames < FEW_FRAMES => frames / 4,
-            frames => frames / 2,
-        }
-    }
-
-    /// Lends frames for what was taken by [`PageStore::take_extra_bytes`], and has pages written if there are
-    /// too many changed ones. Bounded, so there may be fewer than are needed afterwards: hot records take
-    /// their time. Blocking; the caller holds nothing.
-    ///
-    /// # Errors
-    /// `Poisoned` when every cold page is dirty and writing has stopped.
-    pub fn make_room_for_extra(&self) -> Result<()> {
-        for _ in 0..ROUNDS_FOR_EXTRA {
-            self.rebalance();
-            let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
-            let needed = beyond.div_ceil(self.page_bytes() as u64);
-            if self.lent.load(Ordering::Relaxed) >= needed.min(self.lent_at_most()) {
-                break;
-            }
-            self.make_frames()?;
-        }
-        Ok(())
-    }
-
-    /// Bytes used beside the frames that grow and shrink.
-    pub fn dynamic_bytes(&self) -> u64 {
-        self.table.memory_bytes() as u64
-            + self.map.lock().memory_bytes() as u64
-            + self.undo.memory_bytes()
-            + self.extra.load(Ordering::Relaxed)
-    }
-
-    /// Tells the store that a part above it uses so many bytes of the budget beyond what was set aside
-    /// for it when the store was opened (a long scan, say); frames make room for them soon.
-    pub fn take_extra_bytes(&self, bytes: u64) {
-        self.extra.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Takes memory of the budget for what only makes lookups faster, if there is some left of the small part
-    /// that all of these may have together. O(1).
-    pub fn take_hint_bytes(&self, bytes: u64) -> bool {
-        let most = self.options.memory / HINT_PART;
-        let take = |taken: u64| Some(taken + bytes).filter(|taken| *taken <= most);
-        let taken = self
-            .hints
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok();
-        if taken {
-            self.take_extra_bytes(bytes);
-        }
-        taken
-    }
-
-    /// The end of what was taken with [`PageStore::take_hint_bytes`].
-    pub fn give_hint_bytes(&self, bytes: u64) {
-        self.hints.fetch_sub(bytes, Ordering::Relaxed);
-        self.give_extra_bytes(bytes);
-    }
-
-    /// The end of what was taken with [`PageStore::take_extra_bytes`].
-    pub fn give_extra_bytes(&self, bytes: u64) {
-        self.extra.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

@@ -4,10 +4,12 @@ use terrace_base::sync::MutexGuard;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
+use crate::data_file::{DATA_FILE, DATA_START};
 use crate::interrupt::Interrupt;
 use crate::map::{Run, Words};
 use crate::options::DIRTY_EACH;
-use crate::store::{DATA_FILE, DATA_START, PageStore, Space};
+use crate::promise::{Promise, Space};
+use crate::store::PageStore;
 
 /// The file grows by at least this much: growing is rare, and a database of a few records is small.
 const MIN_GROWTH_BYTES: u64 = 128 << 10;
@@ -37,15 +39,6 @@ const WISH_PART: u64 = 8;
 
 /// Promised pages of which it does not matter whether there are as many: a few small batches.
 const LITTLE: u64 = 128;
-
-/// How much somebody may change behind one door without failing on the way for lack of space.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Promise {
-    /// Pages that are there and may become dirty.
-    pub dirty: u64,
-    /// Pages that may be made.
-    pub new: u64,
-}
 
 /// What the length of the file depends on, at one moment.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! The page store: what it holds, how resident pages are found, and its door.
+//! The page store: what it holds.
 //!
 //! Invariants:
 //! * A page is in at most one frame; its page table word says which.
@@ -7,70 +7,31 @@
 //!   emptying it (which holds its exclusive latch or took it off the list).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use terrace_base::disk::{Disk, DiskFile};
+use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use terrace_base::sync::{Condvar, Mutex, yield_now};
 use terrace_base::{Error, PageId, Result};
 
-use crate::allocate::FreePages;
-use crate::cause::CAUSES;
+use crate::buffers::Buffers;
+use crate::counters::Counters;
+use crate::cut::CutProgress;
+use crate::durable::{Durable, Reserved};
 use crate::frame::Pool;
-use crate::gate::{Door, Gate};
+use crate::gate::Gate;
 use crate::ghosts::Ghosts;
-use crate::guard::{Exclusive, Optimistic, Shared, Ticket};
-use crate::interrupt::{Attempt, Interrupt};
+use crate::health::Health;
+use crate::interrupt::Interrupt;
+use crate::kept::Kept;
 use crate::large::{Large, LargeGuard};
 use crate::map::PageMap;
 use crate::options::{Layout, StoreOptions, WHOLE_SHARE};
-use crate::space::Promise;
-use crate::table::{Table, Word};
+use crate::pace::Plan;
+use crate::pinned::Pinned;
+use crate::signals::Signals;
+use crate::source::Source;
+use crate::table::{FreePages, Table};
 use crate::undo::Undo;
-
-/// The file that holds superblocks and pages.
-pub const DATA_FILE: &str = "data";
-/// Where the first slot begins in it.
-pub const DATA_START: u64 = 65536;
-/// Numbers of pages that others may take while somebody changes much behind one door.
-const NUMBERS_SLACK: u64 = 256;
-
-/// How often somebody lets others go on who may use up the last space, before it is told that the disk is
-/// full.
-const PATIENCE: u32 = 64;
-
-/// Locks over which waiters for pages being read in spread.
-pub(crate) const READ_STRIPES: usize = 64;
-/// How long a thread sleeps when it waits for the cleaner or the checkpointer; they wake it, this
-/// only bounds a lost wake-up.
-pub(crate) const WAIT: Duration = Duration::from_millis(5);
-
-/// Events counted since the store was opened; all relaxed.
-#[derive(Default)]
-pub struct Counters {
-    /// By cause.
-    pub page_reads: [AtomicU64; CAUSES],
-    pub page_writes: AtomicU64,
-    pub map_bytes: AtomicU64,
-    pub checkpoint_page_writes: AtomicU64,
-    pub checkpoint_hot_writes: AtomicU64,
-    pub checkpoints: AtomicU64,
-    pub evictions: AtomicU64,
-    pub discarded_writes: AtomicU64,
-    pub waits_for_frames: AtomicU64,
-    pub waits_for_undo: AtomicU64,
-    /// Page writes owed: one for each dirty frame, and one more for each page, in a frame or
-    /// freed, whose content at the cut must be reconstructed.
-    pub dirty: AtomicU64,
-    /// Frames of hot pages.
-    pub hot: AtomicU64,
-    /// Frames of inner pages of cold tiers.
-    pub inner: AtomicU64,
-    /// Frames of pages that gather changes.
-    pub tops: AtomicU64,
-    /// Slots held by no layer, as of the last change.
-    pub free_slots: AtomicU64,
-}
 
 /// See the module's text.
 pub struct PageStore {
@@ -95,7 +56,7 @@ pub struct PageStore {
     pub(crate) extra: AtomicU64,
     /// Of them for hints.
     pub(crate) hints: AtomicU64,
-    pub(crate) kept: crate::kept::Kept,
+    pub(crate) kept: Kept,
     pub(crate) ghosts: Ghosts,
     /// Share of the hot cap that is in force, in per mille.
     pub(crate) hot_share: AtomicU32,
@@ -107,25 +68,18 @@ pub struct PageStore {
     /// Inner pages that the hand passed by.
     pub(crate) passes: AtomicU64,
     pub(crate) clean_hand: AtomicU32,
-    pub(crate) reads: Box<[(Mutex<()>, Condvar)]>,
-    /// Signalled whenever the cleaner or the checkpointer has finished a batch.
-    pub(crate) progress: (Mutex<u64>, Condvar),
-    /// Signalled when the cleaner should look.
-    pub(crate) wanted: (Mutex<bool>, Condvar),
-    pub(crate) write_buffers: crate::write::Buffers,
+    pub(crate) signals: Signals,
+    pub(crate) health: Health,
+    pub(crate) write_buffers: Buffers,
     pub(crate) large: Large,
     /// See [`PageStore::number_large_value`].
     large_values: AtomicU64,
-    pub(crate) halt: crate::halt::Halt,
-    pub(crate) poison: Mutex<Option<Error>>,
-    pub(crate) poisoned: AtomicBool,
-    pub(crate) stop: AtomicBool,
     pub(crate) growing: Mutex<()>,
-    pub(crate) map_reserved: Mutex<crate::checkpoint::Reserved>,
+    pub(crate) map_reserved: Mutex<Reserved>,
     /// See [`PageStore::note_cut_space`].
     pub(crate) cut_space: AtomicU64,
-    pub(crate) cut_plan: Mutex<crate::pace::Plan>,
-    pub(crate) cut_progress: crate::checkpoint::CutProgress,
+    pub(crate) cut_plan: Mutex<Plan>,
+    pub(crate) cut_progress: CutProgress,
     /// Whether everybody may use the reserve of space.
     pub(crate) all_reserve: AtomicBool,
     /// Sums of what was promised to those who change much behind one door: pages to become dirty, new ones.
@@ -135,14 +89,14 @@ pub struct PageStore {
     pub(crate) wants_checkpoint: AtomicBool,
     /// Whether all pages that could be cleaned were ones that a checkpoint owes.
     pub(crate) cleaning_waits: AtomicBool,
-    pub(crate) durable: Mutex<crate::checkpoint::Durable>,
-    pub(crate) pinned: crate::pin::Pinned,
+    pub(crate) durable: Mutex<Durable>,
+    pub(crate) pinned: Pinned,
     /// Writes go below this slot if there is room; 0 for wherever they go usually.
     pub(crate) compact_below: AtomicU64,
     /// Whether checkpoints leave no room at the end of the file.
     pub(crate) compact_tight: AtomicBool,
     /// What it reads, if it is the store of an image.
-    pub(crate) image: Option<crate::image::Image>,
+    pub(crate) image: Option<Box<dyn Source>>,
 }
 
 impl PageStore {
@@ -155,8 +109,8 @@ impl PageStore {
         table: Table,
         map: PageMap,
         free_pages: FreePages,
-        durable: crate::checkpoint::Durable,
-        image: Option<crate::image::Image>,
+        durable: Durable,
+        image: Option<Box<dyn Source>>,
     ) -> Result<PageStore> {
         let pool = Pool::new(layout.frames, options.page_bytes)?;
         let free = (0..layout.frames as u32).rev().collect();
@@ -178,20 +132,15 @@ impl PageStore {
             inner_kept: AtomicU64::new(0),
             passes: AtomicU64::new(0),
             clean_hand: AtomicU32::new(0),
-            reads: (0..READ_STRIPES).map(|_| Default::default()).collect(),
-            progress: Default::default(),
-            wanted: Default::default(),
-            write_buffers: crate::write::Buffers::new(layout.write_batch, options.page_bytes),
+            signals: Signals::new(),
+            health: Health::default(),
+            write_buffers: Buffers::new(layout.write_batch, options.page_bytes),
             large: Large::default(),
             large_values: AtomicU64::new(0),
-            halt: Default::default(),
-            poison: Mutex::default(),
-            poisoned: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
             growing: Mutex::default(),
             map_reserved: Mutex::default(),
             cut_space: AtomicU64::new(0),
-            cut_plan: Mutex::new(crate::pace::Plan::new(0)),
+            cut_plan: Mutex::new(Plan::new(0)),
             cut_progress: Default::default(),
             all_reserve: AtomicBool::new(false),
             promised: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -227,178 +176,6 @@ impl PageStore {
         self.options.page_bytes
     }
 
-    // ---------------------------------------------------------------- finding pages
-
-    /// The page for optimistic reading, if it is in memory. O(1).
-    #[inline]
-    pub fn optimistic(&self, pid: PageId) -> Attempt<Optimistic<'_>> {
-        self.optimistic_with(pid, |frame| self.pool.prefetch(frame))
-    }
-
-    /// The same where nothing but what is at `at` is about to be read, beside the header: the lines
-    /// behind that would only push out others.
-    #[inline]
-    pub fn optimistic_at(&self, pid: PageId, at: usize) -> Attempt<Optimistic<'_>> {
-        self.optimistic_with(pid, |frame| self.pool.prefetch_line(frame, at))
-    }
-
-    /// Asks the processor for what whoever latches this page looks at first, and for the line of it that has
-    /// the byte at `at`: for pages whose turn comes soon, so that they are not waited for one after the
-    /// other. Nothing happens where the page is not in memory. O(1).
-    #[inline]
-    pub fn prefetch_at(&self, pid: PageId, at: usize) {
-        if let Word::Resident(frame) = self.table.load(pid) {
-            self.pool.prefetch_header(frame);
-            self.pool.prefetch_line(frame, 0);
-            self.pool.prefetch_line(frame, at);
-        }
-    }
-
-    /// The page for optimistic reading, if it is in this frame, which may be any number: then it is found
-    /// without the page table. O(1).
-    #[inline]
-    pub fn optimistic_in(&self, frame: u32, pid: PageId) -> Option<Optimistic<'_>> {
-        if frame as usize >= self.pool.len() {
-            return None;
-        }
-        self.pool.prefetch(frame);
-        self.optimistic_there(frame, pid)
-    }
-
-    /// The same in a frame that there is, whose bytes have been asked for.
-    #[inline]
-    fn optimistic_there(&self, frame: u32, pid: PageId) -> Option<Optimistic<'_>> {
-        let header = self.pool.frame(frame);
-        let version = header.latch.optimistic()?;
-        if header.page.load(Ordering::Acquire) != pid.0 {
-            return None;
-        }
-        header.touch();
-        Some(Optimistic {
-            store: self,
-            frame,
-            pid,
-            version,
-        })
-    }
-
-    #[inline]
-    fn optimistic_with(&self, pid: PageId, prefetch: impl Fn(u32)) -> Attempt<Optimistic<'_>> {
-        match self.table.load(pid) {
-            Word::Resident(frame) => {
-                prefetch(frame);
-                let there = self.optimistic_there(frame, pid);
-                there.ok_or(Interrupt::Conflict)
-            }
-            Word::Out(place) if place.is_free() => Err(Interrupt::Conflict),
-            _ => Err(Interrupt::Miss(pid)),
-        }
-    }
-
-    /// The page under its shared latch, if it is in memory; waits for an exclusive holder.
-    pub fn shared(&self, pid: PageId) -> Attempt<Shared<'_>> {
-        self.shared_in(self.resident(pid)?, pid)
-    }
-
-    /// The same in the frame in which it was a moment ago.
-    pub(crate) fn shared_in(&self, frame: u32, pid: PageId) -> Attempt<Shared<'_>> {
-        let header = self.pool.frame(frame);
-        // Who has latches and waits for the latch of another page than it meant may wait for itself.
-        let stays = || header.page.load(Ordering::Acquire) == pid.0 && !self.is_halted();
-        if !header.latch.shared_while(stays) {
-            return Err(Interrupt::Conflict);
-        }
-        let guard = Shared {
-            store: self,
-            frame,
-            pid,
-        };
-        if self.pool.frame(frame).page.load(Ordering::Acquire) == pid.0 {
-            self.pool.frame(frame).touch();
-            Ok(guard)
-        } else {
-            Err(Interrupt::Conflict)
-        }
-    }
-
-    /// The page under its exclusive latch, if it is in memory; waits for the holders.
-    pub fn exclusive<'d, 'a: 'd>(
-        &'a self,
-        pid: PageId,
-        door: &'d Door<'a>,
-    ) -> Attempt<Exclusive<'d>> {
-        self.exclusive_in(self.resident(pid)?, pid, door)
-    }
-
-    /// The same in the frame in which it was a moment ago.
-    pub(crate) fn exclusive_in<'d, 'a: 'd>(
-        &'a self,
-        frame: u32,
-        pid: PageId,
-        door: &'d Door<'a>,
-    ) -> Attempt<Exclusive<'d>> {
-        let header = self.pool.frame(frame);
-        let stays = || header.page.load(Ordering::Acquire) == pid.0 && !self.is_halted();
-        if !header.latch.exclusive_while(stays) {
-            return Err(Interrupt::Conflict);
-        }
-        let guard = Exclusive::held(self, frame, pid, door);
-        if self.pool.frame(frame).page.load(Ordering::Acquire) == pid.0 {
-            self.pool.frame(frame).touch();
-            Ok(guard)
-        } else {
-            Err(Interrupt::Conflict)
-        }
-    }
-
-    /// Like [`PageStore::exclusive`], but `Conflict` instead of waiting.
-    pub fn try_exclusive<'d, 'a: 'd>(
-        &'a self,
-        pid: PageId,
-        door: &'d Door<'a>,
-    ) -> Attempt<Exclusive<'d>> {
-        let frame = self.resident(pid)?;
-        if !self.pool.frame(frame).latch.try_exclusive() {
-            return Err(Interrupt::Conflict);
-        }
-        let guard = Exclusive::held(self, frame, pid, door);
-        if self.pool.frame(frame).page.load(Ordering::Acquire) == pid.0 {
-            Ok(guard)
-        } else {
-            Err(Interrupt::Conflict)
-        }
-    }
-
-    pub(crate) fn resident(&self, pid: PageId) -> Attempt<u32> {
-        match self.table.load(pid) {
-            Word::Resident(frame) => Ok(frame),
-            Word::Out(place) if place.is_free() => Err(Interrupt::Conflict),
-            _ => Err(Interrupt::Miss(pid)),
-        }
-    }
-
-    /// Whether there is a page of this number. A hint: it may be freed at any time.
-    pub fn exists(&self, pid: PageId) -> bool {
-        !matches!(self.table.load(pid), Word::Out(place) if place.is_free())
-    }
-
-    /// Whether the page is in memory now. A hint: it may leave at any time.
-    pub fn is_resident(&self, pid: PageId) -> bool {
-        matches!(self.table.load(pid), Word::Resident(_))
-    }
-
-    /// Reads the four bytes at `at` of the page that `ticket` was taken of; `None` if the frame
-    /// holds another page by now or somebody is changing it.
-    pub fn ticket_u32(&self, ticket: Ticket, at: usize) -> Option<u32> {
-        let header = self.pool.frame(ticket.frame);
-        let version = header.latch.optimistic()?;
-        if header.page.load(Ordering::Acquire) != ticket.pid.0 {
-            return None;
-        }
-        let value = self.pool.view(ticket.frame).u32(at).ok()?;
-        header.latch.validate(version).then_some(value)
-    }
-
     // ---------------------------------------------------------------- waiting
 
     /// Does what an interrupted attempt needs before it can start over; returns the error if
@@ -413,78 +190,6 @@ impl PageStore {
         }
     }
 
-    // ---------------------------------------------------------------- the door
-
-    /// Goes in to change pages. Waits, holding nothing, while the gate is closed or while the
-    /// checkpointer must first write pages that too much was saved of. O(1).
-    ///
-    /// # Errors
-    /// `DiskFull` when there is no space to write what would be changed, `Poisoned`.
-    pub fn enter(&self) -> Result<Door<'_>> {
-        self.enter_for(Space::Ordinary)
-    }
-
-    /// Like [`PageStore::enter`], but may use the reserve of space: for deletes, and for what the
-    /// store itself needs to get out of trouble.
-    pub fn enter_for(&self, space: Space) -> Result<Door<'_>> {
-        self.check_poison()?;
-        self.check_writable()?;
-        if self.undo.bytes() > self.layout.undo_bytes {
-            self.wait_for_undo();
-        }
-        let mut patience = PATIENCE;
-        loop {
-            let door = self.pass_waiting();
-            let Err(others) = self.may_stay(space) else {
-                return Ok(door);
-            };
-            drop(door);
-            match self.make_space(space, others) {
-                // Those inside wait for nothing, and what they leave unused is there again.
-                Err(e) if e.is_disk_full() && others > 0 && patience > 0 => {
-                    patience -= 1;
-                    yield_now();
-                }
-                made => made?,
-            }
-        }
-    }
-
-    /// Like [`PageStore::enter_for`], for somebody who may change so much behind this one door, and must not
-    /// fail on the way for lack of space.
-    ///
-    /// # Errors
-    /// As there, and `MemoryTooSmall` when there may be too few numbers for new pages.
-    pub fn enter_for_many(&self, space: Space, promise: Promise) -> Result<Door<'_>> {
-        // Promised first, so that two who come at once do not count on the same slots and numbers.
-        self.promise(promise);
-        let numbers = || self.table.limit().saturating_sub(self.live_pages());
-        let short = promise.new > 0 && numbers() < self.promised_numbers() + NUMBERS_SLACK;
-        let entered = match short {
-            true => Err(self.no_page_number()),
-            false => self.enter_for(space),
-        };
-        match entered {
-            Ok(door) => Ok(door.with_promised(promise)),
-            Err(e) => {
-                self.take_back(promise);
-                Err(e)
-            }
-        }
-    }
-
-    /// Goes in to free pages, which makes none dirty and so needs no slots: who has unlinked what he frees
-    /// must not be refused. Waits like [`PageStore::enter`].
-    ///
-    /// # Errors
-    /// `Poisoned`.
-    pub fn enter_to_free(&self) -> Result<Door<'_>> {
-        self.check_poison()?;
-        self.check_writable()?;
-        self.wait_for_saved();
-        Ok(self.pass_waiting())
-    }
-
     /// Whether everybody may use the reserve of space from now on, to the last slot: while the log is
     /// replayed, whose changes had their space once, but perhaps in another order.
     pub fn open_reserve(&self, open: bool) {
@@ -494,32 +199,6 @@ impl PageStore {
     /// Asks for a checkpoint, or for haste if one is being made: somebody found no space on the disk.
     pub fn ask_for_checkpoint(&self) {
         self.wants_checkpoint.store(true, Ordering::Relaxed);
-    }
-
-    /// Goes in if that takes no waiting at all.
-    pub fn try_enter(&self) -> Option<Door<'_>> {
-        let stopped = self.poisoned.load(Ordering::Relaxed) || self.is_image();
-        if stopped || self.undo.bytes() > self.layout.undo_bytes {
-            return None;
-        }
-        let door = self.pass()?;
-        if let Err(others) = self.may_stay(Space::Migration) {
-            drop(door);
-            self.missing.fetch_max(others, Ordering::Relaxed);
-            // The cleaner grows the file for those who do not wait.
-            self.want_cleaning();
-            return None;
-        }
-        Some(door)
-    }
-
-    /// For who changes a lot behind one door: waits, as the door does, while the checkpointer must first
-    /// write pages that too much was saved of. The caller holds no latch. O(1) if there is nothing to
-    /// wait for.
-    pub fn wait_for_saved(&self) {
-        if self.undo.bytes() > self.layout.undo_bytes {
-            self.wait_for_undo();
-        }
     }
 
     /// One more than the highest page number that was ever given out.
@@ -532,24 +211,16 @@ impl PageStore {
         self.large_values.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn wait_for_undo(&self) {
-        self.counters.waits_for_undo.fetch_add(1, Ordering::Relaxed);
-        while self.undo.bytes() > self.layout.undo_bytes
-            && self.cut.load(Ordering::Acquire) != 0
-            && !self.poisoned.load(Ordering::Relaxed)
-        {
-            self.wait_for_progress();
-        }
-    }
-
     pub(crate) fn wait_for_progress(&self) {
-        let mut seen = self.progress.0.lock();
-        self.progress.1.wait_for(&mut seen, WAIT);
+        self.signals.wait_for_progress();
     }
 
     pub(crate) fn note_progress(&self) {
-        *self.progress.0.lock() += 1;
-        self.progress.1.notify_all();
+        self.signals.note_progress();
+    }
+
+    pub(crate) fn want_cleaning(&self) {
+        self.signals.want_cleaning();
     }
 
     /// No cut begins while one of these is held: pages may be allocated that nothing points to yet.
@@ -576,30 +247,12 @@ impl PageStore {
     /// Refuses everything that changes pages after a failure with unknown outcome.
     #[inline(always)]
     pub fn check_poison(&self) -> Result<()> {
-        if self.poisoned.load(Ordering::Relaxed) {
-            return self.poison_found();
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn poison_found(&self) -> Result<()> {
-        self.poison.lock().clone().map_or(Ok(()), Err)
+        self.health.check()
     }
 
     /// Stops all writing until the store is opened again.
     pub fn poison(&self, cause: &Error) -> Error {
-        let mut poison = self.poison.lock();
-        let error = poison
-            .get_or_insert_with(|| match cause {
-                Error::Poisoned { .. } => cause.clone(),
-                other => Error::Poisoned {
-                    cause: other.to_string(),
-                },
-            })
-            .clone();
-        self.poisoned.store(true, Ordering::Release);
-        drop(poison);
+        let error = self.health.poison(cause);
         self.note_progress();
         error
     }
@@ -609,15 +262,4 @@ impl PageStore {
             .free_slots
             .store(map.counts().free, Ordering::Relaxed);
     }
-}
-
-/// How deep into the free space an operation may reach.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Space {
-    /// Leaves the reserve untouched.
-    Ordinary,
-    /// May use a part of the reserve: promotion, demotion.
-    Migration,
-    /// May use the reserve: deletes, and what they need to get through.
-    Reserve,
 }

@@ -50,6 +50,13 @@ impl Word {
     }
 }
 
+/// The chain of free page numbers; the links are in their words.
+#[derive(Default)]
+pub struct FreePages {
+    pub head: Option<PageId>,
+    pub count: u64,
+}
+
 /// See the module's text.
 pub struct Table {
     region: Region,

@@ -7,51 +7,17 @@
 use std::time::Instant;
 
 use terrace_base::sync::atomic::Ordering;
-use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
+use crate::data_file::{DATA_FILE, DATA_START};
 use crate::faults::{Planted, planted};
 use crate::frame::{CUT_PENDING, Class, Frame, NO_PAGE, WRITING};
 use crate::latch::Version;
 use crate::map::{PageMap, Place, Registered, Words};
-use crate::options::WRITE_BUFFERS;
 use crate::pace::Pace;
 use crate::page;
-use crate::store::{DATA_FILE, DATA_START, PageStore};
+use crate::store::PageStore;
 use crate::undo::page_memory;
-
-/// Buffers for batches, lent to one writer at a time.
-pub struct Buffers {
-    free: Mutex<Vec<AlignedBuf>>,
-    returned: Condvar,
-}
-
-impl Buffers {
-    pub fn new(pages: usize, page_bytes: usize) -> Buffers {
-        let free = (0..WRITE_BUFFERS)
-            .map(|_| AlignedBuf::zeroed(pages * page_bytes))
-            .collect();
-        Buffers {
-            free: Mutex::new(free),
-            returned: Condvar::new(),
-        }
-    }
-
-    fn take(&self) -> AlignedBuf {
-        let mut free = self.free.lock();
-        loop {
-            if let Some(buffer) = free.pop() {
-                return buffer;
-            }
-            self.returned.wait(&mut free);
-        }
-    }
-
-    fn give(&self, buffer: AlignedBuf) {
-        self.free.lock().push(buffer);
-        self.returned.notify_one();
-    }
-}
 
 /// Why pages are written.
 #[derive(Clone, Copy, PartialEq, Eq)]

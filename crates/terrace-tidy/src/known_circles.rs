@@ -53,16 +53,6 @@ pub const KNOWN: &[Known] = &[
         reason: "Everything that a user holds leads to `Core`, and `Core` to all of it: to be divided into what owns which state.",
     },
     Known {
-        file: "terrace-pages/src/allocate",
-        files: 15,
-        reason: "`PageStore` has all state, and each of these files a part of what it does: to be divided.",
-    },
-    Known {
-        file: "terrace-tier/src/bury",
-        files: 15,
-        reason: "`Tiered` and its context know each other's parts.",
-    },
-    Known {
         file: "terrace-pm/src/arena/mod",
         files: 10,
         reason: "A type, and its parts in files beside it.",
@@ -78,18 +68,8 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-access/src/conformance",
-        files: 8,
-        reason: "One suite over several files.",
-    },
-    Known {
         file: "terrace-mem-bench/src/rivals/mod",
         files: 8,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-methods/src/heap/mod",
-        files: 6,
         reason: "A type, and its parts in files beside it.",
     },
     Known {
@@ -108,27 +88,12 @@ pub const KNOWN: &[Known] = &[
         reason: "A command or report, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-methods/src/btree/mod",
-        files: 5,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-methods/src/hash/mod",
-        files: 5,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-pm-bench/src/rivals/mod",
         files: 5,
         reason: "A type, and its parts in files beside it.",
     },
     Known {
         file: "terrace/src/transaction/mod",
-        files: 4,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-methods/src/lsm/mod",
         files: 4,
         reason: "A type, and its parts in files beside it.",
     },
@@ -184,21 +149,6 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         file: "terrace-metrics/src/families",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-pages/src/map/map_file",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-pages/src/map/page_map",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-pages/src/map/tests/world",
         files: 2,
         reason: "Two halves of one job.",
     },

@@ -14,10 +14,11 @@ use terrace_pages::{Cause, Interrupt, LEARNT_BYTES, PageStore, Space};
 
 use crate::LockTable;
 use crate::counter::Wide;
-use crate::hot_tiers::HotTiers;
+use crate::hot_tiers::{HotTiers, Merging};
 use crate::index_share::IndexShare;
 use crate::share::Share;
 use crate::sketch::Sketch;
+use crate::wake::Wake;
 
 /// Where what was learnt of the division of memory has what; see `docs/format-data.md`.
 const SHARE_AT: Range<usize> = 0..2;
@@ -54,21 +55,13 @@ pub struct TierContext {
     #[cfg(feature = "paper")]
     pessimistic: AtomicBool,
     pub(crate) wake: (Mutex<bool>, Condvar),
-    pub(crate) merger: crate::demoter::Wake,
+    pub(crate) merger: Wake,
     pub(crate) share: Share,
     pub(crate) index_share: IndexShare,
     /// How often cold records were asked for.
     pub(crate) sketch: Sketch,
     /// Hot leaves of all structures together, as far as their hands have counted them.
     pub(crate) hot_leaves: AtomicU64,
-}
-
-/// A structure whose changes leave work behind, which somebody does ahead of need.
-pub(crate) trait Merging: Send + Sync {
-    /// Does some of it. Bounded.
-    fn merge(&self) -> Result<()>;
-    /// As [`HotTier::bury`], of the marks of deletions in the method itself.
-    fn bury_below(&self, waited: bool) -> Result<bool>;
 }
 
 impl TierContext {
@@ -208,8 +201,8 @@ impl TierContext {
         let _because = Cause::Demotion.begin();
         let (mut idle, mut gone) = (0, 0);
         let mut failed = None;
-        for _ in 0..self.leaves_of_help() {
-            let Some(tier) = self.next_hot_tier() else {
+        for _ in 0..self.hot.leaves_of_help() {
+            let Some(tier) = self.hot.next() else {
                 break;
             };
             let caught_up = tier.catch_up(space, waits);
@@ -268,7 +261,7 @@ impl TierContext {
     /// Those of the store.
     pub fn tend(&self) -> Result<()> {
         drop(self.store.enter()?);
-        for tier in self.hot_tiers() {
+        for tier in self.hot.all() {
             match tier.age().and_then(|()| tier.bury(false)) {
                 Ok(_) => {}
                 Err(e) if e.is_unreadable() => {}

@@ -6,13 +6,10 @@ use std::time::{Duration, Instant};
 
 use terrace_access::Waits;
 use terrace_base::sync::atomic::{AtomicBool, Ordering};
-use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result};
 
 use crate::context::TierContext;
-
-/// How often the thread looks by itself.
-const ROUND: Duration = Duration::from_millis(10);
+use crate::wake::ROUND;
 
 /// How often tombstones are written though there are few: that is how long the space of a few large values
 /// may stay taken.
@@ -95,7 +92,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             buried = Instant::now();
         }
         // An error has poisoned the store, or the disk is full: who needs the room meets it.
-        for tier in context.hot_tiers_at(&mut at, MOST_IN_A_ROUND) {
+        for tier in context.hot.at(&mut at, MOST_IN_A_ROUND) {
             match tier.age() {
                 // One structure that is damaged must not keep the others from ageing.
                 Err(e) if !e.is_unreadable() => break,
@@ -126,51 +123,12 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             fruitless = if context.store.hot_frames() < before {
                 0
             } else {
-                fruitless + context.leaves_of_help()
+                fruitless + context.hot.leaves_of_help()
             };
             if fruitless > PASSES * before + FRUITLESS {
                 std::thread::sleep(ROUND);
                 break;
             }
-        }
-    }
-}
-
-/// Where the thread that merges waits.
-#[derive(Default)]
-pub(crate) struct Wake {
-    /// Whether it is to go on without waiting.
-    awake: AtomicBool,
-    waiting: Mutex<()>,
-    woken: Condvar,
-}
-
-impl Wake {
-    /// Wakes it. Cheap where it is awake.
-    pub fn notify(&self) {
-        if !self.awake.load(Ordering::Relaxed) && !self.awake.swap(true, Ordering::AcqRel) {
-            self.look();
-        }
-    }
-
-    /// Lets those who wait look whether they are to end: there may be an old thread beside a new one.
-    fn look(&self) {
-        drop(self.waiting.lock());
-        self.woken.notify_all();
-    }
-
-    /// Waits for that, or for `stop`; or for a while, where there is anything to look after.
-    fn wait(&self, for_ever: bool, stop: &AtomicBool) {
-        let mut waiting = self.waiting.lock();
-        while !self.awake.load(Ordering::Acquire) && !stop.load(Ordering::Acquire) {
-            if !for_ever {
-                self.woken.wait_for(&mut waiting, ROUND);
-                break;
-            }
-            self.woken.wait(&mut waiting);
-        }
-        if !stop.load(Ordering::Acquire) {
-            self.awake.store(false, Ordering::Release);
         }
     }
 }
@@ -196,38 +154,5 @@ fn run_merger(context: &TierContext, stop: &AtomicBool) {
                 _ => {}
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A new thread takes the place of an old one, which ends though both wait at the same place.
-    #[test]
-    fn an_old_thread_ends_beside_a_new_one() {
-        let wake = Arc::new(Wake::default());
-        let start = || {
-            let (wake, stop) = (wake.clone(), Arc::new(AtomicBool::new(false)));
-            let stopped = stop.clone();
-            let thread = std::thread::spawn(move || {
-                while !stopped.load(Ordering::Acquire) {
-                    wake.wait(true, &stopped);
-                }
-            });
-            (stop, thread)
-        };
-        let mut old = start();
-        for _ in 0..100 {
-            let new = start();
-            wake.notify();
-            old.0.store(true, Ordering::Release);
-            wake.look();
-            old.1.join().unwrap();
-            old = new;
-        }
-        old.0.store(true, Ordering::Release);
-        wake.look();
-        old.1.join().unwrap();
     }
 }

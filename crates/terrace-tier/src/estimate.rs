@@ -13,6 +13,7 @@ use terrace_base::checksum::mix;
 
 use crate::context::TierContext;
 use crate::fault::{Fault, Point, planted, reached};
+use crate::structure::Estimate;
 
 /// Leaves that are looked at in each tier, at least.
 const LEAVES: u32 = 48;
@@ -28,17 +29,6 @@ const PRECISION: f64 = 0.015;
 const LOOKUPS: usize = 3;
 /// Times that few records are counted again because some have moved: somebody may never stop.
 const PATIENCE: u32 = 16;
-
-/// About how many records a structure has, and where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Estimate {
-    /// Records that a reader finds.
-    pub records: u64,
-    /// Records of the hot tier, whether the cold one has them as well or not.
-    pub hot: u64,
-    /// Records of the cold tier, or of the only one.
-    pub cold: u64,
-}
 
 /// Estimates the number of records of a structure with these tiers.
 pub(crate) fn estimate<C: Tier, H: Tier>(

@@ -5,14 +5,11 @@
 
 use std::sync::{Arc, Weak};
 
-use terrace_access::{Attempt, Sweep, Tier, Waits};
+use terrace_access::Waits;
 use terrace_base::Result;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
-use terrace_pages::{Cause, Space};
-
-use crate::context::{Merging, TierContext};
-use crate::tiered::Tiered;
+use terrace_pages::Space;
 
 /// Hot leaves that one call for help looks at before it tries its luck again.
 const HELP_LEAVES: usize = 4;
@@ -76,30 +73,35 @@ pub(crate) struct HotTiers {
     turn: AtomicUsize,
 }
 
+/// A structure whose changes leave work behind, which somebody does ahead of need.
+pub(crate) trait Merging: Send + Sync {
+    /// Does some of it. Bounded.
+    fn merge(&self) -> Result<()>;
+    /// As [`HotTier::bury`], of the marks of deletions in the method itself.
+    fn bury_below(&self, waited: bool) -> Result<bool>;
+}
+
 impl HotTiers {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.registered.load(Ordering::Relaxed)
     }
-}
 
-impl TierContext {
     /// A structure has a hot tier from now on, until the answer is dropped. O(1), but for those that are no
     /// more.
-    pub(crate) fn register(&self, tier: Weak<dyn HotTier>) -> Registered {
-        let mut tiers = self.hot.tiers.lock();
+    pub fn register(&self, tier: Weak<dyn HotTier>) -> Registered {
+        let mut tiers = self.tiers.lock();
         if tiers.len() == tiers.capacity() {
             tiers.retain(|t| t.strong_count() > 0);
         }
         tiers.push(tier);
-        self.hot.registered.fetch_add(1, Ordering::Relaxed);
-        Registered(self.hot.registered.clone())
+        self.registered.fetch_add(1, Ordering::Relaxed);
+        Registered(self.registered.clone())
     }
 
-    /// Which structures may get a hot tier now.
-    pub(crate) fn more_hot_tiers(&self) -> MoreHotTiers {
-        let there = self.hot.len() as u64;
-        let cap = self.store.hot_cap();
+    /// Which structures may get a hot tier, where hot pages may have so many frames.
+    pub fn more(&self, cap: u64) -> MoreHotTiers {
+        let there = self.len() as u64;
         match there {
             _ if there < (cap / SMALL_PART).max(LEAST_HOT_TIERS) => MoreHotTiers::Any,
             _ if there < cap / LARGE_PART => MoreHotTiers::Large,
@@ -108,8 +110,8 @@ impl TierContext {
     }
 
     /// Those at `at`, at most so many, and where to go on: at 0 after the last.
-    pub(crate) fn hot_tiers_at(&self, at: &mut usize, most: usize) -> Vec<Arc<dyn HotTier>> {
-        let tiers = self.hot.tiers.lock();
+    pub fn at(&self, at: &mut usize, most: usize) -> Vec<Arc<dyn HotTier>> {
+        let tiers = self.tiers.lock();
         let some = tiers.iter().skip(*at).take(most);
         *at = if *at + most < tiers.len() {
             *at + most
@@ -120,16 +122,16 @@ impl TierContext {
     }
 
     /// All of them.
-    pub(crate) fn hot_tiers(&self) -> Vec<Arc<dyn HotTier>> {
-        self.hot_tiers_at(&mut 0, usize::MAX)
+    pub fn all(&self) -> Vec<Arc<dyn HotTier>> {
+        self.at(&mut 0, usize::MAX)
     }
 
     /// The one whose turn it is to make room. Bounded.
-    pub(crate) fn next_hot_tier(&self) -> Option<Arc<dyn HotTier>> {
-        let mut tiers = self.hot.tiers.lock();
+    pub fn next(&self) -> Option<Arc<dyn HotTier>> {
+        let mut tiers = self.tiers.lock();
         let mut last = None;
         for _ in 0..MOST_PASSED_BY {
-            let turn = self.hot.turn.fetch_add(1, Ordering::Relaxed);
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
             let at = turn.checked_rem(tiers.len())?;
             match tiers[at].upgrade() {
                 None => drop(tiers.swap_remove(at)),
@@ -146,96 +148,15 @@ impl TierContext {
     }
 
     /// Leaves that one call for help looks at, at most.
-    pub(crate) fn leaves_of_help(&self) -> u64 {
-        (HELP_LEAVES + self.hot.len().min(HELP_TIERS)) as u64
-    }
-}
-
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
-    /// There is a hot tier now.
-    pub(crate) fn register(&self) {
-        self.registered.get_or_init(|| {
-            let weak = self.me.clone() as Weak<dyn HotTier>;
-            self.context.register(weak)
-        });
-    }
-
-    /// Whether there is a hot tier, or may be one: its root takes a frame for good, so that where there are
-    /// very many structures, small ones do without, and then all. O(1), or a path of the cold tier.
-    pub(crate) fn may_be_hot(&self) -> Attempt<bool> {
-        Ok(self.hot().is_some()
-            || match self.context.more_hot_tiers() {
-                MoreHotTiers::Any => true,
-                MoreHotTiers::Large => {
-                    let (leaves, _) = self.cold.try_random(&mut crate::random::next)?;
-                    leaves > 1.0
-                }
-                MoreHotTiers::None => false,
-            })
-    }
-}
-
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> HotTier for Tiered<H, C> {
-    fn catch_up(&self, space: Space, waits: &mut Waits) -> Result<()> {
-        if !C::BLIND || self.retired.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        if self.cold.catch_up(space, waits)? {
-            self.context.merger.notify();
-        }
-        Ok(())
-    }
-
-    fn evict_step(&self, space: Space) -> Result<Option<u64>> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(None);
-        }
-        self.sweep_step(space)
-    }
-
-    fn is_one_leaf(&self) -> bool {
-        self.one_leaf.load(Ordering::Relaxed)
-    }
-
-    fn age(&self) -> Result<()> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.pass_time();
-        let _because = Cause::Ageing.begin();
-        self.age_due()
-    }
-
-    fn bury(&self, waited: bool) -> Result<bool> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
-        if self.is_burying(waited)? {
-            self.catch_up(Space::Reserve, &mut Waits::in_background())?;
-        }
-        self.bury_due(waited)
-    }
-}
-
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Merging for Tiered<H, C> {
-    fn merge(&self) -> Result<()> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.cold.tend()
-    }
-
-    fn bury_below(&self, waited: bool) -> Result<bool> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
-        self.cold.bury(waited)
+    pub fn leaves_of_help(&self) -> u64 {
+        (HELP_LEAVES + self.len().min(HELP_TIERS)) as u64
     }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+    use crate::TierContext;
     use terrace_base::sync::atomic::AtomicU64;
     use terrace_pages::{CutInfo, LEARNT_BYTES, PageStore, StoreOptions};
 
@@ -303,7 +224,7 @@ mod tests {
             .collect();
         let registered: Vec<_> = fakes
             .iter()
-            .map(|fake| context.register(Arc::downgrade(fake)))
+            .map(|fake| context.hot.register(Arc::downgrade(fake)))
             .collect();
         let calls = 1000;
         for _ in 0..calls {
@@ -312,7 +233,7 @@ mod tests {
         }
         let steps = || STEPS.each_ref().map(|steps| steps.load(Ordering::Relaxed));
         let most = (HELP_LEAVES + HELP_TIERS) as u64;
-        assert_eq!(context.leaves_of_help(), most);
+        assert_eq!(context.hot.leaves_of_help(), most);
         assert!(steps()[1] <= calls * most, "{:?}", steps());
         // The one that can free pages has its turn in every round, the others in one of sixteen.
         let rounds = context.hot.turn.load(Ordering::Relaxed) as u64 / 10_000;
@@ -323,7 +244,7 @@ mod tests {
         );
         let (mut at, mut seen) = (0, 0);
         loop {
-            let some = context.hot_tiers_at(&mut at, 1024).len();
+            let some = context.hot.at(&mut at, 1024).len();
             assert!(some <= 1024);
             seen += some;
             if at == 0 {
@@ -335,7 +256,7 @@ mod tests {
         let mut waits = Waits::of_a_change();
         context.help(Space::Reserve, &mut waits).unwrap();
         assert_eq!(
-            (context.hot.len(), context.leaves_of_help()),
+            (context.hot.len(), context.hot.leaves_of_help()),
             (0, HELP_LEAVES as u64)
         );
     }

@@ -7,7 +7,6 @@
 
 #[cfg(feature = "paper")]
 pub mod bilsm;
-mod bury;
 mod context;
 mod counter;
 mod demoter;
@@ -18,39 +17,29 @@ pub mod fault;
 #[cfg(not(feature = "planted-faults"))]
 #[allow(dead_code, reason = "named where they would be planted")]
 mod fault;
-mod flush;
 mod hot_tiers;
 mod index_share;
-mod levels;
 mod locks;
-mod migrate;
+mod method;
 mod one_record;
-mod phase;
 pub mod policy;
-mod promote;
 mod random;
-mod room;
-mod scan;
+mod runs;
 mod share;
 mod single;
 mod sketch;
-mod sorted;
-mod stored;
-mod straight;
 mod structure;
-mod sweep;
 mod tiered;
 mod value;
-mod verify;
+mod wake;
 mod watch;
 
 pub use context::TierContext;
 pub use counter::Counter;
 pub use demoter::Demoter;
-pub use estimate::Estimate;
 pub use events::TierStats;
 pub use locks::{Content, LockTable, RecordLock, Version};
 pub use single::Single;
-pub use structure::{Change, Expect, Roots, Structure};
+pub use structure::{Change, Estimate, Expect, Roots, Structure};
 pub use tiered::{OnHotRoot, TierOptions, Tiered};
 pub use watch::{Watch, Watches};

@@ -10,21 +10,19 @@ use terrace_access::{
     Waits, Window,
 };
 use terrace_base::{PageId, Result, StructureId};
-use terrace_pages::{Class, Interrupt, Space};
+use terrace_pages::{Class, Interrupt};
 
 use crate::Version;
-use crate::context::{Merging, TierContext, check_limits};
+use crate::context::{TierContext, check_limits};
 use crate::counter::{Count, Sets};
-use crate::estimate::Estimate;
 use crate::events::TierStats;
+use crate::hot_tiers::Merging;
+use crate::method::{bytes_of, catch_up_for_many, clear_step, compact_step, note_put, position_of};
 use crate::one_record::{self, Changed};
-use crate::sorted::{most_misses, put_all, reach};
-use crate::structure::{Change, Expect, Roots, Structure};
+use crate::runs::{most_misses, put_all, reach};
+use crate::structure::{Change, Estimate, Expect, Roots, Structure};
 use crate::value::{free_inside, prepare_inside};
 use crate::watch::Watches;
-
-/// How often a step of compaction tries a page that others are at work on.
-const COMPACT_PATIENCE: u32 = 8;
 
 /// See the module's text.
 pub struct Single<M> {
@@ -406,114 +404,5 @@ impl<M: Tier> Structure for Single<M> {
 
     fn clear_step(&self) -> Result<bool> {
         clear_step(&self.context, &self.method)
-    }
-}
-
-/// Bytes of the keys and values of a run.
-pub(crate) fn bytes_of(run: &Window) -> usize {
-    (0..run.len())
-        .map(|i| run.key(i).len() + run.value(i).len())
-        .sum()
-}
-
-/// These records of a run were put together.
-pub(crate) fn note_put<M: Tier>(method: &M, run: &Window, which: &[usize]) {
-    if M::BLIND {
-        let bytes = which.iter().map(|&i| run.key(i).len() + run.value(i).len());
-        method.note_written(bytes.sum());
-    }
-}
-
-/// Before changes that are made together, inside the gate: what is left behind there is done the next time.
-/// `bytes` are those of a change, or 0 where that is not known.
-/// A full disk is met at the door.
-pub(crate) fn catch_up_for_many<M: Tier>(
-    context: &TierContext,
-    method: &M,
-    bytes: usize,
-) -> Result<()> {
-    if !M::BLIND {
-        return Ok(());
-    }
-    method.slow_down(bytes);
-    match method.catch_up(Space::Ordinary, &mut Waits::of_a_change()) {
-        Err(e) if e.is_disk_full() => Ok(()),
-        Err(e) => Err(e),
-        Ok(is_due) => {
-            if is_due {
-                context.merger.notify();
-            }
-            Ok(())
-        }
-    }
-}
-
-/// The position of a key, whatever has to be read for that.
-pub(crate) fn position_of<M: Tier>(
-    context: &TierContext,
-    method: &M,
-    key: &[u8],
-) -> Result<Vec<u8>> {
-    loop {
-        let mut place = Vec::new();
-        match method.try_position(key, &mut place) {
-            Ok(position) => return Ok(position.to_vec()),
-            Err(interrupt) => context.settle_for_pages(interrupt)?,
-        }
-    }
-}
-
-/// One step of compaction; see [`Structure::compact_step`].
-pub(crate) fn compact_step<M: Tier>(
-    context: &TierContext,
-    method: &M,
-    from: &[u8],
-    fill: f64,
-) -> Result<Option<Vec<u8>>> {
-    if !M::SCANS {
-        // There is no order in which to go through it.
-        return Ok(None);
-    }
-    if M::BLIND {
-        return method.settle_down(from);
-    }
-    let mut conflicts = 0;
-    loop {
-        let door = context.store.enter_for(Space::Ordinary)?;
-        let done = method.try_compact(&door, from, fill);
-        drop(door);
-        match done {
-            Ok(()) => break,
-            // What others are at work on stays as it is.
-            Err(Interrupt::Conflict) if conflicts >= COMPACT_PATIENCE => break,
-            Err(interrupt) => {
-                conflicts += u32::from(matches!(interrupt, Interrupt::Conflict));
-                context.settle_uncounted(interrupt)?;
-            }
-        }
-    }
-    let mut span = Window::new();
-    while let Err(interrupt) = method.try_span(from, &mut span) {
-        context.settle_uncounted(interrupt)?;
-    }
-    Ok(span.high.take())
-}
-
-/// One bounded step of emptying a structure; its root goes last. Returns whether more is left.
-pub(crate) fn clear_step<M: Tier>(context: &TierContext, method: &M) -> Result<bool> {
-    loop {
-        let door = context.store.enter_for(Space::Reserve)?;
-        let step = match method.try_clear_step(&door) {
-            Ok(true) => return Ok(true),
-            Ok(false) => method.free_root(&door).map(|()| false),
-            Err(interrupt) => Err(interrupt),
-        };
-        drop(door);
-        match step {
-            Ok(more) => return Ok(more),
-            // The root is gone: an earlier step, or one before a crash, has freed it.
-            Err(Interrupt::Conflict) if !context.store.exists(method.root()) => return Ok(false),
-            Err(interrupt) => context.settle_uncounted(interrupt)?,
-        }
     }
 }

@@ -5,7 +5,6 @@ use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
 use crate::Version;
-use crate::estimate::Estimate;
 use crate::events::TierStats;
 use crate::watch::Watches;
 
@@ -63,6 +62,17 @@ impl Expect<'_> {
             again: &|| Ok(None),
         }
     }
+}
+
+/// About how many records a structure has, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Records that a reader finds.
+    pub records: u64,
+    /// Records of the hot tier, whether the cold one has them as well or not.
+    pub hot: u64,
+    /// Records of the cold tier, or of the only one.
+    pub cold: u64,
 }
 
 /// A named structure of records, durable through the log that the database keeps.

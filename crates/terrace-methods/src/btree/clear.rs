@@ -21,6 +21,21 @@ use crate::overflow;
 const STEP_PAGES: usize = 32;
 
 impl BTree {
+    /// Gives the root page back; the tree must be empty ([`try_clear_step`](terrace_access::AccessMethod::try_clear_step) returned
+    /// false), and nobody may use it any more.
+    ///
+    /// # Errors
+    /// `Miss` when the root is not in memory; `Fail` when the tree is not empty.
+    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        let root = self.store.exclusive(self.root, door)?;
+        let node = node_of!(root)?;
+        if !node.is_leaf() || node.count > 0 {
+            return Err(terrace_base::Error::invalid("only an empty tree can be freed").into());
+        }
+        root.free();
+        Ok(())
+    }
+
     /// See [`terrace_access::AccessMethod::try_clear_step`]. O(height² + pages freed).
     pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
         let mut budget = STEP_PAGES;

@@ -126,6 +126,15 @@ impl BTree {
         Ok(node)
     }
 
+    /// Number of levels, 1 when the root is a leaf. For statistics: it may grow at any time.
+    ///
+    /// # Errors
+    /// `Miss` when the root is not in memory.
+    pub fn try_height(&self) -> Attempt<usize> {
+        let root = self.store.shared(self.root)?;
+        Ok(node_of!(root)?.level as usize + 1)
+    }
+
     /// Lets the pages on the way to the leaf at this edge stay in memory; `staying` says which do already. For
     /// who knows that the tree does not change meanwhile. O(height²).
     pub(crate) fn let_way_stay<'s>(

@@ -7,8 +7,8 @@ use terrace_pages::View;
 
 use super::BTree;
 use super::descend::{BAD_RECORD, OUTSIDE, PATIENCE, sound};
+use super::get::{raise, record_of};
 use super::layout::{Node, Seen, Stored};
-use super::{raise, record_of};
 use crate::fault::{self, Fault};
 
 impl BTree {

@@ -32,6 +32,15 @@ impl HashTable {
         1 << entry_bits(self.store.page_bytes())
     }
 
+    /// Number of buckets and of grains. For statistics: they may change at any time.
+    ///
+    /// # Errors
+    /// `Miss` when the root is not in memory.
+    pub fn try_size(&self) -> Attempt<(u64, u64)> {
+        let (grains, buckets) = self.size()?;
+        Ok((buckets, grains.count()))
+    }
+
     /// Which grains there are, and how many buckets.
     pub(crate) fn size(&self) -> Attempt<(Grains, u64)> {
         let page = self.store.shared(self.root)?;

@@ -5,7 +5,7 @@
 //! the root is left.
 
 use terrace_access::{Attempt, Door, Edge, Interrupt, Ordered};
-use terrace_base::PageId;
+use terrace_base::{Error, PageId};
 use terrace_pages::Exclusive;
 
 use super::HashTable;
@@ -19,6 +19,24 @@ use crate::overflow;
 const STEP_PAGES: usize = 32;
 
 impl HashTable {
+    /// Gives the root page back; the table must be empty ([`try_clear_step`](terrace_access::AccessMethod::try_clear_step) returned
+    /// false), and nobody may use it any more.
+    ///
+    /// # Errors
+    /// `Miss` when the root is not in memory; `Fail` when the table is not empty.
+    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        let page = self.store.exclusive(self.root, door)?;
+        let root = root_of!(page)?;
+        if root.height > 0
+            || root.grains.count() > 1
+            || !sound!(page, root.entries.get(0))?.is_none()
+        {
+            return Err(Error::invalid("only an empty hash table can be freed").into());
+        }
+        page.free();
+        Ok(())
+    }
+
     /// See [`terrace_access::AccessMethod::try_clear_step`]. O(pages freed).
     pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
         let mut budget = STEP_PAGES;

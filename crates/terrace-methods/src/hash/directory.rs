@@ -47,6 +47,9 @@ pub(crate) const MAX_LEVEL: u32 = 44;
 /// Highest directory: one of pages of 4 KiB for all these grains.
 const MAX_HEIGHT: u32 = 6;
 
+pub(crate) const NO_ROOT: &str =
+    "this is not the root of a hash table, or its header contradicts itself";
+
 /// Which grains there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Grains {
@@ -366,7 +369,7 @@ pub(crate) fn set_buckets(root: &mut Exclusive<'_>, buckets: u64) -> Attempt<()>
 pub(crate) fn bump_root(root: &mut Exclusive<'_>) -> Attempt<()> {
     let members = match Root::open(root.view()).and_then(|seen| seen.members()) {
         Ok(members) => members.wrapping_add(1),
-        Err(_) => return Err(root.torn(super::find::NO_ROOT)),
+        Err(_) => return Err(root.torn(NO_ROOT)),
     };
     root.change(ROOT_MEMBERS, 4)?
         .copy_from_slice(&members.to_le_bytes());

@@ -8,12 +8,12 @@
 //! while it waits for a bucket, and looks again afterwards whether it is the right one.
 
 use terrace_access::{Attempt, Door, Interrupt};
-use terrace_base::PageId;
 use terrace_base::sync::spin_loop;
+use terrace_base::{Error, PageId};
 use terrace_pages::{Exclusive, Optimistic, Shared};
 
 use super::HashTable;
-use super::directory::{Entries, Root, entry_at, entry_bits};
+use super::directory::{Entries, NO_ROOT, Root, entry_at, entry_bits};
 use super::layout::{Page, Span};
 
 /// Optimistic attempts before latches are taken, so that nobody starves.
@@ -24,8 +24,6 @@ const ROUNDS: u32 = 1000;
 /// more than one or two.
 const MOST_OVERFLOW: usize = 1 << 16;
 
-pub(crate) const NO_ROOT: &str =
-    "this is not the root of a hash table, or its header contradicts itself";
 const NO_DIRECTORY: &str = "this is not the page of the directory that it should be";
 pub(crate) const NO_BUCKET: &str =
     "this is not a page of a bucket, or its header contradicts itself";
@@ -37,6 +35,11 @@ const NO_ENTRY: &str = "an entry of the directory names no page although it shou
 pub(crate) const TOO_HIGH: &str =
     "the directory of this hash table is higher than its grains call for";
 const BAD_CHAIN: &str = "the overflow pages of this bucket are not a chain of such pages";
+
+/// A page that contradicts what it should be.
+pub(crate) fn wrong(pid: PageId, what: impl std::fmt::Display) -> Error {
+    Error::corrupt("data", None, format!("{pid}, of a hash table: {what}"))
+}
 
 /// Opens a latched page as one of a bucket: bytes that make no sense are damage.
 macro_rules! page_of {
@@ -51,7 +54,7 @@ pub(crate) use page_of;
 macro_rules! root_of {
     ($guard:expr) => {
         $crate::hash::directory::Root::open($guard.view())
-            .map_err(|_| $guard.torn($crate::hash::find::NO_ROOT))
+            .map_err(|_| $guard.torn($crate::hash::directory::NO_ROOT))
     };
 }
 pub(crate) use root_of;
@@ -441,6 +444,6 @@ impl HashTable {
     /// A page that contradicts what it should be.
     #[cold]
     pub(crate) fn damaged(&self, pid: PageId, what: &str) -> Interrupt {
-        Interrupt::Fail(super::verify::wrong(pid, what))
+        Interrupt::Fail(wrong(pid, what))
     }
 }

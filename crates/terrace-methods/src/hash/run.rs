@@ -7,9 +7,10 @@ use terrace_access::{Door, Flags, Interrupt, NoRoom, Plan, Value, Window};
 use terrace_base::max_key_bytes;
 use terrace_base::sync::spin_loop;
 
+use super::HashTable;
 use super::edit::{Outcome, Target};
 use super::find::{Held, PATIENCE};
-use super::{HASH_BYTES, HashTable, hash_at};
+use super::position::{HASH_BYTES, hash_at};
 
 impl HashTable {
     /// See [`terrace_access::Ordered::put_run`]. O(records of the run), beside what each does to the slots.

@@ -1,12 +1,12 @@
 //! Walking a table and checking every invariant of directory and buckets.
 
 use terrace_access::{Flags, Value};
-use terrace_base::{Error, PageId, Result};
+use terrace_base::{PageId, Result};
 use terrace_pages::{PAGE_HEADER_BYTES, View};
 
 use super::HashTable;
 use super::directory::{Entries, Grains, Root, entry_bits};
-use super::find::Chain;
+use super::find::{Chain, TOO_HIGH, wrong};
 use super::image::{Item, take_apart};
 use super::layout::{Page, SLOTS, Span};
 use crate::btree::verify::copy_of;
@@ -15,11 +15,6 @@ use crate::overflow;
 /// Whom to tell what was found.
 type Each<'e> = &'e mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>;
 type EachPage<'e> = &'e mut dyn FnMut(PageId) -> Result<()>;
-
-/// A page that contradicts what it should be.
-pub(crate) fn wrong(pid: PageId, what: impl std::fmt::Display) -> Error {
-    Error::corrupt("data", None, format!("{pid}, of a hash table: {what}"))
-}
 
 impl HashTable {
     /// See [`terrace_access::AccessMethod::verify`]. O(pages), reads all of them.
@@ -31,7 +26,7 @@ impl HashTable {
         let (grains, height) = (root.grains, root.height);
         let bits = entry_bits(copy.len());
         if height > 0 && grains.count() <= 1 << (bits * height) {
-            return Err(wrong(self.root, super::find::TOO_HIGH));
+            return Err(wrong(self.root, TOO_HIGH));
         }
         let mut directory = Vec::new();
         self.collect(root.entries, height, &mut directory, page)?;

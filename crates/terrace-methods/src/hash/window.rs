@@ -8,7 +8,8 @@ use terrace_pages::Shared;
 use super::directory::{ROOT_MEMBERS, ROOT_TAG};
 use super::find::{BAD_RECORD, page_of, root_of, sound};
 use super::layout::{HEADER, MEMBERS, Page, Seen, Stored, TAG};
-use super::{HASH_BYTES, HashTable, Secret, hash_at};
+use super::position::{HASH_BYTES, hash_at};
+use super::{HashTable, Secret};
 use crate::fault::{self, Fault};
 
 impl HashTable {

@@ -2,17 +2,38 @@
 //! directory, then the directory. In between there are rows that nothing names, which the root says.
 
 use terrace_access::{AccessMethod, Attempt, Door, Interrupt};
-use terrace_base::PageId;
+use terrace_base::{Error, PageId};
 
 use super::Heap;
 use super::directory::{self, NO_DIRECTORY};
 use super::layout::Rows;
 use super::page::NO_ROWS;
+use super::state::NO_INDEX;
 
 /// Pages freed in one step.
 const STEP_PAGES: usize = 32;
 
 impl Heap {
+    /// Gives both roots back; the heap must be empty ([`AccessMethod::try_clear_step`] returned
+    /// false), and nobody may use it any more.
+    ///
+    /// # Errors
+    /// `Miss` when one of them is not in memory; `Fail` when the heap is not empty.
+    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
+        let root = self.store.exclusive(self.root, door)?;
+        let seen = self.directory_in(root.view(), self.root);
+        let seen = seen.ok_or_else(|| root.torn(NO_DIRECTORY))?;
+        if seen.used > 0 || !seen.next.is_none() {
+            return Err(Error::invalid("only an empty heap can be freed").into());
+        }
+        if seen.link == self.root || !self.store.exists(seen.link) {
+            return Err(root.torn(NO_INDEX));
+        }
+        self.index_at(seen.link).try_free_root(door)?;
+        root.free();
+        Ok(())
+    }
+
     /// See [`terrace_access::AccessMethod::try_clear_step`]. O(pages freed), and what a step of the
     /// index takes.
     pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {

@@ -30,6 +30,8 @@ const ENTRIES: usize = 40;
 const ENTRY_BYTES: usize = 6;
 const NUMBER_BYTES: usize = 5;
 
+/// More pages than a directory has: a chain that is longer goes round in circles.
+pub(crate) const LONGEST_CHAIN: usize = 1 << 20;
 pub(crate) const NO_DIRECTORY: &str =
     "this is not a page of a heap's directory, or its header contradicts itself";
 

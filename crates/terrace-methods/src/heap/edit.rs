@@ -17,7 +17,7 @@ use super::Heap;
 use super::layout::{Location, Row, Rows, row_bytes};
 use super::page::{self, BAD_ROW, NO_ROWS, Put};
 use super::records::Records;
-use super::scans::Side;
+use super::sides::Side;
 use crate::fault::{self, Fault};
 
 /// Rounds of finding no room where there was some. Others have taken it each time.

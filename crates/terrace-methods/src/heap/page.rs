@@ -5,9 +5,8 @@
 
 use terrace_access::Attempt;
 use terrace_base::PageId;
-use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, Torn, View};
+use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, Torn};
 
-use super::directory::Directory;
 use super::layout::{
     CLASS, CLASSES, LISTED, LISTED_AT, Numbers, OWNER, ROWS, Row, Rows, SLOTS, Slot, TAG,
     encode_row, row_bytes, slot_at,
@@ -283,16 +282,4 @@ pub(crate) fn begin(
     put(LISTED_AT, &(entry as u16).to_le_bytes());
     put(CLASS, &[class]);
     Ok(())
-}
-
-/// Checks the bytes of one page, of rows or of the directory, on their own, whatever they are, without a
-/// store: for fuzzing. Never panics. O(rows log rows).
-///
-/// # Errors
-/// What is wrong with them.
-pub fn verify_page(page: &[u8]) -> terrace_base::Result<()> {
-    match Directory::open(View::of(page)) {
-        Ok(directory) => super::verify::check_entries(&directory, PageId::NONE),
-        Err(_) => super::verify::check_rows(View::of(page), PageId::NONE).map(|_| ()),
-    }
 }

@@ -9,10 +9,10 @@ use terrace_base::sync::spin_loop;
 use terrace_pages::{Class, Exclusive};
 
 use super::Heap;
-use super::directory::{self, Directory, NO_DIRECTORY};
+use super::directory::{self, LONGEST_CHAIN, NO_DIRECTORY};
 use super::layout::{CLASS, CLASSES, Rows, listed_class};
 use super::page::{Left, NO_ROWS, begin};
-use super::scans::Side;
+use super::sides::Side;
 use super::space::{COLD_CLASS, Full, READ_CLASS, REMEMBERED, class_of};
 use crate::slotted::layout::SLOT_BYTES;
 
@@ -31,8 +31,6 @@ const LEFT_PAGES: u64 = 2;
 const LEFT_SHARE: u64 = 256;
 /// Times that a latch is tried.
 const TRIES: usize = 200;
-/// More pages than a directory has: a chain that is longer goes round in circles.
-pub(crate) const LONGEST_CHAIN: usize = 1 << 20;
 
 impl Heap {
     /// Lets newcomers go to a page, whatever it is: hints may be wrong.
@@ -55,6 +53,30 @@ impl Heap {
         self.index()?.try_get(key, Touch::No, &mut at)?;
         let at = super::layout::Location::of(&at).map_err(|_| self.bad_location(key))?;
         Ok(at.map(|at| at.page))
+    }
+
+    /// Pages of rows that there are. For statistics: more may come at any time. O(pages of the
+    /// directory).
+    ///
+    /// # Errors
+    /// `Miss` when a page of the directory is not in memory.
+    pub fn try_row_pages(&self) -> Attempt<u64> {
+        let (mut at, mut pages) = (self.root, 0);
+        for _ in 0..LONGEST_CHAIN {
+            let list = match self.store.shared(at) {
+                // It was cleared just now.
+                Err(Interrupt::Conflict) if !self.store.exists(at) => break,
+                other => other?,
+            };
+            let seen = self.directory_in(list.view(), at);
+            let seen = seen.ok_or_else(|| list.torn(NO_DIRECTORY))?;
+            pages += seen.used as u64;
+            if seen.next.is_none() {
+                break;
+            }
+            at = seen.next;
+        }
+        Ok(pages)
     }
 
     /// The exclusive latch of a page, tried for a while: whoever holds one of this structure's pages
@@ -221,21 +243,6 @@ impl Heap {
         }
         spare.unseen = (!seen.next.is_none() && seen.next != pid).then_some(seen.next);
         Ok(true)
-    }
-
-    /// A page of the directory, if it is one of this structure.
-    pub(crate) fn directory_in<'a>(
-        &self,
-        view: terrace_pages::View<'a>,
-        pid: PageId,
-    ) -> Option<Directory<'a>> {
-        let seen = Directory::open(view).ok()?;
-        let mine = if pid == self.root {
-            seen.is_root
-        } else {
-            !seen.is_root && seen.link == self.root
-        };
-        mine.then_some(seen)
     }
 
     /// Makes a heap page on this side, lists it, and lets newcomers go there; unless somebody else has done so

@@ -10,7 +10,7 @@ use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 
 use super::layout::CLASSES;
-use super::scans::{SIDES, Side};
+use super::sides::{SIDES, Side};
 use crate::unreadable::Unreadable;
 
 /// Pages with room that are remembered, at most.

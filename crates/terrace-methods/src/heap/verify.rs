@@ -9,9 +9,8 @@ use terrace_base::{Error, PageId, Result};
 use terrace_pages::View;
 
 use super::Heap;
-use super::directory::Directory;
+use super::directory::{Directory, LONGEST_CHAIN};
 use super::layout::{Location, Rows, SLOTS, slot_at};
-use super::room::LONGEST_CHAIN;
 use crate::btree::verify::copy_of;
 
 /// A page that contradicts what it should be.
@@ -179,5 +178,17 @@ impl Heap {
             *rows += count as u64;
         }
         Ok(used)
+    }
+}
+
+/// Checks the bytes of one page, of rows or of the directory, on their own, whatever they are, without a
+/// store: for fuzzing. Never panics. O(rows log rows).
+///
+/// # Errors
+/// What is wrong with them.
+pub fn verify_page(page: &[u8]) -> Result<()> {
+    match Directory::open(View::of(page)) {
+        Ok(directory) => check_entries(&directory, PageId::NONE),
+        Err(_) => check_rows(View::of(page), PageId::NONE).map(|_| ()),
     }
 }

@@ -9,9 +9,10 @@ use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::Space;
 
+use super::cursors::Burying;
 use super::entry::Entry;
 use super::level::{Level, settled};
-use super::plan::{Burying, Job};
+use super::plan::Job;
 use super::step::PATIENCE;
 use super::{Lsm, State};
 use crate::btree::Floor;

@@ -23,7 +23,9 @@
 //! * There is one step at a time; it holds no record lock.
 
 mod bury;
+mod charges;
 mod clear;
+mod cursors;
 mod entry;
 mod filter;
 mod install;
@@ -36,6 +38,7 @@ mod page;
 mod plan;
 mod root;
 mod rooted;
+mod scratch;
 mod settle;
 mod step;
 mod verify;
@@ -60,12 +63,13 @@ pub use root::verify_root;
 use crate::BTree;
 use crate::btree::Floor;
 use crate::fault::{self, Fault, Point};
+use charges::Charges;
+use cursors::Cursors;
 use level::Level;
 use pace::{Pace, Work};
 use packed::Buffers;
-use plan::Cursors;
 use root::{MOST_LEVELS, Root};
-use window::Scratch;
+use scratch::Scratch;
 
 /// Windows and floors that are kept for the next reader: more readers at once allocate.
 const MOST_SCRATCH: usize = 8;
@@ -181,7 +185,7 @@ pub struct Lsm {
     /// Held by who makes a step.
     work: Work<Cursors>,
     pace: Pace,
-    charges: settle::Charges,
+    charges: Charges,
     /// Steps that were given up lately because there were not enough frames: ranges are halved as often.
     squeezed: AtomicU32,
     /// Bytes for the pages of a step that were taken of the memory.
@@ -238,7 +242,7 @@ impl Lsm {
             is_alone: false,
             work: Work::default(),
             pace: Pace::default(),
-            charges: settle::Charges::default(),
+            charges: Charges::default(),
             squeezed: AtomicU32::new(0),
             step_bytes: AtomicU64::new(0),
             lull: AtomicU32::new(0),

@@ -11,6 +11,7 @@ use terrace_base::Result;
 
 use super::Lsm;
 use super::State;
+use super::cursors::Cursors;
 use super::level::{Level, Slot, settled};
 use super::root::MOST_LEVELS;
 use crate::BTree;
@@ -45,23 +46,6 @@ const FULL: f64 = 1.25;
 const MOST_JOINED: usize = 2;
 /// Part of a leaf of the top that has records, about.
 const TOP_FILL: (u64, u64) = (7, 10);
-
-/// Where the next step from the top and from each level begins. Hints: lost at an opening.
-#[derive(Default)]
-pub(crate) struct Cursors {
-    at: [Vec<u8>; MOST_LEVELS + 1],
-    pub burying: Burying,
-}
-
-/// Where a round that takes tombstones down stands. A hint: lost at an opening, where what is left waits for the next one.
-#[derive(Default)]
-pub(crate) struct Burying {
-    pub at: Option<Vec<u8>>,
-    /// Deletes before the last round began.
-    pub deletes: u64,
-    /// Whether one has begun since the opening: what the top has from before is not counted.
-    pub has_begun: bool,
-}
 
 /// A step to be made.
 #[derive(Debug)]

@@ -6,8 +6,7 @@
 //! hindsight. Lookups are not charged: filters keep them from pages that do not have the key.
 
 use terrace_access::Attempt;
-use terrace_base::sync::Mutex;
-use terrace_base::{PageId, Result};
+use terrace_base::Result;
 use terrace_pages::{Interrupt, PageStore, Space};
 
 use super::level::Level;
@@ -18,59 +17,8 @@ use super::{Lsm, State};
 const COUNTERS_PER_FRAME: u64 = 4;
 /// Fewest and most of them.
 const COUNTERS: (u64, u64) = (1 << 10, 1 << 20);
-/// Pages that wait to be merged down, at most.
-const MOST_DUE: usize = 64;
 /// Of them are merged in one go, each with some pages below it: about as many pages as a step has.
 const AT_ONCE: usize = 4;
-
-/// A level, and the first key of a page of it.
-type Place = (usize, Vec<u8>);
-
-/// See the module's text. Hints: lost at an opening.
-#[derive(Default)]
-pub(crate) struct Charges(Mutex<Charged>);
-
-#[derive(Default)]
-struct Charged {
-    /// Reads of pages, by page number.
-    reads: Vec<u8>,
-    due: Vec<Place>,
-}
-
-impl Charges {
-    /// A scan has read this page, which begins at `low`, and merging it down is worth so many reads. Makes so
-    /// many counters first if there are none; returns whether it did.
-    fn charge(
-        &self,
-        page: PageId,
-        (level, low): (usize, &[u8]),
-        worth: u64,
-        counters: u64,
-    ) -> bool {
-        let charged = &mut *self.0.lock();
-        let made = charged.reads.is_empty();
-        if made {
-            charged.reads = vec![0; counters as usize];
-        }
-        let at = (page.0 % charged.reads.len() as u64) as usize;
-        let reads = &mut charged.reads[at];
-        *reads = reads.saturating_add(1);
-        if u64::from(*reads) >= worth.min(u64::from(u8::MAX)) && charged.due.len() < MOST_DUE {
-            *reads = 0;
-            charged.due.push((level, low.to_vec()));
-        }
-        made
-    }
-
-    fn next(&self) -> Option<Place> {
-        self.0.lock().due.pop()
-    }
-
-    /// Bytes of the counters, which go.
-    pub fn forget(&self) -> u64 {
-        std::mem::take(&mut self.0.lock().reads).len() as u64
-    }
-}
 
 /// How many counters a store of this memory gets.
 fn counters_of(store: &PageStore) -> u64 {
@@ -130,47 +78,5 @@ impl Lsm {
             self.carry_out(state, &job, Space::Migration)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_is_merged_down_once_its_reads_have_paid_for_it() {
-        let charges = Charges::default();
-        let charge = |page, level| charges.charge(PageId(page), (level, b"a"), 17, 1024);
-        assert!(charge(1, 1), "counters are made");
-        for _ in 0..16 {
-            charge(2, 2);
-        }
-        for _ in 0..15 {
-            assert!(!charge(1, 1));
-        }
-        assert_eq!(charges.next(), None);
-        charge(1, 1);
-        assert_eq!(charges.next(), Some((1, b"a".to_vec())));
-        assert_eq!(charges.next(), None);
-        charge(2, 2);
-        assert_eq!(charges.next(), Some((2, b"a".to_vec())));
-    }
-
-    /// However many pages are read in between, each is charged.
-    #[test]
-    fn reads_of_many_pages_are_not_forgotten() {
-        let charges = Charges::default();
-        let mut settled = 0;
-        for round in 0..17 {
-            for page in 0..20_000u64 {
-                let key = page.to_be_bytes();
-                charges.charge(PageId(page), (1, &key), 17, 1 << 16);
-                while charges.next().is_some() {
-                    settled += 1;
-                    assert_eq!(round, 16);
-                }
-            }
-        }
-        assert_eq!(settled, 20_000);
     }
 }

@@ -9,12 +9,13 @@ use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::{Cause, Space};
 
+use super::cursors::Cursors;
 use super::filter;
 use super::install::{Change, Install, Part};
 use super::level::{Level, Slot, settled};
 use super::merge::merge;
 use super::page::{self, Image, Record};
-use super::plan::{Cursors, Job, MOST_SQUEEZED};
+use super::plan::{Job, MOST_SQUEEZED};
 use super::{Lsm, State};
 use crate::fault::{self, Fault, Point};
 

@@ -11,14 +11,8 @@ use super::Lsm;
 use super::level::Level;
 use super::packed::Buffer;
 use super::page;
+use super::scratch::Scratch;
 use crate::btree::Floor;
-
-/// Windows to work with, kept for the next one.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    sources: Vec<Window>,
-    floor: Floor,
-}
 
 /// What a range is cut down to: `low <= key < high`.
 struct Range {

@@ -7,6 +7,8 @@ use super::place::{Place, SLOT_LIMIT};
 use terrace_base::checksum::{mix, seeded};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
+/// Version of all files that a superblock names.
+pub const FORMAT_VERSION: u32 = 1;
 /// Bytes of the file's header: the unit of direct I/O, of which every chunk is a multiple too.
 pub(super) const BLOCK: usize = 4096;
 /// Most bytes of a chunk, and the memory that writing and reading need.
@@ -180,7 +182,7 @@ impl MapWriter {
         writer.base_left = base_pages;
         let header = &mut writer.buffer[..BLOCK];
         header[..8].copy_from_slice(&MAGIC);
-        header[8..12].copy_from_slice(&super::superblock::FORMAT_VERSION.to_le_bytes());
+        header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         for (at, number) in [
             (16, database),
             (24, number),

@@ -1,12 +1,12 @@
 //! Reading a map file, one chunk of memory at a time, believing nothing in it.
 
 use super::map_file::{
-    BASE_ENTRIES, BASE_ENTRY, BLOCK, CHUNK_BYTES, CHUNK_HEADER, HEADER_CHECKSUM_AT,
+    BASE_ENTRIES, BASE_ENTRY, BLOCK, CHUNK_BYTES, CHUNK_HEADER, FORMAT_VERSION, HEADER_CHECKSUM_AT,
     JOURNAL_ENTRIES, JOURNAL_ENTRY, KIND_BASE, KIND_JOURNAL, MAGIC, MapFile, chunk_bytes,
     chunk_checksum, header_checksum,
 };
 use super::place::{Place, SLOT_LIMIT, Tag};
-use super::superblock::{FORMAT_VERSION, Superblock};
+use super::superblock::Superblock;
 use terrace_base::checksum::mix;
 use terrace_base::codec::{Reader, u32_at, u64_at};
 use terrace_base::{Error, PageId, Result};

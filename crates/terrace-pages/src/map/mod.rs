@@ -9,6 +9,7 @@ mod checkpoint;
 pub mod map_file;
 mod map_reader;
 mod page_map;
+mod pinning;
 mod pins;
 mod place;
 mod rebuild;

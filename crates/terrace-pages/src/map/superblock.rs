@@ -6,6 +6,7 @@
 //! - A superblock is written only after everything that it names is durable.
 //! - A generation older than the newest durable one is never opened; see [`Superblocks`].
 
+use super::map_file::FORMAT_VERSION;
 use terrace_base::checksum::{mix, seeded};
 use terrace_base::codec::{Reader, u32_at, u64_at};
 use terrace_base::{Error, PageId, Result};
@@ -20,8 +21,6 @@ pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 32768];
 pub const SLOTS_OFFSET: u64 = 65536;
 /// Bytes of a superblock for what was learnt while running.
 pub const LEARNT_BYTES: usize = 40;
-/// Version of all files that a superblock names.
-pub const FORMAT_VERSION: u32 = 1;
 
 /// Generations, numbers of map files and sequence numbers of the log lie below: so many no database reaches,
 /// and one more of each is still a number.

@@ -1,9 +1,10 @@
 //! The superblock: the newest whole one is chosen, and everything else is an error that says why.
 
 use super::codecs::superblock;
+use crate::map::map_file::FORMAT_VERSION;
 use crate::map::superblock::{
-    CHECKSUM_AT, EPOCH_LIMIT, FORMAT_VERSION, MAGIC, NUMBER_LIMIT, SUPERBLOCK_BYTES,
-    block_checksum, slot_offset, superblock_offset,
+    CHECKSUM_AT, EPOCH_LIMIT, MAGIC, NUMBER_LIMIT, SUPERBLOCK_BYTES, block_checksum, slot_offset,
+    superblock_offset,
 };
 use crate::map::{MapFile, Superblock, Superblocks};
 use proptest::prelude::*;

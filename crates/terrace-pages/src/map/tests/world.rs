@@ -129,6 +129,20 @@ struct Checkpoint {
     superblock: Option<Superblock>,
 }
 
+/// A pin that is being made: places are copied in steps while pages are written.
+pub struct Pinning {
+    cursor: FoldCursor,
+    base_done: bool,
+    places: Vec<Place>,
+}
+
+/// An image that is pinned.
+pub struct Pin {
+    id: PinId,
+    pub places: BTreeMap<u64, Place>,
+    want: BTreeMap<u64, u64>,
+}
+
 pub struct World {
     pub rng: Rng,
     bug: Bug,
@@ -145,8 +159,8 @@ pub struct World {
     layers: Layers,
     /// What every page holds now.
     truth: BTreeMap<u64, u64>,
-    pinning: Option<pins::Pinning>,
-    pins: Vec<pins::Pin>,
+    pinning: Option<Pinning>,
+    pins: Vec<Pin>,
     leaving: Vec<PinId>,
     /// Of each page in the last backup: its slot then, and its content.
     backup: BTreeMap<u64, (u64, u64)>,

@@ -3,20 +3,6 @@
 
 use super::*;
 
-/// A pin that is being made: places are copied in steps while pages are written.
-pub struct Pinning {
-    cursor: FoldCursor,
-    base_done: bool,
-    places: Vec<Place>,
-}
-
-/// An image that is pinned.
-pub struct Pin {
-    id: PinId,
-    pub places: BTreeMap<u64, Place>,
-    want: BTreeMap<u64, u64>,
-}
-
 /// The set to which all backups go.
 const SET: u64 = 7;
 

@@ -12,9 +12,10 @@ use terrace_access::{Flags, Sweep, Tier};
 use terrace_base::Result;
 use terrace_pages::Space;
 
+use super::Tiered;
+use super::hand::Burying;
+use super::migrate::{Entry, Selected};
 use crate::context::TierContext;
-use crate::migrate::{Entry, Selected};
-use crate::tiered::Tiered;
 
 /// Deletes since the last round, for each hot leaf, before which there is no other. A look at a leaf that
 /// is in memory takes about half a microsecond.
@@ -29,25 +30,6 @@ const STEP_COLD_LEAVES: usize = 64;
 
 /// Scans that leave tombstones alone after one could not write them, on a full disk say.
 const SCANS_AFTER_AN_ERROR: u32 = 256;
-
-/// Where a round stands. A hint: lost at a crash, with the count of deletes, and what is left of
-/// tombstones then waits for the deletes to come.
-#[derive(Default)]
-pub(crate) struct Burying {
-    at: Vec<u8>,
-    under_way: bool,
-    /// Deletes before this round, or the last one.
-    deletes: u64,
-}
-
-impl Burying {
-    /// Goes on here.
-    fn resume(&mut self, at: &[u8]) {
-        self.at.clear();
-        self.at.extend_from_slice(at);
-        self.under_way = true;
-    }
-}
 
 impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Goes on with the round, or begins one if it is due: some leaves. With `waited` it is due before
@@ -235,7 +217,7 @@ impl TierContext {
     /// Those of the store.
     pub fn bury(&self, waited: bool) -> Result<bool> {
         let mut more = false;
-        for tier in self.hot_tiers() {
+        for tier in self.hot.all() {
             more |= tier.bury(waited)?;
         }
         let asked = &self.bury_below;

@@ -4,23 +4,21 @@
 //! In that order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
 //! is one leaf; no operation waits for a whole sweep.
 
-use terrace_access::{Door, Edge, Flags, StoragePlace, Sweep, Tier, Waits};
+use terrace_access::{Door, Edge, Flags, Sweep, Tier, Waits};
 use terrace_base::Result;
-use terrace_base::sync::atomic::{AtomicU64, Ordering};
+use terrace_base::sync::atomic::Ordering;
 use terrace_pages::{Interrupt, Space};
 
+use super::Tiered;
+use super::hand::{AGE_LEAVES, Hand, Task};
+use super::migrate::Entry;
+use super::phase::Seen;
 use crate::fault::{Fault, planted};
 use crate::hot_tiers::HotTier;
 use crate::locks::{RecordLock, hash_of};
-use crate::migrate::Entry;
-use crate::phase::{Phase, Seen};
-use crate::tiered::Tiered;
 
 /// Writes of new keys that age as much as one miss does: a load would make everything forgotten.
 const NEWCOMERS_PER_MISS: u64 = 4;
-/// Leaves that one call of the ageing looks at, at most: a millisecond or so, and more while they give up
-/// records that have to be written, which ends as soon as the tier is not full any more.
-const AGE_LEAVES: u64 = 256;
 /// Pages that may have to be read before others can be freed, for one leaf.
 const GATHER_READS: usize = 8;
 /// Random positions of which the nearest one behind a leaf that cannot be read is taken: with so many about
@@ -40,107 +38,6 @@ const IDLE_SHARE: f64 = 0.4;
 /// counts come back from disk as they were when their page was last written, which may have been
 /// before most of its records were used.
 const KNOWN_ACCESSES: f64 = 1.0;
-
-/// What a step of the sweep is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Task {
-    /// Count uses down and let the idle records go: room is needed.
-    Evict,
-    /// If it is known by now what is used, let the idle records go if they are many.
-    Look {
-        known: bool,
-        /// Count uses down, too.
-        age: bool,
-    },
-}
-
-/// Where the sweep of a hot tier stands. A hint: lost at a crash without harm.
-#[derive(Default)]
-pub(crate) struct Hand {
-    /// Where room is made next.
-    pub(crate) evicting: Vec<u8>,
-    /// Where is looked next. Not the same: room is made one leaf after the other, so that each finds
-    /// what has come in since the last pass. A hand that looking moves on, too, leaves leaves out and
-    /// comes to others that have filled half, and half as many records go to each cold page that is
-    /// read and written for them: while a hash table is loaded that was one in seven of its reads.
-    looking: Vec<u8>,
-    /// Where room is made next by pages of storage (see `stored`).
-    pub stored: StoragePlace,
-    /// Accesses up to which the looking has been done.
-    looked: u64,
-    /// Misses up to which the ageing has been done.
-    aged: u64,
-    /// When other records have become hot.
-    phase: Phase,
-    /// Leaves that are to age at once because of that.
-    forgetting: u32,
-    /// Lines of the sketch that are to be halved, and a part of one.
-    halves: f64,
-    /// Records per hot leaf, averaged over the leaves looked at.
-    records: f64,
-    /// Leaves looked at since the lowest, and in the whole of the round before; 0 before that.
-    since_first: u64,
-    leaves: u64,
-}
-
-impl Hand {
-    /// The position at which the next step of this task is taken.
-    fn place(&mut self, task: Task) -> &mut Vec<u8> {
-        match task {
-            Task::Evict => &mut self.evicting,
-            Task::Look { .. } => &mut self.looking,
-        }
-    }
-
-    /// How many leaves are due, if there is one in so many events, of which there have been `now`;
-    /// `done` says up to where they were. At most [`AGE_LEAVES`]: what is not done now is not made up
-    /// for later, because ageing late is ageing little.
-    fn due(now: u64, done: &mut u64, interval: f64) -> u64 {
-        let since = now.saturating_sub(*done);
-        let due = (since as f64 / interval) as u64;
-        *done += if due > AGE_LEAVES {
-            since
-        } else {
-            (due as f64 * interval) as u64
-        };
-        due.min(AGE_LEAVES)
-    }
-
-    /// While there is room nothing needs to be forgotten, and not all at once when that ends. A little
-    /// stays due: a tier is full and not full in turns.
-    fn pass_over(now: u64, done: &mut u64, interval: f64) {
-        *done = (*done).max(now.saturating_sub((KEPT_DUE * interval) as u64));
-    }
-}
-
-/// Leaves of which the ageing stays due while a tier has room.
-const KEPT_DUE: f64 = 4.0;
-
-/// About how many records per hot leaf are dirty and idle: leaf-local replacement passes by them,
-/// so that something else must get them clean. A running mean over the leaves that the hand sees,
-/// in 64ths, and one more so that 0 means that it has not seen any.
-#[derive(Default)]
-pub(crate) struct Stale(AtomicU64);
-
-impl Stale {
-    /// Leaves over which the mean runs.
-    const LEAVES: u64 = 64;
-
-    fn note(&self, records: u64) {
-        // Counts of threads that come at the same instant may get lost.
-        let sum = match self.0.load(Ordering::Relaxed) {
-            0 => records * Self::LEAVES,
-            n => (n - 1) - (n - 1).div_ceil(Self::LEAVES) + records,
-        };
-        self.0.store(sum + 1, Ordering::Relaxed);
-    }
-
-    /// Whether it is worth while to look for them.
-    pub fn is_likely(&self) -> bool {
-        let n = self.0.load(Ordering::Relaxed);
-        n == 0 || n > Self::LEAVES / 2
-    }
-}
 
 impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Sweeps the leaf at the hand, letting unused records go. Returns how many went, `None` when there

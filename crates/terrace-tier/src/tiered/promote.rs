@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 use terrace_access::{Attempt, Door, Flags, Found, NoRoom, Plan, Sweep, Tier, Value};
 use terrace_pages::Interrupt;
 
+use super::Tiered;
+use super::phase::WANTED;
+use super::room::LeafRoom;
 use crate::Version;
 use crate::fault::{Fault, Point, planted, reached};
 use crate::locks::hash_of;
-use crate::phase::WANTED;
 use crate::policy::Admission;
-use crate::room::LeafRoom;
-use crate::tiered::Tiered;
 
 /// Promotions of a structure that missed a page or a frame until somebody waits for it: so many that few
 /// wait.

@@ -14,8 +14,8 @@ use terrace_access::{Attempt, Edge, Sweep, Tier, Window};
 use terrace_base::Result;
 use terrace_pages::Interrupt;
 
+use super::Tiered;
 use crate::fault::{Fault, Point, planted, reached};
-use crate::tiered::Tiered;
 
 /// Failed validations before the hot latch is kept.
 const PATIENCE: u32 = 3;

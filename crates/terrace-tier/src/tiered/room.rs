@@ -8,9 +8,9 @@
 
 use terrace_access::{Attempt, Interrupt, RecordPage, Room, Sweep, Tier};
 
+use super::Tiered;
 use crate::fault::{Fault, planted};
 use crate::locks::{RecordLock, hash_of};
-use crate::tiered::Tiered;
 
 /// Clean records among which the victim is looked for: among 16 it is hardly worse than among all.
 const SAMPLE: usize = 64;

@@ -3,8 +3,8 @@
 use terrace_access::{Edge, Flags, Sweep, Tier, Touch, Value, Window};
 use terrace_base::{Error, PageId, Result};
 
+use super::Tiered;
 use crate::structure::Structure;
-use crate::tiered::Tiered;
 
 /// See [`Structure::verify`].
 #[allow(clippy::type_complexity)]

@@ -9,9 +9,9 @@ use terrace_access::{Sweep, Tier};
 use terrace_base::Result;
 use terrace_pages::Interrupt;
 
+use super::Tiered;
+use super::migrate::Entry;
 use crate::locks::{RecordLock, hash_of};
-use crate::migrate::Entry;
-use crate::tiered::Tiered;
 
 impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Sweeps one page of storage, counting uses down and letting idle records go. Returns how many

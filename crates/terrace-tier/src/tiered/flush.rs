@@ -11,10 +11,10 @@ use terrace_access::{Attempt, Edge, RecordPage, Sweep, Tier};
 use terrace_base::Result;
 use terrace_pages::Interrupt;
 
+use super::Tiered;
+use super::migrate::{Down, Entry, Selected};
 #[cfg(feature = "paper")]
 use crate::locks::hash_of;
-use crate::migrate::{Down, Entry, Selected};
-use crate::tiered::Tiered;
 
 /// Of the leaf's clean records that were used the first `most` stay so; none of the others was.
 fn choose(page: &mut dyn RecordPage, most: usize) -> Attempt<()> {

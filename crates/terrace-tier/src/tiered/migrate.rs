@@ -14,10 +14,10 @@ use terrace_access::{
 use terrace_base::Result;
 use terrace_pages::{Cause, Interrupt, Space};
 
+use super::Tiered;
 use crate::context::TierContext;
 use crate::fault::{Fault, Point, planted, reached};
 use crate::locks::{RecordLock, hash_of};
-use crate::tiered::Tiered;
 use crate::value::{Guard, free_inside, free_large};
 
 /// Records that are locked at once.

@@ -8,7 +8,7 @@
 use terrace_access::{Attempt, Door, Edge, Flags, LargeRef, NoRoom, Plan, Sweep, Tier, Touch};
 use terrace_access::{Interrupt, Value};
 
-use crate::tiered::Tiered;
+use super::Tiered;
 
 impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Makes the change in the cold tier; the caller holds the record's lock. Returns the chains

@@ -1,0 +1,20 @@
+//! Where steps go on.
+
+use super::root::MOST_LEVELS;
+
+/// Where the next step from the top and from each level begins. Hints: lost at an opening.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    pub at: [Vec<u8>; MOST_LEVELS + 1],
+    pub burying: Burying,
+}
+
+/// Where a round that takes tombstones down stands. A hint: lost at an opening, where what is left waits for the next one.
+#[derive(Default)]
+pub(crate) struct Burying {
+    pub at: Option<Vec<u8>>,
+    /// Deletes before the last round began.
+    pub deletes: u64,
+    /// Whether one has begun since the opening: what the top has from before is not counted.
+    pub has_begun: bool,
+}

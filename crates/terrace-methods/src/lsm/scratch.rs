@@ -1,0 +1,12 @@
+//! Windows to work with, kept for the next reader.
+
+use terrace_access::Window;
+
+use crate::btree::Floor;
+
+/// Windows to work with, kept for the next one.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub sources: Vec<Window>,
+    pub floor: Floor,
+}

@@ -1,0 +1,108 @@
+//! How long a checkpoint that is being made pauses: what its [pace](crate::pace) says of the store.
+
+use std::time::Duration;
+
+use terrace_base::sync::atomic::Ordering;
+
+use crate::pace::{AIM, Pace};
+use crate::store::PageStore;
+
+impl PageStore {
+    /// How long the checkpoint that is being made leaves the device to others after a write of so many
+    /// bytes that took so long.
+    pub(crate) fn pause(&self, bytes: u64, took: Duration, pace: Pace) -> Duration {
+        let Pace::Gentle(known) = pace else {
+            return Duration::ZERO;
+        };
+        let used = known();
+        let in_need = [&self.wants_checkpoint, &self.cleaning_waits];
+        if used >= AIM || in_need.iter().any(|need| need.load(Ordering::Relaxed)) {
+            // Somebody waits, had no space, or finds no frame soon.
+            return Duration::ZERO;
+        }
+        let saved = self.undo.bytes() as f64 / self.layout.undo_bytes.max(1) as f64;
+        let pressure = saved.max(self.pressure_of_space());
+        let plan = self.cut_plan.lock();
+        let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);
+        let (done, all) = self.cut_progress.get(written);
+        let left = (all - done) * self.page_bytes() as u64;
+        plan.pause((bytes, took), pressure, (left, used))
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::pace::{GENTLE_BYTES_PER_SECOND, Plan};
+
+    const MS: Duration = Duration::from_millis(1);
+    const SECOND: Duration = Duration::from_secs(1);
+    const RATE: u64 = GENTLE_BYTES_PER_SECOND;
+
+    fn options() -> crate::StoreOptions {
+        crate::StoreOptions {
+            page_bytes: 4096,
+            memory: 1 << 20,
+        }
+    }
+
+    fn info() -> crate::CutInfo {
+        crate::CutInfo {
+            log_position: [0; 24],
+            learnt: [0; crate::LEARNT_BYTES],
+            next_structure: 0,
+            next_sequence: 0,
+            catalog_root: terrace_base::PageId(u64::MAX),
+            clean: false,
+        }
+    }
+
+    #[test]
+    fn what_grows_until_a_checkpoint_is_done_shortens_its_pauses() {
+        let disk = terrace_sim::SimDisk::new(1).shared();
+        let store = PageStore::create(disk, options(), 1, &info()).unwrap();
+        let bytes = RATE / 8;
+        let gentle = |used: f64| store.pause(bytes, MS, Pace::Gentle(&|| used));
+        let _cut = store.cut_progress.begin(1 << 30, 0);
+        *store.cut_plan.lock() = Plan::new(0);
+        let whole = SECOND / 8 - MS;
+        assert_eq!(gentle(0.0), whole);
+        assert_eq!(store.pause(bytes, MS, Pace::Fast), Duration::ZERO);
+        assert_eq!(gentle(AIM), Duration::ZERO);
+        // A little of the log's limit, at the very beginning and with four terabytes to write.
+        assert_eq!(gentle(0.25), MS / 4);
+        let half = vec![0; store.layout.undo_bytes as usize / 2];
+        store.undo.save(0, 0, &half);
+        let pressed = gentle(0.0);
+        assert!(pressed > whole / 10 && pressed < whole / 2, "{pressed:?}");
+        store.undo.forget(0);
+        for flag in [&store.wants_checkpoint, &store.cleaning_waits] {
+            flag.store(true, Ordering::Relaxed);
+            assert_eq!(gentle(0.0), Duration::ZERO);
+            flag.store(false, Ordering::Relaxed);
+        }
+        assert_eq!(gentle(0.0), whole);
+        // Half of the space that may come to the image since the cut.
+        let written = &store.counters.checkpoint_page_writes;
+        written.store(128, Ordering::Relaxed);
+        store.note_cut_space();
+        written.store(0, Ordering::Relaxed);
+        let pressed = gentle(0.0);
+        assert!(pressed > whole / 10 && pressed < whole / 2, "{pressed:?}");
+    }
+
+    #[test]
+    fn slots_that_others_leave_to_the_image_press_a_checkpoint_and_its_own_do_not() {
+        let disk = terrace_sim::SimDisk::new(1).shared();
+        let store = PageStore::create(disk, options(), 1, &info()).unwrap();
+        let written = &store.counters.checkpoint_page_writes;
+        written.store(1000, Ordering::Relaxed);
+        store.note_cut_space();
+        assert_eq!(store.pressure_of_space(), 0.0);
+        // As if the checkpoint had written less than there came to be.
+        written.store(1000 - 128, Ordering::Relaxed);
+        assert_eq!(store.pressure_of_space(), 0.5);
+        written.store(1500, Ordering::Relaxed);
+        assert_eq!(store.pressure_of_space(), 0.0);
+    }
+}

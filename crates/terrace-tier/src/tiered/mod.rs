@@ -1,0 +1,27 @@
+//! A structure with two tiers: reads, writes, promotion, demotion.
+//!
+//! Rule 1: every live key is in at least one tier at every instant, and where it is in both, the hot
+//! one (a tombstone too) is right. Rule 2: only the holder of a record's lock changes or moves it.
+//! Rule 10: a blind put touches no cold page.
+
+mod as_structure;
+mod bury;
+mod flush;
+mod hand;
+mod levels;
+mod look;
+mod migrate;
+mod phase;
+mod promote;
+mod put;
+mod room;
+mod scan;
+mod sorted;
+mod state;
+mod stored;
+mod straight;
+mod sweep;
+mod turn;
+mod verify;
+
+pub use state::{OnHotRoot, TierOptions, Tiered};
