@@ -48,11 +48,6 @@ pub const KNOWN: &[Known] = &[
         reason: "Two halves of one job.",
     },
     Known {
-        file: "terrace/src/backup/mod",
-        files: 49,
-        reason: "Everything that a user holds leads to `Core`, and `Core` to all of it: to be divided into what owns which state.",
-    },
-    Known {
         file: "terrace-pm/src/arena/mod",
         files: 10,
         reason: "A type, and its parts in files beside it.",
@@ -93,11 +88,6 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
-        file: "terrace/src/transaction/mod",
-        files: 4,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-cli/src/engine",
         files: 3,
         reason: "A command or report, and its parts in files beside it.",
@@ -125,16 +115,6 @@ pub const KNOWN: &[Known] = &[
     Known {
         file: "terrace-pm/src/leaf/mod",
         files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace/src/backup/maps",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace/src/load/mod",
-        files: 2,
         reason: "A type, and its parts in files beside it.",
     },
     Known {

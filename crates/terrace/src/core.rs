@@ -12,13 +12,13 @@ use terrace_pages::{Cleaner, PageStore};
 use terrace_tier::{Demoter, TierContext};
 use terrace_wal::{Appended, Durability, Log};
 
-use crate::checkpointer::Checkpoints;
-use crate::drops::Drops;
-use crate::fault::{Fault, planted};
+use crate::checkpoint::state::Checkpoints;
+use crate::drops::queue::Drops;
 use crate::load::space::Space;
-use crate::open::Opening;
+use crate::opening::Opening;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
+use crate::planted::{Fault, planted};
 use crate::registry::{Open, Registry};
 use crate::transaction::{Figures, Turn};
 
@@ -40,10 +40,10 @@ pub struct Core {
     pub naming: Mutex<()>,
     pub checkpoints: Checkpoints,
     pub drops: Drops,
-    pub snapshots: crate::snapshot::Shared,
-    pub last_mark: crate::mark::LastMark,
+    /// The time of the last mark, in milliseconds since 1970.
+    pub last_mark: Mutex<u64>,
     #[cfg(feature = "backup")]
-    pub backups: crate::backup::Backups,
+    pub backups: crate::backup::state::Backups,
     /// Absent while the world is stopped, and without background threads.
     pub demoter: Mutex<Option<Demoter>>,
     /// What became of transactions.
@@ -73,11 +73,23 @@ impl Core {
             asked => asked,
         };
         if planted(Fault::LogGivenUpAtStep) {
-            crate::fault::give_up_log(self)?;
+            self.give_up_log()?;
         }
         self.log
             .commit(appended, durability)
             .map_err(|e| self.failed(e))
+    }
+
+    /// Of [`Fault::LogGivenUpAtStep`]: gives the log up where steps of merging have been made.
+    #[cold]
+    fn give_up_log(&self) -> Result<()> {
+        let all = self.registry.all();
+        let mut merged = all.iter().filter_map(|o| o.structure.merge_figures());
+        if merged.all(|figures| figures.steps == 0) {
+            return Ok(());
+        }
+        let generation = self.store.superblock().generation;
+        self.log.checkpointed(self.log.position(), generation)
     }
 
     /// Passes an error on; if it says that nothing may be written any more, every part hears it.

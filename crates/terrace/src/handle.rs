@@ -3,15 +3,22 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crate::checkpointer::Speed;
 use terrace_base::disk::Disk;
 use terrace_base::process::of_another_process;
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
+use crate::checkpoint::state::Speed;
 use crate::core::Core;
 use crate::open::Behind;
 use crate::options::Options;
+use crate::snapshot::latest::Latest;
+
+/// Who serves others while the database is open, beside the calls of the program.
+pub trait Beside: Send {
+    /// Serves nobody any more, and waits for what is under way.
+    fn stop(self: Box<Self>);
+}
 
 /// Closes the database when the last handle is dropped.
 pub struct Handle {
@@ -19,18 +26,14 @@ pub struct Handle {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// What closing came to; held while it goes on, so that whoever closes too is told the same.
     closed: Mutex<Option<Result<()>>>,
-    /// The socket that others ask at.
-    #[cfg(feature = "control")]
-    listening: Mutex<Option<crate::control::Listening>>,
+    /// The snapshot that was taken last.
+    pub snapshots: Latest<Handle>,
+    /// Who serves others while it is open.
+    beside: Mutex<Option<Box<dyn Beside>>>,
 }
 
 impl Handle {
-    /// Opens the database and starts its threads.
-    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Handle> {
-        Handle::open_with(disk, options, None)
-    }
-
-    /// The same; see [`Core::open_with`].
+    /// Opens the database and starts its threads; see [`Core::open_with`].
     pub fn open_with(
         disk: Arc<dyn Disk>,
         options: Options,
@@ -41,8 +44,8 @@ impl Handle {
             core,
             threads: Mutex::default(),
             closed: Mutex::default(),
-            #[cfg(feature = "control")]
-            listening: Mutex::default(),
+            snapshots: Latest::default(),
+            beside: Mutex::default(),
         };
         if !handle.core.options.foreground {
             *handle.core.demoter.lock() = Some(handle.core.tiers.start_demoter()?);
@@ -58,20 +61,10 @@ impl Handle {
         Ok(handle)
     }
 
-    /// Opens the socket that others ask at, if the options say so.
+    /// Others are served from now on, until it is closed.
     #[cfg(feature = "control")]
-    pub fn listen(&self, disk: &dyn Disk) -> Result<()> {
-        if self.core.options.control {
-            let folder = disk.folder().ok_or_else(|| {
-                Error::invalid(
-                    "Options::control needs a folder for its socket, and the files of this database lie in none; open it without",
-                )
-            })?;
-            let listening =
-                crate::control::Listening::start(folder, disk.directory(), self.core.clone())?;
-            *self.listening.lock() = Some(listening);
-        }
-        Ok(())
+    pub fn serve_beside(&self, beside: Box<dyn Beside>) {
+        *self.beside.lock() = Some(beside);
     }
 
     /// That of a snapshot, which needs no threads.
@@ -80,8 +73,8 @@ impl Handle {
             core,
             threads: Mutex::default(),
             closed: Mutex::default(),
-            #[cfg(feature = "control")]
-            listening: Mutex::default(),
+            snapshots: Latest::default(),
+            beside: Mutex::default(),
         }
     }
 
@@ -115,9 +108,8 @@ impl Handle {
 
     fn close_once(&self, last_checkpoint: bool) -> Result<()> {
         let core = &self.core;
-        #[cfg(feature = "control")]
-        if let Some(listening) = self.listening.lock().take() {
-            listening.stop();
+        if let Some(beside) = self.beside.lock().take() {
+            beside.stop();
         }
         // When nobody can ask for another one, and while it can still be written.
         #[cfg(feature = "backup")]
@@ -157,8 +149,7 @@ impl Drop for Handle {
             // stays as it is until the child ends.
             std::mem::forget(self.core.clone());
             std::mem::forget(std::mem::take(self.threads.get_mut()));
-            #[cfg(feature = "control")]
-            std::mem::forget(self.listening.get_mut().take());
+            std::mem::forget(self.beside.get_mut().take());
             return;
         }
         if std::thread::panicking() && self.closed.get_mut().is_none() {

@@ -19,24 +19,19 @@
 #[cfg(feature = "backup")]
 mod backup;
 mod batch;
-mod calm;
 mod catalog;
-mod checkpointer;
+mod checkpoint;
 mod compact;
 #[cfg(feature = "control")]
 pub mod control;
 mod core;
 mod database;
+mod database_open;
 #[doc(hidden)]
 pub mod decoders;
 mod drops;
 mod effects;
 pub mod encode;
-#[cfg(feature = "planted-faults")]
-#[doc(hidden)]
-pub mod fault;
-#[cfg(not(feature = "planted-faults"))]
-mod fault;
 mod gentle;
 mod handle;
 mod hash;
@@ -51,9 +46,13 @@ mod methods;
 mod naming;
 mod open;
 mod opened;
+mod opening;
 mod options;
 mod ordered;
 mod passes;
+mod planted;
+#[cfg(feature = "planted-faults")]
+mod probes;
 mod progress;
 mod range;
 mod registry;
@@ -95,7 +94,7 @@ pub use map::Map;
 pub use mark::Mark;
 pub use merge::Merge;
 pub use naming::StructureInfo;
-pub use open::Opening;
+pub use opening::Opening;
 #[cfg(feature = "paper")]
 pub use options::SweepOrder;
 pub use options::{MemoryStats, Options};
@@ -120,6 +119,14 @@ pub use transaction::{
 pub use tree::Tree;
 pub use unordered::Unordered;
 pub use verify::{VerifiedStructure, VerifyReport};
+
+/// Faults that tests plant, and what these tests look at.
+#[cfg(feature = "planted-faults")]
+#[doc(hidden)]
+pub mod fault {
+    pub use crate::planted::{Fault, plant};
+    pub use crate::probes::{calm_rounds, lock_of, locks, shared_locks, store};
+}
 
 /// What the paper's own policy for LSM-trees is made of: for comparison, with the feature `paper`.
 #[cfg(feature = "paper")]

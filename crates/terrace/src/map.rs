@@ -1,21 +1,18 @@
-//! What all structures of records by key have in common: looking up, writing, going through all.
+//! What all structures of records by key have in common: looking up and writing. How one goes through all of
+//! them stands beside what comes out: `range.rs`, `unordered.rs`.
 
 use std::sync::Arc;
 
-use terrace_base::Result;
+use terrace_base::{Error, Result};
 use terrace_tier::{Change, Estimate};
 use terrace_wal::Durability;
 
 use crate::database::Database;
-use crate::fault::{Fault, planted};
-use crate::hash::Hash;
 use crate::kinds::{Kind, View};
 use crate::merge::{Merge, Merged};
-use crate::range::Range;
+use crate::planted::{Fault, planted};
 use crate::registry::Open;
-use crate::table::Table;
-use crate::tree::Tree;
-use crate::unordered::Unordered;
+use crate::spec::MapOptions;
 use crate::write::{AsFound, check_lengths};
 
 /// A handle of a structure of records by key, whatever its kind; clones are the same structure. It
@@ -46,23 +43,9 @@ impl Map {
         self.open.spec.kind
     }
 
-    fn is(&self, view: View) -> bool {
+    /// Whether this is what it shows itself as.
+    pub(crate) fn is(&self, view: View) -> bool {
         self.kind().row().view == view
-    }
-
-    /// The same as a tree, if it is one, or an LSM-tree.
-    pub fn as_tree(&self) -> Option<Tree> {
-        self.is(View::Tree).then(|| Tree::new(self.clone()))
-    }
-
-    /// The same as a hash table, if it is one.
-    pub fn as_hash(&self) -> Option<Hash> {
-        self.is(View::Hash).then(|| Hash::new(self.clone()))
-    }
-
-    /// The same as a table, if it is one.
-    pub fn as_table(&self) -> Option<Table> {
-        self.is(View::Table).then(|| Table::new(self.clone()))
     }
 
     /// The database it belongs to.
@@ -70,7 +53,7 @@ impl Map {
         &self.db
     }
 
-    pub(crate) fn failed(&self, error: terrace_base::Error) -> terrace_base::Error {
+    pub(crate) fn failed(&self, error: Error) -> Error {
         self.db.handle.core.failed(error)
     }
 
@@ -129,9 +112,9 @@ impl Map {
     /// Stores a value, whether the key was there or not.
     ///
     /// # Errors
-    /// Keys and values that are too long, [`terrace_base::Error::DiskFull`],
-    /// [`terrace_base::Error::Poisoned`]. In a table with indexes also
-    /// [`terrace_base::Error::Duplicate`], a row in which an index finds no proper key, and damage of
+    /// Keys and values that are too long, [`Error::DiskFull`],
+    /// [`Error::Poisoned`]. In a table with indexes also
+    /// [`Error::Duplicate`], a row in which an index finds no proper key, and damage of
     /// the row that was there.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(key.as_ref(), Change::Put(value.as_ref()), None)
@@ -325,7 +308,7 @@ impl Map {
     /// ```
     ///
     /// # Errors
-    /// As [`Map::put`]; [`terrace_base::Error::Invalid`], and nothing changed, where it does not fit the value: a
+    /// As [`Map::put`]; [`Error::Invalid`], and nothing changed, where it does not fit the value: a
     /// number of another length, a sum out of range, more bytes than the limit.
     pub fn merge(&self, key: impl AsRef<[u8]>, merge: Merge) -> Result<bool> {
         self.merge_impl(key.as_ref(), &merge, None)
@@ -405,43 +388,6 @@ impl Map {
 
     // ---------------------------------------------------------------- everything
 
-    /// All records, in the order of the structure: that of the keys in a tree and in a table, in a hash
-    /// table one that means nothing but stays the same. Each record that is there all the while comes out
-    /// once, as it was at some instant between this call and the one that returns it: many are read at
-    /// once. What changes meanwhile may or may not be seen.
-    ///
-    /// # Errors
-    /// When the structure was dropped.
-    pub fn iter(&self) -> Result<Range> {
-        self.open.check()?;
-        Ok(Range::new(self.clone(), Vec::new(), None))
-    }
-
-    /// All records, in whatever order takes the fewest reads. In a table with one tier that is the
-    /// order in which the rows lie, each page of which is read once; in the order of the keys it is
-    /// read again for every row that is not on the page of its neighbour. Everywhere else it is the
-    /// order of [`Map::iter`]. Each record that is there all the while comes out once; what comes or
-    /// goes meanwhile may or may not be seen, and no key comes out twice.
-    ///
-    /// While it is there rows that come find less room, so drop it when it is done. Four of them go
-    /// in the order of the pages at the same time, more of them in the order of the keys. It can
-    /// fail, and has to be begun again, if very many rows turn into large values meanwhile.
-    ///
-    /// # Errors
-    /// When the structure was dropped.
-    pub fn iter_unordered(&self) -> Result<Unordered> {
-        self.open.check()?;
-        Unordered::new(self)
-    }
-
-    /// Whether there are no records. Reads a page or two, and more behind many deletes.
-    ///
-    /// # Errors
-    /// As [`Map::get`].
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.iter()?.next().transpose()?.is_none())
-    }
-
     /// About how many records there are, from a sample: there is no exact number, because blind
     /// writes do not look whether a key was there. Usually within a twentieth, of an LSM-tree within a
     /// quarter; exact while everything lies on a page. Reads some dozen pages, some hundred where they differ
@@ -479,5 +425,48 @@ impl std::fmt::Debug for Map {
         f.debug_struct("Map")
             .field("name", &self.name())
             .finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// A structure that is there, of whatever kind.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`].
+    pub fn map(&self, name: &str) -> Result<Map> {
+        self.found(name, None, MapOptions::new())
+    }
+
+    pub(crate) fn found_or_made(&self, name: &str, kind: Kind, options: MapOptions) -> Result<Map> {
+        let open = self.handle.core.find(name)?;
+        if open.is_none() {
+            match self.create_map(name, kind, options) {
+                // Another thread was faster.
+                Err(Error::StructureExists { .. }) => {}
+                made => return made,
+            }
+        }
+        self.found(name, Some(kind), options)
+    }
+
+    /// A new structure of some kind.
+    ///
+    /// # Errors
+    /// [`Error::StructureExists`], names that cannot be one, and those of a write.
+    pub fn create_map(&self, name: &str, kind: Kind, options: MapOptions) -> Result<Map> {
+        let spec = options.spec(kind);
+        let open = self.handle.core.create_structure(name, spec)?;
+        Ok(Map::new(self.clone(), open))
+    }
+
+    pub(crate) fn found(&self, name: &str, kind: Option<Kind>, options: MapOptions) -> Result<Map> {
+        let open = self.handle.core.find(name)?;
+        let open = open.ok_or_else(|| Error::NoSuchStructure { name: name.into() })?;
+        options.check(name, kind, open.spec)?;
+        if let Some(compression) = options.said_of_compression() {
+            compression.check(open.spec.kind)?;
+            self.handle.core.compress(&open, compression)?;
+        }
+        Ok(Map::new(self.clone(), open))
     }
 }

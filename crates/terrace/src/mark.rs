@@ -5,7 +5,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use terrace_base::Result;
-use terrace_base::sync::Mutex;
 use terrace_wal::{Appended, Durability};
 
 use crate::core::Core;
@@ -36,10 +35,6 @@ impl Mark {
     }
 }
 
-/// The time of the last mark, in milliseconds since 1970.
-#[derive(Default)]
-pub struct LastMark(Mutex<u64>);
-
 /// Milliseconds since 1970.
 pub fn millis(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH)
@@ -59,7 +54,7 @@ impl Core {
         // More than the longest number takes.
         let reservation = self.log.reserve(name.len() + 32);
         let mut reservation = reservation.map_err(|e| self.failed(e))?;
-        let mut last = self.last_mark.0.lock();
+        let mut last = self.last_mark.lock();
         let time_ms = millis(SystemTime::now()).max(*last);
         let mut payload = Vec::new();
         encode_mark(time_ms, name, &mut payload);
@@ -71,7 +66,7 @@ impl Core {
     /// No mark that is made from now on is older.
     #[cfg(feature = "backup")]
     pub fn marked_until(&self, time_ms: u64) {
-        let mut last = self.last_mark.0.lock();
+        let mut last = self.last_mark.lock();
         *last = time_ms.max(*last);
     }
 

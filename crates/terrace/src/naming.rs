@@ -7,10 +7,11 @@ use terrace_wal::{Appended, Reservation};
 
 use crate::core::Core;
 use crate::effects::{encode_compress, encode_create, encode_drop, encode_finish, encode_rename};
-use crate::fault::{Fault, planted};
+use crate::opened::TableState;
+use crate::planted::{Fault, planted};
 use crate::registry::{NewStructure, Open};
 use crate::spec::{Compression, Kind, Policy, Spec, Tiers};
-use crate::table::{IndexInfo, TableState};
+use crate::table::IndexInfo;
 
 /// What a structure is.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -21,12 +21,12 @@ use terrace_tier::TierContext;
 use terrace_wal::{Log, LogOptions, Position, decode_segment};
 
 use crate::catalog::Catalog;
-use crate::checkpointer::Checkpoints;
-use crate::checkpointer::Speed;
+use crate::checkpoint::state::{Checkpoints, Speed};
 use crate::core::Core;
-use crate::drops::Drops;
+use crate::drops::queue::Drops;
 use crate::load::run_file::remove_leftovers as remove_loads;
 use crate::load::space::Space;
+use crate::opening::Opening;
 use crate::options::{Budget, Options, SweepOrder};
 use crate::passes::Passes;
 use crate::progress::{Teller, Work};
@@ -34,30 +34,6 @@ use crate::registry::Registry;
 use crate::replay::{Replay, replay, threads_for};
 use crate::snapshot::Nothing;
 use crate::transaction::{Figures, Turn};
-
-/// How an opening went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub struct Opening {
-    /// Whether the database was made by it.
-    pub created: bool,
-    /// Whether pages are read and written around the cache of the operating system; `false` where it was
-    /// not to be or the file system refuses it, and then that cache takes memory beyond the limit.
-    /// `None` on a disk without such a cache.
-    pub direct_io: Option<bool>,
-    /// Log records replayed.
-    pub replayed_records: u64,
-    /// Changes that were in them.
-    pub replayed_operations: u64,
-    /// Bytes of these records.
-    pub replayed_bytes: u64,
-    /// Whether the log ended in something that a power cut had left incomplete.
-    pub dropped_tail: bool,
-    /// How long the replay took.
-    pub replay_seconds: f64,
-    /// How long all of it took.
-    pub seconds: f64,
-}
 
 /// Gives further records to replay, in order.
 pub type Behind<'b> = &'b mut dyn FnMut(&mut Replay<'_>) -> Result<()>;
@@ -416,8 +392,7 @@ fn assemble(
         naming: Mutex::new(()),
         checkpoints: Checkpoints::new(cut),
         drops: Drops::default(),
-        snapshots: Default::default(),
-        last_mark: Default::default(),
+        last_mark: Mutex::new(0),
         #[cfg(feature = "backup")]
         backups: Default::default(),
         demoter: Mutex::new(None),

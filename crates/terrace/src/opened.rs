@@ -1,4 +1,4 @@
-//! A structure as it is open, and what the catalog knows of it.
+//! A structure as it is open, with its indexes if it is a table, and what the catalog knows of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,9 @@ use terrace_tier::Structure;
 use crate::catalog::Entry;
 use crate::kinds::View;
 use crate::spec::{Compression, Spec};
-use crate::table::{IndexEntry, TableState};
+use crate::table::extract::Extract;
+use crate::table::index::{Extractor, IndexEntry, IndexInfo, Stored, kind};
+use crate::table::state::Indexes;
 
 /// A structure as it is open.
 pub struct Open {
@@ -130,5 +132,87 @@ impl Open {
     pub fn abandon(&self) {
         self.meta.dropped.store(true, Ordering::SeqCst);
         self.structure.retire();
+    }
+}
+
+/// An index of an open table.
+#[derive(Clone)]
+pub struct IndexState {
+    /// The tree that holds its entries.
+    pub open: Arc<Open>,
+    /// Its name.
+    pub name: String,
+    /// What the catalog knows of it.
+    pub entry: IndexEntry,
+    /// What finds its keys; `None` for a function that the program has not brought along yet.
+    pub extract: Option<Extract>,
+}
+
+impl IndexState {
+    /// As the catalog knows it.
+    pub fn stored(open: Arc<Open>) -> IndexState {
+        IndexState::new(open, None)
+    }
+
+    /// With the function of the program, if it is by one.
+    pub fn new(open: Arc<Open>, function: Option<Extractor>) -> IndexState {
+        // The registry gives indexes only; what is none would have no keys.
+        let entry = open.index.clone().unwrap_or(IndexEntry {
+            table: open.id(),
+            unique: false,
+            source: Stored::Function,
+        });
+        let extract = match &entry.source {
+            Stored::Declared(source) => Some(Extract::Declared(source.clone())),
+            Stored::Function => function.map(Extract::Function),
+        };
+        IndexState {
+            name: open.name(),
+            open,
+            entry,
+            extract,
+        }
+    }
+
+    /// What it is, in words, beside its name.
+    pub fn kind(&self) -> String {
+        kind(self.entry.unique, &self.entry.source)
+    }
+
+    /// The key of a row of `table`. Calls the user's function, so the caller holds nothing.
+    pub fn key_of(&self, table: &Open, row: &[u8]) -> Result<Option<Vec<u8>>> {
+        let extract = self.extract.as_ref().ok_or_else(|| {
+            Error::invalid(format!(
+                "the index \"{}\" of the table \"{}\" is by a function of the program, which this program has not named; \
+                 open the table with Database::table_with and Index::by, or drop the index",
+                self.name,
+                table.name()
+            ))
+        })?;
+        extract.key(row).map_err(|what| {
+            Error::invalid(format!(
+                "the row has no key for the index \"{}\" of the table \"{}\": {what}. Nothing was changed",
+                self.name,
+                table.name()
+            ))
+        })
+    }
+}
+
+/// The indexes of a table at some time, in the order in which they were made.
+pub type Snapshot = Arc<Vec<IndexState>>;
+
+/// The indexes of an open table, and whether its rows may be changed.
+pub type TableState = Indexes<IndexState>;
+
+impl TableState {
+    /// Its indexes, for users.
+    pub fn infos(&self) -> Vec<IndexInfo> {
+        let info = |index: &IndexState| IndexInfo {
+            name: index.name.clone(),
+            unique: index.entry.unique,
+            source: index.entry.source.to_string(),
+        };
+        self.snapshot().iter().map(info).collect()
     }
 }

@@ -231,6 +231,28 @@ impl Range {
     }
 }
 
+impl Map {
+    /// All records, in the order of the structure: that of the keys in a tree and in a table, in a hash
+    /// table one that means nothing but stays the same. Each record that is there all the while comes out
+    /// once, as it was at some instant between this call and the one that returns it: many are read at
+    /// once. What changes meanwhile may or may not be seen.
+    ///
+    /// # Errors
+    /// When the structure was dropped.
+    pub fn iter(&self) -> Result<Range> {
+        self.open.check()?;
+        Ok(Range::new(self.clone(), Vec::new(), None))
+    }
+
+    /// Whether there are no records. Reads a page or two, and more behind many deletes.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.iter()?.next().transpose()?.is_none())
+    }
+}
+
 impl Iterator for Range {
     type Item = Result<Record>;
 

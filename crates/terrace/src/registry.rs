@@ -19,12 +19,11 @@ use terrace_pages::{LEARNT_BYTES, PageStore, Space};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::{Catalog, Entry};
-use crate::fault::{Fault, planted};
-use crate::opened::Meta;
+use crate::opened::{IndexState, Meta};
 pub use crate::opened::{NewStructure, Open};
+use crate::planted::{Fault, planted};
 use crate::spec::{Compression, check_name};
 use crate::structures;
-use crate::table::IndexState;
 
 /// Attempts that may fail for want of a page before pages are cleaned to make room for all at once.
 const TRIES_BEFORE_CLEANING: u32 = 4;

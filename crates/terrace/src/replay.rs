@@ -12,7 +12,7 @@ use terrace_base::{Error, Result, StructureId, checksum};
 use terrace_tier::Change;
 
 use crate::effects::{Effect, Effects};
-use crate::fault::{Fault, planted};
+use crate::planted::{Fault, planted};
 use crate::registry::{NewStructure, Open, Registry};
 
 /// Bytes of effects that are handed to a thread at a time.

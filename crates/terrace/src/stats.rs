@@ -8,11 +8,11 @@ use terrace_tier::TierStats;
 use crate::core::Core;
 use crate::histogram::Summary;
 use crate::naming::StructureInfo;
-use crate::open::Opening;
+use crate::opened::IndexState;
+use crate::opening::Opening;
 use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
 use crate::registry::Open;
-use crate::table::IndexState;
 use crate::transaction::TransactionStats;
 
 /// A snapshot of a database's figures; counts are since it was opened. Prints as a table.

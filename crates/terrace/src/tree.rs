@@ -4,9 +4,12 @@ use std::ops::{Deref, RangeBounds};
 
 use terrace_base::Result;
 
+use crate::database::Database;
+use crate::kinds::{Kind, View};
 use crate::map::Map;
 use crate::ordered;
 use crate::range::Range;
+use crate::spec::{LsmOptions, TreeOptions};
 
 /// A handle of an ordered structure, a tree or an LSM-tree: a [`Map`] whose records are in the order of their keys, which
 /// compare as byte strings; [`crate::encode`] has numbers whose bytes compare as they do.
@@ -104,5 +107,93 @@ impl Tree {
     /// As [`Map::delete`].
     pub fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         ordered::pop_last(&self.map)
+    }
+}
+
+impl Map {
+    /// The same as a tree, if it is one, or an LSM-tree.
+    pub fn as_tree(&self) -> Option<Tree> {
+        self.is(View::Tree).then(|| Tree::new(self.clone()))
+    }
+}
+
+impl Database {
+    /// The tree of this name, made with two tiers if there is none.
+    ///
+    /// # Errors
+    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// name is of another kind.
+    pub fn tree(&self, name: &str) -> Result<Tree> {
+        self.tree_with(name, TreeOptions::new())
+    }
+
+    /// The tree of this name, made if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::tree`]; [`Error::Invalid`] when there is one that is not what the options say.
+    pub fn tree_with(&self, name: &str, options: TreeOptions) -> Result<Tree> {
+        self.found_or_made(name, Kind::Tree, options).map(Tree::new)
+    }
+
+    /// A new tree.
+    ///
+    /// # Errors
+    /// [`Error::StructureExists`]; otherwise as [`Database::tree`].
+    pub fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
+        self.create_map(name, Kind::Tree, options).map(Tree::new)
+    }
+
+    /// A tree that is there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    pub fn open_tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
+        self.found(name, Some(Kind::Tree), options).map(Tree::new)
+    }
+
+    /// The LSM-tree of this name, made with two tiers if there is none. It does what a tree does, so its
+    /// handle is a [`Tree`]. What is written is gathered, and merged into what is there in steps, so that much
+    /// less is written to the disk than by a tree that is much larger than the memory; scans read a little
+    /// more while much is written. From 40 % of the data in memory on a tree does as well.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let events = db.lsm("events")?;
+    /// events.put("2026-03-01 12:00", "began")?;
+    /// events.put("2026-03-01 12:05", "ended")?;
+    /// assert_eq!(events.prefix("2026-03-01")?.count(), 2);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// name is of another kind.
+    pub fn lsm(&self, name: &str) -> Result<Tree> {
+        self.lsm_with(name, LsmOptions::new())
+    }
+
+    /// The LSM-tree of this name, made if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::lsm`]; [`Error::Invalid`] when there is one that is not what the options say.
+    pub fn lsm_with(&self, name: &str, options: LsmOptions) -> Result<Tree> {
+        self.found_or_made(name, Kind::Lsm, options).map(Tree::new)
+    }
+
+    /// A new LSM-tree.
+    ///
+    /// # Errors
+    /// [`Error::StructureExists`]; otherwise as [`Database::lsm`].
+    pub fn create_lsm(&self, name: &str, options: LsmOptions) -> Result<Tree> {
+        self.create_map(name, Kind::Lsm, options).map(Tree::new)
+    }
+
+    /// An LSM-tree that is there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    pub fn open_lsm(&self, name: &str, options: LsmOptions) -> Result<Tree> {
+        self.found(name, Some(Kind::Lsm), options).map(Tree::new)
     }
 }

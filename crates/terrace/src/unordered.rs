@@ -47,6 +47,25 @@ impl Unordered {
     }
 }
 
+impl Map {
+    /// All records, in whatever order takes the fewest reads. In a table with one tier that is the
+    /// order in which the rows lie, each page of which is read once; in the order of the keys it is
+    /// read again for every row that is not on the page of its neighbour. Everywhere else it is the
+    /// order of [`Map::iter`]. Each record that is there all the while comes out once; what comes or
+    /// goes meanwhile may or may not be seen, and no key comes out twice.
+    ///
+    /// While it is there rows that come find less room, so drop it when it is done. Four of them go
+    /// in the order of the pages at the same time, more of them in the order of the keys. It can
+    /// fail, and has to be begun again, if very many rows turn into large values meanwhile.
+    ///
+    /// # Errors
+    /// When the structure was dropped.
+    pub fn iter_unordered(&self) -> Result<Unordered> {
+        self.open.check()?;
+        Unordered::new(self)
+    }
+}
+
 impl Stored {
     fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let open = &self.map.open;

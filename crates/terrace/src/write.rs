@@ -11,8 +11,8 @@ use terrace_wal::{Appended, Durability};
 
 use crate::core::Core;
 use crate::effects::{delete_prefix, put_prefixes};
-use crate::fault::{Fault, planted};
 use crate::passes::Pass;
+use crate::planted::{Fault, planted};
 use crate::registry::Open;
 
 /// Refuses keys and values that are too long; `limit` is [`Core::longest_key`].

@@ -15,9 +15,9 @@ use terrace_base::codec::{u32_at, u64_at};
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{Error, Result};
 
+use super::damage::damaged;
 use super::manifest::{FORMAT, LogFile};
 use super::names::log_name;
-use super::pages::damaged;
 
 const MAGIC: [u8; 8] = *b"TERRREC\0";
 const HEADER_BYTES: u64 = 64;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
+use terrace_base::read_only::ReadOnlyDisk;
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
@@ -46,7 +47,7 @@ impl Folders {
 }
 
 /// Tries again while somebody else has the set: who follows a log has it for an instant each second.
-pub fn patiently(open: impl Fn() -> Result<Arc<FileDisk>>) -> Result<Arc<FileDisk>> {
+fn patiently(open: impl Fn() -> Result<Arc<FileDisk>>) -> Result<Arc<FileDisk>> {
     let end = Instant::now() + PATIENCE;
     loop {
         match open() {
@@ -94,5 +95,31 @@ impl SetFolder {
             SetFolder::Path(path) => folders.open(path, make),
             SetFolder::Disk(disk) => Ok(disk.clone()),
         }
+    }
+}
+
+/// The folder of a set that there is, to be changed.
+pub fn set_disk(set: &Path) -> Result<Arc<dyn Disk>> {
+    check_there(set)?;
+    let opened = patiently(|| Ok(Arc::new(FileDisk::open(set, DirectIo::Preferred)?)));
+    Ok(opened?)
+}
+
+/// The same to be read, beside others that add to it: what is there does not change.
+pub fn set_to_read(set: &Path) -> Result<Arc<dyn Disk>> {
+    check_there(set)?;
+    Ok(Arc::new(ReadOnlyDisk::open_shared(
+        set,
+        DirectIo::Preferred,
+    )?))
+}
+
+fn check_there(set: &Path) -> Result<()> {
+    match set.is_dir() {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "there is no folder {}; name the one that holds the backup set",
+            set.display()
+        ))),
     }
 }

@@ -14,9 +14,9 @@ use terrace_base::checksum::{Sum, mix};
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{Error, Result};
 
+use super::damage::{damaged, missing};
 use super::manifest::{FileInfo, Point};
 use super::names::map_name;
-use super::pages::{damaged, missing};
 
 const ENTRY_BYTES: usize = 36;
 /// Numbers of five bytes.

@@ -13,6 +13,7 @@ use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::check_page;
 
+use super::damage::{damaged, missing};
 use super::manifest::{FORMAT, FileInfo};
 use super::maps::Entry;
 use super::names::{HEADER_BYTES, pages_name};
@@ -24,16 +25,6 @@ const MAGIC: [u8; 8] = *b"TERRPGS\0";
 /// The hash by which equal pages are known.
 pub fn hash_of(page: &[u8]) -> u128 {
     wide(page)
-}
-
-/// Damage in a file of a set.
-pub fn damaged(name: &str, offset: impl Into<Option<u64>>, what: impl Into<String>) -> Error {
-    Error::Corrupt {
-        file: name.into(),
-        offset: offset.into(),
-        what: what.into(),
-        way_out: "restore another point (`terrace backup verify` says which are whole), or use another backup set",
-    }
 }
 
 /// Writes the pages of a point.
@@ -223,13 +214,5 @@ impl PagesReader {
             return Err(damaged(&self.name, at, what));
         }
         Ok(())
-    }
-}
-
-/// Why a file of a set cannot be opened.
-pub fn missing(name: &str, error: std::io::Error) -> Error {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => damaged(name, None, "the file is missing"),
-        _ => Error::io("opening", name, error),
     }
 }

@@ -12,13 +12,13 @@ use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 use terrace_pages::map::SlotSet;
 
+use super::folder::set_disk;
+use super::leftovers::remove_leftovers;
 use super::manifest::{LogFile, Manifest, Point};
 use super::maps::MapReader;
 use super::names::{log_name, map_name, pages_name};
 use super::rewrite::write_anew;
-use super::set_disk;
 use super::verify::manifest;
-use super::write::remove_leftovers;
 
 /// A file of pages is written anew when less than one of so many of its pages is named: at half of it what is
 /// freed is as much as what has to be written.

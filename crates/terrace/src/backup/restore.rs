@@ -13,13 +13,14 @@ use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Build, CutInfo, LEARNT_BYTES, StoreBuilder};
 
 use super::archive::read_records;
+use super::damage::damaged;
+use super::folder::set_to_read;
 use super::manifest::{Manifest, Point};
 use super::maps::{MapReader, Packed};
 use super::names::pages_name;
-use super::pages::{PagesReader, damaged};
+use super::pages::PagesReader;
 use super::place::Place;
-use super::select::{Target, select};
-use super::set_to_read;
+use super::select::{RestoreTo, Target, select};
 use super::verify::{BackupPoint, manifest};
 use crate::database::Database;
 use crate::gentle::Cancel;
@@ -29,24 +30,6 @@ use crate::open::{identity, new_log};
 use crate::options::Options;
 use crate::progress::{Progress, Teller, Work};
 use crate::replay::Replay;
-
-/// Which state is restored.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum RestoreTo {
-    /// The newest that there is: the newest point, and all archived changes behind it.
-    #[default]
-    Latest,
-    /// That of a point.
-    Point(u64),
-    /// That of this time: of the last point, or second of an archived log, up to it. An error where the set
-    /// does not know what was so then: before the first point, behind the end, or where no log is archived.
-    Time(SystemTime),
-    /// That after the change of this number, and before the next.
-    Sequence(u64),
-    /// That of the newest mark of this name ([`Database::mark`], [`crate::BackupOptions::mark`]).
-    Mark(String),
-}
 
 /// How a backup is restored.
 #[must_use = "options do nothing until something is restored with them"]

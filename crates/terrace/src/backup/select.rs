@@ -2,16 +2,35 @@
 //!
 //! Invariant: what is chosen is exactly the state that was asked for, or an error that says what there is.
 
+use std::time::SystemTime;
+
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
 use super::archive::read_records;
 use super::manifest::{LogFile, Manifest, Point};
-use super::restore::RestoreTo;
 use super::text::text_of;
 use crate::effects::{Effect, Effects};
-use crate::fault::{Fault, planted};
 use crate::mark::{millis, time_of};
+use crate::planted::{Fault, planted};
+
+/// Which state is restored.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum RestoreTo {
+    /// The newest that there is: the newest point, and all archived changes behind it.
+    #[default]
+    Latest,
+    /// That of a point.
+    Point(u64),
+    /// That of this time: of the last point, or second of an archived log, up to it. An error where the set
+    /// does not know what was so then: before the first point, behind the end, or where no log is archived.
+    Time(SystemTime),
+    /// That after the change of this number, and before the next.
+    Sequence(u64),
+    /// That of the newest mark of this name ([`crate::Database::mark`], [`crate::BackupOptions::mark`]).
+    Mark(String),
+}
 
 /// A state that a set has.
 pub struct Target<'s> {

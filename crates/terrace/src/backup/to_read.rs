@@ -10,7 +10,7 @@ use terrace_pages::{ImagePage, PageStore, PinnedImage};
 
 use super::manifest::FileInfo;
 use super::maps::{Entry, MapReader, MapWriter, PACKED_BYTES, Packed};
-use crate::fault::{Fault, planted};
+use crate::planted::{Fault, planted};
 
 /// What the set has of the point before.
 pub struct Before {

@@ -3,61 +3,41 @@
 //! Invariants: the set is as it was until the manifest is replaced, whatever happens before; a page that is
 //! not what it should be is never stored; nobody who writes waits.
 
-use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
-use terrace_base::sync::Mutex;
 use terrace_base::{AlignedBuf, Error, Result};
 use terrace_pages::PinnedImage;
 use terrace_pages::map::SlotSet;
 use terrace_wal::Position;
 
+use super::leftovers::remove_leftovers;
 use super::manifest::{FORMAT, LogPlace, MANIFEST, Manifest, Point};
 use super::maps::{MapReader, MapWriter};
 use super::names::{log_of, map_name, pages_name, point_of};
+use super::options::{BackupOptions, BackupReport};
 use super::pages::{PagesWriter, hash_of};
+use super::state::PointId;
 use super::to_read::{Before, ToRead};
-use super::{BackupOptions, BackupReport};
 use crate::core::Core;
 use crate::gentle::{Cancel, Pace};
 use crate::mark::millis;
 use crate::progress::{Teller, Work};
-
-/// What a database knows of the backups that it made since it was opened.
-#[derive(Default)]
-pub struct Backups {
-    /// Held while one is made.
-    running: Mutex<()>,
-    /// Held while a manifest is changed.
-    pub(super) changing: Mutex<()>,
-    /// Who follows the log now.
-    pub(crate) following: super::follow::All,
-    /// The folders of sets that are in use.
-    pub(super) folders: super::folder::Folders,
-    /// Of each set the last point, since which written slots are noted.
-    last: Mutex<HashMap<u64, PointId>>,
-    /// The last backup.
-    made: Mutex<Option<BackupReport>>,
-}
-
-impl Backups {
-    /// What the last backup that this process made came to.
-    pub fn last_made(&self) -> Option<BackupReport> {
-        *self.made.lock()
-    }
-}
-
-/// Number and checkpoint of a point. The number alone would not do: a set that was copied goes its own way.
-type PointId = (u64, u64);
 
 fn id_of(point: &Point) -> PointId {
     (point.point, point.generation)
 }
 
 impl Core {
+    /// Adds a point to the set in a folder, which is made if it is missing.
+    pub fn back_up_to(&self, set: &Path, options: BackupOptions<'_>) -> Result<BackupReport> {
+        let disk = self.backups.folders.open(set, true)?;
+        self.back_up(disk, options)
+    }
+
     /// Adds a point to the set in this folder.
     pub fn back_up(
         &self,
@@ -283,28 +263,4 @@ fn check_empty(disk: &Arc<dyn Disk>) -> Result<()> {
             "the folder for the backup set has other files in it ({name}, for one) and no {MANIFEST}; name an empty folder, or one that is not there"
         ))),
     }
-}
-
-/// Deletes what a backup left that was cut off.
-pub fn remove_leftovers(disk: &Arc<dyn Disk>, set: &Manifest) -> Result<()> {
-    let names = disk
-        .list()
-        .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
-    for name in names.iter().filter(|name| set.is_leftover(name)) {
-        disk.delete(name)
-            .map_err(|e| Error::io("deleting", name, e))?;
-    }
-    Ok(())
-}
-
-/// Deletes archived log that was cut off before a manifest named it. The caller alone changes the set.
-pub fn remove_log_leftovers(disk: &Arc<dyn Disk>, set: &Manifest) -> Result<()> {
-    let names = disk
-        .list()
-        .map_err(|e| Error::io("listing", "the folder of the backup set", e))?;
-    for name in names.iter().filter(|name| set.is_log_leftover(name)) {
-        disk.delete(name)
-            .map_err(|e| Error::io("deleting", name, e))?;
-    }
-    Ok(())
 }

@@ -6,33 +6,11 @@ use std::sync::Arc;
 use terrace_base::{Result, StructureId};
 use terrace_tier::{Change, LockTable, Version};
 
-use super::{Batch, Mark};
+use super::changes::{Batch, Mark};
+use super::staged::Staged;
 use crate::database::Database;
 use crate::merge::{Merge, Merged};
 use crate::registry::Open;
-
-/// A merge that is not worked out yet.
-pub(super) struct Staged {
-    structure: u32,
-    key: Vec<u8>,
-    merge: Merge,
-    /// Changes of the batch that come before it.
-    after: usize,
-    /// The merge of the same key before it, if who added it said so.
-    before: Option<usize>,
-}
-
-impl Staged {
-    /// Length of its key.
-    pub(super) fn key_len(&self) -> u32 {
-        self.key.len() as u32
-    }
-
-    /// The number of its structure in the batch, and its key.
-    pub(super) fn place(&self) -> (u32, &[u8]) {
-        (self.structure, &self.key)
-    }
-}
 
 /// A structure's number in the batch, and a key.
 type Place = (u32, Vec<u8>);

@@ -9,10 +9,11 @@ use terrace_pages::{Door, Space};
 use terrace_tier::RecordLock;
 use terrace_wal::{Appended, Durability};
 
-use super::Batch;
+use super::changes::Batch;
 use super::merges::Again;
 use crate::core::Core;
-use crate::fault::{Fault, planted};
+use crate::database::Database;
+use crate::planted::{Fault, planted};
 use crate::registry::Open;
 use crate::spec::Tiers;
 use crate::table::Expected;
@@ -230,5 +231,23 @@ impl Core {
         batch.tell_watchers_still();
         drop(door);
         applied.map(|()| Some(appended))
+    }
+}
+
+impl Database {
+    /// An empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::new()
+    }
+
+    /// Makes all changes of a batch, in their order, or none: whatever crash comes, either all or
+    /// none are found afterwards. Other threads may see some of them before others. In a unique index
+    /// of a table, two rows may exchange their keys: what counts is what is so after the batch. With `None` it
+    /// is as durable as [`crate::Options::durability`] says.
+    ///
+    /// # Errors
+    /// Then nothing was changed, unless it is [`crate::Error::Poisoned`].
+    pub fn write(&self, mut batch: Batch, durability: impl Into<Option<Durability>>) -> Result<()> {
+        self.handle.core.write_batch(&mut batch, durability.into())
     }
 }

@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use terrace_base::{Error, Result};
 
 #[cfg(feature = "backup")]
-use crate::control::BackupRequest;
-use crate::control::{Answer, MAX_ANSWER_BYTES, Request, SOCKET, Version, rate_sent, reach};
+use super::protocol::BackupRequest;
+use super::protocol::{Answer, MAX_ANSWER_BYTES, Request, Version, rate_sent};
+use super::socket::{SOCKET, reach};
 use crate::gentle::Rate;
 use crate::progress::Progress;
 use crate::stats::{CheckpointInfo, Stats};

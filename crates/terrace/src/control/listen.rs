@@ -1,7 +1,7 @@
 //! The socket and the thread that waits at it.
 //!
 //! Invariants: there is a socket only while the database is open, and nobody but the owner of the process
-//! (or root) gets past the door. No thread of it outlives [`Listening::stop`], so none keeps a closed
+//! (or root) gets past the door. No thread of it outlives [`Beside::stop`], so none keeps a closed
 //! database's folder locked. The socket is made and taken away in the folder itself, whatever its name is by
 //! then, and only the one that was made here is taken away.
 
@@ -16,16 +16,19 @@ use std::thread::JoinHandle;
 
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
+use terrace_base::disk::Disk;
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
-use crate::control::serve::{refuse, serve};
-use crate::control::{MAX_CONNECTIONS, PATIENCE, SOCKET, reach, through};
+use super::protocol::{MAX_CONNECTIONS, PATIENCE};
+use super::serve::{refuse, serve};
+use super::socket::{SOCKET, reach, through};
 use crate::core::Core;
 use crate::gentle::Cancel;
+use crate::handle::{Beside, Handle};
 
-/// The open socket of a database. It ends with [`Listening::stop`].
-pub(crate) struct Listening {
+/// The open socket of a database. It ends with [`Beside::stop`].
+struct Listening {
     directory: File,
     /// Device and number of the socket's file.
     made: Option<(u64, u64)>,
@@ -48,10 +51,24 @@ struct Connection {
     cancel: Cancel,
 }
 
+/// Opens the socket of a database, if its options say so.
+pub fn listen(handle: &Handle, disk: &dyn Disk) -> Result<()> {
+    if handle.core.options.control {
+        let folder = disk.folder().ok_or_else(|| {
+            Error::invalid(
+                "Options::control needs a folder for its socket, and the files of this database lie in none; open it without",
+            )
+        })?;
+        let listening = Listening::start(folder, disk.directory(), handle.core.clone())?;
+        handle.serve_beside(Box::new(listening));
+    }
+    Ok(())
+}
+
 impl Listening {
     /// Listens in a folder, of which there is a handle if its disk has one. The caller holds the lock of the
     /// folder, so a socket that is there is that of a process that has died.
-    pub fn start(folder: &Path, directory: Option<File>, core: Arc<Core>) -> Result<Listening> {
+    fn start(folder: &Path, directory: Option<File>, core: Arc<Core>) -> Result<Listening> {
         let failed = |e: io::Error| Error::io("opening", SOCKET, e);
         let directory = directory.map_or_else(|| File::open(folder), Ok);
         let directory = directory.map_err(failed)?;
@@ -86,10 +103,12 @@ impl Listening {
             thread: Some(thread),
         })
     }
+}
 
+impl Beside for Listening {
     /// Takes the socket away, ends all connections and the commands that are under way, and waits for them: for
     /// a checkpoint until it is made, for others not long.
-    pub fn stop(mut self) {
+    fn stop(mut self: Box<Self>) {
         self.shared.stopped.store(true, Ordering::SeqCst);
         // Nobody waits at it any more, and who does wait there is woken.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);

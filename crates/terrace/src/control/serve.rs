@@ -13,9 +13,9 @@ use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
 
 #[cfg(feature = "backup")]
-use crate::control::BackupRequest;
-use crate::control::refusal::Refusal;
-use crate::control::{Answer, MAX_LINE_BYTES, PATIENCE, Request, Version, rate_of};
+use super::protocol::BackupRequest;
+use super::protocol::{Answer, MAX_LINE_BYTES, PATIENCE, Request, Version, rate_of};
+use super::refusal::Refusal;
 use crate::core::Core;
 use crate::gentle::Cancel;
 use crate::progress::Progress;

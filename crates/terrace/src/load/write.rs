@@ -9,32 +9,15 @@ use terrace_access::{Flags, Window};
 use terrace_base::{Error, Result};
 use terrace_wal::Durability;
 
-use super::Loader;
+use super::group::{GROUP_RECORDS, group_bytes};
+use super::loader::Loader;
 use super::sorter::Sorted;
 use crate::batch::Batch;
-use crate::core::Core;
 use crate::map::Map;
 use crate::progress::{Progress, Teller, Work};
 
-/// Records of a group, whose locks are held together.
-pub(crate) const GROUP_RECORDS: usize = 256;
-/// Bytes of a group, and no more than one record beyond.
-const GROUP_BYTES: usize = 64 << 10;
-/// And no more than one part in so many of the log's buffer: half of what the log takes at once, which it
-/// would write itself, inside the gate.
-const LOG_PART: usize = 8;
-/// And of a loader's memory: there are [`GROUPS`] each way, and one in the hands of each thread, and all of
-/// them have their records twice.
-const MEMORY_PART: usize = 64;
 /// Groups that are on their way from one thread to the other.
 const GROUPS: usize = 2;
-
-/// Bytes of a group in this database, for a loader with so much memory.
-pub(crate) fn group_bytes(core: &Core, memory: u64) -> usize {
-    GROUP_BYTES
-        .min(core.budget.log as usize / LOG_PART)
-        .min(memory as usize / MEMORY_PART)
-}
 
 /// Records that are written together, in order, each key once.
 #[derive(Default)]
@@ -186,18 +169,4 @@ fn write_groups(
         let _ = written.try_send(group);
     }
     Ok(())
-}
-
-impl Core {
-    /// Writes something that a full disk refuses before anything of it was done; and then once more, after a
-    /// checkpoint: what fills the disk may be the log of what was loaded before.
-    pub(super) fn with_room<T>(&self, mut write: impl FnMut() -> Result<T>) -> Result<T> {
-        match write() {
-            Err(full) if full.is_disk_full() => {
-                self.asked_checkpoint().map_err(|_| full)?;
-                write()
-            }
-            written => written,
-        }
-    }
 }

@@ -2,9 +2,8 @@
 
 use std::ops::RangeBounds;
 
-use terrace_base::Result;
+use terrace_base::{Error, Result};
 
-use super::no_order;
 use crate::map::Map;
 use crate::ordered;
 use crate::range::Range;
@@ -139,4 +138,11 @@ impl SnapshotMap {
     pub fn index(&self, name: &str) -> Result<IndexHandle> {
         Table::new(self.map.clone()).index(name)
     }
+}
+
+/// It has no order of keys in which there could be a range.
+fn no_order(kind: Kind, name: &str) -> Error {
+    Error::invalid(format!(
+        "\"{name}\" is a {kind}, which has no order of keys; go through all of it with SnapshotMap::iter"
+    ))
 }

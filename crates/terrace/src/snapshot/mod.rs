@@ -4,19 +4,20 @@
 //! that reads a database reads a snapshot, with no code of its own. Writers never wait for it; the space
 //! that it keeps has a limit, past which it is given up.
 
+pub mod latest;
 mod map;
 mod nothing;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use terrace_base::sync::Mutex;
-use terrace_base::{Error, Result};
+use terrace_base::Result;
 
+use latest::Last;
 pub use map::SnapshotMap;
 pub use nothing::Nothing;
 
-use crate::checkpointer::Speed;
+use crate::checkpoint::state::Speed;
 use crate::core::Core;
 use crate::database::Database;
 use crate::handle::Handle;
@@ -31,7 +32,7 @@ use crate::verify::VerifyReport;
 /// It is dropped with its last clone and the last thing that reads it. Until then it keeps the database's
 /// directory locked, a part of the memory and at most [`crate::Options::snapshot_space`] of the disk; if
 /// more is needed it is given up, and what has to be read from the disk answers
-/// [`Error::SnapshotGone`] from then on.
+/// [`crate::Error::SnapshotGone`] from then on.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -53,36 +54,25 @@ pub struct Snapshot {
     sequence: u64,
 }
 
-/// The snapshot that was taken last, for others who ask for the same checkpoint.
-#[derive(Default)]
-pub struct Shared(Mutex<Option<Last>>);
-
-struct Last {
-    generation: u64,
-    time: SystemTime,
-    sequence: u64,
-    handle: Weak<Handle>,
-}
-
-impl Core {
+impl Handle {
     /// A snapshot of a checkpoint that is at most so old, or made for it.
-    pub fn take_snapshot(&self, at_most: Option<Duration>) -> Result<Snapshot> {
-        drop(self.passes.enter()?);
-        let made = self.checkpoints.state().made;
+    fn take_snapshot(&self, at_most: Option<Duration>) -> Result<Snapshot> {
+        let core = &self.core;
+        drop(core.passes.enter()?);
+        let made = core.checkpoints.state().made;
         let young = at_most.is_some_and(|most| {
             let age = made.and_then(|(_, time)| time.elapsed().ok());
             age.is_some_and(|age| age <= most)
         });
         if !young {
-            self.checkpoint(Speed::Fast, false)?;
+            core.checkpoint(Speed::Fast, false)?;
         }
         // One that has begun meanwhile writes slowly, unless somebody waits for it: pins do.
-        let _no_checkpoint = self.checkpoints.hold_open()?;
-        let mut last = self.snapshots.0.lock();
-        let generation = self.store.superblock().generation;
-        let same = last.as_ref().filter(|last| last.generation == generation);
-        if let Some(last) = same
-            && let Some(handle) = last.handle.upgrade()
+        let _no_checkpoint = core.checkpoints.hold_open()?;
+        let mut last = self.snapshots.lock();
+        let generation = core.store.superblock().generation;
+        if let Some(last) = &*last
+            && let Some(handle) = last.of(generation)
             && handle
                 .core
                 .store
@@ -95,20 +85,15 @@ impl Core {
                 sequence: last.sequence,
             });
         }
-        let pin = self.store.pin_image().map_err(|e| self.failed(e))?;
+        let pin = core.store.pin_image().map_err(|e| core.failed(e))?;
         let superblock = pin.superblock().clone();
-        let made = self.checkpoints.state().made;
+        let made = core.checkpoints.state().made;
         let of_it = made.filter(|(generation, _)| *generation == superblock.generation);
         let time = of_it.map_or_else(SystemTime::now, |(_, time)| time);
         let sequence = superblock.next_sequence.saturating_sub(1);
-        let core = Core::open_image(pin, &self.options).map_err(|e| self.failed(e))?;
-        let handle = Arc::new(Handle::of_image(core));
-        *last = Some(Last {
-            generation: superblock.generation,
-            time,
-            sequence,
-            handle: Arc::downgrade(&handle),
-        });
+        let image = Core::open_image(pin, &core.options).map_err(|e| core.failed(e))?;
+        let handle = Arc::new(Handle::of_image(image));
+        *last = Some(Last::new(superblock.generation, time, sequence, &handle));
         Ok(Snapshot {
             db: Database { handle },
             time,
@@ -125,7 +110,7 @@ impl Database {
     /// # Errors
     /// Those of [`Database::checkpoint`]; when eight checkpoints are held by snapshots and backups already.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.handle.core.take_snapshot(None)
+        self.handle.take_snapshot(None)
     }
 
     /// A snapshot that is at most so old: of the last checkpoint if that is young enough, else
@@ -134,7 +119,7 @@ impl Database {
     /// # Errors
     /// As [`Database::snapshot`].
     pub fn snapshot_at_most(&self, age: Duration) -> Result<Snapshot> {
-        self.handle.core.take_snapshot(Some(age))
+        self.handle.take_snapshot(Some(age))
     }
 }
 
@@ -157,7 +142,7 @@ impl Snapshot {
     /// A structure, of whatever kind.
     ///
     /// # Errors
-    /// [`Error::NoSuchStructure`] if there was none of this name.
+    /// [`crate::Error::NoSuchStructure`] if there was none of this name.
     pub fn map(&self, name: &str) -> Result<SnapshotMap> {
         self.found(name, None)
     }
@@ -165,7 +150,7 @@ impl Snapshot {
     /// A tree.
     ///
     /// # Errors
-    /// As [`Snapshot::map`]; [`Error::Invalid`] if it was of another kind.
+    /// As [`Snapshot::map`]; [`crate::Error::Invalid`] if it was of another kind.
     pub fn tree(&self, name: &str) -> Result<SnapshotMap> {
         self.found(name, Some(Kind::Tree))
     }
@@ -223,7 +208,7 @@ impl Snapshot {
     /// An error once it was given up.
     ///
     /// # Errors
-    /// [`Error::SnapshotGone`].
+    /// [`crate::Error::SnapshotGone`].
     pub fn check(&self) -> Result<()> {
         match self.db.handle.core.store.pinned() {
             Some(pin) => pin.check(),
@@ -239,11 +224,4 @@ impl std::fmt::Debug for Snapshot {
             .field("sequence", &self.sequence)
             .finish_non_exhaustive()
     }
-}
-
-/// It has no order of keys in which there could be a range.
-fn no_order(kind: Kind, name: &str) -> Error {
-    Error::invalid(format!(
-        "\"{name}\" is a {kind}, which has no order of keys; go through all of it with SnapshotMap::iter"
-    ))
 }

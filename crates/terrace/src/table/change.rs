@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::checkpointer::Speed;
 use terrace_base::{Error, Result};
 use terrace_tier::Change;
 
@@ -15,11 +14,12 @@ use super::entry::encode;
 use super::index::{Index, IndexEntry};
 use super::options::{MAX_INDEXES, TableOptions, check_index, too_many};
 use super::rows::{Expected, duplicate};
-use super::state::{IndexState, TableState};
+use super::state::Closed;
 use crate::batch::Batch;
+use crate::checkpoint::state::Speed;
 use crate::core::Core;
 use crate::map::Map;
-use crate::registry::{NewStructure, Open};
+use crate::opened::{IndexState, NewStructure, Open, TableState};
 use crate::spec::{Kind, Spec};
 use crate::write::check_lengths;
 
@@ -42,6 +42,13 @@ pub fn table_of(open: &Open) -> Result<&TableState> {
 }
 
 impl Core {
+    /// Closes a table to whoever changes rows. The caller holds `closing` and nothing else.
+    pub fn close_table<'a>(&self, table: &'a TableState) -> Closed<'a, IndexState> {
+        let closed = table.close();
+        self.passes.quiesce();
+        closed
+    }
+
     /// Makes a table with its indexes, all or nothing.
     pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Arc<Open>> {
         options.check()?;

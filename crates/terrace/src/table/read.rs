@@ -9,8 +9,8 @@ use std::ops::{Bound, RangeBounds};
 use terrace_base::{Error, Result};
 
 use super::entry::{bounds, decode, prefix};
-use crate::fault::{Fault, planted};
 use crate::map::Map;
+use crate::planted::{Fault, planted};
 use crate::range::{Range, past_prefix};
 use crate::registry::Open;
 

@@ -16,13 +16,12 @@ use terrace_tier::{Change, Expect, LockTable, Version};
 use terrace_wal::{Appended, Durability};
 
 use super::entry::encode;
-use super::state::{IndexState, Snapshot};
 use crate::batch::Batch;
 use crate::batch::merges::Merging;
 use crate::batch::standing::Standing;
 use crate::core::Core;
-use crate::fault::{Fault, planted};
-use crate::registry::Open;
+use crate::opened::{IndexState, Open, Snapshot};
+use crate::planted::{Fault, planted};
 use crate::write::{AsFound, check_lengths};
 
 /// Rounds that may fail because others were faster, before they have to wait.

@@ -10,10 +10,12 @@
 use terrace_base::{Error, Result};
 use terrace_wal::Appended;
 
-use super::{Committed, Transaction, reads::Changed};
+use super::open::Transaction;
+use super::options::Committed;
+use super::reads::Changed;
 use crate::batch::standing::Standing;
 use crate::core::Core;
-use crate::fault::{Fault, planted};
+use crate::planted::{Fault, planted};
 use crate::table::Round;
 
 /// Rounds that may fail although nothing that was read has another value.
@@ -68,7 +70,7 @@ impl Transaction {
             Ok(Ended::Conflict) => {
                 let changed = self.conflict.take().unwrap_or_else(|| self.some());
                 core.transactions
-                    .conflict(self.options.label, &changed, refreshed);
+                    .conflict(self.options.label, changed.names(), refreshed);
                 self.conflict = Some(changed);
             }
             Err(_) => {}

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::sync::Mutex;
 
-use super::reads::Changed;
-
 /// Labels that are remembered at most: programs have a handful.
 const MOST_LABELS: usize = 64;
 
@@ -57,7 +55,12 @@ impl Figures {
         self.refreshed.fetch_add(refreshed, Ordering::Relaxed);
     }
 
-    pub(super) fn conflict(&self, label: Option<&'static str>, changed: &Changed, refreshed: u64) {
+    pub(super) fn conflict(
+        &self,
+        label: Option<&'static str>,
+        (structure, key): (&str, &[u8]),
+        refreshed: u64,
+    ) {
         self.conflicts.fetch_add(1, Ordering::Relaxed);
         self.refreshed.fetch_add(refreshed, Ordering::Relaxed);
         let label = label.unwrap_or_default();
@@ -68,8 +71,8 @@ impl Figures {
         let entry = last.entry(label).or_default();
         entry.label = label.into();
         entry.conflicts += 1;
-        entry.structure.clone_from(&changed.structure);
-        entry.key = changed.key.escape_ascii().to_string();
+        structure.clone_into(&mut entry.structure);
+        entry.key = key.escape_ascii().to_string();
     }
 
     pub(super) fn gave_up(&self) {

@@ -8,11 +8,12 @@ use std::ops::RangeBounds;
 
 use terrace_base::{Error, Result};
 
-use super::Transaction;
+use super::open::Transaction;
 use super::overlay::Staged;
+use super::reads::Changed;
 use crate::range::{Range, Record, past_prefix};
-use crate::table::IndexHandle;
 use crate::table::entry::{bounds, decode, encode, prefix};
+use crate::table::{IndexHandle, Table};
 
 /// An index of a table, in a transaction; see [`Transaction::index`].
 #[derive(Debug)]
@@ -20,6 +21,17 @@ use crate::table::entry::{bounds, decode, encode, prefix};
 pub struct TransactionIndex<'t> {
     transaction: &'t mut Transaction,
     index: IndexHandle,
+}
+
+impl Transaction {
+    /// An index of a table, whose rows can be read by its keys, with the transaction's own changes.
+    ///
+    /// # Errors
+    /// As [`Table::index`].
+    pub fn index<'t>(&'t mut self, table: &Table, name: &str) -> Result<TransactionIndex<'t>> {
+        self.begin(table, &[], &[])?;
+        TransactionIndex::new(self, table.index(name)?)
+    }
 }
 
 impl<'t> TransactionIndex<'t> {
@@ -203,7 +215,7 @@ impl<'t> TransactionRows<'t> {
                     Some(row) => Ok(Some((primary, row))),
                     // Its entry was there a moment ago: somebody has changed both.
                     None => {
-                        let changed = super::Changed {
+                        let changed = Changed {
                             structure: self.index.table.name(),
                             key: primary,
                         };

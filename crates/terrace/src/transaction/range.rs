@@ -2,13 +2,16 @@
 //!
 //! Invariant: the range is watched before its first record is read.
 
-use terrace_base::{Result, StructureId};
+use std::ops::RangeBounds;
 
-use super::Transaction;
+use terrace_base::{Error, Result, StructureId};
+
+use super::open::Transaction;
 use super::overlay::{Overlay, Staged};
-use crate::fault::{Fault, planted};
 use crate::map::Map;
-use crate::range::{Range, Record};
+use crate::ordered;
+use crate::planted::{Fault, planted};
+use crate::range::{Range, Record, past_prefix};
 
 /// Records in order, from either end; see [`Transaction::range`].
 #[must_use = "it reads only when it is asked for records"]
@@ -23,6 +26,73 @@ pub struct TransactionRange<'t> {
     /// Whether the order is not that of the keys, as in a hash table: then its own changes come last.
     is_unordered: bool,
     done: bool,
+}
+
+impl Transaction {
+    /// The records with keys in a range, in order, from either end, with the transaction's own changes. The
+    /// whole range counts as read, however far one goes: a commit is refused when anybody has written in it
+    /// meanwhile. That takes the same memory for a thousand records as for one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a structure whose order is not that of the keys (see [`Transaction::iter`]);
+    /// otherwise as [`Transaction::get`].
+    pub fn range<K: AsRef<[u8]>>(
+        &mut self,
+        map: &Map,
+        range: impl RangeBounds<K>,
+    ) -> Result<TransactionRange<'_>> {
+        let (low, high) = ordered::bounds(&range);
+        self.range_of(map, low, high, true)
+    }
+
+    /// The records whose keys begin with `prefix`; otherwise as [`Transaction::range`].
+    ///
+    /// # Errors
+    /// As [`Transaction::range`].
+    pub fn prefix(&mut self, map: &Map, prefix: impl AsRef<[u8]>) -> Result<TransactionRange<'_>> {
+        let prefix = prefix.as_ref();
+        self.range_of(map, prefix.to_vec(), past_prefix(prefix), true)
+    }
+
+    /// [`Transaction::range`] without looking when it commits whether it is still so.
+    ///
+    /// # Errors
+    /// As [`Transaction::range`].
+    pub fn range_unchecked<K: AsRef<[u8]>>(
+        &mut self,
+        map: &Map,
+        range: impl RangeBounds<K>,
+    ) -> Result<TransactionRange<'_>> {
+        let (low, high) = ordered::bounds(&range);
+        self.range_of(map, low, high, false)
+    }
+
+    /// All records, in the order of the structure; a hash table's comes with the transaction's own new
+    /// keys last. Everything counts as read.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn iter(&mut self, map: &Map) -> Result<TransactionRange<'_>> {
+        self.begin(map, &[], &[])?;
+        TransactionRange::new(self, map, Vec::new(), None, true)
+    }
+
+    fn range_of(
+        &mut self,
+        map: &Map,
+        low: Vec<u8>,
+        high: Option<Vec<u8>>,
+        checked: bool,
+    ) -> Result<TransactionRange<'_>> {
+        self.begin(map, &[], &[])?;
+        if map.open.structure.position_prefix() > 0 {
+            return Err(Error::invalid(format!(
+                "\"{}\" has no order of keys; go through all of it (Transaction::iter)",
+                map.name()
+            )));
+        }
+        TransactionRange::new(self, map, low, high, checked)
+    }
 }
 
 impl<'t> TransactionRange<'t> {

@@ -4,7 +4,9 @@ use std::ops::RangeBounds;
 
 use terrace_base::Result;
 
-use super::{Transaction, TransactionRange, index::TransactionIndex};
+use super::index::TransactionIndex;
+use super::open::Transaction;
+use super::range::TransactionRange;
 use crate::map::Map;
 use crate::table::Table;
 

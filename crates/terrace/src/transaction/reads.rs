@@ -15,7 +15,7 @@ use terrace_tier::{Content, LockTable, Version, Watch};
 use super::print::Print;
 use crate::batch::standing::Standing;
 use crate::core::Core;
-use crate::fault::{Fault, planted};
+use crate::planted::{Fault, planted};
 use crate::registry::Open;
 
 /// Records that are validated one by one. Beyond that the range of keys that they lie in is watched,
@@ -53,6 +53,13 @@ pub struct Changed {
     pub structure: String,
     /// The record, or where the range begins.
     pub key: Vec<u8>,
+}
+
+impl Changed {
+    /// The name and the key.
+    pub fn names(&self) -> (&str, &[u8]) {
+        (&self.structure, &self.key)
+    }
 }
 
 /// See the module's text.

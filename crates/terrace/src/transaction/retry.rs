@@ -6,8 +6,10 @@ use std::time::Duration;
 use terrace_base::Error;
 
 use super::commit::Ended;
+use super::open::Transaction;
+use super::options::TransactionOptions;
+use super::reader::Reader;
 use super::turn::TURN_WAIT;
-use super::{Reader, Transaction, TransactionOptions};
 use crate::database::Database;
 
 /// Attempts that follow at once.
@@ -145,7 +147,7 @@ impl Transaction {
         let refreshed = std::mem::take(&mut self.reads.refreshed);
         let changed = self.conflict.take().unwrap_or_else(|| self.some());
         core.transactions
-            .conflict(self.options.label, &changed, refreshed);
+            .conflict(self.options.label, changed.names(), refreshed);
         self.conflict = Some(changed);
     }
 }

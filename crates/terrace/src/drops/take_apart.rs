@@ -4,103 +4,16 @@
 //! when it was marked has ended. A structure that was not finished is found again at the next
 //! opening, by its mark.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use terrace_base::sync::{Condvar, Mutex, MutexGuard};
-use terrace_base::{Error, Result, StructureId};
+use terrace_base::{Result, StructureId};
 
+use super::queue::Waiting;
 use crate::core::Core;
 use crate::registry::Open;
 
 /// Pause after every structure that waits has failed in a row (a full disk, say).
 const RETRY: Duration = Duration::from_secs(1);
-
-/// See the module's text.
-#[derive(Default)]
-pub struct Drops {
-    queue: Mutex<Queue>,
-    changed: Condvar,
-    working: Mutex<()>,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
-    stop: bool,
-    /// Those that have failed and are not done since, and why the last of them did.
-    stuck: BTreeSet<StructureId>,
-    error: Option<Error>,
-}
-
-/// A structure that waits to be taken apart.
-struct Waiting {
-    id: StructureId,
-    /// Whether nobody is at work on it any more.
-    free: bool,
-}
-
-impl Drops {
-    /// No step is under way while the answer is held.
-    pub fn hold(&self) -> MutexGuard<'_, ()> {
-        self.working.lock()
-    }
-
-    /// Tells the thread to end after the step it is at.
-    pub fn stop(&self) {
-        self.queue.lock().stop = true;
-        self.changed.notify_all();
-    }
-
-    /// The next structure to take apart; `None` when it is time to end.
-    fn next(&self) -> Option<Waiting> {
-        let mut queue = self.queue.lock();
-        loop {
-            if queue.stop {
-                return None;
-            }
-            if let Some(next) = queue.waiting.pop_front() {
-                return Some(next);
-            }
-            self.changed.wait(&mut queue);
-        }
-    }
-
-    /// This one failed: the others come first, because a page that cannot be read is in the way of
-    /// its own structure only. Returns how many wait.
-    fn put_back(&self, failed: Waiting, error: Error) -> usize {
-        let mut queue = self.queue.lock();
-        queue.stuck.insert(failed.id);
-        queue.error = Some(error);
-        queue.waiting.push_back(failed);
-        queue.waiting.len()
-    }
-
-    /// This one is done.
-    fn done(&self, id: StructureId) {
-        let mut queue = self.queue.lock();
-        queue.stuck.remove(&id);
-        if queue.stuck.is_empty() {
-            queue.error = None;
-        }
-    }
-
-    /// How many structures have failed and are tried again, and why the last of them did.
-    pub fn stuck(&self) -> (u64, Option<String>) {
-        let queue = self.queue.lock();
-        let error = queue.error.as_ref().map(ToString::to_string);
-        (queue.stuck.len() as u64, error)
-    }
-
-    /// Waits; returns whether it is time to end.
-    fn wait(&self, timeout: Duration) -> bool {
-        let mut queue = self.queue.lock();
-        if !queue.stop && !timeout.is_zero() {
-            self.changed.wait_for(&mut queue, timeout);
-        }
-        queue.stop
-    }
-}
 
 impl Core {
     /// A structure was marked as dropped; its pages are to go. The caller has no pass.
@@ -110,12 +23,7 @@ impl Core {
             while let Ok(true) = self.step(id) {}
             return;
         }
-        self.drops
-            .queue
-            .lock()
-            .waiting
-            .push_back(Waiting { id, free: false });
-        self.drops.changed.notify_all();
+        self.drops.push(id);
     }
 
     /// The same for a structure and its indexes, if it is a table.
@@ -134,7 +42,7 @@ impl Core {
     }
 
     fn step(&self, id: StructureId) -> Result<bool> {
-        let _working = self.drops.working.lock();
+        let _working = self.drops.hold();
         self.registry.clear_step(id).map_err(|e| self.failed(e))
     }
 
@@ -154,12 +62,10 @@ impl Core {
     fn take_all_apart(&self, waiting: &mut Waiting) -> Result<bool> {
         if !waiting.free {
             // Once for all that wait by now: there may be thousands.
-            let marked = self.drops.queue.lock().waiting.len();
+            let marked = self.drops.waiting();
             self.let_go()?;
             waiting.free = true;
-            let mut queue = self.drops.queue.lock();
-            let with_it = queue.waiting.iter_mut().take(marked);
-            with_it.for_each(|other| other.free = true);
+            self.drops.let_go_of(marked);
         }
         while !self.drops.wait(Duration::ZERO) {
             if !self.step(waiting.id)? {

@@ -3,10 +3,6 @@
 //! A batch keeps its changes as the payload of the log record that it becomes, so that writing it
 //! copies nothing.
 
-pub mod merges;
-pub mod standing;
-mod write;
-
 use std::sync::Arc;
 
 use terrace_access::overflow;
@@ -15,16 +11,17 @@ use terrace_pages::Promise;
 use terrace_tier::{Change, Watches};
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
+use super::staged::Staged;
+use super::standing::Standing;
 use crate::core::Core;
 use crate::database::Database;
 use crate::effects::{delete_prefix, put_prefixes};
-use crate::fault::{Fault, planted};
 use crate::map::Map;
 use crate::merge::Merge;
+use crate::planted::{Fault, planted};
 use crate::registry::Open;
 use crate::spec::Tiers;
 use crate::write::check_lengths;
-use standing::Standing;
 
 /// Most changes in a batch: their locks and places take memory beyond the limit while the batch is
 /// written. Beyond 10,000 changes or 4 MiB a batch holds up checkpoints while it is applied.
@@ -55,22 +52,22 @@ const CHANGE_BYTES: usize = 16;
 #[must_use = "its changes are made by `Database::write`"]
 pub struct Batch {
     /// The effects, encoded.
-    payload: Vec<u8>,
-    operations: Vec<Operation>,
-    structures: Vec<Target>,
+    pub(super) payload: Vec<u8>,
+    pub(super) operations: Vec<Operation>,
+    pub(super) structures: Vec<Target>,
     /// What is worked out only when it is written.
-    merges: Vec<merges::Staged>,
+    pub(super) merges: Vec<Staged>,
     /// Bytes of their keys and of what they bring along.
-    merge_bytes: usize,
-    deletes: usize,
-    mistake: Option<Error>,
+    pub(super) merge_bytes: usize,
+    pub(super) deletes: usize,
+    pub(super) mistake: Option<Error>,
 }
 
 /// A structure that is changed.
-struct Target {
-    open: Arc<Open>,
+pub(super) struct Target {
+    pub(super) open: Arc<Open>,
     /// The handle's, which keeps the database open; none for an index, which its table brings along.
-    db: Option<Database>,
+    pub(super) db: Option<Database>,
 }
 
 /// Where a batch stood, to go back there.
@@ -86,11 +83,11 @@ pub struct Mark {
 }
 
 /// Where a change is in the payload.
-struct Operation {
-    structure: u32,
-    key: (usize, u32),
+pub(super) struct Operation {
+    pub(super) structure: u32,
+    pub(super) key: (usize, u32),
     /// `None` for a delete.
-    value: Option<(usize, u32)>,
+    pub(super) value: Option<(usize, u32)>,
 }
 
 /// A value may be a chain of pages if it is longer than one part in so many of a page; all access methods
@@ -217,7 +214,7 @@ impl Batch {
     pub(crate) fn first(&self) -> Option<(String, Vec<u8>)> {
         let change = self.operations.first();
         let change = change.map(|o| (o.structure, self.bytes_at(o.key)));
-        let merge = self.merges.first().map(merges::Staged::place);
+        let merge = self.merges.first().map(Staged::place);
         let (structure, key) = change.or(merge)?;
         Some((
             self.structures[structure as usize].open.name(),
@@ -237,7 +234,7 @@ impl Batch {
 
     /// The same where keys may be as long as `limit`. O(changes).
     pub(crate) fn mistake_within(&self, limit: usize) -> Option<Error> {
-        let merged = self.merges.iter().map(merges::Staged::key_len);
+        let merged = self.merges.iter().map(Staged::key_len);
         let keys = self.operations.iter().map(|operation| operation.key.1);
         let keys = keys.chain(merged);
         let len = keys.max().unwrap_or(0) as usize;
@@ -291,7 +288,7 @@ impl Batch {
 
     /// Whether a change with this key, a value of so many bytes and so many bytes in all beside the key can be
     /// added; otherwise it is a mistake.
-    fn accepts(&mut self, key: &[u8], value: usize, bytes: usize) -> bool {
+    pub(super) fn accepts(&mut self, key: &[u8], value: usize, bytes: usize) -> bool {
         let too_much = || {
             Error::invalid(format!(
                 "a batch is limited to {MAX_BATCH_OPERATIONS} changes and {MAX_RECORD_BYTES} bytes; write it in several"
@@ -314,13 +311,13 @@ impl Batch {
         self.mistake.is_none()
     }
 
-    fn append(&mut self, bytes: &[u8]) -> (usize, u32) {
+    pub(super) fn append(&mut self, bytes: &[u8]) -> (usize, u32) {
         let at = self.payload.len();
         self.payload.extend_from_slice(bytes);
         (at, bytes.len() as u32)
     }
 
-    fn structure(&mut self, open: &Arc<Open>, db: Option<&Database>) -> u32 {
+    pub(super) fn structure(&mut self, open: &Arc<Open>, db: Option<&Database>) -> u32 {
         // Batches are about a few structures, mostly the last one.
         let known = self
             .structures
@@ -337,7 +334,7 @@ impl Batch {
 
     /// What it may change at most, in a store with pages of this size of which so many are in use, if a change
     /// makes so many pages dirty. O(changes).
-    fn promise(&self, page_bytes: usize, live: u64, dirty_each: u64) -> Promise {
+    pub(super) fn promise(&self, page_bytes: usize, live: u64, dirty_each: u64) -> Promise {
         // Longer values than this may be chains of pages of their own.
         let inline = page_bytes / LONG_PART;
         let per_page = overflow::bytes_per_page(page_bytes);
@@ -375,7 +372,7 @@ impl Batch {
     }
 
     /// Bytes to reserve in the log.
-    fn reservation(&self) -> usize {
+    pub(super) fn reservation(&self) -> usize {
         let torn = if planted(Fault::TornBatch) {
             RECORD_OVERHEAD_BYTES
         } else {
@@ -385,7 +382,7 @@ impl Batch {
     }
 
     /// The planted fault: two records.
-    fn append_torn(
+    pub(super) fn append_torn(
         &self,
         middle: &Operation,
         mut append: impl FnMut(&[u8]) -> Appended,
@@ -401,12 +398,12 @@ impl Batch {
         append(second)
     }
 
-    fn bytes_at(&self, (at, len): (usize, u32)) -> &[u8] {
+    pub(super) fn bytes_at(&self, (at, len): (usize, u32)) -> &[u8] {
         &self.payload[at..at + len as usize]
     }
 
     /// The changes: which structure, key, change.
-    fn changes(&self) -> impl Iterator<Item = (&Open, &[u8], Change<'_>)> {
+    pub(super) fn changes(&self) -> impl Iterator<Item = (&Open, &[u8], Change<'_>)> {
         self.operations.iter().map(|operation| {
             let value = operation.value.map(|value| self.bytes_at(value));
             (
@@ -419,7 +416,7 @@ impl Batch {
 
     /// The first look of a writer at who watches its keys (see [`terrace_tier::Watches`]): under all locks,
     /// before the append.
-    fn tell_watchers(&self, standing: Option<&dyn Standing>) {
+    pub(super) fn tell_watchers(&self, standing: Option<&dyn Standing>) {
         for target in &self.structures {
             if target.open.structure.watches().is_watched() {
                 return self.mark_watches(standing);
@@ -428,7 +425,7 @@ impl Batch {
     }
 
     /// The second look: after the changes, inside the gate.
-    fn tell_watchers_still(&self) {
+    pub(super) fn tell_watchers_still(&self) {
         let mut watches = self.structures.iter().map(|t| t.open.structure.watches());
         if watches.any(Watches::is_watched_still) && !planted(Fault::BatchUnwatched) {
             self.mark_watches(None);
@@ -436,7 +433,7 @@ impl Batch {
     }
 
     #[cold]
-    fn mark_watches(&self, standing: Option<&dyn Standing>) {
+    pub(super) fn mark_watches(&self, standing: Option<&dyn Standing>) {
         for (open, key, _) in self.changes() {
             open.structure.watches().mark(key, |watch| {
                 if let Some(standing) = standing {
@@ -448,7 +445,7 @@ impl Batch {
 
     /// The slots of the record locks, ascending and each once; and which changes a later one of the
     /// same key overrules, so that nobody gets to see them.
-    fn slots(&self, slot_of: impl Fn(&Open, &[u8]) -> usize) -> (Vec<usize>, Vec<bool>) {
+    pub(super) fn slots(&self, slot_of: impl Fn(&Open, &[u8]) -> usize) -> (Vec<usize>, Vec<bool>) {
         let mut slots: Vec<(usize, u32)> = self
             .changes()
             .zip(0..)
@@ -477,7 +474,7 @@ impl Batch {
     }
 
     /// Refuses what would push its own first changes out of memory while its last ones are made.
-    fn fits(&self, core: &Core) -> Result<()> {
+    pub(super) fn fits(&self, core: &Core) -> Result<()> {
         let limit = core.options.memory / MEMORY_PART;
         let each = |sum: usize| (sum + self.operations.len() * CHANGE_BYTES) as u64;
         // Most are far from it.

@@ -120,41 +120,6 @@ impl Fault {
     ];
 }
 
-/// The page store of a database, for a test that goes through the gate itself.
-#[cfg(feature = "planted-faults")]
-pub fn store(db: &crate::Database) -> &terrace_pages::PageStore {
-    &db.handle.core.store
-}
-
-/// So many rounds of what the thread for checkpoints does while hardly anything is written, where there is no such
-/// thread.
-///
-/// # Errors
-/// Those of a checkpoint.
-#[cfg(feature = "planted-faults")]
-pub fn calm_rounds(db: &crate::Database, rounds: u32) -> crate::Result<()> {
-    let mut calm = crate::calm::Calm::default();
-    (0..rounds).try_for_each(|_| db.handle.core.use_the_calm(&mut calm))
-}
-
-/// The record locks of a database.
-#[cfg(feature = "planted-faults")]
-pub fn locks(db: &crate::Database) -> &terrace_tier::LockTable {
-    &db.handle.core.tiers.locks
-}
-
-/// The same, to be kept beside the database.
-#[cfg(feature = "planted-faults")]
-pub fn shared_locks(db: &crate::Database) -> std::sync::Arc<terrace_tier::LockTable> {
-    db.handle.core.tiers.locks.clone()
-}
-
-/// Where among them the lock of a record is.
-#[cfg(feature = "planted-faults")]
-pub fn lock_of(map: &crate::Map, key: &[u8]) -> usize {
-    locks(&map.db).slot(map.open.id(), key)
-}
-
 #[cfg(feature = "planted-faults")]
 static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
@@ -163,21 +128,6 @@ static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0
 pub fn plant(fault: Option<Fault>) {
     let number = fault.map_or(0, |fault| fault as u8);
     PLANTED.store(number, std::sync::atomic::Ordering::SeqCst);
-}
-
-/// Of [`Fault::LogGivenUpAtStep`]: gives the log up where steps of merging have been made.
-#[cold]
-pub(crate) fn give_up_log(core: &crate::core::Core) -> crate::Result<()> {
-    let structures = core.stats().structures;
-    if structures
-        .iter()
-        .flat_map(|s| &s.lsm)
-        .all(|lsm| lsm.steps == 0)
-    {
-        return Ok(());
-    }
-    let generation = core.store.superblock().generation;
-    core.log.checkpointed(core.log.position(), generation)
 }
 
 /// Whether this fault is planted.

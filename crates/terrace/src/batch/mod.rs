@@ -1,0 +1,9 @@
+//! Several changes, over any structures of a database, as one.
+
+mod changes;
+pub mod merges;
+mod staged;
+pub mod standing;
+mod write;
+
+pub use changes::{Batch, MAX_BATCH_OPERATIONS, Mark};

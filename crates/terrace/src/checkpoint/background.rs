@@ -1,0 +1,87 @@
+//! When checkpoints are made by themselves, and what is done for the length of the file between them.
+
+use std::time::{Duration, Instant};
+
+use terrace_base::Result;
+
+use super::calm::{Calm, MOVED_AT_ONCE, Task};
+use super::state::{Speed, nearness};
+use crate::core::Core;
+
+/// How often the thread looks whether a checkpoint is due.
+const ROUND: Duration = Duration::from_millis(20);
+/// Pause after a checkpoint that was given up (a full disk, say), so that it does not use up the
+/// device with attempts.
+const RETRY: Duration = Duration::from_secs(1);
+
+impl Core {
+    /// Whether a checkpoint is due; if not, the store is told how near it is.
+    fn checkpoint_is_due(&self) -> bool {
+        let cut = self.checkpoints.state().cut;
+        let grown = self.log.bytes_since(cut);
+        let limit = self.options.effective_log_limit();
+        let near = nearness(grown, limit);
+        if near > 0.0 {
+            self.store.expect_checkpoint(near);
+        }
+        grown > limit || self.store.wants_checkpoint()
+    }
+
+    /// The thread that makes checkpoints when they are due.
+    pub fn run_checkpoints(&self) {
+        let mut not_before = Instant::now();
+        let mut calm = Calm::default();
+        while !self.checkpoints.wait(ROUND) {
+            if self.store.check_poison().is_err() || Instant::now() < not_before {
+                continue;
+            }
+            let done = match self.checkpoint_is_due() {
+                true => self
+                    .checkpoint(Speed::Gentle, false)
+                    .and_then(|_| self.relocate().map_err(|e| self.failed(e))),
+                false => self.use_the_calm(&mut calm),
+            };
+            if done.is_err() {
+                not_before = Instant::now() + RETRY;
+            }
+        }
+    }
+
+    /// A round of what is done for the length of the file while hardly anything is written. Bounded work but for
+    /// checkpoints; the caller holds nothing.
+    pub fn use_the_calm(&self, calm: &mut Calm) -> Result<()> {
+        // Who compacts moves pages, too, and is left alone.
+        let mut moves = calm.is_moving();
+        let done = self.calm_step(calm, &mut moves);
+        if moves && (done.is_err() || !calm.is_moving()) {
+            self.store.end_compacting();
+        }
+        done
+    }
+
+    /// Such a round; `moves` is set where it has moved pages.
+    fn calm_step(&self, calm: &mut Calm, moves: &mut bool) -> Result<()> {
+        let mut task = calm.look(&self.store.space_seen());
+        if let Task::Move { from, below } = task {
+            *moves = true;
+            let step = {
+                let _pass = self.passes.enter()?;
+                self.store.compact_some_below(from, MOVED_AT_ONCE, below)
+            };
+            let (moved, next) = step.map_err(|e| self.failed(e))?;
+            task = calm.moved(moved, next);
+        }
+        if task == Task::Checkpoint {
+            let done = self.checkpoint(Speed::Gentle, false);
+            calm.checkpointed(self.store.space_seen().page_writes);
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Moves some pages away from the end of the file, so that the next checkpoint can cut it.
+    fn relocate(&self) -> Result<()> {
+        let _world_goes_on = self.checkpoints.running.lock();
+        self.store.relocate_some()
+    }
+}

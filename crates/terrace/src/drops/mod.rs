@@ -1,0 +1,4 @@
+//! Dropped structures: those that wait, and taking them apart.
+
+pub mod queue;
+mod take_apart;

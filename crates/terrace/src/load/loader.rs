@@ -1,0 +1,207 @@
+//! The handle of who loads many records.
+
+use terrace_base::Result;
+use terrace_base::process::of_another_process;
+use terrace_wal::Durability;
+
+use super::group::{GROUP_RECORDS, group_bytes};
+use super::record::Record;
+use super::sorter::Sorter;
+use super::space::Memory;
+use crate::batch::Batch;
+use crate::map::Map;
+use crate::progress::Progress;
+use crate::write::check_lengths;
+
+/// One part in so many of the database's memory is for sorting.
+const MEMORY_PART: u64 = 8;
+/// Least and most memory for sorting: room for a few values of the longest kind, and more than which does not
+/// make it faster.
+const MEMORY: (u64, u64) = (64 << 10, 64 << 20);
+/// Of that, so many parts in so many are for the records that are sorted, and the rest for those that are on
+/// their way from the files to the tiers.
+const SORT_PART: (u64, u64) = (3, 4);
+/// Longer values are not sorted: they lie in pages of their own anyway, and would fill the memory.
+const LONG_VALUE: usize = 16 << 10;
+
+/// Loads many records into one structure: give it all of them with [`Loader::put`], in any order, and then
+/// say [`Loader::finish`]. Of records with the same key the last one counts, and it takes the place of one
+/// that is there.
+///
+/// A tree or a table gets them sorted, so that it is written from the lowest key to the highest and each page
+/// once: with data that is larger than the memory about twice as fast as [`Map::put`], and with full pages
+/// afterwards. What does not fit an eighth of the database's memory meanwhile is kept in files in its folder,
+/// as large as the records. In a hash table, which has no such order, and in a table with indexes, the records
+/// go the way of a [`Batch`].
+///
+/// Of what is sorted nothing is written before [`Loader::finish`], and if that is not called, nothing at all.
+/// Values of more than 16 KiB are written when they are put, and so are records of hash tables, a few at a
+/// time. Where few records are loaded among very many that are there, so that nearly each would take a page
+/// of its own, those with two tiers go into the hot one, as a put does. It is not one change, as a batch is:
+/// others see records as they are written, and after a crash some may be there. Others may write meanwhile;
+/// what is written last counts.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+/// let squares = db.tree("squares")?;
+/// let mut loader = squares.loader()?;
+/// for n in (0..1000u64).rev() {
+///     loader.put(terrace::encode::u64(n), (n * n).to_string())?;
+/// }
+/// assert_eq!(loader.finish()?, 1000);
+/// assert_eq!(squares.get(terrace::encode::u64(12))?.as_deref(), Some(&b"144"[..]));
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[must_use = "records are written for certain only by `finish`"]
+pub struct Loader {
+    pub(super) map: Map,
+    pub(super) sorting: Option<Sorting>,
+    /// Where there is no order: what is to be written next.
+    pub(super) batch: Batch,
+    /// Records that were put, and that were written already.
+    pub(super) put: u64,
+    pub(super) written: u64,
+}
+
+/// A sorter, and its memory.
+pub(super) struct Sorting {
+    pub(super) sorter: Sorter,
+    pub(super) memory: Memory,
+}
+
+impl Map {
+    /// Begins to load many records; see [`Loader`].
+    ///
+    /// # Errors
+    /// When the structure was dropped; when so many loaders of the database are open that there is no memory
+    /// for one more: each has half of what others have left.
+    pub fn loader(&self) -> Result<Loader> {
+        let core = &self.db.handle.core;
+        drop(core.enter(&self.open)?);
+        // Without an order of keys nothing is won by sorting.
+        let sorting = match self.open.structure.position_prefix() {
+            1.. => None,
+            0 => {
+                let usual = (core.options.memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
+                let memory = Memory::take(&core.loads, &core.store, (MEMORY.0 / 2, usual));
+                let memory = memory.map_err(|e| self.failed(e))?;
+                let for_sorting = memory.bytes() / SORT_PART.1 * SORT_PART.0;
+                let threads = !core.options.foreground;
+                let sorter = Sorter::new(core.loads.clone(), for_sorting as usize, threads);
+                Some(Sorting { sorter, memory })
+            }
+        };
+        Ok(Loader {
+            map: self.clone(),
+            sorting,
+            batch: Batch::default(),
+            put: 0,
+            written: 0,
+        })
+    }
+}
+
+impl Loader {
+    /// Adds a record. O(1), now and then a file of sorted records.
+    ///
+    /// # Errors
+    /// Keys and values that are too long: nothing has happened then. Those of the disk, after which the
+    /// records put so far are lost; for hash tables, and long values, those of [`Map::put`], and then what was
+    /// put to a hash table may still be written by what is called next. When the database was closed or the
+    /// structure dropped: now and then it is looked whether it is so.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_lengths(self.map.db.handle.core.longest_key(), key, value)?;
+        self.check_owner()?;
+        let Some(sorting) = &mut self.sorting else {
+            self.batch.put(&self.map, key, value);
+            self.put += 1;
+            let core = &self.map.db.handle.core;
+            let most = group_bytes(core, core.options.memory / MEMORY_PART);
+            if self.batch.len() >= GROUP_RECORDS || self.batch.bytes() >= most {
+                self.write_batch()?;
+            }
+            return Ok(());
+        };
+        let is_long = value.len() > LONG_VALUE;
+        if is_long {
+            self.map.put_with(key, value, Durability::Buffered)?;
+        }
+        let value = (!is_long).then_some(value);
+        let (record, core) = (Record { key, value }, &self.map.db.handle.core);
+        if sorting.sorter.is_full_for(record) {
+            // Before a file is written for a structure that is no more, or a database that was closed.
+            drop(core.enter(&self.map.open)?);
+        }
+        let pushed = sorting.sorter.push(record);
+        pushed.map_err(|e| core.failed(e))?;
+        self.put += 1;
+        Ok(())
+    }
+
+    pub(super) fn check_owner(&self) -> Result<()> {
+        match self.map.db.handle.core.loads.owner.is_here() {
+            true => Ok(()),
+            false => Err(of_another_process()),
+        }
+    }
+
+    /// How many records were put.
+    pub fn len(&self) -> u64 {
+        self.put
+    }
+
+    /// Whether none was.
+    pub fn is_empty(&self) -> bool {
+        self.put == 0
+    }
+
+    /// How many of them are written already, long values of what is sorted not counted: of a hash table those
+    /// that came first, of what is sorted none.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Writes the records. Returns how many, each key counted once (those of a hash table as often as they
+    /// were put). They are as durable then as the database's writes are: see
+    /// [`Options::durability`](crate::Options::durability).
+    ///
+    /// # Errors
+    /// Those of [`Map::put`], and of the disk. Some of the records are written then: those with the lowest
+    /// keys (of a hash table those put first). What has been written is right, so the same may be loaded again.
+    pub fn finish(self) -> Result<u64> {
+        self.end(None, &mut |_| ())
+    }
+
+    /// [`Loader::finish`], as durable as said, and telling now and then how far it has come
+    /// ([`crate::Work::Load`]).
+    ///
+    /// # Errors
+    /// As [`Loader::finish`].
+    pub fn finish_with(
+        self,
+        durability: Durability,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<u64> {
+        self.end(Some(durability), &mut progress)
+    }
+
+    pub(super) fn write_batch(&mut self) -> Result<()> {
+        let core = &self.map.db.handle.core;
+        let batch = &mut self.batch;
+        core.with_room(|| core.write_batch(batch, Some(Durability::Buffered)))?;
+        self.written += self.batch.len() as u64;
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Loader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader")
+            .field("map", &self.map)
+            .field("put", &self.put)
+            .finish_non_exhaustive()
+    }
+}

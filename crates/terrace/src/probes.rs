@@ -1,0 +1,41 @@
+//! What tests that plant faults look at from outside: the parts of an open database.
+
+use std::sync::Arc;
+
+use terrace_base::Result;
+use terrace_pages::PageStore;
+use terrace_tier::LockTable;
+
+use crate::checkpoint::calm::Calm;
+use crate::database::Database;
+use crate::map::Map;
+
+/// The page store of a database, for a test that goes through the gate itself.
+pub fn store(db: &Database) -> &PageStore {
+    &db.handle.core.store
+}
+
+/// So many rounds of what the thread for checkpoints does while hardly anything is written, where there is no such
+/// thread.
+///
+/// # Errors
+/// Those of a checkpoint.
+pub fn calm_rounds(db: &Database, rounds: u32) -> Result<()> {
+    let mut calm = Calm::default();
+    (0..rounds).try_for_each(|_| db.handle.core.use_the_calm(&mut calm))
+}
+
+/// The record locks of a database.
+pub fn locks(db: &Database) -> &LockTable {
+    &db.handle.core.tiers.locks
+}
+
+/// The same, to be kept beside the database.
+pub fn shared_locks(db: &Database) -> Arc<LockTable> {
+    db.handle.core.tiers.locks.clone()
+}
+
+/// Where among them the lock of a record is.
+pub fn lock_of(map: &Map, key: &[u8]) -> usize {
+    locks(&map.db).slot(map.open.id(), key)
+}
