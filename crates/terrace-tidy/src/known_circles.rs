@@ -63,21 +63,6 @@ pub const KNOWN: &[Known] = &[
         reason: "`Tiered` and its context know each other's parts.",
     },
     Known {
-        file: "terrace-pm/src/arena/mod",
-        files: 10,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-pm/src/tree/mod",
-        files: 6,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-pm/src/log/mod",
-        files: 2,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-access/src/conformance",
         files: 8,
         reason: "One suite over several files.",
@@ -158,11 +143,6 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-pm/src/leaf/mod",
-        files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace/src/backup/maps",
         files: 2,
         reason: "Two halves of one job.",
@@ -201,11 +181,6 @@ pub const KNOWN: &[Known] = &[
         file: "terrace-pages/src/map/tests/world",
         files: 2,
         reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-pm/src/last/mod",
-        files: 2,
-        reason: "A type, and its parts in files beside it.",
     },
     Known {
         file: "terrace-sim/src/history",
