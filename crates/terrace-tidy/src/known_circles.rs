@@ -48,21 +48,6 @@ pub const KNOWN: &[Known] = &[
         reason: "Two halves of one job.",
     },
     Known {
-        file: "terrace-pm/src/arena/mod",
-        files: 10,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-pm/src/tree/mod",
-        files: 6,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-pm/src/log/mod",
-        files: 2,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-mem-bench/src/rivals/mod",
         files: 8,
         reason: "A type, and its parts in files beside it.",
@@ -113,11 +98,6 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-pm/src/leaf/mod",
-        files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-cli/src/bench/mod",
         files: 2,
         reason: "A type, and its parts in files beside it.",
@@ -131,11 +111,6 @@ pub const KNOWN: &[Known] = &[
         file: "terrace-metrics/src/families",
         files: 2,
         reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-pm/src/last/mod",
-        files: 2,
-        reason: "A type, and its parts in files beside it.",
     },
     Known {
         file: "terrace-sim/src/history",

@@ -8,38 +8,14 @@
 use terrace_base::checksum::{mix, seeded};
 use terrace_base::{Error, Result};
 
-use super::places::FreePlaces;
-use super::{Arena, ChunkKind};
+use super::layout::ChunkKind;
+use super::sizes::{CLASSES, HEADER, LONGEST_BLOB, class_of};
+use super::space::Arena;
 use crate::faults::{Planted, planted};
 
-/// Bytes of the places of each class, header included.
-pub const CLASSES: [u32; 31] = [
-    32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288,
-    16384, 24576, 32768, 49152, 65536, 98304, 131072, 196608, 262144, 393216, 524288, 786432,
-    1048576,
-];
 /// Bits of the length of a key in the first word, and of a value behind them; the rest is the birth.
 const KEY_BITS: u32 = 11;
 const VALUE_BITS: u32 = 21;
-/// Bytes before key and value: lengths and birth, check.
-const HEADER: u64 = 16;
-/// Key and value together have this many bytes at most.
-pub const LONGEST_BLOB: usize = 1048576 - HEADER as usize;
-
-/// The class for so many bytes of key and value.
-pub fn class_of(bytes: usize) -> Option<u8> {
-    let whole = bytes as u64 + HEADER;
-    CLASSES
-        .iter()
-        .position(|size| u64::from(*size) >= whole)
-        .map(|class| class as u8)
-}
-
-/// Whether a place for so many bytes of key and value is free.
-pub fn has_place(free: &FreePlaces, bytes: usize) -> bool {
-    let least = class_of(bytes).unwrap_or(0);
-    (least..CLASSES.len() as u8).any(|class| free.count(class) > 0)
-}
 
 /// A blob: its place / 16 in 40 bits, and 24 bits of the hash of its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,6 +5,7 @@
 use terrace_base::checksum::mix;
 use terrace_base::{Error, Result};
 
+use super::sizes::MOST_BYTES;
 use crate::pm::Pm;
 
 /// The first word of every file.
@@ -208,7 +209,7 @@ impl Superblock {
             && partitions.is_power_of_two()
             && (4096..=1 << 30).contains(&chunk)
             && chunk % 4096 == 0
-            && newest.capacity <= super::MOST_BYTES
+            && newest.capacity <= MOST_BYTES
             && newest.capacity / chunk <= MOST_CHUNKS;
         if !is_sound {
             return foreign("its superblock names sizes that no map has");

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use terrace_base::sync::RwLock;
 
-use super::Node;
+use super::node::Node;
 use crate::key::Own;
 
 /// Nodes of one part of the lower level at most.

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use terrace_base::{Error, Result};
 
-use super::{LEAF_WORDS, Leaf, SLOTS, USE, sealed, sum_of, write_new};
+use super::layout::{LEAF_WORDS, Leaf, SLOTS, USE, sealed, sum_of, write_new};
 use crate::arena::Arena;
 use crate::faults::{Planted, planted};
 use crate::key::Own;

@@ -5,7 +5,7 @@
 
 use terrace_base::Result;
 
-use super::{Leaf, USE, sealed, sum_of};
+use super::layout::{Leaf, USE, sealed, sum_of};
 use crate::arena::{Arena, BlobRef};
 use crate::faults::{Planted, planted};
 

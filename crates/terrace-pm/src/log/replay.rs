@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Acquire;
 use terrace_base::{Error, Result};
 
-use super::{
-    Op, Partition, SEGMENT_WORDS, Segment, header, record_at, record_check, tail_word, void_check,
+use super::format::{
+    Op, SEGMENT_WORDS, Segment, header, record_at, record_check, tail_word, void_check,
 };
+use super::partition::Partition;
 use crate::arena::{Arena, ChunkKind, SEGMENT_BYTES};
 use crate::faults::{Planted, planted};
 use crate::last::Place;

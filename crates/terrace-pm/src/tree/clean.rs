@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::Result;
 
-use super::Tree;
+use super::core::Tree;
+use super::hand::Hand;
 use crate::faults::{Planted, planted};
 use crate::key::{Own, fingerprint};
 use crate::last::{Entry, Place};
@@ -22,15 +23,6 @@ const DRAINS: usize = 1;
 
 /// Writes that a segment without live records waits at most until all that replaced them is durable.
 const MOST_WAITED: u32 = 64;
-
-/// Where the cleaner stands.
-#[derive(Default)]
-pub struct Hand {
-    at: Option<(u32, Segment)>,
-    next: u32,
-    /// Writes for which it has waited until copies are durable.
-    waited: u32,
-}
 
 impl<O: Own> Tree<O> {
     /// A few steps, if the log is over its mark and nobody else is at it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::Result;
 
-use super::Tree;
+use super::core::Tree;
 use crate::arena::BlobRef;
 use crate::faults::{Planted, planted};
 use crate::key::Own;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use terrace_base::Result;
 use terrace_base::process::Watch;
 
-use super::Tree;
+use super::core::Tree;
 use super::window::{Bounds, Window};
 use crate::key::{Own, ValueOut};
 use crate::last::Node;

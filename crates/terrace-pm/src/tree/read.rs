@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use terrace_base::Result;
 
-use super::Tree;
+use super::core::Tree;
 use crate::arena::BlobRef;
 use crate::faults::{Planted, planted};
 use crate::key::{Own, ValueOut, fingerprint};

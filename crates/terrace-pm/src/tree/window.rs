@@ -6,7 +6,7 @@
 use std::ops::Bound;
 use terrace_base::{Error, Result};
 
-use super::Tree;
+use super::core::Tree;
 use crate::arena::BlobRef;
 use crate::key::{Own, ValueOut};
 use crate::last::Body;

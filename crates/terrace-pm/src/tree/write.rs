@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::{Error, Result, max_key_bytes};
 
-use super::Tree;
+use super::core::Tree;
 use super::drains::Full;
 use crate::key::{Own, ValueIn, ValueOut, fingerprint};
 use crate::last::{Body, Buffers, Entry, Node};
