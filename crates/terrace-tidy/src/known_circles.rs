@@ -98,11 +98,6 @@ pub const KNOWN: &[Known] = &[
         reason: "A command or report, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-bench/src/buckets",
-        files: 5,
-        reason: "A command or report, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-methods/src/btree/mod",
         files: 5,
         reason: "A type, and its parts in files beside it.",
@@ -120,16 +115,6 @@ pub const KNOWN: &[Known] = &[
     Known {
         file: "terrace-methods/src/lsm/mod",
         files: 4,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-cli/src/engine",
-        files: 3,
-        reason: "A command or report, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-cli/src/load/mod",
-        files: 3,
         reason: "A type, and its parts in files beside it.",
     },
     Known {
@@ -153,17 +138,7 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-cli/src/bench/mod",
-        files: 2,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-mem-bench/src/emails",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-metrics/src/families",
         files: 2,
         reason: "Two halves of one job.",
     },
@@ -186,10 +161,5 @@ pub const KNOWN: &[Known] = &[
         file: "terrace-pm/src/last/mod",
         files: 2,
         reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-sim/src/history",
-        files: 2,
-        reason: "Two halves of one job.",
     },
 ];
