@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::table::{count, time};
+use crate::numbers::{count, time};
 
 /// Characters of the longest bar.
 const LONGEST_BAR: u64 = 40;

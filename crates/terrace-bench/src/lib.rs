@@ -20,6 +20,7 @@ pub mod distribution;
 mod error;
 pub mod latency;
 mod newest;
+pub mod numbers;
 pub mod permutation;
 pub mod plan;
 pub mod plot;
@@ -30,7 +31,7 @@ pub mod resident;
 pub mod rng;
 pub mod runner;
 pub mod steady;
-pub mod table;
+mod table;
 pub mod target;
 #[cfg(test)]
 mod testing;

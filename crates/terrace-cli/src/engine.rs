@@ -14,7 +14,7 @@ pub use terrace::paper::{BiLsmOptions, Law, Rates};
 pub use terrace::{Compression, Tiers};
 use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
 pub use terrace::{
-    Durability, Error, Index, IndexInfo, Kind, Loader, Policy, Progress, SweepOrder, Work,
+    Durability, Error, Index, IndexInfo, Kind, Loader, Policy, Progress, SweepOrder,
 };
 pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
@@ -191,6 +191,11 @@ impl Db {
                 })
             }
         }
+    }
+
+    /// Bytes of the longest key: with small pages fewer than with others.
+    pub fn longest_key(&self) -> usize {
+        terrace::max_key_bytes(self.inner.stats().pages.page_bytes as usize)
     }
 
     /// The structure to write to, created if it is not there. If it cannot be, a database that was made

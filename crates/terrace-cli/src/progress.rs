@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::engine::{Progress, Work};
+use terrace::{Progress, Work};
 
 /// A bar over a number of bytes.
 pub fn bytes(total: u64, quiet: bool) -> ProgressBar {

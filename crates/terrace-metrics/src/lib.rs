@@ -22,9 +22,10 @@
 mod backups;
 mod families;
 mod merging;
+mod named;
 mod text;
 
-pub use families::MAX_STRUCTURES;
+pub use named::MAX_STRUCTURES;
 
 use terrace::Stats;
 use text::Text;

@@ -2,7 +2,7 @@
 
 use terrace::{LevelStats, LsmStats, Stats, StructureStats};
 
-use crate::families::named;
+use crate::named::named;
 use crate::text::Kind::{Counter, Gauge};
 use crate::text::{Labels, Text};
 

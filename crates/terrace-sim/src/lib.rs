@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+mod event;
 mod fault;
 mod file;
 mod history;
@@ -14,8 +15,9 @@ mod rng;
 mod world;
 
 pub use disk::{SimDisk, Survival};
+pub use event::{Event, Operation, Outcome};
 pub use fault::{Fault, Injection, Op};
-pub use history::{Event, History, Operation, Outcome, Recorder};
+pub use history::{History, Recorder};
 pub use hooked::{Call, HookedDisk};
 pub use linearizable::{Violation, check as check_key};
 pub use rng::Rng;

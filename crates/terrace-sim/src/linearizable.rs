@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use crate::history::{Event, Operation, Outcome};
+use crate::event::{Event, Operation, Outcome};
 
 /// A history with no order that explains it.
 #[derive(Clone, Debug)]

@@ -63,23 +63,8 @@ pub const KNOWN: &[Known] = &[
         reason: "A command or report, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-bench/src/buckets",
-        files: 5,
-        reason: "A command or report, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-pm-bench/src/rivals/mod",
         files: 5,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-cli/src/engine",
-        files: 3,
-        reason: "A command or report, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-cli/src/load/mod",
-        files: 3,
         reason: "A type, and its parts in files beside it.",
     },
     Known {
@@ -98,22 +83,7 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-cli/src/bench/mod",
-        files: 2,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-mem-bench/src/emails",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-metrics/src/families",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
-    Known {
-        file: "terrace-sim/src/history",
         files: 2,
         reason: "Two halves of one job.",
     },

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use terrace_base::{Error, Result};
 
+use crate::api::database::Database;
 use crate::core::Core;
-use crate::database::Database;
 use crate::gentle::{Cancel, Pace, Rate};
 use crate::progress::{Progress, Teller, Work};
 

@@ -12,18 +12,19 @@ use terrace_pages::{Cleaner, PageStore};
 use terrace_tier::{Demoter, TierContext};
 use terrace_wal::{Appended, Durability, Log};
 
+use crate::catalog::opened::Open;
+use crate::catalog::registry::Registry;
 use crate::checkpoint::state::Checkpoints;
 use crate::drops::queue::Drops;
 use crate::load::space::Space;
-use crate::opening::Opening;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
 use crate::planted::{Fault, planted};
-use crate::registry::{Open, Registry};
+use crate::recover::opening::Opening;
 use crate::transaction::{Figures, Turn};
 
 /// See the module's text. Background threads hold it, handles hold it through
-/// [`crate::handle::Handle`].
+/// [`crate::api::handle::Handle`].
 pub struct Core {
     pub options: Options,
     pub budget: Budget,

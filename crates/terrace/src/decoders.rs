@@ -3,7 +3,7 @@
 //! Each checks what a decoder promises: it ends in a value or in nothing, and a value that it gives is
 //! encoded so that it comes back.
 
-use crate::catalog::Entry;
+use crate::catalog::entries::Entry;
 use crate::effects::{Effects, encode};
 
 /// Decodes the payload of a log record. Returns how many effects it has, if it has nothing else.
@@ -39,11 +39,12 @@ pub fn catalog_entry(key: &[u8], value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::opened::NewStructure;
     use crate::effects::Effect;
+    use crate::index::definition::{IndexEntry, Stored};
     use crate::kinds::KINDS;
-    use crate::registry::NewStructure;
-    use crate::spec::{Kind, MapOptions};
-    use crate::table::{IndexEntry, Stored};
+    use crate::kinds::Kind;
+    use crate::kinds::spec::MapOptions;
     use terrace_base::{PageId, StructureId};
     use terrace_tier::Roots;
 
@@ -112,7 +113,7 @@ mod tests {
                 },
                 Effect::Compress {
                     structure: StructureId(2),
-                    compression: crate::spec::Compression::LZ4,
+                    compression: crate::kinds::spec::Compression::LZ4,
                 },
                 Effect::Mark {
                     time_ms: 1_800_000_000_000,

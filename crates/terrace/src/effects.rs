@@ -6,9 +6,9 @@
 
 use terrace_base::StructureId;
 
-use crate::registry::NewStructure;
-use crate::spec::{Compression, Spec, decode_spec};
-use crate::table::{IndexEntry, Stored};
+use crate::catalog::opened::NewStructure;
+use crate::index::definition::{IndexEntry, Stored};
+use crate::kinds::spec::{Compression, Spec, decode_spec};
 
 /// What an effect does, in the two low bits of its head.
 const PUT: u64 = 0;
@@ -391,7 +391,8 @@ impl<'a> Iterator for Effects<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Kind, Policy, Tiers};
+    use crate::kinds::Kind;
+    use crate::kinds::spec::{Policy, Tiers};
     use proptest::prelude::*;
 
     fn put(structure: u32, key: &[u8], value: &[u8], out: &mut Vec<u8>) {

@@ -3,11 +3,15 @@
 //! What a method can do and what it costs is told by its traits; a row says how users and files name the
 //! kind, which methods its tiers are made of, and what may be chosen.
 
+pub mod methods;
+pub mod spec;
+pub mod structures;
+
 use std::marker::PhantomData;
 
 use terrace_methods::{Apart, BTree, HashTable, Heap, Lsm};
 
-use crate::methods::{Methods, Pair};
+use crate::kinds::methods::{Methods, Pair};
 
 /// The kinds of structures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]

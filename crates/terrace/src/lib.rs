@@ -16,59 +16,57 @@
 
 #![forbid(unsafe_code)]
 
+// What a user holds and calls.
+mod api;
 #[cfg(feature = "backup")]
 mod backup;
-mod batch;
-mod catalog;
-mod checkpoint;
-mod compact;
 #[cfg(feature = "control")]
 pub mod control;
+mod snapshot;
+mod transaction;
+
+// What is done, over the core.
+mod checkpoint;
+mod compact;
+mod drops;
+mod load;
+mod mark;
+mod read;
+mod recover;
+mod stats;
+mod table;
+mod verify;
+mod write;
+
+// The core, and the parts that own its state; those of what is above lie there, in `state.rs` and the like.
+mod catalog;
 mod core;
-mod database;
-mod database_open;
+mod index;
+mod kinds;
+mod passes;
+
+// What all of them know.
 #[doc(hidden)]
 pub mod decoders;
-mod drops;
 mod effects;
 pub mod encode;
 mod gentle;
-mod handle;
-mod hash;
 mod histogram;
-mod kinds;
-mod load;
-mod many;
-mod map;
-mod mark;
 mod merge;
-mod methods;
-mod naming;
-mod open;
-mod opened;
-mod opening;
 mod options;
-mod ordered;
-mod passes;
 mod planted;
 #[cfg(feature = "planted-faults")]
 mod probes;
 mod progress;
-mod range;
-mod registry;
-mod replay;
-mod snapshot;
-mod spec;
-mod stats;
-mod stats_table;
-mod structures;
-mod table;
-mod transaction;
-mod tree;
-mod unordered;
-mod verify;
-mod write;
 
+pub use api::database::Database;
+pub use api::hash::Hash;
+pub use api::index::{IndexHandle, Keys, Rows};
+pub use api::map::Map;
+pub use api::range::Range;
+pub use api::table::Table;
+pub use api::tree::Tree;
+pub use api::unordered::Unordered;
 #[cfg(feature = "backup")]
 pub use backup::{
     ArchivedLog, BackupContents, BackupOptions, BackupPoint, BackupReport, BackupVerifyReport,
@@ -81,44 +79,37 @@ pub use backup::{
     backup_contents_on, list_backup_on, parse_time, prune_backup_on, restore_on, text_of,
     verify_backup_on,
 };
-pub use batch::{Batch, MAX_BATCH_OPERATIONS};
+pub use catalog::change::StructureInfo;
 pub use compact::{CompactOptions, CompactReport};
 #[cfg(feature = "control")]
 pub use control::Control;
-pub use database::Database;
 pub use gentle::{Cancel, Rate};
-pub use hash::Hash;
 pub use histogram::Summary;
+pub use index::definition::{Index, IndexInfo, KeySource};
+pub use kinds::Kind;
+pub use kinds::spec::{
+    Compression, HashOptions, LsmOptions, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions,
+};
 pub use load::Loader;
-pub use map::Map;
 pub use mark::Mark;
 pub use merge::Merge;
-pub use naming::StructureInfo;
-pub use opening::Opening;
 #[cfg(feature = "paper")]
 pub use options::SweepOrder;
 pub use options::{MemoryStats, Options};
 pub use progress::{Progress, Work};
-pub use range::Range;
+pub use recover::opening::Opening;
 pub use snapshot::{Snapshot, SnapshotMap};
-pub use spec::{
-    Compression, HashOptions, Kind, LsmOptions, MAX_NAME_BYTES, MapOptions, Policy, Tiers,
-    TreeOptions,
-};
 pub use stats::{
     CheckpointInfo, CheckpointStats, DropStats, LevelStats, LoaderStats, LogFigures, LsmStats,
     PageStats, Stats, StructureStats,
 };
-pub use table::{
-    Index, IndexHandle, IndexInfo, KeySource, Keys, MAX_INDEXES, Rows, Table, TableOptions,
-};
+pub use table::options::{MAX_INDEXES, TableOptions};
 pub use transaction::{
     Committed, LastConflict, Reader, Savepoint, Transaction, TransactionIndex, TransactionOptions,
     TransactionRange, TransactionRows, TransactionStats,
 };
-pub use tree::Tree;
-pub use unordered::Unordered;
 pub use verify::{VerifiedStructure, VerifyReport};
+pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 
 /// Faults that tests plant, and what these tests look at.
 #[cfg(feature = "planted-faults")]

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use terrace_base::Result;
 use terrace_wal::{Appended, Durability};
 
+use crate::api::database::Database;
 use crate::core::Core;
-use crate::database::Database;
 use crate::effects::encode_mark;
-use crate::spec::check_named;
+use crate::kinds::spec::check_named;
 
 /// A place in the log; see [`Database::mark`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -4,8 +4,8 @@ use terrace_base::{Error, Result};
 use terrace_pages::{PAGE_SIZES, PageStore};
 use terrace_wal::{Durability, LOG_SEGMENTS};
 
+use crate::catalog::registry::Registry;
 use crate::progress::{Listener, Progress};
-use crate::registry::Registry;
 
 /// Memory when nothing else is said: what a small service can spare.
 const DEFAULT_MEMORY: u64 = 256 << 20;

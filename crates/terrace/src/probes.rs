@@ -6,9 +6,9 @@ use terrace_base::Result;
 use terrace_pages::PageStore;
 use terrace_tier::LockTable;
 
+use crate::api::database::Database;
+use crate::api::map::Map;
 use crate::checkpoint::calm::Calm;
-use crate::database::Database;
-use crate::map::Map;
 
 /// The page store of a database, for a test that goes through the gate itself.
 pub fn store(db: &Database) -> &PageStore {

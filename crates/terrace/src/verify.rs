@@ -6,11 +6,11 @@ use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, PageId, Result};
 use terrace_tier::Demoter;
 
+use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::gentle::Cancel;
 use crate::progress::{Progress, Teller, Work};
-use crate::registry::Open;
-use crate::table::{Listener, check_indexes};
+use crate::table::verify::{Listener, check_indexes};
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]

@@ -1,34 +1,26 @@
 //! `terrace bench`: the workloads of `terrace-bench` on a database.
 
 mod paper;
+mod plan;
 mod replay;
 mod target;
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use terrace_bench::buckets::Bars;
-use terrace_bench::device::Device;
+use terrace_bench::numbers::{bytes, count, ratio};
 use terrace_bench::plot::{Curve, course};
-use terrace_bench::table::{bytes, count, ratio};
-use terrace_bench::{
-    Distribution, Event, KeyLayout, Load, Part, Plan, Prepared, RecordCache, Report, StoreLabels,
-    Target, Warmup, Workload,
-};
+use terrace_bench::{Event, Part, Prepared, RecordCache, Report, Target};
 
-use crate::args::{
-    BenchArgs, DistributionName, HashesName, KeyLayoutName, KindName, LoadOrder, LogMode,
-    PolicyName, SweepName, WorkloadName,
-};
-use crate::engine::{Db, Durability, Policy, Settings, SweepOrder, TreeSettings};
+use crate::args::{BenchArgs, HashesName, KindName, LogMode, SweepName, WorkloadName};
+use crate::engine::{Db, Durability, Policy, Settings, TreeSettings};
 use crate::output::print;
 use crate::progress;
 use crate::watch;
+use plan::{STRUCTURE, device, plan, policy, sweep, tiers};
 use target::TreeTarget;
-
-/// The structure that benchmarks use.
-const STRUCTURE: &str = "bench";
 
 /// Least memory with a record cache: a tenth of it must do for the database.
 const LEAST_CACHED: u64 = 20 << 20;
@@ -198,130 +190,6 @@ fn run_on(args: &BenchArgs, prepared: &Prepared, target: &impl Target) -> Result
         bar: ProgressBar::hidden(),
     };
     Ok(prepared.run(target, &mut |event| bar.show(event))?)
-}
-
-fn plan(args: &BenchArgs) -> Result<Plan> {
-    let workload = match args.workload {
-        WorkloadName::A => Workload::A,
-        WorkloadName::B => Workload::B,
-        WorkloadName::C => Workload::C,
-        WorkloadName::D => Workload::D,
-        WorkloadName::E => Workload::E,
-        WorkloadName::F => Workload::F,
-        WorkloadName::Load | WorkloadName::Replay => Workload::Load,
-        WorkloadName::Scan => Workload::Scan,
-        WorkloadName::Hotspot => Workload::Hotspot,
-        WorkloadName::Shift => Workload::Shift,
-        WorkloadName::Transfer => Workload::Transfer,
-        WorkloadName::Multiget => Workload::MultiGet,
-    };
-    let mut plan = Plan::new(workload, args.records, args.open.memory.0);
-    if workload != Workload::Hotspot {
-        plan.distribution = match args.distribution {
-            DistributionName::Zipf => Distribution::Zipf { theta: args.zipf },
-            DistributionName::Ycsb => Distribution::Ycsb { theta: args.zipf },
-            DistributionName::Uniform => Distribution::Uniform,
-        };
-    }
-    plan.value_bytes = args.value_bytes;
-    plan.value_random = args.value_random;
-    plan.layout = match args.keys {
-        KeyLayoutName::Spaced => KeyLayout::Spaced,
-        KeyLayoutName::Hashed => KeyLayout::Hashed,
-    };
-    plan.threads = args.threads;
-    plan.duration = seconds("--seconds", args.seconds)?;
-    plan.warmup = match args.warmup {
-        Some(time) => Warmup::Fixed(seconds("--warmup", time)?),
-        None => Warmup::Steady {
-            at_most: seconds("--longest-warmup", args.longest_warmup)?,
-        },
-    };
-    plan.load = match (args.skip_load, args.load_order) {
-        (true, _) => Load::Skip,
-        (false, LoadOrder::Random) => Load::Random,
-        (false, LoadOrder::Sorted) => Load::Sorted,
-        (false, LoadOrder::Together) => Load::Together,
-    };
-    plan.settle = !args.unclean;
-    plan.checked_updates = args.checked_updates;
-    plan.audit = args.audit;
-    plan.seed = args.seed;
-    plan.draws = args.draws.unwrap_or_else(|| {
-        if args.skip_load {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            // Below 2^53, so that every reader of the JSON object reads the same number.
-            now.map_or(0, |now| now.as_millis() as u64)
-        } else {
-            0
-        }
-    });
-    plan.store = StoreLabels {
-        structure: args.structure.name().into(),
-        tiers: tiers(args),
-        policy: policy_label(args),
-        compression: args.compress.map(crate::args::compression_name),
-        durability: args.log.name().into(),
-        device: device(args)?,
-    };
-    Ok(plan)
-}
-
-fn device(args: &BenchArgs) -> Result<Option<Device>> {
-    let Some(rate) = args.device_iops else {
-        return Ok(None);
-    };
-    let latency = Duration::from_micros(args.device_latency);
-    match Device::new(rate, latency) {
-        Ok(device) => Ok(Some(device)),
-        Err(problem) => bail!("--device-iops, --device-latency: {problem}"),
-    }
-}
-
-/// Behind a record cache is the plain structure.
-fn tiers(args: &BenchArgs) -> u8 {
-    if args.record_cache { 1 } else { args.tiers }
-}
-
-fn policy(name: PolicyName) -> Policy {
-    match name {
-        PolicyName::Default => Policy::Default,
-        PolicyName::Paper => Policy::Paper,
-    }
-}
-
-fn sweep(name: SweepName) -> SweepOrder {
-    match name {
-        SweepName::Index => SweepOrder::Index,
-        SweepName::Heap => SweepOrder::Heap,
-    }
-}
-
-/// What decides on the place of a record, in a report.
-fn policy_label(args: &BenchArgs) -> String {
-    if let Some(label) = paper::label(args) {
-        label
-    } else if args.record_cache {
-        "record cache".into()
-    } else if args.sweep == SweepName::Heap {
-        format!("{}, a heap above, swept in heap order", args.policy.name())
-    } else if args.exclusive {
-        format!("{}, exclusive tiers", args.policy.name())
-    } else if args.hot_heap {
-        format!("{}, a heap above", args.policy.name())
-    } else if args.hashes == HashesName::Own {
-        format!("{}, a hash function for each tier", args.policy.name())
-    } else {
-        args.policy.name().into()
-    }
-}
-
-fn seconds(name: &str, value: f64) -> Result<Duration> {
-    // A year is more than anybody wants to wait; it also keeps arithmetic on moments safe.
-    if !(0.0..=31_536_000.0).contains(&value) {
-        bail!("{name} takes a number of seconds from 0 to a year, not {value}");
-    }
-    Ok(Duration::from_secs_f64(value))
 }
 
 fn plot(args: &BenchArgs, report: &Report, file: &std::path::Path) -> Result<()> {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Duration;
 use terrace_bench::Report;
-use terrace_bench::table::count;
+use terrace_bench::numbers::count;
 
 use crate::args::paper_name_of;
 use crate::args::{BenchArgs, KindName, LogMode, Switch, WorkloadName};

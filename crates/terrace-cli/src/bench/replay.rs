@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
-use terrace_bench::table::{bytes, count};
+use terrace_bench::numbers::{bytes, count};
 use terrace_bench::{Prepared, Report, resident};
 
-use super::{STRUCTURE, plan, policy_label, sweep};
+use super::plan::{STRUCTURE, device, plan, policy_label, sweep};
 use crate::args::{BenchArgs, KeyLayoutName, LoadOrder, LogMode};
 use crate::engine::{Db, Settings};
 use crate::output::{print, stdout};
@@ -60,7 +60,7 @@ fn measure(args: &BenchArgs) -> Result<Value> {
         log_limit: Some(log_limit(args)),
         sweep: sweep(args.sweep),
         pessimistic: args.pessimistic_locks,
-        device: super::device(args)?,
+        device: device(args)?,
         ..Settings::default()
     };
     let peak_is_from_open = resident::reset_peak();

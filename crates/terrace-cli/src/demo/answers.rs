@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 use std::time::Instant;
-use terrace_bench::table::{count as number, time};
+use terrace_bench::numbers::{count as number, time};
 
 use super::count::Store;
 use super::grams::{NAMES, decode};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write;
-use terrace_bench::table::{bytes, count as number, ratio};
+use terrace_bench::numbers::{bytes, count as number, ratio};
 
 use super::answers::Answers;
 use super::count::Outcome;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use terrace_bench::table::{count as number, ratio};
+use terrace_bench::numbers::{count as number, ratio};
 use terrace_bench::{Counters, resident};
 
 use super::corpus::Corpus;

@@ -13,7 +13,7 @@ mod words;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use terrace_bench::table::{bytes, count as number};
+use terrace_bench::numbers::{bytes, count as number};
 
 use crate::args::DemoArgs;
 use crate::output::print;

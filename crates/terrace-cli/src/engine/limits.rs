@@ -1,6 +1,6 @@
 //! What keys and values may be, and what is refused because of them.
 
-use super::{Db, MAX_VALUE_BYTES};
+use terrace::MAX_VALUE_BYTES;
 
 /// What is wrong with the length of a key, of which so many bytes are the most, or of a value, if anything.
 pub fn too_long(key: &[u8], value: &[u8], longest_key: usize) -> Option<String> {
@@ -21,11 +21,4 @@ pub fn is_refused(error: &anyhow::Error) -> bool {
             Duplicate { .. } | Invalid { .. } | KeyTooLong { .. } | ValueTooLong { .. }
         )
     })
-}
-
-impl Db {
-    /// Bytes of the longest key: with small pages fewer than with others.
-    pub fn longest_key(&self) -> usize {
-        terrace::max_key_bytes(self.inner.stats().pages.page_bytes as usize)
-    }
 }

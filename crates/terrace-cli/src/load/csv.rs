@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::io::{self, Chain, Read};
 
-use super::{Numbered, Source};
+use super::source::{Numbered, Source};
 use crate::engine::Entry;
 
 /// A file whose first line names the fields.

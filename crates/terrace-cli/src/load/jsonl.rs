@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::io::{BufRead, Read};
 
-use super::{Numbered, Source, parts};
+use super::parts;
+use super::source::{Numbered, Source};
 use crate::engine::Entry;
 use crate::text::take_field;
 use terrace::StructureInfo;

@@ -3,6 +3,7 @@
 mod csv;
 mod jsonl;
 pub(crate) mod parts;
+pub(crate) mod source;
 mod stop;
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +20,7 @@ use crate::engine::{
 };
 use crate::output::{print, tell};
 use crate::progress::{self, Late};
+use source::Source;
 use stop::Phase;
 use terrace::StructureInfo;
 
@@ -36,21 +38,6 @@ const LONGEST: u64 = 2 * (MAX_VALUE_BYTES + MAX_KEY_BYTES) as u64 + (1 << 20);
 const BUFFER: usize = 256 << 10;
 /// So many malformed lines are shown; the rest is only counted.
 const SHOWN: u64 = 20;
-
-/// The number of a line, with what it holds or what is wrong with it.
-type Numbered<T> = (u64, Result<T>);
-
-/// A file being read, record by record.
-pub(crate) trait Source {
-    /// The next record; `None` at the end. An error is one of reading, after which there is no next.
-    fn next(&mut self) -> Result<Option<Numbered<Entry>>>;
-
-    /// Before the first record, and where there is no next one: what the records behind are of, if the file
-    /// says it.
-    fn part(&mut self) -> Result<Option<StructureInfo>> {
-        Ok(None)
-    }
-}
 
 /// Refuses an index over columns of rows that will be JSON: it would find some piece of the text.
 fn check_indexes(args: &LoadArgs) -> Result<()> {
@@ -427,7 +414,7 @@ fn report(args: &LoadArgs, count: &Count, seconds: f64) -> Result<()> {
     let mut text = format!(
         "{} records, {} of keys and values, in {seconds:.1} s ({:.0} records/s)\n",
         count.records,
-        terrace_bench::table::bytes(count.bytes),
+        terrace_bench::numbers::bytes(count.bytes),
         per_second
     );
     if count.bad > 0 {

@@ -14,7 +14,8 @@ use crate::args::{
 };
 use crate::engine::KeyRange;
 use crate::entries::{Shown, not_there, object, print_value, value_from, write_dumped};
-use crate::load::{Source, open_input, open_source};
+use crate::load::source::Source;
+use crate::load::{open_input, open_source};
 use crate::output::{print, print_found, stdout, told_once};
 use crate::text::given;
 pub use bench::run as bench;

@@ -7,7 +7,7 @@ use terrace_base::Result;
 use terrace_base::disk::Disk;
 
 use super::options::{BackupOptions, BackupReport};
-use crate::database::Database;
+use crate::api::database::Database;
 
 impl Database {
     /// Adds a point to the backup set in a folder, which is made if it is missing: everything as it is when

@@ -10,7 +10,7 @@ use super::folder::SetFolder;
 use super::follow_options::{FollowOptions, FollowStatus};
 use super::following::{Follows, Running};
 use super::worker::{Worker, start};
-use crate::database::Database;
+use crate::api::database::Database;
 
 /// Copies the log of a database to a backup set until it is dropped; see [`Database::follow`].
 pub struct Follower {

@@ -22,14 +22,14 @@ use super::pages::PagesReader;
 use super::place::Place;
 use super::select::{RestoreTo, Target, select};
 use super::verify::{BackupPoint, manifest};
-use crate::database::Database;
+use crate::api::database::Database;
+use crate::api::handle::Handle;
 use crate::gentle::Cancel;
-use crate::handle::Handle;
 use crate::mark::time_of;
-use crate::open::{identity, new_log};
 use crate::options::Options;
 use crate::progress::{Progress, Teller, Work};
-use crate::replay::Replay;
+use crate::recover::open::{identity, new_log};
+use crate::recover::replay::Replay;
 
 /// How a backup is restored.
 #[must_use = "options do nothing until something is restored with them"]

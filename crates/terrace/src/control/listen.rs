@@ -23,9 +23,9 @@ use terrace_base::{Error, Result};
 use super::protocol::{MAX_CONNECTIONS, PATIENCE};
 use super::serve::{refuse, serve};
 use super::socket::{SOCKET, reach, through};
+use crate::api::handle::{Beside, Handle};
 use crate::core::Core;
 use crate::gentle::Cancel;
-use crate::handle::{Beside, Handle};
 
 /// The open socket of a database. It ends with [`Beside::stop`].
 struct Listening {

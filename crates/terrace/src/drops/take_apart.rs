@@ -9,8 +9,8 @@ use std::time::Duration;
 use terrace_base::{Result, StructureId};
 
 use super::queue::Waiting;
+use crate::catalog::opened::Open;
 use crate::core::Core;
-use crate::registry::Open;
 
 /// Pause after every structure that waits has failed in a row (a full disk, say).
 const RETRY: Duration = Duration::from_secs(1);

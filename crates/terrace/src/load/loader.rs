@@ -8,10 +8,10 @@ use super::group::{GROUP_RECORDS, group_bytes};
 use super::record::Record;
 use super::sorter::Sorter;
 use super::space::Memory;
-use crate::batch::Batch;
-use crate::map::Map;
+use crate::api::map::Map;
 use crate::progress::Progress;
-use crate::write::check_lengths;
+use crate::write::batch::Batch;
+use crate::write::one::check_lengths;
 
 /// One part in so many of the database's memory is for sorting.
 const MEMORY_PART: u64 = 8;

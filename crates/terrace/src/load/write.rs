@@ -12,9 +12,9 @@ use terrace_wal::Durability;
 use super::group::{GROUP_RECORDS, group_bytes};
 use super::loader::Loader;
 use super::sorter::Sorted;
-use crate::batch::Batch;
-use crate::map::Map;
+use crate::api::map::Map;
 use crate::progress::{Progress, Teller, Work};
+use crate::write::batch::Batch;
 
 /// Groups that are on their way from one thread to the other.
 const GROUPS: usize = 2;

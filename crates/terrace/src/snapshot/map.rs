@@ -4,12 +4,14 @@ use std::ops::RangeBounds;
 
 use terrace_base::{Error, Result};
 
-use crate::map::Map;
-use crate::ordered;
-use crate::range::Range;
-use crate::spec::Kind;
-use crate::table::{IndexHandle, IndexInfo, Table};
-use crate::unordered::Unordered;
+use crate::api::index::IndexHandle;
+use crate::api::map::Map;
+use crate::api::ordered;
+use crate::api::range::Range;
+use crate::api::table::Table;
+use crate::api::unordered::Unordered;
+use crate::index::definition::IndexInfo;
+use crate::kinds::Kind;
 
 /// A structure as it was when the snapshot was taken; see [`crate::Snapshot`], which it keeps. What it
 /// answers never changes, so a range of it is a whole, and so is what an index answers.

@@ -17,13 +17,14 @@ use latest::Last;
 pub use map::SnapshotMap;
 pub use nothing::Nothing;
 
+use crate::api::database::Database;
+use crate::api::handle::Handle;
+use crate::catalog::change::StructureInfo;
 use crate::checkpoint::state::Speed;
 use crate::core::Core;
-use crate::database::Database;
-use crate::handle::Handle;
-use crate::naming::StructureInfo;
+use crate::kinds::Kind;
+use crate::kinds::spec::MapOptions;
 use crate::progress::Progress;
-use crate::spec::{Kind, MapOptions};
 use crate::verify::VerifyReport;
 
 /// Everything that was written before one instant and nothing that was written after it, in all structures

@@ -11,17 +11,18 @@ use terrace_base::{Error, Result};
 use terrace_tier::Change;
 
 use super::entry::encode;
-use super::index::{Index, IndexEntry};
 use super::options::{MAX_INDEXES, TableOptions, check_index, too_many};
 use super::rows::{Expected, duplicate};
-use super::state::Closed;
-use crate::batch::Batch;
+use crate::api::map::Map;
+use crate::catalog::opened::{IndexState, NewStructure, Open, TableState};
 use crate::checkpoint::state::Speed;
 use crate::core::Core;
-use crate::map::Map;
-use crate::opened::{IndexState, NewStructure, Open, TableState};
-use crate::spec::{Kind, Spec};
-use crate::write::check_lengths;
+use crate::index::definition::{Index, IndexEntry};
+use crate::index::state::Closed;
+use crate::kinds::Kind;
+use crate::kinds::spec::Spec;
+use crate::write::batch::Batch;
+use crate::write::one::check_lengths;
 
 /// Entries that are written at a time while an index is made.
 const STEP_ENTRIES: usize = 512;

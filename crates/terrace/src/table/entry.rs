@@ -96,7 +96,7 @@ pub fn prefix(unique: bool, prefix: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::range::past_prefix;
+    use crate::api::range::past_prefix;
     use proptest::prelude::*;
 
     /// Few different bytes, those that matter among them, so that prefixes are common.

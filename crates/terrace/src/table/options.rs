@@ -2,10 +2,10 @@
 
 use terrace_base::{Error, Result};
 
-use super::index::{Index, Stored};
+use crate::index::definition::{Index, Stored};
 #[cfg(feature = "paper")]
-use crate::spec::Policy;
-use crate::spec::{MapOptions, Tiers, check_name};
+use crate::kinds::spec::Policy;
+use crate::kinds::spec::{MapOptions, Tiers, check_name};
 
 /// Most indexes of a table: each is looked at in every write of a row.
 pub const MAX_INDEXES: usize = 64;

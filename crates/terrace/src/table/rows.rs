@@ -16,13 +16,13 @@ use terrace_tier::{Change, Expect, LockTable, Version};
 use terrace_wal::{Appended, Durability};
 
 use super::entry::encode;
-use crate::batch::Batch;
-use crate::batch::merges::Merging;
-use crate::batch::standing::Standing;
+use crate::catalog::opened::{IndexState, Open, Snapshot};
 use crate::core::Core;
-use crate::opened::{IndexState, Open, Snapshot};
 use crate::planted::{Fault, planted};
-use crate::write::{AsFound, check_lengths};
+use crate::write::batch::Batch;
+use crate::write::batch::merges::Merging;
+use crate::write::batch::standing::Standing;
+use crate::write::one::{AsFound, check_lengths};
 
 /// Rounds that may fail because others were faster, before they have to wait.
 const ROUNDS: u32 = 16;

@@ -9,7 +9,7 @@ use terrace_access::Window;
 use terrace_base::Result;
 
 use super::entry::{decode, encode};
-use crate::opened::{IndexState, Open, Snapshot};
+use crate::catalog::opened::{IndexState, Open, Snapshot};
 
 /// Problems of one index that are named; the rest is counted.
 const MOST_NAMED: usize = 5;

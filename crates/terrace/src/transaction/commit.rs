@@ -13,10 +13,10 @@ use terrace_wal::Appended;
 use super::open::Transaction;
 use super::options::Committed;
 use super::reads::Changed;
-use crate::batch::standing::Standing;
 use crate::core::Core;
 use crate::planted::{Fault, planted};
-use crate::table::Round;
+use crate::table::rows::Round;
+use crate::write::batch::standing::Standing;
 
 /// Rounds that may fail although nothing that was read has another value.
 const ROUNDS: u32 = 16;

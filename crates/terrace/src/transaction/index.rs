@@ -11,9 +11,10 @@ use terrace_base::{Error, Result};
 use super::open::Transaction;
 use super::overlay::Staged;
 use super::reads::Changed;
-use crate::range::{Range, Record, past_prefix};
+use crate::api::index::IndexHandle;
+use crate::api::range::{Range, Record, past_prefix};
+use crate::api::table::Table;
 use crate::table::entry::{bounds, decode, encode, prefix};
-use crate::table::{IndexHandle, Table};
 
 /// An index of a table, in a transaction; see [`Transaction::index`].
 #[derive(Debug)]

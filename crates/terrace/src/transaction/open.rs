@@ -8,14 +8,14 @@ use terrace_tier::Change;
 use super::options::TransactionOptions;
 use super::overlay::{Overlay, Staged};
 use super::reads::{Changed, Reads};
-use crate::batch::{Batch, Mark};
-use crate::database::Database;
-use crate::many::TOGETHER;
-use crate::map::Map;
+use crate::api::database::Database;
+use crate::api::map::Map;
+use crate::catalog::opened::Open;
 use crate::merge::{Merge, Merged};
 use crate::planted::{Fault, planted};
-use crate::registry::Open;
-use crate::write::check_lengths;
+use crate::read::many::TOGETHER;
+use crate::write::batch::{Batch, Mark};
+use crate::write::one::check_lengths;
 
 /// A place in a transaction to go back to.
 #[derive(Clone, Debug)]

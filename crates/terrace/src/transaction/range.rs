@@ -8,10 +8,10 @@ use terrace_base::{Error, Result, StructureId};
 
 use super::open::Transaction;
 use super::overlay::{Overlay, Staged};
-use crate::map::Map;
-use crate::ordered;
+use crate::api::map::Map;
+use crate::api::ordered;
+use crate::api::range::{Range, Record, past_prefix};
 use crate::planted::{Fault, planted};
-use crate::range::{Range, Record, past_prefix};
 
 /// Records in order, from either end; see [`Transaction::range`].
 #[must_use = "it reads only when it is asked for records"]
@@ -275,7 +275,7 @@ impl Own {
             let mut left = overlay.range(self.id, &self.low, self.high.as_deref());
             self.front = left.next().map(Own::of);
             match &self.front {
-                Some((key, _)) => self.low = crate::range::above(key),
+                Some((key, _)) => self.low = crate::api::range::above(key),
                 None => self.is_through = true,
             }
         }

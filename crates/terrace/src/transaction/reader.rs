@@ -7,8 +7,8 @@ use terrace_base::Result;
 use super::index::TransactionIndex;
 use super::open::Transaction;
 use super::range::TransactionRange;
-use crate::map::Map;
-use crate::table::Table;
+use crate::api::map::Map;
+use crate::api::table::Table;
 
 /// Reads of one instant; see [`crate::Database::read`].
 #[derive(Debug)]

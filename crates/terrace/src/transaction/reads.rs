@@ -13,10 +13,10 @@ use terrace_base::Result;
 use terrace_tier::{Content, LockTable, Version, Watch};
 
 use super::print::Print;
-use crate::batch::standing::Standing;
+use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::planted::{Fault, planted};
-use crate::registry::Open;
+use crate::write::batch::standing::Standing;
 
 /// Records that are validated one by one. Beyond that the range of keys that they lie in is watched,
 /// because all of them are looked at while nobody else can append to the log.
@@ -217,7 +217,7 @@ impl Reads {
             let (low, high) = if open.structure.position_prefix() > 0 {
                 (Vec::new(), None)
             } else {
-                (low.to_vec(), Some(crate::range::above(high)))
+                (low.to_vec(), Some(crate::api::range::above(high)))
             };
             self.watch(&open, low, high);
         }

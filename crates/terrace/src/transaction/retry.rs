@@ -10,7 +10,7 @@ use super::open::Transaction;
 use super::options::TransactionOptions;
 use super::reader::Reader;
 use super::turn::TURN_WAIT;
-use crate::database::Database;
+use crate::api::database::Database;
 
 /// Attempts that follow at once.
 const AT_ONCE: u32 = 3;

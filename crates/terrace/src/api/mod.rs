@@ -1,0 +1,14 @@
+//! What a user holds: the database, and the handles of structures and of what is read from them. Each says how one
+//! comes to it.
+
+pub mod database;
+pub mod handle;
+pub mod hash;
+pub mod index;
+pub mod map;
+mod open;
+pub mod ordered;
+pub mod range;
+pub mod table;
+pub mod tree;
+pub mod unordered;

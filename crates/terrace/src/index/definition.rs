@@ -1,0 +1,372 @@
+//! What an index is: its name, whether it is unique, and where its keys come from.
+//!
+//! Invariant: the text of a source leads back to it, and to no other; it is what the catalog keeps.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_base::{Error, Result, StructureId};
+
+use crate::kinds::spec::check_name;
+
+/// Longest text of a source, in bytes: its catalog entry must fit the smallest page four times.
+pub const MAX_SOURCE_BYTES: usize = 255;
+
+/// How the catalog names a function of the program.
+const FUNCTION: &str = "function";
+
+/// The key that a function finds in a row: none if the row is not to be indexed, or what is wrong
+/// with the row.
+pub type Extractor =
+    Arc<dyn Fn(&[u8]) -> std::result::Result<Option<Vec<u8>>, String> + Send + Sync>;
+
+/// Where in a row the key of an index is, as far as it can be said without a function; kept in the
+/// catalog, so that a table with such indexes opens without naming them. Its text (`Display`,
+/// `FromStr`) is `bytes:4..12`, `json:/address/city`, `json-or-empty:/address/city`, `csv:3` or `csv:3:;`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySource(pub(crate) Place);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// These bytes of the row.
+    Bytes(Range<usize>),
+    /// What an RFC 6901 pointer names in a row of JSON.
+    Json(String),
+    /// The same, an empty text among the keys.
+    JsonOrEmpty(String),
+    /// A column, counted from 1, of a row of separated values.
+    Csv(u16, u8),
+}
+
+impl KeySource {
+    /// The bytes of the row from `range.start` to before `range.end`. A shorter row is not indexed.
+    pub fn bytes(range: Range<usize>) -> KeySource {
+        KeySource(Place::Bytes(range))
+    }
+
+    /// What a JSON pointer (RFC 6901) names in a row that is JSON. A string gives its text, a number
+    /// or a boolean its JSON text; a row without it, or with null or an empty text there, is not indexed; an
+    /// array or an object there, and a row that is no JSON, are errors of the write.
+    pub fn json_pointer(pointer: impl Into<String>) -> KeySource {
+        KeySource(Place::Json(pointer.into()))
+    }
+
+    /// The same, but an empty text is a key like others: under a unique index one row may have it.
+    pub fn json_pointer_or_empty(pointer: impl Into<String>) -> KeySource {
+        KeySource(Place::JsonOrEmpty(pointer.into()))
+    }
+
+    /// A column, counted from 1, of a row whose fields `delimiter` separates, with quotes as in CSV.
+    /// A row with fewer columns, or with nothing in this one, is not indexed.
+    pub fn csv_column(column: u16, delimiter: u8) -> KeySource {
+        KeySource(Place::Csv(column, delimiter))
+    }
+
+    /// Refuses what no row can fit or the catalog cannot keep.
+    pub(crate) fn check(&self) -> Result<()> {
+        let bad = |what: &str| Err(Error::invalid(format!("the source {self} of a key {what}")));
+        match &self.0 {
+            Place::Bytes(range) if range.start >= range.end => bad("holds no bytes"),
+            Place::Bytes(range) if range.len() > terrace_base::MAX_KEY_BYTES => {
+                bad("is longer than a key may be")
+            }
+            Place::Json(pointer) | Place::JsonOrEmpty(pointer)
+                if !(pointer.is_empty() || pointer.starts_with('/')) =>
+            {
+                bad("is no JSON pointer: one begins with /")
+            }
+            Place::Csv(0, _) => bad("names no column: they are counted from 1"),
+            Place::Csv(_, delimiter) if !is_delimiter(*delimiter) => {
+                bad("has a delimiter that cannot be one: give a printing ASCII character or a tab")
+            }
+            _ if self.to_string().len() > MAX_SOURCE_BYTES => {
+                bad(&format!("is longer than {MAX_SOURCE_BYTES} bytes"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_delimiter(byte: u8) -> bool {
+    (byte.is_ascii_graphic() && byte != b'"') || byte == b' ' || byte == b'\t'
+}
+
+impl std::fmt::Display for KeySource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Place::Bytes(range) => write!(f, "bytes:{}..{}", range.start, range.end),
+            Place::Json(pointer) => write!(f, "json:{pointer}"),
+            Place::JsonOrEmpty(pointer) => write!(f, "json-or-empty:{pointer}"),
+            Place::Csv(column, b',') => write!(f, "csv:{column}"),
+            Place::Csv(column, b'\t') => write!(f, "csv:{column}:\\t"),
+            Place::Csv(column, delimiter) => {
+                write!(f, "csv:{column}:{}", delimiter.escape_ascii())
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for KeySource {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<KeySource> {
+        let place = match text.split_once(':') {
+            Some(("bytes", rest)) => rest
+                .split_once("..")
+                .and_then(|(start, end)| Some(Place::Bytes(number(start)?..number(end)?))),
+            Some(("json", pointer)) => Some(Place::Json(pointer.into())),
+            Some(("json-or-empty", pointer)) => Some(Place::JsonOrEmpty(pointer.into())),
+            Some(("csv", rest)) => csv_place(rest),
+            _ => None,
+        };
+        let source = place.map(KeySource).ok_or_else(|| {
+            Error::invalid(format!(
+                "{text:?} is no source of a key; give bytes:FROM..TO, json:/POINTER, json-or-empty:/POINTER, csv:COLUMN or csv:COLUMN:DELIMITER"
+            ))
+        })?;
+        source.check()?;
+        Ok(source)
+    }
+}
+
+/// A number as it is written: one number has one text.
+fn number(text: &str) -> Option<usize> {
+    let number: usize = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+fn csv_place(rest: &str) -> Option<Place> {
+    let (column, delimiter) = match rest.split_once(':') {
+        None => (rest, b','),
+        Some((_, ",")) => return None,
+        Some((column, "\\t")) => (column, b'\t'),
+        Some((column, "\\\\")) => (column, b'\\'),
+        Some((column, "\\'")) => (column, b'\''),
+        Some((column, text)) => match text.as_bytes() {
+            [delimiter] if !matches!(delimiter, b'\\' | b'\'' | b'\t') => (column, *delimiter),
+            _ => return None,
+        },
+    };
+    Some(Place::Csv(u16::try_from(number(column)?).ok()?, delimiter))
+}
+
+/// Where the keys of an index come from, as the catalog knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// A function that the program has to bring along.
+    Function,
+    /// This.
+    Declared(KeySource),
+}
+
+impl std::fmt::Display for Stored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stored::Function => f.write_str(FUNCTION),
+            Stored::Declared(source) => source.fmt(f),
+        }
+    }
+}
+
+impl Stored {
+    /// From its text; `None` for what was never written.
+    pub fn parse(text: &str) -> Option<Stored> {
+        if text == FUNCTION {
+            return Some(Stored::Function);
+        }
+        let source: KeySource = text.parse().ok()?;
+        (source.to_string() == text).then_some(Stored::Declared(source))
+    }
+}
+
+/// What the catalog knows of an index beside name and place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexEntry {
+    /// Its table.
+    pub table: StructureId,
+    /// Whether two rows may not have the same key.
+    pub unique: bool,
+    /// Where its keys come from.
+    pub source: Stored,
+}
+
+/// An index, as it is to be or is expected to be.
+#[derive(Clone)]
+#[must_use = "it is an index only once a table has it"]
+pub struct Index {
+    pub(crate) name: String,
+    pub(crate) unique: bool,
+    pub(crate) source: Stored,
+    pub(crate) function: Option<Extractor>,
+}
+
+impl Index {
+    /// An index whose keys a function finds in the rows: `Ok(None)` for a row that is not to be
+    /// indexed, `Err` for one that must not be written. The function gives the same key for the same
+    /// row each time, and does not use the database. The catalog keeps that there is one, so every
+    /// program that writes to the table has to name it when it opens it; until the database is
+    /// closed, the one that was named first counts.
+    pub fn by(
+        name: impl Into<String>,
+        key: impl Fn(&[u8]) -> std::result::Result<Option<Vec<u8>>, String> + Send + Sync + 'static,
+    ) -> Index {
+        Index {
+            name: name.into(),
+            unique: false,
+            source: Stored::Function,
+            function: Some(Arc::new(key)),
+        }
+    }
+
+    /// An index whose keys are at a place that the catalog can keep.
+    pub fn on(name: impl Into<String>, source: KeySource) -> Index {
+        Index {
+            name: name.into(),
+            unique: false,
+            source: Stored::Declared(source),
+            function: None,
+        }
+    }
+
+    /// The same, but two rows may not have the same key: a write that would make it so is an error.
+    pub fn unique(self) -> Index {
+        Index {
+            unique: true,
+            ..self
+        }
+    }
+
+    /// Where its keys come from: the text of a [`KeySource`], or `function`.
+    pub fn source(&self) -> String {
+        self.source.to_string()
+    }
+
+    /// What says whether it is another one: unique or not, and the source.
+    pub(crate) fn kind(&self) -> String {
+        kind(self.unique, &self.source)
+    }
+}
+
+/// An index that the catalog can keep, from its text: `city=csv:3`, `email=unique:json:/email`. The
+/// name ends at the first `=`.
+impl std::str::FromStr for Index {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Index> {
+        let (name, source) = text.split_once('=').ok_or_else(|| {
+            Error::invalid(format!(
+                "{text:?} is no index; give NAME=SOURCE or NAME=unique:SOURCE, as in city=csv:3"
+            ))
+        })?;
+        check_name(name)?;
+        Ok(match source.strip_prefix("unique:") {
+            Some(source) => Index::on(name, source.parse()?).unique(),
+            None => Index::on(name, source.parse()?),
+        })
+    }
+}
+
+/// An index in words, beside its name.
+pub(crate) fn kind(unique: bool, source: &Stored) -> String {
+    let unique = if unique { "unique, " } else { "" };
+    match source {
+        Stored::Function => format!("{unique}by a function"),
+        Stored::Declared(source) => format!("{unique}on {source}"),
+    }
+}
+
+impl std::fmt::Debug for Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Index({:?}, {})", self.name, self.kind())
+    }
+}
+
+/// An index of a table.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct IndexInfo {
+    /// Its name.
+    pub name: String,
+    /// Whether two rows may not have the same key.
+    pub unique: bool,
+    /// Where its keys come from: the text of a [`KeySource`], or `function`.
+    pub source: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_source_leads_back_to_it() {
+        let sources = [
+            KeySource::bytes(0..4),
+            KeySource::bytes(10..11),
+            KeySource::json_pointer(""),
+            KeySource::json_pointer("/a:b/ü"),
+            KeySource::csv_column(1, b','),
+            KeySource::csv_column(65535, b'\t'),
+            KeySource::csv_column(2, b';'),
+            KeySource::csv_column(2, b':'),
+            KeySource::csv_column(2, b'\\'),
+            KeySource::csv_column(2, b'\''),
+            KeySource::csv_column(2, b' '),
+        ];
+        for source in sources {
+            let text = source.to_string();
+            assert_eq!(text.parse::<KeySource>().unwrap(), source, "{text}");
+            assert_eq!(Stored::parse(&text), Some(Stored::Declared(source)));
+        }
+        assert_eq!(Stored::parse("function"), Some(Stored::Function));
+    }
+
+    #[test]
+    fn an_index_has_a_text() {
+        let said = |text: &str| text.parse::<Index>().map(|index| format!("{index:?}"));
+        assert_eq!(said("city=csv:3").unwrap(), "Index(\"city\", on csv:3)");
+        assert_eq!(
+            said("e=unique:json:/a=b").unwrap(),
+            "Index(\"e\", unique, on json:/a=b)"
+        );
+        for bad in [
+            "city",
+            "=csv:3",
+            "city=",
+            "city=unique",
+            "city=function",
+            " c=csv:3",
+        ] {
+            assert!(said(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_source_is_refused() {
+        let long = format!("json:/{}", "x".repeat(255));
+        for bad in [
+            "",
+            "bytes",
+            "bytes:4",
+            "bytes:4..4",
+            "bytes:5..4",
+            "bytes:0..5000",
+            "bytes:01..4",
+            "bytes:-1..4",
+            "json:a",
+            "csv:",
+            "csv:0",
+            "csv:+1",
+            "csv:70000",
+            "csv:1:",
+            "csv:1:ab",
+            "csv:1:\"",
+            "csv:1:\u{1}",
+            "csv:1:,",
+            "xml:/a",
+            "function",
+            &long,
+        ] {
+            assert!(bad.parse::<KeySource>().is_err(), "{bad:?}");
+        }
+    }
+}

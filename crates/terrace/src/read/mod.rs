@@ -1,0 +1,3 @@
+//! Reading many records together.
+
+pub mod many;

@@ -1,0 +1,5 @@
+//! Creating, opening and recovering a database.
+
+pub mod open;
+pub mod opening;
+pub mod replay;

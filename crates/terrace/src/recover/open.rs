@@ -1,0 +1,456 @@
+//! Making a database, and opening one: the last checkpoint, then the log from its cut on.
+//!
+//! The order of creation is log, store, catalog, first checkpoint; until the store's first
+//! superblock is durable the directory counts as empty. The order of opening is store, structures,
+//! log, after the superblock has been made durable that was read, which it may not have been; replay goes
+//! through the ordinary code of the structures, and nothing that it changes is
+//! durable before the log has sealed its tail.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use terrace_base::checksum::mix;
+use terrace_base::disk::Disk;
+use terrace_base::sync::Mutex;
+use terrace_base::{AlignedBuf, Error, PageId, Result};
+use terrace_pages::map::Superblock;
+use terrace_pages::{
+    Cleaner, CutInfo, LEARNT_BYTES, PageStore, PinnedImage, Presence, StoreOptions,
+};
+use terrace_tier::TierContext;
+use terrace_wal::{Log, LogOptions, Position, decode_segment};
+
+use crate::catalog::entries::Catalog;
+use crate::catalog::registry::Registry;
+use crate::checkpoint::state::{Checkpoints, Speed};
+use crate::core::Core;
+use crate::drops::queue::Drops;
+use crate::load::run_file::remove_leftovers as remove_loads;
+use crate::load::space::Space;
+use crate::options::{Budget, Options, SweepOrder};
+use crate::passes::Passes;
+use crate::progress::{Teller, Work};
+use crate::recover::opening::Opening;
+use crate::recover::replay::{Replay, replay, threads_for};
+use crate::snapshot::Nothing;
+use crate::transaction::{Figures, Turn};
+
+/// Gives further records to replay, in order.
+pub type Behind<'b> = &'b mut dyn FnMut(&mut Replay<'_>) -> Result<()>;
+
+/// First structure number that is given out.
+const FIRST_STRUCTURE: u32 = 1;
+/// Bytes of what a snapshot has beside its pages: locks, of which readers take none, counters, a log that
+/// takes no records.
+const IMAGE_PART_BYTES: u64 = 16 << 10;
+/// Bytes read of a leftover log segment: its header and the longest block.
+const LEFTOVER_BYTES: usize = 4096 + (1 << 20) + 4096;
+
+impl Core {
+    /// Opens the database on `disk`, or makes it.
+    ///
+    /// What `behind` gives is replayed behind the log, before anybody sees the database.
+    pub fn open_with(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        behind: Option<Behind<'_>>,
+    ) -> Result<Arc<Core>> {
+        let start = Instant::now();
+        options.check()?;
+        let budget = Budget::of(options.memory);
+        let direct_io = disk.goes_around_cache();
+        let mut core = match PageStore::presence(&*disk)? {
+            Presence::Present => recover(disk, options, budget, behind),
+            Presence::Absent if options.create => create(disk, options, budget),
+            Presence::Absent => Err(Error::invalid(
+                "there is no database here; name another directory, or allow making one with Options::create(true)",
+            )),
+        }
+        .map_err(|e| budget.explain(e))?;
+        core.opening.seconds = seconds(start.elapsed());
+        core.opening.direct_io = direct_io;
+        let core = Arc::new(core);
+        if core.opening.created {
+            core.checkpoint(Speed::Fast, false)?;
+        }
+        core.resume_drops();
+        Ok(core)
+    }
+
+    /// Opens a pinned image, to be read only: there is no log, and no thread.
+    pub fn open_image(pin: PinnedImage, options: &Options) -> Result<Arc<Core>> {
+        let superblock = pin.superblock().clone();
+        Core::over_image(PageStore::open_image(pin)?, &superblock, options)
+    }
+
+    /// Opens the last checkpoint of a database that nobody writes to, to be read only.
+    ///
+    /// # Errors
+    /// When there is none, or its log has to be replayed; those of opening.
+    pub fn open_read_only(disk: Arc<dyn Disk>, options: &Options) -> Result<Arc<Core>> {
+        options.check()?;
+        let budget = Budget::of(options.memory);
+        if PageStore::presence(&*disk)? == Presence::Absent {
+            return Err(Error::invalid(
+                "there is no database here; name another directory",
+            ));
+        }
+        let superblock = PageStore::read_superblock(&*disk)?.newest;
+        check_page_size(options, &superblock)?;
+        let log_options = log_options(options, &budget);
+        let generation = superblock.generation;
+        if superblock.catalog_root == PageId::NONE
+            || Log::has_records(&*disk, &log_options, cut_of(&superblock)?, generation)?
+        {
+            return Err(Error::NotClosed);
+        }
+        let direct_io = disk.goes_around_cache();
+        let store = PageStore::open_read_only(disk, store_options(options, &budget))
+            .map_err(|e| budget.explain(e))?;
+        let mut core = Core::over_image(store, &superblock, options)?;
+        if let Some(core) = Arc::get_mut(&mut core) {
+            core.opening.direct_io = direct_io;
+        }
+        Ok(core)
+    }
+
+    fn over_image(
+        store: PageStore,
+        superblock: &Superblock,
+        options: &Options,
+    ) -> Result<Arc<Core>> {
+        let store = Arc::new(store);
+        let options = Options {
+            foreground: true,
+            replay_listener: None,
+            ..options.clone()
+        };
+        let disk: Arc<dyn Disk> = Arc::new(Nothing);
+        let log_options = LogOptions {
+            segment_bytes: IMAGE_PART_BYTES,
+            first_segment_bytes: IMAGE_PART_BYTES,
+            buffer_bytes: IMAGE_PART_BYTES as usize,
+            ..LogOptions::default()
+        };
+        let log = Log::create(disk.clone(), log_options, 0)?;
+        let cut = log.position();
+        log.close()?;
+        let part = IMAGE_PART_BYTES as usize;
+        let tiers = TierContext::with_sketch(store.clone(), part, part);
+        let catalog = Catalog::open(&store, superblock.catalog_root);
+        let registry = Registry::open(tiers.clone(), catalog, superblock.next_structure)?;
+        // In memory only: what is unfinished is not found, and nothing is taken apart.
+        registry.settle()?;
+        let budget = Budget::of(options.memory);
+        if !store.is_of_another() {
+            budget.check_structures(&registry)?;
+            store.make_room_for_extra()?;
+        }
+        let beside = (log.memory_bytes() + tiers.memory_bytes()) as u64;
+        store.count_image_bytes(beside + registry.memory_bytes());
+        let opening = Opening::default();
+        let core = assemble(
+            options, budget, disk, store, tiers, log, registry, cut, opening, None,
+        );
+        Ok(Arc::new(core?))
+    }
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
+
+fn store_options(options: &Options, budget: &Budget) -> StoreOptions {
+    let mut store = StoreOptions::new(budget.store);
+    if let Some(page_bytes) = options.page_bytes {
+        store.page_bytes = page_bytes;
+    }
+    store
+}
+
+/// Length of the first file of the log: a database of one record is small. They grow from there.
+const FIRST_SEGMENT_BYTES: u64 = 128 << 10;
+
+fn log_options(options: &Options, budget: &Budget) -> LogOptions {
+    LogOptions {
+        segment_bytes: options.segment_bytes(),
+        first_segment_bytes: FIRST_SEGMENT_BYTES,
+        buffer_bytes: budget.log as usize,
+        seed: options.seed,
+        ..LogOptions::default()
+    }
+}
+
+fn tier_context(store: &Arc<PageStore>, options: &Options, budget: &Budget) -> Arc<TierContext> {
+    let tiers =
+        TierContext::with_sketch(store.clone(), budget.locks as usize, budget.sketch as usize);
+    if let Some(seed) = options.seed {
+        tiers.seed(seed);
+    }
+    tiers.sweep_stored(options.sweep == SweepOrder::Heap);
+    #[cfg(feature = "paper")]
+    tiers.lock_for_reads(options.pessimistic);
+    #[cfg(feature = "paper")]
+    if let Some(bilsm) = options.bilsm {
+        tiers.set_bilsm(bilsm);
+    }
+    tiers
+}
+
+/// Makes the log of a database whose pages come from elsewhere; where its records will begin.
+#[cfg(feature = "backup")]
+pub fn new_log(disk: Arc<dyn Disk>, options: &Options) -> Result<Position> {
+    let log = Log::create(disk, log_options(options, &Budget::of(options.memory)), 0)?;
+    let cut = log.position();
+    log.close()?;
+    Ok(cut)
+}
+
+/// A number that no two databases share.
+pub fn identity(options: &Options) -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    options.seed.map_or_else(
+        || RandomState::new().hash_one(std::process::id()),
+        |seed| mix(seed, 0x0DA7_ABA5E),
+    )
+}
+
+fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core> {
+    let log_options = log_options(&options, &budget);
+    remove_leftovers(&*disk, &log_options.prefix)?;
+    remove_loads(&*disk)?;
+    let log = Log::create(disk.clone(), log_options, 0)?;
+    let cut = log.position();
+    let info = CutInfo {
+        log_position: cut.encode(),
+        learnt: [0; LEARNT_BYTES],
+        next_structure: FIRST_STRUCTURE,
+        next_sequence: cut.sequence,
+        catalog_root: PageId::NONE,
+        clean: false,
+    };
+    let store = PageStore::create(
+        disk.clone(),
+        store_options(&options, &budget),
+        identity(&options),
+        &info,
+    )?;
+    let (store, cleaner) = start(store, &options)?;
+    let tiers = tier_context(&store, &options, &budget);
+    let catalog = Catalog::create(&store)?;
+    let registry = Registry::open(tiers.clone(), catalog, FIRST_STRUCTURE)?;
+    let opening = Opening {
+        created: true,
+        ..Opening::default()
+    };
+    assemble(
+        options, budget, disk, store, tiers, log, registry, cut, opening, cleaner,
+    )
+}
+
+fn recover(
+    disk: Arc<dyn Disk>,
+    options: Options,
+    budget: Budget,
+    behind: Option<Behind<'_>>,
+) -> Result<Core> {
+    let superblock = PageStore::read_superblock(&*disk)?.newest;
+    check_page_size(&options, &superblock)?;
+    let cut = cut_of(&superblock)?;
+    let store = PageStore::open(disk.clone(), store_options(&options, &budget))?;
+    let log_options = log_options(&options, &budget);
+    if !Log::has_noted(&*disk, &log_options, superblock.generation) {
+        // From here on the log forgets what lies before it.
+        store.confirm()?;
+    }
+    let (store, cleaner) = start(store, &options)?;
+    let tiers = tier_context(&store, &options, &budget);
+    tiers.recall(&superblock.learnt);
+    // A crash may have come between the making of the store and its first checkpoint.
+    let catalog = match superblock.catalog_root {
+        PageId::NONE => Catalog::create(&store)?,
+        root => Catalog::open(&store, root),
+    };
+    let registry = Registry::open(tiers.clone(), catalog, superblock.next_structure)?;
+    budget.check_structures(&registry)?;
+    store.make_room_for_extra()?;
+    // With a full hot tier replay has to demote; the thread does it beside.
+    let demoter = if options.foreground {
+        None
+    } else {
+        Some(tiers.start_demoter()?)
+    };
+    let start = Instant::now();
+    let threads = if options.foreground {
+        1
+    } else {
+        threads_for(options.memory)
+    };
+    store.open_reserve(true);
+    let mut tell = options
+        .replay_listener
+        .as_ref()
+        .map(|listener| |progress| listener.hear(progress));
+    let is_heard = tell.is_some();
+    let mut untold = tell.as_mut();
+    let mut teller: Option<Teller<'_>> = None;
+    let mut seen = |done, total| {
+        if let Some(tell) = untold.take() {
+            teller = Some(Teller::new(tell, Work::Replay, total));
+        }
+        if let Some(teller) = &mut teller {
+            teller.is_at(done);
+        }
+    };
+    let seen = is_heard.then_some(&mut seen as &mut dyn FnMut(u64, u64));
+    let ((log, report), operations) = replay(&registry, threads, |replay| {
+        let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
+        let generation = superblock.generation;
+        let log = Log::recover_with(disk.clone(), log_options, cut, generation, &mut apply, seen)?;
+        if let Some(behind) = behind {
+            behind(replay)?;
+        }
+        Ok(log)
+    })?;
+    if let Some(teller) = teller {
+        teller.end();
+    }
+    registry.settle()?;
+    store.open_reserve(false);
+    // The log has agreed that this is the last checkpoint.
+    store.remove_leftovers()?;
+    remove_loads(&*disk)?;
+    let opening = Opening {
+        created: false,
+        direct_io: None,
+        replayed_records: report.records,
+        replayed_operations: operations,
+        replayed_bytes: report.record_bytes,
+        dropped_tail: report.dropped_tail,
+        replay_seconds: seconds(start.elapsed()),
+        seconds: 0.0,
+    };
+    drop(demoter);
+    assemble(
+        options, budget, disk, store, tiers, log, registry, cut, opening, cleaner,
+    )
+}
+
+fn cut_of(superblock: &Superblock) -> Result<Position> {
+    Position::decode(&superblock.log_position)
+        .ok_or_else(|| Error::corrupt("data", None, "the superblock names no place in the log"))
+}
+
+fn check_page_size(options: &Options, superblock: &Superblock) -> Result<()> {
+    match options.page_bytes {
+        Some(wanted) if wanted != superblock.page_bytes as usize => Err(Error::invalid(format!(
+            "the database has pages of {} bytes, and {wanted} were asked for; the page size is fixed when a database is made, so leave it out",
+            superblock.page_bytes
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn start(store: PageStore, options: &Options) -> Result<(Arc<PageStore>, Option<Cleaner>)> {
+    if let Some(space) = options.snapshot_space {
+        store.limit_pins((space / store.page_bytes() as u64).max(1));
+    }
+    let store = Arc::new(store);
+    let cleaner = if options.foreground {
+        None
+    } else {
+        Some(Cleaner::start(store.clone())?)
+    };
+    Ok((store, cleaner))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn assemble(
+    options: Options,
+    budget: Budget,
+    disk: Arc<dyn Disk>,
+    store: Arc<PageStore>,
+    tiers: Arc<TierContext>,
+    log: Log,
+    registry: Registry,
+    cut: Position,
+    opening: Opening,
+    cleaner: Option<Cleaner>,
+) -> Result<Core> {
+    let passes = Arc::new(Passes::new()?);
+    stop_after_panics(&store, &passes);
+    Ok(Core {
+        options,
+        budget,
+        loads: Space::new(disk),
+        store,
+        tiers,
+        log,
+        registry,
+        passes,
+        closing: Mutex::new(()),
+        naming: Mutex::new(()),
+        checkpoints: Checkpoints::new(cut),
+        drops: Drops::default(),
+        last_mark: Mutex::new(0),
+        #[cfg(feature = "backup")]
+        backups: Default::default(),
+        demoter: Mutex::new(None),
+        transactions: Figures::default(),
+        turn: Turn::default(),
+        opening,
+        _cleaner: cleaner,
+    })
+}
+
+/// Whoever panics halfway through something stops everything: nobody calls any more, no checkpoint is made.
+fn stop_after_panics(store: &Arc<PageStore>, passes: &Arc<Passes>) {
+    // Neither keeps the other alive, so that the memory is given back when the database is closed.
+    let of_store = Arc::downgrade(passes);
+    store.on_halt(move |error| {
+        if let Some(passes) = of_store.upgrade() {
+            passes.kill(error);
+        }
+    });
+    let of_passes = Arc::downgrade(store);
+    passes.on_panic(move || {
+        if let Some(store) = of_passes.upgrade() {
+            store.halt("a call");
+        }
+    });
+}
+
+/// Removes the log of a creation that was cut off. A log with anything in it is somebody's data.
+fn remove_leftovers(disk: &dyn Disk, prefix: &str) -> Result<()> {
+    let names = disk
+        .list()
+        .map_err(|e| Error::io("listing", "the directory", e))?;
+    let is_segment = |name: &&String| {
+        let digits = name.strip_prefix(prefix);
+        digits.is_some_and(|d| d.len() == 8 && d.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    for name in names.iter().filter(is_segment) {
+        let file = disk
+            .open_buffered(name)
+            .map_err(|e| Error::io("opening", name, e))?;
+        let len = file.len().map_err(|e| Error::io("measuring", name, e))?;
+        let mut bytes = AlignedBuf::zeroed(LEFTOVER_BYTES);
+        let part = (len as usize).min(LEFTOVER_BYTES);
+        file.read_at(&mut bytes[..part], 0)
+            .map_err(|e| Error::io("reading", name, e))?;
+        if let Some(segment) = decode_segment(&bytes[..part])
+            && (segment.generation > 0 || segment.number > 1 || !segment.blocks.is_empty())
+        {
+            return Err(Error::corrupt(
+                "data",
+                None,
+                format!("the file is missing or empty, but {name} holds the log of a database"),
+            ));
+        }
+    }
+    for name in names.iter().filter(is_segment) {
+        disk.delete(name)
+            .map_err(|e| Error::io("deleting", name, e))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,319 @@
+//! Replaying the log: its effects go through the ordinary code of the structures.
+//!
+//! With processors to spare, changes are dealt out to threads by a hash of structure and key, so
+//! that those of one key stay in order; nothing else about their order can be seen afterwards. A
+//! change of the catalog waits for all changes before it.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use terrace_base::sync::{Condvar, Mutex};
+use terrace_base::{Error, Result, StructureId, checksum};
+use terrace_tier::Change;
+
+use crate::catalog::opened::{NewStructure, Open};
+use crate::catalog::registry::Registry;
+use crate::effects::{Effect, Effects};
+use crate::planted::{Fault, planted};
+
+/// Bytes of effects that are handed to a thread at a time.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Buffers that wait for a thread before the reader of the log waits for it.
+const QUEUE: usize = 2;
+/// More threads than this wait for each other and for the reader of the log.
+const MOST_THREADS: usize = 4;
+/// Threads for each processor: some wait for pages that others divide.
+const THREADS_EACH: usize = 2;
+/// Memory from which on there is room for the buffers of threads.
+const MEMORY_FOR_THREADS: u64 = 32 << 20;
+
+/// How many threads are to replay with this much memory.
+pub fn threads_for(memory: u64) -> usize {
+    if memory < MEMORY_FOR_THREADS {
+        return 1;
+    }
+    match std::thread::available_parallelism() {
+        Ok(n) if n.get() > 1 => (n.get() * THREADS_EACH).min(MOST_THREADS),
+        _ => 1,
+    }
+}
+
+/// Calls `read`, which hands all records to the [`Replay`] it is given, and returns its answer with
+/// the number of operations once all of them have been applied.
+pub fn replay<T>(
+    registry: &Registry,
+    threads: usize,
+    read: impl FnOnce(&mut Replay<'_>) -> Result<T>,
+) -> Result<(T, u64)> {
+    let common = Common::default();
+    let mut replay = Replay {
+        applier: Applier {
+            registry,
+            last: None,
+        },
+        operations: 0,
+        hands: Vec::new(),
+        common: &common,
+    };
+    if threads < 2 {
+        let answer = read(&mut replay)?;
+        return Ok((answer, replay.operations));
+    }
+    std::thread::scope(|scope| {
+        // Moved in here, so that the senders go, and with them the threads, however this ends.
+        let mut replay = replay;
+        for _ in 0..threads {
+            let (sender, receiver) = sync_channel(QUEUE);
+            let common = &common;
+            std::thread::Builder::new()
+                .name("terrace-replay".into())
+                .spawn_scoped(scope, move || work(registry, common, &receiver))
+                .map_err(|e| Error::io("starting", "a replay thread", e))?;
+            replay.hands.push(Hand {
+                buffer: Vec::new(),
+                sender,
+            });
+        }
+        let answer = read(&mut replay)?;
+        replay.wait()?;
+        Ok((answer, replay.operations))
+    })
+}
+
+/// Takes the log's records in their order.
+pub struct Replay<'r> {
+    applier: Applier<'r>,
+    operations: u64,
+    /// One for each thread; none when the caller's thread does it all.
+    hands: Vec<Hand>,
+    common: &'r Common,
+}
+
+/// What goes to one thread.
+struct Hand {
+    buffer: Vec<u8>,
+    sender: SyncSender<Vec<u8>>,
+}
+
+/// What the threads share.
+#[derive(Default)]
+struct Common {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Buffers that are not done.
+    under_way: usize,
+    /// Buffers to be used again.
+    spare: Vec<Vec<u8>>,
+    error: Option<Error>,
+}
+
+impl Replay<'_> {
+    /// Applies one record, or deals it out.
+    pub fn record(&mut self, sequence: u64, payload: &[u8]) -> Result<()> {
+        let mut rest = payload;
+        let mut effects = Effects::new(payload);
+        while let Some(effect) = effects.next() {
+            let effect =
+                effect.map_err(|_| damaged(&format!("record {sequence} holds something else")))?;
+            let bytes = &rest[..rest.len() - effects.rest().len()];
+            rest = effects.rest();
+            self.operations += 1;
+            match effect {
+                Effect::Put { structure, key, .. } | Effect::Delete { structure, key }
+                    if !self.hands.is_empty() =>
+                {
+                    self.deal(structure, key, bytes)?;
+                }
+                Effect::Put { .. } | Effect::Delete { .. } => self.applier.change(effect)?,
+                Effect::Mark { .. } => {}
+                effect => {
+                    self.wait()?;
+                    self.applier.catalog(effect)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn deal(&mut self, structure: StructureId, key: &[u8], bytes: &[u8]) -> Result<()> {
+        let hash = checksum::seeded(u64::from(structure.0), key);
+        let hand = (hash % self.hands.len() as u64) as usize;
+        if self.hands[hand].buffer.len() + bytes.len() > BUFFER_BYTES {
+            self.send(hand)?;
+        }
+        self.hands[hand].buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Hands a buffer to its thread, waiting if that one is behind.
+    fn send(&mut self, hand: usize) -> Result<()> {
+        let hand = &mut self.hands[hand];
+        if hand.buffer.is_empty() {
+            return Ok(());
+        }
+        let spare = {
+            let mut state = self.common.state.lock();
+            if let Some(error) = &state.error {
+                return Err(error.clone());
+            }
+            state.under_way += 1;
+            state
+                .spare
+                .pop()
+                .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+        };
+        let full = std::mem::replace(&mut hand.buffer, spare);
+        hand.sender
+            .send(full)
+            .map_err(|_| Error::invalid("a replay thread has ended too early"))
+    }
+
+    /// Waits until everything dealt out so far is applied.
+    fn wait(&mut self) -> Result<()> {
+        for hand in 0..self.hands.len() {
+            self.send(hand)?;
+        }
+        let mut state = self.common.state.lock();
+        while state.under_way > 0 {
+            self.common.changed.wait(&mut state);
+        }
+        state.error.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// A thread's work: buffers of puts and deletes.
+fn work(registry: &Registry, common: &Common, buffers: &Receiver<Vec<u8>>) {
+    // Also when the work panics: the reader of the log must not wait for ever.
+    struct Ended<'c>(&'c Common);
+    impl Drop for Ended<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                let mut state = self.0.state.lock();
+                state.under_way = 0;
+                state
+                    .error
+                    .get_or_insert_with(|| Error::invalid("a replay thread has panicked"));
+                self.0.changed.notify_all();
+            }
+        }
+    }
+    let _ended = Ended(common);
+    let mut applier = Applier {
+        registry,
+        last: None,
+    };
+    for mut buffer in buffers {
+        let failed = common.state.lock().error.is_some();
+        let done = if failed { Ok(()) } else { applier.all(&buffer) };
+        buffer.clear();
+        let mut state = common.state.lock();
+        if let Err(e) = done {
+            state.error.get_or_insert(e);
+        }
+        // One that was made for a single large value is not kept.
+        if buffer.capacity() <= 2 * BUFFER_BYTES {
+            state.spare.push(buffer);
+        }
+        state.under_way = state.under_way.saturating_sub(1);
+        common.changed.notify_all();
+    }
+}
+
+/// Applies effects to structures.
+struct Applier<'r> {
+    registry: &'r Registry,
+    /// The structure of the effect before: most are about the same one.
+    last: Option<(StructureId, Arc<Open>)>,
+}
+
+impl Applier<'_> {
+    fn all(&mut self, buffer: &[u8]) -> Result<()> {
+        for effect in Effects::new(buffer) {
+            self.change(effect.map_err(|_| damaged("it holds something else than effects"))?)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn change(&mut self, effect: Effect<'_>) -> Result<()> {
+        let (structure, key, change) = match effect {
+            Effect::Put {
+                structure,
+                key,
+                value,
+            } => (structure, key, Change::Put(value)),
+            Effect::Delete { .. } if planted(Fault::ReplayedPutsOnly) => return Ok(()),
+            Effect::Delete { structure, key } => (structure, key, Change::Delete),
+            effect => return self.catalog(effect),
+        };
+        if self.last.as_ref().is_none_or(|(id, _)| *id != structure) {
+            self.last = Some((structure, self.open(structure)?));
+        }
+        match &self.last {
+            // A write that was at work while the structure was dropped may come after the drop.
+            Some((_, open)) if !open.is_dropped() => open
+                .structure
+                .write(key, change, None, &mut || ())
+                .map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    fn catalog(&self, effect: Effect<'_>) -> Result<()> {
+        match effect {
+            Effect::Put { .. } | Effect::Delete { .. } | Effect::Mark { .. } => Ok(()),
+            Effect::Create {
+                structure,
+                spec,
+                name,
+                index,
+                unfinished,
+            } => {
+                if structure.0 < self.registry.next_id() {
+                    return Err(damaged(&format!("{structure} is made twice")));
+                }
+                let new = NewStructure {
+                    spec,
+                    name,
+                    index: index.as_ref(),
+                    unfinished,
+                };
+                let made = self.registry.create(structure, &new, &mut || ());
+                made.map(|_| ())
+            }
+            Effect::Finish { structure } => {
+                let open = self.open(structure)?;
+                self.registry.finish(&open, &mut || ())
+            }
+            Effect::Drop { structure } => {
+                let open = self.open(structure)?;
+                self.registry.mark_dropped(&open, &mut || ())
+            }
+            Effect::Compress {
+                structure,
+                compression,
+            } => {
+                let open = self.open(structure)?;
+                self.registry.compress(&open, compression, &mut || ())
+            }
+            Effect::Rename { structure, name } => {
+                let open = self.open(structure)?;
+                self.registry.rename(&open, name, &mut || ())
+            }
+        }
+    }
+
+    fn open(&self, id: StructureId) -> Result<Arc<Open>> {
+        self.registry
+            .numbered(id)
+            .ok_or_else(|| damaged(&format!("it names {id}, which does not exist")))
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::corrupt("log", None, format!("it cannot be replayed: {what}"))
+}
