@@ -68,24 +68,9 @@ pub const KNOWN: &[Known] = &[
         reason: "One suite over several files.",
     },
     Known {
-        file: "terrace-mem-bench/src/rivals/mod",
-        files: 8,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace-methods/src/heap/mod",
         files: 6,
         reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place/src/tree/mod",
-        files: 10,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place-bench/src/figures",
-        files: 6,
-        reason: "A command or report, and its parts in files beside it.",
     },
     Known {
         file: "terrace-bench/src/buckets",
@@ -99,11 +84,6 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         file: "terrace-methods/src/hash/mod",
-        files: 5,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-pm-bench/src/rivals/mod",
         files: 5,
         reason: "A type, and its parts in files beside it.",
     },
@@ -128,21 +108,6 @@ pub const KNOWN: &[Known] = &[
         reason: "A type, and its parts in files beside it.",
     },
     Known {
-        file: "terrace-place/src/memory/mod",
-        files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place/src/policy/mod",
-        files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place/src/rival/mod",
-        files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
         file: "terrace/src/backup/maps",
         files: 2,
         reason: "Two halves of one job.",
@@ -156,11 +121,6 @@ pub const KNOWN: &[Known] = &[
         file: "terrace-cli/src/bench/mod",
         files: 2,
         reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-mem-bench/src/emails",
-        files: 2,
-        reason: "Two halves of one job.",
     },
     Known {
         file: "terrace-metrics/src/families",
