@@ -1,6 +1,5 @@
-//! The key sets: random, monotonic and clustered integers, host-reversed email addresses.
+//! The key sets: what they can do, and the random, monotonic and clustered integers.
 
-use crate::emails::Emails;
 use crate::random::{Random, mix, shuffle};
 
 /// A set of distinct keys in the order they are inserted.
@@ -60,9 +59,4 @@ pub fn clustered(n: usize) -> Vec<u64> {
     keys.truncate(n);
     shuffle(&mut keys, &mut random);
     keys
-}
-
-/// Host-reversed email addresses, in random order.
-pub fn emails(n: usize) -> Emails {
-    Emails::generate(n)
 }

@@ -14,6 +14,7 @@ mod turns;
 mod workload;
 
 use clap::{Parser, Subcommand};
+use emails::Emails;
 use paper::Experiment;
 use rivals::Maker;
 use std::ffi::OsString;
@@ -296,7 +297,7 @@ fn main() -> ExitCode {
             "email" => {
                 compare(
                     "email",
-                    &keys::emails(n),
+                    &Emails::generate(n),
                     rivals::for_bytes(),
                     &args,
                     &mut rows,

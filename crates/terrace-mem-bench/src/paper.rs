@@ -5,6 +5,7 @@
 //! allocator.
 
 use crate::alloc;
+use crate::emails::Emails;
 use crate::keys::{self, KeySet};
 use crate::random::{Random, Zipf};
 use crate::workload::processor_time;
@@ -197,7 +198,7 @@ fn each_set(n: usize, mut act: impl FnMut(&'static str, &dyn Fn(Options, Work) -
     let monotonic = keys::monotonic(n);
     act("monotonic", &|o, w| measure::<u64, _>(&monotonic, n, o, w));
     drop(monotonic);
-    let emails = keys::emails(n);
+    let emails = Emails::generate(n);
     act("email", &|o, w| measure::<Vec<u8>, _>(&emails, n, o, w));
 }
 

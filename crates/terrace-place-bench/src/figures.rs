@@ -8,7 +8,6 @@ use crate::workload::{
     BLOCKS, RANGE, RANGE_INSERT, RANGE_SCAN, RANGE_UPDATE, UNIFORM, Workload, YCSB, ZIPF,
 };
 use anyhow::{Result, bail};
-use serde_json::json;
 use terrace_place::{PlacedTree, Techniques};
 
 /// All of them.
@@ -16,10 +15,6 @@ pub const ALL: [&str; 18] = [
     "fig2", "fig5", "fig6", "fig8", "fig13", "fig14", "fig15a", "fig15b", "fig15c", "fig16",
     "fig17", "fig18", "fig19", "fig20", "table2", "fig21", "records", "steps",
 ];
-
-/// Entries and operations of a run of full size.
-const ENTRIES: f64 = 2_000_000.0;
-pub const OPERATIONS: f64 = 20_000_000.0;
 
 /// Runs one.
 pub fn measure(name: &str, setting: &Setting) -> Result<Vec<Row>> {
@@ -55,60 +50,15 @@ pub fn measure(name: &str, setting: &Setting) -> Result<Vec<Row>> {
 }
 
 mod layers;
+mod plans;
 pub mod records;
 mod sizes;
 mod steps;
 mod threads;
 
-/// A plan of this setting's size.
-pub fn plan(setting: &Setting, workload: Workload, fast_share: f64) -> Plan {
-    let entries = ((ENTRIES * setting.scale) as u64).max(1000);
-    // Ranges touch many leaves each.
-    let scans = if workload.scan > 0 { 10.0 } else { 1.0 };
-    // A leaf of a radix tree has one entry, not eleven: as many lookups for each leaf.
-    let leaves = if setting.tree == WhichTree::Art {
-        10.0
-    } else {
-        1.0
-    };
-    let operations = ((OPERATIONS * setting.scale * leaves / scans) as u64).max(2000);
-    // Only blocks of a device can be recorded.
-    let trace = setting
-        .trace
-        .clone()
-        .filter(|_| workload.name == BLOCKS.name);
-    let entries = trace.as_ref().map_or(entries, |trace| trace.entries);
-    Plan {
-        tree: setting.tree,
-        trace,
-        cache: setting.cache,
-        delay: setting.delay,
-        memories: setting.memories.clone(),
-        ..Plan::new(entries, operations, workload, fast_share)
-    }
-}
+pub use plans::{OPERATIONS, optimum, plan};
 
-fn row(
-    figure: &'static str,
-    plan: &Plan,
-    outcome: &Outcome,
-    best: Option<f64>,
-    setting: &Setting,
-) -> Row {
-    let row = Row::of(
-        (figure, plan.tree.name()),
-        plan.contender.name(),
-        plan.workload.name,
-        plan.fast_share,
-        outcome,
-        best,
-        &setting.rs,
-    );
-    if setting.timed {
-        return row.with("ns_per_op", round(outcome.nanoseconds));
-    }
-    row
-}
+use plans::row;
 
 fn policies(setting: &Setting) -> Vec<Contender> {
     if setting.policies.is_empty() {
@@ -116,14 +66,6 @@ fn policies(setting: &Setting) -> Vec<Contender> {
     } else {
         setting.policies.clone()
     }
-}
-
-/// What the best placement of nodes reaches.
-pub fn optimum(plan: &Plan) -> Result<Outcome> {
-    run(&Plan {
-        delay: None,
-        ..plan.by(Contender::Optimum)
-    })
 }
 
 /// All policies on some workloads.
@@ -263,23 +205,6 @@ fn fig15c(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// By the number of entries.
-fn by_entries(setting: &Setting) -> Result<Vec<Row>> {
-    let mut rows = vec![];
-    for times in [0.2, 0.5, 1.0, 2.0] {
-        let mut plan = plan(setting, ZIPF, 0.2);
-        plan.entries = ((plan.entries as f64 * times) as u64).max(1000);
-        plan.operations = ((plan.operations as f64 * times) as u64).max(2000);
-        for contender in [Contender::Heat, Contender::Interleave] {
-            let plan = plan.by(contender);
-            let outcome = run(&plan)?;
-            let row = row("fig16", &plan, &outcome, None, setting);
-            rows.push(row.with("entries", plan.entries));
-        }
-    }
-    Ok(rows)
-}
-
 /// One technique after the other.
 fn fig17(setting: &Setting) -> Result<Vec<Row>> {
     let none = Techniques {
@@ -378,9 +303,4 @@ fn table2(setting: &Setting) -> Result<Vec<Row>> {
         rows.push(row.with("longest_step_us", round(outcome.longest_step)));
     }
     Ok(rows)
-}
-
-/// A number for a row's further figures.
-pub(crate) fn number(value: f64) -> serde_json::Value {
-    json!(round(value))
 }

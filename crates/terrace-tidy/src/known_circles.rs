@@ -47,44 +47,4 @@ pub const KNOWN: &[Known] = &[
         files: 2,
         reason: "Two halves of one job.",
     },
-    Known {
-        file: "terrace-mem-bench/src/rivals/mod",
-        files: 8,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place/src/tree/mod",
-        files: 10,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place-bench/src/figures",
-        files: 6,
-        reason: "A command or report, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-pm-bench/src/rivals/mod",
-        files: 5,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place/src/memory/mod",
-        files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place/src/policy/mod",
-        files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-place/src/rival/mod",
-        files: 3,
-        reason: "A type, and its parts in files beside it.",
-    },
-    Known {
-        file: "terrace-mem-bench/src/emails",
-        files: 2,
-        reason: "Two halves of one job.",
-    },
 ];

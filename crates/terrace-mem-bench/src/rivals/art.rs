@@ -1,6 +1,6 @@
 //! An adaptive radix tree.
 
-use super::Rival;
+use super::rival::Rival;
 use rart::{AdaptiveRadixTree, ArrayKey};
 
 pub struct Ints(AdaptiveRadixTree<ArrayKey<8>, u64>);

@@ -1,7 +1,7 @@
 //! An adaptive radix tree with the interface of a `BTreeMap`. None of its keys may be the beginning of
 //! another, so that byte strings end with a zero byte, which none of them has.
 
-use super::Rival;
+use super::rival::Rival;
 use blart::TreeMap;
 
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! A B+tree for integers that searches its nodes with SIMD.
 
-use super::Rival;
+use super::rival::Rival;
 use brie_tree::BTree;
 use brie_tree::nonmax::NonMaxU64;
 

@@ -3,7 +3,7 @@
 //! What the background thread of the concurrent map does is in none of the rates: they are of the
 //! thread that uses the map.
 
-use super::{Maker, Rival};
+use super::rival::{Maker, Rival};
 use std::ops::Bound;
 use terrace_mem::{
     ConcurrentHybridMap, HybridMap, HybridMultiMap, IndexKey, Merging, Options, Pair, Probe, Stage,

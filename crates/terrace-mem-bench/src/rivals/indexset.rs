@@ -1,6 +1,6 @@
 //! A two-level B-tree.
 
-use super::Rival;
+use super::rival::Rival;
 use indexset::BTreeMap as Map;
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! A trie of B+trees for many threads, here with one. Values lie in its leaves. Integers alone: among addresses
 //! its scans leave out the key that they begin at (version 0.9.5).
 
-use super::Rival;
+use super::rival::Rival;
 use masstree::{MassTree, RangeBound};
 
 /// Integers are keys of eight bytes.

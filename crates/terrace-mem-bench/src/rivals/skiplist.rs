@@ -1,6 +1,6 @@
 //! A lock-free skip list.
 
-use super::Rival;
+use super::rival::Rival;
 use crossbeam_skiplist::SkipMap as Map;
 
 #[derive(Default)]

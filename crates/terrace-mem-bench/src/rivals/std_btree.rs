@@ -1,6 +1,6 @@
 //! The map of the standard library.
 
-use super::Rival;
+use super::rival::Rival;
 use std::collections::BTreeMap as Map;
 
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! Each map gives the answers of a `BTreeMap`, for every kind of keys.
 
 use super::{Maker, for_bytes, for_ints};
+use crate::emails::Emails;
 use crate::keys::{self, KeySet};
 use std::collections::BTreeMap;
 
@@ -62,7 +63,7 @@ fn every_map_of_clustered_integers_answers_as_a_btree_map_does() {
 
 #[test]
 fn every_map_of_addresses_answers_as_a_btree_map_does() {
-    check(&keys::emails(N + 100), for_bytes());
+    check(&Emails::generate(N + 100), for_bytes());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which nodes are touched most: by pages, and by levels. Counts, exact.
 
-use super::{number, plan};
+use super::plans::{number, plan};
 use crate::Setting;
 use crate::report::Row;
 use crate::run::{run_by, train_all};

@@ -1,9 +1,9 @@
 //! The same fast bytes given to nodes of a tree, and to the hot segments and hot entries of the
 //! compact map whose other segments lie in slow memory.
 
+use super::plans::plan;
 use crate::Setting;
 use crate::contender::Contender;
-use crate::figures::plan;
 use crate::model::Cache;
 use crate::random::mix;
 use crate::report::{Row, round};

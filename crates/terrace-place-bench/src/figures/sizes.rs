@@ -1,6 +1,6 @@
 //! By the size of keys and of values: what a larger node does to the same share of fast memory.
 
-use super::{number, plan};
+use super::plans::{number, plan};
 use crate::Setting;
 use crate::model::{Count, State};
 use crate::random::Random;

@@ -1,7 +1,7 @@
 //! How long a step of the engine is, and what the slowest lookups take with its thread beside them,
 //! over those without. Time, so it is worth what the machine is.
 
-use super::{number, plan};
+use super::plans::{number, plan};
 use crate::Setting;
 use crate::report::Row;
 use crate::run::{Plan, WhichTree};

@@ -1,9 +1,10 @@
 //! By the number of threads, as ratios, and by the number of entries.
 
-use super::{by_entries, number, plan};
+use super::plans::{number, plan, row};
 use crate::Setting;
+use crate::contender::Contender;
 use crate::report::Row;
-use crate::run::{Plan, WhichTree};
+use crate::run::{Plan, WhichTree, run};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::Result;
 use std::time::Instant;
@@ -76,4 +77,21 @@ where
             .with("over_one", number(*threads as f64 * one / time))
     });
     Ok(rows.collect())
+}
+
+/// By the number of entries.
+fn by_entries(setting: &Setting) -> Result<Vec<Row>> {
+    let mut rows = vec![];
+    for times in [0.2, 0.5, 1.0, 2.0] {
+        let mut plan = plan(setting, ZIPF, 0.2);
+        plan.entries = ((plan.entries as f64 * times) as u64).max(1000);
+        plan.operations = ((plan.operations as f64 * times) as u64).max(2000);
+        for contender in [Contender::Heat, Contender::Interleave] {
+            let plan = plan.by(contender);
+            let outcome = run(&plan)?;
+            let row = row("fig16", &plan, &outcome, None, setting);
+            rows.push(row.with("entries", plan.entries));
+        }
+    }
+    Ok(rows)
 }

@@ -3,11 +3,9 @@
 //! Never `MPOL_BIND`: when a bound node is full, the kernel kills the process. Memory is asked for
 //! with a preference, and where it came to lie is looked up afterwards.
 
-use crate::error::PlacementError;
-
 #[cfg(all(target_os = "linux", not(miri)))]
 mod calls {
-    use super::PlacementError;
+    use crate::error::PlacementError;
     use std::io;
 
     /// Nodes that a mask has room for.
@@ -113,7 +111,7 @@ mod calls {
 
     /// Looks whether the touched pages of a range lie on the node.
     pub fn check(at: *const u8, len: usize, node: u32) -> Result<(), PlacementError> {
-        let step = (len / ASKED).max(super::super::PAGE);
+        let step = (len / ASKED).max(crate::memory::PAGE);
         for offset in (0..len).step_by(step).chain([len - 1]) {
             let on = node_of(at.wrapping_add(offset));
             if on.is_some_and(|on| on != node) {
@@ -129,7 +127,7 @@ pub use calls::{allowed, check, node_of, prefer};
 
 #[cfg(any(not(target_os = "linux"), miri))]
 mod none {
-    use super::PlacementError;
+    use crate::error::PlacementError;
 
     pub fn allowed(_: u32) -> Result<(), PlacementError> {
         Err(PlacementError::NotHere {

@@ -4,7 +4,8 @@
 //! unless it comes from a file that was used before; all others fault, and nobody gets a pointer
 //! to them.
 
-use super::{PAGE, Source};
+use super::page::PAGE;
+use super::source::Source;
 use crate::error::PlacementError;
 use std::ptr::NonNull;
 

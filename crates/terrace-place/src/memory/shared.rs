@@ -1,6 +1,6 @@
 //! A file, a memfd or a DAX device whose bytes are handed out in pieces.
 
-use super::PAGE;
+use super::page::PAGE;
 use crate::error::PlacementError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,6 +1,7 @@
 //! Memories of this machine: what is granted is there, what is refused is an error.
 
 use super::*;
+use crate::error::PlacementError;
 
 fn fill_and_read(source: &Source) {
     let region = Region::reserve(64 * PAGE).unwrap();

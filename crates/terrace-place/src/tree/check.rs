@@ -2,8 +2,8 @@
 //! rules allow, and all bytes counted.
 
 use super::common::Kid;
+use super::core::Core;
 use super::kind::{Kind, Nodes, Rooted, Walk};
-use super::map::Core;
 use super::nodes::{BTreeNodes, LEAF, Node};
 use crate::id::{NodeId, Tier};
 use crate::model::Model;

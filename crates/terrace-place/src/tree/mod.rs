@@ -5,6 +5,7 @@ mod art;
 mod b_tree;
 mod check;
 mod common;
+mod core;
 mod keys;
 mod kind;
 mod map;

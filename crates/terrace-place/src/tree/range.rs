@@ -1,8 +1,8 @@
 //! Entries in order, or from behind, read a window at a time: no latch is held between two of them.
 
 use super::b_tree::BTree;
+use super::core::Core;
 use super::kind::Kind;
-use super::map::Core;
 use crate::model::Model;
 use crate::sync::{Arc, whole};
 use std::ops::Bound;

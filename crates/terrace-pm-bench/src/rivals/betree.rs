@@ -6,8 +6,8 @@ use std::sync::Arc;
 use terrace_pm::Result;
 use terrace_pm::pm::Pm;
 
-use super::Rival;
 use super::pool::Pool;
+use super::rival::Rival;
 
 /// Pivots, and pairs of a buffer.
 const HALF: usize = 30;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use terrace_pm::Result;
 use terrace_pm::pm::Pm;
 
-use super::Rival;
 use super::pool::Pool;
+use super::rival::Rival;
 
 /// Slots of a base leaf.
 const SLOTS: usize = 256;

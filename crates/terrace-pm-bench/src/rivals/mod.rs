@@ -9,48 +9,23 @@
 mod betree;
 mod dptree;
 mod fast_fair;
+mod ours;
 mod plain;
 mod pool;
+mod rival;
 
 use std::sync::Arc;
 
 use terrace_pm::pm::Pm;
-use terrace_pm::{Buffers, Options, PmMap, Result};
+use terrace_pm::{Buffers, Result};
 
 pub use betree::BeTree;
 pub use dptree::DpTree;
 pub use fast_fair::FastFair;
 pub use plain::Plain;
+pub use rival::Rival;
 
-/// An ordered map that can be measured.
-pub trait Rival {
-    /// Puts a pair.
-    fn put(&mut self, key: u64, value: u64) -> Result<()>;
-    /// Puts several pairs; with fences of its own for each, if it knows no better.
-    fn put_all(&mut self, pairs: &[(u64, u64)]) -> Result<()> {
-        pairs
-            .iter()
-            .try_for_each(|(key, value)| self.put(*key, *value))
-    }
-    /// Takes a key out, if it is there; `None` of those that cannot.
-    fn delete(&mut self, _key: u64) -> Option<Result<()>> {
-        None
-    }
-    /// The value of a key.
-    fn get(&self, key: u64) -> Result<Option<u64>>;
-    /// The first `count` pairs from a key on.
-    fn range(&self, from: u64, count: usize) -> Result<Vec<(u64, u64)>>;
-    /// Bytes of ordinary memory.
-    fn dram(&self) -> u64;
-    /// Bytes of its log.
-    fn log(&self) -> u64 {
-        0
-    }
-    /// Pairs that went into leaves, and leaf writes.
-    fn leaf_writes(&self) -> (u64, u64);
-    /// Begins to count anew.
-    fn reset(&mut self) {}
-}
+use ours::Ours;
 
 /// Which one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,72 +102,5 @@ impl Name {
             Name::FastFair | Name::DpTree | Name::BeTree => None,
             ours => Some(ours.make(pm, memory, true)),
         }
-    }
-}
-
-/// The map itself.
-struct Ours {
-    map: PmMap<u64, u64>,
-    before: (u64, u64),
-}
-
-impl Ours {
-    fn new(pm: Arc<dyn Pm>, buffers: Buffers, memory: u64, hotness: bool) -> Result<Ours> {
-        let options = Options::new()
-            .memory(memory)
-            .capacity(pm.capacity())
-            .buffers(buffers)
-            .hotness_split(hotness);
-        Ok(Ours {
-            map: PmMap::open_on(pm, options)?,
-            before: (0, 0),
-        })
-    }
-}
-
-impl Rival for Ours {
-    fn put(&mut self, key: u64, value: u64) -> Result<()> {
-        self.map.put(key, value)
-    }
-
-    fn put_all(&mut self, pairs: &[(u64, u64)]) -> Result<()> {
-        self.map.put_all(pairs.iter().copied())
-    }
-
-    fn delete(&mut self, key: u64) -> Option<Result<()>> {
-        Some(self.map.delete(key))
-    }
-
-    fn get(&self, key: u64) -> Result<Option<u64>> {
-        self.map.get(key)
-    }
-
-    fn range(&self, from: u64, count: usize) -> Result<Vec<(u64, u64)>> {
-        let mut found = Vec::with_capacity(count);
-        for pair in self.map.range::<u64>(from..)?.take(count) {
-            found.push(pair?);
-        }
-        Ok(found)
-    }
-
-    fn dram(&self) -> u64 {
-        self.map.stats().memory_bytes
-    }
-
-    fn log(&self) -> u64 {
-        self.map.stats().log_bytes
-    }
-
-    fn leaf_writes(&self) -> (u64, u64) {
-        let stats = self.map.stats();
-        (
-            stats.drained - self.before.0,
-            stats.leaf_writes - self.before.1,
-        )
-    }
-
-    fn reset(&mut self) {
-        self.before = (0, 0);
-        self.before = self.leaf_writes();
     }
 }

@@ -1,8 +1,5 @@
 //! Keys as bytes in the same order, of which none begins another.
 
-use super::Art;
-use crate::tree::kind::Sought;
-
 /// A key that a radix tree can hold. Encoded it has at most 512 bytes; a longer one is
 /// refused.
 pub trait ArtKey: Ord {
@@ -73,12 +70,6 @@ impl ArtKey for &str {
 impl ArtKey for Vec<u8> {
     fn bytes(&self, into: &mut Vec<u8>) {
         self.as_slice().bytes(into);
-    }
-}
-
-impl<Q: ArtKey + ?Sized> Sought<Art> for Q {
-    fn encode(&self, into: &mut Vec<u8>) {
-        self.bytes(into);
     }
 }
 

@@ -35,6 +35,12 @@ pub(super) const MOST_ENTRIES: usize = if cfg!(feature = "shuttle") {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Art;
 
+impl<Q: ArtKey + ?Sized> Sought<Art> for Q {
+    fn encode(&self, into: &mut Vec<u8>) {
+        self.bytes(into);
+    }
+}
+
 /// The tree of a part.
 #[derive(Debug, Default)]
 pub struct ArtTree {

@@ -304,7 +304,7 @@ impl Room<'_> {
 #[derive(Debug)]
 pub struct ArtNodes<K, V, M> {
     pub common: Common<M>,
-    pub(in crate::tree) keys: KeyBytes<K>,
+    pub(super) keys: KeyBytes<K>,
     leaves: Pool<Leaf<K, V>>,
     n4: Pool<Small<4>>,
     n16: Pool<Small<16>>,

@@ -11,11 +11,12 @@ mod nodes;
 mod ops;
 mod remove;
 mod split;
+mod tree;
 
 use super::art::ArtKey;
 use super::common::Kid;
 use super::keys::KeyBytes;
-use super::kind::{Cleared, Inserted, Kind, Making, Rooted, Sought, Walk};
+use super::kind::{Cleared, Inserted, Kind, Making, Sought, Walk};
 use crate::error::PlacementError;
 use crate::heat::Noting;
 use crate::id::Tier;
@@ -24,66 +25,16 @@ use nodes::{Below, MassNodes, Node};
 use split::Reads;
 use std::borrow::Borrow;
 use std::ops::Bound;
-
-/// Entries of a part at most: two levels of inner nodes, where keys have one layer.
-pub(super) const MOST_ENTRIES: usize = if cfg!(feature = "shuttle") {
-    6
-} else {
-    6 << 10
-};
+use tree::{MassTree, word};
 
 /// The Masstree as a kind of tree: for keys that are an [`ArtKey`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Masstree;
 
-/// The tree of a part.
-#[derive(Debug, Default)]
-pub struct MassTree {
-    root: Option<Kid>,
-    /// The part has left the directory.
-    retired: bool,
-    len: usize,
-    version: u64,
-}
-
-impl Rooted for MassTree {
-    fn root(&self) -> Option<&Kid> {
-        self.root.as_ref()
-    }
-    fn root_mut(&mut self) -> Option<&mut Kid> {
-        self.root.as_mut()
-    }
-    fn retire(&mut self) -> Option<Kid> {
-        self.retired = true;
-        self.root.take()
-    }
-    fn len(&self) -> usize {
-        self.len
-    }
-    fn version(&self) -> u64 {
-        self.version
-    }
-    fn changed(&mut self) {
-        self.version += 1;
-    }
-}
-
 impl<Q: ArtKey + ?Sized> Sought<Masstree> for Q {
     fn encode(&self, into: &mut Vec<u8>) {
         self.bytes(into);
     }
-}
-
-/// The word of a key in a layer; zeros where it has ended.
-#[inline]
-fn word(bytes: &[u8], layer: usize) -> u64 {
-    let rest = bytes.get(layer * 8..).unwrap_or(&[]);
-    if let Some(whole) = rest.first_chunk::<8>() {
-        return u64::from_be_bytes(*whole);
-    }
-    let mut word = [0; 8];
-    word[..rest.len()].copy_from_slice(rest);
-    u64::from_be_bytes(word)
 }
 
 /// The bytes of a key.

@@ -158,7 +158,7 @@ impl<K, V> Room<'_, K, V> {
 #[derive(Debug)]
 pub struct MassNodes<K, V, M> {
     pub common: Common<M>,
-    pub(in crate::tree) keys: KeyBytes<K>,
+    pub(super) keys: KeyBytes<K>,
     leaves: Pool<Leaf<K, V>>,
     borders: Pool<Border<K, V>>,
     inners: Pool<Inner>,

@@ -6,7 +6,7 @@
 
 use super::layers::{grow, is_full, split_kid, tidy};
 use super::nodes::{Below, Leaf, MassNodes, Node, NodeMut, Room, Taken, search};
-use super::{MOST_ENTRIES, MassTree, word};
+use super::tree::{MOST_ENTRIES, MassTree, word};
 use crate::error::PlacementError;
 use crate::heat::Noting;
 use crate::id::Tier;

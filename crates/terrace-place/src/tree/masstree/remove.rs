@@ -5,7 +5,7 @@
 
 use super::layers::tidy;
 use super::nodes::{Below, Inner, MassNodes, Node, NodeMut, Taken, search};
-use super::word;
+use super::tree::word;
 use crate::faults::{Fault, planted};
 use crate::id::Tier;
 use crate::model::Model;

@@ -2,7 +2,7 @@
 
 use super::layers::tidy;
 use super::nodes::{Below, MassNodes, Node, NodeMut, Room, search};
-use super::{MOST_ENTRIES, MassTree, word};
+use super::tree::{MOST_ENTRIES, MassTree, word};
 use crate::error::PlacementError;
 use crate::heat::Noting;
 use crate::id::Tier;
