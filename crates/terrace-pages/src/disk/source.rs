@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use terrace_base::PageId;
 
-use crate::pinned::PinState;
+use crate::checkpoints::pinned::PinState;
 
-/// An image; see [`crate::image`].
+/// An image; see [`crate::checkpoints::image`].
 pub(crate) trait Source: Send + Sync {
     /// Whether it is of a store that nobody writes to.
     fn is_alone(&self) -> bool;
