@@ -1,8 +1,6 @@
 //! `terrace place doctor`: which kinds of memory there are.
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 
 #[test]
 fn the_doctor_names_nodes_says_why_and_measures() {

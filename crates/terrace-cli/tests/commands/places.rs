@@ -1,8 +1,6 @@
 //! Which folders are taken for a database, and what an opening that fails leaves there.
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 
 #[test]
 fn options_that_cannot_be_leave_nothing_behind() {

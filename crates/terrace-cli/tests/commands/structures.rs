@@ -1,8 +1,6 @@
 //! Structures as wholes: `list`, `drop` and `rename`.
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 
 #[test]
 fn structures_are_listed_renamed_and_dropped() {

@@ -1,9 +1,7 @@
 //! `backup`, `restore` and `compact` as processes: what they print, what they refuse, and what is left when they
 //! are killed.
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! Records in and out: `load`, `get`, `put`, `delete`, `scan` and `dump`.
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 use std::fmt::Write;
 use std::io::Write as _;
 

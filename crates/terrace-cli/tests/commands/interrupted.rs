@@ -1,11 +1,9 @@
 //! Ctrl-C while records are loaded: what is said to be loaded is loaded.
 
-mod common;
-
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-use common::Folder;
+use crate::common::Folder;
 
 /// Begins to load this, which ends only by the signal.
 fn begin(dir: &Folder, args: &[&str], input: &[u8]) -> Child {

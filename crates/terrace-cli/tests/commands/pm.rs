@@ -1,8 +1,6 @@
 //! Maps in persistent memory on the command line: files, where databases are folders.
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 use terrace_pm::{Durability, Options, PmMap};
 
 fn options() -> Options {

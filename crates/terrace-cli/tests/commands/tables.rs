@@ -1,8 +1,6 @@
 //! Tables and their indexes: `load --kind table --index`, `index`, and reading by an index.
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 
 const PEOPLE: &str = "id,name,city,email\n\
     1,Ada,London,ada@x\n\

@@ -1,13 +1,11 @@
 //! Databases watched live by the command: the page of `view`, `bench` and `demo`, and `top` in a terminal.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::Folder;
+use crate::common::Folder;
 use serde_json::Value;
 
 /// A command that runs until it is dropped, and where its page is.

@@ -1,8 +1,6 @@
 //! The database as a whole, benchmarks and the demonstration.
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 
 #[test]
 fn stat_verify_and_checkpoint_answer() {

@@ -1,13 +1,11 @@
 //! Commands that read where nothing may be written: files of others, media that take no writes, beside other
 //! readers.
 
-mod common;
-
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-use common::Folder;
+use crate::common::Folder;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_terrace");
 
