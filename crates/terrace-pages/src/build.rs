@@ -8,12 +8,12 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoints::checkpoint::CutInfo;
-use crate::checkpoints::durable::write_superblock;
-use crate::disk::data_file::{DATA_FILE, DATA_START};
-use crate::frames::page;
+use crate::checkpoint::CutInfo;
+use crate::data_file::{DATA_FILE, DATA_START};
+use crate::durable::write_superblock;
 use crate::map::{MapFile, MapWriter, Place, Superblock, Tag};
 use crate::options::PAGE_SIZES;
+use crate::page;
 
 /// Bytes that are written at a time: past a mebibyte no device gains.
 const BATCH_BYTES: usize = 1 << 20;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoints::checkpoint::CutInfo;
-use crate::checkpoints::durable::{Durable, write_superblock};
-use crate::disk::data_file::{DATA_FILE, DATA_START};
+use crate::checkpoint::CutInfo;
+use crate::data_file::{DATA_FILE, DATA_START};
+use crate::durable::{Durable, write_superblock};
 use crate::map::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::map::{
     MapFile, MapReader, MapWriter, PageMap, Place, PlaceTable, Rebuild, Superblock, Superblocks,

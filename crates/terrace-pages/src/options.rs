@@ -2,7 +2,7 @@
 
 use terrace_base::{Error, Result};
 
-use crate::enter::promise::Space;
+use crate::promise::Space;
 
 /// Page sizes that a database can be created with.
 pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
@@ -174,7 +174,7 @@ impl Layout {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::frames::frame::Frame;
+    use crate::frame::Frame;
 
     #[test]
     fn frames_and_what_is_kept_of_each_fit_into_the_memory() {

@@ -13,25 +13,25 @@ use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use terrace_base::{Error, PageId, Result};
 
-use crate::checkpoints::cut::CutProgress;
-use crate::checkpoints::durable::{Durable, Reserved};
-use crate::checkpoints::pace::Plan;
-use crate::checkpoints::pinned::Pinned;
+use crate::buffers::Buffers;
 use crate::counters::Counters;
-use crate::disk::source::Source;
-use crate::enter::gate::Gate;
-use crate::enter::health::Health;
-use crate::enter::interrupt::Interrupt;
-use crate::enter::large::{Large, LargeGuard};
-use crate::enter::signals::Signals;
-use crate::evict::ghosts::Ghosts;
-use crate::frames::buffers::Buffers;
-use crate::frames::frame::Pool;
-use crate::frames::kept::Kept;
-use crate::frames::undo::Undo;
+use crate::cut::CutProgress;
+use crate::durable::{Durable, Reserved};
+use crate::frame::Pool;
+use crate::gate::Gate;
+use crate::ghosts::Ghosts;
+use crate::health::Health;
+use crate::interrupt::Interrupt;
+use crate::kept::Kept;
+use crate::large::{Large, LargeGuard};
 use crate::map::PageMap;
 use crate::options::{Layout, StoreOptions, WHOLE_SHARE};
+use crate::pace::Plan;
+use crate::pinned::Pinned;
+use crate::signals::Signals;
+use crate::source::Source;
 use crate::table::{FreePages, Table};
+use crate::undo::Undo;
 
 /// See the module's text.
 pub struct PageStore {

@@ -7,7 +7,7 @@
 
 use terrace_base::{Error, PageId};
 
-use crate::frames::view::Torn;
+use crate::view::Torn;
 
 /// What stopped an attempt.
 #[derive(Clone, Debug)]

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoints::pinned::{Known, PinState};
-use crate::disk::data_file::{DATA_FILE, DATA_START};
-use crate::frames::page;
+use crate::data_file::{DATA_FILE, DATA_START};
 use crate::map::{FoldCursor, PinId, Place, STEP, SlotSet, Superblock};
+use crate::page;
+use crate::pinned::{Known, PinState};
 use crate::store::PageStore;
 
 /// Slots whose pages are put in order at a time when all of them are read: a list of four mebibytes.

@@ -9,15 +9,15 @@ use std::time::Instant;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoints::pace::Pace;
-use crate::disk::data_file::{DATA_FILE, DATA_START};
+use crate::data_file::{DATA_FILE, DATA_START};
 use crate::faults::{Planted, planted};
-use crate::frames::frame::{CUT_PENDING, Class, Frame, NO_PAGE, WRITING};
-use crate::frames::latch::Version;
-use crate::frames::page;
-use crate::frames::undo::page_memory;
+use crate::frame::{CUT_PENDING, Class, Frame, NO_PAGE, WRITING};
+use crate::latch::Version;
 use crate::map::{PageMap, Place, Registered, Words};
+use crate::pace::Pace;
+use crate::page;
 use crate::store::PageStore;
+use crate::undo::page_memory;
 
 /// Why pages are written.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering;
 
-use crate::frames::kept::LITTLE_PART;
+use crate::kept::LITTLE_PART;
 use crate::store::PageStore;
 
 /// Of fewer frames than this only a quarter may be lent, and not half.

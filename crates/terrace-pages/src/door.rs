@@ -6,9 +6,9 @@ use terrace_base::Result;
 use terrace_base::sync::atomic::{AtomicU32, Ordering};
 use terrace_base::sync::{panicking, yield_now};
 
-use crate::enter::gate::leave;
-use crate::enter::promise::{Promise, Space};
 use crate::faults::{Point, entered, left, reached};
+use crate::gate::leave;
+use crate::promise::{Promise, Space};
 use crate::store::PageStore;
 
 /// Numbers of pages that others may take while somebody changes much behind one door.

@@ -5,14 +5,14 @@ use std::io::IoSliceMut;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
 use terrace_base::{Error, PageId, Result};
 
-use crate::disk::data_file::{DATA_FILE, DATA_START};
-use crate::enter::interrupt::Interrupt;
-use crate::enter::signals::WAIT;
-use crate::frames::ahead::Ahead;
-use crate::frames::cause::Cause;
-use crate::frames::frame::Class;
-use crate::frames::page;
+use crate::ahead::Ahead;
+use crate::cause::Cause;
+use crate::data_file::{DATA_FILE, DATA_START};
+use crate::frame::Class;
+use crate::interrupt::Interrupt;
 use crate::map::Place;
+use crate::page;
+use crate::signals::WAIT;
 use crate::store::PageStore;
 use crate::table::Word;
 

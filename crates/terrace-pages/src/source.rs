@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use terrace_base::PageId;
 
-use crate::checkpoints::pinned::PinState;
+use crate::pinned::PinState;
 
-/// An image; see [`crate::checkpoints::image`].
+/// An image; see [`crate::image`].
 pub(crate) trait Source: Send + Sync {
     /// Whether it is of a store that nobody writes to.
     fn is_alone(&self) -> bool;

@@ -1,10 +1,10 @@
-//! How long a checkpoint that is being made pauses: what its [pace](crate::checkpoints::pace) says of the store.
+//! How long a checkpoint that is being made pauses: what its [pace](crate::pace) says of the store.
 
 use std::time::Duration;
 
 use terrace_base::sync::atomic::Ordering;
 
-use crate::checkpoints::pace::{AIM, Pace};
+use crate::pace::{AIM, Pace};
 use crate::store::PageStore;
 
 impl PageStore {
@@ -33,7 +33,7 @@ impl PageStore {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::checkpoints::pace::{GENTLE_BYTES_PER_SECOND, Plan};
+    use crate::pace::{GENTLE_BYTES_PER_SECOND, Plan};
 
     const MS: Duration = Duration::from_millis(1);
     const SECOND: Duration = Duration::from_secs(1);

@@ -79,12 +79,12 @@ mod tests {
     use terrace_base::sync::atomic::{AtomicBool, Ordering};
     use terrace_sim::SimDisk;
 
-    use crate::checkpoints::checkpoint::CutInfo;
-    use crate::checkpoints::pace::Pace;
-    use crate::enter::interrupt::Interrupt;
-    use crate::frames::frame::Class;
+    use crate::checkpoint::CutInfo;
+    use crate::frame::Class;
+    use crate::interrupt::Interrupt;
     use crate::map::superblock::LEARNT_BYTES;
     use crate::options::StoreOptions;
+    use crate::pace::Pace;
 
     fn info() -> CutInfo {
         CutInfo {
@@ -198,7 +198,7 @@ mod tests {
         let (done, _) = store
             .write_pages(
                 &[store.resident(pid).unwrap()],
-                crate::disk::write::Purpose::Clean,
+                crate::write::Purpose::Clean,
             )
             .map(|n| (n, ()))
             .unwrap();

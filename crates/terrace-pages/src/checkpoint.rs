@@ -16,17 +16,17 @@ use terrace_base::disk::DiskFile;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
-use crate::checkpoints::durable::{Durable, NextMap, Reserved, write_superblock};
-use crate::checkpoints::pace::{Pace, Plan};
-use crate::disk::data_file::DATA_FILE;
-use crate::disk::write::Purpose;
-use crate::frames::frame::{CUT_PENDING, Class, NO_PAGE};
+use crate::data_file::DATA_FILE;
+use crate::durable::{Durable, NextMap, Reserved, write_superblock};
+use crate::frame::{CUT_PENDING, Class, NO_PAGE};
 use crate::map::superblock::{EPOCH_LIMIT, LEARNT_BYTES, NUMBER_LIMIT};
 use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, base_bytes,
     journal_bytes, should_fold,
 };
+use crate::pace::{Pace, Plan};
 use crate::store::PageStore;
+use crate::write::Purpose;
 
 /// What layers above add to the superblock, as of the instant of the cut.
 #[derive(Clone, Debug)]

@@ -4,11 +4,11 @@ use terrace_base::sync::MutexGuard;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
-use crate::disk::data_file::{DATA_FILE, DATA_START};
-use crate::enter::interrupt::Interrupt;
-use crate::enter::promise::{Promise, Space};
+use crate::data_file::{DATA_FILE, DATA_START};
+use crate::interrupt::Interrupt;
 use crate::map::{Run, Words};
 use crate::options::DIRTY_EACH;
+use crate::promise::{Promise, Space};
 use crate::store::PageStore;
 
 /// The file grows by at least this much: growing is rare, and a database of a few records is small.
