@@ -26,9 +26,7 @@ impl PageStore {
     ) -> Attempt<Exclusive<'d>> {
         if class == Class::Hot {
             let full = self.lacks_hot_pages(0);
-            if self.hot_wanted.load(Ordering::Relaxed) != full {
-                self.hot_wanted.store(full, Ordering::Relaxed);
-            }
+            self.shares.note_hot_wanted(full);
             if full {
                 return Err(Interrupt::HotFull);
             }
@@ -83,7 +81,7 @@ impl PageStore {
         let mut free = self.free_pages.lock();
         if !promised {
             let left = (self.table.limit() + free.count).saturating_sub(self.table.count());
-            if left <= self.promised_numbers() {
+            if left <= self.claims.promised().new {
                 return Ok(None);
             }
         }
@@ -116,7 +114,7 @@ impl PageStore {
     pub(crate) fn release_page(&self, frame: u32, pid: PageId, epoch: u32) {
         let header = self.pool.frame(frame);
         let dirty = header.dirty.load(Ordering::Relaxed);
-        let cut = self.cut.load(Ordering::Acquire);
+        let cut = self.cut.epoch();
         let pending = header.has(CUT_PENDING);
         let owed = pending || (dirty != 0 && dirty <= cut && dirty < epoch);
         let copied = owed && !planted(Planted::FreedWithoutCopy);

@@ -10,10 +10,10 @@ use terrace_base::{AlignedBuf, Error, PageId, Result};
 
 use crate::checkpoint::CutInfo;
 use crate::data_file::{DATA_FILE, DATA_START};
-use crate::durable::write_superblock;
 use crate::map::{MapFile, MapWriter, Place, Superblock, Tag};
 use crate::options::PAGE_SIZES;
 use crate::page;
+use crate::parts::durable::write_superblock;
 
 /// Bytes that are written at a time: past a mebibyte no device gains.
 const BATCH_BYTES: usize = 1 << 20;

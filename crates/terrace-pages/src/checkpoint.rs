@@ -17,14 +17,14 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
 use crate::data_file::DATA_FILE;
-use crate::durable::{Durable, NextMap, Reserved, write_superblock};
 use crate::frame::{CUT_PENDING, Class, NO_PAGE};
 use crate::map::superblock::{EPOCH_LIMIT, LEARNT_BYTES, NUMBER_LIMIT};
 use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, base_bytes,
     journal_bytes, should_fold,
 };
-use crate::pace::{Pace, Plan};
+use crate::parts::durable::{Durable, NextMap, Reserved, write_superblock};
+use crate::parts::pace::Pace;
 use crate::store::PageStore;
 use crate::write::Purpose;
 
@@ -131,12 +131,12 @@ impl PageStore {
             // An operation that failed halfway poisoned before it came out: no cut may have it.
             self.check_poison()?;
             self.map.lock().begin_cut(u64::from(epoch))?;
-            self.cut.store(epoch, Ordering::Release);
+            self.cut.set_epoch(epoch);
             Ok::<_, Error>((at_cut(), epoch, self.table.count()))
         });
         drop(no_unlinked_pages);
         let (info, epoch, pages) = begun?;
-        let _over = self.cut_progress.begin(
+        let _over = self.cut.progress.begin(
             self.counters.dirty.load(Ordering::Relaxed),
             self.counters.checkpoint_page_writes.load(Ordering::Relaxed),
         );
@@ -169,7 +169,7 @@ impl PageStore {
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         {
             // What is given back here is for the next map file first, not for the growth of `data`.
-            let growing = self.growing.lock();
+            let growing = self.claims.growing.lock();
             if let Some(name) = retired {
                 // A file that stays behind does no harm: it is deleted at the next opening.
                 let _ = self.disk.delete(&name);
@@ -199,10 +199,10 @@ impl PageStore {
         let batch = pace.batch(self.layout.write_batch, self.page_bytes());
         let mut picks = Vec::with_capacity(batch);
         let mut hot_too = false;
-        self.cleaning_waits.store(false, Ordering::Relaxed);
+        self.cut.set_cleaning_waits(false);
         let owed = self.counters.dirty.load(Ordering::Relaxed) * self.page_bytes() as u64;
         self.note_cut_space();
-        *self.cut_plan.lock() = Plan::new(owed);
+        self.cut.plan_to_write(owed);
         loop {
             let mut owed = !hot_too;
             let mut index = 0;
@@ -225,12 +225,12 @@ impl PageStore {
                 self.write_paced(&picks, pace)?;
             }
             // From here on hardly any of the pages that the cleaner cleans is owed.
-            self.cleaning_waits.store(false, Ordering::Relaxed);
+            self.cut.set_cleaning_waits(false);
             hot_too = true;
             owed |= self.write_freed(cut, 0, pace)?;
             if !owed {
-                self.cut.store(0, Ordering::Release);
-                self.cut_progress.all_written();
+                self.cut.set_epoch(0);
+                self.cut.progress.all_written();
                 return Ok(());
             }
         }
@@ -562,7 +562,7 @@ impl PageStore {
 
     /// Gives the checkpoint up: what it wrote counts as changes since the last one.
     fn abort_cut(&self) -> Result<()> {
-        self.cut.store(0, Ordering::Release);
+        self.cut.set_epoch(0);
         for (index, header) in self.pool.iter() {
             // The latch makes sure that nobody is just about to set the flag.
             if !header.latch.shared_while(|| !self.is_halted()) {

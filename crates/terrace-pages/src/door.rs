@@ -7,8 +7,8 @@ use terrace_base::sync::atomic::{AtomicU32, Ordering};
 use terrace_base::sync::{panicking, yield_now};
 
 use crate::faults::{Point, entered, left, reached};
-use crate::gate::leave;
-use crate::promise::{Promise, Space};
+use crate::parts::gate::leave;
+use crate::parts::promise::{Promise, Space};
 use crate::store::PageStore;
 
 /// Numbers of pages that others may take while somebody changes much behind one door.
@@ -64,7 +64,7 @@ impl Drop for Door<'_> {
             // Some pages of a change may have it and others not, or none of them what the log has.
             self.store.halt("a change of pages");
         }
-        self.store.take_back(self.promised);
+        self.store.claims.take_back(self.promised);
         leave(self.count);
     }
 }
@@ -150,9 +150,9 @@ impl PageStore {
     /// As there, and `MemoryTooSmall` when there may be too few numbers for new pages.
     pub fn enter_for_many(&self, space: Space, promise: Promise) -> Result<Door<'_>> {
         // Promised first, so that two who come at once do not count on the same slots and numbers.
-        self.promise(promise);
+        self.claims.promise(promise);
         let numbers = || self.table.limit().saturating_sub(self.live_pages());
-        let short = promise.new > 0 && numbers() < self.promised_numbers() + NUMBERS_SLACK;
+        let short = promise.new > 0 && numbers() < self.claims.promised().new + NUMBERS_SLACK;
         let entered = match short {
             true => Err(self.no_page_number()),
             false => self.enter_for(space),
@@ -160,7 +160,7 @@ impl PageStore {
         match entered {
             Ok(door) => Ok(door.with_promised(promise)),
             Err(e) => {
-                self.take_back(promise);
+                self.claims.take_back(promise);
                 Err(e)
             }
         }
@@ -187,7 +187,7 @@ impl PageStore {
         let door = self.pass()?;
         if let Err(others) = self.may_stay(Space::Migration) {
             drop(door);
-            self.missing.fetch_max(others, Ordering::Relaxed);
+            self.claims.miss(others);
             // The cleaner grows the file for those who do not wait.
             self.want_cleaning();
             return None;
@@ -207,7 +207,7 @@ impl PageStore {
     fn wait_for_undo(&self) {
         self.counters.waits_for_undo.fetch_add(1, Ordering::Relaxed);
         while self.undo.bytes() > self.layout.undo_bytes
-            && self.cut.load(Ordering::Acquire) != 0
+            && self.cut.epoch() != 0
             && !self.health.is_poisoned()
         {
             self.wait_for_progress();

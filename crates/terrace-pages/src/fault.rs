@@ -12,7 +12,7 @@ use crate::frame::Class;
 use crate::interrupt::Interrupt;
 use crate::map::Place;
 use crate::page;
-use crate::signals::WAIT;
+use crate::parts::signals::WAIT;
 use crate::store::PageStore;
 use crate::table::Word;
 

@@ -329,7 +329,7 @@ impl<'d> Exclusive<'d> {
             if dirty != self.epoch {
                 if dirty == 0 {
                     self.store.counters.dirty.fetch_add(1, Ordering::Relaxed);
-                } else if dirty <= self.store.cut.load(Ordering::Acquire) {
+                } else if dirty <= self.store.cut.epoch() {
                     header.set(CUT_PENDING);
                     // One more page write is owed: that of the content at the cut.
                     self.store.counters.dirty.fetch_add(1, Ordering::Relaxed);

@@ -84,7 +84,7 @@ mod tests {
     use crate::interrupt::Interrupt;
     use crate::map::superblock::LEARNT_BYTES;
     use crate::options::StoreOptions;
-    use crate::pace::Pace;
+    use crate::parts::pace::Pace;
 
     fn info() -> CutInfo {
         CutInfo {

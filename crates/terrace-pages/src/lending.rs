@@ -3,9 +3,8 @@
 use std::time::Instant;
 
 use terrace_base::Result;
-use terrace_base::sync::atomic::Ordering;
 
-use crate::kept::LITTLE_PART;
+use crate::parts::kept::LITTLE_PART;
 use crate::store::PageStore;
 
 /// Of fewer frames than this only a quarter may be lent, and not half.
@@ -24,40 +23,41 @@ impl PageStore {
     /// `kept.rs`. O(1).
     pub fn expect_checkpoint(&self, near: f64) {
         let guess = self.layout.undo_bytes / self.page_bytes() as u64 * 3 / 4;
-        let lent = self.lent.load(Ordering::Relaxed);
-        self.kept.expect(near, lent + guess, Instant::now());
+        let lent = self.lent.count();
+        self.lent.kept.expect(near, lent + guess, Instant::now());
     }
 
     /// Frames that are lent or kept for that: what hot pages may not have.
     pub(crate) fn lent_or_kept(&self) -> u64 {
-        let lent = self.lent.load(Ordering::Relaxed);
+        let lent = self.lent.count();
         let at_once = lent.saturating_sub(self.frames() / TOLERANCE_PART);
-        at_once.max(self.kept.frames())
+        at_once.max(self.lent.kept.frames())
     }
 
     /// Lends what a checkpoint is likely to need, before it begins. The caller holds nothing.
     pub(crate) fn lend_for_cut(&self) {
-        self.kept.cut();
+        self.lent.kept.cut();
         // Where nobody keeps the accounts in the background there is nothing to go by.
-        if self.kept.lent_ahead() > 0 {
+        if self.lent.kept.lent_ahead() > 0 {
             self.rebalance();
         }
     }
 
     /// The end of a checkpoint, however it ended.
     pub(crate) fn end_lending(&self) {
-        if self.kept.end() {
+        if self.lent.kept.end() {
             self.rebalance();
         }
     }
 
     /// A step of this, when `borrowed` frames are needed; see `kept.rs`.
     pub(crate) fn keep_frames(&self, borrowed: u64) {
-        let lent = self.lent.load(Ordering::Relaxed);
-        let in_cut = self.cut.load(Ordering::Relaxed) != 0;
+        let lent = self.lent.count();
+        let in_cut = self.cut.is_made();
         let little = (self.frames() / LITTLE_PART).max(1);
         let made_room = self.hot_frames() <= self.hot_cap();
-        self.kept
+        self.lent
+            .kept
             .follow((lent, borrowed), in_cut, little, made_room, Instant::now());
     }
 
@@ -67,8 +67,8 @@ impl PageStore {
         let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
         let borrowed = beyond.div_ceil(self.page_bytes() as u64);
         let most = self.lent_at_most();
-        let mut lent = self.lent_frames.lock();
-        let target = borrowed.max(self.kept.lent_ahead()).min(most);
+        let mut lent = self.lent.frames();
+        let target = borrowed.max(self.lent.kept.lent_ahead()).min(most);
         while (lent.len() as u64) < target {
             let Some(frame) = self.spare_frame() else {
                 break;
@@ -76,7 +76,7 @@ impl PageStore {
             self.pool.give_back(frame);
             lent.push(frame);
             // At once: hot pages may leave when the others have no more to spare.
-            self.lent.store(lent.len() as u64, Ordering::Relaxed);
+            self.lent.note(&lent);
         }
         // A few frames of slack, so that a fluctuating use does not move memory to and fro.
         if lent.len() as u64 > target + 16 {
@@ -86,7 +86,7 @@ impl PageStore {
             }
             self.free_frames.lock().extend(back);
         }
-        self.lent.store(lent.len() as u64, Ordering::Relaxed);
+        self.lent.note(&lent);
         drop(lent);
         self.keep_frames(borrowed.min(most));
     }
@@ -110,7 +110,7 @@ impl PageStore {
             self.rebalance();
             let beyond = self.dynamic_bytes().saturating_sub(self.layout.aside);
             let needed = beyond.div_ceil(self.page_bytes() as u64);
-            if self.lent.load(Ordering::Relaxed) >= needed.min(self.lent_at_most()) {
+            if self.lent.count() >= needed.min(self.lent_at_most()) {
                 break;
             }
             self.make_frames()?;
@@ -123,38 +123,28 @@ impl PageStore {
         self.table.memory_bytes() as u64
             + self.map.lock().memory_bytes() as u64
             + self.undo.memory_bytes()
-            + self.extra.load(Ordering::Relaxed)
+            + self.lent.extra()
     }
 
     /// Tells the store that a part above it uses so many bytes of the budget beyond what was set aside
     /// for it when the store was opened (a long scan, say); frames make room for them soon.
     pub fn take_extra_bytes(&self, bytes: u64) {
-        self.extra.fetch_add(bytes, Ordering::Relaxed);
+        self.lent.take_extra(bytes);
     }
 
     /// Takes memory of the budget for what only makes lookups faster, if there is some left of the small part
     /// that all of these may have together. O(1).
     pub fn take_hint_bytes(&self, bytes: u64) -> bool {
-        let most = self.options.memory / HINT_PART;
-        let take = |taken: u64| Some(taken + bytes).filter(|taken| *taken <= most);
-        let taken = self
-            .hints
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok();
-        if taken {
-            self.take_extra_bytes(bytes);
-        }
-        taken
+        self.lent.take_hints(bytes, self.options.memory / HINT_PART)
     }
 
     /// The end of what was taken with [`PageStore::take_hint_bytes`].
     pub fn give_hint_bytes(&self, bytes: u64) {
-        self.hints.fetch_sub(bytes, Ordering::Relaxed);
-        self.give_extra_bytes(bytes);
+        self.lent.give_hints(bytes);
     }
 
     /// The end of what was taken with [`PageStore::take_extra_bytes`].
     pub fn give_extra_bytes(&self, bytes: u64) {
-        self.extra.fetch_sub(bytes, Ordering::Relaxed);
+        self.lent.give_extra(bytes);
     }
 }

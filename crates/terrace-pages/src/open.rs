@@ -7,13 +7,13 @@ use terrace_base::{AlignedBuf, Error, PageId, Result};
 
 use crate::checkpoint::CutInfo;
 use crate::data_file::{DATA_FILE, DATA_START};
-use crate::durable::{Durable, write_superblock};
 use crate::map::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::map::{
     MapFile, MapReader, MapWriter, PageMap, Place, PlaceTable, Rebuild, Superblock, Superblocks,
     Words,
 };
 use crate::options::{Layout, StoreOptions};
+use crate::parts::durable::{Durable, write_superblock};
 use crate::store::PageStore;
 use crate::table::{FreePages, Table, Word};
 

@@ -2,7 +2,7 @@
 
 use terrace_base::{Error, Result};
 
-use crate::promise::Space;
+use crate::parts::promise::Space;
 
 /// Page sizes that a database can be created with.
 pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];

@@ -1,10 +1,10 @@
-//! How long a checkpoint that is being made pauses: what its [pace](crate::pace) says of the store.
+//! How long a checkpoint that is being made pauses: what its [pace](crate::parts::pace) says of the store.
 
 use std::time::Duration;
 
 use terrace_base::sync::atomic::Ordering;
 
-use crate::pace::{AIM, Pace};
+use crate::parts::pace::{AIM, Pace};
 use crate::store::PageStore;
 
 impl PageStore {
@@ -15,16 +15,15 @@ impl PageStore {
             return Duration::ZERO;
         };
         let used = known();
-        let in_need = [&self.wants_checkpoint, &self.cleaning_waits];
-        if used >= AIM || in_need.iter().any(|need| need.load(Ordering::Relaxed)) {
+        if used >= AIM || self.claims.wants_checkpoint() || self.cut.cleaning_waits() {
             // Somebody waits, had no space, or finds no frame soon.
             return Duration::ZERO;
         }
         let saved = self.undo.bytes() as f64 / self.layout.undo_bytes.max(1) as f64;
         let pressure = saved.max(self.pressure_of_space());
-        let plan = self.cut_plan.lock();
+        let plan = self.cut.plan();
         let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);
-        let (done, all) = self.cut_progress.get(written);
+        let (done, all) = self.cut.progress.get(written);
         let left = (all - done) * self.page_bytes() as u64;
         plan.pause((bytes, took), pressure, (left, used))
     }
@@ -33,7 +32,7 @@ impl PageStore {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::pace::{GENTLE_BYTES_PER_SECOND, Plan};
+    use crate::parts::pace::GENTLE_BYTES_PER_SECOND;
 
     const MS: Duration = Duration::from_millis(1);
     const SECOND: Duration = Duration::from_secs(1);
@@ -63,8 +62,8 @@ mod tests {
         let store = PageStore::create(disk, options(), 1, &info()).unwrap();
         let bytes = RATE / 8;
         let gentle = |used: f64| store.pause(bytes, MS, Pace::Gentle(&|| used));
-        let _cut = store.cut_progress.begin(1 << 30, 0);
-        *store.cut_plan.lock() = Plan::new(0);
+        let _cut = store.cut.progress.begin(1 << 30, 0);
+        store.cut.plan_to_write(0);
         let whole = SECOND / 8 - MS;
         assert_eq!(gentle(0.0), whole);
         assert_eq!(store.pause(bytes, MS, Pace::Fast), Duration::ZERO);
@@ -76,10 +75,13 @@ mod tests {
         let pressed = gentle(0.0);
         assert!(pressed > whole / 10 && pressed < whole / 2, "{pressed:?}");
         store.undo.forget(0);
-        for flag in [&store.wants_checkpoint, &store.cleaning_waits] {
-            flag.store(true, Ordering::Relaxed);
+        let presses: [&dyn Fn(bool); 2] = [&|on| store.claims.want_checkpoint(on), &|on| {
+            store.cut.set_cleaning_waits(on)
+        }];
+        for press in presses {
+            press(true);
             assert_eq!(gentle(0.0), Duration::ZERO);
-            flag.store(false, Ordering::Relaxed);
+            press(false);
         }
         assert_eq!(gentle(0.0), whole);
         // Half of the space that may come to the image since the cut.

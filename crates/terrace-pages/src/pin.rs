@@ -14,7 +14,7 @@ use terrace_base::{AlignedBuf, Error, PageId, Result};
 use crate::data_file::{DATA_FILE, DATA_START};
 use crate::map::{FoldCursor, PinId, Place, STEP, SlotSet, Superblock};
 use crate::page;
-use crate::pinned::{Known, PinState};
+use crate::parts::pinned::{Known, PinState};
 use crate::store::PageStore;
 
 /// Slots whose pages are put in order at a time when all of them are read: a list of four mebibytes.

@@ -50,7 +50,7 @@ impl PageStore {
     /// others have the fewest frames that they can do with. Their records go meanwhile, one by one, because
     /// a page of them that leaves is asked for again at once.
     pub(crate) fn hot_frames_at_most(&self) -> u64 {
-        let taken = self.lent.load(Ordering::Relaxed) + self.inner_set_aside();
+        let taken = self.lent.count() + self.inner_set_aside();
         let cap = self.layout.hot_cap(taken, WHOLE_SHARE) + self.layout.hot_slack;
         let beside = self.frames().saturating_sub(taken + self.layout.floor());
         cap.max(beside)
@@ -75,14 +75,12 @@ impl PageStore {
     /// Frames that are set aside for inner pages, if somebody has said how many: up to that number the
     /// clock keeps them much longer than pages of records, and those beyond it go first.
     pub fn inner_kept(&self) -> Option<u64> {
-        Some(self.inner_kept.load(Ordering::Relaxed)).filter(|kept| *kept > 0)
+        self.shares.inner()
     }
 
     /// Sets that number; 0 for as many as there happen to be.
     pub fn set_inner_kept(&self, pages: u64) {
-        if self.inner_kept.load(Ordering::Relaxed) != pages {
-            self.inner_kept.store(pages, Ordering::Relaxed);
-        }
+        self.shares.set_inner(pages);
     }
 
     /// Number of frames.
@@ -92,14 +90,13 @@ impl PageStore {
 
     /// The share of their highest cap that hot pages may have, in per mille.
     pub fn hot_share(&self) -> u32 {
-        self.hot_share.load(Ordering::Relaxed)
+        self.shares.hot()
     }
 
     /// Sets that share: what hot pages do not have serves as a cache of cold ones. Whoever
     /// lowers it sees to it that records leave hot pages.
     pub fn set_hot_share(&self, per_mille: u32) {
-        self.hot_share
-            .store(per_mille.min(WHOLE_SHARE), Ordering::Relaxed);
+        self.shares.set_hot(per_mille);
     }
 
     /// The cap that is never passed: a little above, so that a structure change in progress
@@ -117,6 +114,6 @@ impl PageStore {
     /// Whether the last one who asked for a hot page got none, so that room elsewhere is of no use to him.
     /// A hint. O(1).
     pub fn wants_hot_page(&self) -> bool {
-        self.hot_wanted.load(Ordering::Relaxed)
+        self.shares.is_hot_wanted()
     }
 }

@@ -108,8 +108,8 @@ impl PageStore {
     /// Whether so few frames are clean that a page which was read for an operation is likely to be the next
     /// to go. While a checkpoint is being made some dirty ones count twice, and it is not known.
     fn clean_frames_are_few(&self) -> bool {
-        let taken = self.lent.load(Ordering::Relaxed) + self.counters.dirty.load(Ordering::Relaxed);
-        let in_cut = self.cut.load(Ordering::Relaxed) != 0;
+        let taken = self.lent.count() + self.counters.dirty.load(Ordering::Relaxed);
+        let in_cut = self.cut.is_made();
         !in_cut && self.frames().saturating_sub(taken) < FEW_CLEAN
     }
 
@@ -123,11 +123,11 @@ impl PageStore {
         } else {
             self.inner_pages()
         };
-        let start = self.hand.load(Ordering::Relaxed);
+        let start = self.clock.hand.load(Ordering::Relaxed);
         let keeps_tops = !any && self.keeps_tops();
         let mut dirty = 0;
         for index in (0..TURNS).flat_map(|_| self.pool.round(start, hot_too)) {
-            self.hand.store(index + 1, Ordering::Relaxed);
+            self.clock.hand.store(index + 1, Ordering::Relaxed);
             let header = self.pool.frame(index);
             if keeps_tops && header.class() == Class::Top {
                 continue;
@@ -176,7 +176,7 @@ impl PageStore {
     /// Whether there are few enough inner pages to keep them longer, or so many that some must go.
     fn inner_pages(&self) -> InnerPages {
         let (inner, hot) = (self.inner_frames(), self.hot_frames());
-        let taken = inner + hot + self.top_frames() + self.lent.load(Ordering::Relaxed);
+        let taken = inner + hot + self.top_frames() + self.lent.count();
         match self.inner_kept() {
             // While hot pages have not yet made the room, pages of records must not be without any.
             Some(kept) if inner <= kept && taken + self.layout.floor() / 2 <= self.frames() => {
@@ -189,7 +189,7 @@ impl PageStore {
 
     /// True once in so many calls, at random, as it were, so that it is not always the same page.
     fn one_in(&self, times: u64) -> bool {
-        let passes = self.passes.fetch_add(1, Ordering::Relaxed);
+        let passes = self.clock.passes.fetch_add(1, Ordering::Relaxed);
         mix(passes, 0).is_multiple_of(times)
     }
 

@@ -8,7 +8,7 @@ use crate::data_file::{DATA_FILE, DATA_START};
 use crate::interrupt::Interrupt;
 use crate::map::{Run, Words};
 use crate::options::DIRTY_EACH;
-use crate::promise::{Promise, Space};
+use crate::parts::promise::{Promise, Space};
 use crate::store::PageStore;
 
 /// The file grows by at least this much: growing is rare, and a database of a few records is small.
@@ -68,39 +68,14 @@ impl PageStore {
         }
     }
 
-    /// Counts what was promised.
-    pub(crate) fn promise(&self, promise: Promise) {
-        for (sum, more) in self.promised.iter().zip([promise.dirty, promise.new]) {
-            if more > 0 {
-                sum.fetch_add(more, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// The end of a promise.
-    pub(crate) fn take_back(&self, promise: Promise) {
-        for (sum, less) in self.promised.iter().zip([promise.dirty, promise.new]) {
-            if less > 0 {
-                sum.fetch_sub(less, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Numbers of new pages that were promised.
-    pub(crate) fn promised_numbers(&self) -> u64 {
-        self.promised[1].load(Ordering::Relaxed)
-    }
-
     /// Free slots for writes that were reserved at the door; grows the file if that was not
     /// enough.
     pub(crate) fn allocate_slots(&self, want: u64) -> Result<Run> {
         loop {
             {
                 let mut map = self.map.lock();
-                let below = match self.compact_below.load(Ordering::Relaxed) {
-                    0 => None,
-                    below => map.allocate_below(want, below),
-                };
+                let below = self.claims.compact_below();
+                let below = below.and_then(|below| map.allocate_below(want, below));
                 if let Some(run) = below.or_else(|| map.allocate(want)) {
                     self.note_slots(&map);
                     return Ok(run);
@@ -143,14 +118,14 @@ impl PageStore {
     /// there. O(1).
     fn wish_for_space(&self) {
         let wish = (self.gate.threads() + 1) * DIRTY_EACH;
-        if self.live_pages() / WISH_PART > wish && self.missing.load(Ordering::Relaxed) < wish {
-            self.missing.fetch_max(wish, Ordering::Relaxed);
+        if self.live_pages() / WISH_PART > wish && self.claims.missing() < wish {
+            self.claims.miss(wish);
         }
     }
 
     /// Slots that those inside may still need, one of them aside.
     fn slots_of_others(&self) -> u64 {
-        if self.all_reserve.load(Ordering::Relaxed) {
+        if self.claims.is_reserve_open() {
             return 0;
         }
         self.gate.inside().saturating_sub(1) * DIRTY_EACH
@@ -170,7 +145,7 @@ impl PageStore {
 
     /// The same before anybody needs it, for those who do not wait: as much as was missing for one of them.
     pub(crate) fn make_space_ahead(&self) -> Result<()> {
-        let others = self.missing.swap(0, Ordering::Relaxed);
+        let others = self.claims.take_missing();
         self.make_space(Space::Ordinary, others)
     }
 
@@ -190,12 +165,15 @@ impl PageStore {
     pub(crate) fn slots_needed(&self, space: Space) -> u64 {
         // What is replayed was let in once, perhaps as the last that found the slack untouched; so the
         // slack is there for it.
-        let slack = if self.all_reserve.load(Ordering::Relaxed) {
+        let slack = if self.claims.is_reserve_open() {
             0
         } else {
             self.layout.slack(space)
         };
-        let [promised, new] = [0, 1].map(|i| self.promised[i].load(Ordering::Relaxed));
+        let Promise {
+            dirty: promised,
+            new,
+        } = self.claims.promised();
         let dirty = self.counters.dirty.load(Ordering::Relaxed);
         if promised <= LITTLE {
             return dirty + promised + new + slack;
@@ -207,7 +185,7 @@ impl PageStore {
     /// Grows the file if fewer slots than these are free.
     fn grow(&self, wanted: u64) -> Result<()> {
         // One thread grows; the others find the slots when they come in.
-        let _growing = self.growing.lock();
+        let _growing = self.claims.growing.lock();
         let page = self.page_bytes() as u64;
         let total = self.map.lock().counts().total;
         if self.counters.free_slots.load(Ordering::Relaxed) >= wanted {
@@ -260,7 +238,7 @@ impl PageStore {
         let mut map = self.map.lock();
         let counts = map.counts();
         // Who compacts wants it as short as it can be: who writes next lets it grow again.
-        let (needed, least) = match self.compact_tight.load(Ordering::Relaxed) {
+        let (needed, least) = match self.claims.is_tight() {
             true => (self.counters.dirty.load(Ordering::Relaxed), 1),
             false => (
                 self.slots_needed(Space::Ordinary) + MIN_GROWTH_BYTES / page,
@@ -301,7 +279,7 @@ impl PageStore {
         most: u64,
         bound: u64,
     ) -> Result<(u64, Option<u64>)> {
-        self.compact_below.store(bound, Ordering::Relaxed);
+        self.claims.set_compact_below(bound);
         let mut moved = 0;
         for pid in (from..self.table.count()).map(PageId) {
             if moved >= most || pid.0 - from >= MOST_LOOKED_AT {
@@ -317,13 +295,13 @@ impl PageStore {
 
     /// Checkpoints cut the file behind its last page from now on, and leave nothing for who writes next.
     pub fn cut_tightly(&self) {
-        self.compact_tight.store(true, Ordering::Relaxed);
+        self.claims.set_tight(true);
     }
 
     /// Writes go to where they usually go again, and room is left for them.
     pub fn end_compacting(&self) {
-        self.compact_below.store(0, Ordering::Relaxed);
-        self.compact_tight.store(false, Ordering::Relaxed);
+        self.claims.set_compact_below(0);
+        self.claims.set_tight(false);
     }
 
     /// Has a page written again, to another place; whether that is so.
@@ -370,7 +348,7 @@ impl PageStore {
     /// Whether space would be gained by a checkpoint: much of the file is held by the last image
     /// alone, or somebody who found the disk full asked for it.
     pub fn wants_checkpoint(&self) -> bool {
-        if self.wants_checkpoint.swap(false, Ordering::Relaxed) {
+        if self.claims.take_wanted_checkpoint() {
             return true;
         }
         self.image_only() > self.most_held()
@@ -392,7 +370,7 @@ impl PageStore {
     /// live pages.
     pub(crate) fn pressure_of_space(&self) -> f64 {
         let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);
-        let at_cut = self.cut_space.load(Ordering::Relaxed);
+        let at_cut = self.cut.space();
         let beyond = self.image_only().wrapping_sub(at_cut.wrapping_add(written)) as i64;
         beyond.max(0) as f64 / (self.live_pages() / 8 + 256) as f64
     }
@@ -402,7 +380,7 @@ impl PageStore {
         let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);
         // Less what had been written by then; it may wrap, and does so again when it is compared.
         let held = self.image_only().wrapping_sub(written);
-        self.cut_space.store(held, Ordering::Relaxed);
+        self.cut.set_space(held);
     }
 
     /// Whether a checkpoint would free slots: those that the last image alone holds, and those that dirty

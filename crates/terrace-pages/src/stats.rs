@@ -79,7 +79,7 @@ impl PageStore {
             let map = self.map.lock();
             (map.counts(), map.memory_bytes() as u64)
         };
-        let (cut_pages_written, cut_pages) = self.cut_progress.get(get(&c.checkpoint_page_writes));
+        let (cut_pages_written, cut_pages) = self.cut.progress.get(get(&c.checkpoint_page_writes));
         StoreStats {
             page_bytes: self.page_bytes() as u64,
             page_reads: c.page_reads.iter().map(get).sum(),
@@ -101,7 +101,7 @@ impl PageStore {
             hot_frames: self.hot_frames(),
             hot_cap: self.hot_cap(),
             inner_frames: get(&c.inner),
-            lent_frames: get(&self.lent),
+            lent_frames: self.lent.count(),
             dirty_frames: get(&c.dirty),
             live_pages: self.live_pages(),
             slots,

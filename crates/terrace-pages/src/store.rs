@@ -10,28 +10,30 @@ use std::sync::Arc;
 
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::sync::Mutex;
-use terrace_base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::{Error, PageId, Result};
 
-use crate::buffers::Buffers;
-use crate::counters::Counters;
-use crate::cut::CutProgress;
-use crate::durable::{Durable, Reserved};
 use crate::frame::Pool;
-use crate::gate::Gate;
-use crate::ghosts::Ghosts;
-use crate::health::Health;
 use crate::interrupt::Interrupt;
-use crate::kept::Kept;
-use crate::large::{Large, LargeGuard};
 use crate::map::PageMap;
-use crate::options::{Layout, StoreOptions, WHOLE_SHARE};
-use crate::pace::Plan;
-use crate::pinned::Pinned;
-use crate::signals::Signals;
-use crate::source::Source;
+use crate::options::{Layout, StoreOptions};
+use crate::parts::buffers::Buffers;
+use crate::parts::claims::Claims;
+use crate::parts::clock::Clock;
+use crate::parts::counters::Counters;
+use crate::parts::cut::Cut;
+use crate::parts::durable::{Durable, Reserved};
+use crate::parts::gate::Gate;
+use crate::parts::ghosts::Ghosts;
+use crate::parts::health::Health;
+use crate::parts::large::{Large, LargeGuard};
+use crate::parts::lent::Lent;
+use crate::parts::pinned::Pinned;
+use crate::parts::shares::Shares;
+use crate::parts::signals::Signals;
+use crate::parts::source::Source;
+use crate::parts::undo::Undo;
 use crate::table::{FreePages, Table};
-use crate::undo::Undo;
 
 /// See the module's text.
 pub struct PageStore {
@@ -46,55 +48,23 @@ pub struct PageStore {
     /// First of the chain of free page numbers; the links are in their words. Under the map mutex.
     pub(crate) free_pages: Mutex<FreePages>,
     pub(crate) undo: Undo,
-    /// Epoch of the cut whose pages are being written; 0 when no checkpoint is in progress.
-    pub(crate) cut: AtomicU32,
+    pub(crate) cut: Cut,
     pub(crate) counters: Counters,
+    pub(crate) claims: Claims,
     pub(crate) free_frames: Mutex<Vec<u32>>,
-    /// Frames whose memory was given back, because something else in the budget needed it.
-    pub(crate) lent_frames: Mutex<Vec<u32>>,
-    pub(crate) lent: AtomicU64,
-    pub(crate) extra: AtomicU64,
-    /// Of them for hints.
-    pub(crate) hints: AtomicU64,
-    pub(crate) kept: Kept,
+    pub(crate) lent: Lent,
+    pub(crate) clock: Clock,
+    pub(crate) shares: Shares,
     pub(crate) ghosts: Ghosts,
-    /// Share of the hot cap that is in force, in per mille.
-    pub(crate) hot_share: AtomicU32,
-    /// Whether the last one who asked for a hot page got none.
-    pub(crate) hot_wanted: AtomicBool,
-    pub(crate) hand: AtomicU32,
-    /// Inner pages that have frames set aside, or 0 as long as nobody has said how many.
-    pub(crate) inner_kept: AtomicU64,
-    /// Inner pages that the hand passed by.
-    pub(crate) passes: AtomicU64,
-    pub(crate) clean_hand: AtomicU32,
     pub(crate) signals: Signals,
     pub(crate) health: Health,
     pub(crate) write_buffers: Buffers,
     pub(crate) large: Large,
     /// See [`PageStore::number_large_value`].
     large_values: AtomicU64,
-    pub(crate) growing: Mutex<()>,
     pub(crate) map_reserved: Mutex<Reserved>,
-    /// See [`PageStore::note_cut_space`].
-    pub(crate) cut_space: AtomicU64,
-    pub(crate) cut_plan: Mutex<Plan>,
-    pub(crate) cut_progress: CutProgress,
-    /// Whether everybody may use the reserve of space.
-    pub(crate) all_reserve: AtomicBool,
-    /// Sums of what was promised to those who change much behind one door: pages to become dirty, new ones.
-    pub(crate) promised: [AtomicU64; 2],
-    /// Slots for others that were missing when somebody who does not wait was sent away.
-    pub(crate) missing: AtomicU64,
-    pub(crate) wants_checkpoint: AtomicBool,
-    /// Whether all pages that could be cleaned were ones that a checkpoint owes.
-    pub(crate) cleaning_waits: AtomicBool,
     pub(crate) durable: Mutex<Durable>,
     pub(crate) pinned: Pinned,
-    /// Writes go below this slot if there is room; 0 for wherever they go usually.
-    pub(crate) compact_below: AtomicU64,
-    /// Whether checkpoints leave no room at the end of the file.
-    pub(crate) compact_tight: AtomicBool,
     /// What it reads, if it is the store of an image.
     pub(crate) image: Option<Box<dyn Source>>,
 }
@@ -117,42 +87,24 @@ impl PageStore {
         let store = PageStore {
             gate: Gate::new(durable.epoch.max(1)),
             undo: Undo::new(layout.undo_bytes),
-            cut: AtomicU32::new(0),
+            cut: Cut::new(),
             counters: Counters::default(),
+            claims: Claims::default(),
             free_frames: Mutex::new(free),
-            lent_frames: Mutex::default(),
-            lent: AtomicU64::new(0),
-            extra: AtomicU64::new(0),
-            hints: AtomicU64::new(0),
-            kept: Default::default(),
+            lent: Lent::default(),
+            clock: Clock::default(),
+            shares: Shares::new(),
             ghosts: Ghosts::new(layout.frames),
-            hot_share: AtomicU32::new(WHOLE_SHARE),
-            hot_wanted: AtomicBool::new(false),
-            hand: AtomicU32::new(0),
-            inner_kept: AtomicU64::new(0),
-            passes: AtomicU64::new(0),
-            clean_hand: AtomicU32::new(0),
             signals: Signals::new(),
             health: Health::default(),
             write_buffers: Buffers::new(layout.write_batch, options.page_bytes),
             large: Large::default(),
             large_values: AtomicU64::new(0),
-            growing: Mutex::default(),
             map_reserved: Mutex::default(),
-            cut_space: AtomicU64::new(0),
-            cut_plan: Mutex::new(Plan::new(0)),
-            cut_progress: Default::default(),
-            all_reserve: AtomicBool::new(false),
-            promised: [AtomicU64::new(0), AtomicU64::new(0)],
-            missing: AtomicU64::new(0),
-            wants_checkpoint: AtomicBool::new(false),
-            cleaning_waits: AtomicBool::new(false),
             map: Mutex::new(map),
             free_pages: Mutex::new(free_pages),
             durable: Mutex::new(durable),
             pinned: Default::default(),
-            compact_below: AtomicU64::new(0),
-            compact_tight: AtomicBool::new(false),
             image,
             options,
             layout,
@@ -193,12 +145,12 @@ impl PageStore {
     /// Whether everybody may use the reserve of space from now on, to the last slot: while the log is
     /// replayed, whose changes had their space once, but perhaps in another order.
     pub fn open_reserve(&self, open: bool) {
-        self.all_reserve.store(open, Ordering::Relaxed);
+        self.claims.open_reserve(open);
     }
 
     /// Asks for a checkpoint, or for haste if one is being made: somebody found no space on the disk.
     pub fn ask_for_checkpoint(&self) {
-        self.wants_checkpoint.store(true, Ordering::Relaxed);
+        self.claims.want_checkpoint(true);
     }
 
     /// One more than the highest page number that was ever given out.

@@ -48,7 +48,7 @@ impl PageStore {
             tops += u64::from(frame.class() == Class::Top);
         }
         let free = self.free_frames.lock().clone();
-        let lent = self.lent_frames.lock().clone();
+        let lent = self.lent.frames().clone();
         let idle: HashSet<u32> = free.iter().chain(&lent).copied().collect();
         if idle.len() != free.len() + lent.len() {
             return wrong("a frame is free twice".into());
@@ -65,7 +65,7 @@ impl PageStore {
             (pages + idle.len()) as u64,
             self.pool.len() as u64,
         )?;
-        equal("lent frames", lent.len() as u64, count(&self.lent))?;
+        equal("lent frames", lent.len() as u64, self.lent.count())?;
         equal("page writes owed", dirty, count(&self.counters.dirty))?;
         equal("hot frames", hot, count(&self.counters.hot))?;
         equal("inner frames", inner, count(&self.counters.inner))?;

@@ -14,10 +14,10 @@ use crate::faults::{Planted, planted};
 use crate::frame::{CUT_PENDING, Class, Frame, NO_PAGE, WRITING};
 use crate::latch::Version;
 use crate::map::{PageMap, Place, Registered, Words};
-use crate::pace::Pace;
 use crate::page;
+use crate::parts::pace::Pace;
+use crate::parts::undo::page_memory;
 use crate::store::PageStore;
-use crate::undo::page_memory;
 
 /// Why pages are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl PageStore {
         self.check_poison()?;
         let hot_too = self.hot_pages_may_leave();
         let keeps_tops = self.keeps_tops();
-        let start = self.clean_hand.load(Ordering::Relaxed);
+        let start = self.clock.clean_hand.load(Ordering::Relaxed);
         let mut picks = Vec::with_capacity(self.layout.write_batch);
         let mut owed = false;
         for pass in 0..2 {
@@ -72,12 +72,11 @@ impl PageStore {
             }
         }
         if let Some(last) = picks.last() {
-            self.clean_hand.store(last + 1, Ordering::Relaxed);
+            self.clock.clean_hand.store(last + 1, Ordering::Relaxed);
         }
         let cleaned = self.write_pages(&picks, Purpose::Clean)?;
         // Pages that a checkpoint still owes can be cleaned once it has them.
-        self.cleaning_waits
-            .store(owed && cleaned == 0, Ordering::Relaxed);
+        self.cut.set_cleaning_waits(owed && cleaned == 0);
         self.note_progress();
         Ok(cleaned)
     }
@@ -184,7 +183,7 @@ impl PageStore {
             return None;
         }
         let dirty = header.dirty.load(Ordering::Acquire);
-        let cut = self.cut.load(Ordering::Acquire);
+        let cut = self.cut.epoch();
         let pending = header.has(CUT_PENDING);
         let wanted = match purpose {
             Purpose::Clean => dirty != 0 && !pending,
@@ -316,7 +315,7 @@ impl PageStore {
     fn register(&self, map: &mut PageMap, c: &Copied, newest: Place, slot: u64) -> Registered {
         let mut epoch = c.epoch;
         if planted(Planted::EpochAtCompletion) {
-            epoch = epoch.max(self.cut.load(Ordering::Acquire) + 1);
+            epoch = epoch.max(self.cut.epoch() + 1);
         }
         map.register(c.pid, newest, slot, c.check, u64::from(epoch))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_base::PageId;
 
-use crate::pinned::PinState;
+use crate::parts::pinned::PinState;
 
 /// An image; see [`crate::image`].
 pub(crate) trait Source: Send + Sync {
