@@ -42,7 +42,7 @@ impl Database {
     /// The hash table of this name, made with two tiers if there is none.
     ///
     /// # Errors
-    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// Names that cannot be one, and those of a write; [`crate::Error::Invalid`] when the structure of this
     /// name is of another kind.
     pub fn hash(&self, name: &str) -> Result<Hash> {
         self.hash_with(name, HashOptions::new())
@@ -51,7 +51,7 @@ impl Database {
     /// The hash table of this name, made if there is none.
     ///
     /// # Errors
-    /// As [`Database::hash`]; [`Error::Invalid`] when there is one that is not what the options say.
+    /// As [`Database::hash`]; [`crate::Error::Invalid`] when there is one that is not what the options say.
     pub fn hash_with(&self, name: &str, options: HashOptions) -> Result<Hash> {
         self.found_or_made(name, Kind::Hash, options).map(Hash::new)
     }
@@ -59,7 +59,7 @@ impl Database {
     /// A new hash table.
     ///
     /// # Errors
-    /// [`Error::StructureExists`]; otherwise as [`Database::hash`].
+    /// [`crate::Error::StructureExists`]; otherwise as [`Database::hash`].
     pub fn create_hash(&self, name: &str, options: HashOptions) -> Result<Hash> {
         self.create_map(name, Kind::Hash, options).map(Hash::new)
     }
@@ -67,7 +67,7 @@ impl Database {
     /// A hash table that is there.
     ///
     /// # Errors
-    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    /// [`crate::Error::NoSuchStructure`]; [`crate::Error::Invalid`] when it is not what the options say.
     pub fn open_hash(&self, name: &str, options: HashOptions) -> Result<Hash> {
         self.found(name, Some(Kind::Hash), options).map(Hash::new)
     }

@@ -121,7 +121,7 @@ impl Database {
     /// The tree of this name, made with two tiers if there is none.
     ///
     /// # Errors
-    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// Names that cannot be one, and those of a write; [`crate::Error::Invalid`] when the structure of this
     /// name is of another kind.
     pub fn tree(&self, name: &str) -> Result<Tree> {
         self.tree_with(name, TreeOptions::new())
@@ -130,7 +130,7 @@ impl Database {
     /// The tree of this name, made if there is none.
     ///
     /// # Errors
-    /// As [`Database::tree`]; [`Error::Invalid`] when there is one that is not what the options say.
+    /// As [`Database::tree`]; [`crate::Error::Invalid`] when there is one that is not what the options say.
     pub fn tree_with(&self, name: &str, options: TreeOptions) -> Result<Tree> {
         self.found_or_made(name, Kind::Tree, options).map(Tree::new)
     }
@@ -138,7 +138,7 @@ impl Database {
     /// A new tree.
     ///
     /// # Errors
-    /// [`Error::StructureExists`]; otherwise as [`Database::tree`].
+    /// [`crate::Error::StructureExists`]; otherwise as [`Database::tree`].
     pub fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
         self.create_map(name, Kind::Tree, options).map(Tree::new)
     }
@@ -146,7 +146,7 @@ impl Database {
     /// A tree that is there.
     ///
     /// # Errors
-    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    /// [`crate::Error::NoSuchStructure`]; [`crate::Error::Invalid`] when it is not what the options say.
     pub fn open_tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
         self.found(name, Some(Kind::Tree), options).map(Tree::new)
     }
@@ -167,7 +167,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Names that cannot be one, and those of a write; [`Error::Invalid`] when the structure of this
+    /// Names that cannot be one, and those of a write; [`crate::Error::Invalid`] when the structure of this
     /// name is of another kind.
     pub fn lsm(&self, name: &str) -> Result<Tree> {
         self.lsm_with(name, LsmOptions::new())
@@ -176,7 +176,7 @@ impl Database {
     /// The LSM-tree of this name, made if there is none.
     ///
     /// # Errors
-    /// As [`Database::lsm`]; [`Error::Invalid`] when there is one that is not what the options say.
+    /// As [`Database::lsm`]; [`crate::Error::Invalid`] when there is one that is not what the options say.
     pub fn lsm_with(&self, name: &str, options: LsmOptions) -> Result<Tree> {
         self.found_or_made(name, Kind::Lsm, options).map(Tree::new)
     }
@@ -184,7 +184,7 @@ impl Database {
     /// A new LSM-tree.
     ///
     /// # Errors
-    /// [`Error::StructureExists`]; otherwise as [`Database::lsm`].
+    /// [`crate::Error::StructureExists`]; otherwise as [`Database::lsm`].
     pub fn create_lsm(&self, name: &str, options: LsmOptions) -> Result<Tree> {
         self.create_map(name, Kind::Lsm, options).map(Tree::new)
     }
@@ -192,7 +192,7 @@ impl Database {
     /// An LSM-tree that is there.
     ///
     /// # Errors
-    /// [`Error::NoSuchStructure`]; [`Error::Invalid`] when it is not what the options say.
+    /// [`crate::Error::NoSuchStructure`]; [`crate::Error::Invalid`] when it is not what the options say.
     pub fn open_lsm(&self, name: &str, options: LsmOptions) -> Result<Tree> {
         self.found(name, Some(Kind::Lsm), options).map(Tree::new)
     }

@@ -4,7 +4,7 @@
 //! it again. Sorted, they lie below in full pages, in the order of the keys, after one way.
 //!
 //! Invariants: of what is sorted nothing is written before the end is said, but for long values, which are
-//! written when they are put; what is written is written as by [`Map::put`], in batches of the same logging,
+//! written when they are put; what is written is written as by [`crate::Map::put`], in batches of the same logging,
 //! so a crash leaves of it what was logged, whole batches, from the lowest key on.
 
 mod ahead;

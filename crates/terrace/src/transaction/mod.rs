@@ -1,7 +1,7 @@
 //! Transactions: reads and writes over any structures of a database as if nobody else were there.
 //!
 //! Optimistic. Nothing is held while user code runs: what is read is noted (`reads.rs`), what is written
-//! is staged (`overlay.rs`, and a [`Batch`]). A commit (`commit.rs`) looks whether all that was read is
+//! is staged (`overlay.rs`, and a [`crate::Batch`]). A commit (`commit.rs`) looks whether all that was read is
 //! still so at the instant at which the batch gets its place in the log; if not, the closure runs again
 //! (`retry.rs`). So the order of the log is a serial order of all transactions, and every prefix of it,
 //! which is what a crash leaves, is a state that was there.
