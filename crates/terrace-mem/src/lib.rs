@@ -13,6 +13,7 @@ mod bloom;
 mod concurrent;
 mod dynamic;
 mod error;
+mod families;
 mod family;
 mod faults;
 mod home;
@@ -27,6 +28,7 @@ pub mod place;
 #[cfg(all(feature = "concurrent", not(feature = "place")))]
 #[path = "no_place.rs"]
 mod place;
+mod prefix;
 mod segment;
 mod segments;
 #[cfg(feature = "serde")]

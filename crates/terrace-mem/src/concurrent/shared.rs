@@ -20,7 +20,7 @@ pub struct Shared<F: Family, V> {
     pub directory: EpochCell<Directory<F, V>>,
     /// Changed under the latch of the part that an entry comes into or leaves.
     pub len: AtomicUsize,
-    pub plan: Plan<F>,
+    pub plan: Plan<F::Run>,
     pub options: Options,
     pub signal: Signal<F, V>,
     pub place: Placing<F, V>,

@@ -247,7 +247,11 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
     }
 
     /// A copy of a segment in the other memory.
-    pub(super) fn moved(&self, old: &Fixed<F, V>, plan: &Plan<F>) -> Result<Fixed<F, V>, Stays> {
+    pub(super) fn moved(
+        &self,
+        old: &Fixed<F, V>,
+        plan: &Plan<F::Run>,
+    ) -> Result<Fixed<F, V>, Stays> {
         let all = old.seat.all_bytes();
         let (to_fast, seat) = (old.seat.slow, Some(&old.seat));
         // Users' code: nothing has changed yet.

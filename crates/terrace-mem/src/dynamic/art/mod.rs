@@ -12,9 +12,9 @@ mod node;
 pub use cursor::ArtPos;
 
 use super::slab::Slab;
-use super::whole::WholeKeys;
-use crate::family::{Family, common_prefix};
+use crate::family::{Family, WholeKeys};
 use crate::faults::{Fault, planted};
+use crate::prefix::common_prefix;
 use crate::stage::KeyRun;
 use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 use alloc::vec::Vec;

@@ -2,7 +2,8 @@
 
 use super::layer::{At, Link};
 use super::{Masstree, NONE, WORD, word_on};
-use crate::family::{Family, common_prefix};
+use crate::family::Family;
+use crate::prefix::common_prefix;
 use crate::stage::{ON, word};
 use crate::two_stage::DynamicCursor;
 use alloc::vec::Vec;

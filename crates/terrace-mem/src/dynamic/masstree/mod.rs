@@ -12,8 +12,9 @@ mod layer;
 pub use cursor::MassPos;
 
 use super::slab::Slab;
-use crate::family::{Family, common_prefix};
+use crate::family::Family;
 use crate::faults::{Fault, planted};
+use crate::prefix::common_prefix;
 use crate::stage::{KeyRun, ON, word};
 use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
 use alloc::vec::Vec;

@@ -3,7 +3,7 @@
 
 use super::symbols::{LONGEST, Symbols};
 use super::{MOST_SHARED, padded};
-use crate::family::common_prefix;
+use crate::prefix::common_prefix;
 use crate::simd;
 use alloc::vec::Vec;
 

@@ -7,8 +7,8 @@
 
 use super::build::{Builder, CHUNK};
 use super::{Block, FrontCoded, MOST_SHARED, room_for};
-use crate::family::common_prefix;
 use crate::faults::{Fault, planted};
+use crate::prefix::common_prefix;
 use crate::stage::{ByteRun, KeyRun};
 use alloc::vec::Vec;
 

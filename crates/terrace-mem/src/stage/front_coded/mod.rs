@@ -22,8 +22,9 @@ mod table;
 mod tests;
 
 use super::{ByteRun, KeyRun};
-use crate::family::{ByteFamily, common_prefix};
+use crate::family::ByteFamily;
 use crate::home::{Block as Placed, Home, copied};
+use crate::prefix::common_prefix;
 use crate::simd;
 use crate::two_stage::KeyCursor;
 use alloc::sync::Arc;

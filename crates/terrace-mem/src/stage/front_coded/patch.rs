@@ -9,8 +9,9 @@ use super::block::width_for;
 use super::build::append;
 use super::table::At;
 use super::{Block, Found, FrontCoded, MOST_SHARED};
-use crate::family::{ByteFamily, Family, common_prefix};
+use crate::family::{ByteFamily, Family};
 use crate::faults::{Fault, planted};
+use crate::prefix::common_prefix;
 use crate::stage::{ByteRun, KeyRun};
 use alloc::vec::Vec;
 

@@ -8,9 +8,9 @@
 
 use super::build::{NARROW, Out};
 use super::{Child, Step, Trie, View};
-use crate::family::common_prefix;
+use crate::prefix::common_prefix;
+use crate::stage::PlainKeys;
 use crate::stage::nums::{read2, read4};
-use crate::stage::run::PlainKeys;
 use alloc::vec::Vec;
 
 /// A node of the old trie that is being merged.
