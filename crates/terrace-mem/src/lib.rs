@@ -26,7 +26,7 @@ mod pair;
 #[cfg(feature = "place")]
 pub mod place;
 #[cfg(all(feature = "concurrent", not(feature = "place")))]
-#[path = "no_place.rs"]
+#[path = "no_place/mod.rs"]
 mod place;
 mod prefix;
 mod segment;

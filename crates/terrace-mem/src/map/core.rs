@@ -1,6 +1,6 @@
 //! The two stages together, on encoded keys: lookups and changes.
 
-use super::iter::Merged;
+use super::merged::Merged;
 use super::rules::Rules;
 use crate::bloom::Filter;
 use crate::dynamic::Any;

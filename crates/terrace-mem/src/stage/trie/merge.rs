@@ -7,7 +7,8 @@
 //! have to be cut elsewhere, what is below is built anew.
 
 use super::build::{NARROW, Out};
-use super::{Child, Step, Trie, View};
+use super::nodes::{Child, Trie, View};
+use super::step::Step;
 use crate::prefix::common_prefix;
 use crate::stage::PlainKeys;
 use crate::stage::nums::{read2, read4};
