@@ -28,7 +28,9 @@ pub use mutate::{IterMut, ValuesMut};
 
 pub(crate) use self::core::Core;
 pub(crate) use bulk::Load;
-pub(crate) use hybrid::{check, stored};
+pub(crate) use hybrid::check;
+#[cfg(feature = "concurrent")]
+pub(crate) use hybrid::stored;
 pub(crate) use iter::bounded;
 #[cfg(feature = "concurrent")]
 pub(crate) use iter::half_open;
