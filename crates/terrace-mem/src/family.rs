@@ -1,16 +1,17 @@
-//! The two forms keys are stored in, and the containers that each form brings along.
+//! What a form of keys is, and what it asks of each container that it brings along: runs, fixed keys, nodes,
+//! bounds, shortcuts, static stages.
+//!
+//! A form names its containers and each container its form, so that the traits stand in one file. What keeps
+//! them lies in files above this one, and which of those a form has is said in `families.rs`, above all of them.
 
-use crate::dynamic::{ByteKeys, CAP, FANOUT, IntKeys, NodeKeys};
+use crate::home::Home;
 #[cfg(feature = "pairs")]
-use crate::dynamic::{Classes, Inline, WholeKeys};
-use crate::lows::{ByteLows, IntLows, Lows};
-use crate::shortcuts::{ByteShortcuts, NoShortcuts, Shortcuts};
-use crate::stage::{ByteRun, ByteStage, FixedBytes, FixedKeys, IntStage, KeyRun};
-use crate::two_stage::StaticStage;
-use alloc::boxed::Box;
+use crate::stage::PlainKeys;
+use crate::stage::{Plan, Stage, Training};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt::Debug;
+use core::ops::Range;
 
 mod sealed {
     pub trait Sealed {}
@@ -117,324 +118,335 @@ pub struct IntFamily;
 #[derive(Debug, Clone, Copy)]
 pub struct ByteFamily;
 
-impl Family for IntFamily {
-    type Ref<'a> = u64;
-    type Buf = u64;
-    type LeafKeys = IntKeys<CAP>;
-    type InnerKeys = IntKeys<FANOUT>;
-    type Run = Vec<u64>;
-    type Fixed = Box<[u64]>;
-    type Lows = IntLows;
-    type Stage = IntStage;
-    type Shortcuts = NoShortcuts;
+/// A growing sorted sequence of keys.
+pub trait KeyRun<F: Family>: Default + Send + Sync {
+    /// How many keys there are.
+    fn len(&self) -> usize;
+    /// Key `i`.
+    fn get(&self, i: usize) -> F::Ref<'_>;
+    /// Appends a key.
+    fn push(&mut self, key: F::Ref<'_>);
+    /// Appends the keys `from..to` of another run.
+    fn append(&mut self, other: &Self, from: usize, to: usize);
+    /// Puts a key in at `i`, with room for so many more keys and bytes where there is none. O(bytes).
+    fn insert_at(&mut self, i: usize, key: F::Ref<'_>, room: (usize, usize));
+    /// Takes key `i` out. O(bytes).
+    fn remove_at(&mut self, i: usize);
+    /// Leaves the first `n` keys.
+    fn truncate(&mut self, n: usize);
+    /// Makes room for more keys of so many bytes in total.
+    fn reserve(&mut self, keys: usize, bytes: usize);
+    /// Bytes of the keys `from..to`.
+    fn key_bytes(&self, from: usize, to: usize) -> usize;
+    /// Bytes on the heap.
+    fn heap(&self) -> usize;
+    /// Gives back what was allocated in advance.
+    fn shrink(&mut self);
+    /// Appends the keys `from..to` as plain bytes.
+    fn write(&self, from: usize, to: usize, out: &mut Vec<u8>);
+    /// Reads keys that [`KeyRun::write`] wrote.
+    fn read(raw: &[u8]) -> Self;
+    /// The keys as bytes in the same order.
     #[cfg(feature = "pairs")]
-    type Whole = Inline;
+    fn plain(&self) -> PlainKeys<'_>;
 
-    #[inline]
-    fn as_bytes<'k: 'r, 'r>(key: u64, room: &'r mut [u8; 8]) -> &'r [u8] {
-        *room = key.to_be_bytes();
-        room
-    }
-    #[inline]
-    fn of_bytes(bytes: &[u8]) -> u64 {
-        bytes.first_chunk().map_or(0, |b| u64::from_be_bytes(*b))
-    }
-
-    #[cfg(feature = "place")]
-    const KEY_WORDS: usize = 1;
-    #[cfg(feature = "place")]
-    #[inline]
-    fn pack(key: u64, into: &mut [u64]) -> bool {
-        into[0] = key;
-        true
-    }
-    #[cfg(feature = "place")]
-    type CopyKey = u64;
-    #[cfg(feature = "place")]
-    #[inline]
-    fn copy_key(key: u64) -> Option<u64> {
-        Some(key)
-    }
-    #[cfg(feature = "place")]
-    fn copy_hash(key: &u64) -> u64 {
-        Self::hash(*key)
-    }
-
-    #[inline]
-    fn cmp(a: u64, b: u64) -> Ordering {
-        a.cmp(&b)
-    }
-    #[inline]
-    fn hash(key: u64) -> u64 {
-        let wide = u128::from(key ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93_u128;
-        (wide as u64) ^ ((wide >> 64) as u64)
-    }
-    #[inline]
-    fn size(_: u64) -> usize {
-        8
-    }
-    #[inline]
-    fn store(key: u64, into: &mut u64) {
-        *into = key;
-    }
-    #[inline]
-    fn load(buf: &u64) -> u64 {
-        *buf
-    }
-    fn shorten(_: u64, _: &mut u64) {}
-    fn successor(key: &mut u64) -> bool {
-        match key.checked_add(1) {
-            Some(next) => {
-                *key = next;
-                true
-            }
-            None => false,
+    /// The first index of `from..to` whose key is not less than `key`. O(log distance).
+    fn gallop(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
+        let (mut lo, mut step) = (from, 1);
+        let mut hi = from;
+        while hi < to && F::cmp(self.get(hi), key).is_lt() {
+            lo = hi + 1;
+            hi += step;
+            step *= 2;
         }
+        let mut hi = hi.min(to);
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if F::cmp(self.get(mid), key).is_lt() {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
     }
-    fn heap(_: &u64) -> usize {
+
+    /// The first index of `from..to` whose key is greater than `key`. O(log n).
+    fn upper_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
+        let (mut lo, mut hi) = (from, to);
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if F::cmp(self.get(mid), key).is_le() {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+}
+
+/// A fixed sorted sequence of keys.
+pub trait FixedKeys<F: Family>: Send + Sync {
+    /// The keys `from..to` of a run.
+    fn of(run: &F::Run, from: usize, to: usize) -> Self;
+    /// How many keys there are.
+    fn len(&self) -> usize;
+    /// Key `i`.
+    fn get(&self, i: usize) -> F::Ref<'_>;
+    /// Bytes on the heap.
+    fn heap(&self) -> usize;
+
+    /// The first index of `from..to` whose key is greater than `key`. O(log n).
+    #[inline]
+    fn upper_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
+        let (mut lo, mut hi) = (from, to);
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if F::cmp(self.get(mid), key).is_le() {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+
+    /// The first index of `from..to` whose key is not less than `key`. O(log n).
+    #[inline]
+    fn lower_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
+        let (mut lo, mut hi) = (from, to);
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if F::cmp(self.get(mid), key).is_lt() {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+}
+
+/// The sorted keys of one node of a dynamic stage: a leaf, or an inner node.
+pub trait NodeKeys<F: Family>: Default + Send + Sync {
+    /// How many keys there are.
+    fn len(&self) -> usize;
+    /// Key `i`.
+    fn get(&self, i: usize) -> F::Ref<'_>;
+    /// How many keys are smaller than `probe`.
+    fn lower_bound(&self, probe: F::Ref<'_>) -> usize;
+    /// How many keys are at most `probe`.
+    fn upper_bound(&self, probe: F::Ref<'_>) -> usize;
+    /// Where `probe` is, or where it would be.
+    fn find(&self, probe: F::Ref<'_>) -> Result<usize, usize>;
+    /// Asks for lines beside the node itself that an insert will change.
+    fn warm(&self) {}
+    /// Puts `key` at `i`; the node must not be full.
+    fn insert(&mut self, i: usize, key: F::Ref<'_>);
+    /// Takes out the keys `from..to`.
+    fn remove(&mut self, from: usize, to: usize);
+    /// Moves the keys from `at` on into a node of their own.
+    fn split_off(&mut self, at: usize) -> Self;
+    /// Bytes of the keys `from..to`.
+    fn bytes(&self, from: usize, to: usize) -> usize;
+    /// Bytes on the heap beside the node itself.
+    fn heap(&self) -> usize;
+    /// Whether the node must be split before it takes one more key.
+    fn is_full(&self) -> bool;
+}
+
+/// The lower bounds of the segments.
+pub trait Lows<F: Family>: Default + Send + Sync {
+    /// The last segment whose bound is at most `key`.
+    fn find(&self, key: F::Ref<'_>) -> usize;
+    /// The bound of segment `i`; none behind the last.
+    fn get(&self, i: usize) -> Option<F::Ref<'_>>;
+    /// Puts a bound in at `i`. O(segments), as a move of memory.
+    fn insert(&mut self, i: usize, key: F::Ref<'_>);
+    /// Takes bounds out.
+    fn remove(&mut self, which: Range<usize>);
+    /// Bytes on the heap.
+    fn heap(&self) -> usize;
+}
+
+/// Where a key and its value are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    /// The segment, by its place and by its id.
+    pub segment: usize,
+    pub id: u64,
+    pub rank: usize,
+}
+
+/// Shortcuts for keys of one form.
+pub trait Shortcuts<F: Family>: Default + Send + Sync {
+    /// Whether there are any: for integers all that a lookup needs is about as near.
+    const ANY: bool;
+    /// Where `key` was when it was last found, if that is known. O(1).
+    fn find(&self, key: F::Ref<'_>, hash: u64) -> Option<Spot>;
+    /// What was found is no longer so: a key with this hash that is found by the long way takes the slot. O(1).
+    fn leave(&self, hash: u64);
+    /// `key` was found by the long way. O(1).
+    fn note(&self, key: F::Ref<'_>, hash: u64, spot: Spot);
+    /// A step towards so many slots. O(1).
+    fn fit(&mut self, slots: usize);
+    /// Bytes on the heap.
+    fn bytes(&self) -> usize;
+}
+
+#[cfg(feature = "pairs")]
+/// Where whole keys are.
+pub trait WholeKeys<F: Family>: Default + Send + Sync {
+    /// What a leaf has of its key.
+    type Handle: Copy + Send + Sync;
+    /// Keeps a key.
+    fn put(&mut self, key: F::Ref<'_>) -> Self::Handle;
+    /// The key.
+    fn get<'a>(&'a self, handle: &'a Self::Handle) -> F::Ref<'a>;
+    /// Gives the place of the key back.
+    fn free(&mut self, handle: Self::Handle);
+    /// Bytes allocated.
+    fn bytes(&self) -> usize;
+}
+
+/// A compact, read-only, sorted sequence of distinct keys (section 4 of the paper).
+pub trait StaticStage<F: Family>: Sized + Send + Sync {
+    /// Walks over the keys in both directions.
+    type Cursor<'a>: KeyCursor<F>
+    where
+        Self: 'a;
+
+    /// Builds the stage from the keys `from..to` of a sorted run. O(n).
+    fn build(run: &F::Run, from: usize, to: usize, plan: &Plan<F::Run>) -> Self;
+
+    /// How many keys there are.
+    fn len(&self) -> usize;
+
+    /// The rank of `key`; `hash` gives its hash, for stages that need it. `likely` is called with
+    /// ranks near it as soon as one is known, so that the caller can ask for the cache line of
+    /// the value. O(log n).
+    fn find(
+        &self,
+        key: F::Ref<'_>,
+        hash: impl FnOnce() -> u64,
+        likely: impl FnMut(usize),
+    ) -> Option<usize>;
+
+    /// How many keys are smaller than `key`. O(log n).
+    fn seek(&self, key: F::Ref<'_>) -> usize;
+
+    /// A cursor at a rank, which must be less than `len`.
+    fn cursor(&self, rank: usize) -> Self::Cursor<'_>;
+
+    /// A cursor at the first key that is not smaller than `key`.
+    fn seek_cursor(&self, key: F::Ref<'_>) -> Option<Self::Cursor<'_>> {
+        let rank = self.seek(key);
+        (rank < self.len()).then(|| self.cursor(rank))
+    }
+
+    /// Appends all keys to a run. O(n).
+    fn decode(&self, into: &mut F::Run);
+
+    /// The stage of the keys whose rank is `live`, `n` of them, and those of `new`, which are
+    /// others; adds to `before`, for each of `new`, how many live ones are less. None, and nothing
+    /// done, where all keys have more than `most` bytes, or the stage has no better way than to
+    /// decode and to build. O(bytes).
+    fn merge(
+        &self,
+        _live: impl Fn(usize) -> bool,
+        _n: usize,
+        _new: &F::Run,
+        _most: usize,
+        _before: &mut Vec<u32>,
+    ) -> Option<Self> {
+        None
+    }
+
+    /// [`StaticStage::merge`] into a run, of any number of bytes.
+    fn merge_run(
+        &self,
+        _live: impl Fn(usize) -> bool,
+        _n: usize,
+        _new: &F::Run,
+        _before: &mut Vec<u32>,
+    ) -> Option<F::Run> {
+        None
+    }
+
+    /// Whether [`StaticStage::cut`] does anything.
+    fn cuts(&self) -> bool {
+        false
+    }
+
+    /// The stage of the keys whose rank is less than `at`, which is neither 0 nor `len`, and that of
+    /// the others. None where it has no better way than to decode and to build. O(bytes).
+    fn cut(&self, _at: usize) -> Option<(Self, Self)> {
+        None
+    }
+
+    /// Asks for the cache lines that finding `key` starts with.
+    fn prefetch(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64);
+
+    /// Goes as far towards `key` as the lines asked for so far allow, asks for the next ones,
+    /// and returns a rank near it where it sees one.
+    fn approach(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<usize>;
+
+    /// [`StaticStage::prefetch`] for a search of the place of `key`, which may not be there.
+    fn prefetch_place(&self, key: F::Ref<'_>) {
+        self.prefetch(key, || F::hash(key));
+    }
+
+    /// [`StaticStage::approach`] for a search of the place of `key`.
+    fn approach_place(&self, key: F::Ref<'_>) {
+        self.approach(key, || F::hash(key));
+    }
+
+    /// Stores the first key; the stage must not be empty.
+    fn first_key(&self, into: &mut F::Buf) {
+        F::store(self.cursor(0).key(), into);
+    }
+
+    /// Stores the last key; the stage must not be empty.
+    fn last_key(&self, into: &mut F::Buf) {
+        F::store(self.cursor(self.len() - 1).key(), into);
+    }
+
+    /// Bytes of all keys as they are, of which less may be stored. O(blocks) or less.
+    fn key_bytes(&self) -> usize;
+
+    /// Bytes on the heap.
+    fn bytes(&self) -> usize;
+
+    /// Which stage it is.
+    fn stage(&self) -> Stage;
+
+    /// A copy whose keys lie there; none where this stage cannot say where they are to lie, or the
+    /// memory is refused. O(bytes).
+    fn placed(&self, _home: Home<'_>) -> Option<Self> {
+        None
+    }
+
+    /// About so many bytes of what is stored, to find symbols in for the stages to come; none of stages
+    /// that have no use for them.
+    fn sample(&self, _bytes: usize) -> Option<Training> {
+        None
+    }
+
+    /// A number that no other stage has or had, of keys that have [shortcuts](crate::shortcuts).
+    fn id(&self) -> u64 {
         0
     }
 }
 
-impl ByteFamily {
-    /// Digits of pi, as good as any. The hash is the same in each program, so keys can be chosen
-    /// that have one hash, and are looked for in many blocks of their segment.
-    const WORDS: [u64; 4] = [
-        0x243F_6A88_85A3_08D3,
-        0x1319_8A2E_0370_7344,
-        0xA409_3822_299F_31D0,
-        0x082E_FA98_EC4E_6C89,
-    ];
-}
-
-impl Family for ByteFamily {
-    type Ref<'a> = &'a [u8];
-    type Buf = Vec<u8>;
-    type LeafKeys = ByteKeys<CAP>;
-    type InnerKeys = ByteKeys<FANOUT>;
-    type Run = ByteRun;
-    type Fixed = FixedBytes;
-    type Lows = ByteLows;
-    type Stage = ByteStage;
-    type Shortcuts = ByteShortcuts;
-    #[cfg(feature = "pairs")]
-    type Whole = Classes;
-
-    #[inline]
-    fn as_bytes<'k: 'r, 'r>(key: &'k [u8], _: &'r mut [u8; 8]) -> &'r [u8] {
-        key
-    }
-    #[inline]
-    fn of_bytes(bytes: &[u8]) -> &[u8] {
-        bytes
-    }
-
-    // 39 bytes and the length: most keys are shorter, and two such records fill a set.
-    #[cfg(feature = "place")]
-    const KEY_WORDS: usize = 5;
-    #[cfg(feature = "place")]
-    #[inline]
-    fn pack(key: &[u8], into: &mut [u64]) -> bool {
-        let mut bytes = [0; Self::KEY_WORDS * 8];
-        let most = bytes.len() - 1;
-        let Some(start) = bytes[..most].get_mut(..key.len()) else {
-            return false;
-        };
-        start.copy_from_slice(key);
-        bytes[most] = key.len() as u8;
-        for (word, bytes) in into.iter_mut().zip(bytes.as_chunks().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-        true
-    }
-    #[cfg(feature = "place")]
-    type CopyKey = [u64; Self::KEY_WORDS];
-    #[cfg(feature = "place")]
-    fn copy_key(key: &[u8]) -> Option<Self::CopyKey> {
-        let mut words = Self::CopyKey::default();
-        Self::pack(key, &mut words).then_some(words)
-    }
-    #[cfg(feature = "place")]
-    fn copy_hash(key: &Self::CopyKey) -> u64 {
-        let mut bytes = [0; Self::KEY_WORDS * 8];
-        for (word, bytes) in key.iter().zip(bytes.as_chunks_mut().0) {
-            *bytes = word.to_le_bytes();
-        }
-        let most = bytes.len() - 1;
-        Self::hash(&bytes[..usize::from(bytes[most]).min(most)])
-    }
-
-    #[inline]
-    fn cmp(a: &[u8], b: &[u8]) -> Ordering {
-        a.cmp(b)
-    }
-    #[inline]
-    fn hash(key: &[u8]) -> u64 {
-        const K: [u64; 4] = ByteFamily::WORDS;
-        /// Their sum is in the result beside their product, or nothing but 0 would be left of one of
-        /// them where the other one is 0.
-        #[inline]
-        fn fold(a: u64, b: u64) -> u64 {
-            let wide = u128::from(a) * u128::from(b);
-            (wide as u64) ^ ((wide >> 64) as u64) ^ a.wrapping_add(b)
-        }
-        let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
-        let (mut state, n) = (K[3] ^ key.len() as u64, key.len());
-        // Two words of the beginning and two of the end, which may overlap, are all of most keys.
-        let (a, b) = match n {
-            16.. => {
-                let mut rest = key;
-                while rest.len() > 32 {
-                    state = fold(word(rest) ^ K[0], word(&rest[8..]) ^ state);
-                    rest = &rest[16..];
-                }
-                state = fold(word(rest) ^ K[0], word(&rest[8..]) ^ state);
-                (word(&key[n - 16..]), word(&key[n - 8..]))
-            }
-            8.. => (word(key), word(&key[n - 8..])),
-            4.. => {
-                let half = |at: usize| {
-                    let bytes = key[at..].first_chunk().copied().unwrap_or_default();
-                    u64::from(u32::from_le_bytes(bytes))
-                };
-                (half(0), half(n - 4))
-            }
-            1.. => {
-                let ends = u64::from(key[0]) << 8 | u64::from(key[n - 1]);
-                (ends, u64::from(key[n / 2]))
-            }
-            0 => (0, 0),
-        };
-        // Added, since the last words may be in the state as well, and would cancel out.
-        let mixed = fold(a ^ K[1], b.wrapping_add(state));
-        let wide = u128::from(mixed ^ K[2]) * u128::from(K[0]);
-        (wide as u64) ^ ((wide >> 64) as u64)
-    }
-    #[inline]
-    fn size(key: &[u8]) -> usize {
-        key.len()
-    }
-    fn store(key: &[u8], into: &mut Vec<u8>) {
-        into.clear();
-        into.extend_from_slice(key);
-    }
-    #[inline]
-    fn load(buf: &Vec<u8>) -> &[u8] {
-        buf
-    }
-    fn shorten(left: &[u8], buf: &mut Vec<u8>) {
-        buf.truncate(common_prefix(left, buf) + 1);
-    }
-    fn successor(key: &mut Vec<u8>) -> bool {
-        key.push(0);
-        true
-    }
-    fn heap(buf: &Vec<u8>) -> usize {
-        buf.capacity()
-    }
-}
-
-/// How many leading bytes two byte strings share.
-#[inline]
-pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let n = a.len().min(b.len());
-    let (a, b) = (&a[..n], &b[..n]);
-    let mut i = 0;
-    while let (Some(x), Some(y)) = (a[i..].first_chunk(), b[i..].first_chunk()) {
-        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if differ != 0 {
-            return i + (differ.trailing_zeros() / 8) as usize;
-        }
-        i += 8;
-    }
-    // The last bytes, with some before them that are equal.
-    if let (Some(x), Some(y)) = (a.last_chunk(), b.last_chunk()) {
-        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        return match differ {
-            0 => n,
-            _ => n - 8 + (differ.trailing_zeros() / 8) as usize,
-        };
-    }
-    if let (Some(x), Some(y)) = (a.first_chunk(), b.first_chunk()) {
-        let differ = u32::from_le_bytes(*x) ^ u32::from_le_bytes(*y);
-        if differ != 0 {
-            return (differ.trailing_zeros() / 8) as usize;
-        }
-        i = 4;
-    }
-    while i < n && a[i] == b[i] {
-        i += 1;
-    }
-    i
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn common_prefixes_are_like_those_of_the_naive_loop() {
-        for n in 0..40 {
-            for m in [n, n + 1, n + 9] {
-                for at in 0..=n {
-                    let (a, mut b) = (vec![7; n], vec![7; m]);
-                    if at < m {
-                        b[at] = 9;
-                    }
-                    let naive = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
-                    assert_eq!(common_prefix(&a, &b), naive, "{n} {m} {at}");
-                    assert_eq!(common_prefix(&b, &a), naive, "{n} {m} {at}");
-                }
-            }
-        }
-    }
-
-    /// Words that make a factor 0, wherever they stand, beside bytes that differ.
-    #[test]
-    fn no_word_of_a_key_hides_the_others_from_its_hash() {
-        for word in ByteFamily::WORDS {
-            for (before, behind) in [(0, 8), (8, 0), (8, 8), (16, 16), (8, 24)] {
-                let mut hashes: Vec<u64> = (0..500u64)
-                    .map(|i| {
-                        let mut key = vec![0; before + 8 + behind];
-                        key[before..before + 8].copy_from_slice(&word.to_le_bytes());
-                        let at = if before > 0 { 0 } else { 8 };
-                        key[at..at + 8].copy_from_slice(&i.to_be_bytes());
-                        ByteFamily::hash(&key)
-                    })
-                    .collect();
-                hashes.sort_unstable();
-                hashes.dedup();
-                // A word that stands in both factors may leave a few with one hash.
-                assert!(hashes.len() > 100, "{word:x} behind {before} bytes");
-            }
-        }
-    }
-
-    /// Keys of all lengths that differ in one byte, in their length or in their order.
-    #[test]
-    fn hashes_of_near_keys_differ_in_all_their_parts() {
-        let mut keys = vec![Vec::new()];
-        for n in 1..if cfg!(miri) { 36 } else { 80 } {
-            for at in 0..n {
-                let mut key = vec![b'a'; n];
-                key[at] = b'b';
-                keys.push(key);
-            }
-            keys.push(vec![b'a'; n]);
-        }
-        let n = keys.len();
-        for part in [0, 8, 16, 32, 48] {
-            let mut used = vec![0; 1 << 16];
-            for key in &keys {
-                used[(ByteFamily::hash(key) >> part) as usize & 0xFFFF] += 1;
-            }
-            let met: usize = used
-                .iter()
-                .map(|&k: &usize| k * k.saturating_sub(1) / 2)
-                .sum();
-            // As many as by chance: n (n - 1) / 2 pairs, one in 65536 of them.
-            assert!(met < n * n / 65536, "{met} of {n} meet at bit {part}");
-        }
-    }
+/// A place in a stage; lends the key it stands at.
+pub trait KeyCursor<F: Family> {
+    /// The key.
+    fn key(&self) -> F::Ref<'_>;
+    /// The rank of the key.
+    fn rank(&self) -> usize;
+    /// Moves to the next key; false, and unmoved, where there is none.
+    fn next(&mut self) -> bool;
+    /// Moves to the key before; false, and unmoved, where there is none.
+    fn prev(&mut self) -> bool;
 }

@@ -13,6 +13,7 @@ mod bloom;
 mod concurrent;
 mod dynamic;
 mod error;
+mod families;
 mod family;
 mod faults;
 mod home;
@@ -25,8 +26,9 @@ mod pair;
 #[cfg(feature = "place")]
 pub mod place;
 #[cfg(all(feature = "concurrent", not(feature = "place")))]
-#[path = "no_place.rs"]
+#[path = "no_place/mod.rs"]
 mod place;
+mod prefix;
 mod segment;
 mod segments;
 #[cfg(feature = "serde")]

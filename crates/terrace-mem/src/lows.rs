@@ -1,23 +1,9 @@
 //! Where the ranges of the segments begin, and which segment a key belongs to.
 
-use crate::dynamic::{ByteKeys, FANOUT, NodeKeys};
-use crate::family::{ByteFamily, Family, IntFamily};
+use crate::dynamic::{ByteKeys, FANOUT};
+use crate::family::{ByteFamily, IntFamily, Lows, NodeKeys};
 use alloc::vec::Vec;
 use core::ops::Range;
-
-/// The lower bounds of the segments.
-pub trait Lows<F: Family>: Default + Send + Sync {
-    /// The last segment whose bound is at most `key`.
-    fn find(&self, key: F::Ref<'_>) -> usize;
-    /// The bound of segment `i`; none behind the last.
-    fn get(&self, i: usize) -> Option<F::Ref<'_>>;
-    /// Puts a bound in at `i`. O(segments), as a move of memory.
-    fn insert(&mut self, i: usize, key: F::Ref<'_>);
-    /// Takes bounds out.
-    fn remove(&mut self, which: Range<usize>);
-    /// Bytes on the heap.
-    fn heap(&self) -> usize;
-}
 
 /// Bounds of integer segments, and how many lie before each of some slots of equal width: where
 /// bounds lie evenly, a search is two loads and a few compares.
@@ -264,6 +250,7 @@ fn one(key: &[u8]) -> ByteKeys<FANOUT> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::Family;
 
     #[test]
     fn a_rank_is_right_however_many_numbers_there_are() {

@@ -1,7 +1,7 @@
 //! How a map behaves: static stage, when and what to merge, what an update does.
 
 use crate::error::OptionsError;
-use crate::family::Family;
+use crate::family::{Family, IntFamily};
 use crate::pair::Pair;
 #[cfg(feature = "compressed")]
 use crate::stage::NodeCache;
@@ -161,8 +161,9 @@ impl Options {
         }
     }
 
-    pub(crate) fn plan<F: Family>(&self) -> Result<Plan<F>, OptionsError> {
-        let ints = TypeId::of::<F>() == TypeId::of::<crate::IntFamily>();
+    /// How segments are built from runs of this type.
+    pub(crate) fn plan<R: 'static>(&self) -> Result<Plan<R>, OptionsError> {
+        let ints = TypeId::of::<R>() == TypeId::of::<<IntFamily as Family>::Run>();
         let stage = self.pair.stage(self.stage);
         let wrong = match stage {
             Stage::FrontCoded => ints,

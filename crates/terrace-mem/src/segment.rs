@@ -4,11 +4,10 @@
 //! least bound `i` and less than bound `i + 1`; the first bound is the least key of all.
 
 use crate::family::Family;
+use crate::family::{Lows, Shortcuts, Spot};
 use crate::faults::{Fault, planted};
-use crate::lows::Lows;
 #[cfg(feature = "place")]
 use crate::place::one::{One, Row};
-use crate::shortcuts::{Shortcuts, Spot};
 use crate::slots::{Packed, Slots, Vals};
 use crate::stage::{KeyRun, Plan};
 use crate::two_stage::{self, Bounds, StaticStage};
@@ -32,7 +31,7 @@ pub struct Segment<F: Family, S> {
 
 impl<F: Family, S: Vals> Segment<F, S> {
     /// A segment of the keys `from..to` of a run.
-    fn build(run: &F::Run, from: usize, to: usize, vals: S::Row, plan: &Plan<F>) -> Self {
+    fn build(run: &F::Run, from: usize, to: usize, vals: S::Row, plan: &Plan<F::Run>) -> Self {
         debug_assert_eq!(to - from, S::row_len(&vals));
         Segment {
             keys: F::Stage::build(run, from, to, plan),
@@ -328,12 +327,18 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
     /// Merges new entries, whose keys are others, into segment `i`, without its dead slots. It keeps its
     /// place and its bound, has others behind it where it grew too long, and is gone where none is left.
     /// O(n).
-    pub fn merge(&mut self, i: usize, keys: &F::Run, vals: Vec<S::Own>, how: (&Bounds, &Plan<F>)) {
+    pub fn merge(
+        &mut self,
+        i: usize,
+        keys: &F::Run,
+        vals: Vec<S::Own>,
+        how: (&Bounds, &Plan<F::Run>),
+    ) {
         self.discount(i);
         let seg = &mut self.segs[i];
         let mut before = Vec::with_capacity(keys.len());
         let (live, n) = (|rank| seg.vals.is_live(rank), seg.vals.live());
-        let stages = two_stage::merge(&seg.keys, live, n, keys, how, &mut before);
+        let stages = two_stage::merge::<F>(&seg.keys, live, n, keys, how, &mut before);
         let old = core::mem::take(&mut seg.vals).into_row();
         self.put(i, stages, S::merge_rows(old, vals, &before));
     }
@@ -389,7 +394,14 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
 
     /// Puts sorted entries in at `i` as `pieces` segments of about equal length. All of them
     /// must lie between the entries of the neighbours. O(n + segments).
-    pub fn insert(&mut self, i: usize, run: &F::Run, vals: S::Row, pieces: usize, plan: &Plan<F>) {
+    pub fn insert(
+        &mut self,
+        i: usize,
+        run: &F::Run,
+        vals: S::Row,
+        pieces: usize,
+        plan: &Plan<F::Run>,
+    ) {
         let n = run.len();
         let mut low = F::Buf::default();
         let mut last = F::Buf::default();

@@ -5,7 +5,7 @@ use crate::family::Family;
 use crate::place::one::One;
 use crate::segment::{Segment, SegmentList};
 use crate::slots::{Packed, Slots, Vals};
-use crate::stage::{Plan, Training};
+use crate::stage::{KeyRun, Plan, Training};
 use crate::two_stage::StaticStage;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,7 +20,7 @@ const ENOUGH: usize = 512;
 /// What there is of a static stage.
 pub struct Parts<F: Family, S: Vals> {
     pub list: SegmentList<F, S>,
-    pub plan: Plan<F>,
+    pub plan: Plan<F::Run>,
     /// Where the next merge step begins.
     hand: F::Buf,
     /// Symbols that are being looked for, and how many segments there were when that was begun.
@@ -79,7 +79,7 @@ impl<F: Family, S: Vals> Segments<F, S> {
     }
 
     /// All of it, to be changed; made where there is none.
-    pub fn open(&mut self, plan: impl FnOnce() -> Plan<F>) -> &mut Parts<F, S> {
+    pub fn open(&mut self, plan: impl FnOnce() -> Plan<F::Run>) -> &mut Parts<F, S> {
         self.0.get_or_insert_with(|| {
             Box::new(Parts {
                 list: SegmentList::default(),
@@ -179,7 +179,7 @@ impl<F: Family, S: Vals> Segments<F, S> {
     /// Bytes of cached nodes.
     pub fn cache_bytes(&self) -> usize {
         let plan = self.0.as_ref().map(|parts| &parts.plan);
-        plan.map_or(0, Plan::cache_bytes)
+        plan.map_or(0, |plan| plan.cache_bytes(KeyRun::<F>::heap))
     }
 
     /// For how many segments there is room, and whether that for more has been made ready.
@@ -243,7 +243,7 @@ impl<F: Family, S: Vals> Segments<F, S> {
 
     /// No segments, over the same memories.
     #[cfg(feature = "place")]
-    pub fn again(&self, plan: impl FnOnce() -> Plan<F>) -> Self {
+    pub fn again(&self, plan: impl FnOnce() -> Plan<F::Run>) -> Self {
         let mut empty = Segments::default();
         if let Some(one) = self.one() {
             empty.open(plan).list.one = Some(Box::new(one.again()));
@@ -253,7 +253,7 @@ impl<F: Family, S: Vals> Segments<F, S> {
 
     /// No segments.
     #[cfg(not(feature = "place"))]
-    pub fn again(&self, _: impl FnOnce() -> Plan<F>) -> Self {
+    pub fn again(&self, _: impl FnOnce() -> Plan<F::Run>) -> Self {
         Segments::default()
     }
 

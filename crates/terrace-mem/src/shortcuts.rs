@@ -10,38 +10,13 @@
 //! that place, and otherwise it is no hit. A slot is written by who has made its count odd, and read
 //! by those only who find the same even count before and behind.
 //!
-//! [`StaticStage::id`]: crate::stage::StaticStage::id
+//! [`StaticStage::id`]: crate::family::StaticStage::id
 
-use crate::family::{ByteFamily, Family, IntFamily};
+use crate::family::{ByteFamily, IntFamily, Shortcuts, Spot};
 use crate::faults::{Fault, planted};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-/// Where a key and its value are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spot {
-    /// The segment, by its place and by its id.
-    pub segment: usize,
-    pub id: u64,
-    pub rank: usize,
-}
-
-/// Shortcuts for keys of one form.
-pub trait Shortcuts<F: Family>: Default + Send + Sync {
-    /// Whether there are any: for integers all that a lookup needs is about as near.
-    const ANY: bool;
-    /// Where `key` was when it was last found, if that is known. O(1).
-    fn find(&self, key: F::Ref<'_>, hash: u64) -> Option<Spot>;
-    /// What was found is no longer so: a key with this hash that is found by the long way takes the slot. O(1).
-    fn leave(&self, hash: u64);
-    /// `key` was found by the long way. O(1).
-    fn note(&self, key: F::Ref<'_>, hash: u64, spot: Spot);
-    /// A step towards so many slots. O(1).
-    fn fit(&mut self, slots: usize);
-    /// Bytes on the heap.
-    fn bytes(&self) -> usize;
-}
 
 /// No shortcuts.
 #[derive(Default)]

@@ -180,11 +180,11 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let bounds = self.bounds();
         let Some(stage) = &old.keys else {
             let pieces = bounds.pieces(keys.len(), keys.key_bytes(0, keys.len()));
-            return rows(build(&keys, pieces, &self.plan), new);
+            return rows(build::<F>(&keys, pieces, &self.plan), new);
         };
         let (n, mut before) = (stage.len() - gone.len(), Vec::with_capacity(new.len()));
         let how = (&bounds, &self.plan);
-        let stages = merge(stage, |rank| live[rank], n, &keys, how, &mut before);
+        let stages = merge::<F>(stage, |rank| live[rank], n, &keys, how, &mut before);
         let (mut vals, mut from) = (Vec::with_capacity(n), 0);
         for rank in gone.into_iter().chain([stage.len()]) {
             vals.extend_from_slice(&old.vals[from..rank]);
@@ -290,7 +290,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         }
         usage.directory += self.signal.heap();
         usage.copies = self.place.copy_bytes();
-        usage.cache = self.plan.cache_bytes();
+        usage.cache = self.plan.cache_bytes(KeyRun::<F>::heap);
         usage
     }
 }

@@ -27,6 +27,7 @@ mod merge;
 pub(crate) mod part;
 pub(crate) mod shared;
 mod signal;
+mod start;
 mod traits;
 mod walk;
 
@@ -40,7 +41,8 @@ use crate::options::Options;
 use crate::stage::Stage;
 use crate::sync::Arc;
 use part::Directory;
-use shared::{Shared, Then, Worker};
+use shared::{Shared, Then};
+use start::Worker;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Mutex as PlainMutex;

@@ -3,8 +3,8 @@
 use super::cell::EpochCell;
 use crate::dynamic::Any;
 use crate::family::Family;
+use crate::family::Lows;
 use crate::home::Block;
-use crate::lows::Lows;
 use crate::pair::Pair;
 use crate::place::Seat;
 use crate::sync::RwLock;

@@ -1,7 +1,6 @@
 //! The map on encoded keys: lookups and changes of one key, and when a part is due.
 
 use super::cell::EpochCell;
-use super::merge;
 use super::part::{Directory, Part, Weight};
 use super::signal::Signal;
 use crate::error::OptionsError;
@@ -9,7 +8,7 @@ use crate::family::Family;
 use crate::options::{Merging, Options};
 use crate::place::Placing;
 use crate::stage::Plan;
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::Mutex;
 use crate::two_stage::{DynamicStage, is_due};
 use crossbeam_epoch as epoch;
 use std::sync::PoisonError;
@@ -20,7 +19,7 @@ pub struct Shared<F: Family, V> {
     pub directory: EpochCell<Directory<F, V>>,
     /// Changed under the latch of the part that an entry comes into or leaves.
     pub len: AtomicUsize,
-    pub plan: Plan<F>,
+    pub plan: Plan<F::Run>,
     pub options: Options,
     pub signal: Signal<F, V>,
     pub place: Placing<F, V>,
@@ -38,15 +37,11 @@ pub enum Then<V> {
     Remove,
 }
 
-/// The background thread of a map.
-pub type Worker = thread::JoinHandle<()>;
-
 impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
-    /// An empty map, and its background thread if it is to have one.
-    pub fn start(options: Options) -> Result<(Arc<Self>, Option<Worker>), OptionsError> {
+    /// An empty map.
+    pub fn new(options: Options) -> Result<Self, OptionsError> {
         options.check_concurrent()?;
-        let background = options.merging == Merging::Incremental;
-        let shared = Arc::new(Shared {
+        Ok(Shared {
             directory: EpochCell::new(Directory::new(options.pair)),
             len: AtomicUsize::new(0),
             plan: options.plan()?,
@@ -54,13 +49,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             options,
             signal: Signal::default(),
             turn: Mutex::new(()),
-        });
-        let worker = background.then(|| {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || merge::work(&shared))
-        });
-        Placing::start(&shared);
-        Ok((shared, worker))
+        })
     }
 
     /// Merges of other parts replace the directory too: one at a time.

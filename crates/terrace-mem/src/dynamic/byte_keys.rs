@@ -6,7 +6,8 @@
 
 use super::numbers::Numbers;
 use super::{CAP, NodeKeys};
-use crate::family::{ByteFamily, common_prefix};
+use crate::family::ByteFamily;
+use crate::prefix::common_prefix;
 use crate::simd;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;

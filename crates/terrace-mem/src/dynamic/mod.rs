@@ -28,39 +28,10 @@ mod tree;
 #[cfg(feature = "pairs")]
 mod whole;
 
+pub use crate::family::NodeKeys;
 pub use any::{Any, AnyPos};
 pub use byte_keys::ByteKeys;
 pub use int_keys::IntKeys;
 pub use node::{CAP, FANOUT};
 #[cfg(feature = "pairs")]
-pub use whole::{Classes, Inline, WholeKeys};
-
-use crate::family::Family;
-
-/// The sorted keys of one node: [`CAP`] of a leaf at most, [`FANOUT`] of an inner one.
-pub trait NodeKeys<F: Family>: Default + Send + Sync {
-    /// How many keys there are.
-    fn len(&self) -> usize;
-    /// Key `i`.
-    fn get(&self, i: usize) -> F::Ref<'_>;
-    /// How many keys are smaller than `probe`.
-    fn lower_bound(&self, probe: F::Ref<'_>) -> usize;
-    /// How many keys are at most `probe`.
-    fn upper_bound(&self, probe: F::Ref<'_>) -> usize;
-    /// Where `probe` is, or where it would be.
-    fn find(&self, probe: F::Ref<'_>) -> Result<usize, usize>;
-    /// Asks for lines beside the node itself that an insert will change.
-    fn warm(&self) {}
-    /// Puts `key` at `i`; the node must not be full.
-    fn insert(&mut self, i: usize, key: F::Ref<'_>);
-    /// Takes out the keys `from..to`.
-    fn remove(&mut self, from: usize, to: usize);
-    /// Moves the keys from `at` on into a node of their own.
-    fn split_off(&mut self, at: usize) -> Self;
-    /// Bytes of the keys `from..to`.
-    fn bytes(&self, from: usize, to: usize) -> usize;
-    /// Bytes on the heap beside the node itself.
-    fn heap(&self) -> usize;
-    /// Whether the node must be split before it takes one more key.
-    fn is_full(&self) -> bool;
-}
+pub use whole::{Classes, Inline};

@@ -1,8 +1,7 @@
 //! A place in the dynamic stage: an entry and the way down to it.
 
 use super::NodeKeys;
-use super::node::{Inner, Leaf, NodeRef};
-use super::tree::Tree;
+use super::node::{Inner, Leaf, Node, NodeRef};
 use crate::family::Family;
 use crate::simd;
 use crate::two_stage::DynamicCursor;
@@ -15,7 +14,7 @@ use arrayvec::ArrayVec;
 /// them: one level more would take 10^16 inserts, which are centuries of them.
 const MAX_HEIGHT: usize = 16;
 
-/// An entry of a [`Tree`].
+/// An entry of a B+tree, which is given by its root.
 pub struct Pos<'a, F: Family, V> {
     path: ArrayVec<(&'a Inner<F, V>, u32), MAX_HEIGHT>,
     leaf: &'a Leaf<F, V>,
@@ -27,11 +26,11 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
     /// `meanwhile` when it has asked for the lines of the leaf and would wait for them.
     #[inline]
     pub fn at_or_after_and(
-        tree: &'a Tree<F, V>,
+        root: Option<&'a Node<F, V>>,
         probe: Option<F::Ref<'_>>,
         meanwhile: impl FnOnce(),
     ) -> Option<Self> {
-        let mut pos = Self::descend(tree, |inner| match probe {
+        let mut pos = Self::descend(root, |inner| match probe {
             Some(probe) => inner.keys.upper_bound(probe),
             None => 0,
         })?;
@@ -42,8 +41,8 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
     }
 
     /// The last entry whose key is less than `probe`; the last of all for `None`.
-    pub fn before(tree: &'a Tree<F, V>, probe: Option<F::Ref<'_>>) -> Option<Self> {
-        let mut pos = Self::descend(tree, |inner| match probe {
+    pub fn before(root: Option<&'a Node<F, V>>, probe: Option<F::Ref<'_>>) -> Option<Self> {
+        let mut pos = Self::descend(root, |inner| match probe {
             Some(probe) => inner.keys.upper_bound(probe),
             None => inner.keys.len(),
         })?;
@@ -54,8 +53,11 @@ impl<'a, F: Family, V> Pos<'a, F, V> {
         (past > 0 || pos.step_left()).then_some(pos)
     }
 
-    fn descend(tree: &'a Tree<F, V>, choose: impl Fn(&Inner<F, V>) -> usize) -> Option<Self> {
-        let mut node = tree.root.as_ref()?.get();
+    fn descend(
+        root: Option<&'a Node<F, V>>,
+        choose: impl Fn(&Inner<F, V>) -> usize,
+    ) -> Option<Self> {
+        let mut node = root?.get();
         let mut path = ArrayVec::new();
         loop {
             match node {

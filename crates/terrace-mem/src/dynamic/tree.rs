@@ -10,7 +10,7 @@ use core::mem::{self, size_of};
 
 /// An ordered map from encoded keys to values. Every operation on a key is O(log n).
 pub struct Tree<F: Family, V> {
-    pub(super) root: Option<Node<F, V>>,
+    root: Option<Node<F, V>>,
     census: Census,
     len: usize,
     /// Levels of inner nodes.
@@ -195,7 +195,7 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
 
     #[inline]
     fn seek(&self, from: Option<F::Ref<'_>>, meanwhile: impl FnOnce()) -> Option<Pos<'_, F, V>> {
-        Pos::at_or_after_and(self, from, meanwhile)
+        Pos::at_or_after_and(self.root.as_ref(), from, meanwhile)
     }
 
     fn visit_mut<'a>(
@@ -216,7 +216,7 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
     }
 
     fn seek_before(&self, to: Option<F::Ref<'_>>) -> Option<Pos<'_, F, V>> {
-        Pos::before(self, to)
+        Pos::before(self.root.as_ref(), to)
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
         let (a, b) = (found.0, tree.census);
         assert_eq!((a.leaves, a.inners, a.heap), (b.leaves, b.inners, b.heap));
         assert_eq!(tree.height, found.1.unwrap_or(0));
-        let mut pos = Pos::at_or_after_and(tree, None, || {});
+        let mut pos = Pos::at_or_after_and(tree.root.as_ref(), None, || {});
         for (key, val) in model.values() {
             let p = pos.as_mut().expect("an entry is missing");
             assert!(F::cmp(p.key(), F::load(key)).is_eq());
@@ -273,7 +273,7 @@ mod tests {
             }
         }
         assert!(pos.is_none());
-        let mut pos = Pos::before(tree, None);
+        let mut pos = Pos::before(tree.root.as_ref(), None);
         for (key, _) in model.values().rev() {
             let p = pos.as_mut().expect("an entry is missing");
             assert!(F::cmp(p.key(), F::load(key)).is_eq());
@@ -394,7 +394,8 @@ mod tests {
         );
         // Leaves of two keys, and ten children or more in each node above.
         assert!(out.1 <= Some(4), "{:?} levels", out.1);
-        let mut pos = Pos::at_or_after_and(&tree, None, || {}).expect("it is not empty");
+        let mut pos =
+            Pos::at_or_after_and(tree.root.as_ref(), None, || {}).expect("it is not empty");
         assert!((1..3000).all(|i| pos.next() && *pos.val() == i));
         assert!(!pos.next());
     }

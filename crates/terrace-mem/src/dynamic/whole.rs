@@ -4,24 +4,10 @@
 //! place is given back on its own, and all of a class when its last key goes.
 
 use super::slab::{Ids, Slab, place};
-use crate::family::{ByteFamily, Family, IntFamily};
+use crate::family::{ByteFamily, IntFamily, WholeKeys};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// Where whole keys are.
-pub trait WholeKeys<F: Family>: Default + Send + Sync {
-    /// What a leaf has of its key.
-    type Handle: Copy + Send + Sync;
-    /// Keeps a key.
-    fn put(&mut self, key: F::Ref<'_>) -> Self::Handle;
-    /// The key.
-    fn get<'a>(&'a self, handle: &'a Self::Handle) -> F::Ref<'a>;
-    /// Gives the place of the key back.
-    fn free(&mut self, handle: Self::Handle);
-    /// Bytes allocated.
-    fn bytes(&self) -> usize;
-}
 
 /// Integers, each in its leaf.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Keys stored as byte strings: strings, byte vectors and arrays, 128-bit integers.
 
-use super::{IndexKey, Probe};
+use super::index::{IndexKey, Probe};
 use crate::family::ByteFamily;
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -1,6 +1,6 @@
 //! Keys of at most 64 bits, stored as a `u64` of the same order.
 
-use super::IndexKey;
+use super::index::IndexKey;
 use crate::family::IntFamily;
 
 macro_rules! unsigned {

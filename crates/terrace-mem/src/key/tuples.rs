@@ -1,6 +1,6 @@
 //! Tuples as keys: the parts one after the other, each so that it cannot run into the next.
 
-use super::IndexKey;
+use super::index::IndexKey;
 use crate::family::ByteFamily;
 use alloc::string::String;
 use alloc::vec::Vec;

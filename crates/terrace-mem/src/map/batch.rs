@@ -1,6 +1,6 @@
 //! Many lookups at once, in step: each asks for its next cache line before any needs it.
 
-use super::Core;
+use super::core::Core;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::slots::Vals;

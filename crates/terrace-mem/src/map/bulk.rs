@@ -1,7 +1,9 @@
 //! Sorted input goes straight into segments.
 
+use super::core::Core;
+use super::hybrid::{HybridMap, check, stored};
+use super::iter::IntoIter;
 use super::merge::STEP_BYTES;
-use super::{Core, HybridMap, IntoIter, check, stored};
 use crate::family::Family;
 use crate::key::IndexKey;
 use crate::options::Merging;
@@ -116,6 +118,40 @@ impl<F: Family, V, S: Vals<Own = V>> Drop for Load<'_, F, V, S> {
 }
 
 impl<K: IndexKey, V> HybridMap<K, V> {
+    /// Keeps the entries for which `keep` is true, in order; it may change their values. O(n), also
+    /// where most stay: all segments are built anew. Where `keep` panics, the entry that it had is
+    /// gone and all behind that one stay.
+    ///
+    /// ```
+    /// let mut map: terrace_mem::HybridMap<u64, u64> = (0..10_000).map(|i| (i, i)).collect();
+    /// map.retain(|key, val| {
+    ///     *val += 1;
+    ///     key % 1000 == 0
+    /// });
+    /// assert_eq!((map.len(), map.get(&3000)), (10, Some(&3001)));
+    /// ```
+    pub fn retain(&mut self, keep: impl FnMut(&K, &mut V) -> bool) {
+        retain(self, keep);
+    }
+
+    /// Moves all entries of `other`, which is empty then, into this map; where both have a key, the
+    /// value of `other` stays. O(entries of `other`) where these lie behind all others, O(log n)
+    /// for each of them elsewhere.
+    ///
+    /// ```
+    /// use terrace_mem::HybridMap;
+    ///
+    /// let mut map = HybridMap::from([(1, "old"), (2, "two")]);
+    /// let mut other = HybridMap::from([(1, "new"), (3, "three")]);
+    /// map.append(&mut other);
+    /// assert!(other.is_empty());
+    /// assert_eq!(map, HybridMap::from([(1, "new"), (2, "two"), (3, "three")]));
+    /// ```
+    pub fn append(&mut self, other: &mut Self) {
+        let straight = self.core.loads();
+        self.extend_from(other.take(), straight);
+    }
+
     /// Inserts many entries. Where they come in order and behind what is there, and are to go
     /// `straight`, whole segments are built, and only entries that are too few for one pass the
     /// dynamic stage.
@@ -167,10 +203,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
 }
 
 /// See [`HybridMap::retain`].
-pub(super) fn retain<K: IndexKey, V>(
-    map: &mut HybridMap<K, V>,
-    mut keep: impl FnMut(&K, &mut V) -> bool,
-) {
+fn retain<K: IndexKey, V>(map: &mut HybridMap<K, V>, mut keep: impl FnMut(&K, &mut V) -> bool) {
     let straight = map.core.reloads();
     let all = map.take();
     let mut back = Back { map, all, straight };

@@ -1,15 +1,15 @@
 //! The two stages together, on encoded keys: lookups and changes.
 
-use super::iter::Merged;
+use super::merged::Merged;
 use super::rules::Rules;
 use crate::bloom::Filter;
 use crate::dynamic::Any;
 use crate::error::OptionsError;
 use crate::family::Family;
+use crate::family::Shortcuts;
 use crate::faults::{Fault, planted};
 use crate::options::{Options, Updates, What};
 use crate::segments::Segments;
-use crate::shortcuts::Shortcuts;
 use crate::slots::{Slots, Vals};
 use crate::stage::Stage;
 use crate::two_stage::{DynamicStage, Near, StaticStage};

@@ -1,6 +1,6 @@
 //! The entry of a key, there or not.
 
-use super::{HybridMap, check, stored};
+use super::hybrid::{HybridMap, check, stored};
 use crate::key::IndexKey;
 
 /// The entry of a key in a map; from [`HybridMap::entry`].
@@ -23,15 +23,29 @@ pub struct VacantEntry<'a, K: IndexKey, V> {
     key: K,
 }
 
-pub(super) fn of<K: IndexKey, V>(map: &mut HybridMap<K, V>, key: K) -> Entry<'_, K, V> {
-    let there = key.encode(|key| {
-        stored(check::<K::Family>(key));
-        map.core.get(key).is_some()
-    });
-    if there {
-        Entry::Occupied(OccupiedEntry { map, key })
-    } else {
-        Entry::Vacant(VacantEntry { map, key })
+impl<K: IndexKey, V> HybridMap<K, V> {
+    /// The entry of `key`, there or not. O(log n).
+    ///
+    /// # Panics
+    /// When the encoded key is longer than [`MAX_KEY_LEN`].
+    ///
+    /// ```
+    /// let mut count = terrace_mem::HybridMap::<String, u32>::new();
+    /// for word in "a rose is a rose".split(' ') {
+    ///     *count.entry(word.to_string()).or_insert(0) += 1;
+    /// }
+    /// assert_eq!(count.get("rose"), Some(&2));
+    /// ```
+    pub fn entry(&mut self, key: K) -> Entry<'_, K, V> {
+        let there = key.encode(|key| {
+            stored(check::<K::Family>(key));
+            self.core.get(key).is_some()
+        });
+        if there {
+            Entry::Occupied(OccupiedEntry { map: self, key })
+        } else {
+            Entry::Vacant(VacantEntry { map: self, key })
+        }
     }
 }
 

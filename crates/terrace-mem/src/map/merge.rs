@@ -5,7 +5,7 @@
 //! it shrank. Ranges are taken in turn by a hand that goes round the key space, so the temporary
 //! memory is one segment and no step takes longer than one (section 5 merges all at once).
 
-use super::Core;
+use super::core::Core;
 use crate::family::Family;
 use crate::options::{Merging, What};
 use crate::segment::Segment;

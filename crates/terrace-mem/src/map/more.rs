@@ -254,7 +254,7 @@ impl<K: IndexKey<Family = crate::ByteFamily>, V> HybridMap<K, V> {
                 let mut below = self.core.range(None, Some(&end));
                 end.pop();
                 let (found, val) = below.next_back()?;
-                let shared = crate::family::common_prefix(found, &end);
+                let shared = crate::prefix::common_prefix(found, &end);
                 if shared == found.len() {
                     return Some((K::decode(found), val));
                 }

@@ -1,6 +1,6 @@
 //! Iteration over both stages with values to change.
 
-use super::HybridMap;
+use super::hybrid::HybridMap;
 use super::iter::half_open;
 use crate::family::Family;
 use crate::key::{IndexKey, Probe};

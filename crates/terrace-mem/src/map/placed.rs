@@ -1,6 +1,7 @@
 //! Maps for one thread over two kinds of memory.
 
-use super::{Core, HybridMap};
+use super::core::Core;
+use super::hybrid::HybridMap;
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::key::IndexKey;

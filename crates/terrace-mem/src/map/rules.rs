@@ -27,7 +27,7 @@ pub struct Rules {
 impl Rules {
     /// Fails where the options do not go together.
     pub fn new<F: Family>(options: &Options) -> Result<Self, OptionsError> {
-        options.plan::<F>()?;
+        options.plan::<F::Run>()?;
         let segment_len = u16::try_from(options.segment_len);
         let stage = options.pair.stage(options.stage);
         Ok(Rules {
@@ -84,7 +84,7 @@ impl Rules {
     }
 
     /// How segments are built.
-    pub fn plan<F: Family>(&self) -> Plan<F> {
+    pub fn plan<R: 'static>(&self) -> Plan<R> {
         let plan = self.options().plan();
         plan.expect("they went together when the map was made")
     }

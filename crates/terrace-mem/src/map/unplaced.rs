@@ -1,6 +1,6 @@
 //! One kind of memory: what is left of placement without the feature `place`, nothing.
 
-use super::Core;
+use super::core::Core;
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::options::Options;

@@ -1,6 +1,6 @@
 //! Pieces of the table of copies: where they lie, and what they count for as long as they are there.
 
-use super::copies::{Set, Shape};
+use super::set::{Set, Shape};
 use crate::home::{Block, Store};
 use crate::sync::atomic::AtomicU16;
 use std::sync::Arc;

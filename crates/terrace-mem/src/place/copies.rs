@@ -13,32 +13,18 @@
 //! age by one whenever somebody wants a place and all are used.
 
 use super::chunk::{Chunk, Counted, Home};
+use super::set::{COUNT, FULL, LOCK, MOST, RECORDS, Set, Shape, WORDS, count_of};
+use super::words;
 use crate::concurrent::cell::EpochCell;
 use crate::faults::{Fault, planted};
-use crate::place::{Store, words};
-use crate::sync::atomic::{AtomicU16, AtomicU64, Ordering, fence};
+use crate::home::Store;
+use crate::sync::atomic::{AtomicU16, Ordering, fence};
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Sum;
 
-/// Words of a set, two lines.
-const WORDS: usize = 16;
-/// Records of a set at most: as many as there are ids.
-const MOST: usize = 6;
-/// The first word of the records; before them are the head and the ids, two in a word.
-const RECORDS: usize = 4;
-
 /// Records of a set by which the worth of the last bytes is judged: the very last one is often new.
 pub const LAST: usize = 2;
-
-/// Bits of a count, and the most that it counts.
-const COUNT: u32 = 4;
-const FULL: u64 = (1 << COUNT) - 1;
-/// A new record counts as found so often.
-const FRESH: u64 = 2;
-/// In the head: the counts, then the lock, then how often the set was written.
-const LOCK: u64 = 1 << (MOST as u32 * COUNT);
-const WRITTEN: u64 = LOCK << 1;
 
 /// Parts of the hashes, each of which belongs to one chunk.
 const SLOTS: usize = 4096;
@@ -51,18 +37,6 @@ const FAR: usize = 8;
 
 /// Bits of an id in a record. Tests come by more.
 const ID_BITS: u32 = if cfg!(test) { 5 } else { 32 };
-
-#[derive(Default)]
-#[repr(align(64))]
-pub struct Set([AtomicU64; WORDS]);
-
-/// How the words of a set are used.
-#[derive(Clone, Copy)]
-pub struct Shape {
-    key: usize,
-    record: usize,
-    pub per_set: usize,
-}
 
 /// A table of one size.
 pub struct Table {
@@ -215,78 +189,6 @@ impl Table {
         ghost.store(0, Ordering::Relaxed);
         set.put(self.shape, (key, val), short);
         true
-    }
-}
-
-#[inline]
-fn count_of(head: u64, i: usize) -> u64 {
-    head >> (i as u32 * COUNT) & FULL
-}
-
-impl Set {
-    /// Which record has the key.
-    #[inline]
-    fn record(&self, shape: Shape, key: &[u64]) -> Option<usize> {
-        let same = |i: &usize| {
-            let from = RECORDS + i * shape.record;
-            let cells = &self.0[from..from + shape.key];
-            self.id(*i) != 0
-                && cells
-                    .iter()
-                    .zip(key)
-                    .all(|(cell, word)| cell.load(Ordering::Relaxed) == *word)
-        };
-        (0..shape.per_set).find(same)
-    }
-
-    /// The id of a record, one more than it is; 0: it has none.
-    #[inline]
-    fn id(&self, i: usize) -> u64 {
-        self.0[1 + i / 2].load(Ordering::Relaxed) >> (i % 2 * 32) & 0xFFFF_FFFF
-    }
-
-    /// Writes a record in the place of the one that is found least, if it is found hardly.
-    fn put(&self, shape: Shape, (key, val): (&[u64], &[u64]), id: u64) {
-        let head = self.0[0].load(Ordering::Relaxed);
-        let order = (Ordering::Acquire, Ordering::Relaxed);
-        let taken = head & LOCK == 0
-            && self.0[0]
-                .compare_exchange(head, head | LOCK, order.0, order.1)
-                .is_ok();
-        if !taken {
-            return;
-        }
-        let least = || {
-            let empty = (0..shape.per_set).find(|&i| self.id(i) == 0);
-            empty.or_else(|| (0..shape.per_set).min_by_key(|&i| count_of(head, i)))
-        };
-        let i = self.record(shape, key).or_else(least).unwrap_or(0);
-        let (mut counts, mut written) = (head & (LOCK - 1), head & !(2 * LOCK - 1));
-        let known = self.record(shape, key).is_some();
-        if !known && self.id(i) != 0 && count_of(head, i) > 1 {
-            for i in 0..shape.per_set {
-                counts -= u64::from(count_of(head, i) > 0) << (i as u32 * COUNT);
-            }
-        } else {
-            fence(Ordering::Release);
-            crate::sync::between();
-            let word = &self.0[1 + i / 2];
-            let shift = i % 2 * 32;
-            let others = word.load(Ordering::Relaxed) & !(0xFFFF_FFFF << shift);
-            word.store(others | id << shift, Ordering::Relaxed);
-            let from = RECORDS + i * shape.record;
-            for (cell, word) in self.0[from..][..shape.record]
-                .iter()
-                .zip(key.iter().chain(val))
-            {
-                cell.store(*word, Ordering::Relaxed);
-                crate::sync::between();
-            }
-            let at = i as u32 * COUNT;
-            counts = counts & !(FULL << at) | FRESH << at;
-            written = written.wrapping_add(WRITTEN);
-        }
-        self.0[0].store(counts | written, Ordering::Release);
     }
 }
 

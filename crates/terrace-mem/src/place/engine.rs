@@ -6,15 +6,16 @@
 //! is published before that is given up. Of all parts it remembers some of the hottest and of the
 //! coldest, so that no step is longer where there are more.
 
-use super::divide::{Best, Caught, Seen, Use, divide};
-use super::placing::{On, Stays};
+use super::divide::{Seen, Use, divide};
+use super::pass::Engine;
+use super::placing::{On, Placing, Stays};
 use crate::concurrent::cell;
 use crate::concurrent::part::Part;
 use crate::concurrent::shared::Shared;
 use crate::family::Family;
 use crossbeam_epoch as epoch;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
 use terrace_place::{Steps, Store};
 
 /// Noted lookups of a period: so many for each part, and at least.
@@ -34,54 +35,23 @@ const REFUSED: u32 = 64;
 const WRITES: u64 = 2;
 /// The part of a segment's entries that are merged at once, at least: a merge copies the segment.
 const MERGED: usize = 64;
-/// Where the engine stands.
-pub(super) struct Engine<F: Family, V> {
-    /// A pass over all parts goes on.
-    passes: bool,
-    /// The bound of the part that was seen last.
-    last_low: Option<F::Buf>,
-    /// Of the pass: parts, and bytes of segments.
-    parts: u64,
-    segments: u64,
-    up: Best<Weak<Part<F, V>>>,
-    down: Best<Weak<Part<F, V>>>,
-    /// Bytes of headers, and of dynamic stages, so far.
-    other: u64,
-    dynamic: u64,
-    /// Entries of dynamic stages so far, of those that nobody writes to.
-    entries: u64,
-    /// Weak: a part that has left the directory is full of entries, and of no use.
-    moves: Vec<(Weak<Part<F, V>>, bool)>,
-    /// What the table of copies grows to, while it does.
-    goal: u64,
-    /// Passes for which nothing goes to slow memory, and what that held when it was refused.
-    refused: (u32, u64),
-    noted: u64,
-    periods: u64,
-    cool: bool,
-    caught: Caught,
-}
-
-impl<F: Family, V> Default for Engine<F, V> {
-    fn default() -> Self {
-        Engine {
-            passes: false,
-            last_low: None,
-            parts: 0,
-            segments: 0,
-            up: Best::hottest(),
-            down: Best::coldest(),
-            other: 0,
-            dynamic: 0,
-            entries: 0,
-            moves: vec![],
-            goal: 0,
-            refused: (0, 0),
-            noted: 0,
-            periods: 0,
-            cool: false,
-            caught: Caught::default(),
+impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
+    /// Starts the thread that makes steps, if there is to be one.
+    pub(crate) fn start(shared: &crate::sync::Arc<Shared<F, V>>) {
+        #[cfg(not(feature = "shuttle"))]
+        if let Some(on) = &shared.place.0
+            && !on.two.manual
+        {
+            let map = crate::sync::Arc::downgrade(shared);
+            let worker = terrace_place::Worker::start(move |steps, _| {
+                map.upgrade().is_some_and(|map| map.place_step(steps))
+            });
+            *on.worker
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(worker);
         }
+        #[cfg(feature = "shuttle")]
+        let _ = shared;
     }
 }
 

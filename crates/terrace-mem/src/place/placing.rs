@@ -1,22 +1,22 @@
 //! What the concurrent map asks of placement: where a new segment goes, and what a lookup finds.
 
 use super::copies::Copies;
-use super::engine::Engine;
-use super::{Ledger, MapPlacement, Seat, Touch, Two, words};
+use super::ledger::{Ledger, Seat};
+use super::pass::Engine;
+use super::two::{Touch, Two};
+use super::words;
 use crate::concurrent::part::{Dynamic, Fixed, Part};
-use crate::concurrent::shared::Shared;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::home::Home;
 use crate::options::Options;
 use crate::stage::{KeyRun, Plan};
-use crate::sync::{Arc, Mutex};
+use crate::sync::Mutex;
 use crate::two_stage::StaticStage;
-use crate::{ConcurrentHybridMap, IndexKey};
 use crossbeam_epoch::{self as epoch, Guard};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
-use terrace_place::{Sampling, Steps, Store};
+use terrace_place::Sampling;
 
 /// Where the segments of a map lie; nothing where there is one kind of memory.
 pub(crate) struct Placing<F: Family, V>(pub(super) Option<Box<On<F, V>>>);
@@ -28,7 +28,7 @@ pub(super) struct On<F: Family, V> {
     pub(super) copies: Option<Copies>,
     pub(super) engine: Mutex<Engine<F, V>>,
     #[cfg(not(feature = "shuttle"))]
-    worker: std::sync::Mutex<Option<terrace_place::Worker>>,
+    pub(super) worker: std::sync::Mutex<Option<terrace_place::Worker>>,
 }
 
 impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
@@ -49,22 +49,6 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
                 worker: std::sync::Mutex::default(),
             })
         }))
-    }
-
-    /// Starts the thread that makes steps, if there is to be one.
-    pub(crate) fn start(shared: &Arc<Shared<F, V>>) {
-        #[cfg(not(feature = "shuttle"))]
-        if let Some(on) = &shared.place.0
-            && !on.two.manual
-        {
-            let map = Arc::downgrade(shared);
-            let worker = terrace_place::Worker::start(move |steps, _| {
-                map.upgrade().is_some_and(|map| map.place_step(steps))
-            });
-            *on.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
-        }
-        #[cfg(feature = "shuttle")]
-        let _ = shared;
     }
 
     /// Ends it, and waits for that.
@@ -247,7 +231,11 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
     }
 
     /// A copy of a segment in the other memory.
-    pub(super) fn moved(&self, old: &Fixed<F, V>, plan: &Plan<F>) -> Result<Fixed<F, V>, Stays> {
+    pub(super) fn moved(
+        &self,
+        old: &Fixed<F, V>,
+        plan: &Plan<F::Run>,
+    ) -> Result<Fixed<F, V>, Stays> {
         let all = old.seat.all_bytes();
         let (to_fast, seat) = (old.seat.slow, Some(&old.seat));
         // Users' code: nothing has changed yet.
@@ -381,57 +369,5 @@ fn touch_of<F: Family, V>(fixed: &Fixed<F, V>, key: F::Ref<'_>) -> Touch {
         key: id + rank * (keys / fixed.len().max(1) as u64) / 64,
         val: id + (1 << 23) + rank * size_of::<V>() as u64 / 64,
         slow: fixed.seat.slow,
-    }
-}
-
-impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
-    /// Fast bytes of slow segments.
-    fn fast_keys(&self) -> u64 {
-        let guard = epoch::pin();
-        let parts = self.directory.load(&guard).parts.iter();
-        let seats = parts.map(|part| &part.segment.load(&guard).seat);
-        seats
-            .filter(|seat| seat.slow)
-            .map(|seat| seat.bytes[0])
-            .sum()
-    }
-}
-
-impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
-    /// Where the map lies, what its lookups found there, and what was moved. O(parts).
-    pub fn placement(&self) -> MapPlacement {
-        let Some(on) = &self.shared.place.0 else {
-            return MapPlacement::default();
-        };
-        let (ledger, two) = (&on.ledger, &on.two);
-        let of = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
-        let usage = self.memory_usage();
-        let fast_keys = self.shared.fast_keys();
-        MapPlacement {
-            memories: two.names.to_vec(),
-            notes: two.notes_with(fast_keys),
-            limit: Some(on.limit()).filter(|limit| *limit < u64::MAX),
-            always_fast: (usage.dynamic + usage.directory) as u64,
-            fast_segments: ledger.fast(),
-            fast_keys,
-            slow_segments: of(&ledger.bytes[1]),
-            copies: usage.copies as u64,
-            peak: of(&ledger.peak),
-            committed: Store::committed(&two.slow),
-            noted: [0, 1, 2].map(|i| of(&ledger.noted[i])),
-            promoted: of(&ledger.promoted),
-            demoted: of(&ledger.demoted),
-            refused: of(&ledger.refused),
-            busy: of(&ledger.busy),
-            periods: of(&ledger.periods),
-            copied: of(&ledger.copied),
-        }
-    }
-
-    /// Does a bounded piece of placing: looks at so many segments, or moves one for each 256 of
-    /// them. Returns whether there is more to do now. A thread does this unless the placement is
-    /// [`Placement::manual`](super::Placement::manual).
-    pub fn place_step(&self, steps: Steps) -> bool {
-        self.shared.place_step(steps)
     }
 }

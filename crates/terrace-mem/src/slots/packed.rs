@@ -5,7 +5,9 @@
 //! without live slots has a list apart or is dead. Lists of more than [`MOST`] values are always apart;
 //! one that grew or shrank is until the segment is merged or packed again.
 
-use super::{Dead, List, Slots, Vals};
+use super::list::List;
+use super::vals::Vals;
+use super::values::{Dead, Slots};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 

@@ -8,10 +8,9 @@ use super::front_coded::{FrontCoded, FrontCursor, Training, room_for};
 use super::towers::Towers;
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor, Words};
-use super::{ByteRun, FixedBytes, FixedKeys, KeyRun, Plan, Stage, choose};
-use crate::family::ByteFamily;
+use super::{ByteRun, FixedBytes, Plan, Stage, choose};
+use crate::family::{ByteFamily, FixedKeys, KeyCursor, KeyRun, StaticStage};
 use crate::home::Home;
-use crate::two_stage::{KeyCursor, StaticStage};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +49,7 @@ enum Kind {
 impl StaticStage<ByteFamily> for ByteStage {
     type Cursor<'a> = ByteCursor<'a>;
 
-    fn build(run: &ByteRun, from: usize, to: usize, plan: &Plan<ByteFamily>) -> Self {
+    fn build(run: &ByteRun, from: usize, to: usize, plan: &Plan<ByteRun>) -> Self {
         let stage = match plan.stage {
             Stage::CompactBTree | Stage::FrontCoded => plan.stage,
             #[cfg(feature = "compressed")]

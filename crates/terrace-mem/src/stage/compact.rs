@@ -3,9 +3,7 @@
 //! The keys lie end to end; entry `i` of the level above is a separator for node `i` of the one
 //! below. Separators of byte strings are cut to what tells two nodes apart.
 
-use super::KeyRun;
-use super::fixed::FixedKeys;
-use crate::family::Family;
+use crate::family::{Family, FixedKeys, KeyRun};
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -21,11 +21,11 @@ pub struct Compressed<F: Family> {
     n: u32,
     key_bytes: usize,
     id: u64,
-    cache: Arc<NodeCache<F>>,
+    cache: Arc<NodeCache<F::Run>>,
 }
 
 impl<F: Family> Compressed<F> {
-    pub fn build(run: &F::Run, from: usize, to: usize, plan: &Plan<F>) -> Self {
+    pub fn build(run: &F::Run, from: usize, to: usize, plan: &Plan<F::Run>) -> Self {
         let cache = plan
             .cache
             .clone()

@@ -2,52 +2,10 @@
 //! where each begins, in two bytes where all of them have less than 64 KiB.
 
 use super::nums::Nums;
-use super::{ByteRun, KeyRun};
-use crate::family::{ByteFamily, Family, IntFamily};
+use super::run::ByteRun;
+use crate::family::{ByteFamily, FixedKeys, IntFamily, KeyRun};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-/// A fixed sorted sequence of keys.
-pub trait FixedKeys<F: Family>: Send + Sync {
-    /// The keys `from..to` of a run.
-    fn of(run: &F::Run, from: usize, to: usize) -> Self;
-    /// How many keys there are.
-    fn len(&self) -> usize;
-    /// Key `i`.
-    fn get(&self, i: usize) -> F::Ref<'_>;
-    /// Bytes on the heap.
-    fn heap(&self) -> usize;
-
-    /// The first index of `from..to` whose key is greater than `key`. O(log n).
-    #[inline]
-    fn upper_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
-        let (mut lo, mut hi) = (from, to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if F::cmp(self.get(mid), key).is_le() {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
-    }
-
-    /// The first index of `from..to` whose key is not less than `key`. O(log n).
-    #[inline]
-    fn lower_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
-        let (mut lo, mut hi) = (from, to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if F::cmp(self.get(mid), key).is_lt() {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
-    }
-}
 
 impl FixedKeys<IntFamily> for Box<[u64]> {
     fn of(run: &Vec<u64>, from: usize, to: usize) -> Self {

@@ -1,7 +1,5 @@
 //! The static stages for integers, behind one type.
 
-#[cfg(feature = "pairs")]
-use super::KeyRun;
 use super::bitmap::{Bitmap, BitmapCursor};
 use super::buckets::{BucketCursor, Buckets};
 use super::compact::CompactTree;
@@ -14,10 +12,11 @@ use super::towers::Towers;
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor};
 use super::{Plan, Stage, choose};
-use crate::family::IntFamily;
+#[cfg(feature = "pairs")]
+use crate::family::KeyRun;
+use crate::family::{IntFamily, KeyCursor, StaticStage};
 use crate::home::Home;
 use crate::simd;
-use crate::two_stage::{KeyCursor, StaticStage};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -67,7 +66,7 @@ impl IntStage {
 impl StaticStage<IntFamily> for IntStage {
     type Cursor<'a> = IntCursor<'a>;
 
-    fn build(run: &Vec<u64>, from: usize, to: usize, plan: &Plan<IntFamily>) -> Self {
+    fn build(run: &Vec<u64>, from: usize, to: usize, plan: &Plan<Vec<u64>>) -> Self {
         let keys = &run[from..to];
         let stage = match plan.stage {
             Stage::Auto | Stage::FrontCoded => choose::for_ints(keys),

@@ -1,6 +1,5 @@
 //! The cache of decompressed nodes: CLOCK, an approximation of LRU (section 4.4).
 
-use crate::family::Family;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,26 +7,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A segment and a node of it.
 type Name = (u64, u32);
 
-/// Decompressed nodes, at most a fixed number of them.
-pub struct NodeCache<F: Family> {
-    clock: Mutex<Clock<F>>,
+/// Decompressed nodes, each a run of keys, at most a fixed number of them.
+pub struct NodeCache<R> {
+    clock: Mutex<Clock<R>>,
     capacity: usize,
     next_id: AtomicU64,
 }
 
-struct Frame<F: Family> {
+struct Frame<R> {
     name: Name,
     used: bool,
-    node: Arc<F::Run>,
+    node: Arc<R>,
 }
 
-struct Clock<F: Family> {
-    frames: Vec<Frame<F>>,
+struct Clock<R> {
+    frames: Vec<Frame<R>>,
     index: HashMap<Name, usize, foldhash::fast::FixedState>,
     hand: usize,
 }
 
-impl<F: Family> NodeCache<F> {
+impl<R> NodeCache<R> {
     /// A cache of at most `capacity` nodes; none are kept for 0.
     pub fn new(capacity: usize) -> Self {
         let index = HashMap::with_hasher(foldhash::fast::FixedState::with_seed(1));
@@ -48,7 +47,7 @@ impl<F: Family> NodeCache<F> {
     }
 
     /// The node of that name, loaded where it is not cached. O(1) but for the load.
-    pub fn get(&self, name: Name, load: impl FnOnce() -> F::Run) -> Arc<F::Run> {
+    pub fn get(&self, name: Name, load: impl FnOnce() -> R) -> Arc<R> {
         if self.capacity == 0 {
             return Arc::new(load());
         }
@@ -74,24 +73,23 @@ impl<F: Family> NodeCache<F> {
         node
     }
 
-    /// Bytes of the cached nodes and of the cache itself.
-    pub fn bytes(&self) -> usize {
-        use super::KeyRun;
+    /// Bytes of the cached nodes, each with so many on the heap, and of the cache itself.
+    pub fn bytes(&self, heap: impl Fn(&R) -> usize) -> usize {
         let clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         let nodes: usize = clock
             .frames
             .iter()
-            .map(|f| f.node.heap() + size_of::<F::Run>())
+            .map(|f| heap(&f.node) + size_of::<R>())
             .sum();
         nodes
-            + clock.frames.capacity() * size_of::<Frame<F>>()
+            + clock.frames.capacity() * size_of::<Frame<R>>()
             + clock.index.capacity() * (size_of::<(Name, usize)>() + 1)
     }
 }
 
-impl<F: Family> Clock<F> {
+impl<R> Clock<R> {
     /// Puts `frame` in the place of one that was not used since the hand passed it last.
-    fn evict(&mut self, frame: Frame<F>) -> usize {
+    fn evict(&mut self, frame: Frame<R>) -> usize {
         loop {
             let i = self.hand;
             self.hand = (self.hand + 1) % self.frames.len();
@@ -108,12 +106,11 @@ impl<F: Family> Clock<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::IntFamily;
     use std::cell::Cell;
 
     #[test]
     fn used_nodes_stay_and_unused_ones_go() {
-        let cache = NodeCache::<IntFamily>::new(3);
+        let cache = NodeCache::<Vec<u64>>::new(3);
         let loads = Cell::new(0);
         let get = |n: u32| {
             let node = cache.get((0, n), || {

@@ -1,96 +1,10 @@
 //! Sorted runs of keys: what a merge reads from one stage and builds the next one from.
 
-use crate::family::{ByteFamily, Family, IntFamily, common_prefix};
+#[cfg(feature = "pairs")]
+use super::plain::PlainKeys;
+use crate::family::{ByteFamily, IntFamily, KeyRun};
+use crate::prefix::common_prefix;
 use alloc::vec::Vec;
-
-/// A growing sorted sequence of keys.
-pub trait KeyRun<F: Family>: Default + Send + Sync {
-    /// How many keys there are.
-    fn len(&self) -> usize;
-    /// Key `i`.
-    fn get(&self, i: usize) -> F::Ref<'_>;
-    /// Appends a key.
-    fn push(&mut self, key: F::Ref<'_>);
-    /// Appends the keys `from..to` of another run.
-    fn append(&mut self, other: &Self, from: usize, to: usize);
-    /// Puts a key in at `i`, with room for so many more keys and bytes where there is none. O(bytes).
-    fn insert_at(&mut self, i: usize, key: F::Ref<'_>, room: (usize, usize));
-    /// Takes key `i` out. O(bytes).
-    fn remove_at(&mut self, i: usize);
-    /// Leaves the first `n` keys.
-    fn truncate(&mut self, n: usize);
-    /// Makes room for more keys of so many bytes in total.
-    fn reserve(&mut self, keys: usize, bytes: usize);
-    /// Bytes of the keys `from..to`.
-    fn key_bytes(&self, from: usize, to: usize) -> usize;
-    /// Bytes on the heap.
-    fn heap(&self) -> usize;
-    /// Gives back what was allocated in advance.
-    fn shrink(&mut self);
-    /// Appends the keys `from..to` as plain bytes.
-    fn write(&self, from: usize, to: usize, out: &mut Vec<u8>);
-    /// Reads keys that [`KeyRun::write`] wrote.
-    fn read(raw: &[u8]) -> Self;
-    /// The keys as bytes in the same order.
-    #[cfg(feature = "pairs")]
-    fn plain(&self) -> PlainKeys<'_>;
-
-    /// The first index of `from..to` whose key is not less than `key`. O(log distance).
-    fn gallop(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
-        let (mut lo, mut step) = (from, 1);
-        let mut hi = from;
-        while hi < to && F::cmp(self.get(hi), key).is_lt() {
-            lo = hi + 1;
-            hi += step;
-            step *= 2;
-        }
-        let mut hi = hi.min(to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if F::cmp(self.get(mid), key).is_lt() {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
-    }
-
-    /// The first index of `from..to` whose key is greater than `key`. O(log n).
-    fn upper_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
-        let (mut lo, mut hi) = (from, to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if F::cmp(self.get(mid), key).is_le() {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
-    }
-}
-
-/// The keys of a run as bytes in the same order.
-#[cfg(feature = "pairs")]
-pub enum PlainKeys<'r> {
-    /// They are bytes.
-    Bytes(&'r ByteRun),
-    /// They are integers.
-    Ints(Vec<[u8; 8]>),
-}
-
-#[cfg(feature = "pairs")]
-impl PlainKeys<'_> {
-    /// Key `i`.
-    #[inline]
-    pub fn get(&self, i: usize) -> &[u8] {
-        match self {
-            PlainKeys::Bytes(run) => run.get(i),
-            PlainKeys::Ints(keys) => &keys[i],
-        }
-    }
-}
 
 impl KeyRun<IntFamily> for Vec<u64> {
     #[inline]
@@ -321,6 +235,6 @@ impl KeyRun<ByteFamily> for ByteRun {
     }
     #[cfg(feature = "pairs")]
     fn plain(&self) -> PlainKeys<'_> {
-        PlainKeys::Bytes(self)
+        PlainKeys::Bytes(&self.bytes, &self.ends)
     }
 }

@@ -1,8 +1,10 @@
 //! Every static stage against a sorted vector: exhaustively while small, at random when large.
 
 use super::*;
-use crate::family::{ByteFamily, IntFamily};
+use crate::family::{ByteFamily, Family, IntFamily};
 use crate::two_stage::{KeyCursor, StaticStage};
+#[cfg(feature = "compressed")]
+use alloc::sync::Arc;
 
 fn check<F: Family>(sorted: &[F::Buf], probes: &[F::Buf], stage: Stage) {
     let mut run = F::Run::default();
@@ -284,7 +286,7 @@ fn large_sets_of_byte_strings() {
 
 #[test]
 fn the_rule_takes_the_smaller_stage() {
-    fn plan<F: Family>() -> Plan<F> {
+    fn plan<R>() -> Plan<R> {
         Plan::new(Stage::Auto)
     }
     let dense: Vec<u64> = (0..4000).collect();

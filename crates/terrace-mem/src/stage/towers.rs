@@ -2,8 +2,7 @@
 //! (section 4.2, 4.3). A tower is the key itself at its place, so that nothing is there twice: a search goes
 //! right over the highest towers, and then down and right over those of each height.
 
-use super::fixed::FixedKeys;
-use crate::family::Family;
+use crate::family::{Family, FixedKeys};
 
 /// Keys between two towers.
 const TOWER: usize = 16;

@@ -1,9 +1,8 @@
 //! How the keys of a segment and new ones become one segment, or several.
 
-use super::StaticStage;
 use super::cut::{Bounds, cut};
-use crate::family::Family;
-use crate::stage::{KeyRun, Plan};
+use crate::family::{Family, KeyRun, StaticStage};
+use crate::stage::Plan;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -15,7 +14,7 @@ pub fn merge<F: Family>(
     live: impl Fn(usize) -> bool,
     n: usize,
     new: &F::Run,
-    (bounds, plan): (&Bounds, &Plan<F>),
+    (bounds, plan): (&Bounds, &Plan<F::Run>),
     before: &mut Vec<u32>,
 ) -> Vec<F::Stage> {
     let all = n + new.len();
@@ -40,14 +39,14 @@ pub fn merge<F: Family>(
         interleave::<F>(&run, new, before)
     });
     match bounds.pieces(run.len(), run.key_bytes(0, run.len())) {
-        1 => build(&run, 1, plan),
+        1 => build::<F>(&run, 1, plan),
         // Where keys came, more will come.
-        pieces => build(&run, pieces, &plan.growing()),
+        pieces => build::<F>(&run, pieces, &plan.growing()),
     }
 }
 
 /// A run as `pieces` stages of about equal length. O(bytes).
-pub fn build<F: Family>(run: &F::Run, pieces: usize, plan: &Plan<F>) -> Vec<F::Stage> {
+pub fn build<F: Family>(run: &F::Run, pieces: usize, plan: &Plan<F::Run>) -> Vec<F::Stage> {
     let n = run.len();
     let of = |p: usize| F::Stage::build(run, n * p / pieces, n * (p + 1) / pieces, plan);
     (0..pieces).map(of).collect()

@@ -8,13 +8,12 @@
 mod cut;
 mod dynamic_stage;
 mod merge;
-mod static_stage;
 mod trigger;
 
+pub use crate::family::{KeyCursor, StaticStage};
 pub use cut::{Bounds, low_between};
 pub use dynamic_stage::{DynamicCursor, DynamicStage, Near, Span};
 #[cfg(feature = "concurrent")]
 pub use merge::build;
 pub use merge::{decode_live, interleave, merge};
-pub use static_stage::{KeyCursor, StaticStage};
 pub use trigger::is_due;

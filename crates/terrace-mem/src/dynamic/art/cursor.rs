@@ -1,7 +1,7 @@
 //! A place in the tree: a leaf, and the way down to it.
 
-use super::Art;
 use super::node::{Handle, LEAF, Label, NONE, id, kind};
+use super::radix::Art;
 use crate::family::Family;
 use crate::two_stage::DynamicCursor;
 use alloc::vec::Vec;

@@ -1,8 +1,9 @@
 //! A place in the trie: a word of a layer, and the key, put together on the way down.
 
 use super::layer::{At, Link};
-use super::{Masstree, NONE, WORD, word_on};
-use crate::family::{Family, common_prefix};
+use super::words::{Masstree, NONE, WORD, word_on};
+use crate::family::Family;
+use crate::prefix::common_prefix;
 use crate::stage::{ON, word};
 use crate::two_stage::DynamicCursor;
 use alloc::vec::Vec;

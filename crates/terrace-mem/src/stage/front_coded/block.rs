@@ -1,9 +1,9 @@
 //! One block: how much each key shares with the one before, how long its rest is, and the rests: as they
 //! are, or as codes of [`Symbols`].
 
+use super::heads::{MOST_SHARED, padded};
 use super::symbols::{LONGEST, Symbols};
-use super::{MOST_SHARED, padded};
-use crate::family::common_prefix;
+use crate::prefix::common_prefix;
 use crate::simd;
 use alloc::vec::Vec;
 

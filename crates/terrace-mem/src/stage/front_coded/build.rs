@@ -1,30 +1,16 @@
 //! Front-coded blocks from keys that come in order, each with what it shares with the last one.
 
 use super::block::width_for;
+use super::coded::{BLOCK, FrontCoded, GROUP, TOP};
+use super::heads::{MOST_SHARED, append, padded};
 use super::symbols::Symbols;
 use super::table::{At, Filling, MOST_BLOCKS};
-use super::{BLOCK, FrontCoded, GROUP, MOST_SHARED, TOP, padded};
-use crate::family::{ByteFamily, Family};
+use crate::family::{ByteFamily, Family, KeyRun};
+use crate::prefix::common_prefix;
+use crate::stage::ByteRun;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// Bytes that are copied at once where more than are needed may be read: a copy of few bytes
-/// whose number is known takes no call.
-pub const CHUNK: usize = 16;
-
-/// Appends the first `n` bytes of `from`.
-#[inline]
-pub fn append(data: &mut Vec<u8>, from: &[u8], n: usize) {
-    match from.first_chunk::<CHUNK>() {
-        Some(chunk) if n <= CHUNK => {
-            let end = data.len() + n;
-            data.extend_from_slice(chunk);
-            data.truncate(end);
-        }
-        _ => data.extend_from_slice(&from[..n]),
-    }
-}
 
 /// A segment that is being built.
 pub struct Builder {
@@ -160,5 +146,50 @@ impl Builder {
             stage.set_group(g, least.saturating_sub(self.prefix));
         }
         stage
+    }
+}
+
+/// For how many keys a segment that is expected to grow has room, by those that it has: with less
+/// it is built anew more often, with more each key takes more of the table.
+const ROOM: (usize, usize) = (3, 2);
+
+/// Keys for which a segment of `n` has room that is expected to grow.
+pub fn room_for(n: usize) -> usize {
+    n * ROOM.0 / ROOM.1
+}
+
+impl FrontCoded {
+    /// Bytes that the keys `from..to` take but for those of the segment, as one block.
+    pub fn estimate(run: &ByteRun, from: usize, to: usize, prefix: usize) -> usize {
+        let n = to - from;
+        let rests: usize = (from + 1..to)
+            .map(|i| {
+                let shared = common_prefix(run.get(i - 1), run.get(i));
+                run.get(i).len() - shared.min(prefix + MOST_SHARED)
+            })
+            .sum();
+        // Two bytes and a place in the table for each, a head and a start for all.
+        run.get(from).len() - prefix + rests + 4 * n + n / 8 + 13
+    }
+
+    /// A segment of the keys `from..to`, to which as many can be added as `room` says in all; with rests in
+    /// these symbols.
+    pub fn build(
+        run: &ByteRun,
+        from: usize,
+        to: usize,
+        room: usize,
+        symbols: Option<Arc<Symbols>>,
+    ) -> Self {
+        let first = run.get(from);
+        let prefix = common_prefix(first, run.get(to - 1));
+        let bytes = run.key_bytes(from, to) / 2;
+        let mut builder = Builder::new(&first[..prefix], to - from, bytes, room, symbols);
+        for i in from..to {
+            let shared = if i > from { run.share(i) } else { 0 };
+            let (key, len) = run.tail(i);
+            builder.push(shared, key, len);
+        }
+        builder.finish()
     }
 }

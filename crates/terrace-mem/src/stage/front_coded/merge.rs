@@ -5,10 +5,12 @@
 //! compared, from there on. What each key shares with the one before comes out as well, so that
 //! the blocks of the next segment are built without a look at it.
 
-use super::build::{Builder, CHUNK};
-use super::{Block, FrontCoded, MOST_SHARED, room_for};
-use crate::family::common_prefix;
+use super::block::Block;
+use super::build::{Builder, room_for};
+use super::coded::FrontCoded;
+use super::heads::{CHUNK, MOST_SHARED};
 use crate::faults::{Fault, planted};
+use crate::prefix::common_prefix;
 use crate::stage::{ByteRun, KeyRun};
 use alloc::vec::Vec;
 

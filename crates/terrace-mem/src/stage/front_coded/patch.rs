@@ -5,12 +5,13 @@
 //! the other keys stay. So blocks grow, until one has too many keys or the table has no more room:
 //! then the segment is built anew, or cut in two.
 
-use super::block::width_for;
-use super::build::append;
+use super::block::{Block, Found, width_for};
+use super::coded::FrontCoded;
+use super::heads::{MOST_SHARED, append};
 use super::table::At;
-use super::{Block, Found, FrontCoded, MOST_SHARED};
-use crate::family::{ByteFamily, Family, common_prefix};
+use crate::family::{ByteFamily, Family};
 use crate::faults::{Fault, planted};
+use crate::prefix::common_prefix;
 use crate::stage::{ByteRun, KeyRun};
 use alloc::vec::Vec;
 

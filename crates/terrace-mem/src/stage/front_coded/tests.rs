@@ -1,7 +1,11 @@
 //! Merges of coded segments against sorted vectors: all small ones, large ones at random.
 
 use super::*;
-use crate::family::Family;
+use crate::family::{ByteFamily, Family, KeyCursor, KeyRun};
+use crate::prefix::common_prefix;
+use crate::stage::ByteRun;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// What is merged: old keys, which of them are live, and new ones.
 struct Case {

@@ -1,7 +1,9 @@
 //! Building a trie from sorted keys: nodes below come before those above.
 
-use super::{Child, ENDS, LEAVES, LONG, STARTS, Step, Trie};
-use crate::family::{Family, common_prefix};
+use super::nodes::{Child, ENDS, LEAVES, LONG, STARTS, Trie};
+use super::step::Step;
+use crate::family::Family;
+use crate::prefix::common_prefix;
 use crate::stage::KeyRun;
 use crate::stage::nums::Nums;
 use alloc::vec;

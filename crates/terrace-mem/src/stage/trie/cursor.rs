@@ -1,6 +1,7 @@
 //! A place in a trie: the way down to a key, and the key, put together on the way.
 
-use super::{Child, Step, Trie};
+use super::nodes::{Child, Trie};
+use super::step::Step;
 use crate::family::Family;
 use crate::two_stage::KeyCursor;
 use alloc::vec::Vec;

@@ -7,10 +7,11 @@
 //! have to be cut elsewhere, what is below is built anew.
 
 use super::build::{NARROW, Out};
-use super::{Child, Step, Trie, View};
-use crate::family::common_prefix;
+use super::nodes::{Child, Trie, View};
+use super::step::Step;
+use crate::prefix::common_prefix;
+use crate::stage::PlainKeys;
 use crate::stage::nums::{read2, read4};
-use crate::stage::run::PlainKeys;
 use alloc::vec::Vec;
 
 /// A node of the old trie that is being merged.

@@ -1,5 +1,6 @@
 //! Merged tries against tries that are built from the same keys at once.
 
+use super::step::Step;
 use super::*;
 use crate::family::ByteFamily;
 use crate::stage::{ByteRun, KeyRun};

@@ -1,22 +1,11 @@
-//! One kind of memory: what is left of placement without the feature `place`, nothing.
+//! Where segments lie: on the heap.
 
+use super::seat::Seat;
 use crate::concurrent::part::{Dynamic, Fixed, Part};
-use crate::concurrent::shared::Shared;
 use crate::family::Family;
 use crate::options::Options;
 use crossbeam_epoch::Guard;
 use std::marker::PhantomData;
-
-/// In which memory a segment lies.
-#[derive(Default)]
-pub struct Seat {}
-
-impl Seat {
-    #[inline(always)]
-    pub fn is_slow(&self) -> bool {
-        false
-    }
-}
 
 /// Where segments lie: on the heap.
 pub struct Placing<F, V>(PhantomData<fn() -> (F, V)>);
@@ -25,8 +14,6 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     pub fn new(_: &Options) -> Self {
         Placing(PhantomData)
     }
-
-    pub fn start(_: &crate::sync::Arc<Shared<F, V>>) {}
 
     pub fn stop(&self) {}
 

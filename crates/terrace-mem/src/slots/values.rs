@@ -1,17 +1,10 @@
-//! The values of a segment, by rank; any of them can be taken out and leaves a dead slot.
-//!
-//! [`Slots`] has one value for each key, `packed` a list of them.
+//! The values of a segment, one for each key.
 //!
 //! One of the files with `unsafe`. What always holds: slot `i` is initialised exactly when bit
 //! `i` of the dead set is clear, and the set is there when any bit is set. Each unsafe block names the
 //! check of that bit that makes it right.
 
-mod list;
-mod packed;
-
-pub use list::List;
-pub use packed::Packed;
-
+use super::vals::Vals;
 use crate::home::Block;
 #[cfg(feature = "place")]
 use crate::home::Home;
@@ -21,77 +14,6 @@ use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-/// The values of a segment by rank: what a merge and a lookup need of them.
-pub trait Vals: Default {
-    /// What the dynamic stage has of a key.
-    type Own;
-    /// What a lookup lends of it, the same for both stages.
-    type Ref<'a>
-    where
-        Self: 'a;
-    /// The values of a run on its way into or out of a segment.
-    type Row: Default;
-
-    /// What a lookup lends of a value of the dynamic stage.
-    fn lend<'a>(val: &'a Self::Own) -> Self::Ref<'a>
-    where
-        Self: 'a;
-    /// Values that come out of the dynamic stage.
-    fn row(vals: Vec<Self::Own>) -> Self::Row;
-    /// How many keys have values in a row.
-    fn row_len(row: &Self::Row) -> usize;
-    /// Takes the values from key `at` on out of a row, of which nothing is left over then.
-    fn split_row(row: &mut Self::Row, at: usize) -> Self::Row;
-    /// Puts others behind those of a row.
-    fn append_row(row: &mut Self::Row, more: Self::Row);
-    /// The values of a row, and before each new one so many of them as `before` says.
-    fn merge_rows(old: Self::Row, new: Vec<Self::Own>, before: &[u32]) -> Self::Row;
-    /// The values of a segment.
-    fn of(row: Self::Row) -> Self;
-    /// The values that are there, in order.
-    fn into_row(self) -> Self::Row;
-
-    /// How many slots are dead.
-    fn gone(&self) -> usize;
-    /// How many slots are not dead.
-    fn live(&self) -> usize;
-    /// Whether slot `i` exists and has its value.
-    fn is_live(&self, i: usize) -> bool;
-    /// The first live slot that is not before `i`; none behind the last. O(words).
-    fn next_live(&self, i: usize) -> Option<usize>;
-    /// The last live slot before `i`, which must be at most the number of slots. O(words).
-    fn last_live(&self, i: usize) -> Option<usize>;
-    /// The value of slot `i`.
-    fn get(&self, i: usize) -> Option<Self::Ref<'_>>;
-    /// Takes the value out of slot `i`, which is dead from then on.
-    fn take(&mut self, i: usize) -> Option<Self::Own>;
-    /// Asks for the cache line of slot `i`.
-    fn prefetch(&self, i: usize);
-    /// How many values lie apart, which the next merge packs.
-    fn apart(&self) -> usize {
-        0
-    }
-    /// Packs what lies apart. No slot may be dead. O(values).
-    fn pack(&mut self) {
-        debug_assert_eq!(self.gone(), 0, "dead slots keep their ranks");
-        *self = Self::of(core::mem::take(self).into_row());
-    }
-    /// Bytes on the heap.
-    fn bytes(&self) -> usize;
-
-    /// Moves the values to another memory; false, and they stay, where that is refused.
-    #[cfg(feature = "place")]
-    fn place(&mut self, home: Home<'_>) -> bool;
-    /// Of the bytes those that stay on the heap.
-    #[cfg(feature = "place")]
-    fn beside(&self) -> usize;
-    /// The value of slot `i` as the dynamic stage would have it, where that is one.
-    #[cfg(feature = "place")]
-    fn whole(&self, _: usize) -> Option<&Self::Own> {
-        None
-    }
-}
-
 /// A fixed number of values, some of which may be gone.
 pub struct Slots<V> {
     vals: Block<MaybeUninit<V>>,
@@ -99,14 +21,14 @@ pub struct Slots<V> {
 }
 
 /// Which slots are dead, and how many.
-struct Dead {
+pub(super) struct Dead {
     words: Box<[u64]>,
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl Dead {
     /// A set for so many slots, of none.
-    fn none(n: usize) -> Box<Self> {
+    pub(super) fn none(n: usize) -> Box<Self> {
         Box::new(Dead {
             words: vec![0; n.div_ceil(64)].into(),
             count: 0,
@@ -114,17 +36,17 @@ impl Dead {
     }
 
     #[inline]
-    fn has(&self, i: usize) -> bool {
+    pub(super) fn has(&self, i: usize) -> bool {
         self.words[i / 64] >> (i % 64) & 1 == 1
     }
 
-    fn add(&mut self, i: usize) {
+    pub(super) fn add(&mut self, i: usize) {
         self.words[i / 64] |= 1 << (i % 64);
         self.count += 1;
     }
 
     /// The first slot from `i` on that is not in the set, which may be behind the last.
-    fn next_live(&self, i: usize) -> Option<usize> {
+    pub(super) fn next_live(&self, i: usize) -> Option<usize> {
         let (word, low) = (i / 64, !0 << (i % 64));
         let first = !*self.words.get(word)? & low;
         let behind = self.words[word + 1..].iter().map(|&word| !word);
@@ -134,7 +56,7 @@ impl Dead {
     }
 
     /// The last slot before `i` that is not in the set.
-    fn last_live(&self, i: usize) -> Option<usize> {
+    pub(super) fn last_live(&self, i: usize) -> Option<usize> {
         let last = i.checked_sub(1)?;
         let (word, high) = (last / 64, !0 >> (63 - last % 64));
         let first = !self.words[word] & high;
@@ -144,7 +66,7 @@ impl Dead {
         Some((word - n) * 64 + 63 - bits.leading_zeros() as usize)
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         size_of::<Self>() + self.words.len() * 8
     }
 }
@@ -184,14 +106,14 @@ impl<V> Slots<V> {
 
     /// Whether all slots of a range are live.
     #[inline]
-    fn all_live(&self, mut range: Range<usize>) -> bool {
+    pub(super) fn all_live(&self, mut range: Range<usize>) -> bool {
         let dead = self.dead.as_ref();
         range.end <= self.vals.len() && dead.is_none_or(|dead| !range.any(|i| dead.has(i)))
     }
 
     /// The values of a range; none where one is dead.
     #[inline]
-    fn slice(&self, range: Range<usize>) -> Option<&[V]> {
+    pub(super) fn slice(&self, range: Range<usize>) -> Option<&[V]> {
         if !self.all_live(range.clone()) {
             return None;
         }
@@ -202,7 +124,7 @@ impl<V> Slots<V> {
     }
 
     /// The values of a range, to change; none where one is dead.
-    fn slice_mut(&mut self, range: Range<usize>) -> Option<&mut [V]> {
+    pub(super) fn slice_mut(&mut self, range: Range<usize>) -> Option<&mut [V]> {
         if !self.all_live(range.clone()) {
             return None;
         }
