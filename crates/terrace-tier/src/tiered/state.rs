@@ -44,7 +44,7 @@ impl Default for TierOptions {
     }
 }
 
-/// See the module's text. `H` is the access method of the hot tier, `C` that of the cold one.
+/// See the text of the module `tiered`. `H` is the access method of the hot tier, `C` that of the cold one.
 pub struct Tiered<H, C> {
     pub(crate) context: Arc<TierContext>,
     pub(crate) id: StructureId,
