@@ -8,11 +8,11 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoint::CutInfo;
-use crate::data_file::{DATA_FILE, DATA_START};
+use crate::checkpoints::checkpoint::CutInfo;
+use crate::disk::data_file::{DATA_FILE, DATA_START};
+use crate::frames::page;
 use crate::map::{MapFile, MapWriter, Place, Superblock, Tag};
 use crate::options::PAGE_SIZES;
-use crate::page;
 use crate::parts::durable::write_superblock;
 
 /// Bytes that are written at a time: past a mebibyte no device gains.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoint::CutInfo;
-use crate::data_file::{DATA_FILE, DATA_START};
+use crate::checkpoints::checkpoint::CutInfo;
+use crate::disk::data_file::{DATA_FILE, DATA_START};
 use crate::map::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::map::{
     MapFile, MapReader, MapWriter, PageMap, Place, PlaceTable, Rebuild, Superblock, Superblocks,

@@ -174,7 +174,7 @@ impl Layout {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::frame::Frame;
+    use crate::frames::frame::Frame;
 
     #[test]
     fn frames_and_what_is_kept_of_each_fit_into_the_memory() {

@@ -2,7 +2,7 @@
 
 use terrace_base::sync::atomic::Ordering;
 
-use crate::cause::Cause;
+use crate::frames::cause::Cause;
 use crate::map::SlotCounts;
 use crate::store::PageStore;
 

@@ -13,8 +13,8 @@ use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::{Error, PageId, Result};
 
-use crate::frame::Pool;
-use crate::interrupt::Interrupt;
+use crate::enter::interrupt::Interrupt;
+use crate::frames::frame::Pool;
 use crate::map::PageMap;
 use crate::options::{Layout, StoreOptions};
 use crate::parts::buffers::Buffers;

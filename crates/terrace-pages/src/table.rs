@@ -13,8 +13,8 @@
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::{PageId, Result};
 
+use crate::frames::region::Region;
 use crate::map::Place;
-use crate::region::Region;
 
 const LOADING: u64 = 1 << 62;
 const RESIDENT: u64 = 1 << 63;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
-use crate::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
+use crate::frames::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
 use crate::map::{Phase, Words};
 use crate::store::PageStore;
 use crate::table::Word;

@@ -101,7 +101,7 @@ fn code_that_may_not_be_there_is_found() {
 
 #[test]
 fn code_without_its_reason_is_found() {
-    let path = "crates/terrace-pages/src/region.rs";
+    let path = "crates/terrace-pages/src/frames/region.rs";
     let name = "unsafe code says why it holds";
     let said = planted(name, path, &changed(path, "SAFETY:", "Trust me:"));
     assert_eq!(said.len(), 1, "{said:?}");

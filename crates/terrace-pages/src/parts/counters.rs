@@ -2,7 +2,7 @@
 
 use terrace_base::sync::atomic::AtomicU64;
 
-use crate::cause::CAUSES;
+use crate::frames::cause::CAUSES;
 
 /// Events counted since the store was opened; all relaxed.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_base::disk::DiskFile;
 use terrace_base::{AlignedBuf, Error, Result};
 
-use crate::data_file::DATA_FILE;
+use crate::disk::data_file::DATA_FILE;
 use crate::map::Superblock;
 use crate::map::superblock::{SUPERBLOCK_BYTES, superblock_offset};
 

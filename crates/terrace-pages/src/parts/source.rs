@@ -6,7 +6,7 @@ use terrace_base::PageId;
 
 use crate::parts::pinned::PinState;
 
-/// An image; see [`crate::image`].
+/// An image; see [`crate::checkpoints::image`].
 pub(crate) trait Source: Send + Sync {
     /// Whether it is of a store that nobody writes to.
     fn is_alone(&self) -> bool;

@@ -13,7 +13,7 @@ use terrace_base::PageId;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 
-use crate::blocks::{Blocks, Chain};
+use crate::frames::blocks::{Blocks, Chain};
 
 /// Locks over which frames spread, at most.
 const MOST_SHARDS: u64 = 64;

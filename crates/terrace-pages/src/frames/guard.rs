@@ -9,15 +9,15 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::sync::panicking;
 use terrace_base::{Error, PageId};
 
-use crate::data_file::{DATA_FILE, DATA_START};
-use crate::door::Door;
-use crate::frame::{CUT_PENDING, Class, Frame, MOVING, NO_PAGE};
-use crate::interrupt::{Attempt, Interrupt};
-use crate::latch::Version;
+use crate::disk::data_file::{DATA_FILE, DATA_START};
+use crate::enter::door::Door;
+use crate::enter::interrupt::{Attempt, Interrupt};
+use crate::frames::frame::{CUT_PENDING, Class, Frame, MOVING, NO_PAGE};
+use crate::frames::latch::Version;
+use crate::frames::view::View;
 use crate::map::Place;
 use crate::store::PageStore;
 use crate::table::Word;
-use crate::view::View;
 
 /// A page that is being read without any latch. What is read must be validated before it is
 /// believed.
@@ -239,7 +239,7 @@ impl<'d> Exclusive<'d> {
 
     /// Moves the page to another class, in its header and in the accounts.
     pub fn set_class(&mut self, class: Class) -> Attempt<()> {
-        self.change(crate::page::CLASS_AT, 1)?[0] = class as u8;
+        self.change(crate::frames::page::CLASS_AT, 1)?[0] = class as u8;
         self.store.uncount_class(self.frame, self.class());
         self.header().class.store(class as u8, Ordering::Relaxed);
         self.store.count_class(self.frame, class);
@@ -395,7 +395,7 @@ impl PageStore {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::checkpoint::CutInfo;
+    use crate::checkpoints::checkpoint::CutInfo;
     use crate::map::superblock::LEARNT_BYTES;
     use crate::options::StoreOptions;
     use terrace_sim::SimDisk;

@@ -15,7 +15,7 @@
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-use crate::prefetch::prefetch_at;
+use crate::frames::prefetch::prefetch_at;
 
 /// The page said something that cannot be: it changed while it was read, or it is damaged.
 /// Validate the latch version to tell which.

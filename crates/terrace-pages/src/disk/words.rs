@@ -6,7 +6,7 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::sync::spin_loop;
 
 use crate::faults::{Planted, planted};
-use crate::frame::MOVING;
+use crate::frames::frame::MOVING;
 use crate::map::{Place, Words};
 use crate::store::PageStore;
 use crate::table::Word;

@@ -7,7 +7,7 @@
 
 use terrace_base::{Error, PageId};
 
-use crate::view::Torn;
+use crate::frames::view::Torn;
 
 /// What stopped an attempt.
 #[derive(Clone, Debug)]

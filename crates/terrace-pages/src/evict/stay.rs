@@ -4,7 +4,7 @@
 use terrace_base::PageId;
 use terrace_base::sync::atomic::Ordering;
 
-use crate::interrupt::{Attempt, Interrupt};
+use crate::enter::interrupt::{Attempt, Interrupt};
 use crate::store::PageStore;
 
 /// A page stays in memory as long as this lives, unless it is freed.

@@ -12,8 +12,8 @@
 use terrace_base::checksum;
 use terrace_base::{Error, PageId, Result};
 
-use crate::data_file::DATA_FILE;
-use crate::frame::Class;
+use crate::disk::data_file::DATA_FILE;
+use crate::frames::frame::Class;
 
 /// Bytes at the start of every page that belong to the store.
 pub const PAGE_HEADER_BYTES: usize = 16;

@@ -9,13 +9,13 @@ use terrace_base::disk::Disk;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::{Error, PageId, Result};
 
-use crate::frame::CUT_PENDING;
+use crate::checkpoints::pin::PinnedImage;
+use crate::frames::frame::CUT_PENDING;
 use crate::map::{PageMap, Place};
 use crate::options::{Layout, StoreOptions};
 use crate::parts::durable::Durable;
 use crate::parts::pinned::PinState;
 use crate::parts::source::Source;
-use crate::pin::PinnedImage;
 use crate::store::PageStore;
 use crate::table::{FreePages, Table, Word};
 

@@ -16,8 +16,9 @@ use terrace_base::disk::DiskFile;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
-use crate::data_file::DATA_FILE;
-use crate::frame::{CUT_PENDING, Class, NO_PAGE};
+use crate::disk::data_file::DATA_FILE;
+use crate::disk::write::Purpose;
+use crate::frames::frame::{CUT_PENDING, Class, NO_PAGE};
 use crate::map::superblock::{EPOCH_LIMIT, LEARNT_BYTES, NUMBER_LIMIT};
 use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, base_bytes,
@@ -26,7 +27,6 @@ use crate::map::{
 use crate::parts::durable::{Durable, NextMap, Reserved, write_superblock};
 use crate::parts::pace::Pace;
 use crate::store::PageStore;
-use crate::write::Purpose;
 
 /// What layers above add to the superblock, as of the instant of the cut.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 use terrace_base::PageId;
 use terrace_base::sync::atomic::Ordering;
 
-use crate::door::Door;
-use crate::guard::{Exclusive, Optimistic, Shared, Ticket};
-use crate::interrupt::{Attempt, Interrupt};
+use crate::enter::door::Door;
+use crate::enter::interrupt::{Attempt, Interrupt};
+use crate::frames::guard::{Exclusive, Optimistic, Shared, Ticket};
 use crate::store::PageStore;
 use crate::table::Word;
 

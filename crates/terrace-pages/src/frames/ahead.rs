@@ -10,7 +10,7 @@ use std::cell::RefCell;
 
 use terrace_base::{PageId, Result};
 
-use crate::interrupt::Interrupt;
+use crate::enter::interrupt::Interrupt;
 use crate::store::PageStore;
 
 /// Bytes of one request, at most: larger ones make no device that we know much faster.

@@ -79,9 +79,9 @@ mod tests {
     use terrace_base::sync::atomic::{AtomicBool, Ordering};
     use terrace_sim::SimDisk;
 
-    use crate::checkpoint::CutInfo;
-    use crate::frame::Class;
-    use crate::interrupt::Interrupt;
+    use crate::checkpoints::checkpoint::CutInfo;
+    use crate::enter::interrupt::Interrupt;
+    use crate::frames::frame::Class;
     use crate::map::superblock::LEARNT_BYTES;
     use crate::options::StoreOptions;
     use crate::parts::pace::Pace;
@@ -198,7 +198,7 @@ mod tests {
         let (done, _) = store
             .write_pages(
                 &[store.resident(pid).unwrap()],
-                crate::write::Purpose::Clean,
+                crate::disk::write::Purpose::Clean,
             )
             .map(|n| (n, ()))
             .unwrap();

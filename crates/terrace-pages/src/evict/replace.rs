@@ -14,7 +14,7 @@ use terrace_base::sync::yield_now;
 use terrace_base::{PageId, Result};
 
 use crate::faults::{Planted, planted};
-use crate::frame::{CUT_PENDING, Class, MOVING, NO_PAGE, WRITING};
+use crate::frames::frame::{CUT_PENDING, Class, MOVING, NO_PAGE, WRITING};
 use crate::map::Place;
 use crate::store::PageStore;
 use crate::table::Word;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::data_file::{DATA_FILE, DATA_START};
+use crate::disk::data_file::{DATA_FILE, DATA_START};
+use crate::frames::page;
 use crate::map::{FoldCursor, PinId, Place, STEP, SlotSet, Superblock};
-use crate::page;
 use crate::parts::pinned::{Known, PinState};
 use crate::store::PageStore;
 

@@ -4,8 +4,8 @@ use terrace_base::sync::MutexGuard;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
-use crate::data_file::{DATA_FILE, DATA_START};
-use crate::interrupt::Interrupt;
+use crate::disk::data_file::{DATA_FILE, DATA_START};
+use crate::enter::interrupt::Interrupt;
 use crate::map::{Run, Words};
 use crate::options::DIRTY_EACH;
 use crate::parts::promise::{Promise, Space};

@@ -10,10 +10,10 @@
 use terrace_base::Result;
 use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use crate::latch::Latch;
-use crate::prefetch::{prefetch, prefetch_at};
-use crate::region::Region;
-use crate::view::View;
+use crate::frames::latch::Latch;
+use crate::frames::prefetch::{prefetch, prefetch_at};
+use crate::frames::region::Region;
+use crate::frames::view::View;
 
 /// Which part of memory a page may stay in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,12 +9,12 @@ use std::time::Instant;
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::data_file::{DATA_FILE, DATA_START};
+use crate::disk::data_file::{DATA_FILE, DATA_START};
 use crate::faults::{Planted, planted};
-use crate::frame::{CUT_PENDING, Class, Frame, NO_PAGE, WRITING};
-use crate::latch::Version;
+use crate::frames::frame::{CUT_PENDING, Class, Frame, NO_PAGE, WRITING};
+use crate::frames::latch::Version;
+use crate::frames::page;
 use crate::map::{PageMap, Place, Registered, Words};
-use crate::page;
 use crate::parts::pace::Pace;
 use crate::parts::undo::page_memory;
 use crate::store::PageStore;

@@ -3,13 +3,13 @@
 use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
-use crate::door::Door;
+use crate::enter::door::Door;
+use crate::enter::interrupt::{Attempt, Interrupt};
 use crate::faults::{Planted, planted};
-use crate::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
-use crate::guard::Exclusive;
-use crate::interrupt::{Attempt, Interrupt};
+use crate::frames::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
+use crate::frames::guard::Exclusive;
+use crate::frames::page;
 use crate::map::Place;
-use crate::page;
 use crate::store::PageStore;
 use crate::table::Word;
 

@@ -1,0 +1,7 @@
+//! Pages on disk: the file, free space, numbers and places of pages, writing them.
+
+pub(crate) mod allocate;
+pub(crate) mod data_file;
+pub(crate) mod space;
+pub(crate) mod words;
+pub(crate) mod write;
