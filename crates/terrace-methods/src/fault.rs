@@ -89,6 +89,8 @@ pub enum Fault {
     StepTooLong,
     /// A step asks for its guard of large values when it frees them. Found under the checker.
     LateGuard,
+    /// Nobody remembers where no step can be made because a page cannot be read.
+    NothingRefused,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
     EndlessWaits,
 }

@@ -6,6 +6,14 @@ use terrace_base::sync::Mutex;
 /// Pages that wait to be merged down, at most.
 const MOST_DUE: usize = 64;
 
+/// Writes have stopped where fewer than one record came down for so many reads that were charged.
+const CALM: u64 = 64;
+/// Records that are known of, at most, as a part of the reads: it does not take long to learn that they have
+/// stopped.
+const KNOWN: u64 = 16;
+/// So many times less is charged then before a page is merged down.
+const EARLY: u64 = 8;
+
 /// A level, and the first key of a page of it.
 pub(super) type Place = (usize, Vec<u8>);
 
@@ -18,6 +26,31 @@ struct Charged {
     /// Reads of pages, by page number.
     reads: Vec<u8>,
     due: Vec<Place>,
+    lately: Lately,
+}
+
+/// Reads that were charged lately, and records that came down meanwhile.
+#[derive(Default)]
+struct Lately {
+    reads: u64,
+    records: u64,
+    /// Changes when that was counted last.
+    changes: u64,
+}
+
+impl Lately {
+    /// One more read, with so many changes since the opening; whether hardly any come. After so many reads what
+    /// was before fades.
+    fn is_calm(&mut self, changes: u64, most: u64) -> bool {
+        let came = changes.saturating_sub(self.changes);
+        self.changes = changes;
+        self.records = (self.records + came).min(most / KNOWN);
+        self.reads += 1;
+        if self.reads >= most {
+            (self.reads, self.records) = (self.reads / 2, self.records / 2);
+        }
+        self.reads >= most / 2 && self.records * CALM < self.reads
+    }
 }
 
 impl Charges {
@@ -28,13 +61,17 @@ impl Charges {
         page: PageId,
         (level, low): (usize, &[u8]),
         worth: u64,
-        counters: u64,
+        (counters, changes): (u64, u64),
     ) -> bool {
         let charged = &mut *self.0.lock();
         let made = charged.reads.is_empty();
         if made {
             charged.reads = vec![0; counters as usize];
         }
+        let worth = match charged.lately.is_calm(changes, counters) {
+            true => (worth / EARLY).max(1),
+            false => worth,
+        };
         let at = (page.0 % charged.reads.len() as u64) as usize;
         let reads = &mut charged.reads[at];
         *reads = reads.saturating_add(1);
@@ -62,7 +99,7 @@ mod tests {
     #[test]
     fn a_page_is_merged_down_once_its_reads_have_paid_for_it() {
         let charges = Charges::default();
-        let charge = |page, level| charges.charge(PageId(page), (level, b"a"), 17, 1024);
+        let charge = |page, level| charges.charge(PageId(page), (level, b"a"), 17, (1024, 0));
         assert!(charge(1, 1), "counters are made");
         for _ in 0..16 {
             charge(2, 2);
@@ -86,7 +123,9 @@ mod tests {
         for round in 0..17 {
             for page in 0..20_000u64 {
                 let key = page.to_be_bytes();
-                charges.charge(PageId(page), (1, &key), 17, 1 << 16);
+                // One record comes down for each.
+                let changes = round * 20_000 + page;
+                charges.charge(PageId(page), (1, &key), 17, (1 << 16, changes));
                 while charges.next().is_some() {
                     settled += 1;
                     assert_eq!(round, 16);
@@ -94,5 +133,22 @@ mod tests {
             }
         }
         assert_eq!(settled, 20_000);
+    }
+
+    #[test]
+    fn where_no_records_come_pages_are_merged_down_early() {
+        let mut lately = Lately::default();
+        let mut changes = 0;
+        // A burst now and then, of one record for twenty reads.
+        for read in 0..50_000 {
+            changes += if read % 1000 == 0 { 50 } else { 0 };
+            assert!(!lately.is_calm(changes, 4096), "{read}");
+        }
+        let calm = (0..50_000)
+            .filter(|_| lately.is_calm(changes, 4096))
+            .count();
+        assert!(calm > 40_000, "{calm}");
+        changes += 1_000_000;
+        assert!(!lately.is_calm(changes, 4096));
     }
 }

@@ -22,6 +22,7 @@
 //! * A tombstone goes only where no page of a deeper level overlaps the whole range of the output.
 //! * There is one step at a time; it holds no record lock.
 
+mod absorbed;
 mod bury;
 mod charges;
 mod clear;
@@ -36,6 +37,7 @@ mod pace;
 mod packed;
 mod page;
 mod plan;
+mod refused;
 mod root;
 mod rooted;
 mod scratch;
@@ -75,9 +77,10 @@ use scratch::Scratch;
 const MOST_SCRATCH: usize = 8;
 /// The part of the memory that the top of a structure may take which is the only tier.
 const TOP_PART_ALONE: u64 = 8;
-/// The same below a hot tier, which gathers changes already. A larger one makes steps denser, but with as many
-/// levels these have more of what lives (docs/decisions/lsm.md).
-const TOP_PART_BELOW: u64 = 32;
+/// The same below a hot tier, which gathers changes already.
+const TOP_PART_BELOW: u64 = 12;
+/// What levels are sized by where the hot tier gathers little, as a part of the memory (docs/decisions/lsm.md).
+const LEVELS_PART: u64 = 36;
 /// The part of the memory that the tops of all structures may take together.
 const TOP_PART_OF_ALL: u64 = 8;
 /// Fewest leaves of the top, while all are not too many.
@@ -186,6 +189,8 @@ pub struct Lsm {
     work: Work<Cursors>,
     pace: Pace,
     charges: Charges,
+    refused: refused::Refused,
+    absorbed: absorbed::Absorbed,
     /// Steps that were given up lately because there were not enough frames: ranges are halved as often.
     squeezed: AtomicU32,
     /// Bytes for the pages of a step that were taken of the memory.
@@ -243,6 +248,8 @@ impl Lsm {
             work: Work::default(),
             pace: Pace::default(),
             charges: Charges::default(),
+            refused: refused::Refused::default(),
+            absorbed: absorbed::Absorbed::default(),
             squeezed: AtomicU32::new(0),
             step_bytes: AtomicU64::new(0),
             lull: AtomicU32::new(0),
@@ -372,6 +379,20 @@ impl Lsm {
             Some(left) => most.min((left + own).max(LEAST_TOP)),
             None => most.min(all * own / taken).max(1),
         }
+    }
+
+    /// Leaves of the top that levels are sized by: with fewer each has more of the one above it, and all take less
+    /// room and are merged more often.
+    fn size_of_levels(&self) -> u64 {
+        let bound = self.top_bound();
+        if self.is_alone {
+            return bound;
+        }
+        let least = (self.store.frames() / LEVELS_PART)
+            .max(LEAST_TOP)
+            .min(bound);
+        let thin = self.absorbed.share_of(bound - least);
+        least + thin
     }
 
     /// Counts the leaves of the top now and then; returns how many there were last.

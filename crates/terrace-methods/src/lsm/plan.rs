@@ -13,6 +13,7 @@ use super::Lsm;
 use super::State;
 use super::cursors::Cursors;
 use super::level::{Level, Slot, settled};
+use super::refused::Place;
 use super::root::MOST_LEVELS;
 use crate::BTree;
 use crate::btree::Floor;
@@ -32,9 +33,8 @@ const LEAST_OF_FRAMES: u64 = 8;
 pub(crate) const MOST_SQUEEZED: u32 = 5;
 /// As many again are read of the sources, at most, leaves of the top among them; what would be more is cut.
 const READS_COUNTED: usize = 4 * MOST_TARGET;
-/// Ranges of which the densest is taken: with all of them it is hardly better (simulated 2.24 against
-/// 2.30 merged bytes for each that a user wrote, with one 2.76).
-const CANDIDATES: usize = 8;
+/// Ranges of which the densest is taken.
+const CANDIDATES: usize = 32;
 /// A level takes what comes into a range of it if it has at most so many times as much there (simulated 0,
 /// 2, 3 and 6).
 const SINK: u64 = 3;
@@ -42,6 +42,8 @@ const SINK: u64 = 3;
 const MOST_RATIO: f64 = 8.0;
 /// Share of a level's target above which nothing more is put into it before some has gone on.
 const FULL: f64 = 1.25;
+/// The same of a level that is not to be used any more and has something: a little more than it is to have.
+const UNUSED: f64 = 1.01;
 /// Pages of each level above that may come along with a thin page of the target.
 const MOST_JOINED: usize = 2;
 /// Part of a leaf of the top that has records, about.
@@ -64,15 +66,39 @@ pub(crate) struct Job {
 pub(crate) struct Sizes {
     pub top: u64,
     pub bound: u64,
+    /// What levels are sized by: as if the top might have so much.
+    pub base: u64,
     pub levels: Vec<u64>,
 }
 
 impl Sizes {
-    /// How many times as much each level is to have as the one above it.
-    fn ratio(&self) -> f64 {
+    /// How many times as much each level is to have as the one above it, where there are so many.
+    fn ratio_of(&self, count: usize) -> f64 {
         let last = self.levels.first().copied().unwrap_or(0).max(1) as f64;
-        let ratio = last / self.bound.max(1) as f64;
-        ratio.powf(1.0 / self.levels.len().max(1) as f64).max(1.0)
+        let ratio = last / self.base.max(1) as f64;
+        ratio.powf(1.0 / count.max(1) as f64).max(1.0)
+    }
+
+    /// How many levels are made use of, counted from the last one: nothing is put into those above, which a tree
+    /// that has shrunk does without, or one with more memory. An empty one is used when there would be one more
+    /// without it, and one that has something until it is far from that.
+    pub fn used(&self) -> usize {
+        let mut used = self.levels.len().max(1);
+        while used > 1 {
+            let most = match self.levels[used - 1] {
+                0 => MOST_RATIO,
+                _ => MOST_RATIO / 2.0,
+            };
+            if self.ratio_of(used - 1) > most {
+                break;
+            }
+            used -= 1;
+        }
+        used
+    }
+
+    fn ratio(&self) -> f64 {
+        self.ratio_of(self.used())
     }
 
     /// Whether one more level is to be begun above all others.
@@ -82,9 +108,13 @@ impl Sizes {
 
     /// Bytes of a level over what it is to have; the last one may have any.
     fn score(&self, level: usize) -> f64 {
+        let bytes = self.levels.get(level).copied().unwrap_or(0);
+        if level >= self.used() && bytes > 0 {
+            return UNUSED;
+        }
         let last = self.levels.first().copied().unwrap_or(0) as f64;
-        let target = (last / self.ratio().powi(level as i32)).max(self.bound as f64);
-        self.levels.get(level).copied().unwrap_or(0) as f64 / target
+        let target = (last / self.ratio().powi(level as i32)).max(self.base as f64);
+        bytes as f64 / target
     }
 
     /// What the top has of what it may have.
@@ -116,6 +146,10 @@ impl Sizes {
         Some(source)
     }
 }
+
+/// A range that a step is to stay within.
+type Within = (Vec<u8>, Option<Vec<u8>>);
+const ANYWHERE: Within = (Vec::new(), None);
 
 /// A range, and what a step in it would move.
 struct Candidate {
@@ -173,6 +207,7 @@ impl Lsm {
         Sizes {
             top: self.counters.top_leaves.load(super::Ordering::Relaxed) * page,
             bound: self.top_bound() * page,
+            base: self.size_of_levels() * page,
             levels: levels
                 .filter_map(|n| state.level(n))
                 .map(|level| level.figures().bytes)
@@ -188,7 +223,8 @@ impl Lsm {
         source: usize,
     ) -> Result<Option<Job>> {
         let mut at = std::mem::take(&mut cursors.at[source]);
-        let best = self.densest(state, source, &mut at);
+        let next_below = source.saturating_sub(1).min(self.sizes(state).used() - 1);
+        let best = self.densest(state, (source, next_below), &mut at);
         // Whatever was in the way, the next one begins behind it.
         cursors.at[source] = match &best {
             Ok(Some(best)) => best.job.high.clone().unwrap_or_default(),
@@ -198,12 +234,17 @@ impl Lsm {
     }
 
     /// The densest of the next ranges from `at` on, which goes along.
-    fn densest(&self, state: &State, source: usize, at: &mut Vec<u8>) -> Result<Option<Candidate>> {
+    fn densest(
+        &self,
+        state: &State,
+        (source, next_below): (usize, usize),
+        at: &mut Vec<u8>,
+    ) -> Result<Option<Candidate>> {
         let page_bytes = self.store.page_bytes();
         let mut wrapped = at.is_empty();
         let mut best: Option<Candidate> = None;
         for _ in 0..CANDIDATES {
-            let next = match self.candidate_from(state, source, at) {
+            let next = match self.candidate_from(state, (source, next_below), at) {
                 Ok(Some(candidate)) => {
                     let next = candidate.job.high.clone();
                     let density = candidate.density(page_bytes);
@@ -235,13 +276,21 @@ impl Lsm {
     }
 
     /// What a step from this source would do here, or at the next place where it has something.
-    fn candidate_from(&self, state: &State, source: usize, at: &[u8]) -> Result<Option<Candidate>> {
-        let here = self.candidate(state, source, at.to_vec())?;
+    fn candidate_from(
+        &self,
+        state: &State,
+        (source, next_below): (usize, usize),
+        at: &[u8],
+    ) -> Result<Option<Candidate>> {
+        let levels = (source, next_below);
+        let Some(here) = self.candidate(state, levels, at.to_vec())? else {
+            return Ok(None);
+        };
         if here.carried > 0 {
             return Ok(Some(here));
         }
-        match self.next_of_source(state, source, at)? {
-            Some(next) => self.candidate(state, source, next).map(Some),
+        match self.next_of_source(state, source, &here.job.low.max(at.to_vec()))? {
+            Some(next) => self.candidate(state, levels, next),
             None => Ok(None),
         }
     }
@@ -309,7 +358,8 @@ impl Lsm {
         }
         let high = Some(job.low.clone());
         let (_, reads) = self.above(state, (job.source, job.target), &floor.key, &high)?;
-        if reads <= MOST_JOINED * state.count() {
+        if reads <= MOST_JOINED * state.count() && self.refused.is_free(&floor.key, high.as_deref())
+        {
             job.low = floor.key;
         }
         Ok(())
@@ -325,7 +375,7 @@ impl Lsm {
 
     /// A step from the top to the last level.
     pub(crate) fn range_to_last(&self, state: &State, low: Vec<u8>) -> Result<Job> {
-        let candidate = self.candidate_as_deep(state, state.count(), 0, low)?;
+        let candidate = self.candidate_as_deep(state, (state.count(), 0), low, ANYWHERE)?;
         Ok(candidate.job)
     }
 
@@ -336,22 +386,35 @@ impl Lsm {
         (source, target): (usize, usize),
         low: Vec<u8>,
     ) -> Result<Job> {
-        let candidate = self.candidate_as_deep(state, source, target, low)?;
+        let candidate = self.candidate_as_deep(state, (source, target), low, ANYWHERE)?;
         Ok(candidate.job)
     }
 
-    /// What a step from this source would do at this place.
-    fn candidate(&self, state: &State, source: usize, low: Vec<u8>) -> Result<Candidate> {
-        self.candidate_as_deep(state, source, source.saturating_sub(1), low)
+    /// What a step from this source would do at this place, or behind what is refused there.
+    fn candidate(
+        &self,
+        state: &State,
+        levels: (usize, usize),
+        mut low: Vec<u8>,
+    ) -> Result<Option<Candidate>> {
+        let within = loop {
+            match self.refused.place(&low) {
+                Place::Free(from, to) => break (from, to),
+                Place::Refused(Some(end)) => low = end,
+                Place::Refused(None) => return Ok(None),
+            }
+        };
+        self.candidate_as_deep(state, levels, low, within).map(Some)
     }
 
-    /// The same; it goes as deep as density says, but not less than the last of some levels.
+    /// The same; it goes as deep as density says, but not less than the last of some levels, and stays within
+    /// some range.
     fn candidate_as_deep(
         &self,
         state: &State,
-        source: usize,
-        next_below: usize,
+        (source, next_below): (usize, usize),
         at: Vec<u8>,
+        (from, to): Within,
     ) -> Result<Candidate> {
         let page_bytes = self.store.page_bytes();
         let mut target = 0;
@@ -360,14 +423,18 @@ impl Lsm {
                 return Err(super::page::wrong(self.root, "a level of it is missing"));
             };
             let most = self.most_target();
-            let mut slots = level.slots(&self.store, (&at, None), most)?;
+            let mut slots = level.slots(&self.store, (&at, to.as_deref()), most)?;
             let mut low = at.clone();
             if let Some(first) = slots.first()
                 && first.entry.is_some()
             {
-                low.clone_from(&first.low);
+                low.clone_from((&first.low).max(&from));
             }
-            let mut high = slots.last().and_then(|slot| slot.high.clone());
+            let end = |slots: &[Slot]| {
+                let last = slots.last().and_then(|slot| slot.high.clone());
+                min_high(last, to.clone())
+            };
+            let mut high = end(&slots);
             let (mut carried, mut reads) = self.above(state, (source, target), &low, &high)?;
             if target < next_below && used(&slots) > SINK * carried {
                 target += 1;
@@ -379,7 +446,7 @@ impl Lsm {
                 while pages(&slots, page_bytes) > most && slots.len() > 1 {
                     slots.pop();
                 }
-                high = slots.last().and_then(|slot| slot.high.clone());
+                high = end(&slots);
                 (carried, reads) = self.above(state, (source, target), &low, &high)?;
             }
             if reads + pages(&slots, page_bytes) > 2 * self.most_target() {
@@ -482,6 +549,7 @@ mod tests {
         Sizes {
             top,
             bound: 100,
+            base: 100,
             levels: levels.to_vec(),
         }
     }
@@ -500,6 +568,23 @@ mod tests {
         assert!(sizes(0, &[900]).wants_level());
         assert!(!sizes(0, &[800]).wants_level());
         assert!(!sizes(0, &[6400, 800]).wants_level());
+    }
+
+    /// A tree that has shrunk, or has more memory, does without its upper levels, one after the other, and not at
+    /// the size at which it got them.
+    #[test]
+    fn levels_that_are_not_needed_are_not_used() {
+        assert_eq!(sizes(0, &[6500, 800]).used(), 2);
+        assert_eq!(sizes(0, &[700, 0]).used(), 1);
+        assert_eq!(sizes(0, &[900, 0]).used(), 2);
+        assert_eq!(sizes(0, &[700, 50]).used(), 2, "it has something");
+        assert_eq!(sizes(0, &[400, 50]).used(), 1);
+        assert_eq!(sizes(0, &[0, 0, 0]).used(), 1);
+        assert_eq!(sizes(0, &[6000, 300, 0]).used(), 2);
+        assert_eq!(sizes(0, &[]).used(), 1);
+        // What one has is due, behind a top that is full.
+        assert_eq!(sizes(70, &[400, 50]).due(0.7), Some(1));
+        assert_eq!(sizes(110, &[400, 50]).due(0.7), Some(2));
     }
 
     /// Whatever the sizes, steps as they are due come to an end, and each moves something down.
@@ -523,7 +608,8 @@ mod tests {
                 let moved = (*from).min(50);
                 assert!(moved > 0, "seed {seed}: a step that moves nothing");
                 *from -= moved;
-                all.levels[source - 1] += moved;
+                let target = (source - 1).min(all.used() - 1);
+                all.levels[target] += moved;
                 rounds += 1;
                 assert!(rounds < 10_000, "seed {seed}: it does not end");
             }

@@ -4,13 +4,16 @@
 //! last level. Each such read is charged to the page; when as much has come together as merging it further
 //! down costs, that is done. So scans cost at most about twice what they would with the best choice in
 //! hindsight. Lookups are not charged: filters keep them from pages that do not have the key.
+//!
+//! What is merged stays so until records come down again. Where hardly any do, a page is bought early: nobody
+//! rents skis who lives in the snow.
 
 use terrace_access::Attempt;
 use terrace_base::Result;
 use terrace_pages::{Interrupt, PageStore, Space};
 
 use super::level::Level;
-use super::{Lsm, State};
+use super::{Lsm, Ordering, State};
 
 /// Counters of a byte for each frame of the memory: upper levels have some pages for each frame where data is
 /// much larger than memory. Two pages that share one are merged a little early.
@@ -43,7 +46,9 @@ impl Lsm {
             let each = pages.unwrap_or(0).div_ceil(level.figures().pages.max(1));
             let counters = counters_of(&self.store);
             let worth = 1 + 2 * each;
-            if self.charges.charge(page, (number, low), worth, counters) {
+            let changes = self.counters.changes.load(Ordering::Relaxed);
+            let charge = (counters, changes);
+            if self.charges.charge(page, (number, low), worth, charge) {
                 self.store.take_extra_bytes(counters);
             }
         }

@@ -113,7 +113,11 @@ impl Lsm {
         space: Space,
     ) -> Result<bool> {
         // Others may have made it while this one waited.
-        self.count_top(state)?;
+        let window = self.count_top(state)?.max(1) * self.store.page_bytes() as u64;
+        let of = |n: &terrace_base::sync::atomic::AtomicU64| n.load(Atomic::Relaxed);
+        let c = &self.counters;
+        self.absorbed
+            .look(of(&c.user_bytes), of(&c.arrived_bytes), window);
         let sizes = self.sizes(state);
         let Some(mut source) = sizes.due(from) else {
             return Ok(false);
@@ -122,6 +126,9 @@ impl Lsm {
             self.add_level(state, space)?;
             source += usize::from(source == sizes.levels.len());
         }
+        self.refused.turn();
+        // What could not be read is passed over from then on.
+        let mut unreadable = None;
         // Where a level has nothing that can be merged the top may have.
         let top = state.count();
         let sources = [
@@ -138,10 +145,21 @@ impl Lsm {
                     self.join_empty(state, &job, space)?;
                     continue;
                 }
-                self.join_thin(state, &mut job)?;
-                if self.carry_out(state, &job, space)? {
-                    self.count_top(state)?;
-                    return Ok(true);
+                let done = self
+                    .join_thin(state, &mut job)
+                    .and_then(|()| self.carry_out(state, &job, space));
+                match done {
+                    Ok(true) => {
+                        self.count_top(state)?;
+                        return Ok(true);
+                    }
+                    Ok(false) => {}
+                    Err(e) if e.is_unreadable() => {
+                        self.refuse(&job);
+                        unreadable = Some(e);
+                        continue;
+                    }
+                    Err(e) => return Err(e),
                 }
                 if self.store.try_large_guard().is_none() {
                     // It was given up for a cut, which is not waited for here.
@@ -150,7 +168,15 @@ impl Lsm {
             }
         }
         self.count_top(state)?;
-        Ok(false)
+        unreadable.map_or(Ok(false), Err)
+    }
+
+    /// This step cannot be made: where it is not known which page is in the way its range is passed over.
+    fn refuse(&self, job: &Job) {
+        let (low, high) = (job.low.as_slice(), job.high.as_deref());
+        if self.refused.is_free(low, high) {
+            self.refused.add(low, high);
+        }
     }
 
     /// Looks how large the top is.
@@ -356,13 +382,19 @@ impl Lsm {
         if !self.store.is_resident(entry.name.page) {
             self.counters.merge_reads.fetch_add(1, Atomic::Relaxed);
         }
-        self.buffers.with(&self.store, |buffer| {
+        let read = self.buffers.with(&self.store, |buffer| {
             settled(&self.store, || {
                 level.with_page(&self.store, (entry, &slot.low), |page| {
                     page::copy(page, &entry.name, range, (buffer, into))
                 })
             })
-        })
+        });
+        if let Err(e) = &read
+            && e.is_unreadable()
+        {
+            self.refused.add(&slot.low, slot.high.as_deref());
+        }
+        read
     }
 
     /// What is left of the pages of a source of which only a part lies in the range.

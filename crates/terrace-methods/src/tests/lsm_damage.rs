@@ -14,7 +14,7 @@ use terrace_sim::SimDisk;
 use super::faults::Planted;
 use super::fixture::{info, options};
 use crate::Lsm;
-use crate::fault::{Fault, Point, hook, plant};
+use crate::fault::{Fault, Point, hook, keep_tops_tiny, plant};
 
 const PAGE: usize = 4096;
 const FRAMES: usize = 256;
@@ -74,6 +74,35 @@ fn again(disk: &SimDisk, store: Arc<PageStore>, lsm: Lsm) -> (Arc<PageStore>, Ls
     (store.clone(), Lsm::open(store, root))
 }
 
+/// Some bytes from the middle of a page.
+fn middle_of(store: &PageStore, page: PageId) -> Vec<u8> {
+    let copied = settled(store, || {
+        let latched = store.shared(page)?;
+        let mut bytes = Vec::new();
+        let copied = latched.view().append_to(100, 300, &mut bytes);
+        copied.map_err(|_| Interrupt::Conflict)?;
+        Ok(bytes)
+    });
+    copied.unwrap()
+}
+
+/// Closed, and opened again with a page that has rotted, wherever it lies: one with these bytes in its middle.
+fn rotten(disk: &SimDisk, store: Arc<PageStore>, lsm: Lsm, middle: &[u8]) -> (Arc<PageStore>, Lsm) {
+    store.checkpoint(Pace::Fast, &mut info).unwrap();
+    let root = lsm.root();
+    drop((lsm, store));
+    let mut data = disk.contents("data").unwrap();
+    let windows = data.windows(middle.len()).enumerate();
+    let places = windows.filter(|(_, w)| *w == middle);
+    let places: Vec<usize> = places.map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| data[at + 7] ^= 0x55);
+    disk.place("data", data);
+    let store = Arc::new(PageStore::open(disk.shared(), options(PAGE, FRAMES)).unwrap());
+    let lsm = Lsm::open(store.clone(), root);
+    (store, lsm)
+}
+
 /// A page of the index of the last level rots: what it leads to is not merged any more, and all else is.
 #[test]
 fn a_page_of_an_index_that_cannot_be_read_is_no_bar_to_other_steps() {
@@ -91,32 +120,10 @@ fn a_page_of_an_index_that_cannot_be_read_is_no_bar_to_other_steps() {
         }),
     );
     walk.unwrap();
-    let bytes = pages.iter().filter(|page| **page != root).map(|page| {
-        let copied = settled(&store, || {
-            let latched = store.shared(*page)?;
-            let mut bytes = Vec::new();
-            let copied = latched.view().append_to(100, 300, &mut bytes);
-            copied.map_err(|_| Interrupt::Conflict)?;
-            Ok(bytes)
-        });
-        copied.unwrap()
-    });
-    let leaves: Vec<Vec<u8>> = bytes.collect();
-    assert!(leaves.len() > 3, "{} pages of the index", leaves.len());
-    store.checkpoint(Pace::Fast, &mut info).unwrap();
-    let root = lsm.root();
-    drop((lsm, store));
-    let mut data = disk.contents("data").unwrap();
-    let places = data
-        .windows(300)
-        .enumerate()
-        .filter(|(_, w)| *w == leaves[1]);
-    let places: Vec<usize> = places.map(|(at, _)| at).collect();
-    assert!(!places.is_empty());
-    places.iter().for_each(|at| data[at + 7] ^= 0x55);
-    disk.place("data", data);
-    let store = Arc::new(PageStore::open(disk.shared(), options(PAGE, FRAMES)).unwrap());
-    let lsm = Lsm::open(store.clone(), root);
+    pages.retain(|page| *page != root);
+    assert!(pages.len() > 3, "{} pages of the index", pages.len());
+    let middle = middle_of(&store, pages[1]);
+    let (store, lsm) = rotten(&disk, store, lsm, &middle);
     let mut value = Vec::new();
     let bad = (0..KEYS)
         .filter(|n| settled(&store, || lsm.try_get(&key(*n), Touch::No, &mut value)).is_err());
@@ -146,6 +153,83 @@ fn a_page_of_an_index_that_cannot_be_read_is_no_bar_to_other_steps() {
         assert!(found.is_some());
         assert_eq!(value[0], if lost.contains(&n) { 3 } else { 2 });
     }
+}
+
+/// The most leaves that the top has while all records are changed twice, with a page of the last level that has
+/// rotted; its records can only stay above.
+fn top_beside_a_rotten_page() -> (u64, u64) {
+    let (disk, store, lsm) = start();
+    for n in 0..KEYS {
+        change(&store, &lsm, &key(n), Some(&[1; 100])).unwrap();
+    }
+    let state = lsm.state().map_err(|_| ()).unwrap();
+    let slots = state.level(0).unwrap().slots(&store, (b"", None), 1 << 20);
+    let pages = slots.unwrap().into_iter().filter_map(|slot| slot.entry);
+    let pages: Vec<PageId> = pages.map(|entry| entry.name.page).collect();
+    let middle = middle_of(&store, pages[pages.len() / 2]);
+    let (store, lsm) = rotten(&disk, store, lsm, &middle);
+    let mut most = 0;
+    for n in 0..2 * KEYS {
+        change(&store, &lsm, &key(n), Some(&[2; 100])).unwrap();
+        most = most.max(lsm.figures().unwrap().top_leaves);
+        if most > 3 * lsm.figures().unwrap().top_bound {
+            break;
+        }
+    }
+    let mut value = Vec::new();
+    for n in (0..KEYS).take_while(|_| most <= 3 * lsm.figures().unwrap().top_bound) {
+        let found = settled(&store, || lsm.try_get(&key(n), Touch::No, &mut value)).unwrap();
+        assert!(found.is_some() && value == [2; 100]);
+    }
+    (most, lsm.figures().unwrap().top_bound)
+}
+
+/// What lies around a page that cannot be read becomes the densest range of all, and is passed over.
+#[test]
+fn a_page_that_cannot_be_read_is_no_bar_to_other_steps() {
+    let (most, bound) = top_beside_a_rotten_page();
+    assert!(most <= bound + 4, "{most} leaves, {bound} at most");
+    let _planted = Planted;
+    plant(Some(Fault::NothingRefused));
+    let (most, bound) = top_beside_a_rotten_page();
+    assert!(most > 2 * bound, "{most} leaves, {bound} at most");
+}
+
+/// A tree of which most is deleted puts nothing into the levels that it does not need any more.
+#[test]
+fn a_tree_that_has_shrunk_does_without_its_upper_levels() {
+    let (_, store, lsm) = start();
+    keep_tops_tiny(true);
+    for n in 0..KEYS {
+        change(&store, &lsm, &key(n), Some(&[1; 100])).unwrap();
+    }
+    let pages_above = || -> Vec<u64> {
+        let levels = lsm.figures().unwrap().levels;
+        levels[1..].iter().map(|level| level.pages).collect()
+    };
+    assert!(pages_above().iter().filter(|pages| **pages > 0).count() >= 2);
+    const LEFT: u64 = 150;
+    for n in LEFT..KEYS {
+        change(&store, &lsm, &key(n), None).unwrap();
+    }
+    while lsm.bury(true).unwrap() {}
+    for n in 0..20 * LEFT {
+        change(&store, &lsm, &key(n % LEFT), Some(&[2; 100])).unwrap();
+        assert!(pages_above().iter().all(|pages| *pages == 0));
+    }
+    assert!(lsm.figures().unwrap().steps > 50);
+    owned(&store, &[&lsm]).unwrap();
+    let mut value = Vec::new();
+    for n in 0..KEYS {
+        let found = settled(&store, || lsm.try_get(&key(n), Touch::No, &mut value)).unwrap();
+        assert_eq!(found.is_some(), n < LEFT);
+    }
+    // With as many records as before all levels are used again.
+    for n in 0..KEYS {
+        change(&store, &lsm, &key(n), Some(&[3; 100])).unwrap();
+    }
+    assert!(pages_above().iter().filter(|pages| **pages > 0).count() >= 2);
+    keep_tops_tiny(false);
 }
 
 /// Tombstones that the top had when all was closed take what they hide away after the next opening.
