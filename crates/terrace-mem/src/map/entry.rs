@@ -27,7 +27,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
     /// The entry of `key`, there or not. O(log n).
     ///
     /// # Panics
-    /// When the encoded key is longer than [`MAX_KEY_LEN`].
+    /// When the encoded key is longer than [`MAX_KEY_LEN`](crate::MAX_KEY_LEN).
     ///
     /// ```
     /// let mut count = terrace_mem::HybridMap::<String, u32>::new();
