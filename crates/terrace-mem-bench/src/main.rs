@@ -2,6 +2,7 @@
 //! the paper on hybrid indexes.
 
 mod alloc;
+mod counted;
 mod emails;
 mod keys;
 mod paper;
@@ -71,6 +72,21 @@ enum Command {
         entries: usize,
         /// How many lookups.
         lookups: usize,
+    },
+    /// The workloads of one map alone, for callgrind.
+    #[command(hide = true)]
+    Counted {
+        /// The set of keys.
+        #[arg(value_parser = SETS)]
+        keys: String,
+        /// Which map.
+        map: String,
+        /// Its entries.
+        #[arg(value_parser = number)]
+        entries: usize,
+        /// How many operations.
+        #[arg(value_parser = number)]
+        ops: usize,
     },
 }
 
@@ -224,6 +240,21 @@ fn place(_: Vec<OsString>) -> ExitCode {
     ExitCode::FAILURE
 }
 
+fn counted(set: &str, map: &str, how: (usize, usize)) -> ExitCode {
+    let n = how.0 + how.0 / 10;
+    let ints = || rivals::for_ints().into_iter();
+    let done = match set {
+        "random" => counted::run(&keys::random(n), ints(), map, how),
+        "monotonic" => counted::run(&keys::monotonic(n), ints(), map, how),
+        "clustered" => counted::run(&keys::clustered(n), ints(), map, how),
+        _ => counted::run(&keys::emails(n), rivals::for_bytes().into_iter(), map, how),
+    };
+    match done {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Some(Command::Place { args }) = cli.command {
@@ -237,6 +268,15 @@ fn main() -> ExitCode {
     {
         table2::lookups(pair, entries, lookups);
         return ExitCode::SUCCESS;
+    }
+    if let Some(Command::Counted {
+        keys,
+        map,
+        entries,
+        ops,
+    }) = cli.command
+    {
+        return counted(&keys, &map, (entries, ops));
     }
     if let Some(Command::Paper {
         experiment,

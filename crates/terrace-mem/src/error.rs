@@ -30,7 +30,7 @@ impl core::error::Error for KeyTooLong {}
 pub enum OptionsError {
     /// The stage does not take keys of this family.
     StageForKeys(Stage),
-    /// The segment length is outside 16 to 8192.
+    /// The segment length is outside 16 to 8192, and one segment for all is not to be had with the other options.
     SegmentLen(usize),
     /// The ratio or the constant of the trigger is zero.
     ZeroTrigger,

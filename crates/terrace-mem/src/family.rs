@@ -190,6 +190,12 @@ pub trait KeyRun<F: Family>: Default + Send + Sync {
 pub trait FixedKeys<F: Family>: Send + Sync {
     /// The keys `from..to` of a run.
     fn of(run: &F::Run, from: usize, to: usize) -> Self;
+    /// All keys of a run.
+    fn whole(run: F::Run) -> Self;
+    /// Appends the keys `from..to` to a run.
+    fn append_to(&self, from: usize, to: usize, run: &mut F::Run);
+    /// Bytes of all keys.
+    fn key_bytes(&self) -> usize;
     /// How many keys there are.
     fn len(&self) -> usize;
     /// Key `i`.

@@ -77,7 +77,7 @@ pub struct Options {
     pub what: What,
     /// What an update of an entry of the static stage does. Not for a concurrent map.
     pub updates: Updates,
-    /// Entries of a segment, 16 to 8192: bounds the pause of a merge step.
+    /// Entries of a segment, 16 to 8192: bounds the pause of a merge step. Or [`Options::WHOLE`].
     pub segment_len: usize,
     /// Entries that the dynamic stage keeps before a ratio counts; with no more than these it is two
     /// arrays or a B+tree, whatever the pair. Not for a concurrent map.
@@ -121,6 +121,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// One segment for all entries, as long as they have half a GiB of keys at most: each merge takes as long as
+    /// the map is large. For the compact B+tree (compressed or not), skip list, Masstree and ART, in one kind of memory, and not for
+    /// a concurrent map.
+    pub const WHOLE: usize = u32::MAX as usize;
+
     /// The dynamic stage alone, as the original of a pair: nothing is merged unless it is asked for, and
     /// neither filter nor shortcuts are there. After `merge_all` it is the compact form alone.
     pub fn dynamic_only() -> Self {
@@ -132,14 +137,20 @@ impl Options {
         }
     }
 
-    /// A pair as the paper has it: merged at once at a ratio of ten, with a filter and without
-    /// shortcuts. Its compact form is cut into segments nevertheless, the temporary memory is one.
+    /// A pair as the paper has it: one compact structure for all entries of the static stage, merged at once
+    /// at a ratio of ten, with a filter and without shortcuts. (`Auto`, which the paper has not, is cut into
+    /// segments.)
     pub fn paper(pair: Pair) -> Self {
+        let usual = Options::default();
         Options {
             pair,
             merging: Merging::Blocking,
             shortcuts: 0,
-            ..Options::default()
+            segment_len: match pair {
+                Pair::Auto => usual.segment_len,
+                _ => Options::WHOLE,
+            },
+            ..usual
         }
     }
 
@@ -155,6 +166,9 @@ impl Options {
             ("shortcuts", self.shortcuts != usual.shortcuts),
             ("symbols", self.symbols),
         ];
+        if self.segment_len == Options::WHOLE {
+            return Err(OptionsError::SegmentLen(self.segment_len));
+        }
         match set.into_iter().find(|field| field.1) {
             Some((field, _)) => Err(OptionsError::NoEffect(field)),
             None => Ok(()),
@@ -173,7 +187,10 @@ impl Options {
         if wrong {
             return Err(OptionsError::StageForKeys(self.stage));
         }
-        if !(16..=8192).contains(&self.segment_len) {
+        let whole = self.segment_len == Options::WHOLE && stage.may_be_whole();
+        #[cfg(feature = "place")]
+        let whole = whole && self.memories.two().is_none();
+        if !whole && !(16..=8192).contains(&self.segment_len) {
             return Err(OptionsError::SegmentLen(self.segment_len));
         }
         if matches!(self.trigger, Trigger::Ratio(0) | Trigger::Constant(0)) {

@@ -185,8 +185,18 @@ fn escape(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// Lines where rows have series, bars otherwise; the height is the share of missing touches that
-/// were fast.
+/// What the height of a picture is.
+fn shown(figure: &str) -> &'static str {
+    match figure {
+        "fig5" => {
+            "touches of so many hundredths of the nodes, from the coldest on, of all in these pages"
+        }
+        "fig6" => "share of all touches (first two), of missing touches that were fast",
+        _ => "share of missing touches that were fast",
+    }
+}
+
+/// Lines where rows have series, bars otherwise; the height is what [`shown`] says.
 fn picture(figure: &str, rows: &[Row]) -> String {
     let lines = rows.iter().any(|row| row.series.len() > 1);
     let (width, top, height) = (900.0, 40.0, 260.0);
@@ -194,8 +204,9 @@ fn picture(figure: &str, rows: &[Row]) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{}\" \
          font-family=\"sans-serif\" font-size=\"11\"><text x=\"50\" y=\"20\" font-size=\"14\">\
-         {figure}: share of missing touches that were fast</text>\n",
-        top + height + deep
+         {figure}: {}</text>\n",
+        top + height + deep,
+        shown(figure)
     );
     let y = |share: f64| top + height * (1.0 - share.clamp(0.0, 1.0));
     for tick in 0..=5 {

@@ -499,7 +499,8 @@ fn insert_kid<F: Family, V>(
     Inserted::Split(up, Node::Inner(right))
 }
 
-fn drain_leaf<F: Family, V>(
+/// Takes what is to be cut out of a leaf.
+pub fn drain_leaf<F: Family, V>(
     leaf: &mut Leaf<F, V>,
     cut: &mut Cut<'_, F>,
     sink: &mut impl FnMut(F::Ref<'_>, V),

@@ -8,7 +8,7 @@
 //! level needs no level above. Links are numbers of slabs.
 
 use super::NodeKeys;
-use super::node::{CAP, FANOUT, Leaf};
+use super::node::{CAP, Cut, FANOUT, Leaf, drain_leaf};
 use super::slab::Slab;
 use crate::family::Family;
 use crate::simd;
@@ -375,6 +375,45 @@ impl<F: Family, V> DynamicStage<F, V> for SkipList<F, V> {
             self.unlink(way, page);
         }
         Some(val)
+    }
+
+    /// Page by page; those that are empty then are unlinked.
+    fn drain(
+        &mut self,
+        (from, to): Span<'_, F>,
+        (limit, bytes): (usize, usize),
+        keep_hot: bool,
+        mut sink: impl FnMut(F::Ref<'_>, V),
+        mut kept: impl FnMut(F::Ref<'_>),
+    ) -> (usize, bool) {
+        let mut cut = Cut {
+            from,
+            to,
+            limit,
+            bytes,
+            keep_hot,
+        };
+        let mut at = match self.len {
+            0 => NONE,
+            _ => self.page(from),
+        };
+        while at != NONE && cut.limit > 0 && cut.bytes > 0 {
+            let Page { leaf, next, .. } = &**self.pages.get(at);
+            if to.is_some_and(|to| F::cmp(leaf.keys.get(0), to).is_ge()) {
+                break;
+            }
+            let (first, n, next) = (F::owned(leaf.keys.get(0)), leaf.vals.len(), *next);
+            self.change(at, |leaf| drain_leaf(leaf, &mut cut, &mut sink, &mut kept));
+            let left = self.pages.get(at).leaf.vals.len();
+            self.len -= n - left;
+            if left == 0 {
+                let (way, page) = self.way(F::load(&first), || {});
+                debug_assert_eq!(page, at, "its first key leads to a page");
+                self.unlink(way, at);
+            }
+            at = next;
+        }
+        (limit - cut.limit, cut.limit == 0 || cut.bytes == 0)
     }
 
     fn seek(

@@ -3,7 +3,6 @@
 use super::core::Core;
 use super::hybrid::{HybridMap, check, stored};
 use super::iter::IntoIter;
-use super::merge::STEP_BYTES;
 use crate::family::Family;
 use crate::key::IndexKey;
 use crate::options::Merging;
@@ -84,7 +83,9 @@ impl<'a, F: Family, V, S: Vals<Own = V>> Load<'a, F, V, S> {
         // A full segment waits for one more entry, which may replace its last one; of long keys
         // several make as much as is kept.
         let n = self.vals.len() - 1;
-        if n == self.core.options.segment_len() || self.keys.key_bytes(0, n) >= STEP_BYTES {
+        if n == self.core.options.segment_len()
+            || self.keys.key_bytes(0, n) >= self.core.step_bytes()
+        {
             self.flush(n);
             self.flushed = true;
         }

@@ -31,9 +31,12 @@ const SEGMENT_BYTES: usize = 64 << 10;
 /// The same of a compact trie, which has what many keys begin with once, and is merged as the bytes that it is.
 const TRIE_BYTES: usize = 2 * SEGMENT_BYTES;
 
+/// The same of one segment for all: every place in it has 31 bits then, whatever its form.
+const WHOLE_BYTES: usize = 1 << 29;
+
 /// Key bytes that a step moves at most, and a key more: four segments of long keys. Those of most
 /// keys are less than that.
-pub(super) const STEP_BYTES: usize = 4 * SEGMENT_BYTES;
+const STEP_BYTES: usize = 4 * SEGMENT_BYTES;
 
 impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     /// Whether the dynamic stage is due beside a static one of `live` entries.
@@ -166,7 +169,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         let mut last = None;
         let (_, more) = self.dynamic.drain(
             (low, high),
-            (limit, STEP_BYTES),
+            (limit, self.step_bytes()),
             keep_hot,
             |key, val| {
                 keys.push(key);
@@ -262,7 +265,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     fn appends(&self, i: usize, keys: &F::Run) -> bool {
         let segs = self.segments.segs();
         let half = self.options.segment_len() / 2;
-        let enough = |n, bytes: &dyn Fn() -> usize| n >= half || bytes() >= SEGMENT_BYTES / 2;
+        let enough = |n, bytes: &dyn Fn() -> usize| n >= half || bytes() >= self.enough_bytes();
         if i + 1 < segs.len() || !enough(keys.len(), &|| keys.key_bytes(0, keys.len())) {
             return false;
         }
@@ -289,7 +292,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
             let sum = bytes.unwrap_or_else(|| {
                 added.key_bytes(0, added.len()) + segs.get(i).map_or(0, Segment::live_key_bytes)
             }) + seg.live_key_bytes();
-            if sum > SEGMENT_BYTES / 2 {
+            if sum > self.enough_bytes() {
                 break;
             }
             bytes = Some(sum);
@@ -304,10 +307,27 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         self.bounds().pieces(n, bytes)
     }
 
+    /// Key bytes that a step moves at most, and a key more.
+    pub(super) fn step_bytes(&self) -> usize {
+        match self.options.is_whole() {
+            true => WHOLE_BYTES,
+            false => STEP_BYTES,
+        }
+    }
+
+    /// Key bytes with which a segment is long enough to have others beside it.
+    fn enough_bytes(&self) -> usize {
+        match self.options.is_whole() {
+            true => WHOLE_BYTES / 2,
+            false => SEGMENT_BYTES / 2,
+        }
+    }
+
     fn bounds(&self) -> Bounds {
-        let bytes = match self.options.stage().is_trie() {
-            true => TRIE_BYTES,
-            false => SEGMENT_BYTES,
+        let bytes = match (self.options.is_whole(), self.options.stage().is_trie()) {
+            (true, _) => WHOLE_BYTES,
+            (false, true) => TRIE_BYTES,
+            (false, false) => SEGMENT_BYTES,
         };
         Bounds {
             len: self.options.segment_len(),
@@ -367,6 +387,7 @@ mod tests {
     use super::*;
     use crate::family::{ByteFamily, IntFamily};
     use crate::options::Options;
+    use crate::pair::Pair;
     use crate::stage::{ByteRun, Stage};
 
     fn manual() -> Options {
@@ -437,6 +458,97 @@ mod tests {
             assert!(few * 2 < n, "{few} segments of {n}");
             assert!((0..400).all(|i| core.get(&key(i)).is_some() == (i % 20 == 0)));
         }
+    }
+
+    /// Loads a map as the paper has it in no order, then some in order, and looks at all of it.
+    fn is_one_segment<K: crate::IndexKey>(pair: Pair, n: u64, key: impl Fn(u64) -> K) {
+        let options = Options::paper(pair);
+        let mut map = crate::HybridMap::<K, u64>::with_options(options).expect("good options");
+        let any = |i: u64| i * 7919 % n;
+        for i in 0..n {
+            assert_eq!(map.insert(key(any(i)), i), None);
+            assert!(map.core.segments.segs().len() <= 1);
+        }
+        map.extend((n..n + n / 8).map(|i| (key(i), i)));
+        assert!((0..n / 16).all(|i| map.remove(&key(any(i))) == Some(i)));
+        map.merge_all();
+        assert_eq!(map.core.segments.segs().len(), 1, "{pair:?}");
+        assert!((n / 16..n).all(|i| map.get(&key(any(i))) == Some(&i)));
+        assert!((0..n / 16).all(|i| map.get(&key(any(i))).is_none()));
+        let sorted: Vec<u64> = map.iter().map(|(_, val)| *val).collect();
+        assert_eq!(sorted.len() as u64, n - n / 16 + n / 8);
+        assert!(
+            sorted[sorted.len() - (n / 8) as usize..]
+                .iter()
+                .copied()
+                .eq(n..n + n / 8)
+        );
+        assert!(
+            map.iter()
+                .rev()
+                .map(|(_, val)| *val)
+                .eq(sorted.into_iter().rev())
+        );
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
+    fn the_papers_compact_form_is_one_segment_however_many_entries_there_are() {
+        for &pair in Pair::ALL.iter().filter(|pair| **pair != Pair::Auto) {
+            is_one_segment(pair, 20_000, |i| i << 20);
+            is_one_segment(pair, 20_000, |i| format!("{i:09}{}", i % 7));
+        }
+    }
+
+    /// A layer of a trie of words with more of them than two bytes count, and with as many.
+    #[cfg(feature = "pairs")]
+    #[test]
+    #[cfg_attr(miri, ignore = "long, and nothing unsafe is in it")]
+    fn a_layer_of_words_has_as_many_as_there_are() {
+        for n in [65_535, 65_536, 65_537, 80_000u32] {
+            let options = Options {
+                merging: Merging::Manual,
+                ..Options::paper(Pair::Masstree)
+            };
+            let mut map = crate::HybridMap::<[u8; 3], u32>::with_options(options).unwrap();
+            let key = |i: u32| [(i >> 16) as u8, (i >> 8) as u8, i as u8];
+            (0..n).for_each(|i| assert_eq!(map.insert(key(i * 2), i), None));
+            map.merge_all();
+            assert_eq!(map.core.segments.segs().len(), 1);
+            assert!((0..n).all(|i| map.get(&key(i * 2)) == Some(&i)));
+            assert!((0..n).all(|i| map.get(&key(i * 2 + 1)).is_none()));
+            // Some more, and one fewer.
+            assert_eq!(map.insert(key(77), 77), None);
+            assert_eq!(map.remove(&key(2)), Some(1));
+            map.merge_all();
+            let keys = map.iter().map(|(key, _)| key);
+            let wanted = (0..n).map(|i| i * 2).filter(|&i| i != 2);
+            let mut wanted: Vec<u32> = wanted.chain([77]).collect();
+            wanted.sort_unstable();
+            assert!(keys.eq(wanted.into_iter().map(key)));
+        }
+    }
+
+    #[test]
+    fn one_segment_for_all_is_refused_where_it_cannot_be() {
+        let whole = |stage, pair| Options {
+            segment_len: Options::WHOLE,
+            stage,
+            pair,
+            ..Options::default()
+        };
+        let refused = |options: &Options| options.plan::<Vec<u64>>().is_err();
+        assert!(!refused(&whole(Stage::CompactBTree, Pair::Auto)));
+        assert!(!refused(&whole(Stage::Auto, Pair::BTree)));
+        assert!(refused(&whole(Stage::Auto, Pair::Auto)));
+        assert!(refused(&whole(Stage::Buckets, Pair::BTree)));
+        let other = Options {
+            segment_len: 8193,
+            ..Options::paper(Pair::BTree)
+        };
+        assert!(refused(&other));
+        #[cfg(feature = "concurrent")]
+        assert!(whole(Stage::Auto, Pair::BTree).check_concurrent().is_err());
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Rules {
     pub shortcuts: usize,
     #[cfg(feature = "compressed")]
     cache_nodes: u32,
-    segment_len: u16,
+    segment_len: u32,
     pub pair: Pair,
     stage: Stage,
     pub merging: Merging,
@@ -28,7 +28,7 @@ impl Rules {
     /// Fails where the options do not go together.
     pub fn new<F: Family>(options: &Options) -> Result<Self, OptionsError> {
         options.plan::<F::Run>()?;
-        let segment_len = u16::try_from(options.segment_len);
+        let segment_len = u32::try_from(options.segment_len);
         let stage = options.pair.stage(options.stage);
         Ok(Rules {
             trigger: options.trigger,
@@ -75,7 +75,12 @@ impl Rules {
     /// Entries of a segment.
     #[inline]
     pub fn segment_len(&self) -> usize {
-        self.segment_len.into()
+        self.segment_len as usize
+    }
+
+    /// Whether all entries are to be one segment.
+    pub fn is_whole(&self) -> bool {
+        self.segment_len() == Options::WHOLE
     }
 
     /// The form of segments.

@@ -11,7 +11,7 @@ use crate::home::Home;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::Range;
 
 /// A fixed number of values, some of which may be gone.
@@ -55,6 +55,16 @@ impl Dead {
         Some((word + n) * 64 + bits.trailing_zeros() as usize)
     }
 
+    /// The first slot from `i` on that is in the set.
+    fn next_dead(&self, i: usize) -> Option<usize> {
+        let (word, low) = (i / 64, !0 << (i % 64));
+        let first = *self.words.get(word)? & low;
+        let behind = self.words[word + 1..].iter().copied();
+        let mut words = core::iter::once(first).chain(behind).enumerate();
+        let (n, bits) = words.find(|(_, bits)| *bits != 0)?;
+        Some((word + n) * 64 + bits.trailing_zeros() as usize)
+    }
+
     /// The last slot before `i` that is not in the set.
     pub(super) fn last_live(&self, i: usize) -> Option<usize> {
         let last = i.checked_sub(1)?;
@@ -71,9 +81,30 @@ impl Dead {
     }
 }
 
+/// Values as slots that are all live, where they lie.
+fn to_slots<V>(vals: Vec<V>) -> Vec<MaybeUninit<V>> {
+    let mut vals = ManuallyDrop::new(vals);
+    let (at, len, room) = (vals.as_mut_ptr(), vals.len(), vals.capacity());
+    // SAFETY: the parts of a vector that nobody else has; `MaybeUninit<V>` lies as `V` does, and of the slots no
+    // more is asked than of values.
+    unsafe { Vec::from_raw_parts(at.cast(), len, room) }
+}
+
+/// Slots as the values that they have.
+///
+/// # Safety
+/// All slots are initialised.
+unsafe fn to_vals<V>(slots: Vec<MaybeUninit<V>>) -> Vec<V> {
+    let mut slots = ManuallyDrop::new(slots);
+    let (at, len, room) = (slots.as_mut_ptr(), slots.len(), slots.capacity());
+    // SAFETY: the parts of a vector that nobody else has; `V` lies as `MaybeUninit<V>` does, and the caller says
+    // that each slot has its value.
+    unsafe { Vec::from_raw_parts(at.cast(), len, room) }
+}
+
 impl<V> From<Vec<V>> for Slots<V> {
     fn from(vals: Vec<V>) -> Self {
-        let vals = vals.into_iter().map(MaybeUninit::new).collect();
+        let vals = to_slots(vals).into();
         Slots { vals, dead: None }
     }
 }
@@ -136,20 +167,36 @@ impl<V> Slots<V> {
 
     /// The values that are there, in order.
     pub fn into_live(mut self) -> Vec<V> {
-        let vals = Vec::from(core::mem::take(&mut self.vals));
+        let mut vals = Vec::from(core::mem::take(&mut self.vals));
         // Nothing is left in `self` for its drop to look at.
-        let dead = self.dead.take();
-        if dead.is_none() {
-            // SAFETY: without a dead set every slot is initialised; each is read once.
-            return vals
-                .into_iter()
-                .map(|val| unsafe { val.assume_init() })
-                .collect();
+        if let Some(dead) = self.dead.take() {
+            let (n, mut kept, mut at) = (vals.len(), 0, 0);
+            while let Some(from) = dead.next_live(at).filter(|&from| from < n) {
+                let to = dead.next_dead(from).unwrap_or(n).min(n);
+                let slots: *mut MaybeUninit<V> = vals.as_mut_ptr();
+                // SAFETY: `kept <= from <= to <= n`, so both stretches are of the vector's own slots, which may
+                // overlap; what is written over was dead, or has been moved down already.
+                unsafe { slots.add(from).copy_to(slots.add(kept), to - from) };
+                (kept, at) = (kept + to - from, to);
+            }
+            vals.truncate(kept);
         }
-        let is_dead = |i: usize| dead.as_ref().is_some_and(|dead| dead.has(i));
-        let live = vals.into_iter().enumerate().filter(|(i, _)| !is_dead(*i));
-        // SAFETY: the filter lets only slots through whose dead bit is clear; each is read once.
-        live.map(|(_, val)| unsafe { val.assume_init() }).collect()
+        // SAFETY: without a dead set every slot is initialised; with one those that are left were not in it, and
+        // each is there once.
+        unsafe { to_vals(vals) }
+    }
+}
+
+/// Appends the bits of some slots to others, which have them from now on: who had them must not use them again.
+fn move_all<V>(from: &[MaybeUninit<V>], into: &mut Vec<MaybeUninit<V>>) {
+    into.reserve(from.len());
+    let len = into.len();
+    // SAFETY: there is room for so many behind the last, just made; the two do not overlap, since `into` is
+    // borrowed alone; slots may be uninitialised, so any bits will do.
+    unsafe {
+        let behind = into.as_mut_ptr().add(len);
+        behind.copy_from_nonoverlapping(from.as_ptr(), from.len());
+        into.set_len(len + from.len());
     }
 }
 
@@ -183,15 +230,18 @@ impl<V> Vals for Slots<V> {
         row.extend(more);
     }
     fn merge_rows(old: Vec<V>, new: Vec<V>, before: &[u32]) -> Vec<V> {
+        let old = to_slots(old);
         let mut all = Vec::with_capacity(old.len() + new.len());
-        let (mut passed, mut rest) = (0, old.into_iter());
+        let mut passed = 0;
         for (val, &before) in new.into_iter().zip(before) {
-            all.extend(rest.by_ref().take((before - passed) as usize));
-            all.push(val);
-            passed = before;
+            move_all(&old[passed..before as usize], &mut all);
+            all.push(MaybeUninit::new(val));
+            passed = before as usize;
         }
-        all.extend(rest);
-        all
+        move_all(&old[passed..], &mut all);
+        // SAFETY: each slot of `old`, all of them initialised, was moved here once, since the ranges follow each
+        // other up to the end, and those between are new; `old` drops none.
+        unsafe { to_vals(all) }
     }
     fn of(row: Vec<V>) -> Self {
         row.into()

@@ -3,6 +3,7 @@
 use super::compact::CompactTree;
 #[cfg(feature = "compressed")]
 use super::compressed::{Compressed, NodeCursor};
+use super::fixed::merged;
 use super::front_coded::{FrontCoded, FrontCursor, Training, room_for};
 #[cfg(feature = "pairs")]
 use super::towers::Towers;
@@ -187,6 +188,15 @@ impl StaticStage<ByteFamily> for ByteStage {
         // Whether this is still the best stage is asked when the segment is cut in two.
         Some(ByteStage::from(match &self.kind {
             Kind::Front(s) => Kind::Front(s.merge(live, n, new, before)),
+            Kind::Compact(s) => {
+                let keys = merged::<ByteFamily>(s.keys(), live, n, new, before);
+                Kind::Compact(CompactTree::over(keys).into())
+            }
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => {
+                let keys = merged::<ByteFamily>(s.keys(), live, n, new, before);
+                Kind::Skip(Towers::over(keys).into())
+            }
             #[cfg(feature = "pairs")]
             Kind::Words(s) => {
                 let new = (&new.plain(), new.len(), bytes);
@@ -197,7 +207,8 @@ impl StaticStage<ByteFamily> for ByteStage {
                 let new = (&new.plain(), new.len(), bytes);
                 Kind::Art(s.merge(live, n, new, before)?.into())
             }
-            _ => return None,
+            #[cfg(feature = "compressed")]
+            Kind::Packed(_) => return None,
         }))
     }
 

@@ -18,12 +18,17 @@ pub struct CompactTree<F: Family> {
 
 impl<F: Family> CompactTree<F> {
     pub fn build(run: &F::Run, from: usize, to: usize) -> Self {
+        Self::over(F::Fixed::of(run, from, to))
+    }
+
+    /// The tree over these keys.
+    pub fn over(keys: F::Fixed) -> Self {
         let mut level = F::Run::default();
         let mut sep = F::Buf::default();
-        for i in (from..to).step_by(FULL) {
-            F::store(run.get(i), &mut sep);
-            if i > from {
-                F::shorten(run.get(i - 1), &mut sep);
+        for i in (0..keys.len()).step_by(FULL) {
+            F::store(keys.get(i), &mut sep);
+            if i > 0 {
+                F::shorten(keys.get(i - 1), &mut sep);
             }
             level.push(F::load(&sep));
         }
@@ -36,10 +41,7 @@ impl<F: Family> CompactTree<F> {
             level = next;
             levels.push(F::Fixed::of(&level, 0, level.len()));
         }
-        CompactTree {
-            keys: F::Fixed::of(run, from, to),
-            levels,
-        }
+        CompactTree { keys, levels }
     }
 
     pub fn keys(&self) -> &F::Fixed {

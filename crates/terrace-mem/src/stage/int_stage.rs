@@ -6,14 +6,13 @@ use super::compact::CompactTree;
 #[cfg(feature = "compressed")]
 use super::compressed::{Compressed, NodeCursor};
 use super::elias_fano::{EfCursor, EliasFano};
+use super::fixed::merged;
 use super::s_tree::STree;
 #[cfg(feature = "pairs")]
 use super::towers::Towers;
 #[cfg(feature = "pairs")]
 use super::trie::{Radix, Trie, TrieCursor};
 use super::{Plan, Stage, choose};
-#[cfg(feature = "pairs")]
-use crate::family::KeyRun;
 use crate::family::{IntFamily, KeyCursor, StaticStage};
 use crate::home::Home;
 use crate::simd;
@@ -51,7 +50,7 @@ impl IntStage {
             #[cfg(feature = "pairs")]
             Kind::Skip(s) => s.find(key, likely),
             #[cfg(feature = "pairs")]
-            Kind::Art(s) => s.find(&key.to_be_bytes(), likely),
+            Kind::Art(s) => s.find_int(key, likely),
             #[cfg(feature = "compressed")]
             Kind::Packed(s) => {
                 let (rank, equal) = s.search(key);
@@ -79,7 +78,7 @@ impl StaticStage<IntFamily> for IntStage {
             #[cfg(feature = "pairs")]
             Stage::CompactSkipList => Kind::Skip(Towers::build(run, from, to).into()),
             #[cfg(feature = "pairs")]
-            Stage::CompactArt => Kind::Art(Trie::build::<IntFamily>(run, from, to).into()),
+            Stage::CompactArt => Kind::Art(Trie::of_ints(keys).into()),
             // An integer is one word: there is one layer, which is a B+tree.
             #[cfg(feature = "pairs")]
             Stage::CompactMasstree => Kind::Compact(CompactTree::build(run, from, to).into()),
@@ -171,26 +170,37 @@ impl StaticStage<IntFamily> for IntStage {
             #[cfg(feature = "pairs")]
             Kind::Skip(s) => into.extend_from_slice(s.keys()),
             #[cfg(feature = "pairs")]
-            Kind::Art(s) => s.decode::<IntFamily>(into),
+            Kind::Art(s) => s.decode_ints(into),
             #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.decode(into),
         }
     }
 
-    #[cfg(feature = "pairs")]
     fn merge(
         &self,
         live: impl Fn(usize) -> bool,
         n: usize,
         new: &Vec<u64>,
-        _: usize,
+        most: usize,
         before: &mut Vec<u32>,
     ) -> Option<Self> {
-        let Kind::Art(s) = &self.0 else {
+        if (n + new.len()).saturating_mul(8) > most {
             return None;
-        };
-        let new = (&KeyRun::plain(new), new.len(), new.len() * 8);
-        Some(IntStage(Kind::Art(s.merge(live, n, new, before)?.into())))
+        }
+        Some(IntStage(match &self.0 {
+            Kind::Compact(s) => {
+                let keys = merged::<IntFamily>(s.keys(), live, n, new, before);
+                Kind::Compact(CompactTree::over(keys).into())
+            }
+            #[cfg(feature = "pairs")]
+            Kind::Skip(s) => {
+                let keys = merged::<IntFamily>(s.keys(), live, n, new, before);
+                Kind::Skip(Towers::over(keys).into())
+            }
+            #[cfg(feature = "pairs")]
+            Kind::Art(s) => Kind::Art(s.merge_ints(live, n, new, before).into()),
+            _ => return None,
+        }))
     }
 
     #[cfg(feature = "pairs")]

@@ -1,9 +1,8 @@
 //! Numbers in as few bytes each as the greatest of them needs: none where all are the same.
 
 use alloc::boxed::Box;
-#[cfg(feature = "pairs")]
+use alloc::vec;
 use alloc::vec::Vec;
-#[cfg(feature = "pairs")]
 use core::ops::Range;
 
 /// A fixed row of numbers.
@@ -27,10 +26,8 @@ impl Nums {
         let bytes = match width {
             0 => Box::default(),
             1 => all.iter().map(|&n| n as u8).collect(),
-            _ => all
-                .iter()
-                .flat_map(|n| n.to_le_bytes().into_iter().take(width))
-                .collect(),
+            2 => pairs_of(all),
+            _ => all.iter().flat_map(|n| n.to_le_bytes()).collect(),
         };
         Nums {
             bytes,
@@ -73,9 +70,33 @@ impl Nums {
         into[from..].iter().map(|&n| n as usize).sum()
     }
 
+    /// Adds the numbers of a range, each that much greater, to a row.
+    pub fn shifted(&self, which: Range<usize>, by: u32, into: &mut Vec<u32>) {
+        match self.width {
+            2 => {
+                let pairs = &self.bytes.as_chunks::<2>().0[which];
+                into.extend(
+                    pairs
+                        .iter()
+                        .map(|&n| by.wrapping_add(u16::from_le_bytes(n).into())),
+                );
+            }
+            _ => into.extend(which.map(|i| by.wrapping_add(self.get(i) as u32))),
+        }
+    }
+
     pub fn heap(&self) -> usize {
         self.bytes.len()
     }
+}
+
+/// The lower two bytes of each.
+fn pairs_of(all: &[u32]) -> Box<[u8]> {
+    let mut bytes = vec![0; all.len() * 2];
+    for (pair, n) in bytes.as_chunks_mut::<2>().0.iter_mut().zip(all) {
+        *pair = (*n as u16).to_le_bytes();
+    }
+    bytes.into()
 }
 
 #[inline]

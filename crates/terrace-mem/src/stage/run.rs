@@ -140,6 +140,18 @@ impl ByteRun {
         self.ends.extend(ends.map(|end| base + end));
     }
 
+    /// Appends keys end to end; `put` appends where each of them ends, when it is told where they begin.
+    pub fn append_whole(&mut self, bytes: &[u8], put: impl FnOnce(u32, &mut Vec<u32>)) {
+        let base = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        put(base, &mut self.ends);
+    }
+
+    /// The keys end to end, and where each ends.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<u32>) {
+        (self.bytes, self.ends)
+    }
+
     /// Puts a key in at `i`. O(bytes).
     pub fn insert(&mut self, i: usize, key: &[u8]) {
         let at = self.start(i);

@@ -15,14 +15,16 @@ pub struct Towers<F: Family> {
 
 impl<F: Family> Towers<F> {
     pub fn build(run: &F::Run, from: usize, to: usize) -> Self {
+        Self::over(F::Fixed::of(run, from, to))
+    }
+
+    /// The skip list over these keys.
+    pub fn over(keys: F::Fixed) -> Self {
         let mut top = 1;
-        while top * TOWER < to - from {
+        while top * TOWER < keys.len() {
             top *= TOWER;
         }
-        Towers {
-            keys: F::Fixed::of(run, from, to),
-            top,
-        }
+        Towers { keys, top }
     }
 
     pub fn keys(&self) -> &F::Fixed {

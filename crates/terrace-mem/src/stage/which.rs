@@ -43,4 +43,16 @@ impl Stage {
             _ => false,
         }
     }
+
+    /// Whether it takes any number of keys.
+    pub(crate) fn may_be_whole(self) -> bool {
+        match self {
+            Stage::CompactBTree => true,
+            #[cfg(feature = "pairs")]
+            Stage::CompactSkipList => true,
+            #[cfg(feature = "compressed")]
+            Stage::Compressed => true,
+            _ => self.is_trie(),
+        }
+    }
 }

@@ -22,7 +22,7 @@ impl Bounds {
             true => n.div_ceil(each),
             false => 1,
         };
-        of(n, self.len, self.len + self.len / 2)
+        of(n, self.len, self.len.saturating_add(self.len / 2))
             .max(of(bytes, self.bytes, self.most_bytes))
             .min(n)
     }

@@ -233,7 +233,16 @@ pub fn drive_pair(pair: Pair, bytes: &[u8]) {
 }
 
 fn run<K: TestKey>(options: Options, from: &mut Source<'_>) {
-    let mut map = HybridMap::<K, Val>::with_options(options).expect("good options");
+    // A third of those that may have one segment for all do.
+    let whole = Options {
+        segment_len: Options::WHOLE,
+        ..options.clone()
+    };
+    let whole = HybridMap::<K, Val>::with_options(whole);
+    let mut map = match whole {
+        Ok(map) if options.segment_len == 50 => map,
+        _ => HybridMap::<K, Val>::with_options(options).expect("good options"),
+    };
     let mut model: BTreeMap<K, Val> = BTreeMap::new();
     let mut round = 0;
     while !from.is_empty() {

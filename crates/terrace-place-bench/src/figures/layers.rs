@@ -9,7 +9,8 @@ use anyhow::Result;
 use terrace_place::Tier;
 use terrace_place::rival::{PAGE_4K, Rival, Table};
 
-/// Touches of nodes within the hottest hundredth of pages.
+/// Touches of nodes within the hottest hundredth of pages: for each hundredth of these nodes, from the coldest
+/// on, which part of all touches they have so far.
 pub fn fig5(setting: &Setting) -> Result<Vec<Row>> {
     let plan = plan(setting, ZIPF, 0.2);
     let (table, training) = train_all(&plan)?;
@@ -34,12 +35,22 @@ pub fn fig5(setting: &Setting) -> Result<Vec<Row>> {
         })
         .sum::<f64>()
         / pages.len() as f64;
+    let mut row = empty("fig5", plan.tree.name(), "hottest 1 % of pages");
+    row.series = touches_so_far(&nodes);
     Ok(vec![
-        empty("fig5", plan.tree.name(), "hottest 1 % of pages")
-            .with("pages", pages.len())
+        row.with("pages", pages.len())
             .with("upper_quartile_of_touches", quartile)
             .with("touches_of_the_hottest_node", number(hottest)),
     ])
+}
+
+/// For each hundredth of sorted counts, from 0 to all of them, which part of the sum they have.
+fn touches_so_far(sorted: &[u64]) -> Vec<f64> {
+    let all = sorted.iter().sum::<u64>().max(1) as f64;
+    let sum = |n: usize| sorted[..n].iter().sum::<u64>() as f64;
+    (0..=100)
+        .map(|i| sum(sorted.len() * i / 100) / all)
+        .collect()
 }
 
 /// Nodes and touches of inner nodes and of leaves, and what it is worth to have half of all bytes in
@@ -160,5 +171,21 @@ fn empty(figure: &'static str, tree: &'static str, policy: &str) -> Row {
         moves_per_1000: 0.0,
         more: vec![],
         series: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touches_add_up_from_the_coldest_node_on() {
+        let parts = touches_so_far(&[0, 0, 1, 3]);
+        assert_eq!(parts.len(), 101);
+        assert_eq!(
+            (parts[0], parts[50], parts[75], parts[100]),
+            (0.0, 0.0, 0.25, 1.0)
+        );
+        assert!(touches_so_far(&[]).iter().all(|part| *part == 0.0));
     }
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy)]
 struct Level {
     node: u32,
-    branch: u16,
+    branch: u32,
     len: u16,
 }
 
@@ -104,7 +104,7 @@ impl<S: Step> TrieCursor<'_, S> {
         let node = self.trie.view(place);
         self.path.push(Level {
             node: place as u32,
-            branch: i as u16,
+            branch: i as u32,
             len: self.key.len() as u16,
         });
         if let Some(label) = i.checked_sub(usize::from(node.ends)) {
@@ -135,7 +135,7 @@ impl<S: Step> TrieCursor<'_, S> {
     /// Goes to the next key of what the path is of, or the one before; false where there is none.
     fn step(&mut self, back: bool) -> bool {
         while let Some(level) = self.path.pop() {
-            let (place, i) = (level.node as usize, usize::from(level.branch));
+            let (place, i) = (level.node as usize, level.branch as usize);
             let next = match back {
                 true => i.checked_sub(1),
                 false => (i + 1 < self.trie.view(place).all()).then_some(i + 1),

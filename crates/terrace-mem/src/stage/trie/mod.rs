@@ -17,6 +17,7 @@
 
 mod build;
 mod cursor;
+mod ints;
 mod merge;
 mod nodes;
 mod step;

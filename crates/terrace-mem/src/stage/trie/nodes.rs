@@ -147,11 +147,17 @@ impl<S: Step> Trie<S> {
         View::read(&self.nodes[at..], self.wide)
     }
 
+    /// Where that begins which is behind the way to a key.
+    #[inline]
+    pub(super) fn tail_start(&self, rank: usize) -> usize {
+        let block = rank / STARTS;
+        self.starts.get(block) + self.lens.sum(block * STARTS, rank)
+    }
+
     /// What is behind the way to a key.
     #[inline]
     pub(super) fn tail(&self, rank: usize) -> &[u8] {
-        let block = rank / STARTS;
-        let from = self.starts.get(block) + self.lens.sum(block * STARTS, rank);
+        let from = self.tail_start(rank);
         &self.tails[from..from + self.lens.get(rank)]
     }
 

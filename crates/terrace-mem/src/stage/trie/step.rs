@@ -1,6 +1,6 @@
 //! By what a trie goes on: a byte, or a word of seven.
 
-use crate::stage::nums::read2;
+use crate::stage::nums::{read2, read4};
 use alloc::vec::Vec;
 
 /// Labels of a kind, in a node's bytes.
@@ -98,6 +98,9 @@ impl Step for Radix {
 #[derive(Clone, Copy)]
 pub struct Words;
 
+/// More children than these are counted in four bytes.
+const MANY: u16 = u16::MAX;
+
 /// The length that says that a key goes on.
 pub const ON: u8 = 8;
 
@@ -124,11 +127,20 @@ impl Step for Words {
         label as u8 == ON
     }
     fn write_children(n: usize, out: &mut Vec<u8>) {
-        out.extend(((n - 1) as u16).to_le_bytes());
+        match u16::try_from(n - 1) {
+            Ok(few) if few < MANY => out.extend(few.to_le_bytes()),
+            _ => {
+                out.extend(MANY.to_le_bytes());
+                out.extend(((n - 1) as u32).to_le_bytes());
+            }
+        }
     }
     #[inline]
     fn children(node: &[u8], at: usize) -> (usize, usize) {
-        (read2(node, at) + 1, at + 2)
+        match read2(node, at) {
+            few if few < usize::from(MANY) => (few + 1, at + 2),
+            _ => (read4(node, at + 2) + 1, at + 6),
+        }
     }
     #[inline]
     fn labels_len(n: usize) -> usize {
