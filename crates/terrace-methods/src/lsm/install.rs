@@ -112,9 +112,10 @@ impl Lsm {
         let images = change.levels.iter().flat_map(|install| &install.parts);
         let new = images.filter(|part| part.image.is_some()).count() as u64;
         let entries: usize = change.levels.iter().map(|l| l.parts.len()).sum();
+        let splits = (change.levels.len() + entries / 8 + 1) as u64;
         let promise = Promise {
             dirty: 2 * change.levels.len() as u64 + entries as u64 / 8 + 4,
-            new: new + change.levels.len() as u64 + 2,
+            new: new + splits + 1,
         };
         let space = match space {
             Space::Reserve => Space::Reserve,
@@ -130,7 +131,7 @@ impl Lsm {
                 }
             }
             let door = store.enter_for_many(space, promise)?;
-            match self.install_inside(state, &door, (change, patience == 0), copied) {
+            match self.install_inside(state, &door, (change, patience == 0), copied, splits) {
                 Ok(true) => break,
                 Ok(false) => return Ok(false),
                 Err(interrupt) => {
@@ -163,6 +164,7 @@ impl Lsm {
         door: &Door<'_>,
         (change, waits): (&mut Change<'_>, bool),
         copied: Option<&Window>,
+        splits: u64,
     ) -> Attempt<bool> {
         let (mut made, mut staying) = (Vec::new(), Vec::new());
         let ready = self
@@ -171,7 +173,8 @@ impl Lsm {
                 true => Ok(()),
                 false => self
                     .look_ahead(state, change, copied)
-                    .and_then(|()| self.let_entries_stay(change, &mut staying)),
+                    .and_then(|()| self.let_entries_stay(change, &mut staying))
+                    .and_then(|()| self.have_frames(door, splits)),
             });
         if let Err(interrupt) = ready {
             self.unmake(door, &made)?;
@@ -239,6 +242,21 @@ impl Lsm {
             }
         }
         Ok(())
+    }
+
+    /// Frames for nodes that are split while it becomes visible, when nothing can be waited for: who has had so
+    /// many finds them free, unless others have taken them since.
+    fn have_frames(&self, door: &Door<'_>, splits: u64) -> Attempt<()> {
+        let mut had = Vec::new();
+        let all = (0..splits).try_for_each(|_| {
+            had.push(self.store.allocate(door, Class::Cold)?.pid());
+            Ok(())
+        });
+        for page in had {
+            self.free_page(door, page)
+                .map_err(|e| Interrupt::Fail(self.store.poison(&e)))?;
+        }
+        all
     }
 
     /// What no step may do: pages that nobody names, outside of the gate. For a fault that tests plant.

@@ -72,6 +72,9 @@ fn alone(shape: crate::common::Shape) -> bool {
         db.checkpoint().unwrap();
     }
     assert!(seen.calls.load(Ordering::Relaxed) > 1000);
+    if let Some(way) = seen.way.lock().unwrap().take() {
+        eprintln!("a call from inside: {way}");
+    }
     seen.inside.load(Ordering::Relaxed)
 }
 
