@@ -10,11 +10,12 @@
 
 use terrace_access::Attempt;
 use terrace_base::sync::Mutex;
+use terrace_base::sync::atomic::Ordering;
 use terrace_base::{PageId, Result};
 use terrace_pages::{Interrupt, PageStore, Space};
 
 use super::level::Level;
-use super::{Lsm, Ordering, State};
+use super::{Lsm, State};
 
 /// Counters of a byte for each frame of the memory: upper levels have some pages for each frame where data is
 /// much larger than memory. Two pages that share one are merged a little early.
