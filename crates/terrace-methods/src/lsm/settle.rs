@@ -10,10 +10,11 @@
 
 use terrace_access::Attempt;
 use terrace_base::Result;
+use terrace_base::sync::atomic::Ordering;
 use terrace_pages::{Interrupt, PageStore, Space};
 
 use super::level::Level;
-use super::{Lsm, Ordering, State};
+use super::{Lsm, State};
 
 /// Counters of a byte for each frame of the memory: upper levels have some pages for each frame where data is
 /// much larger than memory. Two pages that share one are merged a little early.
