@@ -4,7 +4,6 @@
 use super::nums::Nums;
 use super::{ByteRun, KeyRun};
 use crate::family::{ByteFamily, Family, IntFamily, common_prefix};
-use crate::simd;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -127,15 +126,6 @@ impl FixedKeys<IntFamily> for Box<[u64]> {
     }
     fn key_bytes(&self) -> usize {
         self.heap()
-    }
-    #[inline]
-    fn upper_bound(&self, from: usize, to: usize, key: u64) -> usize {
-        key.checked_add(1)
-            .map_or(to, |next| self.lower_bound(from, to, next))
-    }
-    #[inline]
-    fn lower_bound(&self, from: usize, to: usize, key: u64) -> usize {
-        from + simd::rank_less(&self[from..to], key)
     }
     #[inline]
     fn len(&self) -> usize {
