@@ -5,7 +5,6 @@ use super::nums::Nums;
 use super::run::ByteRun;
 use crate::family::{ByteFamily, Family, FixedKeys, IntFamily, KeyRun};
 use crate::prefix::common_prefix;
-use crate::simd;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -80,15 +79,6 @@ impl FixedKeys<IntFamily> for Box<[u64]> {
     }
     fn key_bytes(&self) -> usize {
         self.heap()
-    }
-    #[inline]
-    fn upper_bound(&self, from: usize, to: usize, key: u64) -> usize {
-        key.checked_add(1)
-            .map_or(to, |next| self.lower_bound(from, to, next))
-    }
-    #[inline]
-    fn lower_bound(&self, from: usize, to: usize, key: u64) -> usize {
-        from + simd::rank_less(&self[from..to], key)
     }
     #[inline]
     fn len(&self) -> usize {

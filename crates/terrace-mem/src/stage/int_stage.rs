@@ -1,5 +1,7 @@
 //! The static stages for integers, behind one type.
 
+#[cfg(feature = "pairs")]
+use super::KeyRun;
 use super::bitmap::{Bitmap, BitmapCursor};
 use super::buckets::{BucketCursor, Buckets};
 use super::compact::CompactTree;
@@ -78,7 +80,7 @@ impl StaticStage<IntFamily> for IntStage {
             #[cfg(feature = "pairs")]
             Stage::CompactSkipList => Kind::Skip(Towers::build(run, from, to).into()),
             #[cfg(feature = "pairs")]
-            Stage::CompactArt => Kind::Art(Trie::of_ints(keys).into()),
+            Stage::CompactArt => Kind::Art(Trie::build::<IntFamily>(run, from, to).into()),
             // An integer is one word: there is one layer, which is a B+tree.
             #[cfg(feature = "pairs")]
             Stage::CompactMasstree => Kind::Compact(CompactTree::build(run, from, to).into()),
@@ -170,7 +172,7 @@ impl StaticStage<IntFamily> for IntStage {
             #[cfg(feature = "pairs")]
             Kind::Skip(s) => into.extend_from_slice(s.keys()),
             #[cfg(feature = "pairs")]
-            Kind::Art(s) => s.decode_ints(into),
+            Kind::Art(s) => s.decode::<IntFamily>(into),
             #[cfg(feature = "compressed")]
             Kind::Packed(s) => s.decode(into),
         }
@@ -198,7 +200,10 @@ impl StaticStage<IntFamily> for IntStage {
                 Kind::Skip(Towers::over(keys).into())
             }
             #[cfg(feature = "pairs")]
-            Kind::Art(s) => Kind::Art(s.merge_ints(live, n, new, before).into()),
+            Kind::Art(s) => {
+                let new = (&KeyRun::plain(new), new.len(), new.len() * 8);
+                Kind::Art(s.merge(live, n, new, before)?.into())
+            }
             _ => return None,
         }))
     }
