@@ -216,13 +216,6 @@ pub type StoragePlace = Option<(PageId, usize)>;
 /// What the background sweep of a hot tier needs; `position` names a page of records in sweep order
 /// (for a tree, a key that the leaf covers): any position that the page covers.
 pub trait Sweep: Ordered {
-    /// Copies the page of records at `position` and returns the position of the next one, `None`
-    /// after the last.
-    fn try_collect(&self, position: &[u8], window: &mut Window) -> Attempt<Option<Vec<u8>>> {
-        self.try_window(Edge::From(position), window)?;
-        Ok(window.high.clone())
-    }
-
     /// Latches the page of records at `position` exclusively and lets `edit` change it.
     fn try_visit(
         &self,

@@ -13,11 +13,14 @@ mod error;
 pub mod file_disk;
 mod held;
 mod ids;
+pub mod planting;
 #[allow(unsafe_code)]
 pub mod process;
+pub mod random;
 pub mod read_only;
 mod small_writes;
 pub mod sync;
+mod thread_number;
 #[allow(unsafe_code)]
 mod window;
 
@@ -25,6 +28,7 @@ pub use aligned::AlignedBuf;
 pub use durability::Durability;
 pub use error::{Error, Result};
 pub use ids::{PageId, StructureId};
+pub use thread_number::thread_number;
 pub use window::page_bytes as system_page_bytes;
 
 /// Longest key, in bytes, with pages of 16 KiB and more; with smaller ones see [`max_key_bytes`].

@@ -177,39 +177,20 @@ pub enum Point {
     Following,
 }
 
-/// What a test does at a point.
-#[cfg(any(test, feature = "planted-faults"))]
-pub type Hook = Box<dyn FnMut(Point)>;
+terrace_base::points_of_threads!(any(test, feature = "planted-faults"), Point);
+
+mod planting {
+    use super::Fault;
+
+    terrace_base::faults_of_threads!(any(test, feature = "planted-faults"), Fault);
+}
+
+pub(crate) use planting::planted;
 
 #[cfg(any(test, feature = "planted-faults"))]
 thread_local! {
-    static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
-    static HOOK: std::cell::RefCell<Option<Hook>> = const { std::cell::RefCell::new(None) };
     static TINY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     static FREED: std::cell::RefCell<Vec<terrace_access::LargeRef>> = const { std::cell::RefCell::new(Vec::new()) };
-}
-
-/// Lets `hook` run at every point that this thread reaches, except inside of itself.
-#[cfg(any(test, feature = "planted-faults"))]
-pub fn hook(hook: Option<Hook>) {
-    HOOK.with(|place| *place.borrow_mut() = hook);
-}
-
-/// Lets a test step in.
-#[inline(always)]
-pub(crate) fn reached(point: Point) {
-    #[cfg(any(test, feature = "planted-faults"))]
-    {
-        let taken = HOOK.with(|place| place.borrow_mut().take());
-        if let Some(mut hook) = taken {
-            hook(point);
-            HOOK.with(|place| *place.borrow_mut() = Some(hook));
-        }
-    }
-    #[cfg(not(any(test, feature = "planted-faults")))]
-    {
-        let _ = point;
-    }
 }
 
 /// No fault: the tops of LSM-trees that this thread works on are to have one leaf only, so that it makes a step
@@ -247,17 +228,5 @@ pub(crate) fn free_twice(chains: &mut Vec<terrace_access::LargeRef>) {
 pub fn plant(fault: Option<Fault>) {
     terrace_access::overflow::cross_chains(fault == Some(Fault::CrossedChain));
     FREED.with(|freed| freed.borrow_mut().clear());
-    PLANTED.with(|planted| planted.set(fault));
-}
-
-/// Whether this fault is planted.
-#[inline(always)]
-pub(crate) fn planted(fault: Fault) -> bool {
-    #[cfg(any(test, feature = "planted-faults"))]
-    return PLANTED.with(|planted| planted.get() == Some(fault));
-    #[cfg(not(any(test, feature = "planted-faults")))]
-    {
-        let _ = fault;
-        false
-    }
+    planting::plant(fault);
 }

@@ -42,16 +42,10 @@ pub enum Point {
     Draining,
 }
 
-/// What a test does at a point.
-#[cfg(feature = "planted-faults")]
-pub type Hook = Box<dyn FnMut(Point)>;
-
-#[cfg(feature = "planted-faults")]
-static NOW: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+terrace_base::points_of_threads!(feature = "planted-faults", Point);
 
 #[cfg(feature = "planted-faults")]
 thread_local! {
-    static HOOK: std::cell::RefCell<Option<Hook>> = const { std::cell::RefCell::new(None) };
     static PANIC_IN: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
     static ENTERED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
@@ -105,42 +99,16 @@ pub(crate) fn changing() {
 #[inline(always)]
 pub(crate) fn changing() {}
 
-/// Lets `hook` run at every point that this thread reaches, except inside of itself.
-#[cfg(feature = "planted-faults")]
-pub fn hook(hook: Option<Hook>) {
-    HOOK.with(|place| *place.borrow_mut() = hook);
+mod planting {
+    use super::Planted;
+
+    terrace_base::faults_of_processes!(feature = "planted-faults", Planted);
 }
 
-/// Lets a test step in.
-#[cfg(feature = "planted-faults")]
-pub(crate) fn reached(point: Point) {
-    let taken = HOOK.with(|place| place.borrow_mut().take());
-    if let Some(mut hook) = taken {
-        hook(point);
-        HOOK.with(|place| *place.borrow_mut() = Some(hook));
-    }
-}
-
-/// Lets a test step in.
-#[cfg(not(feature = "planted-faults"))]
-#[inline(always)]
-pub(crate) fn reached(_: Point) {}
+pub(crate) use planting::planted;
 
 /// Breaks one thing in all stores of this process, until told otherwise.
 #[cfg(feature = "planted-faults")]
 pub fn plant(fault: Planted) {
-    NOW.store(fault as u8, std::sync::atomic::Ordering::SeqCst);
-}
-
-/// Whether this is broken at present.
-#[cfg(feature = "planted-faults")]
-pub(crate) fn planted(fault: Planted) -> bool {
-    NOW.load(std::sync::atomic::Ordering::SeqCst) == fault as u8
-}
-
-/// Whether this is broken at present.
-#[cfg(not(feature = "planted-faults"))]
-#[inline(always)]
-pub(crate) fn planted(_: Planted) -> bool {
-    false
+    planting::plant(Some(fault));
 }

@@ -76,27 +76,4 @@ pub enum Planted {
     KilledNotSynced,
 }
 
-#[cfg(feature = "planted-faults")]
-thread_local! {
-    static NOW: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
-}
-
-/// Plants a fault in the calling thread, or none.
-#[cfg(feature = "planted-faults")]
-pub fn plant(fault: Option<Planted>) {
-    NOW.with(|now| now.set(fault));
-}
-
-/// Whether this fault is planted in the calling thread.
-#[cfg(feature = "planted-faults")]
-#[inline]
-pub(crate) fn planted(fault: Planted) -> bool {
-    NOW.with(|now| now.get() == Some(fault))
-}
-
-/// Nothing is planted.
-#[cfg(not(feature = "planted-faults"))]
-#[inline(always)]
-pub(crate) fn planted(_fault: Planted) -> bool {
-    false
-}
+terrace_base::faults_of_threads!(feature = "planted-faults", Planted);

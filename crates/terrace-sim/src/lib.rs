@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod again;
 mod disk;
 mod event;
 mod fault;
@@ -11,13 +12,13 @@ mod file;
 mod history;
 mod hooked;
 mod linearizable;
-mod rng;
 mod world;
 
+pub use again::again;
 pub use disk::{SimDisk, Survival};
 pub use event::{Event, Operation, Outcome};
 pub use fault::{Fault, Injection, Op};
 pub use history::{History, Recorder};
 pub use hooked::{Call, HookedDisk};
 pub use linearizable::{Violation, check as check_key};
-pub use rng::Rng;
+pub use terrace_base::random::Random as Rng;

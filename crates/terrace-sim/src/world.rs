@@ -7,7 +7,7 @@ use terrace_base::checksum;
 
 use crate::fault::{Fault, Injection, Op};
 use crate::file::{FileState, Keep};
-use crate::rng::Rng;
+use terrace_base::random::Random as Rng;
 
 /// Everything a simulated disk knows.
 #[derive(Clone)]

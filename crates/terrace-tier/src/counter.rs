@@ -1,9 +1,10 @@
 //! Event counters that many threads raise at once without sharing a cache line.
 
-use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use terrace_base::thread_number;
 
 /// Cache lines over which the threads spread.
 const LANES: usize = 16;
@@ -27,23 +28,6 @@ impl Count {
 #[repr(align(64))]
 struct Lane<T>(T);
 
-thread_local! {
-    static THREAD: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
-/// The number of this thread.
-#[inline]
-fn thread() -> usize {
-    THREAD.with(|thread| {
-        if thread.get() == usize::MAX {
-            thread.set(NEXT.fetch_add(1, Ordering::Relaxed));
-        }
-        thread.get()
-    })
-}
-
 /// A counter; exact once its users have stopped.
 #[derive(Default)]
 pub struct Counter {
@@ -54,7 +38,7 @@ impl Counter {
     /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
-        self.lanes[thread() % LANES].0.add(n);
+        self.lanes[thread_number() % LANES].0.add(n);
     }
 
     /// The sum.
@@ -137,7 +121,7 @@ impl<T> Deref for Sets<T> {
     #[inline]
     fn deref(&self) -> &T {
         // Their number is a power of two.
-        &self.sets[thread() & (self.sets.len() - 1)].0
+        &self.sets[thread_number() & (self.sets.len() - 1)].0
     }
 }
 

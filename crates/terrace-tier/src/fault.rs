@@ -130,55 +130,5 @@ pub enum Point {
     Told,
 }
 
-#[cfg(feature = "planted-faults")]
-mod planting {
-    use super::{Fault, Point};
-    use std::cell::{Cell, RefCell};
-
-    /// What a test does at a point.
-    pub type Hook = Box<dyn FnMut(Point)>;
-
-    thread_local! {
-        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
-        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
-    }
-
-    /// Plants a fault in all structures that this thread works on, or takes it out.
-    pub fn plant(fault: Option<Fault>) {
-        PLANTED.with(|planted| planted.set(fault));
-    }
-
-    /// Lets `hook` run at every point that this thread reaches, except inside of itself.
-    pub fn hook(hook: Option<Hook>) {
-        HOOK.with(|place| *place.borrow_mut() = hook);
-    }
-
-    pub(crate) fn planted(fault: Fault) -> bool {
-        PLANTED.with(|planted| planted.get() == Some(fault))
-    }
-
-    pub(crate) fn reached(point: Point) {
-        let taken = HOOK.with(|place| place.borrow_mut().take());
-        if let Some(mut hook) = taken {
-            hook(point);
-            HOOK.with(|place| *place.borrow_mut() = Some(hook));
-        }
-    }
-}
-
-#[cfg(feature = "planted-faults")]
-pub use planting::{hook, plant};
-#[cfg(feature = "planted-faults")]
-pub(crate) use planting::{planted, reached};
-
-/// Whether this fault is planted.
-#[cfg(not(feature = "planted-faults"))]
-#[inline(always)]
-pub(crate) fn planted(_: Fault) -> bool {
-    false
-}
-
-/// Lets a test step in.
-#[cfg(not(feature = "planted-faults"))]
-#[inline(always)]
-pub(crate) fn reached(_: Point) {}
+terrace_base::faults_of_threads!(feature = "planted-faults", Fault);
+terrace_base::points_of_threads!(feature = "planted-faults", Point);

@@ -13,14 +13,13 @@
 //! program runs under a pass but what catches its panics, so a panic under one is a fault of ours, and
 //! nobody knows what it has left half done.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::panicking;
 
 use terrace_base::process::{OwnWord, of_another_process};
 use terrace_base::sync::{Condvar, Mutex};
-use terrace_base::{Error, Result};
+use terrace_base::{Error, Result, thread_number};
 
 /// Cache lines over which the threads spread: more than usually call at once.
 const LANES: usize = 64;
@@ -113,20 +112,9 @@ impl Drop for Pause<'_> {
     }
 }
 
-thread_local! {
-    static LANE: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
-
 #[inline]
 fn lane() -> usize {
-    LANE.with(|l| {
-        if l.get() == usize::MAX {
-            l.set(NEXT_LANE.fetch_add(1, Ordering::Relaxed) % LANES);
-        }
-        l.get()
-    })
+    thread_number() % LANES
 }
 
 impl Passes {

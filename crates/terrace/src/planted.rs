@@ -120,24 +120,4 @@ impl Fault {
     ];
 }
 
-#[cfg(feature = "planted-faults")]
-static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
-
-/// Plants a fault in all databases of this process, or takes it out.
-#[cfg(feature = "planted-faults")]
-pub fn plant(fault: Option<Fault>) {
-    let number = fault.map_or(0, |fault| fault as u8);
-    PLANTED.store(number, std::sync::atomic::Ordering::SeqCst);
-}
-
-/// Whether this fault is planted.
-#[inline(always)]
-pub(crate) fn planted(fault: Fault) -> bool {
-    #[cfg(feature = "planted-faults")]
-    return PLANTED.load(std::sync::atomic::Ordering::Relaxed) == fault as u8;
-    #[cfg(not(feature = "planted-faults"))]
-    {
-        let _ = fault;
-        false
-    }
-}
+terrace_base::faults_of_processes!(feature = "planted-faults", Fault);

@@ -8,12 +8,12 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::all_shapes;
 use terrace::{Database, Durability, Options, encode};
-use terrace_sim::Rng;
+use terrace_sim::{Rng, again};
 
 const CHILD: &str = "TERRACE_KILL_TEST_DIRECTORY";
 /// Whether none of its threads asks for a sync. (After each sync the log goes through the calls of
@@ -98,8 +98,8 @@ fn a_killed_process_keeps_its_word() {
     let mut acknowledged = [0u64; THREADS as usize];
     let mut rng = Rng::new(99);
     for round in 0..rounds {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_killed_process_keeps_its_word", "--nocapture"])
+        let mut process = again(module_path!(), "a_killed_process_keeps_its_word")
+            .unwrap()
             .env(CHILD, directory.path())
             .env(BUFFERED, (round % 2).to_string())
             .stdout(Stdio::piped())

@@ -1,22 +1,18 @@
-//! A small random generator that is the same on every machine and in every version.
+//! Random choices of the suite, by number of records.
 
-/// SplitMix64.
+/// The generator; the same on every machine and in every version.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(terrace_base::random::Random);
 
 impl Random {
     /// The generator of this seed.
     pub fn new(seed: u64) -> Random {
-        Random(seed)
+        Random(terrace_base::random::Random::new(seed))
     }
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number below `bound` (0 when that is 0).

@@ -2,12 +2,22 @@
 
 use super::methods::Hand;
 use super::{Check, Effort, Fixture, KeyKind, Random, Subject, ensure, settled};
-use crate::{Flags, Interrupt, Sweep, Touch, Window};
+use crate::{Attempt, Edge, Flags, Interrupt, Ordered, Sweep, Touch, Window};
 
 /// Least fill of leaves after a load in order: a small record more would not have fitted.
 const SORTED_FILL: f64 = 0.94;
 /// Least fill after packing random leaves to 0.95, with page sizes at which a record is small.
 const PACKED_FILL: f64 = 0.85;
+
+/// Copies the page of records at `position`; the position of the next one, `None` after the last.
+fn try_collect<M: Ordered>(
+    method: &M,
+    position: &[u8],
+    window: &mut Window,
+) -> Attempt<Option<Vec<u8>>> {
+    method.try_window(Edge::From(position), window)?;
+    Ok(window.high.clone())
+}
 
 /// A whole sweep; calls `each` with the position of every leaf.
 fn positions<M: Sweep>(
@@ -16,7 +26,9 @@ fn positions<M: Sweep>(
 ) -> terrace_base::Result<Vec<Vec<u8>>> {
     let mut all = vec![Vec::new()];
     while let Some(last) = all.last() {
-        let next = settled(&subject.store, || subject.method.try_collect(last, window))?;
+        let next = settled(&subject.store, || {
+            try_collect(&subject.method, last, window)
+        })?;
         match next {
             Some(next) => all.push(next),
             None => break,
@@ -31,7 +43,7 @@ fn fill<M: Sweep>(subject: &Subject<M>) -> terrace_base::Result<(f64, usize)> {
     let (mut sum, mut pages) = (0.0, 0);
     for position in positions.iter().skip(1).rev().skip(1) {
         settled(&subject.store, || {
-            subject.method.try_reach(crate::Edge::From(position))?;
+            subject.method.try_reach(Edge::From(position))?;
             let door = subject.store.enter()?;
             let mut fill = 0.0;
             subject.method.try_visit(&door, position, &mut |page| {
@@ -80,7 +92,7 @@ pub fn sweeps_keep_every_record<F: Fixture>(
     for position in positions(&subject, &mut window)? {
         let mut here = 0;
         settled(store, || {
-            method.try_collect(&position, &mut window)?;
+            try_collect(method, &position, &mut window)?;
             let door = store.enter()?;
             here = 0;
             method.try_visit(&door, &position, &mut |page| {
@@ -124,7 +136,7 @@ pub fn sweeps_keep_every_record<F: Fixture>(
     let mut freed = 0;
     let mut position = Vec::new();
     loop {
-        let next = settled(store, || method.try_collect(&position, &mut window))?;
+        let next = settled(store, || try_collect(method, &position, &mut window))?;
         let was_freed = settled(store, || {
             let door = store.enter()?;
             method.try_pack(&door, &position, 0.95)

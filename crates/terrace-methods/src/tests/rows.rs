@@ -231,9 +231,10 @@ fn packing_gives_pages_of_rows_back() {
             })
             .unwrap();
             let next = settled(&heap.store, || {
-                heap.method.try_collect(&position, &mut window)
+                heap.method.try_window(Edge::From(&position), &mut window)
             });
-            match next.unwrap() {
+            next.unwrap();
+            match window.high.take() {
                 Some(next) => position = next,
                 None => break,
             }

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use terrace::{
     BackupOptions, CompactOptions, Database, FollowOptions, Options, Rate, RestoreOptions,
     RestoreTo, backup_contents, encode, restore, verify_backup,
 };
-use terrace_sim::Rng;
+use terrace_sim::{Rng, again};
 
 const CHILD: &str = "TERRACE_FOLLOW_TEST_DIRECTORY";
 /// Each number overwrites the one this much before it.
@@ -101,12 +101,9 @@ fn a_process_that_follows_is_killed_and_both_sides_stay_whole() {
     let at = |name: &str| folder.path().join(name);
     let mut rng = Rng::new(7);
     for round in 0..4 * crate::common::factor() {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "killed::a_process_that_follows_is_killed_and_both_sides_stay_whole",
-            ])
-            .arg("--nocapture")
+        let test = "a_process_that_follows_is_killed_and_both_sides_stay_whole";
+        let mut process = again(module_path!(), test)
+            .unwrap()
             .env(CHILD, folder.path())
             .stdout(Stdio::piped())
             .spawn()
@@ -211,12 +208,9 @@ fn a_process_that_compacts_or_restores_is_killed_and_nothing_is_lost() {
     let mut hit = 0;
     for round in 0..8 * crate::common::factor() {
         let work = ["compact", "restore"][round as usize % 2];
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "killed::a_process_that_compacts_or_restores_is_killed_and_nothing_is_lost",
-            ])
-            .arg("--nocapture")
+        let test = "a_process_that_compacts_or_restores_is_killed_and_nothing_is_lost";
+        let mut process = again(module_path!(), test)
+            .unwrap()
             .env(CHILD, folder.path())
             .env(WORK, work)
             .stdout(Stdio::piped())

@@ -9,7 +9,9 @@ mod panics;
 mod working_directory;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
+
+use terrace_sim::again;
 
 const CHILD: &str = "TERRACE_PROGRAM_TEST_DIRECTORY";
 
@@ -20,8 +22,9 @@ fn child() -> Option<PathBuf> {
 
 /// Runs the test of this name, which ends as its [`child`], in a process of its own.
 fn run_child(test: &str, directory: &Path) -> ExitStatus {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads", "1"])
+    again(module_path!(), test)
+        .unwrap()
+        .args(["--test-threads", "1"])
         .env(CHILD, directory)
         .status()
         .unwrap()
