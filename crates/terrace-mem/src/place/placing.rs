@@ -14,7 +14,6 @@ use crate::stage::{KeyRun, Plan};
 use crate::sync::Mutex;
 use crate::two_stage::StaticStage;
 use crossbeam_epoch::{self as epoch, Guard};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use terrace_place::Sampling;
 
@@ -55,7 +54,10 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     pub(crate) fn stop(&self) {
         #[cfg(not(feature = "shuttle"))]
         if let Some(on) = &self.0 {
-            let mut worker = on.worker.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut worker = on
+                .worker
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             if let Some(worker) = worker.take() {
                 worker.stop();
             }
