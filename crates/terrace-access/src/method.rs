@@ -160,7 +160,7 @@ pub trait AccessMethod: Send + Sync {
 
     /// Goes on to take marks of deletions to where they have done their work, or begins to, if they are many
     /// or, with `waited`, if there are any; whether more is to do. Bounded; blocking.
-    fn bury(&self, waited: bool) -> Result<bool> {
+    fn purge(&self, waited: bool) -> Result<bool> {
         let _ = waited;
         Ok(false)
     }

@@ -42,7 +42,7 @@ pub struct TierContext {
     /// Structures whose changes leave work behind.
     merging: Mutex<Vec<Weak<dyn Merging>>>,
     /// Whether marks of deletions are to go also where they are few, once nothing comes from above.
-    pub(crate) bury_below: AtomicBool,
+    pub(crate) purge_below: AtomicBool,
     scratch: Mutex<Vec<(Window, Window)>>,
     /// Where random numbers come from when a run is to be repeated.
     seed: Mutex<Option<u64>>,
@@ -84,7 +84,7 @@ impl TierContext {
             hot: HotTiers::default(),
             wide: Wide::new(memory),
             merging: Mutex::default(),
-            bury_below: AtomicBool::new(false),
+            purge_below: AtomicBool::new(false),
             scratch: Mutex::default(),
             seed: Mutex::new(None),
             stored: AtomicBool::new(false),
@@ -262,14 +262,17 @@ impl TierContext {
     pub fn tend(&self) -> Result<()> {
         drop(self.store.enter()?);
         for tier in self.hot.all() {
-            match tier.age().and_then(|()| tier.bury(false)) {
+            match tier.age().and_then(|()| tier.purge(false)) {
                 Ok(_) => {}
                 Err(e) if e.is_unreadable() => {}
                 Err(e) => return Err(e),
             }
         }
         for structure in self.merging() {
-            match structure.merge().and_then(|()| structure.bury_below(false)) {
+            match structure
+                .merge()
+                .and_then(|()| structure.purge_below(false))
+            {
                 Ok(_) => {}
                 Err(e) if e.is_unreadable() => {}
                 Err(e) => return Err(e),

@@ -13,7 +13,7 @@ use crate::wake::ROUND;
 
 /// How often tombstones are written though there are few: that is how long the space of a few large values
 /// may stay taken.
-const BURY: Duration = Duration::from_secs(30);
+const PURGE: Duration = Duration::from_secs(30);
 
 /// Structures that are looked at in one round.
 const MOST_IN_A_ROUND: usize = 1024;
@@ -76,7 +76,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
     let _watch = context
         .store
         .watch("the thread that makes room for hot records");
-    let (mut buried, mut waited, mut at) = (Instant::now(), false, 0);
+    let (mut purged, mut waited, mut at) = (Instant::now(), false, 0);
     while !stop.load(Ordering::Acquire) {
         {
             let mut wake = context.wake.0.lock();
@@ -86,10 +86,10 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             *wake = false;
         }
         if at == 0 {
-            waited = buried.elapsed() >= BURY;
+            waited = purged.elapsed() >= PURGE;
         }
         if waited && at == 0 {
-            buried = Instant::now();
+            purged = Instant::now();
         }
         // An error has poisoned the store, or the disk is full: who needs the room meets it.
         for tier in context.hot.at(&mut at, MOST_IN_A_ROUND) {
@@ -102,7 +102,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             if context.over_cap() || stop.load(Ordering::Acquire) {
                 continue;
             }
-            match tier.bury(waited) {
+            match tier.purge(waited) {
                 // Where the disk is full it goes on after the next checkpoint.
                 Err(e) if !e.is_unreadable() && !e.is_disk_full() => break,
                 _ => {}
@@ -135,19 +135,19 @@ fn run(context: &TierContext, stop: &AtomicBool) {
 
 fn run_merger(context: &TierContext, stop: &AtomicBool) {
     let _watch = context.store.watch("the thread that merges LSM-trees");
-    let mut buried = Instant::now();
+    let mut purged = Instant::now();
     while !stop.load(Ordering::Acquire) {
         context.merger.wait(context.merging().is_empty(), stop);
-        let waited = buried.elapsed() >= BURY;
+        let waited = purged.elapsed() >= PURGE;
         if waited {
-            buried = Instant::now();
+            purged = Instant::now();
         }
         for structure in context.merging() {
             if stop.load(Ordering::Acquire) {
                 return;
             }
             let done = structure.merge();
-            let done = done.and_then(|()| structure.bury_below(waited));
+            let done = done.and_then(|()| structure.purge_below(waited));
             match done {
                 // As above: who needs the room meets it, and one structure is no bar to the others.
                 Err(e) if !e.is_unreadable() && !e.is_disk_full() => break,

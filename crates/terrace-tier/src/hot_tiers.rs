@@ -62,7 +62,7 @@ pub(crate) trait HotTier: Send + Sync {
     fn age(&self) -> Result<()>;
     /// Goes on with the round that writes tombstones, or begins it if it is due, with `waited` also if there
     /// are few: whether one is under way. Bounded.
-    fn bury(&self, waited: bool) -> Result<bool>;
+    fn purge(&self, waited: bool) -> Result<bool>;
 }
 
 /// Those that there are.
@@ -77,8 +77,8 @@ pub(crate) struct HotTiers {
 pub(crate) trait Merging: Send + Sync {
     /// Does some of it. Bounded.
     fn merge(&self) -> Result<()>;
-    /// As [`HotTier::bury`], of the marks of deletions in the method itself.
-    fn bury_below(&self, waited: bool) -> Result<bool>;
+    /// As [`HotTier::purge`], of the marks of deletions in the method itself.
+    fn purge_below(&self, waited: bool) -> Result<bool>;
 }
 
 impl HotTiers {
@@ -184,7 +184,7 @@ mod tests {
             Ok(())
         }
 
-        fn bury(&self, _: bool) -> Result<bool> {
+        fn purge(&self, _: bool) -> Result<bool> {
             Ok(false)
         }
     }

@@ -144,11 +144,11 @@ impl<M: Tier> Merging for Single<M> {
         self.method.tend()
     }
 
-    fn bury_below(&self, waited: bool) -> Result<bool> {
+    fn purge_below(&self, waited: bool) -> Result<bool> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(false);
         }
-        self.method.bury(waited)
+        self.method.purge(waited)
     }
 }
 

@@ -158,7 +158,7 @@ pub trait Structure: Send + Sync {
 
     /// Pages that a change makes dirty: those of its record, and one now and then above or beside them;
     /// `straight`: one by [`Structure::apply_run_locked`].
-    fn dirty_each(&self, straight: bool) -> u64;
+    fn dirty_each(&self, through: bool) -> u64;
 
     /// The position of a key in the order of the structure: the key itself where that is the order of
     /// the keys. Scans speak of positions (see [`terrace_access::Ordered`]).

@@ -189,6 +189,6 @@ impl Log {
         self.written.notify_all();
         self.synced.notify_all();
         self.prepared.notify_all();
-        self.attendant.notify_all();
+        self.background.notify_all();
     }
 }

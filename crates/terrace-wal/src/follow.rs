@@ -140,7 +140,7 @@ impl Log {
     pub fn break_holds(&self) {
         let any = self.state.lock().break_holds();
         if any {
-            self.attendant.notify_one();
+            self.background.notify_one();
         }
     }
 

@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod append;
-mod attend;
+mod background;
 mod commit;
 mod fault;
 mod follow;
@@ -23,6 +23,7 @@ mod leading;
 mod log;
 mod lsn;
 mod options;
+mod progress;
 mod reader;
 mod recover;
 mod replay;
@@ -33,7 +34,6 @@ mod staging;
 mod state;
 mod stats;
 mod tail;
-mod way;
 
 #[cfg(test)]
 mod tests;

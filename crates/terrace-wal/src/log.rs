@@ -28,8 +28,8 @@ pub struct Log {
     pub(crate) written: Condvar,
     pub(crate) synced: Condvar,
     pub(crate) prepared: Condvar,
-    /// The thread in [`Log::attend`] is asked for something, or to go.
-    pub(crate) attendant: Condvar,
+    /// The thread in [`Log::run_background`] is asked for something, or to go.
+    pub(crate) background: Condvar,
     /// Held while the directory is synced.
     directory: Mutex<()>,
     /// Held while a segment is synced.
@@ -84,7 +84,7 @@ impl Log {
             written: Condvar::new(),
             synced: Condvar::new(),
             prepared: Condvar::new(),
-            attendant: Condvar::new(),
+            background: Condvar::new(),
             directory: Mutex::new(()),
             syncs: Mutex::new(()),
         }
@@ -98,7 +98,7 @@ impl Log {
 
     /// The superblock of checkpoint `generation`, whose cut is `from`, is durable. Notes that
     /// durably, so that no older superblock can be opened with this log any more, and deletes the
-    /// segments before the cut; that is left to the thread in [`Log::attend`] if there is one.
+    /// segments before the cut; that is left to the thread in [`Log::run_background`] if there is one.
     ///
     /// To be called before anything is reused that only older checkpoints need. Needs no space.
     pub fn checkpointed(&self, from: Position, generation: u64) -> Result<()> {
@@ -240,7 +240,7 @@ impl Log {
         let end = {
             let mut state = self.state.lock();
             state.closed = true;
-            self.attendant.notify_all();
+            self.background.notify_all();
             state.tail
         };
         self.sync_to(end)

@@ -15,6 +15,7 @@ use crate::layout::HEADER_BYTES;
 use crate::log::Log;
 use crate::lsn::{Lsn, Position};
 use crate::options::LogOptions;
+use crate::progress::Progress;
 use crate::reader::has_blocks;
 use crate::replay::{Replay, bad_header, missing};
 use crate::seal::{delete, make_durable, seal};
@@ -22,7 +23,6 @@ use crate::segment::{self, Segment};
 use crate::state::{Older, State};
 use crate::stats::RecoveryReport;
 use crate::tail::End;
-use crate::way::Way;
 
 /// Sequence numbers lie below: so many records no log has, and one more is still a number.
 const SEQUENCE_LIMIT: u64 = 1 << 62;
@@ -93,7 +93,7 @@ impl Log {
         let at = checked(from)?;
         let segments = open_segments(&*disk, &options, &numbers, at.segment(), generation)?;
         let mut replay = Replay::new(&options, &numbers, &segments, from, at, apply)?;
-        replay.way = seen.map(|seen| Way::new(&options, &segments, at, seen));
+        replay.progress = seen.map(|seen| Progress::new(&options, &segments, at, seen));
         let mut end = replay.run()?;
         replay.judge(&mut end)?;
         let chain = std::mem::take(&mut replay.chain);

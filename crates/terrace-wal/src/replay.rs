@@ -11,12 +11,12 @@ use crate::fault::Fault;
 use crate::layout::{BlockHeader, CONTINUES, HEADER_BYTES, LAST, MORE, SEAL, SECTOR, next_piece};
 use crate::lsn::{Lsn, Position};
 use crate::options::{LogOptions, MAX_RECORD_BYTES};
+use crate::progress::Progress;
 use crate::reader::{BlockReader, has_blocks};
 use crate::seal::Seal;
 use crate::segment::{Segment, file_name};
 use crate::stats::RecoveryReport;
 use crate::tail::{End, GapRule, TailScan, Verdict};
-use crate::way::Way;
 
 pub(crate) fn missing(options: &LogOptions, number: u32) -> Error {
     Error::corrupt(
@@ -52,7 +52,7 @@ pub(crate) struct Replay<'a> {
     record_bytes: u64,
     apply: &'a mut dyn FnMut(u64, &[u8]) -> Result<()>,
     /// For whoever wants to hear how far it has come.
-    pub(crate) way: Option<Way<'a>>,
+    pub(crate) progress: Option<Progress<'a>>,
 }
 
 impl<'a> Replay<'a> {
@@ -91,7 +91,7 @@ impl<'a> Replay<'a> {
             records: 0,
             record_bytes: 0,
             apply,
-            way: None,
+            progress: None,
         })
     }
 
@@ -131,8 +131,8 @@ impl<'a> Replay<'a> {
                 },
             };
             let next = Lsn::new(at.segment(), header.next_offset(offset) as u32);
-            if let Some(way) = &mut self.way {
-                way.is_at(next);
+            if let Some(progress) = &mut self.progress {
+                progress.is_at(next);
             }
             if header.is(LAST) {
                 self.next_segment(header.synced, next)?;

@@ -50,8 +50,8 @@ pub(crate) struct State {
     /// Whether a segment could not be had ahead of time, so that it is not tried again before it
     /// has to be.
     pub(crate) refused: bool,
-    /// Whether there is a thread in [`crate::Log::attend`], and whether it is to go.
-    pub(crate) attended: bool,
+    /// Whether there is a thread in [`crate::Log::run_background`], and whether it is to go.
+    pub(crate) has_background: bool,
     pub(crate) dismissed: bool,
     /// What that thread is asked to do.
     pub(crate) asked: Asked,
@@ -88,7 +88,7 @@ pub(crate) struct Older {
     pub(crate) bytes: u64,
 }
 
-/// What the thread in [`crate::Log::attend`] is asked to do.
+/// What the thread in [`crate::Log::run_background`] is asked to do.
 #[derive(Default)]
 pub(crate) struct Asked {
     /// To make a segment.
@@ -133,7 +133,7 @@ impl State {
             syncing: false,
             preparing: false,
             refused: false,
-            attended: false,
+            has_background: false,
             dismissed: false,
             asked: Asked::default(),
             deleting: 0,

@@ -21,7 +21,7 @@ const LEAST_FILL: f64 = 0.5;
 /// least.
 const MOVED_PART: u64 = 4;
 const MOVED_LEAST: u64 = 1024;
-/// Most cold pages that a step of burying reads (see `terrace_tier`), about.
+/// Most cold pages that a step of purging reads (see `terrace_tier`), about.
 const BURIED_STEP: u64 = 128;
 /// Pages that are moved while nobody can close a table.
 const MOVED_STEP: u64 = 64;
@@ -188,7 +188,7 @@ impl Core {
             cancel,
             page_bytes,
         };
-        self.bury_all(&mut run)?;
+        self.purge_all(&mut run)?;
         let unreadable =
             self.bring_together(&mut run, Teller::new(tell, Work::Compact, before.live))?;
         let moved = self.shorten(&mut run, tell);
@@ -206,14 +206,14 @@ impl Core {
     }
 
     /// Tombstones that wait in hot tiers reach the records below them.
-    fn bury_all(&self, run: &mut Run) -> Result<()> {
+    fn purge_all(&self, run: &mut Run) -> Result<()> {
         let reads = || self.store.stats().page_reads;
-        let mut bury = |waited| {
+        let mut purge = |waited| {
             let before = reads();
             let more = {
                 // For each step: a drop, a verification and closing wait for those that are out.
                 let _pass = self.passes.enter()?;
-                self.tiers.bury(waited)?
+                self.tiers.purge(waited)?
             };
             // Others read, too: no more than a step does is taken for its own.
             let read = reads().saturating_sub(before).clamp(1, BURIED_STEP);
@@ -221,13 +221,13 @@ impl Core {
             run.go_on()?;
             Ok::<bool, Error>(more)
         };
-        let mut more = bury(true)?;
+        let mut more = purge(true)?;
         // The bound is for those who delete meanwhile.
         for _ in 0..self.store.live_pages() {
             if !more {
                 break;
             }
-            more = bury(false)?;
+            more = purge(false)?;
         }
         Ok(())
     }

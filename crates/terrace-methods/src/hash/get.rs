@@ -20,7 +20,7 @@ impl HashTable {
 
     /// Whether it is there.
     #[cfg(test)]
-    pub(crate) fn goes_straight(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_cached(&self, key: &[u8]) -> bool {
         let hash = self.secret.get().map(|secret| secret.hash(key));
         hash.is_some_and(|hash| self.known_way(hash).is_some())
     }

@@ -10,7 +10,7 @@ use terrace_pages::{Class, PageStore};
 
 use super::Secret;
 use super::directory;
-use super::known::Known;
+use super::frame_cache::FrameCache;
 use super::layout::table_of;
 use crate::unreadable::Unreadable;
 
@@ -30,7 +30,7 @@ pub struct HashTable {
     copies: bool,
     /// Pages to do without when a bucket is to be split.
     pub(super) spared: Mutex<Unreadable>,
-    pub(super) known: Known,
+    pub(super) known: FrameCache,
 }
 
 impl HashTable {
@@ -62,7 +62,7 @@ impl HashTable {
         // Pages that an earlier run of the program made have counters that were given out from
         // another start; nobody holds a window from then.
         HashTable {
-            known: Known::new(&store),
+            known: FrameCache::new(&store),
             store,
             root,
             tier,

@@ -6,12 +6,12 @@ use super::root::MOST_LEVELS;
 #[derive(Default)]
 pub(crate) struct Cursors {
     pub at: [Vec<u8>; MOST_LEVELS + 1],
-    pub burying: Burying,
+    pub purging: Purging,
 }
 
 /// Where a round that takes tombstones down stands. A hint: lost at an opening, where what is left waits for the next one.
 #[derive(Default)]
-pub(crate) struct Burying {
+pub(crate) struct Purging {
     pub at: Option<Vec<u8>>,
     /// Deletes before the last round began.
     pub deletes: u64,

@@ -23,7 +23,6 @@
 //! * There is one step at a time; it holds no record lock.
 
 mod absorbed;
-mod bury;
 mod charges;
 mod clear;
 mod cursors;
@@ -37,6 +36,7 @@ mod pace;
 mod packed;
 mod page;
 mod plan;
+mod purge;
 mod refused;
 mod root;
 mod rooted;
@@ -586,8 +586,8 @@ impl AccessMethod for Lsm {
         self.work_ahead()
     }
 
-    fn bury(&self, waited: bool) -> Result<bool> {
-        self.bury_some(waited)
+    fn purge(&self, waited: bool) -> Result<bool> {
+        self.purge_some(waited)
     }
 
     fn compress(&self, levels: u8) {

@@ -476,9 +476,9 @@ fn what_is_deleted_leaves_nothing() {
             .unwrap();
         tested.change(&key, None).unwrap();
     }
-    let mut more = tested.lsm.bury(true).unwrap();
+    let mut more = tested.lsm.purge(true).unwrap();
     while more {
-        more = tested.lsm.bury(false).unwrap();
+        more = tested.lsm.purge(false).unwrap();
     }
     tested.verify().unwrap();
     let left = tested.store.live_pages();
@@ -634,7 +634,7 @@ fn wrong_figures_lose_nothing() {
             }
             level.set_figures(figures);
         }
-        tested.lsm.bury(true).unwrap();
+        tested.lsm.purge(true).unwrap();
         tested.expect_all().unwrap();
     }
 }

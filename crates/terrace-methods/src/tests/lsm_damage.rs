@@ -212,7 +212,7 @@ fn a_tree_that_has_shrunk_does_without_its_upper_levels() {
     for n in LEFT..KEYS {
         change(&store, &lsm, &key(n), None).unwrap();
     }
-    while lsm.bury(true).unwrap() {}
+    while lsm.purge(true).unwrap() {}
     for n in 0..20 * LEFT {
         change(&store, &lsm, &key(n % LEFT), Some(&[2; 100])).unwrap();
         assert!(pages_above().iter().all(|pages| *pages == 0));
@@ -246,7 +246,7 @@ fn what_was_deleted_before_an_opening_leaves_nothing() {
         change(&store, &lsm, &key(n), None).unwrap();
     }
     let (store, lsm) = again(&disk, store, lsm);
-    while lsm.bury(true).unwrap() {}
+    while lsm.purge(true).unwrap() {}
     assert!(
         store.live_pages() <= empty + 2,
         "{} pages, {empty} when it was empty",

@@ -2,6 +2,6 @@
 
 pub(crate) mod allocate;
 pub(crate) mod data_file;
+pub(crate) mod places;
 pub(crate) mod space;
-pub(crate) mod words;
 pub(crate) mod write;

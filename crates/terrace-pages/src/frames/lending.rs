@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use terrace_base::Result;
 
-use crate::parts::kept::LITTLE_PART;
+use crate::parts::reserve::LITTLE_PART;
 use crate::store::PageStore;
 
 /// Of fewer frames than this only a quarter may be lent, and not half.

@@ -3,7 +3,7 @@
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::sync::{Mutex, MutexGuard};
 
-use crate::parts::kept::Kept;
+use crate::parts::reserve::Kept;
 
 /// See the module's text.
 #[derive(Default)]

@@ -250,8 +250,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     /// What goes straight to the cold tier leaves the hot one, if it was there.
-    fn dirty_each(&self, straight: bool) -> u64 {
-        H::DIRTY_EACH + if straight { C::DIRTY_EACH } else { 1 }
+    fn dirty_each(&self, through: bool) -> u64 {
+        H::DIRTY_EACH + if through { C::DIRTY_EACH } else { 1 }
     }
 
     fn position_prefix(&self) -> usize {

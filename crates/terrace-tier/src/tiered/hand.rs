@@ -112,14 +112,14 @@ impl Stale {
 /// Where a round that writes tombstones stands. A hint: lost at a crash, with the count of deletes, and what is left of
 /// tombstones then waits for the deletes to come.
 #[derive(Default)]
-pub(crate) struct Burying {
+pub(crate) struct Purging {
     pub(super) at: Vec<u8>,
     pub(super) under_way: bool,
     /// Deletes before this round, or the last one.
     pub(super) deletes: u64,
 }
 
-impl Burying {
+impl Purging {
     /// Goes on here.
     pub(super) fn resume(&mut self, at: &[u8]) {
         self.at.clear();

@@ -5,7 +5,6 @@
 //! Rule 10: a blind put touches no cold page.
 
 mod as_structure;
-mod bury;
 mod flush;
 mod hand;
 mod levels;
@@ -13,15 +12,16 @@ mod look;
 mod migrate;
 mod phase;
 mod promote;
+mod purge;
 mod put;
 mod room;
 mod scan;
 mod sorted;
 mod state;
 mod stored;
-mod straight;
 mod sweep;
 mod turn;
 mod verify;
+mod write_through;
 
 pub use state::{OnHotRoot, TierOptions, Tiered};

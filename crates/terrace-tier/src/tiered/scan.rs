@@ -35,7 +35,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         self.scan_and(edge, window, false)
     }
 
-    fn scan_and(&self, edge: Edge<'_>, window: &mut Window, buries: bool) -> Result<()> {
+    fn scan_and(&self, edge: Edge<'_>, window: &mut Window, purges: bool) -> Result<()> {
         self.context.with_windows(|hot, cold| {
             hot.set_limit(window.limit());
             cold.set_limit(window.limit());
@@ -64,12 +64,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             } else {
                 MANY_DEAD.max(window.len())
             };
-            if buries && dead >= many && !planted(Fault::DeadLeftBehind) {
+            if purges && dead >= many && !planted(Fault::DeadLeftBehind) {
                 let below = match edge {
                     Edge::Below(below) => Some(below),
                     _ => window.high.as_deref(),
                 };
-                self.bury_walked(&window.low, below);
+                self.purge_walked(&window.low, below);
             }
             Ok(())
         })

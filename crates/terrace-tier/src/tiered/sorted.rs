@@ -4,7 +4,7 @@
 //! the structure they can be put leaf by leaf, and what lies below is then full pages in that order.
 //!
 //! Under the locks of all records of a run: who is in the hot tier is found out first, and goes the way of
-//! any single change that goes straight to the cold tier (see [`straight`](super::straight)), which ends
+//! any single change that goes straight to the cold tier (see [`straight`](super::write_through)), which ends
 //! with the hot record erased. Others are nowhere but below (rule 1), and nobody can bring them up
 //! meanwhile (rule 2), so for them changing the cold tier is all (rule 4: it upserts).
 

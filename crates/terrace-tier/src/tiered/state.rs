@@ -8,7 +8,7 @@ use terrace_base::sync::Mutex;
 use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt};
 
-use super::hand::{Burying, Hand, Stale};
+use super::hand::{Hand, Purging, Stale};
 use super::levels::Levels;
 use crate::context::TierContext;
 use crate::counter::Sets;
@@ -59,8 +59,8 @@ pub struct Tiered<H, C> {
     /// Whether the hot tier was one leaf when room was last made there: no page can be freed then.
     pub(crate) one_leaf: AtomicBool,
     pub(crate) hand: Mutex<Hand>,
-    pub(crate) burying: Mutex<Burying>,
-    /// Scans that leave tombstones alone; see [`super::bury`].
+    pub(crate) purging: Mutex<Purging>,
+    /// Scans that leave tombstones alone; see [`super::purge`].
     pub(crate) walked_put_off: AtomicU32,
     pub(crate) stale: Stale,
     pub(crate) levels: Levels,
@@ -123,7 +123,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             options,
             events: Sets::new(&context.wide),
             hand: Mutex::default(),
-            burying: Mutex::default(),
+            purging: Mutex::default(),
             walked_put_off: AtomicU32::new(0),
             stale: Default::default(),
             levels: Default::default(),

@@ -65,14 +65,14 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> HotTier for Tiered<H, C> {
         self.age_due()
     }
 
-    fn bury(&self, waited: bool) -> Result<bool> {
+    fn purge(&self, waited: bool) -> Result<bool> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(false);
         }
-        if self.is_burying(waited)? {
+        if self.is_purging(waited)? {
             self.catch_up(Space::Reserve, &mut Waits::in_background())?;
         }
-        self.bury_due(waited)
+        self.purge_due(waited)
     }
 }
 
@@ -84,10 +84,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Merging for Tiered<H, C> {
         self.cold.tend()
     }
 
-    fn bury_below(&self, waited: bool) -> Result<bool> {
+    fn purge_below(&self, waited: bool) -> Result<bool> {
         if self.retired.load(Ordering::SeqCst) {
             return Ok(false);
         }
-        self.cold.bury(waited)
+        self.cold.purge(waited)
     }
 }

@@ -3,7 +3,7 @@
 //! Under the concurrency checker the log works only inside of it, so all others are left out then.
 
 #[cfg(not(feature = "shuttle"))]
-mod attend;
+mod background;
 #[cfg(not(feature = "shuttle"))]
 mod basics;
 #[cfg(not(feature = "shuttle"))]

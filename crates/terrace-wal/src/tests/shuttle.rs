@@ -36,7 +36,7 @@ fn run_with(plan: &[(Durability, usize, usize)], injection: Option<Injection>, a
     }
     let attendant = attended.then(|| {
         let log = log.clone();
-        shuttle::thread::spawn(move || log.attend())
+        shuttle::thread::spawn(move || log.run_background())
     });
     let threads: Vec<_> = plan
         .iter()

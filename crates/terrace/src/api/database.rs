@@ -105,16 +105,16 @@ impl Database {
         if core.options.foreground {
             // There is no thread that would do it. What does not work now is left to the next time. A round
             // ends; the bound is for those who delete meanwhile.
-            let bury = |waited| {
+            let purge = |waited| {
                 let _pass = core.passes.enter()?;
-                core.tiers.bury(waited)
+                core.tiers.purge(waited)
             };
-            let mut more = bury(true);
+            let mut more = purge(true);
             for _ in 0..core.store.live_pages() {
                 if !matches!(more, Ok(true)) {
                     break;
                 }
-                more = bury(false);
+                more = purge(false);
             }
         }
         core.asked_checkpoint().map(CheckpointInfo::from)

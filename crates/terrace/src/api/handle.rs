@@ -51,7 +51,7 @@ impl Handle {
             *handle.core.demoter.lock() = Some(handle.core.tiers.start_demoter()?);
             handle.start("terrace-checkpointer", |core| core.run_checkpoints())?;
             handle.start("terrace-log", |core| {
-                core.log.attend();
+                core.log.run_background();
                 if let Some(e) = core.log.poisoned() {
                     core.failed(e);
                 }

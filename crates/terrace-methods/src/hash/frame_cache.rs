@@ -25,7 +25,7 @@ const PLACE_BYTES: u64 = size_of::<AtomicU64>() as u64;
 type Lists = [OnceLock<Box<[AtomicU64]>>; LISTS];
 
 /// See the module's text.
-pub(crate) struct Known {
+pub(crate) struct FrameCache {
     store: Arc<PageStore>,
     /// Made when the first bucket is found, because most tables of thousands are not in use.
     lists: OnceLock<Box<Lists>>,
@@ -33,9 +33,9 @@ pub(crate) struct Known {
     used: AtomicUsize,
 }
 
-impl Known {
-    pub fn new(store: &Arc<PageStore>) -> Known {
-        Known {
+impl FrameCache {
+    pub fn new(store: &Arc<PageStore>) -> FrameCache {
+        FrameCache {
             store: store.clone(),
             lists: OnceLock::new(),
             used: AtomicUsize::new(0),
@@ -58,7 +58,7 @@ impl Known {
     /// The frame and number of the bucket that was found last near this hash.
     #[inline]
     pub fn get(&self, hash: u64) -> Option<(u32, PageId)> {
-        let place = Known::place(self.list()?, hash)?.load(Ordering::Relaxed);
+        let place = FrameCache::place(self.list()?, hash)?.load(Ordering::Relaxed);
         (place != 0).then_some(((place >> 32) as u32, PageId(place & u64::from(u32::MAX))))
     }
 
@@ -75,7 +75,7 @@ impl Known {
         if used < LISTS && (used == 0 || longest(used) < wanted) {
             self.lengthen(used, longest(used + 1));
         }
-        if let Some(place) = self.list().and_then(|list| Known::place(list, hash)) {
+        if let Some(place) = self.list().and_then(|list| FrameCache::place(list, hash)) {
             let word = u64::from(frame) << 32 | u64::from(number);
             // Others may be reading the line.
             if place.load(Ordering::Relaxed) != word {
@@ -104,7 +104,7 @@ impl Known {
     }
 }
 
-impl Drop for Known {
+impl Drop for FrameCache {
     fn drop(&mut self) {
         let lists = self.lists.get().into_iter().flat_map(|lists| lists.iter());
         let places = lists.filter_map(OnceLock::get);

@@ -9,7 +9,7 @@ use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::Space;
 
-use super::cursors::Burying;
+use super::cursors::Purging;
 use super::entry::Entry;
 use super::level::{Level, settled};
 use super::plan::Job;
@@ -27,28 +27,28 @@ const RANGES: usize = 16;
 const STEPS: usize = 1;
 
 impl Lsm {
-    /// See [`terrace_access::AccessMethod::bury`].
-    pub(crate) fn bury_some(&self, waited: bool) -> Result<bool> {
+    /// See [`terrace_access::AccessMethod::purge`].
+    pub(crate) fn purge_some(&self, waited: bool) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
         let mut cursors = self.work.begin(&self.store);
-        let mut at = match cursors.burying.at.take() {
+        let mut at = match cursors.purging.at.take() {
             Some(at) => at,
-            None if self.is_grave_full(state, &cursors.burying, waited)? => {
-                cursors.burying.deletes = self.counters.deletes.load(Atomic::Relaxed);
-                cursors.burying.has_begun = true;
+            None if self.are_tombstones_many(state, &cursors.purging, waited)? => {
+                cursors.purging.deletes = self.counters.deletes.load(Atomic::Relaxed);
+                cursors.purging.has_begun = true;
                 Vec::new()
             }
             None => return Ok(false),
         };
         let mut steps = 0;
         for _ in 0..RANGES {
-            let next = match self.bury_range(state, &at, &mut steps) {
+            let next = match self.purge_range(state, &at, &mut steps) {
                 Ok(next) => next,
                 // What lies behind a page that cannot be read is passed over.
                 Err(e) if e.is_unreadable() => self.behind_unreadable(state, state.count(), &at),
                 Err(e) => {
                     // A full disk, say: it goes on here.
-                    cursors.burying.at = Some(at);
+                    cursors.purging.at = Some(at);
                     return Err(e);
                 }
             };
@@ -60,12 +60,12 @@ impl Lsm {
                 break;
             }
         }
-        cursors.burying.at = Some(at);
+        cursors.purging.at = Some(at);
         Ok(true)
     }
 
     /// Takes the next range down if it has tombstones, and counts that; returns where the one behind it begins.
-    fn bury_range(&self, state: &State, at: &[u8], steps: &mut usize) -> Result<Option<Vec<u8>>> {
+    fn purge_range(&self, state: &State, at: &[u8], steps: &mut usize) -> Result<Option<Vec<u8>>> {
         let job = self.range_to_last(state, at.to_vec())?;
         if !self.has_tombstones(state, &job)? {
             return Ok(job.high);
@@ -150,17 +150,17 @@ impl Lsm {
         Ok(false)
     }
 
-    fn is_grave_full(&self, state: &State, burying: &Burying, waited: bool) -> Result<bool> {
+    fn are_tombstones_many(&self, state: &State, purging: &Purging, waited: bool) -> Result<bool> {
         let deletes = self.counters.deletes.load(Atomic::Relaxed);
         let above = state.downwards().map(|level| level.figures().tombstones);
-        let dead = above.sum::<u64>() + deletes.saturating_sub(burying.deletes);
+        let dead = above.sum::<u64>() + deletes.saturating_sub(purging.deletes);
         let records = state.level(0).map_or(0, |level| level.figures().records);
         let enough = (records / RECORDS_PER_TOMBSTONE).max(LEAST_DELETES);
         if dead >= enough || (waited && dead > 0) {
             return Ok(true);
         }
         // How many of what the top had when it was opened are tombstones nobody has counted.
-        let counted = burying.has_begun || !waited;
+        let counted = purging.has_begun || !waited;
         Ok(!counted && self.is_any_in_top(state, (b"", None), &mut |_| true)?)
     }
 

@@ -45,7 +45,7 @@ fn settle(log: &Log) {
             assert_eq!(state.poisoned, None);
             let asked = &state.asked;
             let idle = !asked.segment && asked.hand_over.is_none() && !state.has_outdated();
-            if state.attended && idle && !state.preparing {
+            if state.has_background && idle && !state.preparing {
                 return;
             }
         }
@@ -71,7 +71,7 @@ fn watch(
     };
     let log = Log::create(Arc::new(watched), options, 0).unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| log.attend());
+        scope.spawn(|| log.run_background());
         for _ in 0..records {
             settle(&log);
             put(&log, &vec![7; len], durability).unwrap();
@@ -155,7 +155,7 @@ fn a_segment_that_cannot_be_had_ahead_is_refused_to_who_needs_it() {
     let from = log.position();
     let mut written = 0;
     std::thread::scope(|scope| {
-        scope.spawn(|| log.attend());
+        scope.spawn(|| log.run_background());
         disk.set_capacity(Some(disk.used_bytes()));
         let refused = loop {
             settle(&log);
@@ -184,7 +184,7 @@ fn space_that_only_waits_to_be_free_is_no_full_disk() {
     let disk = SimDisk::new(1);
     let log = Log::create(disk.shared(), small(1), 0).unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| log.attend());
+        scope.spawn(|| log.run_background());
         for _ in 0..800 {
             settle(&log);
             put(&log, &[7; 100], Durability::Buffered).unwrap();
@@ -219,7 +219,7 @@ fn segments_before_a_checkpoint_are_used_again_instead_of_being_deleted_and_made
     let log = Log::create(Arc::new(watched), small(1), 0).unwrap();
     let mut from = log.position();
     std::thread::scope(|scope| {
-        scope.spawn(|| log.attend());
+        scope.spawn(|| log.run_background());
         settle(&log);
         for generation in 1..=5 {
             for byte in 0..200u8 {

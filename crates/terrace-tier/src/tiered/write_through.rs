@@ -1,4 +1,4 @@
-//! A change that goes straight to the cold tier, because the hot one is at its cap and nothing can
+//! A change that is written through to the cold tier, because the hot one is at its cap and nothing can
 //! be let go of: many structures with a leaf or two each, or a batch that holds every lock.
 //!
 //! Under the record's lock: the cold tier is changed first, then a hot record that says otherwise is

@@ -11,7 +11,7 @@ use crate::options::LogOptions;
 use crate::segment::Segment;
 
 /// The way from the cut to the end of the last segment with anything in it.
-pub(crate) struct Way<'a> {
+pub(crate) struct Progress<'a> {
     /// Bytes of the way before each segment, less the offset at which it enters it.
     before: BTreeMap<u32, i64>,
     total: u64,
@@ -19,13 +19,13 @@ pub(crate) struct Way<'a> {
     seen: &'a mut dyn FnMut(u64, u64),
 }
 
-impl<'a> Way<'a> {
+impl<'a> Progress<'a> {
     pub fn new(
         options: &LogOptions,
         segments: &BTreeMap<u32, Arc<Segment>>,
         from: Lsn,
         seen: &'a mut dyn FnMut(u64, u64),
-    ) -> Way<'a> {
+    ) -> Progress<'a> {
         let mut before = BTreeMap::new();
         let mut total = 0;
         for (&number, segment) in segments.range(from.segment()..) {
@@ -41,7 +41,7 @@ impl<'a> Way<'a> {
             total += segment.bytes.saturating_sub(enters);
         }
         seen(0, total);
-        Way {
+        Progress {
             before,
             total,
             done: 0,

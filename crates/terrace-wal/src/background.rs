@@ -34,18 +34,18 @@ const MOST_PUT_OFF: usize = 16;
 const FREE_SEGMENTS: u64 = 64;
 
 /// Ends what the thread promised, however it ends.
-struct Attending<'l>(&'l Log);
+struct Background<'l>(&'l Log);
 
-impl Drop for Attending<'_> {
+impl Drop for Background<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        state.attended = false;
+        state.has_background = false;
         // What was to be deleted is among the older segments: the next checkpoint, or opening, does it.
         state.asked = Asked::default();
         if std::thread::panicking() {
             state.preparing = false;
             state.poison(&Error::invalid(
-                "the thread that attends the log has panicked",
+                "the thread in the background of the log has panicked",
             ));
         }
         self.0.wake_all();
@@ -55,12 +55,12 @@ impl Drop for Attending<'_> {
 impl Log {
     /// Serves the writers until [`Log::dismiss`] or [`Log::close`] is called or the log is poisoned.
     /// To be called by one thread, which does nothing else.
-    pub fn attend(&self) {
-        let _attending = Attending(self);
+    pub fn run_background(&self) {
+        let _running = Background(self);
         let mut not_before = Instant::now();
         let mut state = self.state.lock();
         while !state.dismissed && !state.closed && state.poisoned.is_none() {
-            state.attended = true;
+            state.has_background = true;
             if std::mem::take(&mut state.asked.used) {
                 drop(state);
                 not_before = Instant::now() + self.kept_for();
@@ -83,10 +83,10 @@ impl Log {
                 segment.hand_over(to);
                 state = self.state.lock();
             } else if !state.asked.delete.is_empty() {
-                self.attendant.wait_for(&mut state, put_off);
+                self.background.wait_for(&mut state, put_off);
             } else {
                 state.asked.segment = false;
-                self.attendant.wait(&mut state);
+                self.background.wait(&mut state);
             }
         }
     }
@@ -179,20 +179,20 @@ impl Log {
         }
     }
 
-    /// Lets the thread in [`Log::attend`] go, for good.
+    /// Lets the thread in [`Log::run_background`] go, for good.
     pub fn dismiss(&self) {
         self.state.lock().dismissed = true;
-        self.attendant.notify_all();
+        self.background.notify_all();
     }
 
     /// Asks that thread for a segment if the caller `can_wait` for it; whether there is one to ask.
     pub(crate) fn ask_for_segment(&self, state: &mut State, can_wait: bool) -> bool {
-        if !state.attended || !can_wait || self.options.planted(Fault::NobodyAsked) {
+        if !state.has_background || !can_wait || self.options.planted(Fault::NobodyAsked) {
             return false;
         }
         if !state.asked.segment {
             state.asked.segment = true;
-            self.attendant.notify_one();
+            self.background.notify_one();
         }
         true
     }
@@ -200,13 +200,13 @@ impl Log {
     /// Asks it to hand over what was written up to `end`, if that has become much.
     pub(crate) fn ask_for_hand_over(&self, state: &mut State, end: Lsn) {
         let written_to = u64::from(end.offset());
-        if state.attended
+        if state.has_background
             && state.asked.hand_over.is_none()
             && state.current.number == end.segment()
             && state.current.is_to_hand_over(written_to)
         {
             state.asked.hand_over = Some((state.current.clone(), written_to));
-            self.attendant.notify_one();
+            self.background.notify_one();
         }
     }
 
@@ -217,12 +217,12 @@ impl Log {
         let from = state.kept_from(from);
         let older = state.older.keys().copied();
         let outdated: Vec<u32> = older.take_while(|&n| u64::from(n) < from).collect();
-        if !state.attended && !self.options.hoards() {
+        if !state.has_background && !self.options.hoards() {
             return outdated;
         }
         state.asked.used |= !outdated.is_empty();
         state.asked.delete = VecDeque::from(outdated);
-        self.attendant.notify_one();
+        self.background.notify_one();
         Vec::new()
     }
 

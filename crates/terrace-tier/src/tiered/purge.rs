@@ -13,7 +13,7 @@ use terrace_base::Result;
 use terrace_pages::Space;
 
 use super::Tiered;
-use super::hand::Burying;
+use super::hand::Purging;
 use super::migrate::{Entry, Selected};
 use crate::context::TierContext;
 
@@ -38,16 +38,16 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     ///
     /// # Errors
     /// Those of the store, but for pages that cannot be read: what belongs there stays above.
-    pub(crate) fn bury_due(&self, waited: bool) -> Result<bool> {
+    pub(crate) fn purge_due(&self, waited: bool) -> Result<bool> {
         let mut cold_leaves = 0;
-        if !self.is_burying(waited)? {
+        if !self.is_purging(waited)? {
             return Ok(false);
         }
         for _ in 0..STEP_LEAVES {
             if cold_leaves >= STEP_COLD_LEAVES {
                 return Ok(true);
             }
-            if !self.bury_leaf(&mut cold_leaves)? {
+            if !self.purge_leaf(&mut cold_leaves)? {
                 return Ok(false);
             }
         }
@@ -57,7 +57,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Writes the tombstones of this range, of one cold leaf, that a scan has walked over, so that the next
     /// scan does not. Only if that takes no waiting, and never an error of the scan: the round, or who
     /// makes room, does what is left. The caller holds nothing.
-    pub(crate) fn bury_walked(&self, low: &[u8], high: Option<&[u8]>) {
+    pub(crate) fn purge_walked(&self, low: &[u8], high: Option<&[u8]>) {
         let Some(hot) = self.hot() else { return };
         let put_off = &self.walked_put_off;
         if put_off.load(Ordering::Relaxed) > 0 {
@@ -65,23 +65,23 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             return;
         }
         let entry = Entry::Try;
-        let buried = self.write_tombstones(low, high, entry).and_then(|written| {
+        let purged = self.write_tombstones(low, high, entry).and_then(|written| {
             if written > 0 {
                 self.close_up(low, high, entry)?;
                 self.pack_leaf(hot, low, entry)?;
             }
             Ok(())
         });
-        if buried.is_err() {
+        if purged.is_err() {
             put_off.store(SCANS_AFTER_AN_ERROR, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn is_burying(&self, waited: bool) -> Result<bool> {
+    pub(crate) fn is_purging(&self, waited: bool) -> Result<bool> {
         {
-            let burying = self.burying.lock();
-            if burying.under_way || self.deletes_since(&burying) < LEAST_DELETES {
-                return Ok(burying.under_way);
+            let purging = self.purging.lock();
+            if purging.under_way || self.deletes_since(&purging) < LEAST_DELETES {
+                return Ok(purging.under_way);
             }
         }
         let Some(hot) = self.hot() else {
@@ -92,17 +92,17 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             false => self.leaves(&self.cold)?,
         };
         let enough = below + DELETES_PER_LEAF * self.leaves(hot)?;
-        let mut burying = self.burying.lock();
-        if !burying.under_way && self.deletes_since(&burying) as f64 >= enough {
-            burying.deletes = self.events.sum(|e| &e.deletes);
-            burying.resume(b"");
+        let mut purging = self.purging.lock();
+        if !purging.under_way && self.deletes_since(&purging) as f64 >= enough {
+            purging.deletes = self.events.sum(|e| &e.deletes);
+            purging.resume(b"");
         }
-        Ok(burying.under_way)
+        Ok(purging.under_way)
     }
 
-    fn deletes_since(&self, burying: &Burying) -> u64 {
+    fn deletes_since(&self, purging: &Purging) -> u64 {
         let deletes = self.events.sum(|e| &e.deletes);
-        deletes.saturating_sub(burying.deletes)
+        deletes.saturating_sub(purging.deletes)
     }
 
     /// About how many leaves a tier has: the estimate of one leaf.
@@ -117,7 +117,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
 
     /// The next leaf, or a part of it; counts the cold leaves that it has to do with. Returns whether the
     /// round goes on.
-    fn bury_leaf(&self, cold_leaves: &mut usize) -> Result<bool> {
+    fn purge_leaf(&self, cold_leaves: &mut usize) -> Result<bool> {
         let Some(hot) = self.hot() else {
             return Ok(false);
         };
@@ -127,34 +127,34 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             dead.set_keys_only(true);
             let position = loop {
                 // The leaf is this call's alone: the hand moves on at once.
-                let mut burying = self.burying.lock();
-                if !burying.under_way {
+                let mut purging = self.purging.lock();
+                if !purging.under_way {
                     return Ok(false);
                 }
                 let mut select = |flags: Flags| Selected::Deleted.wants(flags);
-                let at = burying.at.clone();
+                let at = purging.at.clone();
                 match hot.try_window_within(&at, None, &mut select, dead) {
                     Ok(()) => {
                         match &dead.high {
-                            Some(high) => burying.at.clone_from(high),
-                            None => burying.under_way = false,
+                            Some(high) => purging.at.clone_from(high),
+                            None => purging.under_way = false,
                         }
                         break at;
                     }
                     Err(interrupt) => {
-                        drop(burying);
+                        drop(purging);
                         if let Err(e) = self.context.store.settle(interrupt) {
                             // The hand goes past a leaf that cannot be read.
                             let behind = match e.is_unreadable() {
                                 true => self.behind(hot, &at),
                                 false => None,
                             };
-                            let mut burying = self.burying.lock();
+                            let mut purging = self.purging.lock();
                             match behind {
-                                Some(position) => burying.resume(&position),
-                                None => burying.under_way = false,
+                                Some(position) => purging.resume(&position),
+                                None => purging.under_way = false,
                             }
-                            return unless_unreadable(e).map(|()| burying.under_way);
+                            return unless_unreadable(e).map(|()| purging.under_way);
                         }
                     }
                 }
@@ -162,7 +162,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             let mut next = 0;
             while next < dead.len() {
                 if *cold_leaves >= STEP_COLD_LEAVES {
-                    self.burying.lock().resume(dead.key(next));
+                    self.purging.lock().resume(dead.key(next));
                     return Ok(true);
                 }
                 *cold_leaves += 1;
@@ -194,7 +194,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     fn resume_unless_unreadable(&self, position: &[u8], error: terrace_base::Error) -> Result<()> {
         let passed = unless_unreadable(error);
         if passed.is_err() {
-            self.burying.lock().resume(position);
+            self.purging.lock().resume(position);
         }
         passed
     }
@@ -215,12 +215,12 @@ impl TierContext {
     ///
     /// # Errors
     /// Those of the store.
-    pub fn bury(&self, waited: bool) -> Result<bool> {
+    pub fn purge(&self, waited: bool) -> Result<bool> {
         let mut more = false;
         for tier in self.hot.all() {
-            more |= tier.bury(waited)?;
+            more |= tier.purge(waited)?;
         }
-        let asked = &self.bury_below;
+        let asked = &self.purge_below;
         if waited {
             asked.store(true, Ordering::Relaxed);
         }
@@ -230,7 +230,7 @@ impl TierContext {
         }
         let waited = asked.swap(false, Ordering::Relaxed);
         for structure in self.merging() {
-            more |= structure.bury_below(waited)?;
+            more |= structure.purge_below(waited)?;
         }
         Ok(more)
     }

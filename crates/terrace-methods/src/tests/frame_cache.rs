@@ -75,10 +75,10 @@ fn a_bucket_that_has_given_a_record_away_is_not_asked_for_it() {
     // And nearly all of these go straight there, in a table that has long grown past its first list.
     let known = (0..1000).filter(|&i| {
         assert!(get(&table, &key(i)).is_some());
-        table.goes_straight(&key(i))
+        table.is_cached(&key(i))
     });
     assert_eq!(known.count(), 1000);
-    let straight = (0..1000).filter(|&i| table.goes_straight(&key(i))).count();
+    let straight = (0..1000).filter(|&i| table.is_cached(&key(i))).count();
     assert!(straight > 700, "{straight}");
 }
 
