@@ -247,7 +247,12 @@ fn counted(set: &str, map: &str, how: (usize, usize)) -> ExitCode {
         "random" => counted::run(&keys::random(n), ints(), map, how),
         "monotonic" => counted::run(&keys::monotonic(n), ints(), map, how),
         "clustered" => counted::run(&keys::clustered(n), ints(), map, how),
-        _ => counted::run(&keys::emails(n), rivals::for_bytes().into_iter(), map, how),
+        _ => counted::run(
+            &Emails::generate(n),
+            rivals::for_bytes().into_iter(),
+            map,
+            how,
+        ),
     };
     match done {
         true => ExitCode::SUCCESS,
