@@ -122,8 +122,8 @@ impl Default for Options {
 
 impl Options {
     /// One segment for all entries, as long as they have half a GiB of keys at most: each merge takes as long as
-    /// the map is large. For the compact B+tree (compressed or not), skip list, Masstree and ART, in one kind of memory, and not for
-    /// a concurrent map.
+    /// the map is large. For the compact B+tree (compressed or not), skip list, Masstree and ART, in one kind of
+    /// memory, and not for a concurrent map.
     pub const WHOLE: usize = u32::MAX as usize;
 
     /// The dynamic stage alone, as the original of a pair: nothing is merged unless it is asked for, and
