@@ -5,6 +5,7 @@
 //! them lies in files above this one, and which of those a form has is said in `families.rs`, above all of them.
 
 use crate::home::Home;
+use crate::search::partition_point;
 #[cfg(feature = "pairs")]
 use crate::stage::PlainKeys;
 use crate::stage::{Plan, Stage, Training};
@@ -159,30 +160,12 @@ pub trait KeyRun<F: Family>: Default + Send + Sync {
             hi += step;
             step *= 2;
         }
-        let mut hi = hi.min(to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if F::cmp(self.get(mid), key).is_lt() {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        partition_point(lo, hi.min(to), |i| F::cmp(self.get(i), key).is_lt())
     }
 
     /// The first index of `from..to` whose key is greater than `key`. O(log n).
     fn upper_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
-        let (mut lo, mut hi) = (from, to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if F::cmp(self.get(mid), key).is_le() {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        partition_point(from, to, |i| F::cmp(self.get(i), key).is_le())
     }
 }
 
@@ -206,31 +189,13 @@ pub trait FixedKeys<F: Family>: Send + Sync {
     /// The first index of `from..to` whose key is greater than `key`. O(log n).
     #[inline]
     fn upper_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
-        let (mut lo, mut hi) = (from, to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if F::cmp(self.get(mid), key).is_le() {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        partition_point(from, to, |i| F::cmp(self.get(i), key).is_le())
     }
 
     /// The first index of `from..to` whose key is not less than `key`. O(log n).
     #[inline]
     fn lower_bound(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
-        let (mut lo, mut hi) = (from, to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if F::cmp(self.get(mid), key).is_lt() {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        partition_point(from, to, |i| F::cmp(self.get(i), key).is_lt())
     }
 }
 

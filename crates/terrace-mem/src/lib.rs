@@ -29,6 +29,7 @@ pub mod place;
 #[path = "no_place/mod.rs"]
 mod place;
 mod prefix;
+mod search;
 mod segment;
 mod segments;
 #[cfg(feature = "serde")]

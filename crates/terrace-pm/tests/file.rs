@@ -46,6 +46,11 @@ fn changes(step: u64) -> Vec<(u64, Option<u64>)> {
     }
 }
 
+/// The command that runs a test of this file again, in a process of its own.
+fn again(test: &str) -> Command {
+    terrace_sim::again(module_path!(), test).unwrap()
+}
+
 /// The other process of the test below: writes, and says what was acknowledged.
 fn write_until_killed(path: &Path) {
     let map = Map::open(path, options()).unwrap();
@@ -152,12 +157,8 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
         let mut model = BTreeMap::new();
         let mut done = 0;
         for kill in 0..kills * factor() {
-            let mut child = Command::new(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    "a_killed_process_loses_nothing_that_was_acknowledged",
-                ])
-                .args(["--nocapture", "--test-threads", "1"])
+            let mut child = again("a_killed_process_loses_nothing_that_was_acknowledged")
+                .args(["--test-threads", "1"])
                 .env("TERRACE_PM_CHILD", &path)
                 .stdout(Stdio::piped())
                 .spawn()
@@ -276,8 +277,7 @@ fn signals_do_not_keep_a_file_from_growing() {
         return;
     }
     let folder = tempfile::tempdir_in(shared).unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "signals_do_not_keep_a_file_from_growing"])
+    let mut child = again("signals_do_not_keep_a_file_from_growing")
         .env("TERRACE_PM_GROWS", folder.path().join("map.pm"))
         .stdout(Stdio::null())
         .spawn()

@@ -8,6 +8,7 @@ use super::numbers::Numbers;
 use super::{CAP, NodeKeys};
 use crate::family::ByteFamily;
 use crate::prefix::common_prefix;
+use crate::search::partition_point;
 use crate::simd;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
@@ -77,16 +78,8 @@ impl<const N: usize> ByteKeys<N> {
     /// The first index whose key is not `before`.
     #[inline]
     fn partition(&self, probe: &[u8], before: impl Fn(&[u8]) -> bool) -> usize {
-        let (mut lo, mut hi) = self.alike(probe);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if before(self.get(mid)) {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        let (lo, hi) = self.alike(probe);
+        partition_point(lo, hi, |i| before(self.get(i)))
     }
 
     /// Sets how much of the first key is the shared beginning, and the heads that go with it.

@@ -9,6 +9,7 @@
 use super::bits;
 use crate::family::IntFamily;
 use crate::home::{Block, Home, copied};
+use crate::search::partition_point;
 use crate::simd;
 use crate::two_stage::KeyCursor;
 use alloc::vec;
@@ -209,15 +210,7 @@ impl EliasFano {
             }
             lo = lo.max((hi + 1).saturating_sub(step).min(hi));
         }
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            if at(mid) < low {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        partition_point(lo, hi, |i| at(i) < low)
     }
 
     #[inline]

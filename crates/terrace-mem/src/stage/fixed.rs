@@ -5,6 +5,7 @@ use super::nums::Nums;
 use super::run::ByteRun;
 use crate::family::{ByteFamily, Family, FixedKeys, IntFamily, KeyRun};
 use crate::prefix::common_prefix;
+use crate::search::partition_point;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -146,28 +147,18 @@ impl FixedBytes {
             _ => return to,
         };
         let probe = head(rest);
-        let (mut lo, mut hi) = (from, to);
-        while lo < hi {
-            let mid = (lo + hi) / 2;
-            let tail = &self.get(mid)[first.len()..];
-            let less = match head(tail).cmp(&probe) {
+        partition_point(from, to, |i| {
+            let tail = &self.get(i)[first.len()..];
+            match head(tail).cmp(&probe) {
                 core::cmp::Ordering::Equal => match tail.cmp(rest) {
                     core::cmp::Ordering::Equal => past,
                     order => order.is_lt(),
                 },
                 order => order.is_lt(),
-            };
-            if less {
-                lo = mid + 1;
-            } else {
-                hi = mid;
             }
-        }
-        lo
+        })
     }
-}
 
-impl FixedBytes {
     /// Appends all keys to a run.
     pub fn decode(&self, into: &mut ByteRun) {
         into.reserve(self.len(), self.bytes.len());

@@ -3,6 +3,7 @@
 //! right over the highest towers, and then down and right over those of each height.
 
 use crate::family::{Family, FixedKeys};
+use crate::search::partition_point;
 
 /// Keys between two towers.
 const TOWER: usize = 16;
@@ -42,16 +43,11 @@ impl<F: Family> Towers<F> {
         let (mut at, mut height) = (0, self.top);
         while height > 1 {
             // How many towers of this height, from the one at `at` on, are less: at least one, or none of all.
-            let (mut lo, mut hi) = (0, TOWER.min((n - at).div_ceil(height)));
-            while lo < hi {
-                let mid = (lo + hi) / 2;
-                if F::cmp(self.keys.get(at + mid * height), key).is_lt() {
-                    lo = mid + 1;
-                } else {
-                    hi = mid;
-                }
-            }
-            at += lo.saturating_sub(1) * height;
+            let towers = TOWER.min((n - at).div_ceil(height));
+            let less = partition_point(0, towers, |i| {
+                F::cmp(self.keys.get(at + i * height), key).is_lt()
+            });
+            at += less.saturating_sub(1) * height;
             height /= TOWER;
         }
         self.keys.lower_bound(at, (at + TOWER).min(n), key)

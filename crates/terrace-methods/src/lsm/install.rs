@@ -89,6 +89,11 @@ pub(crate) struct Change<'l> {
     pub dropped: Vec<LargeRef>,
 }
 
+/// The pages of these names.
+fn pages(made: &[Name]) -> impl Iterator<Item = PageId> {
+    made.iter().map(|name| name.page)
+}
+
 impl Lsm {
     /// Installs a step. `copied` are the records that leave the top. False, and nothing has changed, where
     /// one of them that has a chain is not there any more, there are not enough frames, or large values are to go
@@ -177,7 +182,7 @@ impl Lsm {
                     .and_then(|()| self.have_frames(door, splits)),
             });
         if let Err(interrupt) = ready {
-            self.unmake(door, &made)?;
+            self.unmake(door, pages(&made))?;
             return Err(interrupt);
         }
         // Whoever replaces a record that has a chain waits until its chain is that of a page below, or not.
@@ -187,7 +192,7 @@ impl Lsm {
             match self.chains_still_there(state, copied) {
                 Ok(true) => {}
                 other => {
-                    self.unmake(door, &made)?;
+                    self.unmake(door, pages(&made))?;
                     return other;
                 }
             }
@@ -198,7 +203,7 @@ impl Lsm {
             Ok(root) => root,
             Err(interrupt) => {
                 drop(held);
-                self.unmake(door, &made)?;
+                self.unmake(door, pages(&made))?;
                 return Err(interrupt);
             }
         };
@@ -252,10 +257,7 @@ impl Lsm {
             had.push(self.store.allocate(door, Class::Cold)?.pid());
             Ok(())
         });
-        for page in had {
-            self.free_page(door, page)
-                .map_err(|e| Interrupt::Fail(self.store.poison(&e)))?;
-        }
+        self.unmake(door, had)?;
         all
     }
 
@@ -328,9 +330,9 @@ impl Lsm {
     }
 
     /// Frees pages again that nobody names.
-    fn unmake(&self, door: &Door<'_>, made: &[Name]) -> Attempt<()> {
-        for name in made {
-            self.free_page(door, name.page)
+    fn unmake(&self, door: &Door<'_>, made: impl IntoIterator<Item = PageId>) -> Attempt<()> {
+        for page in made {
+            self.free_page(door, page)
                 .map_err(|e| Interrupt::Fail(self.store.poison(&e)))?;
         }
         Ok(())
