@@ -117,6 +117,7 @@ impl PageStore {
             ));
         }
         let start = Instant::now();
+        self.cut.set_sparing(pace.is_sparing());
         self.lend_for_cut();
         let _lent = LentAhead(self);
         let before = [

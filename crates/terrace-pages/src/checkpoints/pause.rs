@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use terrace_base::sync::atomic::Ordering;
 
-use crate::parts::pace::{AIM, Pace};
+use crate::parts::pace::{AIM, Pace, SPARING_PRESSURE};
 use crate::store::PageStore;
 
 impl PageStore {
     /// How long the checkpoint that is being made leaves the device to others after a write of so many
     /// bytes that took so long.
     pub(crate) fn pause(&self, bytes: u64, took: Duration, pace: Pace) -> Duration {
-        let Pace::Gentle(known) = pace else {
+        let (Pace::Gentle(known) | Pace::Sparing(known)) = pace else {
             return Duration::ZERO;
         };
         let used = known();
@@ -19,7 +19,10 @@ impl PageStore {
             // Somebody waits, had no space, or finds no frame soon.
             return Duration::ZERO;
         }
-        let saved = self.undo.bytes() as f64 / self.layout.undo_bytes.max(1) as f64;
+        let mut saved = self.undo.bytes() as f64 / self.saved_at_most().max(1) as f64;
+        if pace.is_sparing() {
+            saved = saved.min(SPARING_PRESSURE);
+        }
         let pressure = saved.max(self.pressure_of_space());
         let plan = self.cut.plan();
         let written = self.counters.checkpoint_page_writes.load(Ordering::Relaxed);

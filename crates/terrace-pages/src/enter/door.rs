@@ -178,10 +178,10 @@ impl PageStore {
         Ok(self.pass_waiting())
     }
 
-    /// Goes in if that takes no waiting at all.
+    /// Goes in if that takes no waiting at all, and more may be saved for the cut, if there is one.
     pub fn try_enter(&self) -> Option<Door<'_>> {
         let stopped = self.health.is_poisoned() || self.is_image();
-        if stopped || self.undo.bytes() > self.layout.undo_bytes {
+        if stopped || self.undo.bytes() > self.saved_at_most() {
             return None;
         }
         let door = self.pass()?;

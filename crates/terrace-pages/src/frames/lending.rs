@@ -50,6 +50,19 @@ impl PageStore {
         }
     }
 
+    /// Bytes that may be saved for a cut by who needs not change pages. For a sparing one half of what is lent without
+    /// an effect on hot pages; the other half is for what is saved around it.
+    #[inline]
+    pub(crate) fn saved_at_most(&self) -> u64 {
+        if !self.cut.is_sparing() {
+            return self.layout.undo_bytes;
+        }
+        let little = self.frames() / TOLERANCE_PART / 2 * self.page_bytes() as u64;
+        little
+            .max(self.page_bytes() as u64)
+            .min(self.layout.undo_bytes)
+    }
+
     /// A step of this, when `borrowed` frames are needed; see `parts/kept.rs`.
     pub(crate) fn keep_frames(&self, borrowed: u64) {
         let lent = self.lent.count();

@@ -15,6 +15,8 @@ pub(crate) struct Cut {
     pub progress: CutProgress,
     /// Whether all pages that could be cleaned were ones that a checkpoint owes.
     cleaning_waits: AtomicBool,
+    /// Whether hardly anything is to be saved for it.
+    sparing: AtomicBool,
 }
 
 impl Cut {
@@ -25,6 +27,7 @@ impl Cut {
             plan: Mutex::new(Plan::new(0)),
             progress: CutProgress::default(),
             cleaning_waits: AtomicBool::new(false),
+            sparing: AtomicBool::new(false),
         }
     }
 
@@ -62,6 +65,17 @@ impl Cut {
     /// Remembers what the last image alone holds, less what checkpoints have written.
     pub fn set_space(&self, held: u64) {
         self.space.store(held, Ordering::Relaxed);
+    }
+
+    /// Whether hardly anything is to be saved for it.
+    #[inline]
+    pub fn is_sparing(&self) -> bool {
+        self.sparing.load(Ordering::Relaxed)
+    }
+
+    /// Says whether that is so, before it begins.
+    pub fn set_sparing(&self, sparing: bool) {
+        self.sparing.store(sparing, Ordering::Relaxed);
     }
 
     /// Whether all pages that could be cleaned were ones that a checkpoint owes.

@@ -18,6 +18,8 @@ const LONGEST_SECONDS: u64 = 60;
 const GENTLE_WRITE_BYTES: u64 = 64 << 10;
 /// Past this pressure not even as long as a write took is paused.
 const BREATHLESS: f64 = 0.75;
+/// The most that a sparing one is pressed by what is saved for it: promotions are no reason to have the device alone.
+pub(crate) const SPARING_PRESSURE: f64 = 0.74;
 /// By the time that what the caller knows of has come so far towards its limit the checkpoint is to be done.
 pub(crate) const AIM: f64 = 0.95;
 /// It takes so long until it can be told how fast that comes.
@@ -31,6 +33,10 @@ pub enum Pace<'a> {
     /// nothing, and the checkpoint writes so fast that it is done a little before 1, then as fast as it
     /// can.
     Gentle(&'a dyn Fn() -> f64),
+    /// As gently, but hardly anything is saved for it, so that hot pages keep their frames: where that is too much
+    /// already, who only moves records up does without, and it writes faster, up to half of the time. For one that is
+    /// made while hardly anything else is written.
+    Sparing(&'a dyn Fn() -> f64),
     /// As fast as it can: at close, and when somebody waits for it.
     Fast,
 }
@@ -39,9 +45,14 @@ impl Pace<'_> {
     /// Pages to write at once.
     pub(crate) fn batch(self, most: usize, page_bytes: usize) -> usize {
         match self {
-            Pace::Gentle(_) => (GENTLE_WRITE_BYTES as usize / page_bytes).clamp(1, most),
+            Pace::Gentle(_) | Pace::Sparing(_) => (GENTLE_WRITE_BYTES as usize / page_bytes).clamp(1, most),
             Pace::Fast => most,
         }
+    }
+
+    /// Whether hardly anything is to be saved for it.
+    pub(crate) fn is_sparing(&self) -> bool {
+        matches!(self, Pace::Sparing(_))
     }
 }
 

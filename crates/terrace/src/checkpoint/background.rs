@@ -72,7 +72,7 @@ impl Core {
             task = calm.moved(moved, next);
         }
         if task == Task::Checkpoint {
-            let done = self.checkpoint(Speed::Gentle, false);
+            let done = self.checkpoint(Speed::Sparing, false);
             calm.checkpointed(self.store.space_seen().page_writes);
             done?;
         }

@@ -34,7 +34,7 @@ impl Core {
         // Somebody waits for it, perhaps for the space.
         let deleted = match speed {
             Speed::Fast => self.log.delete_outdated(),
-            Speed::Gentle => Ok(()),
+            Speed::Gentle | Speed::Sparing => Ok(()),
         };
         let mut state = self.checkpoints.state();
         match result {
@@ -95,6 +95,7 @@ impl Core {
         };
         let pace = match speed {
             Speed::Gentle => Pace::Gentle(&pressure),
+            Speed::Sparing => Pace::Sparing(&pressure),
             Speed::Fast => Pace::Fast,
         };
         // The log notes the generation before slots of the older image are used again, so that it

@@ -26,6 +26,8 @@ const ROOM_IS_THERE: f64 = 0.9;
 pub enum Speed {
     /// So that others hardly notice, until the log or the space it holds presses it, or somebody waits.
     Gentle,
+    /// As gently, while hardly anything is written: see [`terrace_pages::Pace::Sparing`].
+    Sparing,
     /// As fast as it can: somebody waits for it.
     Fast,
 }
