@@ -279,7 +279,7 @@ impl TierContext {
             }
         }
         self.adapt_share();
-        if self.over_cap() {
+        if self.over_cap() && !self.store.saves_enough() {
             self.help(Space::Migration, &mut Waits::in_background())?;
         }
         Ok(())

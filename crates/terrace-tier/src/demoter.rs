@@ -110,7 +110,8 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         }
         context.adapt_share();
         let mut fruitless = 0;
-        while context.over_cap() && !stop.load(Ordering::Acquire) {
+        // What is changed for that would have to be saved; those who cannot do without room make it.
+        while context.over_cap() && !context.store.saves_enough() && !stop.load(Ordering::Acquire) {
             let before = context.store.hot_frames();
             let mut waits = Waits::in_background();
             let space = terrace_pages::Space::Migration;

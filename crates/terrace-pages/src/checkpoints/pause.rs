@@ -97,6 +97,27 @@ mod tests {
     }
 
     #[test]
+    fn a_sparing_one_has_little_saved_for_it_and_leaves_half_of_the_time_to_others() {
+        let disk = terrace_sim::SimDisk::new(1).shared();
+        let store = PageStore::create(disk, options(), 1, &info()).unwrap();
+        let _cut = store.cut.progress.begin(1 << 30, 0);
+        store.cut.plan_to_write(0);
+        let little = vec![0; 2 * store.page_bytes()];
+        assert!((little.len() as u64) < store.layout.undo_bytes);
+        store.undo.save(0, 0, &little);
+        // For others that is nothing yet.
+        assert!(store.try_enter().is_some());
+        store.cut.set_sparing(true);
+        assert!(store.try_enter().is_none());
+        assert!(store.enter().is_ok(), "who changes something goes in");
+        let bytes = RATE / 4096;
+        assert_eq!(store.pause(bytes, MS, Pace::Sparing(&|| 0.0)), MS);
+        store.undo.forget(0);
+        assert!(store.try_enter().is_some());
+        assert!(store.pause(RATE / 8, MS, Pace::Sparing(&|| 0.0)) > SECOND / 10);
+    }
+
+    #[test]
     fn slots_that_others_leave_to_the_image_press_a_checkpoint_and_its_own_do_not() {
         let disk = terrace_sim::SimDisk::new(1).shared();
         let store = PageStore::create(disk, options(), 1, &info()).unwrap();

@@ -181,7 +181,7 @@ impl PageStore {
     /// Goes in if that takes no waiting at all, and more may be saved for the cut, if there is one.
     pub fn try_enter(&self) -> Option<Door<'_>> {
         let stopped = self.health.is_poisoned() || self.is_image();
-        if stopped || self.undo.bytes() > self.saved_at_most() {
+        if stopped || self.saves_enough() {
             return None;
         }
         let door = self.pass()?;
@@ -193,6 +193,11 @@ impl PageStore {
             return None;
         }
         Some(door)
+    }
+
+    /// Whether so much is saved for the cut, if there is one, that who need not change pages had better wait. O(1).
+    pub fn saves_enough(&self) -> bool {
+        self.undo.bytes() > self.saved_at_most()
     }
 
     /// For who changes a lot behind one door: waits, as the door does, while the checkpointer must first

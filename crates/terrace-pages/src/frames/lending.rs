@@ -16,6 +16,11 @@ const HINT_PART: u64 = 128;
 /// Beyond what is kept, one part in so many of the frames may be lent before the cap of hot pages falls at
 /// once: of the frames of cold pages about a quarter.
 const TOLERANCE_PART: u64 = 256;
+/// A sparing checkpoint, which is soon over, borrows so much more without an effect: for what is saved, for what holds
+/// that, and for what the map of pages takes meanwhile.
+const SPARED_PART: u64 = 64;
+/// So much is saved for it at most by who need not change pages: one part in so many of the frames.
+const SAVED_PART: u64 = 512;
 
 impl PageStore {
     /// Tells the store how near a checkpoint is, from 0, not at all, to 1, where it begins: so much of the room
@@ -30,12 +35,22 @@ impl PageStore {
     /// Frames that are lent or kept for that: what hot pages may not have.
     pub(crate) fn lent_or_kept(&self) -> u64 {
         let lent = self.lent.count();
-        let at_once = lent.saturating_sub(self.frames() / TOLERANCE_PART);
+        let at_once = (lent - self.spared(lent)).saturating_sub(self.frames() / TOLERANCE_PART);
         at_once.max(self.lent.kept.frames())
+    }
+
+    /// Of the frames that are lent those that a sparing checkpoint borrows without an effect on hot pages.
+    fn spared(&self, lent: u64) -> u64 {
+        if !self.cut.is_sparing() || !self.cut.is_made() {
+            return 0;
+        }
+        let since = lent.saturating_sub(self.lent.before_cut());
+        since.min(self.frames() / SPARED_PART)
     }
 
     /// Lends what a checkpoint is likely to need, before it begins. The caller holds nothing.
     pub(crate) fn lend_for_cut(&self) {
+        self.lent.note_cut();
         self.lent.kept.cut();
         // Where nobody keeps the accounts in the background there is nothing to go by.
         if self.lent.kept.lent_ahead() > 0 {
@@ -50,14 +65,14 @@ impl PageStore {
         }
     }
 
-    /// Bytes that may be saved for a cut by who needs not change pages. For a sparing one half of what is lent without
-    /// an effect on hot pages; the other half is for what is saved around it.
+    /// Bytes that may be saved for a cut by who needs not change pages. For a sparing one so few that they are lent
+    /// without an effect on hot pages.
     #[inline]
     pub(crate) fn saved_at_most(&self) -> u64 {
         if !self.cut.is_sparing() {
             return self.layout.undo_bytes;
         }
-        let little = self.frames() / TOLERANCE_PART / 2 * self.page_bytes() as u64;
+        let little = self.frames() / SAVED_PART * self.page_bytes() as u64;
         little
             .max(self.page_bytes() as u64)
             .min(self.layout.undo_bytes)
@@ -66,7 +81,10 @@ impl PageStore {
     /// A step of this, when `borrowed` frames are needed; see `parts/kept.rs`.
     pub(crate) fn keep_frames(&self, borrowed: u64) {
         let lent = self.lent.count();
-        let in_cut = self.cut.is_made();
+        let spared = self.spared(lent);
+        let (lent, borrowed) = (lent - spared, borrowed.saturating_sub(spared));
+        // What a sparing one borrows is no measure for others, and nothing is kept for it.
+        let in_cut = self.cut.is_made() && !self.cut.is_sparing();
         let little = (self.frames() / LITTLE_PART).max(1);
         let made_room = self.hot_frames() <= self.hot_cap();
         self.lent

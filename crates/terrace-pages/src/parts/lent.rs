@@ -11,6 +11,8 @@ pub(crate) struct Lent {
     /// Frames whose memory was given back, because something else in the budget needed it.
     frames: Mutex<Vec<u32>>,
     count: AtomicU64,
+    /// How many there were before the last cut.
+    before_cut: AtomicU64,
     /// Bytes that parts above use beyond what was set aside for them.
     extra: AtomicU64,
     /// Of them for hints.
@@ -23,6 +25,16 @@ impl Lent {
     /// How many frames are lent.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// A cut is about to begin.
+    pub fn note_cut(&self) {
+        self.before_cut.store(self.count(), Ordering::Relaxed);
+    }
+
+    /// How many there were before it.
+    pub fn before_cut(&self) -> u64 {
+        self.before_cut.load(Ordering::Relaxed)
     }
 
     /// Which they are, to be changed; whoever does says so with [`Lent::note`].

@@ -45,7 +45,9 @@ impl Pace<'_> {
     /// Pages to write at once.
     pub(crate) fn batch(self, most: usize, page_bytes: usize) -> usize {
         match self {
-            Pace::Gentle(_) | Pace::Sparing(_) => (GENTLE_WRITE_BYTES as usize / page_bytes).clamp(1, most),
+            Pace::Gentle(_) | Pace::Sparing(_) => {
+                (GENTLE_WRITE_BYTES as usize / page_bytes).clamp(1, most)
+            }
             Pace::Fast => most,
         }
     }

@@ -2,18 +2,20 @@
 //! how full they are, how long the data file is, and that it costs no page reads or writes. What is hot comes
 //! up soon, after a load and when it has moved elsewhere. All of it is counted, by one thread.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{BTree, HashTable, Method, Rng, Rows, checkpoint, new_context, two_tiers};
-use terrace_pages::StoreStats;
+use terrace_pages::{Pace, StoreStats};
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
 
 const RECORDS: u64 = 60_000;
 const PAGE_BYTES: u64 = 4096;
 const USER_BYTES: u64 = 8 + 120;
-/// Memory, of the bytes of keys and values.
-const MEMORY_PERCENT: u64 = 40;
+/// Four tenths of the bytes of keys and values.
+const MEMORY: u64 = RECORDS * USER_BYTES * 4 / 10;
 
 struct Zipf {
     sums: Vec<f64>,
@@ -58,11 +60,15 @@ struct Run<M: Method> {
     zipf: Zipf,
     rng: Rng,
     ops: u64,
+    value: &'static [u8],
 }
 
 impl<M: Method> Run<M> {
     fn new() -> Self {
-        let memory = RECORDS * USER_BYTES * MEMORY_PERCENT / 100;
+        Self::with(MEMORY, &[7; 120])
+    }
+
+    fn with(memory: u64, value: &'static [u8]) -> Self {
         let context = new_context(&SimDisk::new(9), memory, PAGE_BYTES as usize);
         context.seed(7);
         let of = two_tiers::<M>(&context, &TierOptions::default());
@@ -72,6 +78,7 @@ impl<M: Method> Run<M> {
             zipf: Zipf::new(RECORDS),
             rng: Rng(5),
             ops: 0,
+            value,
         }
     }
 
@@ -88,7 +95,7 @@ impl<M: Method> Run<M> {
     }
 
     fn put(&self, i: u64) {
-        let put = Change::Put(&[7; 120]);
+        let put = Change::Put(self.value);
         self.of.write(&key(i), put, None, &mut || ()).unwrap();
     }
 
@@ -292,4 +299,62 @@ fn of_a_heap() {
     // The row with its slot, and the record of the index: slot, two lengths, key, and location.
     let [_, _, c, f] = phases::<Rows>("rows", 4 + 4 + 8 + 120 + 4 + 2 + 2 + 7 + 7);
     assert!(c.fill > 0.90 && f.fill > 0.90, "{} {}", c.fill, f.fill);
+}
+
+/// Hot pages during a checkpoint that is made while others read, of those before it, and the most bytes that were
+/// held at once for what is saved for it.
+fn hot_pages_kept(pace: for<'a> fn(&'a dyn Fn() -> f64) -> Pace<'a>) -> (f64, u64) {
+    let memory = RECORDS * 800 * 4 / 10;
+    let mut run = Run::<BTree>::with(memory, &[7; 800]);
+    run.load();
+    run.use_them(|_| false);
+    let store = run.context.store.clone();
+    // Hot pages make room, little by little, for what is lent without a checkpoint.
+    loop {
+        let before = store.hot_cap();
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(20));
+            store.rebalance();
+        }
+        if store.hot_cap() == before {
+            break;
+        }
+    }
+    while store.hot_frames() > store.hot_cap() {
+        run.of.sweep_once().unwrap();
+    }
+    let before = store.hot_frames();
+    let (run, most, least) = (RefCell::new(run), Cell::new(0), Cell::new(before));
+    let meanwhile = || {
+        let run = &mut *run.borrow_mut();
+        let mut value = Vec::new();
+        for _ in 0..20 {
+            // Others become hot, so that there is much to be moved up.
+            let i = RECORDS - 1 - run.zipf.draw(&mut run.rng);
+            assert!(run.of.get(&key(i), &mut value).unwrap());
+            store.rebalance();
+            // Who makes room where all is saved that may be waits for the checkpoint, and that would wait for us.
+            if store.stats().undo_bytes < memory / 32 {
+                run.context.tend().unwrap();
+            }
+        }
+        let stats = store.stats();
+        most.set(most.get().max(stats.undo_bytes));
+        least.set(least.get().min(stats.hot_frames));
+        // Without a pause: nothing here goes by the clock.
+        0.95
+    };
+    let mut info = crate::common::cut;
+    store.checkpoint(pace(&meanwhile), &mut info).unwrap();
+    (least.get() as f64 / before as f64, most.get())
+}
+
+#[test]
+fn a_sparing_checkpoint_takes_no_frames_from_hot_pages() {
+    let (kept, saved) = hot_pages_kept(|known| Pace::Sparing(known));
+    let (gentle_kept, gentle_saved) = hot_pages_kept(|known| Pace::Gentle(known));
+    eprintln!("sparing: {kept:.3}, {saved} bytes; gentle: {gentle_kept:.3}, {gentle_saved} bytes");
+    assert!(kept > 0.99, "{kept}");
+    assert!(gentle_kept < 0.975, "{gentle_kept}");
+    assert!(saved * 4 < gentle_saved, "{saved} {gentle_saved}");
 }
