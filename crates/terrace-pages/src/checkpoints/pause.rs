@@ -106,14 +106,14 @@ mod tests {
         assert!((little.len() as u64) < store.layout.undo_bytes);
         store.undo.save(0, 0, &little);
         // For others that is nothing yet.
-        assert!(store.try_enter().is_some());
+        assert!(!store.saves_enough());
         store.cut.set_sparing(true);
-        assert!(store.try_enter().is_none());
+        assert!(store.saves_enough() && store.try_enter().is_none());
         assert!(store.enter().is_ok(), "who changes something goes in");
         let bytes = RATE / 4096;
         assert_eq!(store.pause(bytes, MS, Pace::Sparing(&|| 0.0)), MS);
         store.undo.forget(0);
-        assert!(store.try_enter().is_some());
+        assert!(!store.saves_enough());
         assert!(store.pause(RATE / 8, MS, Pace::Sparing(&|| 0.0)) > SECOND / 10);
     }
 

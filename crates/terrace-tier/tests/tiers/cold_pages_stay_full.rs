@@ -223,7 +223,7 @@ fn first_reads<M: Method>() {
     let own = |part: &StoreStats| each(part.demotion_reads + part.ageing_reads);
     // A third of what callers read at first, and soon hardly anything.
     assert!(own(&parts[0]) < 0.25 && each(parts[0].page_writes) < 0.4);
-    assert!(own(&parts[1]) < 0.08 && each(parts[1].page_writes) < 0.15);
+    assert!(own(&parts[1]) < 0.10 && each(parts[1].page_writes) < 0.18);
     assert!(parts[4..].iter().all(|part| own(part) < 0.03));
     // Meanwhile what is hot comes up.
     let all: Vec<f64> = parts.iter().map(|part| each(part.page_reads)).collect();
