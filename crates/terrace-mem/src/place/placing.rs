@@ -15,10 +15,11 @@ use crate::sync::Mutex;
 use crate::two_stage::StaticStage;
 use crossbeam_epoch::{self as epoch, Guard};
 use std::sync::atomic::Ordering::Relaxed;
-use terrace_place::Sampling;
+use terrace_place::{Sampling, Ticker};
 
-/// Where the segments of a map lie; nothing where there is one kind of memory.
-pub(crate) struct Placing<F: Family, V>(pub(super) Option<Box<On<F, V>>>);
+/// Where the segments of a map lie, nothing where there is one kind of memory; beside it which lookups
+/// are noted, so that they ask for it at once. One that is watched has each go the long way.
+pub(crate) struct Placing<F: Family, V>(pub(super) Option<Box<On<F, V>>>, Ticker);
 
 /// Two kinds of memory.
 pub(super) struct On<F: Family, V> {
@@ -32,7 +33,12 @@ pub(super) struct On<F: Family, V> {
 
 impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     pub(crate) fn new(options: &Options) -> Self {
-        Placing(options.memories.0.clone().map(|two| {
+        let ticker = match &options.memories.0 {
+            None => Ticker::never(),
+            Some(two) if two.watch.is_none() => Ticker::new(Sampling::default()),
+            Some(_) => Ticker::new(Sampling { leaf: 1, path: 0 }),
+        };
+        let on = options.memories.0.clone().map(|two| {
             let val = words::width::<V>();
             let copies = val.and_then(|val| Copies::new(F::KEY_WORDS, val, two.fast.clone()));
             let counted = copies.as_ref().map(|copies| copies.live().clone());
@@ -47,7 +53,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
                 #[cfg(not(feature = "shuttle"))]
                 worker: std::sync::Mutex::default(),
             })
-        }))
+        });
+        Placing(on, ticker)
     }
 
     /// Ends it, and waits for that.
@@ -82,7 +89,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     }
 
     /// Gives the value of `key`, which is in the range of a segment, to `see`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look<R>(
         &self,
         fixed: &Fixed<F, V>,
@@ -90,9 +97,13 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         guard: &Guard,
         see: impl FnOnce(Option<&V>) -> R,
     ) -> R {
-        match &self.0 {
-            None => see(fixed.get(key)),
-            Some(on) => on.look(fixed, key, guard, see),
+        match self.1.is_due() {
+            Some(true) => apart::<true, F, V, R, _>(fixed, key, self, guard, see),
+            Some(false) if fixed.seat.is_slow() => {
+                apart::<false, F, V, R, _>(fixed, key, self, guard, see)
+            }
+            // The same code as without placement, once for all.
+            _ => see(fixed.get(key)),
         }
     }
 
@@ -138,6 +149,35 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
         copies.map_or(0, |copies| copies.table(&epoch::pin()).bytes())
     }
+}
+
+/// A lookup that is due to be noted, or in slow memory. Apart, so that others keep nothing for it, with
+/// what they need anyway before the rest.
+#[inline(never)]
+fn apart<const DUE: bool, F: Family, V: Clone + Send + Sync + 'static, R, S>(
+    fixed: &Fixed<F, V>,
+    key: F::Ref<'_>,
+    place: &Placing<F, V>,
+    guard: &Guard,
+    see: S,
+) -> R
+where
+    S: FnOnce(Option<&V>) -> R,
+{
+    let Placing(Some(on), ticker) = place else {
+        return see(fixed.get(key));
+    };
+    if DUE {
+        let _ = ticker.again();
+    }
+    if on.two.watch.is_some() {
+        let noted = Sampling::default().tick().is_some();
+        return on.look(fixed, key, guard, noted, see);
+    }
+    if DUE {
+        ticker.calm(on.ledger.bytes[1].load(Relaxed) == 0);
+    }
+    on.look(fixed, key, guard, DUE, see)
 }
 
 /// Why a segment stays where it is.
@@ -292,17 +332,16 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         self.two.bound(self.limit())
     }
 
-    /// Apart, so that maps in one kind of memory keep nothing for it.
-    #[inline(never)]
+    #[inline]
     fn look<R>(
         &self,
         fixed: &Fixed<F, V>,
         key: F::Ref<'_>,
         guard: &Guard,
+        noted: bool,
         see: impl FnOnce(Option<&V>) -> R,
     ) -> R {
         let seat = &fixed.seat;
-        let noted = Sampling::default().tick().is_some();
         self.watch(|| Touch::Header(std::ptr::from_ref(fixed) as u64 / 64));
         if !seat.slow {
             if noted {
