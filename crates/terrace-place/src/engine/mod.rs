@@ -96,10 +96,10 @@ pub struct Engine<S: Parts> {
     samples: [u64; 2],
     /// Whether an eighth of the leaves in samples is enough.
     hurried: bool,
-    /// Fast bytes of nodes when the last period began, and after one that made none of them slow: as
-    /// long as they are the same, strain begins no other. What keys own is no reason for one: no move
-    /// makes it less.
-    began_with: u64,
+    /// When the last period began: fast bytes of nodes, and moves that were put off so far.
+    began_with: (u64, u64),
+    /// Fast bytes of nodes after a period that could make none of them slow: as long as they are the
+    /// same, strain begins no other. What keys own is no reason for one: no move makes it less.
     settled: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ impl<S: Parts> Engine<S> {
             down: Wishes::new(),
             samples: [0; 2],
             hurried: false,
-            began_with: 0,
+            began_with: (0, 0),
             settled: None,
         }
     }
@@ -222,7 +222,7 @@ impl<S: Parts> Engine<S> {
             return false;
         }
         self.hurried = false;
-        self.began_with = fast_bytes;
+        self.began_with = (fast_bytes, world.counters.put_off());
         self.samples = samples;
         Counters::add(&world.counters.periods, 1);
         let bits = self.policy.open(fast, slow);
@@ -454,7 +454,9 @@ impl<S: Parts> Engine<S> {
         let (used, limit) = (world.budget.used(), world.budget.limit());
         let (bits, again) = self.policy.close(used, limit, leaves);
         let fast_bytes = world.budget.bytes(Tier::Fast);
-        self.settled = (fast_bytes >= self.began_with).then_some(fast_bytes);
+        let (before, put_off) = self.began_with;
+        let in_vain = fast_bytes >= before && world.counters.put_off() == put_off;
+        self.settled = in_vain.then_some(fast_bytes);
         self.parts.clear();
         if bits > 0 {
             self.phase = Phase::Cooling {

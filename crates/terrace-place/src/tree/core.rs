@@ -85,10 +85,27 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     /// What this operation should note.
     #[inline(always)]
     pub(super) fn tick(&self) -> Option<Noting> {
-        self.ticker.tick()
+        self.is_due().then(|| self.noting_apart())
     }
 
-    /// Whether this lookup is to be noted: then it is one for [`Core::get_noted`].
+    /// How an operation that is due is to be noted; whether the next ones are noted as often.
+    #[inline]
+    fn noting(&self) -> Noting {
+        if self.calms {
+            let slow = self.nodes.common().budget.bytes(Tier::Slow);
+            self.ticker.calm(slow == 0);
+        }
+        self.ticker.again()
+    }
+
+    /// The same, kept out of the way of others.
+    #[cold]
+    #[inline(never)]
+    fn noting_apart(&self) -> Noting {
+        self.noting()
+    }
+
+    /// Whether this operation is to be noted; a lookup then is one for [`Core::get_noted`].
     #[inline(always)]
     pub(super) fn is_due(&self) -> bool {
         self.ticker.is_due() == Some(true)
@@ -106,11 +123,7 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     where
         K: Borrow<Q>,
     {
-        let noting = self.ticker.again();
-        if self.calms {
-            let slow = self.nodes.common().budget.bytes(Tier::Slow);
-            self.ticker.calm(slow == 0);
-        }
+        let noting = self.noting();
         let dir = whole(self.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());
         see(T::get(&tree, &self.nodes, key, Some(noting)))

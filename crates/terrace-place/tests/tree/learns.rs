@@ -77,6 +77,11 @@ fn fewer_lookups_are_noted_while_all_nodes_are_fast() {
     assert!(tree.placement().slow_bytes > 0, "{}", tree.placement());
     let many = noted(64_000);
     assert!((7_500..8_500).contains(&many), "{many}");
+    // Whatever it is that comes to a node.
+    let before = tree.placement().samples.iter().sum::<u64>();
+    (0..64_000).for_each(|i| assert_eq!(tree.update(&(i % KEYS), |val| *val), Some(i % KEYS)));
+    let updates = tree.placement().samples.iter().sum::<u64>() - before;
+    assert!((7_500..8_500).contains(&updates), "{updates}");
     // A policy may need to know.
     let placement = Placement::two(Memory::Heap, Memory::Heap).fast_bytes(limit);
     let tree = filled(
