@@ -34,7 +34,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     pub(crate) fn new(options: &Options) -> Self {
         Placing(options.memories.0.clone().map(|two| {
             let val = words::width::<V>();
-            let copies = val.and_then(|val| Copies::new(F::KEY_WORDS, val, two.fast.clone()));
+            let key = (F::KEY_WORDS, F::packed_hash as fn(&[u64]) -> u64);
+            let copies = val.and_then(|val| Copies::new(key, val, two.fast.clone()));
             let counted = copies.as_ref().map(|copies| copies.live().clone());
             Box::new(On {
                 two,
@@ -85,6 +86,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     #[inline]
     pub(crate) fn look<R>(
         &self,
+        part: &Part<F, V>,
         fixed: &Fixed<F, V>,
         key: F::Ref<'_>,
         guard: &Guard,
@@ -92,7 +94,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     ) -> R {
         match &self.0 {
             None => see(fixed.get(key)),
-            Some(on) => on.look(fixed, key, guard, see),
+            Some(on) => on.look(part, fixed, key, guard, see),
         }
     }
 
@@ -123,6 +125,38 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
             && let Some(dynamic) = part.try_read()
         {
             self.wrote(part.segment.load(guard), &dynamic);
+        }
+    }
+
+    /// Entries which a segment had are others in the one that replaced it, or are gone: so are their
+    /// copies. Who calls has the latch of the part alone, and they are in the dynamic stage still.
+    pub(crate) fn changed<'a>(
+        &self,
+        entries: impl Iterator<Item = (F::Ref<'a>, Option<&'a V>)>,
+        guard: &Guard,
+    ) {
+        let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
+        let Some(copies) = copies.filter(|_| !planted(Fault::StaleCopy)) else {
+            return;
+        };
+        let table = copies.table(guard);
+        let width = words::width::<V>().unwrap_or(0);
+        let mut room = [0; MOST_KEY];
+        for (key, val) in entries {
+            let words = &mut room[..F::KEY_WORDS];
+            if F::pack(key, words) {
+                let val = val.and_then(words::pack);
+                let val = val.as_ref().map(|val| &val[..width]);
+                table.change(words, F::hash(key), val);
+            }
+        }
+    }
+
+    /// All entries are gone. Who calls has the latches of all parts alone, and the directory is the old one.
+    pub(crate) fn cleared(&self, guard: &Guard) {
+        let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
+        if let Some(copies) = copies.filter(|_| !planted(Fault::KeptTable)) {
+            copies.clear(guard);
         }
     }
 
@@ -171,7 +205,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         }
         Seat {
             ledger: Some(std::sync::Arc::clone(&self.ledger)),
-            id: self.ledger.id().into(),
+            id: self.ledger.id(),
             heat: old.map_or(0, |old| old.heat.load(Relaxed)).into(),
             dynamic: old.map_or(0, |old| old.dynamic.load(Relaxed)).into(),
             slow,
@@ -296,6 +330,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
     #[inline(never)]
     fn look<R>(
         &self,
+        part: &Part<F, V>,
         fixed: &Fixed<F, V>,
         key: F::Ref<'_>,
         guard: &Guard,
@@ -318,14 +353,14 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
             Some(copies) if F::pack(key, words) => Some(copies.table(guard)),
             _ => None,
         };
-        let (hash, id) = (F::hash(key), seat.id.load(Relaxed));
+        let hash = F::hash(key);
         if let Some(table) = table {
             if self.two.watch.is_some()
                 && let Some(line) = table.line(hash)
             {
                 self.watch(|| Touch::Copies(line));
             }
-            if let Some(hit) = table.find(words, hash, id)
+            if let Some(hit) = table.find(words, hash)
                 && let Some(val) = words::unpack::<V>(hit.val)
             {
                 if noted {
@@ -342,13 +377,35 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         }
         let found = fixed.get(key);
         if let Some(table) = table
-            && let Some(val) = found.and_then(words::pack)
+            && let Some(val) = found
+            && table.missed(hash)
         {
-            let width = words::width::<V>().unwrap_or(0);
-            let again = table.note(words, hash, id, &val[..width]);
-            self.ledger.copied.fetch_add(again.into(), Relaxed);
+            self.copy(part, fixed, (words, hash, val), guard);
         }
         see(found)
+    }
+
+    /// Makes a copy of an entry of a segment, if that is still the published one of a part that has its
+    /// range. Nothing where somebody writes to the part.
+    fn copy(
+        &self,
+        part: &Part<F, V>,
+        fixed: &Fixed<F, V>,
+        (key, hash, val): (&[u64], u64, &V),
+        guard: &Guard,
+    ) {
+        // From here on no merge changes copies of what is in the range.
+        let Some(latch) = part.try_read() else {
+            return;
+        };
+        let is_it = !latch.retired && std::ptr::eq(part.segment.load(guard), fixed);
+        if let Some(copies) = &self.copies
+            && (is_it || planted(Fault::LateCopy))
+            && let (Some(val), Some(width)) = (words::pack(val), words::width::<V>())
+        {
+            copies.table(guard).put(key, hash, &val[..width]);
+            self.ledger.copied.fetch_add(1, Relaxed);
+        }
     }
 
     #[inline]
@@ -366,7 +423,7 @@ const MOST_KEY: usize = 8;
 fn touch_of<F: Family, V>(fixed: &Fixed<F, V>, key: F::Ref<'_>) -> Touch {
     let rank = fixed.keys.as_ref().map_or(0, |keys| keys.seek(key)) as u64;
     let [keys, _] = bytes_of::<F, V>(&fixed.keys, &fixed.vals);
-    let id = fixed.seat.id.load(Relaxed) << 24;
+    let id = fixed.seat.id << 24;
     Touch::Segment {
         key: id + rank * (keys / fixed.len().max(1) as u64) / 64,
         val: id + (1 << 23) + rank * size_of::<V>() as u64 / 64,
