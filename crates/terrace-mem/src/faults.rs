@@ -83,3 +83,26 @@ pub(crate) fn planted(fault: Fault) -> bool {
 pub(crate) fn planted(_: Fault) -> bool {
     false
 }
+
+/// The check of a test passes, and does not with a fault, which is planted in a process of its own: a check
+/// that fails under the scheduler leaves threads behind that look into maps for ever.
+#[cfg(all(test, feature = "shuttle"))]
+pub(crate) fn checked(test: &str, fault: Fault, check: impl Fn()) {
+    #[cfg(feature = "planted-faults")]
+    {
+        const FAULT: &str = "TERRACE_MEM_FAULT";
+        if let Ok(wanted) = std::env::var(FAULT) {
+            plant((wanted == format!("{fault:?}")).then_some(fault));
+            return check();
+        }
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(FAULT, format!("{fault:?}"))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .status();
+        assert!(!status.unwrap().success(), "{fault:?} was not seen");
+    }
+    let _ = (test, fault);
+    check();
+}

@@ -12,33 +12,22 @@
 //! word, but for the counts in it, is the same before and behind.
 //!
 //! Chunks are as large as the map wants them, so that a table grows by one at a time: that takes no
-//! more than it adds, and loses nothing. They are counted for as long as somebody can see them. A chunk
-//! gets its slots when it is new. It gets others, those of a chunk that was given up, only when nobody
-//! is left who saw them belong anywhere, and it has been cleared of copies of theirs.
+//! more than it adds, and loses nothing. They are counted for as long as somebody can see them.
 //!
 //! A key comes in at once where its set has room. Else it comes in when it is missed for the second time
 //! while its print is there, and takes the place of the one in its set that was found least. What is
 //! found often stays: counts age by one whenever somebody wants a place and all are used.
 
-use super::chunk::{Chunk, Counted, Home};
-use super::set::{COUNT, FULL, LOCK, MOST, PRINTS, Set, Shape, WORDS, count_of};
-use super::words;
+use super::chunk::Home;
+use super::set::{MOST, Shape, WORDS};
+use super::table::{LAST, SLOTS, Table, chunk_bytes};
 use crate::concurrent::cell::EpochCell;
-use crate::faults::{Fault, planted};
 use crate::home::Store;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU8, Ordering, fence};
 use crossbeam_epoch::Guard;
-use std::sync::atomic::{AtomicU16 as Slot, AtomicU64 as Sum, AtomicUsize as Number};
+use std::sync::atomic::{AtomicU64 as Sum, AtomicUsize as Number, Ordering};
 use std::sync::{Arc, PoisonError};
 
-/// Records of a set by which the worth of the last bytes is judged: the very last one is often new.
-pub const LAST: usize = 2;
-
-/// Parts of the hashes, each of which belongs to one chunk.
-const SLOTS: usize = 4096;
-/// The chunk of slots that have none.
-const NONE: u16 = u16::MAX;
 /// Chunks at most: each has 8 slots or more, so that none has much more to do than another.
 const CHUNKS: usize = SLOTS / 8;
 /// Sets of the smallest chunks, 8 KiB.
@@ -46,230 +35,15 @@ const LEAST_SETS: usize = 64;
 /// Chunks that are so many times as large as they need be are made anew.
 const FAR: usize = 8;
 
-/// A table of one size.
-pub struct Table {
-    shape: Shape,
-    /// The chunk of each slot.
-    slots: Box<[Slot]>,
-    /// How many slots have none.
-    void: Number,
-    /// How many of the first chunks may have copies of slots that went to others.
-    littered: Number,
-    _counted: Option<Counted>,
-    chunks: Vec<Arc<Chunk>>,
-    /// Sets of a chunk.
-    sets: usize,
-}
-
-/// What a lookup found.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Hit {
-    pub val: [u64; words::MOST],
-    /// Of the records of its set it is one of the [two](LAST) that are found least.
-    pub least: bool,
-}
-
-fn chunk_bytes(sets: usize) -> usize {
-    sets * size_of::<Set>()
-}
-
-/// How many slots a chunk is to have, of so many.
-fn share(chunk: usize, n: usize) -> usize {
-    SLOTS / n + usize::from(chunk < SLOTS % n)
-}
-
-impl Table {
-    fn empty(shape: Shape, sets: usize) -> Self {
-        Table {
-            shape,
-            slots: Box::default(),
-            void: Number::new(0),
-            littered: Number::new(0),
-            _counted: None,
-            chunks: Vec::new(),
-            sets,
-        }
-    }
-
-    /// Bytes that it takes.
-    pub fn bytes(&self) -> usize {
-        self.chunks.len() * chunk_bytes(self.sets) + self.slots.len() * 2
-    }
-
-    /// How many slots each chunk has.
-    fn has(&self) -> Vec<usize> {
-        let mut has = vec![0; self.chunks.len()];
-        for slot in &self.slots {
-            if let Some(had) = has.get_mut(usize::from(slot.load(Ordering::Relaxed))) {
-                *had += 1;
-            }
-        }
-        has
-    }
-
-    /// The table with so many chunks, fewer where memory is refused. Most slots stay with theirs, new chunks
-    /// get the others, and where there are none they have no chunk.
-    fn resized(&self, n: usize, home: &Home) -> Self {
-        let (mut chunks, had) = (self.chunks.clone(), self.chunks.len());
-        chunks.truncate(n);
-        while chunks.len() < n
-            && let Some(chunk) = Chunk::new(self.sets, home)
-        {
-            chunks.push(Arc::new(chunk));
-        }
-        let n = chunks.len();
-        let mut slots: Vec<u16> = self
-            .slots
-            .iter()
-            .map(|s| s.load(Ordering::Relaxed))
-            .collect();
-        slots.resize(if n == 0 { 0 } else { SLOTS }, NONE);
-        let mut has = vec![0; n];
-        for slot in &mut slots {
-            match has.get_mut(usize::from(*slot)) {
-                Some(had) if *had < share(usize::from(*slot), n) => *had += 1,
-                _ => *slot = NONE,
-            }
-        }
-        let fresh = (had.min(n)..n).flat_map(|new| std::iter::repeat_n(new as u16, share(new, n)));
-        for (slot, new) in slots.iter_mut().filter(|slot| **slot == NONE).zip(fresh) {
-            *slot = new;
-        }
-        Table {
-            shape: self.shape,
-            void: Number::new(slots.iter().filter(|slot| **slot == NONE).count()),
-            littered: Number::new(match n > had {
-                true => had,
-                false => self.littered.load(Ordering::Relaxed).min(n),
-            }),
-            _counted: Some(Counted::new(&home.live, slots.len() * 2)),
-            slots: slots.into_iter().map(Slot::new).collect(),
-            chunks,
-            sets: self.sets,
-        }
-    }
-
-    /// Takes copies of slots that have other chunks out of one; false where none has any.
-    fn clean(&self, hash: fn(&[u64]) -> u64) -> bool {
-        let last = self.littered.load(Ordering::Relaxed).checked_sub(1);
-        if let Some(i) = last {
-            self.keep_own(i, hash);
-            self.littered.store(i, Ordering::Relaxed);
-        }
-        last.is_some()
-    }
-
-    fn keep_own(&self, i: usize, hash: fn(&[u64]) -> u64) {
-        let slot = |key: &[u64]| self.slots[hash(key) as usize % SLOTS].load(Ordering::Relaxed);
-        for set in self.chunks[i].sets.iter() {
-            set.keep(self.shape, |key| usize::from(slot(key)) == i);
-        }
-    }
-
-    /// Has a chunk get the slots that it lacks; false where none has to.
-    fn settle(&self, hash: fn(&[u64]) -> u64) -> bool {
-        let (n, has) = (self.chunks.len(), self.has());
-        let Some(i) = (0..n).find(|&i| has[i] < share(i, n)) else {
-            return false;
-        };
-        if !planted(Fault::OldSlot) {
-            self.keep_own(i, hash);
-        }
-        let void = self.slots.iter();
-        let void = void.filter(|slot| slot.load(Ordering::Relaxed) == NONE);
-        for slot in void.take(share(i, n) - has[i]) {
-            slot.store(i as u16, Ordering::Release);
-            self.void.fetch_sub(1, Ordering::Relaxed);
-        }
-        true
-    }
-
-    /// The set of a key with this hash.
-    #[inline]
-    fn set(&self, hash: u64) -> Option<&Set> {
-        let slot = self.slots.get(hash as usize % SLOTS)?;
-        let chunk = self.chunks.get(usize::from(slot.load(Ordering::Acquire)))?;
-        Some(&chunk.sets[(hash >> 12) as usize & (self.sets - 1)])
-    }
-
-    /// The address of the set for a key with this hash.
-    pub fn line(&self, hash: u64) -> Option<u64> {
-        let set = self.set(hash)?;
-        Some(std::ptr::from_ref(set) as u64 / 64)
-    }
-
-    /// The value of a key, if there is a copy. O(1).
-    #[inline]
-    pub fn find(&self, key: &[u64], hash: u64) -> Option<Hit> {
-        let set = self.set(hash)?;
-        let head = set.head.load(Ordering::Acquire);
-        if head & LOCK != 0 && !planted(Fault::TornCopy) {
-            return None;
-        }
-        let i = set.record(self.shape, head, key)?;
-        let mut val = [0; words::MOST];
-        for (word, cell) in val.iter_mut().zip(set.val(self.shape, i)) {
-            *word = cell.load(Ordering::Relaxed);
-        }
-        fence(Ordering::Acquire);
-        let behind = set.head.load(Ordering::Relaxed);
-        if behind / LOCK != head / LOCK && !planted(Fault::TornCopy) {
-            return None;
-        }
-        let count = count_of(head, i);
-        if count < FULL {
-            // Lost where another one counts or writes: no harm.
-            let more = head + (1 << (i as u32 * COUNT));
-            let order = Ordering::Relaxed;
-            let _ = set.head.compare_exchange(head, more, order, order);
-        }
-        let colder = |&other: &usize| (count_of(head, other), other) < (count_of(head, i), i);
-        let least = (0..self.shape.per_set).filter(colder).count() < LAST;
-        Some(Hit { val, least })
-    }
-
-    /// A key without a copy was found in its segment: whether it is to have one, since there is room, or
-    /// it is known to be wanted again. O(1).
-    pub fn missed(&self, hash: u64) -> bool {
-        let Some(set) = self.set(hash) else {
-            return false;
-        };
-        if set.has_room(self.shape) {
-            return true;
-        }
-        let print: &AtomicU8 = &set.prints[(hash >> 56) as usize % PRINTS];
-        let new = ((hash >> 40) as u8).max(1);
-        let again = print.load(Ordering::Relaxed) == new;
-        print.store(if again { 0 } else { new }, Ordering::Relaxed);
-        again
-    }
-
-    /// Makes a copy, if the set of the key has room, or one that is hardly found. Under the latch of its
-    /// part, whose published segment has this value. O(1).
-    pub fn put(&self, key: &[u64], hash: u64, val: &[u64]) {
-        if let Some(set) = self.set(hash) {
-            set.put(self.shape, key, val);
-        }
-    }
-
-    /// The published segment has another value for a key, or none. Under the latch of its part, which
-    /// nobody else has. O(1).
-    pub fn change(&self, key: &[u64], hash: u64, val: Option<&[u64]>) {
-        if let Some(set) = self.set(hash) {
-            set.change(self.shape, key, val);
-        }
-    }
-}
-
 /// The copies of a map.
 pub struct Copies {
     table: EpochCell<Table>,
     /// Held while the table is made another one.
     turn: Mutex<()>,
-    shape: Shape,
+    pub(super) shape: Shape,
     /// The hash of a key that has been packed.
     hash: fn(&[u64]) -> u64,
-    home: Home,
+    pub(super) home: Home,
     /// How often slots came to have no chunk, and of these how often nobody is left who saw them have one.
     left: Number,
     unseen: Arc<Number>,
@@ -406,20 +180,21 @@ impl Copies {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crossbeam_epoch as epoch;
 
-    fn hash(key: u64) -> u64 {
+    pub fn hash(key: u64) -> u64 {
         <crate::family::IntFamily as crate::family::Family>::hash(key)
     }
 
-    fn of_words(key: &[u64]) -> u64 {
+    pub fn of_words(key: &[u64]) -> u64 {
         hash(key[0])
     }
 
     #[cfg(not(feature = "shuttle"))]
     mod alone {
+        use super::super::super::set::Set;
         use super::*;
 
         fn copies(chunks: usize) -> Copies {
@@ -662,7 +437,7 @@ mod tests {
     }
 
     /// Chunks get slots that they had before: what was put in then does not count any more.
-    fn slots_come_back() {
+    pub fn slots_come_back() {
         let copies = Copies::new((1, of_words), 1, None).unwrap();
         let each = |act: &dyn Fn(&Table, u64, u64)| {
             let guard = epoch::pin();
@@ -695,101 +470,6 @@ mod tests {
         each(&|table, key, hash| {
             let val = table.find(&[key], hash).map(|hit| hit.val[0]);
             assert!(val.is_none_or(|val| val == 2), "{key} is as it was before");
-        });
-    }
-
-    #[cfg(feature = "shuttle")]
-    #[test]
-    fn slots_of_chunks_that_were_given_up_come_to_others() {
-        checked(Fault::OldSlot, || shuttle::check_random(slots_come_back, 1));
-    }
-
-    /// A check passes, and does not with a fault.
-    #[cfg(feature = "shuttle")]
-    fn checked(fault: Fault, check: impl Fn() + std::panic::UnwindSafe) {
-        check();
-        #[cfg(feature = "planted-faults")]
-        {
-            crate::plant(Some(fault));
-            let failed = std::panic::catch_unwind(check).is_err();
-            crate::plant(None);
-            assert!(failed, "{fault:?} was not seen");
-        }
-        #[cfg(not(feature = "planted-faults"))]
-        let _ = fault;
-    }
-
-    /// A table of sets of one record, in which all is written where key 1 lies.
-    #[cfg(feature = "shuttle")]
-    fn narrow() -> shuttle::sync::Arc<Table> {
-        let copies = Copies::new((1, of_words), 1, None).unwrap();
-        let guard = epoch::pin();
-        copies.fit(10_000 + SLOTS * 2, &guard);
-        let shape = Shape {
-            per_set: 1,
-            ..copies.shape
-        };
-        shuttle::sync::Arc::new(Table {
-            shape,
-            ..copies.table(&guard).resized(1, &copies.home)
-        })
-    }
-
-    /// Two threads write two keys of one set while a third reads: what it finds is whole.
-    #[cfg(feature = "shuttle")]
-    #[test]
-    fn no_copy_is_torn() {
-        let scene = || {
-            let table = narrow();
-            let write = |key: u64| {
-                let table = shuttle::sync::Arc::clone(&table);
-                shuttle::thread::spawn(move || {
-                    (0..2).for_each(|_| table.put(&[key], hash(1), &[key * 10]));
-                })
-            };
-            let writers = [write(1), write(2)];
-            for key in [1, 2, 1] {
-                if let Some(hit) = table.find(&[key], hash(1)) {
-                    assert_eq!(hit.val[0], key * 10, "a copy is torn");
-                }
-            }
-            writers.into_iter().for_each(|t| t.join().unwrap());
-        };
-        checked(Fault::TornCopy, move || {
-            shuttle::check_random(scene, 2000);
-            shuttle::check_pct(scene, 2000, 3);
-        });
-    }
-
-    /// A thread takes a copy out, or changes it, while another one writes in the same set: it stays so.
-    #[cfg(feature = "shuttle")]
-    #[test]
-    fn what_is_taken_out_does_not_come_back() {
-        let scene = || {
-            let mut table = narrow();
-            shuttle::sync::Arc::get_mut(&mut table)
-                .unwrap()
-                .shape
-                .per_set = 2;
-            let other = shuttle::sync::Arc::clone(&table);
-            let writer = shuttle::thread::spawn(move || {
-                for val in 0..3 {
-                    other.put(&[2], hash(1), &[val]);
-                }
-            });
-            let get = || table.find(&[1], hash(1)).map(|hit| hit.val[0]);
-            for round in [10, 20] {
-                table.put(&[1], hash(1), &[round]);
-                table.change(&[1], hash(1), Some(&[round + 1]));
-                assert!(get().is_none_or(|val| val == round + 1), "as it was before");
-                table.change(&[1], hash(1), None);
-                assert_eq!(get(), None, "came back");
-            }
-            writer.join().unwrap();
-        };
-        checked(Fault::BlindUnlock, move || {
-            shuttle::check_random(scene, 2000);
-            shuttle::check_pct(scene, 2000, 3);
         });
     }
 }
