@@ -1,6 +1,5 @@
 //! What is counted of a map over two kinds of memory, and of each of its segments.
 
-use super::copies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -68,12 +67,7 @@ impl Ledger {
 
     /// A number that no other segment of the map has or had.
     pub(super) fn id(&self) -> u64 {
-        loop {
-            let id = self.ids.fetch_add(1, Relaxed) + 1;
-            if copies::is_id(id) {
-                return id;
-            }
-        }
+        self.ids.fetch_add(1, Relaxed) + 1
     }
 }
 
@@ -82,7 +76,8 @@ impl Ledger {
 pub(crate) struct Seat {
     /// Where there is one kind of memory: none.
     pub(super) ledger: Option<Arc<Ledger>>,
-    pub(super) id: AtomicU64,
+    /// For who is told of touches.
+    pub(super) id: u64,
     /// Noted lookups, halved now and then.
     pub(super) heat: AtomicU32,
     /// Bytes of the dynamic stage of the part, as they were seen last.

@@ -40,7 +40,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         };
         let on = options.memories.0.clone().map(|two| {
             let val = words::width::<V>();
-            let copies = val.and_then(|val| Copies::new(F::KEY_WORDS, val, two.fast.clone()));
+            let key = (F::KEY_WORDS, F::packed_hash as fn(&[u64]) -> u64);
+            let copies = val.and_then(|val| Copies::new(key, val, two.fast.clone()));
             let counted = copies.as_ref().map(|copies| copies.live().clone());
             Box::new(On {
                 two,
@@ -92,15 +93,16 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     #[inline(always)]
     pub(crate) fn look<R>(
         &self,
+        part: &std::sync::Arc<Part<F, V>>,
         fixed: &Fixed<F, V>,
         key: F::Ref<'_>,
         guard: &Guard,
         see: impl FnOnce(Option<&V>) -> R,
     ) -> R {
         match self.1.is_due() {
-            Some(true) => apart::<true, F, V, R, _>(fixed, key, self, guard, see),
+            Some(true) => apart::<true, F, V, R, _>(part, key, self, guard, see),
             Some(false) if fixed.seat.is_slow() => {
-                apart::<false, F, V, R, _>(fixed, key, self, guard, see)
+                apart::<false, F, V, R, _>(part, key, self, guard, see)
             }
             // The same code as without placement, once for all.
             _ => see(fixed.get(key)),
@@ -137,6 +139,38 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         }
     }
 
+    /// Entries which a segment had are others in the one that replaced it, or are gone: so are their
+    /// copies. Who calls has the latch of the part alone, and they are in the dynamic stage still.
+    pub(crate) fn changed<'a>(
+        &self,
+        entries: impl Iterator<Item = (F::Ref<'a>, Option<&'a V>)>,
+        guard: &Guard,
+    ) {
+        let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
+        let Some(copies) = copies.filter(|_| !planted(Fault::StaleCopy)) else {
+            return;
+        };
+        let table = copies.table(guard);
+        let width = words::width::<V>().unwrap_or(0);
+        let mut room = [0; MOST_KEY];
+        for (key, val) in entries {
+            let words = &mut room[..F::KEY_WORDS];
+            if F::pack(key, words) {
+                let val = val.and_then(words::pack);
+                let val = val.as_ref().map(|val| &val[..width]);
+                table.change(words, F::hash(key), val);
+            }
+        }
+    }
+
+    /// All entries are gone. Who calls has the latches of all parts alone, and the directory is the old one.
+    pub(crate) fn cleared(&self, guard: &Guard) {
+        let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
+        if let Some(copies) = copies.filter(|_| !planted(Fault::KeptTable)) {
+            copies.clear(guard);
+        }
+    }
+
     /// Entries with which a dynamic stage is to be merged.
     #[inline]
     pub(crate) fn most(&self) -> usize {
@@ -155,7 +189,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
 /// what they need anyway before the rest.
 #[inline(never)]
 fn apart<const DUE: bool, F: Family, V: Clone + Send + Sync + 'static, R, S>(
-    fixed: &Fixed<F, V>,
+    part: &std::sync::Arc<Part<F, V>>,
     key: F::Ref<'_>,
     place: &Placing<F, V>,
     guard: &Guard,
@@ -164,6 +198,7 @@ fn apart<const DUE: bool, F: Family, V: Clone + Send + Sync + 'static, R, S>(
 where
     S: FnOnce(Option<&V>) -> R,
 {
+    let fixed = part.segment.load(guard);
     let Placing(Some(on), ticker) = place else {
         return see(fixed.get(key));
     };
@@ -172,12 +207,12 @@ where
     }
     if on.two.watch.is_some() {
         let noted = Sampling::default().tick().is_some();
-        return on.look(fixed, key, guard, noted, see);
+        return on.look(part, fixed, key, guard, noted, see);
     }
     if DUE {
         ticker.calm(on.ledger.bytes[1].load(Relaxed) == 0);
     }
-    on.look(fixed, key, guard, DUE, see)
+    on.look(part, fixed, key, guard, DUE, see)
 }
 
 /// Why a segment stays where it is.
@@ -211,7 +246,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         }
         Seat {
             ledger: Some(std::sync::Arc::clone(&self.ledger)),
-            id: self.ledger.id().into(),
+            id: self.ledger.id(),
             heat: old.map_or(0, |old| old.heat.load(Relaxed)).into(),
             dynamic: old.map_or(0, |old| old.dynamic.load(Relaxed)).into(),
             slow,
@@ -335,6 +370,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
     #[inline]
     fn look<R>(
         &self,
+        part: &Part<F, V>,
         fixed: &Fixed<F, V>,
         key: F::Ref<'_>,
         guard: &Guard,
@@ -357,14 +393,14 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
             Some(copies) if F::pack(key, words) => Some(copies.table(guard)),
             _ => None,
         };
-        let (hash, id) = (F::hash(key), seat.id.load(Relaxed));
+        let hash = F::hash(key);
         if let Some(table) = table {
             if self.two.watch.is_some()
                 && let Some(line) = table.line(hash)
             {
                 self.watch(|| Touch::Copies(line));
             }
-            if let Some(hit) = table.find(words, hash, id)
+            if let Some(hit) = table.find(words, hash)
                 && let Some(val) = words::unpack::<V>(hit.val)
             {
                 if noted {
@@ -381,13 +417,35 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         }
         let found = fixed.get(key);
         if let Some(table) = table
-            && let Some(val) = found.and_then(words::pack)
+            && let Some(val) = found
+            && table.missed(hash)
         {
-            let width = words::width::<V>().unwrap_or(0);
-            let again = table.note(words, hash, id, &val[..width]);
-            self.ledger.copied.fetch_add(again.into(), Relaxed);
+            self.copy(part, fixed, (words, hash, val), guard);
         }
         see(found)
+    }
+
+    /// Makes a copy of an entry of a segment, if that is still the published one of a part that has its
+    /// range. Nothing where somebody writes to the part.
+    fn copy(
+        &self,
+        part: &Part<F, V>,
+        fixed: &Fixed<F, V>,
+        (key, hash, val): (&[u64], u64, &V),
+        guard: &Guard,
+    ) {
+        // From here on no merge changes copies of what is in the range.
+        let Some(latch) = part.try_read() else {
+            return;
+        };
+        let is_it = !latch.retired && std::ptr::eq(part.segment.load(guard), fixed);
+        if let Some(copies) = &self.copies
+            && (is_it || planted(Fault::LateCopy))
+            && let (Some(val), Some(width)) = (words::pack(val), words::width::<V>())
+        {
+            copies.table(guard).put(key, hash, &val[..width]);
+            self.ledger.copied.fetch_add(1, Relaxed);
+        }
     }
 
     #[inline]
@@ -405,7 +463,7 @@ const MOST_KEY: usize = 8;
 fn touch_of<F: Family, V>(fixed: &Fixed<F, V>, key: F::Ref<'_>) -> Touch {
     let rank = fixed.keys.as_ref().map_or(0, |keys| keys.seek(key)) as u64;
     let [keys, _] = bytes_of::<F, V>(&fixed.keys, &fixed.vals);
-    let id = fixed.seat.id.load(Relaxed) << 24;
+    let id = fixed.seat.id << 24;
     Touch::Segment {
         key: id + rank * (keys / fixed.len().max(1) as u64) / 64,
         val: id + (1 << 23) + rank * size_of::<V>() as u64 / 64,
