@@ -92,8 +92,10 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     #[inline]
     fn noting(&self) -> Noting {
         if self.calms {
-            let slow = self.nodes.common().budget.bytes(Tier::Slow);
-            self.ticker.calm(slow == 0);
+            let budget = &self.nodes.common().budget;
+            // Of a tree without nodes nothing is known yet.
+            let calm = budget.bytes(Tier::Slow) == 0 && budget.bytes(Tier::Fast) > 0;
+            self.ticker.calm(calm);
         }
         self.ticker.again()
     }
