@@ -57,6 +57,8 @@ pub enum Fault {
     BlindUnlock = 22,
     /// A piece of the hot copies gets a part of the hashes back with what it had of them before.
     OldSlot = 23,
+    /// A hot copy that is lent comes back as it was before its entry changed.
+    OldReturn = 24,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -194,7 +194,7 @@ pub(super) mod tests {
 
     #[cfg(not(feature = "shuttle"))]
     mod alone {
-        use super::super::super::set::Set;
+        use super::super::super::set::{Missed, Set};
         use super::*;
 
         fn copies(chunks: usize) -> Copies {
@@ -248,18 +248,20 @@ pub(super) mod tests {
 
         #[test]
         fn what_is_missed_is_wanted_where_there_is_room_and_else_when_it_is_missed_twice() {
+            use Missed::{Again, Once, Room};
             let none = Table::empty(copies(1).shape, LEAST_SETS);
-            assert!(!none.missed(5) && !none.missed(5));
+            assert_eq!([none.missed(5), none.missed(5)], [Once; 2]);
             let copies = copies(1);
             let guard = epoch::pin();
             let table = copies.table(&guard);
             for key in 0..7 {
-                assert!(table.missed(5) && table.missed(5));
+                assert_eq!([table.missed(5), table.missed(5)], [Room; 2]);
                 table.put(&[key], 5, &[1]);
             }
-            assert!(!table.missed(5) && table.missed(5) && !table.missed(5));
+            let thrice = [(); 3].map(|()| table.missed(5));
+            assert_eq!(thrice, [Once, Again, Once]);
             table.change(&[3], 5, None);
-            assert!(table.missed(5));
+            assert_eq!(table.missed(5), Room);
         }
 
         #[test]

@@ -182,7 +182,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         ledger.periods.fetch_add(1, Relaxed);
         engine.periods += 1;
         engine.cool = engine.periods.is_multiple_of(COOLING);
-        let counts = [&ledger.noted[2], &ledger.least, &ledger.noted[1]];
+        let [_, waits, hits] = &ledger.noted;
+        let counts = [hits, &ledger.least, waits, &ledger.room];
         engine.caught.note(counts.map(|count| count.load(Relaxed)));
         if let Some(copies) = &on.copies {
             // More copies than there are entries are of no use.

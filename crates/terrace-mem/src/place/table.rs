@@ -4,7 +4,7 @@
 //! only when nobody is left who saw them belong anywhere, and it has been cleared of copies of theirs.
 
 use super::chunk::{Chunk, Counted, Home};
-use super::set::{COUNT, FULL, LOCK, PRINTS, Set, Shape, count_of};
+use super::set::{COUNT, FULL, LOCK, Missed, PRINTS, Set, Shape, count_of};
 use super::words;
 use crate::faults::{Fault, planted};
 use crate::sync::atomic::{AtomicU8, Ordering, fence};
@@ -202,20 +202,20 @@ impl Table {
         Some(Hit { val, least })
     }
 
-    /// A key without a copy was found in its segment: whether it is to have one, since there is room, or
-    /// it is known to be wanted again. O(1).
-    pub fn missed(&self, hash: u64) -> bool {
+    /// A key without a copy was found in its segment. It is to have one where there is room, or it is known
+    /// to be wanted again. O(1).
+    pub fn missed(&self, hash: u64) -> Missed {
         let Some(set) = self.set(hash) else {
-            return false;
+            return Missed::Once;
         };
         if set.has_room(self.shape) {
-            return true;
+            return Missed::Room;
         }
         let print: &AtomicU8 = &set.prints[(hash >> 56) as usize % PRINTS];
         let new = ((hash >> 40) as u8).max(1);
         let again = print.load(Ordering::Relaxed) == new;
         print.store(if again { 0 } else { new }, Ordering::Relaxed);
-        again
+        if again { Missed::Again } else { Missed::Once }
     }
 
     /// Makes a copy, if the set of the key has room, or one that is hardly found. Under the latch of its
