@@ -44,6 +44,10 @@ impl Family for IntFamily {
         true
     }
     #[cfg(feature = "place")]
+    fn packed_hash(words: &[u64]) -> u64 {
+        Self::hash(words[0])
+    }
+    #[cfg(feature = "place")]
     type CopyKey = u64;
     #[cfg(feature = "place")]
     #[inline]
@@ -141,6 +145,11 @@ impl Family for ByteFamily {
             *word = u64::from_le_bytes(*bytes);
         }
         true
+    }
+    #[cfg(feature = "place")]
+    fn packed_hash(words: &[u64]) -> u64 {
+        let key = words.first_chunk();
+        key.map_or(0, Self::copy_hash)
     }
     #[cfg(feature = "place")]
     type CopyKey = [u64; Self::KEY_WORDS];

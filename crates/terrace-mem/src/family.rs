@@ -69,6 +69,10 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     #[cfg(feature = "place")]
     #[doc(hidden)]
     fn pack(key: Self::Ref<'_>, into: &mut [u64]) -> bool;
+    /// [`Family::hash`] of the key that was written into these words.
+    #[cfg(feature = "place")]
+    #[doc(hidden)]
+    fn packed_hash(words: &[u64]) -> u64;
     /// The key of a hot copy.
     #[cfg(feature = "place")]
     #[doc(hidden)]

@@ -39,7 +39,7 @@ pub enum Fault {
     LeftLayer = 13,
     /// A merge takes entries that are marked as used for ones that are not.
     LostMark = 14,
-    /// A hot copy is taken although the segment it was copied from is gone.
+    /// A hot copy stays as it was when its entry is merged with another value.
     StaleCopy = 15,
     /// A hot copy is taken that was being written while it was read.
     TornCopy = 16,
@@ -49,6 +49,16 @@ pub enum Fault {
     StalePlace = 18,
     /// A hot copy that is lent stays when the value of its entry changes.
     KeptCopy = 19,
+    /// A hot copy is made of a segment that another one has replaced.
+    LateCopy = 20,
+    /// Hot copies stay when the map is emptied.
+    KeptTable = 21,
+    /// Who writes a hot copy brings back another one that was taken out meanwhile.
+    BlindUnlock = 22,
+    /// A piece of the hot copies gets a part of the hashes back with what it had of them before.
+    OldSlot = 23,
+    /// A hot copy that is lent comes back as it was before its entry changed.
+    OldReturn = 24,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -74,4 +84,27 @@ pub(crate) fn planted(fault: Fault) -> bool {
 #[inline(always)]
 pub(crate) fn planted(_: Fault) -> bool {
     false
+}
+
+/// The check of a test passes, and does not with a fault, which is planted in a process of its own: a check
+/// that fails under the scheduler leaves threads behind that look into maps for ever.
+#[cfg(all(test, feature = "shuttle"))]
+pub(crate) fn checked(test: &str, fault: Fault, check: impl Fn()) {
+    #[cfg(feature = "planted-faults")]
+    {
+        const FAULT: &str = "TERRACE_MEM_FAULT";
+        if let Ok(wanted) = std::env::var(FAULT) {
+            plant((wanted == format!("{fault:?}")).then_some(fault));
+            return check();
+        }
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(FAULT, format!("{fault:?}"))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .status();
+        assert!(!status.unwrap().success(), "{fault:?} was not seen");
+    }
+    let _ = (test, fault);
+    check();
 }

@@ -464,13 +464,7 @@ mod tests {
             shuttle::check_random(scene, 3000);
             shuttle::check_pct(scene, 3000, 3);
         };
-        check();
-        #[cfg(feature = "planted-faults")]
-        {
-            crate::plant(Some(Fault::TornShortcut));
-            let failed = std::panic::catch_unwind(check).is_err();
-            crate::plant(None);
-            assert!(failed, "what was read of two keys was not seen");
-        }
+        let test = "shortcuts::tests::a_shortcut_that_others_write_meanwhile_is_no_hit";
+        crate::faults::checked(test, Fault::TornShortcut, check);
     }
 }

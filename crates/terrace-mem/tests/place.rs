@@ -149,7 +149,7 @@ where
 
 #[test]
 fn integers_are_those_of_an_ordered_map() {
-    for fast in [0, 40_000, 1 << 20] {
+    for fast in [0, 20_000, 40_000, 1 << 20] {
         like_a_model(|k| k * 977, |v| v, small(Merging::Manual), fast);
         like_a_model(|k| k << 30, |v| v as u128, small(Merging::Blocking), fast);
     }
@@ -157,7 +157,7 @@ fn integers_are_those_of_an_ordered_map() {
 
 #[test]
 fn byte_strings_are_those_of_an_ordered_map() {
-    for fast in [0, 40_000, 1 << 20] {
+    for fast in [0, 20_000, 40_000, 1 << 20] {
         let key = |k: u64| {
             format!("{:x}{}", k * 7919 % 16, "long".repeat((k % 13) as usize)) + &k.to_string()
         };
@@ -308,6 +308,40 @@ fn hot_segments_come_to_be_fast_and_cold_ones_leave() {
         assert!(last < 2000, "{last} of 10,000 waited: {}", map.placement());
     }
     assert!(map.placement().demoted > 0, "{}", map.placement());
+}
+
+/// Where all segments are fast there is nothing to be learned, until they are too many.
+#[test]
+fn fewer_lookups_are_noted_while_all_segments_are_fast() {
+    let options = Options {
+        segment_len: 512,
+        ..Options::default()
+    };
+    let options = options.placement(heaps(1 << 20).manual()).unwrap();
+    let mut map = ConcurrentHybridMap::<u64, u64>::with_options(options).unwrap();
+    let fill = |map: &mut ConcurrentHybridMap<u64, u64>, from: u64, to: u64| {
+        map.extend((from..to).map(|i| (i * 1_000_003, i)));
+    };
+    let noted = |map: &ConcurrentHybridMap<u64, u64>| {
+        let before = map.placement().noted.iter().sum::<u64>();
+        for i in 0..64_000 {
+            let key = i * 7919 % 20_000;
+            assert_eq!(map.get(&(key * 1_000_003)), Some(key));
+        }
+        map.placement().noted.iter().sum::<u64>() - before
+    };
+    fill(&mut map, 0, 20_000);
+    for _ in 0..50 {
+        noted(&map);
+        settle(&map);
+    }
+    assert_eq!(map.placement().slow_segments, 0, "{}", map.placement());
+    let few = noted(&map);
+    assert!((900..1_100).contains(&few), "{few}: {}", map.placement());
+    fill(&mut map, 20_000, 200_000);
+    assert!(map.placement().slow_segments > 0, "{}", map.placement());
+    let many = noted(&map);
+    assert!((7_400..8_500).contains(&many), "{many}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub use faults::Fault;
 pub use faults::plant;
 pub use heat::{
     BINS, CHUNK, Heat, Histogram, INNER_WEIGHT, Noting, Sampling, ShiftDetector, Slice, Threshold,
-    bin,
+    Ticker, bin,
 };
 pub use id::{CLASSES, MAX_SLOTS, NodeId, Tier};
 pub use memory::{Memory, node_of};

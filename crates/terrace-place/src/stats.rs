@@ -34,6 +34,14 @@ impl Counters {
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Relaxed);
     }
+
+    /// Moves and listings that may do better the next time.
+    pub(crate) fn put_off(&self) -> u64 {
+        [&self.busy, &self.stale, &self.dropped]
+            .map(|count| count.load(Relaxed))
+            .iter()
+            .sum()
+    }
 }
 
 /// Where the nodes of a structure lie, and what was done about it.

@@ -62,7 +62,7 @@ where
     for thread in running {
         thread.join().unwrap();
     }
-    let start = |key: u64| (key % 2 == 0 && keys.contains(&(key / 2))).then_some(key / 2);
+    let start = |key: u64| (key.is_multiple_of(2) && keys.contains(&(key / 2))).then_some(key / 2);
     history.check(start);
     tree.check().unwrap();
 }

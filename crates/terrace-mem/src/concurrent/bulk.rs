@@ -57,6 +57,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         self.len.fetch_add(n, Ordering::Relaxed);
         self.len.fetch_sub(gone, Ordering::Relaxed);
         if let Some(new) = new.take() {
+            self.place.cleared(guard);
             self.directory.store(new, guard);
         }
         for dynamic in &mut latches {

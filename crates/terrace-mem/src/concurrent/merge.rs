@@ -51,6 +51,9 @@ pub fn work<F: Family, V: Clone + Send + Sync + 'static>(shared: &Shared<F, V>) 
 /// What a merge takes from the dynamic stage: keys, and their slots.
 type Snapshot<F, V> = (<F as Family>::Run, Vec<Slot<V>>);
 
+/// Stages, each with its values.
+type Rows<F, V> = Vec<(<F as Family>::Stage, Vec<V>)>;
+
 impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     /// The part that a key is in, and where the next one begins.
     fn part_of(&self, key: &F::Buf) -> (Arc<Part<F, V>>, Option<F::Buf>) {
@@ -99,21 +102,22 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
     ) -> Vec<Slot<V>> {
         // Only merges replace the segment, and this is the only merge of the part.
         let old = part.segment.load(guard);
-        let mut parts = self.combine(old, seen);
+        let (mut parts, changed) = self.combine(old, seen);
         if parts.len() > 1 {
-            self.split(part, parts, seen, guard);
+            self.split(part, parts, (seen, &changed), guard);
             return Vec::new();
         }
+        let changes = || self.place.changed(values::<F, V>(seen, &changed), guard);
         let (keys, vals) = parts.pop().unzip();
         let drained = keys.is_none();
         let new = self.place.fix(keys, vals.unwrap_or_default(), Some(old));
         let gone = if planted(Fault::EarlyRemove) {
-            let gone = remove_merged(part, seen);
+            let gone = remove_merged(part, seen, changes);
             part.segment.store(new, guard);
             gone
         } else {
             part.segment.store(new, guard);
-            remove_merged(part, seen)
+            remove_merged(part, seen, changes)
         };
         self.place.merged(part, guard);
         if drained {
@@ -152,12 +156,12 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         }
     }
 
-    /// The entries of a segment with those of the snapshot put over them, as segments. Users' clones run
-    /// here, and nothing has changed yet.
-    fn combine(&self, old: &Fixed<F, V>, seen: &Snapshot<F, V>) -> Vec<(F::Stage, Vec<V>)> {
+    /// The entries of a segment with those of the snapshot put over them, as segments; and which of the
+    /// snapshot the segment had already. Users' clones run here, and nothing has changed yet.
+    fn combine(&self, old: &Fixed<F, V>, seen: &Snapshot<F, V>) -> (Rows<F, V>, Vec<usize>) {
         let (mut keys, mut new) = (F::Run::default(), Vec::with_capacity(seen.1.len()));
         // Entries of the segment that were changed or deleted.
-        let (mut gone, mut live) = (Vec::new(), Vec::new());
+        let (mut gone, mut live, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(stage) = &old.keys {
             live.resize(stage.len(), true);
         }
@@ -171,6 +175,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             if let Some(rank) = rank {
                 live[rank] = false;
                 gone.push(rank);
+                changed.push(i);
             }
             if let Some(val) = &slot.val {
                 keys.push(key);
@@ -180,7 +185,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         let bounds = self.bounds();
         let Some(stage) = &old.keys else {
             let pieces = bounds.pieces(keys.len(), keys.key_bytes(0, keys.len()));
-            return rows(build::<F>(&keys, pieces, &self.plan), new);
+            return (rows(build::<F>(&keys, pieces, &self.plan), new), changed);
         };
         let (n, mut before) = (stage.len() - gone.len(), Vec::with_capacity(new.len()));
         let how = (&bounds, &self.plan);
@@ -190,15 +195,16 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             vals.extend_from_slice(&old.vals[from..rank]);
             from = rank + 1;
         }
-        rows(stages, Slots::merge_rows(vals, new, &before))
+        let vals = Slots::merge_rows(vals, new, &before);
+        (rows(stages, vals), changed)
     }
 
     /// Replaces a part by several. What changed since the snapshot moves along.
     fn split(
         &self,
         part: &Arc<Part<F, V>>,
-        pieces: Vec<(F::Stage, Vec<V>)>,
-        seen: &Snapshot<F, V>,
+        pieces: Rows<F, V>,
+        (seen, changed): (&Snapshot<F, V>, &[usize]),
         guard: &Guard,
     ) {
         let old = part.segment.load(guard);
@@ -227,6 +233,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         }
         let mut parts = directory.parts.clone();
         parts.splice(at..at + 1, new.into_iter().map(Arc::new));
+        // The new parts have latches of their own, and what was merged is not in their dynamic stages.
+        self.place.changed(values::<F, V>(seen, changed), guard);
         self.directory.store(Directory::of(parts), guard);
         dynamic.retired = true;
     }
@@ -354,14 +362,25 @@ fn was_merged<F: Family, V>(seen: &Snapshot<F, V>, key: F::Ref<'_>, version: u64
         && (seen.1[i].version == version || planted(Fault::BlindRemove))
 }
 
+/// Some entries of a snapshot.
+fn values<'a, F: Family, V>(
+    seen: &'a Snapshot<F, V>,
+    which: &'a [usize],
+) -> impl Iterator<Item = (F::Ref<'a>, Option<&'a V>)> {
+    let entry = |&i: &usize| (seen.0.get(i), seen.1[i].val.as_ref());
+    which.iter().map(entry)
+}
+
 /// Removes what was merged and has not changed since from the dynamic stage, and returns it: the
-/// drops of users' values run without a lock.
+/// drops of users' values run without a lock. Under the latch something else is done `before`.
 fn remove_merged<F: Family, V: Send + Sync + 'static>(
     part: &Part<F, V>,
     seen: &Snapshot<F, V>,
+    before: impl FnOnce(),
 ) -> Vec<Slot<V>> {
     let mut gone = Vec::with_capacity(seen.1.len());
     let mut dynamic = part.write();
+    before();
     for i in 0..seen.1.len() {
         let key = seen.0.get(i);
         let version = dynamic.tree.get(key, false).map(|slot| slot.version);

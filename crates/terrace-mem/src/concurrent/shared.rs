@@ -71,7 +71,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
             }
             // The latch is given back first: a merge that publishes meanwhile is seen below.
             drop(dynamic);
-            return self.place.look(part.segment.load(&guard), key, &guard, see);
+            let fixed = part.segment.load(&guard);
+            return self.place.look(part, fixed, key, &guard, see);
         }
     }
 

@@ -75,10 +75,10 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         self.may_be_dynamic(key, || F::hash(key)) && self.dynamic.get(key, false).is_some()
     }
 
-    /// Most entries are in the static stage, so it is asked first.
+    /// Most entries are in the static stage, so it is asked first most often.
     #[inline]
     pub fn get(&self, key: F::Ref<'_>) -> Option<S::Ref<'_>> {
-        if self.options.what == What::Cold {
+        if self.options.dynamic_first {
             return self.get_hot(key);
         }
         if !F::Shortcuts::ANY {
@@ -94,10 +94,11 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         found.or_else(|| self.get_dynamic(key, || hash, false).map(S::lend))
     }
 
-    /// [`Core::get`] where the dynamic stage keeps what is hot.
+    /// [`Core::get`] where the dynamic stage keeps what is hot, or the other one may lie in slow memory.
     fn get_hot(&self, key: F::Ref<'_>) -> Option<S::Ref<'_>> {
         let hash = || F::hash(key);
-        if let Some(val) = self.get_dynamic(key, hash, true) {
+        let touch = self.options.what == What::Cold;
+        if let Some(val) = self.get_dynamic(key, hash, touch) {
             return Some(S::lend(val));
         }
         if F::Shortcuts::ANY

@@ -238,6 +238,10 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         let appends = self.appends(i, keys);
         let which = self.span(i, keys);
         let Parts { list, plan, .. } = self.segments.open(|| self.options.plan());
+        #[cfg(feature = "place")]
+        if let Some(one) = &mut list.one {
+            one.returned(keys, &vals);
+        }
         if appends {
             // All lie behind a last segment that is long enough: it stays as it is.
             let pieces = bounds.pieces(n, keys.key_bytes(0, n));

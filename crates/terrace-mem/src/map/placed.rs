@@ -20,6 +20,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         if let Some(two) = two {
             // Shortcuts lead to values that may be slow, past the copies of them.
             core.options.shortcuts = 0;
+            core.options.dynamic_first = true;
             let parts = core.segments.open(|| core.options.plan());
             parts.list.one = Some(Box::new(One::new(two, copy)));
         }

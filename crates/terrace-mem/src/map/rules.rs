@@ -22,6 +22,8 @@ pub struct Rules {
     pub updates: Updates,
     pub filter: bool,
     pub symbols: bool,
+    /// Lookups ask the dynamic stage first: it keeps what is hot, or the static one may lie in slow memory.
+    pub dynamic_first: bool,
 }
 
 impl Rules {
@@ -48,6 +50,7 @@ impl Rules {
             updates: options.updates,
             filter: options.filter,
             symbols: options.symbols,
+            dynamic_first: options.what == What::Cold,
         })
     }
 

@@ -30,6 +30,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     #[inline(always)]
     pub fn look<R>(
         &self,
+        _: &Part<F, V>,
         fixed: &Fixed<F, V>,
         key: F::Ref<'_>,
         _: &Guard,
@@ -46,6 +47,15 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
 
     #[inline(always)]
     pub fn merged(&self, _: &Part<F, V>, _: &Guard) {}
+
+    #[inline(always)]
+    pub fn changed<'a>(&self, _: impl Iterator<Item = (F::Ref<'a>, Option<&'a V>)>, _: &Guard)
+    where
+        V: 'a,
+    {
+    }
+
+    pub fn cleared(&self, _: &Guard) {}
 
     #[inline(always)]
     pub fn most(&self) -> usize {

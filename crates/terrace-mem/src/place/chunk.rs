@@ -1,16 +1,13 @@
 //! Pieces of the table of copies: where they lie, and what they count for as long as they are there.
 
-use super::set::{Set, Shape};
+use super::set::Set;
 use crate::home::{Block, Store};
-use crate::sync::atomic::AtomicU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Sum, Ordering};
 
-/// Sets of copies, and prints of keys that have none.
+/// Sets of copies.
 pub struct Chunk {
     pub sets: Block<Set>,
-    /// Prints of keys that were missed.
-    pub ghosts: Block<AtomicU16>,
     _counted: Counted,
 }
 
@@ -36,20 +33,15 @@ impl Drop for Counted {
 
 impl Chunk {
     /// A chunk without copies; none where the memory is refused.
-    pub fn new(sets: usize, shape: Shape, home: &Home) -> Option<Self> {
-        let ghosts = (0..sets * shape.per_set).map(|_| AtomicU16::new(0));
+    pub fn new(sets: usize, home: &Home) -> Option<Self> {
         let sets = (0..sets).map(|_| Set::default());
-        let (sets, ghosts) = match &home.store {
-            None => (sets.collect(), ghosts.collect()),
-            Some(store) => {
-                let sets = store.keep(sets.collect::<Vec<_>>()).ok()?;
-                (sets, store.keep(ghosts.collect::<Vec<_>>()).ok()?)
-            }
+        let sets: Block<Set> = match &home.store {
+            None => sets.collect(),
+            Some(store) => store.keep(sets.collect::<Vec<_>>()).ok()?,
         };
-        let bytes = sets.footprint() + ghosts.footprint();
+        let bytes = sets.footprint();
         Some(Chunk {
             sets,
-            ghosts,
             _counted: Counted::new(&home.live, bytes),
         })
     }

@@ -23,6 +23,8 @@ const PREFERRED: f64 = 1.5;
 const FAR_BETTER: f64 = 2.0;
 /// A segment takes the place of another that is two octaves colder.
 const HOTTER: f64 = 4.0;
+/// A table is not full where one in so many of the lookups that waited found room in it.
+const FILLING: f64 = 4.0;
 /// Of the lookups of a segment copies answer all but this at most, as far as heat is concerned.
 const LEAST_MISSED: f64 = 1.0 / 64.0;
 
@@ -83,17 +85,17 @@ impl<T> Best<T> {
     }
 }
 
-/// Of the copies, halved with the heat: noted hits, hits of the least records, and noted lookups that
-/// waited.
+/// Of the copies, halved with the heat: noted hits, hits of the least records, noted lookups that
+/// waited, and of these such as found room for a copy.
 #[derive(Debug, Default)]
 pub(super) struct Caught {
-    sums: [f64; 3],
-    last: [u64; 3],
+    sums: [f64; 4],
+    last: [u64; 4],
 }
 
 impl Caught {
     /// What was counted until now.
-    pub fn note(&mut self, counts: [u64; 3]) {
+    pub fn note(&mut self, counts: [u64; 4]) {
         for ((sum, last), now) in self.sums.iter_mut().zip(&mut self.last).zip(counts) {
             *sum += (now - *last) as f64;
             *last = now;
@@ -106,8 +108,13 @@ impl Caught {
 
     /// What copies would answer of the lookups of a segment that is fast and need not be.
     pub fn share(&self) -> f64 {
-        let [hits, _, waits] = self.sums;
+        let [hits, _, waits, _] = self.sums;
         hits / (hits + waits).max(1.0)
+    }
+
+    /// The table is not full yet: what its last bytes are worth is not known.
+    fn is_filling(&self) -> bool {
+        self.sums[3] * FILLING > self.sums[2]
     }
 
     /// The heat of a segment that goes to the other memory: of a slow one it is what copies did not
@@ -168,7 +175,8 @@ pub(super) fn divide<T: Clone>(
     if used > bound {
         while used > bound && moves.len() < MOVES {
             let coldest = down.last().map(&kept);
-            if table > 0 && coldest.is_none_or(|worth| copies_worth <= worth) {
+            let gives = |worth| copies_worth <= worth && !of.caught.is_filling();
+            if table > 0 && coldest.is_none_or(gives) {
                 let less = quantum.min(table);
                 (table, used) = (table - less, used - less);
             } else if let Some(seen) = down.pop() {
@@ -222,7 +230,8 @@ pub(super) fn divide<T: Clone>(
         && let Some(best) = up.last()
     {
         let coldest = down.last().map_or(f64::MAX, &kept);
-        let can_shrink = table >= smallest + quantum.min(table / 2).max(1);
+        let can_shrink =
+            !of.caught.is_filling() && table >= smallest + quantum.min(table / 2).max(1);
         if can_shrink && best.surely() > FAR_BETTER * copies_worth && copies_worth <= coldest {
             let less = quantum.max(best.bytes).min(table - smallest);
             table -= less;

@@ -31,8 +31,8 @@ const BYTES_A_NODE: u64 = 240;
 /// seconds of a thread that has nothing to do.
 const REFUSED: u32 = 64;
 /// Dynamic stages take at most this part of the limit, so that others have something to give. With less
-/// of it merges are more, and what was copied is lost with each.
-const WRITES: u64 = 2;
+/// of it merges are more.
+const WRITES: u64 = 4;
 /// The part of a segment's entries that are merged at once, at least: a merge copies the segment.
 const MERGED: usize = 64;
 impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
@@ -74,6 +74,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 };
             } else if engine.goal > 0 {
                 left -= grow(on, engine) as isize;
+            } else if let Some(bytes) = settle(on) {
+                left -= (bytes / BYTES_A_NODE).max(1) as isize;
             } else if self.see_next(on, engine) {
                 left -= 1;
             } else {
@@ -130,14 +132,6 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         if engine.cool {
             seat.heat.store(heat / 2, Relaxed);
         }
-        if let Some(copies) = &on.copies
-            && !copies.knows(seat.id.load(Relaxed), guard)
-        {
-            // From an era before: under a new number it can have copies again.
-            let id = on.ledger.id();
-            seat.id.store(id, Relaxed);
-            copies.renew(id, guard);
-        }
         let (bytes, slow) = (seat.all_bytes(), seat.slow);
         engine.segments += bytes;
         if bytes > 0 {
@@ -188,7 +182,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         ledger.periods.fetch_add(1, Relaxed);
         engine.periods += 1;
         engine.cool = engine.periods.is_multiple_of(COOLING);
-        let counts = [&ledger.noted[2], &ledger.least, &ledger.noted[1]];
+        let [_, waits, hits] = &ledger.noted;
+        let counts = [hits, &ledger.least, waits, &ledger.room];
         engine.caught.note(counts.map(|count| count.load(Relaxed)));
         if let Some(copies) = &on.copies {
             // More copies than there are entries are of no use.
@@ -290,6 +285,15 @@ fn grow<F: Family, V: Clone + Send + Sync + 'static>(
             1
         }
     }
+}
+
+/// Has a chunk of copies get slots that it lacks, or lose copies of those that it gave away. Returns the
+/// bytes that were looked through.
+fn settle<F: Family, V: Clone + Send + Sync + 'static>(on: &On<F, V>) -> Option<u64> {
+    let guard = epoch::pin();
+    let copies = on.copies.as_ref()?;
+    let least = copies.least(&guard) as u64;
+    copies.settle(&guard).then_some(least)
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

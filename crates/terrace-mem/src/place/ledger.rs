@@ -1,6 +1,5 @@
 //! What is counted of a map over two kinds of memory, and of each of its segments.
 
-use super::copies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -23,6 +22,8 @@ pub(crate) struct Ledger {
     pub(super) noted: [AtomicU64; 3],
     /// Of the last, those that found the record which its set would lose first.
     pub(super) least: AtomicU64,
+    /// Of the noted lookups of slow segments those that found room for a copy.
+    pub(super) room: AtomicU64,
     /// Copies that were made.
     pub(super) copied: AtomicU64,
     pub(super) promoted: AtomicU64,
@@ -68,12 +69,7 @@ impl Ledger {
 
     /// A number that no other segment of the map has or had.
     pub(super) fn id(&self) -> u64 {
-        loop {
-            let id = self.ids.fetch_add(1, Relaxed) + 1;
-            if copies::is_id(id) {
-                return id;
-            }
-        }
+        self.ids.fetch_add(1, Relaxed) + 1
     }
 }
 
@@ -82,7 +78,8 @@ impl Ledger {
 pub(crate) struct Seat {
     /// Where there is one kind of memory: none.
     pub(super) ledger: Option<Arc<Ledger>>,
-    pub(super) id: AtomicU64,
+    /// For who is told of touches.
+    pub(super) id: u64,
     /// Noted lookups, halved now and then.
     pub(super) heat: AtomicU32,
     /// Bytes of the dynamic stage of the part, as they were seen last.

@@ -3,21 +3,23 @@
 //!
 //! What always holds: where a key has a copy, an entry of the static stage has that key and that value.
 //! So who changes or takes out a value there erases the copy of its key; that segments are merged or
-//! moved changes nothing.
+//! moved changes nothing. The key keeps its place in the set, and has a copy again when its entry comes back
+//! to the static stage, with the value that it has by then.
 //!
-//! Lookups count what they find, and leave prints of what they miss: one that is missed twice while
-//! its print is there is wanted. The number of sets grows by linear hashing: each new set takes its
+//! Lookups count what they find. What they miss is wanted where its set has room; else they leave prints, and
+//! a key that is missed twice while its print is there is wanted. The number of sets grows by linear hashing: each new set takes its
 //! records from one other, so that no step is longer where there are more.
 
+use super::set::Missed;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::home::{Block, Store};
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// Records of a set: of integers and words as many as two lines have room for.
 const PER_SET: usize = 7;
 /// Prints of a set.
-const GHOSTS: usize = 4;
+const GHOSTS: usize = 8;
 /// Records by which the worth of the last bytes is judged: the very last one is often new.
 const LAST: usize = 2;
 /// Sets that come and go at once.
@@ -33,14 +35,25 @@ struct Set<K, V> {
     keys: [K; PER_SET],
     vals: [V; PER_SET],
     counts: AtomicU32,
-    ghosts: [AtomicU16; GHOSTS],
-    /// Which records there are, a bit each.
+    ghosts: [AtomicU8; GHOSTS],
+    /// Which records there are, a bit each, and which have a key alone.
     used: u8,
+    held: u8,
 }
 
 impl<K: Copy + Eq, V> Set<K, V> {
     fn find(&self, key: &K) -> Option<usize> {
-        (0..PER_SET).find(|&i| self.used >> i & 1 == 1 && self.keys[i] == *key)
+        self.place(key, self.used)
+    }
+
+    /// The place of a key, of some.
+    fn place(&self, key: &K, of: u8) -> Option<usize> {
+        (0..PER_SET).find(|&i| of >> i & 1 == 1 && self.keys[i] == *key)
+    }
+
+    /// A place that no key has.
+    fn free(&self) -> Option<usize> {
+        (0..PER_SET).find(|&i| (self.used | self.held) >> i & 1 == 0)
     }
 
     fn count(&self, i: usize) -> u32 {
@@ -55,15 +68,17 @@ impl<K: Copy + Eq, V> Set<K, V> {
 
     /// Writes a record over the one that is found least, if that is found no more often than so.
     fn put(&mut self, (key, val, count): (K, V, u32), most: u32) -> bool {
-        let empty = (0..PER_SET).find(|&i| self.used >> i & 1 == 0);
+        let taken = self.used | self.held;
         let least = || (0..PER_SET).min_by_key(|&i| self.count(i)).unwrap_or(0);
-        let i = self.find(&key).or(empty).unwrap_or_else(least);
-        let other = self.used >> i & 1 == 1 && self.keys[i] != key;
+        let known = self.place(&key, taken).or(self.free());
+        let i = known.unwrap_or_else(least);
+        let other = taken >> i & 1 == 1 && self.keys[i] != key;
         if other && self.count(i) > most {
             return false;
         }
         (self.keys[i], self.vals[i]) = (key, val);
         self.used |= 1 << i;
+        self.held &= !(1 << i);
         self.set_count(i, count);
         true
     }
@@ -155,16 +170,23 @@ impl<F: Family, V> Lent<F, V> {
         Some(Hit { val, least })
     }
 
-    /// A key without a copy was found where it lies: whether it is known to be wanted again. O(1).
-    pub fn missed(&self, hash: u64) -> bool {
+    /// A key without a copy was found where it lies. It is to have one where there is room, or it has its
+    /// place, or it is known to be wanted again. O(1).
+    pub fn missed(&self, key: &F::CopyKey, hash: u64) -> Missed {
         let Some(set) = self.set(hash) else {
-            return false;
+            return Missed::Once;
         };
+        if set.free().is_some() {
+            return Missed::Room;
+        }
+        if set.place(key, set.held).is_some() {
+            return Missed::Again;
+        }
         let ghost = &set.ghosts[(hash >> 56) as usize % GHOSTS];
-        let print = ((hash >> 40) as u16).max(1);
+        let print = ((hash >> 40) as u8).max(1);
         let again = ghost.load(Relaxed) == print;
         ghost.store(if again { 0 } else { print }, Relaxed);
-        again
+        if again { Missed::Again } else { Missed::Once }
     }
 
     /// Makes a copy, if the set of the key has room, or one that is hardly found. O(1).
@@ -186,7 +208,7 @@ impl<F: Family, V> Lent<F, V> {
         false
     }
 
-    /// The value of a key changes, or leaves: it has no copy any more. O(1).
+    /// The value of a key changes, or leaves: it has no copy any more, but a place. O(1).
     pub fn erase(&mut self, key: &F::CopyKey, hash: u64) {
         let n = self.sets();
         if n == 0 || planted(Fault::KeptCopy) {
@@ -195,7 +217,23 @@ impl<F: Family, V> Lent<F, V> {
         let set = self.set_mut(Self::index(hash, n));
         if let Some(i) = set.find(key) {
             set.used &= !(1 << i);
-            set.set_count(i, 0);
+            set.held |= 1 << i;
+        }
+    }
+
+    /// A key comes to the static stage with this value: it has a copy again if it has its place. O(1).
+    pub fn returned(&mut self, key: &F::CopyKey, hash: u64, val: &V) {
+        let (n, copy) = (self.sets(), self.copy);
+        if n == 0 {
+            return;
+        }
+        let set = self.set_mut(Self::index(hash, n));
+        if let Some(i) = set.place(key, set.held) {
+            if !planted(Fault::OldReturn) {
+                set.vals[i] = copy(val);
+            }
+            set.used |= 1 << i;
+            set.held &= !(1 << i);
         }
     }
 
@@ -205,7 +243,7 @@ impl<F: Family, V> Lent<F, V> {
             return;
         }
         for set in self.chunks.iter_mut().flat_map(|chunk| chunk.iter_mut()) {
-            set.used = 0;
+            (set.used, set.held) = (0, 0);
             *set.counts.get_mut() = 0;
         }
     }
@@ -225,6 +263,7 @@ impl<F: Family, V> Lent<F, V> {
             counts: AtomicU32::new(0),
             ghosts: Default::default(),
             used: 0,
+            held: 0,
         };
         let sets: Vec<SetOf<F, V>> = (0..CHUNK).map(|_| empty()).collect();
         let chunk = match store {
@@ -259,7 +298,7 @@ impl<F: Family, V> Lent<F, V> {
     fn refill(&mut self, from: usize, n: usize) {
         for i in 0..PER_SET {
             let set = self.set_mut(from);
-            if set.used >> i & 1 == 0 {
+            if (set.used | set.held) >> i & 1 == 0 {
                 continue;
             }
             let (key, count) = (set.keys[i], set.count(i));
@@ -267,8 +306,13 @@ impl<F: Family, V> Lent<F, V> {
             if to == from {
                 continue;
             }
+            let is_used = set.used >> i & 1 == 1;
             set.used &= !(1 << i);
+            set.held &= !(1 << i);
             set.set_count(i, 0);
+            if !is_used {
+                continue;
+            }
             let val = (self.copy)(&self.set_mut(from).vals[i]);
             self.set_mut(to).put((key, val, count), count);
         }
@@ -366,11 +410,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_twice_is_wanted() {
+    fn what_is_missed_is_wanted_where_there_is_room_and_else_when_it_is_missed_twice() {
         let mut lent = Lent::<IntFamily, u64>::new(u64::clone);
-        assert!(!lent.missed(5));
+        use Missed::{Again, Once, Room};
+        assert_eq!([lent.missed(&5, 5), lent.missed(&5, 5)], [Once; 2]);
         lent.grow(None, &0);
-        let hash = IntFamily::copy_hash(&5);
-        assert!(!lent.missed(hash) && lent.missed(hash) && !lent.missed(hash));
+        for key in 0..PER_SET as u64 {
+            assert_eq!([lent.missed(&9, 5), lent.missed(&9, 5)], [Room; 2]);
+            assert!(lent.put(key, 5, &key));
+        }
+        let thrice = [(); 3].map(|()| lent.missed(&9, 5));
+        assert_eq!(thrice, [Once, Again, Once]);
+        // What was erased keeps its place.
+        lent.erase(&3, 5);
+        assert!(lent.find(&3, 5).is_none());
+        assert_eq!([lent.missed(&3, 5), lent.missed(&8, 5)], [Again, Once]);
+        assert!(lent.put(3, 5, &7));
+        assert_eq!(lent.find(&3, 5).map(|hit| *hit.val), Some(7));
+        lent.erase(&3, 5);
+        lent.returned(&8, 5, &1);
+        assert!(lent.find(&3, 5).is_none() && lent.find(&8, 5).is_none());
+        lent.returned(&3, 5, &9);
+        assert_eq!(lent.find(&3, 5).map(|hit| *hit.val), Some(9));
     }
 }

@@ -32,8 +32,11 @@ pub(crate) mod one;
 mod options;
 mod pass;
 mod placing;
+#[cfg(all(test, feature = "shuttle"))]
+mod scenes;
 mod set;
 mod stats;
+mod table;
 mod two;
 pub(crate) mod words;
 

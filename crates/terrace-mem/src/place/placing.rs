@@ -3,6 +3,7 @@
 use super::copies::Copies;
 use super::ledger::{Ledger, Seat};
 use super::pass::Engine;
+use super::set::Missed;
 use super::two::{Touch, Two};
 use super::words;
 use crate::concurrent::part::{Dynamic, Fixed, Part};
@@ -15,10 +16,11 @@ use crate::sync::Mutex;
 use crate::two_stage::StaticStage;
 use crossbeam_epoch::{self as epoch, Guard};
 use std::sync::atomic::Ordering::Relaxed;
-use terrace_place::Sampling;
+use terrace_place::{Sampling, Ticker};
 
-/// Where the segments of a map lie; nothing where there is one kind of memory.
-pub(crate) struct Placing<F: Family, V>(pub(super) Option<Box<On<F, V>>>);
+/// Where the segments of a map lie, nothing where there is one kind of memory; beside it which lookups
+/// are noted, so that they ask for it at once. One that is watched has each go the long way.
+pub(crate) struct Placing<F: Family, V>(pub(super) Option<Box<On<F, V>>>, Ticker);
 
 /// Two kinds of memory.
 pub(super) struct On<F: Family, V> {
@@ -32,9 +34,15 @@ pub(super) struct On<F: Family, V> {
 
 impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     pub(crate) fn new(options: &Options) -> Self {
-        Placing(options.memories.0.clone().map(|two| {
+        let ticker = match &options.memories.0 {
+            None => Ticker::never(),
+            Some(two) if two.watch.is_none() => Ticker::new(Sampling::default()),
+            Some(_) => Ticker::new(Sampling { leaf: 1, path: 0 }),
+        };
+        let on = options.memories.0.clone().map(|two| {
             let val = words::width::<V>();
-            let copies = val.and_then(|val| Copies::new(F::KEY_WORDS, val, two.fast.clone()));
+            let key = (F::KEY_WORDS, F::packed_hash as fn(&[u64]) -> u64);
+            let copies = val.and_then(|val| Copies::new(key, val, two.fast.clone()));
             let counted = copies.as_ref().map(|copies| copies.live().clone());
             Box::new(On {
                 two,
@@ -47,7 +55,8 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
                 #[cfg(not(feature = "shuttle"))]
                 worker: std::sync::Mutex::default(),
             })
-        }))
+        });
+        Placing(on, ticker)
     }
 
     /// Ends it, and waits for that.
@@ -82,17 +91,22 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
     }
 
     /// Gives the value of `key`, which is in the range of a segment, to `see`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look<R>(
         &self,
+        part: &std::sync::Arc<Part<F, V>>,
         fixed: &Fixed<F, V>,
         key: F::Ref<'_>,
         guard: &Guard,
         see: impl FnOnce(Option<&V>) -> R,
     ) -> R {
-        match &self.0 {
-            None => see(fixed.get(key)),
-            Some(on) => on.look(fixed, key, guard, see),
+        match self.1.is_due() {
+            Some(true) => apart::<true, F, V, R, _>(part, key, self, guard, see),
+            Some(false) if fixed.seat.is_slow() => {
+                apart::<false, F, V, R, _>(part, key, self, guard, see)
+            }
+            // The same code as without placement, once for all.
+            _ => see(fixed.get(key)),
         }
     }
 
@@ -126,6 +140,38 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         }
     }
 
+    /// Entries which a segment had are others in the one that replaced it, or are gone: so are their
+    /// copies. Who calls has the latch of the part alone, and they are in the dynamic stage still.
+    pub(crate) fn changed<'a>(
+        &self,
+        entries: impl Iterator<Item = (F::Ref<'a>, Option<&'a V>)>,
+        guard: &Guard,
+    ) {
+        let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
+        let Some(copies) = copies.filter(|_| !planted(Fault::StaleCopy)) else {
+            return;
+        };
+        let table = copies.table(guard);
+        let width = words::width::<V>().unwrap_or(0);
+        let mut room = [0; MOST_KEY];
+        for (key, val) in entries {
+            let words = &mut room[..F::KEY_WORDS];
+            if F::pack(key, words) {
+                let val = val.and_then(words::pack);
+                let val = val.as_ref().map(|val| &val[..width]);
+                table.change(words, F::hash(key), val);
+            }
+        }
+    }
+
+    /// All entries are gone. Who calls has the latches of all parts alone, and the directory is the old one.
+    pub(crate) fn cleared(&self, guard: &Guard) {
+        let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
+        if let Some(copies) = copies.filter(|_| !planted(Fault::KeptTable)) {
+            copies.clear(guard);
+        }
+    }
+
     /// Entries with which a dynamic stage is to be merged.
     #[inline]
     pub(crate) fn most(&self) -> usize {
@@ -138,6 +184,36 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
         let copies = self.0.as_ref().and_then(|on| on.copies.as_ref());
         copies.map_or(0, |copies| copies.table(&epoch::pin()).bytes())
     }
+}
+
+/// A lookup that is due to be noted, or in slow memory. Apart, so that others keep nothing for it, with
+/// what they need anyway before the rest.
+#[inline(never)]
+fn apart<const DUE: bool, F: Family, V: Clone + Send + Sync + 'static, R, S>(
+    part: &std::sync::Arc<Part<F, V>>,
+    key: F::Ref<'_>,
+    place: &Placing<F, V>,
+    guard: &Guard,
+    see: S,
+) -> R
+where
+    S: FnOnce(Option<&V>) -> R,
+{
+    let fixed = part.segment.load(guard);
+    let Placing(Some(on), ticker) = place else {
+        return see(fixed.get(key));
+    };
+    if DUE {
+        let _ = ticker.again();
+    }
+    if on.two.watch.is_some() {
+        let noted = Sampling::default().tick().is_some();
+        return on.look(part, fixed, key, guard, noted, see);
+    }
+    if DUE {
+        ticker.calm(on.ledger.bytes[1].load(Relaxed) == 0);
+    }
+    on.look(part, fixed, key, guard, DUE, see)
 }
 
 /// Why a segment stays where it is.
@@ -171,7 +247,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         }
         Seat {
             ledger: Some(std::sync::Arc::clone(&self.ledger)),
-            id: self.ledger.id().into(),
+            id: self.ledger.id(),
             heat: old.map_or(0, |old| old.heat.load(Relaxed)).into(),
             dynamic: old.map_or(0, |old| old.dynamic.load(Relaxed)).into(),
             slow,
@@ -292,17 +368,17 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         self.two.bound(self.limit())
     }
 
-    /// Apart, so that maps in one kind of memory keep nothing for it.
-    #[inline(never)]
+    #[inline]
     fn look<R>(
         &self,
+        part: &Part<F, V>,
         fixed: &Fixed<F, V>,
         key: F::Ref<'_>,
         guard: &Guard,
+        noted: bool,
         see: impl FnOnce(Option<&V>) -> R,
     ) -> R {
         let seat = &fixed.seat;
-        let noted = Sampling::default().tick().is_some();
         self.watch(|| Touch::Header(std::ptr::from_ref(fixed) as u64 / 64));
         if !seat.slow {
             if noted {
@@ -318,14 +394,14 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
             Some(copies) if F::pack(key, words) => Some(copies.table(guard)),
             _ => None,
         };
-        let (hash, id) = (F::hash(key), seat.id.load(Relaxed));
+        let hash = F::hash(key);
         if let Some(table) = table {
             if self.two.watch.is_some()
                 && let Some(line) = table.line(hash)
             {
                 self.watch(|| Touch::Copies(line));
             }
-            if let Some(hit) = table.find(words, hash, id)
+            if let Some(hit) = table.find(words, hash)
                 && let Some(val) = words::unpack::<V>(hit.val)
             {
                 if noted {
@@ -342,13 +418,40 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         }
         let found = fixed.get(key);
         if let Some(table) = table
-            && let Some(val) = found.and_then(words::pack)
+            && let Some(val) = found
         {
-            let width = words::width::<V>().unwrap_or(0);
-            let again = table.note(words, hash, id, &val[..width]);
-            self.ledger.copied.fetch_add(again.into(), Relaxed);
+            let missed = table.missed(hash);
+            if noted && missed == Missed::Room {
+                self.ledger.room.fetch_add(1, Relaxed);
+            }
+            if missed != Missed::Once {
+                self.copy(part, fixed, (words, hash, val), guard);
+            }
         }
         see(found)
+    }
+
+    /// Makes a copy of an entry of a segment, if that is still the published one of a part that has its
+    /// range. Nothing where somebody writes to the part.
+    fn copy(
+        &self,
+        part: &Part<F, V>,
+        fixed: &Fixed<F, V>,
+        (key, hash, val): (&[u64], u64, &V),
+        guard: &Guard,
+    ) {
+        // From here on no merge changes copies of what is in the range.
+        let Some(latch) = part.try_read() else {
+            return;
+        };
+        let is_it = !latch.retired && std::ptr::eq(part.segment.load(guard), fixed);
+        if let Some(copies) = &self.copies
+            && (is_it || planted(Fault::LateCopy))
+            && let (Some(val), Some(width)) = (words::pack(val), words::width::<V>())
+        {
+            copies.table(guard).put(key, hash, &val[..width]);
+            self.ledger.copied.fetch_add(1, Relaxed);
+        }
     }
 
     #[inline]
@@ -366,7 +469,7 @@ const MOST_KEY: usize = 8;
 fn touch_of<F: Family, V>(fixed: &Fixed<F, V>, key: F::Ref<'_>) -> Touch {
     let rank = fixed.keys.as_ref().map_or(0, |keys| keys.seek(key)) as u64;
     let [keys, _] = bytes_of::<F, V>(&fixed.keys, &fixed.vals);
-    let id = fixed.seat.id.load(Relaxed) << 24;
+    let id = fixed.seat.id << 24;
     Touch::Segment {
         key: id + rank * (keys / fixed.len().max(1) as u64) / 64,
         val: id + (1 << 23) + rank * size_of::<V>() as u64 / 64,

@@ -96,8 +96,11 @@ pub struct Engine<S: Parts> {
     samples: [u64; 2],
     /// Whether an eighth of the leaves in samples is enough.
     hurried: bool,
-    /// Fast bytes at the end of the last period: strain that it could not end begins no other.
-    ended_with: u64,
+    /// When the last period began: fast bytes of nodes, and moves that were put off so far.
+    began_with: (u64, u64),
+    /// Fast bytes of nodes after a period that could make none of them slow: as long as they are the
+    /// same, strain begins no other. What keys own is no reason for one: no move makes it less.
+    settled: Option<u64>,
 }
 
 impl<S: Parts> std::fmt::Debug for Engine<S> {
@@ -122,7 +125,8 @@ impl<S: Parts> Engine<S> {
             down: Wishes::new(),
             samples: [0; 2],
             hurried: false,
-            ended_with: u64::MAX,
+            began_with: (0, 0),
+            settled: None,
         }
     }
 
@@ -211,11 +215,14 @@ impl<S: Parts> Engine<S> {
         } else {
             self.policy.period_samples(leaves)
         };
-        let strained = world.budget.strained() && world.budget.used() != self.ended_with;
+        let fast_bytes = world.budget.bytes(Tier::Fast);
+        let strained =
+            world.budget.strained() && fast_bytes > 0 && self.settled != Some(fast_bytes);
         if !self.policy.moves() || (fast + slow < wanted.max(1) && !strained) {
             return false;
         }
         self.hurried = false;
+        self.began_with = (fast_bytes, world.counters.put_off());
         self.samples = samples;
         Counters::add(&world.counters.periods, 1);
         let bits = self.policy.open(fast, slow);
@@ -446,7 +453,10 @@ impl<S: Parts> Engine<S> {
             .sum();
         let (used, limit) = (world.budget.used(), world.budget.limit());
         let (bits, again) = self.policy.close(used, limit, leaves);
-        self.ended_with = used;
+        let fast_bytes = world.budget.bytes(Tier::Fast);
+        let (before, put_off) = self.began_with;
+        let in_vain = fast_bytes >= before && world.counters.put_off() == put_off;
+        self.settled = in_vain.then_some(fast_bytes);
         self.parts.clear();
         if bits > 0 {
             self.phase = Phase::Cooling {

@@ -8,8 +8,7 @@ mod sample;
 mod shift;
 
 pub use histogram::{BINS, Histogram, Threshold, bin};
-pub(crate) use sample::Ticker;
-pub use sample::{Noting, Sampling};
+pub use sample::{Noting, Sampling, Ticker};
 pub use shift::ShiftDetector;
 
 use crate::faults::{Fault, planted};
@@ -56,6 +55,7 @@ impl Heat {
             .get()
     }
 
+    #[inline]
     fn byte(&self, id: NodeId) -> Option<&AtomicU8> {
         let side = &self.chunks[id.class() as usize][id.tier() as usize];
         let chunk = side.get(id.index() as usize / CHUNK)?.get_or_init(|| {

@@ -52,6 +52,10 @@ impl Policy for HeatPolicy {
         Births::Origin
     }
 
+    fn calms(&self) -> bool {
+        true
+    }
+
     fn open(&mut self, fast: u64, slow: u64) -> u32 {
         self.samples += fast + slow;
         if !self.detector.period(fast, slow) {

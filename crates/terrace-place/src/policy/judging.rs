@@ -95,6 +95,11 @@ pub trait Policy: Send {
         Sampling::default()
     }
 
+    /// Whether fewer lookups may be noted as long as all nodes are fast: there is nothing to choose.
+    fn calms(&self) -> bool {
+        false
+    }
+
     /// Noted lookups that make a period, for so many leaves.
     fn period_samples(&self, leaves: u64) -> u64 {
         leaves / 2

@@ -46,7 +46,9 @@ pub(super) struct Core<K, V, M: Model, T: Kind<K, V, M>> {
     pub(super) nodes: T::Nodes,
     pub(super) dir: RwLock<Directory<K, T::Tree>>,
     pub(super) len: AtomicUsize,
-    ticker: Option<Ticker>,
+    ticker: Ticker,
+    /// Whether lookups are noted more seldom as long as all nodes are fast.
+    calms: bool,
     counters: Counters,
     memories: Vec<String>,
     notes: Vec<String>,
@@ -58,7 +60,7 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     /// Over these nodes, with one part; of its memories the names, and what is to be said of them.
     pub(super) fn new(
         nodes: T::Nodes,
-        ticker: Option<Ticker>,
+        (ticker, calms): (Ticker, bool),
         (memories, notes): (Vec<String>, Vec<String>),
         limit: Limit,
     ) -> Result<Self, PlacementError> {
@@ -71,6 +73,7 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
             }),
             len: AtomicUsize::new(0),
             ticker,
+            calms,
             counters: Counters::default(),
             memories,
             notes,
@@ -82,7 +85,32 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     /// What this operation should note.
     #[inline(always)]
     pub(super) fn tick(&self) -> Option<Noting> {
-        self.ticker.as_ref()?.tick()
+        self.is_due().then(|| self.noting_apart())
+    }
+
+    /// How an operation that is due is to be noted; whether the next ones are noted as often.
+    #[inline]
+    fn noting(&self) -> Noting {
+        if self.calms {
+            let budget = &self.nodes.common().budget;
+            // Of a tree without nodes nothing is known yet.
+            let calm = budget.bytes(Tier::Slow) == 0 && budget.bytes(Tier::Fast) > 0;
+            self.ticker.calm(calm);
+        }
+        self.ticker.again()
+    }
+
+    /// The same, kept out of the way of others.
+    #[cold]
+    #[inline(never)]
+    fn noting_apart(&self) -> Noting {
+        self.noting()
+    }
+
+    /// Whether this operation is to be noted; a lookup then is one for [`Core::get_noted`].
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        self.ticker.is_due() == Some(true)
     }
 
     /// Gives the value of a key to `see`; the way to it is noted. Apart, so that others keep nothing
@@ -92,12 +120,12 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     pub(super) fn get_noted<Q: Sought<T> + ?Sized, R>(
         &self,
         key: &Q,
-        noting: Noting,
         see: impl FnOnce(Option<&V>) -> R,
     ) -> R
     where
         K: Borrow<Q>,
     {
+        let noting = self.noting();
         let dir = whole(self.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());
         see(T::get(&tree, &self.nodes, key, Some(noting)))

@@ -149,7 +149,11 @@ where
             heat,
             model,
         })?;
-        let ticker = heat.then(|| Ticker::new(policy.sampling()));
+        let ticker = match heat {
+            true => Ticker::new(policy.sampling()),
+            false => Ticker::never(),
+        };
+        let ticker = (ticker, policy.calms());
         let core = Arc::new(Core::new(nodes, ticker, (memories, notes), limit)?);
         let engine = Arc::new(Mutex::new(Engine::new(policy)));
         #[cfg(not(feature = "shuttle"))]
@@ -180,8 +184,8 @@ where
         K: Borrow<Q>,
     {
         let core = &*self.core;
-        if let Some(noting) = core.tick() {
-            return core.get_noted(key, noting, |val| val.cloned());
+        if core.is_due() {
+            return core.get_noted(key, |val| val.cloned());
         }
         let dir = whole(core.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());
@@ -194,8 +198,8 @@ where
         K: Borrow<Q>,
     {
         let core = &*self.core;
-        if let Some(noting) = core.tick() {
-            return core.get_noted(key, noting, |val| val.is_some());
+        if core.is_due() {
+            return core.get_noted(key, |val| val.is_some());
         }
         let dir = whole(core.dir.read());
         let tree = whole(dir.parts[dir.find(key)].0.read());

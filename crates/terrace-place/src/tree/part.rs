@@ -96,21 +96,20 @@ impl Tree {
     }
 
     /// The value of a key; its leaf is noted, or the whole way to it.
+    #[inline(always)]
     pub(super) fn get_noted<'a, K: Ord + Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
         &'a self,
         nodes: &'a Nodes<K, V, M>,
         key: &Q,
         noting: Noting,
     ) -> Option<&'a V> {
+        if noting == Noting::Path {
+            self.note_way(nodes, key);
+        }
         let mut kid = self.root.as_ref()?;
         loop {
             match nodes.touch(kid) {
-                Node::Inner(inner) => {
-                    if noting == Noting::Path {
-                        nodes.common.note(kid, noting);
-                    }
-                    kid = &inner.kids[inner.place(key)];
-                }
+                Node::Inner(inner) => kid = &inner.kids[inner.place(key)],
                 Node::Leaf(leaf) => {
                     if let Some(heat) = &nodes.common.heat {
                         heat.note_leaf(kid.id());
@@ -118,6 +117,23 @@ impl Tree {
                     return leaf.search(key).ok().map(|at| &leaf.vals[at]);
                 }
             }
+        }
+    }
+
+    /// Notes the inner nodes above the leaf of a key: so seldom that the way is gone for it alone.
+    #[cold]
+    #[inline(never)]
+    fn note_way<K: Ord + Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
+        &self,
+        nodes: &Nodes<K, V, M>,
+        key: &Q,
+    ) {
+        let mut way = self.root.as_ref();
+        while let Some(kid) = way
+            && let Node::Inner(inner) = nodes.node(kid)
+        {
+            nodes.common.note(kid, Noting::Path);
+            way = inner.kids.get(inner.place(key));
         }
     }
 

@@ -57,6 +57,43 @@ fn a_hot_range_is_fast_and_is_found_again_when_it_has_moved() {
     tree.check().unwrap();
 }
 
+/// Of one kind of memory there is enough: nothing is to be learned, until it is full.
+#[test]
+fn fewer_lookups_are_noted_while_all_nodes_are_fast() {
+    let limit = 4 << 20;
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_bytes(limit);
+    let tree = filled(placement.manual());
+    let noted = |lookups: u64| {
+        let before = tree.placement().samples.iter().sum::<u64>();
+        (0..lookups).for_each(|i| assert_eq!(tree.get(&(i % KEYS)), Some(i % KEYS)));
+        tree.placement().samples.iter().sum::<u64>() - before
+    };
+    assert_eq!(tree.placement().slow_bytes, 0, "{}", tree.placement());
+    let few = noted(64_000);
+    assert!((900..1100).contains(&few), "{few}");
+    for key in KEYS..6 * KEYS {
+        tree.insert(key, key).unwrap();
+    }
+    assert!(tree.placement().slow_bytes > 0, "{}", tree.placement());
+    let many = noted(64_000);
+    assert!((7_500..8_500).contains(&many), "{many}");
+    // Whatever it is that comes to a node.
+    let before = tree.placement().samples.iter().sum::<u64>();
+    (0..64_000).for_each(|i| assert_eq!(tree.update(&(i % KEYS), |val| *val), Some(i % KEYS)));
+    let updates = tree.placement().samples.iter().sum::<u64>() - before;
+    assert!((7_500..8_500).contains(&updates), "{updates}");
+    // A policy may need to know.
+    let placement = Placement::two(Memory::Heap, Memory::Heap).fast_bytes(limit);
+    let tree = filled(
+        placement
+            .policy(SinlkPolicy::new(Techniques::default()))
+            .manual(),
+    );
+    (0..64_000).for_each(|i| assert_eq!(tree.get(&(i % KEYS)), Some(i % KEYS)));
+    let all = tree.placement().samples.iter().sum::<u64>();
+    assert!(all > 5_000, "{all}");
+}
+
 #[test]
 fn the_policy_of_the_paper_learns_too() {
     let placement = Placement::two(Memory::Heap, Memory::Heap)
