@@ -6,7 +6,6 @@
 
 use super::divide::{Best, Caught, Seen, Use, divide};
 use super::lent::Lent;
-use super::set::Missed;
 use super::stats::MapPlacement;
 use super::two::{Touch, Two};
 use crate::family::Family;
@@ -35,7 +34,7 @@ const WISHES: usize = 64;
 const EVERY: u32 = 16;
 pub(crate) const STEP: usize = 64;
 /// The dynamic stage takes at most this part of the limit, if it has so large a part of all entries.
-const WRITES: u64 = 4;
+const WRITES: u64 = 2;
 const MERGED: usize = 64;
 
 /// Where a segment lies, and how often it is looked at.
@@ -116,7 +115,6 @@ pub(crate) struct One<F: Family, V> {
     always: u64,
     noted: [AtomicU64; 3],
     least: AtomicU64,
-    room: AtomicU64,
     engine: Engine,
     changes: u32,
     told: MapPlacement,
@@ -135,7 +133,6 @@ impl<F: Family, V> One<F, V> {
             always: 0,
             noted: Default::default(),
             least: AtomicU64::new(0),
-            room: AtomicU64::new(0),
             engine: Engine::new(),
             changes: 0,
             told: MapPlacement::default(),
@@ -215,11 +212,9 @@ impl<F: Family, V> One<F, V> {
         note(1);
         self.watch(|| touch_of::<F, S>(i, keys, key, true));
         let (rank, val) = find()?;
-        let missed = copies.map(|(copies, copied)| copies.missed(&copied, hash()));
-        if noted && missed == Some(Missed::Room) {
-            self.room.fetch_add(1, Relaxed);
-        }
-        if missed.is_some_and(|missed| missed != Missed::Once) {
+        if let Some((copies, copied)) = &copies
+            && copies.missed(copied, hash())
+        {
             // More wishes than there is room for are for others.
             let at = self.wished.fetch_add(1, Relaxed);
             if let Some(wish) = self.wishes.get(at) {
@@ -490,8 +485,7 @@ impl<F: Family, V> One<F, V> {
         engine.periods += 1;
         engine.cool = engine.periods.is_multiple_of(COOLING);
         let [_, waits, hits] = [0, 1, 2].map(|i| *self.noted[i].get_mut());
-        let [least, room] = [&mut self.least, &mut self.room].map(|n| *n.get_mut());
-        engine.caught.note([hits, least, waits, room]);
+        engine.caught.note([hits, *self.least.get_mut(), waits]);
         let table = self.copies.as_ref().map_or(0, Lent::bytes);
         let of = Use {
             caught: &engine.caught,
