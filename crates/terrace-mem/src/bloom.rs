@@ -93,6 +93,20 @@ impl<F: Family> Filter<F> {
             .is_none_or(|whole| whole.may_have(key, hash))
     }
 
+    /// Bytes that it takes more soon, for a tree with so many keys: those of a new generation.
+    #[cfg(feature = "place")]
+    pub fn soon(&self, len: usize) -> usize {
+        let full = |whole: &Whole<F>| {
+            let Generation { added, room, .. } = whole.serving;
+            whole.filling.is_none() && added * 8 >= room * 7
+        };
+        let next = (len * 3).max(LEAST) * BITS / 8;
+        self.0
+            .as_deref()
+            .filter(|whole| full(whole))
+            .map_or(0, |_| next)
+    }
+
     /// Asks for the cache line of the hash.
     #[inline]
     pub fn prefetch(&self, hash: u64) {

@@ -78,9 +78,14 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
     }
 
     pub fn place_step(&mut self, steps: usize) -> bool {
-        let always = self.always();
-        let parts = self.segments.parts_mut();
-        parts.is_some_and(|parts| parts.list.place_step(steps, always))
+        let (always, soon) = (self.always(), self.filter.soon(self.dynamic.len()));
+        let Some(parts) = self.segments.parts_mut() else {
+            return false;
+        };
+        if let Some(one) = &mut parts.list.one {
+            one.set_soon(soon as u64);
+        }
+        parts.list.place_step(steps, always)
     }
 
     pub fn placement(&self) -> MapPlacement {

@@ -23,8 +23,6 @@ const PREFERRED: f64 = 1.5;
 const FAR_BETTER: f64 = 2.0;
 /// A segment takes the place of another that is two octaves colder.
 const HOTTER: f64 = 4.0;
-/// A table is not full where one in so many of the lookups that waited found room in it.
-const FILLING: f64 = 4.0;
 /// Of the lookups of a segment copies answer all but this at most, as far as heat is concerned.
 const LEAST_MISSED: f64 = 1.0 / 64.0;
 
@@ -85,17 +83,17 @@ impl<T> Best<T> {
     }
 }
 
-/// Of the copies, halved with the heat: noted hits, hits of the least records, noted lookups that
-/// waited, and of these such as found room for a copy.
+/// Of the copies, halved with the heat: noted hits, hits of the least records, and noted lookups that
+/// waited.
 #[derive(Debug, Default)]
 pub(super) struct Caught {
-    sums: [f64; 4],
-    last: [u64; 4],
+    sums: [f64; 3],
+    last: [u64; 3],
 }
 
 impl Caught {
     /// What was counted until now.
-    pub fn note(&mut self, counts: [u64; 4]) {
+    pub fn note(&mut self, counts: [u64; 3]) {
         for ((sum, last), now) in self.sums.iter_mut().zip(&mut self.last).zip(counts) {
             *sum += (now - *last) as f64;
             *last = now;
@@ -108,13 +106,8 @@ impl Caught {
 
     /// What copies would answer of the lookups of a segment that is fast and need not be.
     pub fn share(&self) -> f64 {
-        let [hits, _, waits, _] = self.sums;
+        let [hits, _, waits] = self.sums;
         hits / (hits + waits).max(1.0)
-    }
-
-    /// The table is not full yet: what its last bytes are worth is not known.
-    fn is_filling(&self) -> bool {
-        self.sums[3] * FILLING > self.sums[2]
     }
 
     /// The heat of a segment that goes to the other memory: of a slow one it is what copies did not
@@ -175,8 +168,7 @@ pub(super) fn divide<T: Clone>(
     if used > bound {
         while used > bound && moves.len() < MOVES {
             let coldest = down.last().map(&kept);
-            let gives = |worth| copies_worth <= worth && !of.caught.is_filling();
-            if table > 0 && coldest.is_none_or(gives) {
+            if table > 0 && coldest.is_none_or(|worth| copies_worth <= worth) {
                 let less = quantum.min(table);
                 (table, used) = (table - less, used - less);
             } else if let Some(seen) = down.pop() {
@@ -201,7 +193,7 @@ pub(super) fn divide<T: Clone>(
     if of.first && of.copies.is_some() {
         // Many copies show what copies are worth, few do not: the hottest entries may be ones that are
         // written to, and have none.
-        let more = (room / 2).min(most.saturating_sub(table));
+        let more = (room / 8).min(most.saturating_sub(table));
         table += more;
         room -= more;
     }
@@ -230,8 +222,7 @@ pub(super) fn divide<T: Clone>(
         && let Some(best) = up.last()
     {
         let coldest = down.last().map_or(f64::MAX, &kept);
-        let can_shrink =
-            !of.caught.is_filling() && table >= smallest + quantum.min(table / 2).max(1);
+        let can_shrink = table >= smallest + quantum.min(table / 2).max(1);
         if can_shrink && best.surely() > FAR_BETTER * copies_worth && copies_worth <= coldest {
             let less = quantum.max(best.bytes).min(table - smallest);
             table -= less;

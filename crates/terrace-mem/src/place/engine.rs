@@ -32,7 +32,7 @@ const BYTES_A_NODE: u64 = 240;
 const REFUSED: u32 = 64;
 /// Dynamic stages take at most this part of the limit, so that others have something to give. With less
 /// of it merges are more.
-const WRITES: u64 = 4;
+const WRITES: u64 = 2;
 /// The part of a segment's entries that are merged at once, at least: a merge copies the segment.
 const MERGED: usize = 64;
 impl<F: Family, V: Clone + Send + Sync + 'static> Placing<F, V> {
@@ -182,8 +182,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         ledger.periods.fetch_add(1, Relaxed);
         engine.periods += 1;
         engine.cool = engine.periods.is_multiple_of(COOLING);
-        let [_, waits, hits] = &ledger.noted;
-        let counts = [hits, &ledger.least, waits, &ledger.room];
+        let counts = [&ledger.noted[2], &ledger.least, &ledger.noted[1]];
         engine.caught.note(counts.map(|count| count.load(Relaxed)));
         if let Some(copies) = &on.copies {
             // More copies than there are entries are of no use.
@@ -287,13 +286,11 @@ fn grow<F: Family, V: Clone + Send + Sync + 'static>(
     }
 }
 
-/// Has a chunk of copies get slots that it lacks, or lose copies of those that it gave away. Returns the
+/// Has chunks of copies get slots that they lack, or lose copies of those that they gave away. Returns the
 /// bytes that were looked through.
 fn settle<F: Family, V: Clone + Send + Sync + 'static>(on: &On<F, V>) -> Option<u64> {
-    let guard = epoch::pin();
-    let copies = on.copies.as_ref()?;
-    let least = copies.least(&guard) as u64;
-    copies.settle(&guard).then_some(least)
+    let settled = on.copies.as_ref()?.settle(&epoch::pin())?;
+    Some(settled as u64)
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

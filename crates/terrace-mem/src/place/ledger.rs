@@ -22,8 +22,6 @@ pub(crate) struct Ledger {
     pub(super) noted: [AtomicU64; 3],
     /// Of the last, those that found the record which its set would lose first.
     pub(super) least: AtomicU64,
-    /// Of the noted lookups of slow segments those that found room for a copy.
-    pub(super) room: AtomicU64,
     /// Copies that were made.
     pub(super) copied: AtomicU64,
     pub(super) promoted: AtomicU64,

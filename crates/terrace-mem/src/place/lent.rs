@@ -10,7 +10,6 @@
 //! a key that is missed twice while its print is there is wanted. The number of sets grows by linear hashing: each new set takes its
 //! records from one other, so that no step is longer where there are more.
 
-use super::set::Missed;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::home::{Block, Store};
@@ -170,23 +169,20 @@ impl<F: Family, V> Lent<F, V> {
         Some(Hit { val, least })
     }
 
-    /// A key without a copy was found where it lies. It is to have one where there is room, or it has its
-    /// place, or it is known to be wanted again. O(1).
-    pub fn missed(&self, key: &F::CopyKey, hash: u64) -> Missed {
+    /// A key without a copy was found where it lies: whether it is to have one, since there is room or it
+    /// has its place, or it is known to be wanted again. O(1).
+    pub fn missed(&self, key: &F::CopyKey, hash: u64) -> bool {
         let Some(set) = self.set(hash) else {
-            return Missed::Once;
+            return false;
         };
-        if set.free().is_some() {
-            return Missed::Room;
-        }
-        if set.place(key, set.held).is_some() {
-            return Missed::Again;
+        if set.free().is_some() || set.place(key, set.held).is_some() {
+            return true;
         }
         let ghost = &set.ghosts[(hash >> 56) as usize % GHOSTS];
         let print = ((hash >> 40) as u8).max(1);
         let again = ghost.load(Relaxed) == print;
         ghost.store(if again { 0 } else { print }, Relaxed);
-        if again { Missed::Again } else { Missed::Once }
+        again
     }
 
     /// Makes a copy, if the set of the key has room, or one that is hardly found. O(1).
@@ -412,19 +408,18 @@ mod tests {
     #[test]
     fn what_is_missed_is_wanted_where_there_is_room_and_else_when_it_is_missed_twice() {
         let mut lent = Lent::<IntFamily, u64>::new(u64::clone);
-        use Missed::{Again, Once, Room};
-        assert_eq!([lent.missed(&5, 5), lent.missed(&5, 5)], [Once; 2]);
+        assert!(!lent.missed(&5, 5) && !lent.missed(&5, 5));
         lent.grow(None, &0);
         for key in 0..PER_SET as u64 {
-            assert_eq!([lent.missed(&9, 5), lent.missed(&9, 5)], [Room; 2]);
+            assert!(lent.missed(&9, 5) && lent.missed(&9, 5));
             assert!(lent.put(key, 5, &key));
         }
-        let thrice = [(); 3].map(|()| lent.missed(&9, 5));
-        assert_eq!(thrice, [Once, Again, Once]);
+        let missed = [(); 4].map(|()| lent.missed(&9, 5));
+        assert_eq!(missed, [false, true, false, true]);
         // What was erased keeps its place.
         lent.erase(&3, 5);
         assert!(lent.find(&3, 5).is_none());
-        assert_eq!([lent.missed(&3, 5), lent.missed(&8, 5)], [Again, Once]);
+        assert!(lent.missed(&3, 5) && !lent.missed(&8, 5));
         assert!(lent.put(3, 5, &7));
         assert_eq!(lent.find(&3, 5).map(|hit| *hit.val), Some(7));
         lent.erase(&3, 5);

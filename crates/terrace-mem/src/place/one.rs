@@ -6,7 +6,6 @@
 
 use super::divide::{Best, Caught, Seen, Use, divide};
 use super::lent::Lent;
-use super::set::Missed;
 use super::stats::MapPlacement;
 use super::two::{Touch, Two};
 use crate::family::Family;
@@ -35,7 +34,7 @@ const WISHES: usize = 64;
 const EVERY: u32 = 16;
 pub(crate) const STEP: usize = 64;
 /// The dynamic stage takes at most this part of the limit, if it has so large a part of all entries.
-const WRITES: u64 = 4;
+const WRITES: u64 = 2;
 const MERGED: usize = 64;
 
 /// Where a segment lies, and how often it is looked at.
@@ -114,9 +113,10 @@ pub(crate) struct One<F: Family, V> {
     /// Bytes of segments by memory, and of all else that is always fast.
     bytes: [u64; 2],
     always: u64,
+    /// Bytes that what is always fast takes more soon, at once.
+    soon: u64,
     noted: [AtomicU64; 3],
     least: AtomicU64,
-    room: AtomicU64,
     engine: Engine,
     changes: u32,
     told: MapPlacement,
@@ -133,9 +133,9 @@ impl<F: Family, V> One<F, V> {
             wished: AtomicUsize::new(0),
             bytes: [0; 2],
             always: 0,
+            soon: 0,
             noted: Default::default(),
             least: AtomicU64::new(0),
-            room: AtomicU64::new(0),
             engine: Engine::new(),
             changes: 0,
             told: MapPlacement::default(),
@@ -153,6 +153,16 @@ impl<F: Family, V> One<F, V> {
     /// Fast bytes that are allowed.
     fn limit(&self) -> u64 {
         self.two.limit(self.used(), self.bytes[1])
+    }
+
+    /// From here on others make room for what is written.
+    fn edge(&self) -> u64 {
+        self.two.edge(self.limit()).saturating_sub(self.soon)
+    }
+
+    /// What moves may fill.
+    fn bound(&self) -> u64 {
+        self.two.bound(self.limit()).saturating_sub(self.soon)
     }
 
     fn used(&self) -> u64 {
@@ -215,11 +225,9 @@ impl<F: Family, V> One<F, V> {
         note(1);
         self.watch(|| touch_of::<F, S>(i, keys, key, true));
         let (rank, val) = find()?;
-        let missed = copies.map(|(copies, copied)| copies.missed(&copied, hash()));
-        if noted && missed == Some(Missed::Room) {
-            self.room.fetch_add(1, Relaxed);
-        }
-        if missed.is_some_and(|missed| missed != Missed::Once) {
+        if let Some((copies, copied)) = &copies
+            && copies.missed(copied, hash())
+        {
             // More wishes than there is room for are for others.
             let at = self.wished.fetch_add(1, Relaxed);
             if let Some(wish) = self.wishes.get(at) {
@@ -325,7 +333,7 @@ impl<F: Family, V> One<F, V> {
     ) -> Seat {
         let sizes = [keys.bytes() as u64, vals.bytes() as u64];
         let all = sizes[0] + sizes[1];
-        let room = self.two.edge(self.limit()).saturating_sub(self.used());
+        let room = self.edge().saturating_sub(self.used());
         let mut seat = Seat {
             heat: heat.into(),
             slow: false,
@@ -369,6 +377,11 @@ impl<F: Family, V> One<F, V> {
             self.changes = 0;
         }
         now
+    }
+
+    /// So many bytes more are to be always fast soon.
+    pub fn set_soon(&mut self, soon: u64) {
+        self.soon = soon;
     }
 
     /// So many bytes are always fast now.
@@ -472,6 +485,7 @@ impl<F: Family, V> One<F, V> {
     /// All segments have been looked at: the bytes are divided anew, if it is time.
     fn judge(&mut self) {
         let (limit, used) = (self.limit(), self.used());
+        let (edge, bound) = (self.edge(), self.bound());
         let noted: u64 = self.noted.iter_mut().map(|n| *n.get_mut()).sum();
         let held = Store::live(&self.two.slow);
         let engine = &mut self.engine;
@@ -483,15 +497,14 @@ impl<F: Family, V> One<F, V> {
             false => engine.refused.0.saturating_sub(1),
         };
         let enough = LEAST.max(self.seats.len() as u64 * EACH);
-        if noted - engine.noted < enough && used <= self.two.edge(limit) {
+        if noted - engine.noted < enough && used <= edge {
             return;
         }
         engine.noted = noted;
         engine.periods += 1;
         engine.cool = engine.periods.is_multiple_of(COOLING);
         let [_, waits, hits] = [0, 1, 2].map(|i| *self.noted[i].get_mut());
-        let [least, room] = [&mut self.least, &mut self.room].map(|n| *n.get_mut());
-        engine.caught.note([hits, least, waits, room]);
+        engine.caught.note([hits, *self.least.get_mut(), waits]);
         let table = self.copies.as_ref().map_or(0, Lent::bytes);
         let of = Use {
             caught: &engine.caught,
@@ -503,7 +516,7 @@ impl<F: Family, V> One<F, V> {
             always: self.always,
             fast: self.bytes[0],
             segments: engine.segments,
-            bound: self.two.bound(limit),
+            bound,
             limit,
             first: engine.periods == 1,
             makes_room: true,
@@ -520,7 +533,7 @@ impl<F: Family, V> One<F, V> {
     /// Takes the copies a chunk nearer to so many bytes. Returns the segments that this counts for.
     fn fit<S: Vals<Own = V>>(&mut self, row: &mut impl Row<F, S>, goal: u64) -> u64 {
         let (chunk, used) = (Lent::<F, V>::chunk(), self.used());
-        let bound = self.two.bound(self.limit());
+        let bound = self.bound();
         let filler = (0..row.count()).find_map(|i| {
             let rank = row.at(i).1.next_live(0)?;
             Some((i, rank))
@@ -547,7 +560,7 @@ impl<F: Family, V> One<F, V> {
 
     /// Moves a segment to the other memory. Returns the segments that this counts for.
     fn shift<S: Vals>(&mut self, row: &mut impl Row<F, S>, i: usize, up: bool) -> usize {
-        let room = self.two.bound(self.limit()).saturating_sub(self.used());
+        let room = self.bound().saturating_sub(self.used());
         let Some(seat) = self.seats.get(i) else {
             return 1;
         };

@@ -3,7 +3,6 @@
 use super::copies::Copies;
 use super::ledger::{Ledger, Seat};
 use super::pass::Engine;
-use super::set::Missed;
 use super::two::{Touch, Two};
 use super::words;
 use crate::concurrent::part::{Dynamic, Fixed, Part};
@@ -419,14 +418,9 @@ impl<F: Family, V: Clone + Send + Sync + 'static> On<F, V> {
         let found = fixed.get(key);
         if let Some(table) = table
             && let Some(val) = found
+            && table.missed(hash)
         {
-            let missed = table.missed(hash);
-            if noted && missed == Missed::Room {
-                self.ledger.room.fetch_add(1, Relaxed);
-            }
-            if missed != Missed::Once {
-                self.copy(part, fixed, (words, hash, val), guard);
-            }
+            self.copy(part, fixed, (words, hash, val), guard);
         }
         see(found)
     }

@@ -150,9 +150,11 @@ fn split() {
     assert_eq!(map.get(&HOT), Some(LAST), "a copy is older");
 }
 
-/// A copy is made for the first time while the entry is merged with another value.
-fn first() {
+/// A copy is made for the first time while the entry is merged with another value, along with some new
+/// neighbours.
+fn first(neighbours: u64) {
     let map = placed(6);
+    (0..neighbours).for_each(|i| assert_eq!(map.insert(&(i * 10 + 1), 0), None));
     let reader = {
         let map = Arc::clone(&map);
         thread::spawn(move || assert!(map.get(&HOT).is_some()))
@@ -210,7 +212,13 @@ fn copies_change_with_their_entries_where_a_part_is_split() {
 #[test]
 fn no_copy_is_made_of_a_segment_that_is_gone() {
     let test = "no_copy_is_made_of_a_segment_that_is_gone";
-    in_any_order(test, Fault::LateCopy, first);
+    in_any_order(test, Fault::LateCopy, || first(0));
+}
+
+#[test]
+fn no_copy_is_made_of_a_segment_whose_part_is_gone() {
+    let test = "no_copy_is_made_of_a_segment_whose_part_is_gone";
+    in_any_order(test, Fault::LateCopy, || first(20));
 }
 
 #[test]

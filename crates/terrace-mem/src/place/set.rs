@@ -33,17 +33,6 @@ pub struct Set {
     words: [AtomicU64; WORDS],
 }
 
-/// A key without a copy was found where it lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missed {
-    /// For the first time, as far as is known, or there are no copies.
-    Once,
-    /// It is known to be wanted again.
-    Again,
-    /// There is room for a copy.
-    Room,
-}
-
 /// How the words of a set are used.
 #[derive(Clone, Copy)]
 pub struct Shape {

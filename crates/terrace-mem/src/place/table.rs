@@ -4,7 +4,7 @@
 //! only when nobody is left who saw them belong anywhere, and it has been cleared of copies of theirs.
 
 use super::chunk::{Chunk, Counted, Home};
-use super::set::{COUNT, FULL, LOCK, Missed, PRINTS, Set, Shape, count_of};
+use super::set::{COUNT, FULL, LOCK, PRINTS, Set, Shape, count_of};
 use super::words;
 use crate::faults::{Fault, planted};
 use crate::sync::atomic::{AtomicU8, Ordering, fence};
@@ -123,14 +123,13 @@ impl Table {
         }
     }
 
-    /// Takes copies of slots that have other chunks out of one; false where none has any.
-    pub(super) fn clean(&self, hash: fn(&[u64]) -> u64) -> bool {
-        let last = self.littered.load(Ordering::Relaxed).checked_sub(1);
-        if let Some(i) = last {
-            self.keep_own(i, hash);
-            self.littered.store(i, Ordering::Relaxed);
-        }
-        last.is_some()
+    /// Takes copies of slots that have other chunks out of up to so many; returns out of how many.
+    pub(super) fn clean(&self, hash: fn(&[u64]) -> u64, most: usize) -> usize {
+        let littered = self.littered.load(Ordering::Relaxed);
+        let left = littered.saturating_sub(most);
+        (left..littered).for_each(|i| self.keep_own(i, hash));
+        self.littered.store(left, Ordering::Relaxed);
+        littered - left
     }
 
     fn keep_own(&self, i: usize, hash: fn(&[u64]) -> u64) {
@@ -140,22 +139,25 @@ impl Table {
         }
     }
 
-    /// Has a chunk get the slots that it lacks; false where none has to.
-    pub(super) fn settle(&self, hash: fn(&[u64]) -> u64) -> bool {
+    /// Has up to so many chunks get the slots that they lack; returns how many do. O(slots + bytes of them).
+    pub(super) fn settle(&self, hash: fn(&[u64]) -> u64, most: usize) -> usize {
         let (n, has) = (self.chunks.len(), self.has());
-        let Some(i) = (0..n).find(|&i| has[i] < share(i, n)) else {
-            return false;
-        };
-        if !planted(Fault::OldSlot) {
-            self.keep_own(i, hash);
+        let lack = |i: &usize| has[*i] < share(*i, n);
+        let mut void = self.slots.iter();
+        let mut settled = 0;
+        for i in (0..n).filter(lack).take(most) {
+            if !planted(Fault::OldSlot) {
+                self.keep_own(i, hash);
+            }
+            let void = void.by_ref();
+            let void = void.filter(|slot| slot.load(Ordering::Relaxed) == NONE);
+            for slot in void.take(share(i, n) - has[i]) {
+                slot.store(i as u16, Ordering::Release);
+                self.void.fetch_sub(1, Ordering::Relaxed);
+            }
+            settled += 1;
         }
-        let void = self.slots.iter();
-        let void = void.filter(|slot| slot.load(Ordering::Relaxed) == NONE);
-        for slot in void.take(share(i, n) - has[i]) {
-            slot.store(i as u16, Ordering::Release);
-            self.void.fetch_sub(1, Ordering::Relaxed);
-        }
-        true
+        settled
     }
 
     /// The set of a key with this hash.
@@ -202,20 +204,20 @@ impl Table {
         Some(Hit { val, least })
     }
 
-    /// A key without a copy was found in its segment. It is to have one where there is room, or it is known
-    /// to be wanted again. O(1).
-    pub fn missed(&self, hash: u64) -> Missed {
+    /// A key without a copy was found in its segment: whether it is to have one, since there is room, or
+    /// it is known to be wanted again. O(1).
+    pub fn missed(&self, hash: u64) -> bool {
         let Some(set) = self.set(hash) else {
-            return Missed::Once;
+            return false;
         };
         if set.has_room(self.shape) {
-            return Missed::Room;
+            return true;
         }
         let print: &AtomicU8 = &set.prints[(hash >> 56) as usize % PRINTS];
         let new = ((hash >> 40) as u8).max(1);
         let again = print.load(Ordering::Relaxed) == new;
         print.store(if again { 0 } else { new }, Ordering::Relaxed);
-        if again { Missed::Again } else { Missed::Once }
+        again
     }
 
     /// Makes a copy, if the set of the key has room, or one that is hardly found. Under the latch of its
