@@ -40,10 +40,21 @@ const CANDIDATES: usize = 32;
 const SINK: u64 = 3;
 /// How many times as much each level has as the one above it, at most: then there is one more.
 const MOST_RATIO: f64 = 8.0;
-/// Share of a level's target above which nothing more is put into it before some has gone on.
+/// Share of a level's target above which nothing more is put into it before some has gone on, but for what the top
+/// must give up.
 const FULL: f64 = 1.25;
-/// The same of a level that is not to be used any more and has something: a little more than it is to have.
-const UNUSED: f64 = 1.01;
+/// The same of a level that is not to be used any more and has something: more than it is to have.
+const UNUSED: f64 = 1.1;
+/// From this part of the way to [`FULL`] on a level gives up records, until it has as much less than it is to have:
+/// steps that follow each other in one level find pages of its index in memory.
+const BEGINS: f64 = 0.15;
+/// Share of its bound from which on the top gives up records ahead of need.
+pub(crate) const AHEAD: f64 = 0.7;
+/// From this part of the way from there to its bound on the top has its turn.
+const HALF_WAY: f64 = 0.5;
+/// Steps of levels between two of the top then, at most: about twice as many as it takes to bring what one takes out of
+/// the top to the last level.
+const MOST_BELOW: u32 = 8;
 /// Pages of each level above that may come along with a thin page of the target.
 const MOST_JOINED: usize = 2;
 /// Part of a leaf of the top that has records, about.
@@ -127,23 +138,44 @@ impl Sizes {
         self.share() >= from
     }
 
-    /// From where a step is due: the number of a level, or one more than the highest for the top. `hasty`
-    /// says from which part of its bound on the top gives up records.
-    pub fn due(&self, from: f64) -> Option<usize> {
-        let top = self.levels.len();
-        let mut due = self.is_top_due(from).then_some((top, self.share()));
-        for level in 1..top {
-            let score = self.score(level);
-            if score > 1.0 && due.is_none_or(|(_, most)| score > most) {
-                due = Some((level, score));
+    /// How far the top has come from where it begins to give up records to its bound.
+    fn urgency_of_top(&self) -> f64 {
+        (self.share() - AHEAD) / (1.0 - AHEAD)
+    }
+
+    /// How far a level has come from what it is to have to what it may have at most, and no further.
+    fn urgency(&self, level: usize) -> f64 {
+        ((self.score(level) - 1.0) / (FULL - 1.0)).min(1.0)
+    }
+
+    /// From where a step is due: the number of a level, or one more than the highest for the top, which gives up
+    /// records from this part of its bound on. `below` are the steps since the last one from the top, and `run` is
+    /// the level that the last of them took from.
+    ///
+    /// What has come furthest goes first, and a level that has too much before anything is put into it; but from half
+    /// way to its bound on the top has its turn after some steps. Levels have too much all at once where the hot tier
+    /// begins to gather less, or there is one more of them: callers would wait at the top until all of it was done.
+    pub fn due(&self, from: f64, (below, run): (u32, usize)) -> Option<usize> {
+        let top = self.is_top_due(from).then_some(self.levels.len());
+        let mut level = None;
+        for number in 1..self.levels.len() {
+            let urgency = self.urgency(number);
+            let from = match number == run {
+                true => -BEGINS,
+                false => BEGINS,
+            };
+            if urgency > from && level.is_none_or(|(_, most)| urgency > most) {
+                level = Some((number, urgency));
             }
         }
-        let (mut source, _) = due?;
-        // What would be put into a level that has too much goes on from there first.
-        while source > 1 && self.score(source - 1) > FULL {
-            source -= 1;
-        }
-        Some(source)
+        let Some((level, urgency)) = level else {
+            return top;
+        };
+        let of_top = self.urgency_of_top();
+        let is_its_turn =
+            of_top >= HALF_WAY && below >= MOST_BELOW && !fault::planted(Fault::LevelsFirst);
+        let is_top_first = is_its_turn || (urgency < 1.0 && of_top >= urgency);
+        top.filter(|_| is_top_first).or(Some(level))
     }
 }
 
@@ -545,6 +577,11 @@ mod tests {
 
     use super::*;
 
+    /// What is due where nothing was done before.
+    fn first(sizes: Sizes, from: f64) -> Option<usize> {
+        sizes.due(from, (0, 0))
+    }
+
     fn sizes(top: u64, levels: &[u64]) -> Sizes {
         Sizes {
             top,
@@ -556,15 +593,15 @@ mod tests {
 
     #[test]
     fn what_has_too_much_is_due() {
-        assert_eq!(sizes(99, &[1000]).due(1.0), None);
-        assert_eq!(sizes(100, &[1000]).due(1.0), Some(1));
-        assert_eq!(sizes(50, &[1000]).due(0.5), Some(1));
+        assert_eq!(first(sizes(99, &[1000]), 1.0), None);
+        assert_eq!(first(sizes(100, &[1000]), 1.0), Some(1));
+        assert_eq!(first(sizes(50, &[1000]), 0.5), Some(1));
         // 10,000 below 100 is a ratio of 10 with two levels: the upper one is to have 1000.
-        assert_eq!(sizes(0, &[10_000, 900]).due(1.0), None);
-        assert_eq!(sizes(0, &[10_000, 1100]).due(1.0), Some(1));
-        assert_eq!(sizes(200, &[10_000, 1100]).due(1.0), Some(2));
+        assert_eq!(first(sizes(0, &[10_000, 900]), 1.0), None);
+        assert_eq!(first(sizes(0, &[10_000, 1100]), 1.0), Some(1));
+        assert_eq!(first(sizes(200, &[10_000, 1100]), 1.0), Some(2));
         // Nothing is put into a level that has a quarter too much.
-        assert_eq!(sizes(300, &[10_000, 1300]).due(1.0), Some(1));
+        assert_eq!(first(sizes(300, &[10_000, 1300]), 1.0), Some(1));
         assert!(sizes(0, &[900]).wants_level());
         assert!(!sizes(0, &[800]).wants_level());
         assert!(!sizes(0, &[6400, 800]).wants_level());
@@ -583,8 +620,60 @@ mod tests {
         assert_eq!(sizes(0, &[6000, 300, 0]).used(), 2);
         assert_eq!(sizes(0, &[]).used(), 1);
         // What one has is due, behind a top that is full.
-        assert_eq!(sizes(70, &[400, 50]).due(0.7), Some(1));
-        assert_eq!(sizes(110, &[400, 50]).due(0.7), Some(2));
+        assert_eq!(first(sizes(70, &[400, 50]), 0.7), Some(1));
+        assert_eq!(first(sizes(110, &[400, 50]), 0.7), Some(2));
+    }
+
+    /// Sizes of levels that all have much more than they are to have, and how full the top comes to be while records
+    /// come to it as fast as a step in ten takes them out.
+    fn fullest_top(sizes: &Sizes) -> (u64, u32) {
+        let mut all = sizes.clone();
+        let (mut below, mut run, mut most) = (0, 0, (all.top, 0));
+        for _ in 0..10_000 {
+            all.top += 2;
+            let Some(source) = all.due(AHEAD, (below, run)) else {
+                continue;
+            };
+            let is_top = source == all.levels.len();
+            (below, run) = match is_top {
+                true => (0, run),
+                false => (below + 1, source),
+            };
+            let from = match is_top {
+                true => &mut all.top,
+                false => &mut all.levels[source],
+            };
+            let moved = (*from).min(20);
+            *from -= moved;
+            all.levels[source - 1] += moved;
+            most.0 = most.0.max(all.top);
+            if all.urgency_of_top() >= HALF_WAY {
+                most.1 = most.1.max(below);
+            }
+        }
+        most
+    }
+
+    /// Levels may have too much all at once: nobody waits at the top until all of it has gone on.
+    #[test]
+    fn the_top_has_its_turn_however_much_levels_have() {
+        for levels in [&[60_000, 40_000][..], &[200_000, 60_000, 20_000]] {
+            let (most, below) = fullest_top(&sizes(60, levels));
+            assert!(most < 110, "the top comes to {most} of 100");
+            assert!(below <= MOST_BELOW + 1, "{below} steps below it");
+            fault::plant(Some(Fault::LevelsFirst));
+            let (most, below) = fullest_top(&sizes(60, levels));
+            fault::plant(None);
+            assert!(most > 150 && below > 2 * MOST_BELOW, "{most}, {below}");
+        }
+    }
+
+    /// Steps go on in a level once they have begun there, and do not begin for next to nothing.
+    #[test]
+    fn steps_follow_each_other_in_one_level() {
+        let with = |has: u64, run| sizes(0, &[10_000, has]).due(1.0, (0, run));
+        assert_eq!([with(1030, 0), with(1050, 0)], [None, Some(1)]);
+        assert_eq!([with(970, 1), with(950, 1)], [Some(1), None]);
     }
 
     /// Whatever the sizes, steps as they are due come to an end, and each moves something down.
@@ -599,8 +688,12 @@ mod tests {
                     .map(|n| draw(2 + n as u64, 20_000))
                     .collect::<Vec<_>>(),
             );
-            let mut rounds = 0;
-            while let Some(source) = all.due(1.0) {
+            let (mut rounds, mut below, mut run) = (0, 0, 0);
+            while let Some(source) = all.due(1.0, (below, run)) {
+                (below, run) = match source == all.levels.len() {
+                    true => (0, run),
+                    false => (below + 1, source),
+                };
                 let from = match source == all.levels.len() {
                     true => &mut all.top,
                     false => &mut all.levels[source],
