@@ -10,7 +10,7 @@ use terrace_base::sync::Mutex;
 const ONE: u64 = 1 << 10;
 /// Of what users write so much comes down, in hundredths, where the levels take little room, and where they take
 /// more.
-const MUCH: u64 = 100;
+const MUCH: u64 = 97;
 const LITTLE: u64 = 65;
 /// What was learnt loses one part in so many with each look: some memories full of records count. What comes down
 /// comes in bursts, and levels that were sized by one would all have too much at once, or too little.
