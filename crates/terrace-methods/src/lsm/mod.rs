@@ -42,6 +42,7 @@ mod root;
 mod rooted;
 mod scratch;
 mod settle;
+mod sizes;
 mod step;
 mod verify;
 mod window;

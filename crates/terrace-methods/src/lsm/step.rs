@@ -18,7 +18,8 @@ use super::level::{Level, Slot, settled};
 use super::merge::merge;
 use super::pace::SLOW;
 use super::page::{self, Image, Record};
-use super::plan::{AHEAD, Job, MOST_SQUEEZED};
+use super::plan::{Job, MOST_SQUEEZED};
+use super::sizes::AHEAD;
 use super::{Lsm, State};
 use crate::fault::{self, Fault, Point};
 
