@@ -17,7 +17,7 @@ use terrace_pages::{LargeGuard, PageStore};
 use crate::fault::{self, Fault};
 
 /// Share of its bound in hundredths from which on changes are slowed down.
-pub(crate) const SLOW: u64 = 75;
+const SLOW: u64 = 75;
 /// The longest that one change is slowed down: much less than a step takes.
 const LONGEST: u64 = 1_000_000;
 /// Shorter waits are saved up: a thread cannot sleep for less.

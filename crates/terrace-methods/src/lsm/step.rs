@@ -16,7 +16,6 @@ use super::filter;
 use super::install::{Change, Install, Part};
 use super::level::{Level, Slot, settled};
 use super::merge::merge;
-use super::pace::SLOW;
 use super::page::{self, Image, Record};
 use super::plan::{Job, MOST_SQUEEZED};
 use super::sizes::AHEAD;
@@ -239,7 +238,7 @@ impl Lsm {
             .compare_exchange(0, bytes, Atomic::Relaxed, Atomic::Relaxed);
         if taken.is_ok() {
             self.store.take_extra_bytes(bytes);
-            let aside = self.top_bound() * SLOW / 100;
+            let aside = (self.top_bound() as f64 * AHEAD) as u64;
             self.store.set_tops_aside(aside);
             self.top_aside.fetch_add(aside, Atomic::Relaxed);
         }
