@@ -53,6 +53,7 @@ pub struct Window {
     entries: Vec<Entry>,
     limit: usize,
     keys_only: bool,
+    most_of_values: usize,
 }
 
 impl Default for Window {
@@ -67,6 +68,7 @@ impl Default for Window {
             entries: Vec::new(),
             limit: usize::MAX,
             keys_only: false,
+            most_of_values: usize::MAX,
         }
     }
 }
@@ -105,6 +107,16 @@ impl Window {
     /// Sets that; stays until it is set again.
     pub fn set_keys_only(&mut self, keys_only: bool) {
         self.keys_only = keys_only;
+    }
+
+    /// So many first bytes of inline values are looked at: a method may leave out what is behind them.
+    pub fn most_of_values(&self) -> usize {
+        self.most_of_values
+    }
+
+    /// Sets that; stays until it is set again.
+    pub fn set_most_of_values(&mut self, bytes: usize) {
+        self.most_of_values = bytes;
     }
 
     /// Forgets all content, keeps the buffers, the limit and whether values are wanted.

@@ -87,6 +87,8 @@ pub enum Fault {
     ChainFreedTwice,
     /// A step spans several times as many pages of its target as it may.
     StepTooLong,
+    /// However full the top of an LSM-tree is, levels that have too much go first.
+    LevelsFirst,
     /// A step asks for its guard of large values when it frees them. Found under the checker.
     LateGuard,
     /// Nobody remembers where no step can be made because a page cannot be read.

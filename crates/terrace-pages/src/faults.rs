@@ -31,6 +31,8 @@ pub enum Planted {
     TopsAsOthers = 10,
     /// Pages leave memory that are to stay for somebody.
     StayingLeave = 11,
+    /// The cap of hot pages goes up and down with pages that gather changes.
+    CapFollowsTops = 12,
 }
 
 /// Where a test may step in, on the thread that gets there. No latch is held at either.

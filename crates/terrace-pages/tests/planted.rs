@@ -288,3 +288,29 @@ fn a_checkpointer_that_is_inside_while_it_writes() {
         assert!(!caught.load(Ordering::SeqCst));
     });
 }
+
+/// Records that have to go because the cap of hot pages falls come to pages that gather changes: it must not fall
+/// for these.
+#[test]
+fn a_cap_that_follows_pages_that_gather_changes() {
+    catches(Planted::CapFollowsTops, || {
+        let (_, world) = world(0);
+        let store = &world.store;
+        let aside = store.frames() / 16;
+        store.set_tops_aside(aside);
+        let cap = store.hot_cap();
+        for _ in 0..aside {
+            world.allocate(Class::Top, false).unwrap();
+            assert_eq!(store.hot_cap(), cap);
+        }
+        assert_eq!(store.top_frames(), aside);
+        // What is far more than was set aside is taken off.
+        for _ in 0..aside {
+            world.allocate(Class::Top, false).unwrap();
+        }
+        assert!(store.hot_cap() < cap);
+        // As all that there is, where nothing is.
+        store.give_tops_back(aside);
+        assert!(store.hot_cap() < cap);
+    });
+}

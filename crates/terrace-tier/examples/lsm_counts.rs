@@ -25,6 +25,8 @@ const VALUE: [u8; 120] = [7; 120];
 const RECORD: u64 = 128;
 /// Operations between two rounds of what threads in the background do elsewhere.
 const PER_ROUND: u64 = 20;
+/// Operations of which it is counted how much was merged beside them.
+const PER_WINDOW: u64 = 2000;
 /// Operations between two checkpoints, in parts of the records.
 const PER_CHECKPOINT: f64 = 0.4;
 
@@ -36,6 +38,10 @@ struct Bed {
     shares: Vec<f64>,
     drawn: u64,
     done: u64,
+    /// Pages that were merged beside each of some operations.
+    merged: Vec<u64>,
+    /// The sum of all, and the changes that waited for a step.
+    sums: (u64, u64),
 }
 
 fn cut() -> CutInfo {
@@ -85,6 +91,8 @@ impl Bed {
             records,
             drawn: 0,
             done: 0,
+            merged: Vec::new(),
+            sums: (0, 0),
         })
     }
 
@@ -103,6 +111,12 @@ impl Bed {
         self.done += 1;
         if self.done.is_multiple_of(PER_ROUND) {
             self.context.tend()?;
+        }
+        if self.done.is_multiple_of(PER_WINDOW) {
+            let figures = self.tree.merge_figures().unwrap_or_default();
+            let pages = figures.merge_bytes / PAGE as u64;
+            self.merged.push(pages - self.sums.0);
+            self.sums = (pages, figures.waits);
         }
         let per_checkpoint = (PER_CHECKPOINT * self.records as f64) as u64;
         if self.done.is_multiple_of(per_checkpoint.max(1)) {
@@ -151,6 +165,8 @@ impl Bed {
         let before = self.context.store.stats();
         let merged = self.tree.merge_figures().unwrap_or_default();
         let hot = self.tree.stats();
+        let waited = self.sums.1;
+        self.merged.clear();
         let mut written = 0;
         for _ in 0..times {
             written += f(self)?;
@@ -184,6 +200,13 @@ impl Bed {
             of_user(figures.arrived_bytes - merged.arrived_bytes),
             live as f64 / (self.records * RECORD) as f64,
             figures.steps - merged.steps,
+        );
+        let (most, all) = (self.merged.iter().max(), self.merged.iter().sum::<u64>());
+        let most = *most.unwrap_or(&0) as f64 * self.merged.len() as f64;
+        println!(
+            "    pages merged beside {PER_WINDOW} operations, the most over the mean: {:.2}; changes that waited for a step: {}",
+            most / all.max(1) as f64,
+            figures.waits - waited,
         );
         Ok(each(reads))
     }

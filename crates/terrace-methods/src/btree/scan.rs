@@ -150,6 +150,7 @@ pub(crate) fn fill(
         n if n > 1 && fault::planted(Fault::ShortWindow) => n - 1,
         n => n,
     };
+    let most = window.most_of_values();
     for i in records.start..end {
         let slot = node.slot(i)?;
         if !select(slot.flags()) {
@@ -164,7 +165,7 @@ pub(crate) fn fill(
                 node.view.append_to(record.key_at, record.key_len, out)
             },
             |out| match record.value {
-                Stored::Inline { at, len } => node.view.append_to(at, len, out),
+                Stored::Inline { at, len } => node.view.append_to(at, len.min(most), out),
                 Stored::Large { .. } => Ok(()),
             },
         )?;

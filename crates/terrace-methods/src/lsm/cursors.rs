@@ -7,6 +7,10 @@ use super::root::MOST_LEVELS;
 pub(crate) struct Cursors {
     pub at: [Vec<u8>; MOST_LEVELS + 1],
     pub purging: Purging,
+    /// Steps since the last one from the top.
+    pub below: u32,
+    /// The level that steps take from now.
+    pub run: usize,
 }
 
 /// Where a round that takes tombstones down stands. A hint: lost at an opening, where what is left waits for the next one.

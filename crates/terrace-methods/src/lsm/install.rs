@@ -158,6 +158,11 @@ impl Lsm {
             overflow::free(store, large)?;
         }
         drop(guard);
+        if let Some(copied) = copied {
+            let bytes = (0..copied.len()).map(|i| copied.key(i).len() + copied.value(i).len());
+            let left = &self.counters.left_bytes;
+            left.fetch_add(bytes.sum::<usize>() as u64, Atomic::Relaxed);
+        }
         let bytes = new * store.page_bytes() as u64;
         self.counters.merge_bytes.fetch_add(bytes, Atomic::Relaxed);
         Ok(true)

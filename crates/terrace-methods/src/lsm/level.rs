@@ -253,6 +253,8 @@ impl Level {
         let mut at = [floor.key.as_slice(), &[0]].concat();
         let mut window = Window::new();
         window.set_limit(most.saturating_add(2));
+        // What is behind it is the filter, which is not looked at.
+        window.set_most_of_values(entry::ENTRY_BYTES);
         loop {
             settled(store, || {
                 terrace_access::Ordered::try_window(&self.index, Edge::From(&at), &mut window)

@@ -42,6 +42,7 @@ mod root;
 mod rooted;
 mod scratch;
 mod settle;
+mod sizes;
 mod step;
 mod verify;
 mod window;
@@ -104,6 +105,8 @@ struct Counters {
     waits_inside: AtomicU64,
     most_waits: AtomicU64,
     arrived_bytes: AtomicU64,
+    /// Bytes that steps have taken out of the top.
+    left_bytes: AtomicU64,
     user_bytes: AtomicU64,
     deletes: AtomicU64,
 }
@@ -195,6 +198,8 @@ pub struct Lsm {
     squeezed: AtomicU32,
     /// Bytes for the pages of a step that were taken of the memory.
     step_bytes: AtomicU64,
+    /// Frames for the top that were set aside at the same time.
+    top_aside: AtomicU64,
     /// Looks in a row at which no step was due.
     lull: AtomicU32,
     /// What looks into compressed pages need.
@@ -252,6 +257,7 @@ impl Lsm {
             absorbed: absorbed::Absorbed::default(),
             squeezed: AtomicU32::new(0),
             step_bytes: AtomicU64::new(0),
+            top_aside: AtomicU64::new(0),
             lull: AtomicU32::new(0),
             buffers: Arc::default(),
             compressed: AtomicU8::new(0),

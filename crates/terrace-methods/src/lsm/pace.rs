@@ -8,7 +8,7 @@
 //! takes one where that takes no waiting, and gives the step up where a cut is in the way.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex, MutexGuard};
@@ -18,12 +18,13 @@ use crate::fault::{self, Fault};
 
 /// Share of its bound in hundredths from which on changes are slowed down.
 const SLOW: u64 = 75;
-/// The longest that one change is slowed down: less than a read of a page takes.
-const LONGEST: u64 = 200_000;
+/// The longest that one change is slowed down: much less than a step takes.
+const LONGEST: u64 = 1_000_000;
 /// Shorter waits are saved up: a thread cannot sleep for less.
 const LEAST: u64 = 100_000;
-/// The weight of the last step in the rate at which steps take records out, as one over it.
-const WEIGHT: u64 = 4;
+/// The weight of the last step in the rate at which steps take records out, as one over it: one in several is from the
+/// top.
+const WEIGHT: u64 = 32;
 
 /// Nanoseconds that a change of so many bytes is to wait for where the top has `leaves` of `bound`, and steps
 /// take so many bytes out in a second (0: nobody is at work). Nothing below three quarters; at the bound as
@@ -38,24 +39,54 @@ pub(crate) fn delay(leaves: u64, bound: u64, bytes: u64, drain: u64) -> u64 {
     (whole.saturating_mul(above) / (100 - SLOW)).min(LONGEST)
 }
 
-/// How fast steps in the background take records out, and what changes still have to wait for.
+/// How fast steps take records out of the top, and what changes still have to wait for.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// Bytes a second; 0 while nobody is at work.
+    /// Bytes a second; 0 while nobody is at work in the background.
     drain: AtomicU64,
-    owed: AtomicU64,
+    /// Bytes that steps took out of the top lately, and nanoseconds that they took, the older the less.
+    lately: Mutex<(u64, u64)>,
+    /// When the changes of until now are to have come, and since when that is counted.
+    due: Mutex<Due>,
+}
+
+struct Due {
+    since: Instant,
+    at: u64,
+}
+
+impl Default for Due {
+    fn default() -> Due {
+        Due {
+            since: Instant::now(),
+            at: 0,
+        }
+    }
+}
+
+impl Due {
+    /// A change that comes at `now` is to take so long, after those before it: how long it waits. Nobody waits for long,
+    /// whatever others still have to wait for.
+    fn take(&mut self, now: u64, delay: u64) -> u64 {
+        self.at = (self.at.max(now) + delay).min(now + LONGEST);
+        match self.at - now {
+            wait if wait < LEAST => 0,
+            wait => wait,
+        }
+    }
 }
 
 impl Pace {
-    /// A step in the background has taken so many bytes out.
+    /// A step has taken so many bytes out of the top: none if it was one of a level below, which has to be made as well
+    /// for those that have come before.
     pub fn note(&self, bytes: u64, took: Duration) {
-        let now = bytes.saturating_mul(1_000_000_000) / (took.as_nanos() as u64).max(1);
-        let old = self.drain.load(Ordering::Relaxed);
-        let new = match old {
-            0 => now,
-            old => old - old / WEIGHT + now / WEIGHT,
-        };
-        self.drain.store(new.max(1), Ordering::Relaxed);
+        let (out, time) = &mut *self.lately.lock();
+        *out = *out - *out / WEIGHT + bytes;
+        *time = *time - *time / WEIGHT + took.as_nanos() as u64;
+        if *out > 0 {
+            let drain = u128::from(*out) * 1_000_000_000 / u128::from((*time).max(1));
+            self.drain.store((drain as u64).max(1), Ordering::Relaxed);
+        }
     }
 
     /// Nobody is at work in the background.
@@ -69,17 +100,10 @@ impl Pace {
         if delay == 0 {
             return None;
         }
-        let owed = self.owed.fetch_add(delay, Ordering::Relaxed) + delay;
-        if owed < LEAST {
-            return None;
-        }
-        // Of several that come at once each takes a part, and none more than the longest.
-        let mine = owed.min(LONGEST);
-        let take = |owed: u64| Some(owed.saturating_sub(mine));
-        let _ = self
-            .owed
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        Some(Duration::from_nanos(mine))
+        let mut due = self.due.lock();
+        let now = due.since.elapsed().as_nanos() as u64;
+        let wait = due.take(now, delay);
+        (wait > 0).then(|| Duration::from_nanos(wait))
     }
 }
 
@@ -205,6 +229,37 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// However many wait at once, they come as fast as steps take out together, and not each.
+    #[test]
+    fn those_who_wait_share_the_rate() {
+        let mut due = Due::default();
+        // Eight changes that come at once and are to take a tenth of a millisecond each.
+        let waits: Vec<u64> = (0..8).map(|_| due.take(0, LEAST)).collect();
+        let steps: Vec<u64> = (1..=8).map(|n| n * LEAST).collect();
+        assert_eq!(waits, steps);
+        // Nobody waits for long, and what nobody waited for is forgotten.
+        assert_eq!(due.take(0, u64::MAX / 2), LONGEST);
+        assert_eq!(due.take(2 * LONGEST, LEAST / 2), 0, "saved up");
+        assert_eq!(due.take(2 * LONGEST, LEAST / 2), LEAST);
+    }
+
+    /// The time of steps that take nothing out of the top counts: they are made for what came before.
+    #[test]
+    fn all_steps_count_for_how_fast_records_go() {
+        let pace = Pace::default();
+        let millis = Duration::from_millis;
+        assert_eq!(pace.wait_for(100, 100, 128), None);
+        for _ in 0..1000 {
+            pace.note(1 << 20, millis(5));
+            (0..4).for_each(|_| pace.note(0, millis(5)));
+        }
+        let drain = pace.drain.load(Ordering::Relaxed);
+        let mean = (1 << 20) * 40;
+        assert!(drain > mean * 8 / 10 && drain < mean * 12 / 10, "{drain}");
+        pace.rest();
+        assert_eq!(pace.wait_for(100, 100, 1 << 20), None);
     }
 
     #[test]

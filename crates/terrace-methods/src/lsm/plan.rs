@@ -14,7 +14,7 @@ use super::State;
 use super::cursors::Cursors;
 use super::level::{Level, Slot, settled};
 use super::refused::Place;
-use super::root::MOST_LEVELS;
+use super::sizes::Sizes;
 use crate::BTree;
 use crate::btree::Floor;
 use crate::fault::{self, Fault};
@@ -38,12 +38,6 @@ const CANDIDATES: usize = 32;
 /// A level takes what comes into a range of it if it has at most so many times as much there (simulated 0,
 /// 2, 3 and 6).
 const SINK: u64 = 3;
-/// How many times as much each level has as the one above it, at most: then there is one more.
-const MOST_RATIO: f64 = 8.0;
-/// Share of a level's target above which nothing more is put into it before some has gone on.
-const FULL: f64 = 1.25;
-/// The same of a level that is not to be used any more and has something: a little more than it is to have.
-const UNUSED: f64 = 1.01;
 /// Pages of each level above that may come along with a thin page of the target.
 const MOST_JOINED: usize = 2;
 /// Part of a leaf of the top that has records, about.
@@ -59,92 +53,6 @@ pub(crate) struct Job {
     pub target: usize,
     pub low: Vec<u8>,
     pub high: Option<Vec<u8>>,
-}
-
-/// Sizes in bytes: of the top and what it may have, of each level, the last one first.
-#[derive(Debug, Clone)]
-pub(crate) struct Sizes {
-    pub top: u64,
-    pub bound: u64,
-    /// What levels are sized by: as if the top might have so much.
-    pub base: u64,
-    pub levels: Vec<u64>,
-}
-
-impl Sizes {
-    /// How many times as much each level is to have as the one above it, where there are so many.
-    fn ratio_of(&self, count: usize) -> f64 {
-        let last = self.levels.first().copied().unwrap_or(0).max(1) as f64;
-        let ratio = last / self.base.max(1) as f64;
-        ratio.powf(1.0 / count.max(1) as f64).max(1.0)
-    }
-
-    /// How many levels are made use of, counted from the last one: nothing is put into those above, which a tree
-    /// that has shrunk does without, or one with more memory. An empty one is used when there would be one more
-    /// without it, and one that has something until it is far from that.
-    pub fn used(&self) -> usize {
-        let mut used = self.levels.len().max(1);
-        while used > 1 {
-            let most = match self.levels[used - 1] {
-                0 => MOST_RATIO,
-                _ => MOST_RATIO / 2.0,
-            };
-            if self.ratio_of(used - 1) > most {
-                break;
-            }
-            used -= 1;
-        }
-        used
-    }
-
-    fn ratio(&self) -> f64 {
-        self.ratio_of(self.used())
-    }
-
-    /// Whether one more level is to be begun above all others.
-    pub fn wants_level(&self) -> bool {
-        self.levels.len() < MOST_LEVELS && self.ratio() > MOST_RATIO
-    }
-
-    /// Bytes of a level over what it is to have; the last one may have any.
-    fn score(&self, level: usize) -> f64 {
-        let bytes = self.levels.get(level).copied().unwrap_or(0);
-        if level >= self.used() && bytes > 0 {
-            return UNUSED;
-        }
-        let last = self.levels.first().copied().unwrap_or(0) as f64;
-        let target = (last / self.ratio().powi(level as i32)).max(self.base as f64);
-        bytes as f64 / target
-    }
-
-    /// What the top has of what it may have.
-    fn share(&self) -> f64 {
-        self.top as f64 / self.bound.max(1) as f64
-    }
-
-    /// Whether the top has so much of it.
-    pub fn is_top_due(&self, from: f64) -> bool {
-        self.share() >= from
-    }
-
-    /// From where a step is due: the number of a level, or one more than the highest for the top. `hasty`
-    /// says from which part of its bound on the top gives up records.
-    pub fn due(&self, from: f64) -> Option<usize> {
-        let top = self.levels.len();
-        let mut due = self.is_top_due(from).then_some((top, self.share()));
-        for level in 1..top {
-            let score = self.score(level);
-            if score > 1.0 && due.is_none_or(|(_, most)| score > most) {
-                due = Some((level, score));
-            }
-        }
-        let (mut source, _) = due?;
-        // What would be put into a level that has too much goes on from there first.
-        while source > 1 && self.score(source - 1) > FULL {
-            source -= 1;
-        }
-        Some(source)
-    }
 }
 
 /// A range that a step is to stay within.
@@ -536,84 +444,5 @@ impl Lsm {
             high = min_high(high, end);
         }
         Ok(high)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use terrace_base::checksum::mix;
-
-    use super::*;
-
-    fn sizes(top: u64, levels: &[u64]) -> Sizes {
-        Sizes {
-            top,
-            bound: 100,
-            base: 100,
-            levels: levels.to_vec(),
-        }
-    }
-
-    #[test]
-    fn what_has_too_much_is_due() {
-        assert_eq!(sizes(99, &[1000]).due(1.0), None);
-        assert_eq!(sizes(100, &[1000]).due(1.0), Some(1));
-        assert_eq!(sizes(50, &[1000]).due(0.5), Some(1));
-        // 10,000 below 100 is a ratio of 10 with two levels: the upper one is to have 1000.
-        assert_eq!(sizes(0, &[10_000, 900]).due(1.0), None);
-        assert_eq!(sizes(0, &[10_000, 1100]).due(1.0), Some(1));
-        assert_eq!(sizes(200, &[10_000, 1100]).due(1.0), Some(2));
-        // Nothing is put into a level that has a quarter too much.
-        assert_eq!(sizes(300, &[10_000, 1300]).due(1.0), Some(1));
-        assert!(sizes(0, &[900]).wants_level());
-        assert!(!sizes(0, &[800]).wants_level());
-        assert!(!sizes(0, &[6400, 800]).wants_level());
-    }
-
-    /// A tree that has shrunk, or has more memory, does without its upper levels, one after the other, and not at
-    /// the size at which it got them.
-    #[test]
-    fn levels_that_are_not_needed_are_not_used() {
-        assert_eq!(sizes(0, &[6500, 800]).used(), 2);
-        assert_eq!(sizes(0, &[700, 0]).used(), 1);
-        assert_eq!(sizes(0, &[900, 0]).used(), 2);
-        assert_eq!(sizes(0, &[700, 50]).used(), 2, "it has something");
-        assert_eq!(sizes(0, &[400, 50]).used(), 1);
-        assert_eq!(sizes(0, &[0, 0, 0]).used(), 1);
-        assert_eq!(sizes(0, &[6000, 300, 0]).used(), 2);
-        assert_eq!(sizes(0, &[]).used(), 1);
-        // What one has is due, behind a top that is full.
-        assert_eq!(sizes(70, &[400, 50]).due(0.7), Some(1));
-        assert_eq!(sizes(110, &[400, 50]).due(0.7), Some(2));
-    }
-
-    /// Whatever the sizes, steps as they are due come to an end, and each moves something down.
-    #[test]
-    fn due_work_is_always_found_and_ends() {
-        for seed in 0..300u64 {
-            let draw = |n, most| mix(seed, n) % most;
-            let count = 1 + draw(0, 4) as usize;
-            let mut all = sizes(
-                draw(1, 400),
-                &(0..count)
-                    .map(|n| draw(2 + n as u64, 20_000))
-                    .collect::<Vec<_>>(),
-            );
-            let mut rounds = 0;
-            while let Some(source) = all.due(1.0) {
-                let from = match source == all.levels.len() {
-                    true => &mut all.top,
-                    false => &mut all.levels[source],
-                };
-                let moved = (*from).min(50);
-                assert!(moved > 0, "seed {seed}: a step that moves nothing");
-                *from -= moved;
-                let target = (source - 1).min(all.used() - 1);
-                all.levels[target] += moved;
-                rounds += 1;
-                assert!(rounds < 10_000, "seed {seed}: it does not end");
-            }
-            assert!(all.top < all.bound);
-        }
     }
 }

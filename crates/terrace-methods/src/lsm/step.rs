@@ -4,6 +4,8 @@
 //! so what it has read of the levels stays as it is; what it has copied of the top may change meanwhile,
 //! which the installation finds out.
 
+use std::time::Instant;
+
 use terrace_access::{LargeRef, Ordered, Waits, Window};
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
@@ -16,6 +18,7 @@ use super::level::{Level, Slot, settled};
 use super::merge::merge;
 use super::page::{self, Image, Record};
 use super::plan::{Job, MOST_SQUEEZED};
+use super::sizes::AHEAD;
 use super::{Lsm, State};
 use crate::fault::{self, Fault, Point};
 
@@ -23,13 +26,16 @@ use crate::fault::{self, Fault, Point};
 /// waits goes on.
 pub(crate) const PATIENCE: u32 = 4 + MOST_SQUEEZED;
 
-/// Share of its bound in hundredths from which on the top gives up records ahead of need.
-const AHEAD: u64 = 70;
 /// Steps that are made at once ahead of need: some mebibytes are read and written, then others come.
 const STEPS_AHEAD: usize = 4;
 
 /// Looks in a row at which nothing is due after which the memory for a step is given back: some seconds.
 const LULL: u32 = 1000;
+
+/// Whether so many leaves of what the top may have are so many that it gives up records ahead of need.
+fn is_ahead(leaves: u64, bound: u64) -> bool {
+    leaves as f64 >= bound as f64 * AHEAD
+}
 
 impl Lsm {
     /// Whether the top has so many times what it is to have at most.
@@ -62,7 +68,7 @@ impl Lsm {
         let state = settled(&self.store, || self.state())?;
         let (leaves, bound) = (self.look_at_top(state), self.top_bound());
         if leaves < bound {
-            return Ok(leaves * 100 >= bound * AHEAD);
+            return Ok(is_ahead(leaves, bound));
         }
         if !waits.may_wait() && !fault::planted(Fault::EndlessWaits) {
             return Ok(true);
@@ -112,6 +118,10 @@ impl Lsm {
         from: f64,
         space: Space,
     ) -> Result<bool> {
+        let (began, before) = (
+            Instant::now(),
+            self.counters.left_bytes.load(Atomic::Relaxed),
+        );
         // Others may have made it while this one waited.
         let window = self.count_top(state)?.max(1) * self.store.page_bytes() as u64;
         let of = |n: &terrace_base::sync::atomic::AtomicU64| n.load(Atomic::Relaxed);
@@ -119,7 +129,7 @@ impl Lsm {
         self.absorbed
             .look(of(&c.user_bytes), of(&c.arrived_bytes), window);
         let sizes = self.sizes(state);
-        let Some(mut source) = sizes.due(from) else {
+        let Some(mut source) = sizes.due(from, (cursors.below, cursors.run)) else {
             return Ok(false);
         };
         if sizes.wants_level() {
@@ -150,6 +160,15 @@ impl Lsm {
                     .and_then(|()| self.carry_out(state, &job, space));
                 match done {
                     Ok(true) => {
+                        if source != top {
+                            cursors.run = source;
+                        }
+                        cursors.below = match source == top {
+                            true => 0,
+                            false => cursors.below.saturating_add(1),
+                        };
+                        let left = self.counters.left_bytes.load(Atomic::Relaxed) - before;
+                        self.pace.note(left, began.elapsed());
                         self.count_top(state)?;
                         return Ok(true);
                     }
@@ -191,7 +210,7 @@ impl Lsm {
     /// See [`terrace_access::AccessMethod::tend`].
     pub(crate) fn work_ahead(&self) -> Result<()> {
         let state = settled(&self.store, || self.state())?;
-        if self.look_at_top(state) * 100 < self.top_bound() * AHEAD {
+        if !is_ahead(self.look_at_top(state), self.top_bound()) {
             self.pace.rest();
             self.settle_charged(state)?;
             // Not in each lull: the hot tier would grow into it, and have to go again at the next step.
@@ -202,21 +221,15 @@ impl Lsm {
         }
         self.lull.store(0, Atomic::Relaxed);
         for _ in 0..STEPS_AHEAD {
-            let (began, before) = (std::time::Instant::now(), self.count_top(state)?);
-            if !self.step(AHEAD as f64 / 100.0, Space::Migration)? {
+            if !self.step(AHEAD, Space::Migration)? {
                 break;
-            }
-            // What has come meanwhile went out as well, but that is not known.
-            let out = before.saturating_sub(self.count_top(state)?);
-            if out > 0 {
-                let bytes = out * self.store.page_bytes() as u64;
-                self.pace.note(bytes, began.elapsed());
             }
         }
         self.settle_charged(state)
     }
 
-    /// Takes memory for the pages that a step has to itself: what it reads, and what it makes.
+    /// Takes memory for the pages that a step has to itself: what it reads, and what it makes. Frames for what the top
+    /// has while steps are made are set aside along with it.
     fn take_buffers(&self) {
         let pages = (4 * self.most_target()) as u64;
         let bytes = pages * self.store.page_bytes() as u64;
@@ -225,6 +238,9 @@ impl Lsm {
             .compare_exchange(0, bytes, Atomic::Relaxed, Atomic::Relaxed);
         if taken.is_ok() {
             self.store.take_extra_bytes(bytes);
+            let aside = (self.top_bound() as f64 * AHEAD) as u64;
+            self.store.set_tops_aside(aside);
+            self.top_aside.fetch_add(aside, Atomic::Relaxed);
         }
     }
 
@@ -233,6 +249,8 @@ impl Lsm {
         let bytes = self.step_bytes.swap(0, Atomic::Relaxed);
         if bytes > 0 {
             self.store.give_extra_bytes(bytes);
+            let aside = self.top_aside.swap(0, Atomic::Relaxed);
+            self.store.give_tops_back(aside);
         }
     }
 

@@ -13,6 +13,10 @@ const LAST_FRAMES: u64 = 10;
 
 /// Pages that gather changes are kept while they are at most one in so many.
 const TOPS_PART: u64 = 4;
+/// Beyond what is set aside for them they may have one part in so many of the frames before the cap of hot pages
+/// falls, and one in so many of those that others have in any case.
+const TOPS_TOLERANCE_PART: u64 = 32;
+const TOPS_FLOOR_PART: u64 = 4;
 
 impl PageStore {
     /// Frames that hold hot pages.
@@ -35,7 +39,36 @@ impl PageStore {
     /// there is. The cap must not go up and down with every inner page that comes and goes, or records
     /// would go for it and come back.
     fn inner_set_aside(&self) -> u64 {
-        self.inner_kept().unwrap_or_else(|| self.inner_frames()) + self.top_frames()
+        self.inner_kept().unwrap_or_else(|| self.inner_frames()) + self.tops_set_aside()
+    }
+
+    /// The same for pages that gather changes: what is set aside, and what there is only where it is far more. Records
+    /// that go because the cap falls come to just these pages, and it would fall further.
+    fn tops_set_aside(&self) -> u64 {
+        let (tops, frames) = (self.top_frames(), self.frames());
+        if planted(Planted::CapFollowsTops) {
+            return tops;
+        }
+        match self.lent.tops() {
+            0 => tops,
+            aside => {
+                let tolerance =
+                    (frames / TOPS_TOLERANCE_PART).min(self.layout.floor() / TOPS_FLOOR_PART);
+                aside
+                    .min(frames / TOPS_PART)
+                    .max(tops.saturating_sub(tolerance))
+            }
+        }
+    }
+
+    /// So many frames are set aside for pages that gather changes, beside those that are already.
+    pub fn set_tops_aside(&self, frames: u64) {
+        self.lent.set_tops_aside(frames);
+    }
+
+    /// The end of what was set aside with [`PageStore::set_tops_aside`].
+    pub fn give_tops_back(&self, frames: u64) {
+        self.lent.give_tops_back(frames);
     }
 
     /// Whether hot pages have nearly all the frames that they may have. Before that there is no need

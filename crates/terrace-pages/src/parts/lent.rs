@@ -17,6 +17,8 @@ pub(crate) struct Lent {
     extra: AtomicU64,
     /// Of them for hints.
     hints: AtomicU64,
+    /// Frames that are set aside for pages that gather changes.
+    tops: AtomicU64,
     /// Frames that will be lent soon.
     pub kept: Kept,
 }
@@ -79,5 +81,20 @@ impl Lent {
     pub fn give_hints(&self, bytes: u64) {
         self.hints.fetch_sub(bytes, Ordering::Relaxed);
         self.give_extra(bytes);
+    }
+
+    /// Frames that are set aside for pages that gather changes.
+    pub fn tops(&self) -> u64 {
+        self.tops.load(Ordering::Relaxed)
+    }
+
+    /// So many more.
+    pub fn set_tops_aside(&self, frames: u64) {
+        self.tops.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// So many less.
+    pub fn give_tops_back(&self, frames: u64) {
+        self.tops.fetch_sub(frames, Ordering::Relaxed);
     }
 }
