@@ -4,7 +4,7 @@ use crate::Setting;
 use crate::contender::{Contender, PAPER};
 use crate::figures::records::{self, Compact, FAST, hybrid};
 use crate::figures::{optimum, plan};
-use crate::report::Row;
+use crate::row::Row;
 use crate::run::{Plan, WhichTree, run};
 use crate::workload::{RANGE, UNIFORM, Workload, ZIPF, ZIPF_90};
 use anyhow::Result;

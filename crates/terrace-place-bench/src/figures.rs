@@ -2,7 +2,7 @@
 
 use crate::Setting;
 use crate::contender::{ALL as POLICIES, Contender, PAPER};
-use crate::report::{Row, round};
+use crate::row::{Row, round};
 use crate::run::{Outcome, Plan, WhichTree, in_turns, run};
 use crate::workload::{
     BLOCKS, RANGE, RANGE_INSERT, RANGE_SCAN, RANGE_UPDATE, UNIFORM, Workload, YCSB, ZIPF,

@@ -6,8 +6,10 @@ mod bars;
 mod contender;
 mod figures;
 mod model;
+mod picture;
 mod random;
 mod report;
+mod row;
 mod run;
 mod workload;
 

@@ -2,7 +2,7 @@
 
 use super::plans::{number, plan};
 use crate::Setting;
-use crate::report::Row;
+use crate::row::Row;
 use crate::run::{run_by, train_all};
 use crate::workload::ZIPF;
 use anyhow::Result;

@@ -2,7 +2,7 @@
 
 use crate::Setting;
 use crate::contender::Contender;
-use crate::report::{Row, round};
+use crate::row::{Row, round};
 use crate::run::{Outcome, Plan, WhichTree, run};
 use crate::workload::{BLOCKS, Workload};
 use anyhow::Result;

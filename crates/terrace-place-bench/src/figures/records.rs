@@ -6,7 +6,7 @@ use crate::Setting;
 use crate::contender::Contender;
 use crate::model::Cache;
 use crate::random::mix;
-use crate::report::{Row, round};
+use crate::row::{Row, round};
 use crate::run::{Plan, run};
 use crate::workload::{Operation, RANGE, Stream, UNIFORM, Workload, YCSB, ZIPF};
 use anyhow::{Context, Result, ensure};

@@ -4,7 +4,7 @@ use super::plans::{number, plan};
 use crate::Setting;
 use crate::model::{Count, State};
 use crate::random::Random;
-use crate::report::Row;
+use crate::row::Row;
 use crate::run::{Plan, WhichTree};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::{Result, ensure};

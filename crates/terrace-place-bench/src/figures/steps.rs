@@ -3,7 +3,7 @@
 
 use super::plans::{number, plan};
 use crate::Setting;
-use crate::report::Row;
+use crate::row::Row;
 use crate::run::{Plan, WhichTree};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::Result;

@@ -3,7 +3,7 @@
 use super::plans::{number, plan, row};
 use crate::Setting;
 use crate::contender::Contender;
-use crate::report::Row;
+use crate::row::Row;
 use crate::run::{Plan, WhichTree, run};
 use crate::workload::{Operation, Stream, ZIPF};
 use anyhow::Result;
