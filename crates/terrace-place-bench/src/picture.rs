@@ -15,7 +15,7 @@ const TOP: f64 = 40.0;
 const HEIGHT: f64 = 260.0;
 const BELOW: f64 = 45.0;
 /// Between two panels.
-const GAP: f64 = 14.0;
+const GAP: f64 = 20.0;
 /// A name is cut here, so that it stays in the picture.
 const LONGEST_NAME: usize = 34;
 
@@ -112,7 +112,11 @@ pub fn picture(figure: &str, rows: &[Row]) -> Option<String> {
                 escape(text)
             );
         };
-        text(&mut svg, left + width / 2.0, 34.0, workload);
+        let below = match shares {
+            true => format!("{workload}, by the share of fast memory"),
+            false => workload.clone(),
+        };
+        text(&mut svg, left + width / 2.0, 34.0, &below);
         if series {
             for row in of {
                 let step = width / (row.series.len().max(2) - 1) as f64;
@@ -136,7 +140,7 @@ pub fn picture(figure: &str, rows: &[Row]) -> Option<String> {
                 }
             }
             text(&mut svg, left + 10.0, 16.0, &format!("{least}"));
-            text(&mut svg, left + width - 10.0, 16.0, &format!("{most} fast"));
+            text(&mut svg, left + width - 10.0, 16.0, &format!("{most}"));
         } else {
             let step = width / of.len().max(1) as f64;
             for (i, row) in of.into_iter().enumerate() {

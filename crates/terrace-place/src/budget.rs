@@ -52,6 +52,8 @@ impl Budget {
     pub fn limit(&self) -> u64 {
         match self.limit {
             Limit::Bytes(n) => n,
+            // What comes is part of all of it, too.
+            Limit::Share(f) if f >= 1.0 => u64::MAX,
             Limit::Share(f) => {
                 let all = self.bytes(Tier::Fast) + self.bytes(Tier::Slow);
                 (all as f64 * f.clamp(0.0, 1.0)) as u64
@@ -151,6 +153,14 @@ mod tests {
         assert!(budget.try_take(100, budget.limit()));
         assert!(!budget.try_take(100, budget.limit()));
         assert_eq!(budget.limit(), 180);
+    }
+
+    #[test]
+    fn a_share_of_all_is_all_from_the_first_byte_on() {
+        let budget = Budget::new(Limit::Share(1.0));
+        assert!(budget.try_take(100, budget.target()));
+        assert!(budget.try_take(100, budget.limit()));
+        assert!(!budget.strained());
     }
 
     #[test]

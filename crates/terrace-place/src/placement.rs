@@ -99,7 +99,7 @@ impl Placement {
         self
     }
 
-    /// This share of the nodes' bytes may be fast, as the map grows.
+    /// This share of the nodes' bytes may be fast, as the map grows; 1 and more is all.
     pub fn fast_share(mut self, share: f64) -> Placement {
         self.limit = Some(Limit::Share(share));
         self
