@@ -62,13 +62,13 @@ fn work(map: &Map, seed: u64, steps: u64) {
 }
 
 /// The calls from inside, if there were any, of the work of one thread, which does everything itself.
-fn alone(shape: crate::common::Shape) -> bool {
+fn alone(shape: crate::common::Shape, seed: u64) -> bool {
     let (db, seen) = watched(options());
     // Without indexes: these make a batch of each write.
     let options = MapOptions::new().tiers(shape.1);
     let map = db.create_map("map", shape.0, options).unwrap();
     for round in 0..4 {
-        work(&map, round, 2500);
+        work(&map, seed + round, 2500);
         db.checkpoint().unwrap();
     }
     assert!(seen.calls.load(Ordering::Relaxed) > 1000);
@@ -81,7 +81,7 @@ fn alone(shape: crate::common::Shape) -> bool {
 #[test]
 fn nobody_calls_the_disk_from_inside_the_gate() {
     for shape in SHAPES {
-        assert!(!alone(shape), "{}", named(shape));
+        assert!(!alone(shape, 0), "{}", named(shape));
     }
 }
 
@@ -144,10 +144,20 @@ fn nor_does_a_group_of_a_loader_whose_pages_fit_the_memory() {
 fn a_demotion_that_reads_from_inside_is_noticed() {
     use terrace_tier::fault::{Fault, plant};
     plant(Some(Fault::WaitUnderLock));
-    let noticed = SHAPES
+    // Which pages are in memory when a record goes down is a little by chance.
+    let noticed = |shape| {
+        [0, 100, 200, 300]
+            .into_iter()
+            .any(|seed| alone(shape, seed))
+    };
+    let missed = SHAPES
         .into_iter()
         .filter(|shape| shape.1 == terrace::Tiers::Two)
-        .all(alone);
+        .find(|shape| !noticed(*shape));
     plant(None);
-    assert!(noticed);
+    assert!(
+        missed.is_none(),
+        "{}",
+        missed.map(named).unwrap_or_default()
+    );
 }
