@@ -10,6 +10,8 @@ use terrace_pages::SpaceSeen;
 const CALM_ROUNDS: u32 = 250;
 /// It is calm while others write no more than one page in so many of the live ones in a round.
 const CALM_PART: u64 = 4096;
+/// What is beyond that in one round, and less in others: so many rounds' worth. Pages are written many at once.
+const BURST_ROUNDS: u64 = 32;
 /// A checkpoint is worth its while when the last one alone holds one slot for so many live pages, and at least
 /// as many as it will write.
 const HELD_PART: u64 = 16;
@@ -41,6 +43,10 @@ pub struct Calm {
     /// Of the moved pages those whose writing was not seen yet.
     own: u64,
     rounds: u32,
+    /// Pages that others have written beyond what is calm, less what they have not written since.
+    beyond: u64,
+    /// Pages that others have written since the passes began to be counted.
+    others: u64,
     /// Passes over the pages, and where the one that is going on is.
     passes: u32,
     from: Option<u64>,
@@ -56,12 +62,19 @@ impl Calm {
         self.written = seen.page_writes;
         let own = new.min(self.own);
         self.own -= own;
-        if new - own > seen.live / CALM_PART + 1 {
+        let calm = seen.live / CALM_PART + 1;
+        self.beyond = (self.beyond + new - own).saturating_sub(calm);
+        if self.beyond > calm * BURST_ROUNDS {
             *self = Calm {
                 written: self.written,
                 ..Calm::default()
             };
             return Task::Nothing;
+        }
+        self.others += new - own;
+        if self.from.is_none() && self.others > seen.live / LONGER_PART {
+            // Little by little so much that the file may be longer again.
+            (self.others, self.passes) = (0, 0);
         }
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < CALM_ROUNDS {
@@ -139,7 +152,6 @@ mod tests {
     /// A calm that has lasted.
     fn lasting(what: &SpaceSeen) -> Calm {
         let mut calm = Calm::default();
-        calm.look(what);
         for _ in 1..CALM_ROUNDS {
             assert_eq!(calm.look(what), Task::Nothing);
         }
@@ -157,6 +169,38 @@ mod tests {
             };
             assert_eq!(calm.look(&what), Task::Nothing);
         }
+    }
+
+    #[test]
+    fn some_pages_at_once_now_and_then_are_calm() {
+        let (mut calm, mut written) = (Calm::default(), 0);
+        let mut tasks = (0..2 * u64::from(CALM_ROUNDS)).map(|round| {
+            // Half as many as it takes, on average.
+            written += if round % 20 == 0 { 30 } else { 0 };
+            calm.look(&SpaceSeen {
+                image_only: 8000,
+                ..seen(written)
+            })
+        });
+        assert!(tasks.any(|task| task == Task::Checkpoint));
+        // Little by little they make the file longer: it is drawn in again.
+        let mut calm = lasting(&seen(5));
+        calm.passes = MOST_PASSES;
+        let long = |round: u64| SpaceSeen {
+            slots: 20_000,
+            ..seen(5 + 2 * round)
+        };
+        assert!((0..200).all(|round| calm.look(&long(round)) == Task::Nothing));
+        let mut later = (200..300).map(|round| calm.look(&long(round)));
+        assert!(later.any(|task| matches!(task, Task::Move { .. })));
+        // A great many at once are none.
+        let mut calm = lasting(&seen(5));
+        let what = |page_writes| SpaceSeen {
+            image_only: 8000,
+            ..seen(page_writes)
+        };
+        assert_eq!(calm.look(&what(500)), Task::Nothing);
+        assert_eq!(calm.look(&what(500)), Task::Nothing);
     }
 
     #[test]
