@@ -25,7 +25,7 @@ const SAVED_PART: u64 = 512;
 impl PageStore {
     /// Tells the store how near a checkpoint is, from 0, not at all, to 1, where it begins: so much of the room
     /// that it will need hot pages make for it. To be told more often than once in half a minute; see
-    /// `parts/kept.rs`. O(1).
+    /// `parts/reserve.rs`. O(1).
     pub fn expect_checkpoint(&self, near: f64) {
         let guess = self.layout.undo_bytes / self.page_bytes() as u64 * 3 / 4;
         let lent = self.lent.count();
@@ -78,7 +78,7 @@ impl PageStore {
             .min(self.layout.undo_bytes)
     }
 
-    /// A step of this, when `borrowed` frames are needed; see `parts/kept.rs`.
+    /// A step of this, when `borrowed` frames are needed; see `parts/reserve.rs`.
     pub(crate) fn keep_frames(&self, borrowed: u64) {
         let lent = self.lent.count();
         let spared = self.spared(lent);
