@@ -135,14 +135,20 @@ fn a_leaf_that_cannot_be_read_is_no_bar_to_those_behind_it() {
     let db = Database::open_on(disk.shared(), options()).unwrap();
     let tree = db.tree("map").unwrap();
     tree.get(in_order(0)).unwrap_err();
-    let before = db.stats().pages.live;
+    let pages = || db.stats().pages;
+    let cold = || pages().live - pages().hot;
+    let (before, cold_before) = (pages().live, cold());
     for i in RECORDS / 5..RECORDS {
         tree.delete(in_order(i)).unwrap();
     }
     for _ in 0..8 {
         db.checkpoint().unwrap();
     }
-    let after = db.stats().pages.live;
+    let (after, cold_after) = (pages().live, cold());
     // Half of them; how full hot leaves are is a little by chance.
     assert!(after * 5 < before * 3, "{before} pages, then {after}");
+    assert!(
+        cold_after * 4 < cold_before,
+        "{cold_before} cold pages, then {cold_after}"
+    );
 }
