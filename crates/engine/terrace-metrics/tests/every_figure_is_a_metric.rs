@@ -1,0 +1,255 @@
+//! The names, labels and numbers of the metrics are those of a file, and no figure of a database is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use terrace::{Database, Options, Stats};
+use terrace_metrics::{Format, MAX_STRUCTURES, render};
+
+/// Figures that follow from others, and names.
+const NOT_SHOWN: &[&str] = &[
+    "hot_hit_rate",
+    "merge_bytes_per_user_byte",
+    "hot_rewrite_factor",
+    "last_error",
+    // Rates of the summaries; the buckets, the count and the sum are there.
+    "p50_ns",
+    "p999_ns",
+    "max_ns",
+    // In the histogram of drained and closed gates.
+    "drain_seconds",
+    "closed_seconds",
+    "id",
+    // In the timestamps, which are seconds and parts of them.
+    "secs_since_epoch",
+    "nanos_since_epoch",
+];
+
+/// A database with one of everything, and its figures with a number of its own for each, which follows from
+/// its name alone.
+fn numbered() -> Stats {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), Options::new().memory(16 << 20)).unwrap();
+    db.tree("users").unwrap().put("a", "b").unwrap();
+    db.hash("visits").unwrap().put("a", "b").unwrap();
+    db.lsm("events").unwrap().put("a", "b").unwrap();
+    let rows = db.table("odd \"name\"\\").unwrap();
+    rows.create_index("city=json:/city".parse().unwrap())
+        .unwrap();
+    db.checkpoint().unwrap();
+    let mut json = serde_json::to_value(db.survey().unwrap()).unwrap();
+    json["checkpoints"]["running"] =
+        serde_json::json!({"work": "checkpoint", "done": 0, "total": 0});
+    json["checkpoints"]["last_error"] = "none".into();
+    json["opening"]["direct_io"] = true.into();
+    let time = serde_json::json!({"secs_since_epoch": 0, "nanos_since_epoch": 0});
+    json["last_backup"] = serde_json::json!({
+        "point": 0, "time": time, "sequence": 0, "live_pages": 0, "read_pages": 0,
+        "stored_pages": 0, "stored_bytes": 0, "seconds": 0,
+    });
+    json["following"] = serde_json::json!([{
+        "set": "/backup/people", "sequence": 0, "time": time, "log_bytes": 0, "point": 0,
+        "breaks": 0, "error": "a full disk",
+    }]);
+    for s in json["structures"].as_array_mut().unwrap() {
+        (s["hot_hit_rate"], s["hot_fill"]) = (0.into(), 0.into());
+    }
+    for (i, buckets) in [
+        "gate_closed_buckets",
+        "gate_drained_buckets",
+        "total_buckets",
+    ]
+    .iter()
+    .enumerate()
+    {
+        json["checkpoints"][buckets] = serde_json::json!([[20_000, 3 + i], [40_000_000, 5 + i]]);
+    }
+    number(&mut json, "");
+    serde_json::from_value(json).unwrap()
+}
+
+fn number(json: &mut Value, path: &str) {
+    if path.ends_with("buckets") || path.ends_with("/id") {
+        return;
+    }
+    match json {
+        Value::Object(object) => {
+            for (name, value) in object {
+                number(value, &format!("{path}/{name}"));
+            }
+        }
+        Value::Array(array) => {
+            for (i, value) in array.iter_mut().enumerate() {
+                number(value, &format!("{path}/{i}"));
+            }
+        }
+        Value::Number(_) => *json = value_of(path).into(),
+        _ => {}
+    }
+}
+
+/// A number that no other figure has.
+fn value_of(path: &str) -> u64 {
+    let hash = path.bytes().fold(17u64, |hash, byte| {
+        (hash.wrapping_mul(0x100_0000_01b3)) ^ u64::from(byte)
+    });
+    100_000 + hash % 1_000_003
+}
+
+fn compare(text: &str, file: &str) {
+    let path = format!("{}/tests/{file}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("TERRACE_WRITE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    for (got, wanted) in text.lines().zip(golden.lines()) {
+        assert_eq!(
+            got, wanted,
+            "{file}: names and labels of metrics are frozen: people's alarms rest on them. New ones may be \
+             added: TERRACE_WRITE_GOLDEN=1 cargo test -p terrace-metrics writes the file"
+        );
+    }
+    assert_eq!(text.lines().count(), golden.lines().count(), "{file}");
+}
+
+#[test]
+fn the_texts_are_those_of_the_files() {
+    let stats = numbered();
+    compare(&render(&stats, Format::Prometheus), "golden.prom");
+    compare(&render(&stats, Format::OpenMetrics), "golden.openmetrics");
+}
+
+#[test]
+fn no_figure_is_missing() {
+    let json = serde_json::to_value(numbered()).unwrap();
+    let text = render(&numbered(), Format::Prometheus);
+    let numbers: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.rsplit_once(' '))
+        .map(|(_, number)| number)
+        .collect();
+    let mut leaves = BTreeMap::new();
+    flatten(&json, String::new(), &mut leaves);
+    let number = |path: &str| leaves.get(path).copied().unwrap_or_default();
+    let mut looked_at = 0;
+    for (path, value) in &leaves {
+        let name = path.rsplit('/').next().unwrap();
+        if NOT_SHOWN.contains(&name) || path.contains("buckets") {
+            continue;
+        }
+        looked_at += 1;
+        let expected = match name {
+            // What is shown as the part that the other is not.
+            "pages" if path.ends_with("checkpoints/pages") || path.ends_with("last/pages") => {
+                let hot = number(&path.replace("pages", "hot_pages"));
+                value.saturating_sub(hot)
+            }
+            "swept_fill_thousandths" => {
+                let shown = (*value as f64 / 1000.0).to_string();
+                assert!(numbers.contains(&shown.as_str()), "{path}");
+                continue;
+            }
+            "hot_fill" => {
+                let part = |name| number(&path.replace("hot_fill", name)) as f64;
+                let shown = part("swept_fill_thousandths") / 1000.0 / part("swept_leaves");
+                assert!(numbers.contains(&shown.to_string().as_str()), "{path}");
+                continue;
+            }
+            "mean_ns" => {
+                let count = number(&path.replace("mean_ns", "count")) as f64;
+                let shown = *value as f64 * count / 1e9;
+                assert!(numbers.contains(&shown.to_string().as_str()), "{path}");
+                continue;
+            }
+            "done" | "total" if path.contains("running") => continue,
+            _ => *value,
+        };
+        assert!(
+            numbers.contains(&expected.to_string().as_str()),
+            "{path} is not among the metrics: add it to families.rs, or say in NOT_SHOWN why not"
+        );
+    }
+    assert!(looked_at > 80, "{looked_at}");
+}
+
+fn flatten(json: &Value, path: String, leaves: &mut BTreeMap<String, u64>) {
+    match json {
+        Value::Object(object) => object
+            .iter()
+            .for_each(|(name, value)| flatten(value, format!("{path}/{name}"), leaves)),
+        Value::Array(array) => array
+            .iter()
+            .enumerate()
+            .for_each(|(i, value)| flatten(value, format!("{path}/{i}"), leaves)),
+        Value::Number(number) => {
+            leaves.insert(path, number.as_f64().unwrap() as u64);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn figures_add_up_and_many_structures_are_summed() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), Options::new().memory(32 << 20)).unwrap();
+    for i in 0..MAX_STRUCTURES + 20 {
+        let tree = db.tree(&format!("t{i}")).unwrap();
+        tree.put("k", "v").unwrap();
+        assert!(tree.get("k").unwrap().is_some());
+        assert!(tree.get("no").unwrap().is_none());
+    }
+    let stats = db.survey().unwrap();
+    let text = render(&stats, Format::Prometheus);
+    let all = |name: &str, with: &str| -> Vec<u64> {
+        text.lines()
+            .filter(|line| {
+                line.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
+            })
+            .filter(|line| line.contains(with))
+            .map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+            .collect()
+    };
+    let sum = |name, with| all(name, with).into_iter().sum::<u64>();
+    let parts = stats.memory.used() + stats.memory.unused;
+    assert_eq!(sum("terrace_memory_bytes", ""), parts);
+    assert_eq!(sum("terrace_memory_limit_bytes", ""), 32 << 20);
+    let reads = all("terrace_reads_total", "tier=\"none\"");
+    assert_eq!(reads.len(), MAX_STRUCTURES + 1);
+    assert_eq!(reads.iter().sum::<u64>(), MAX_STRUCTURES as u64 + 20);
+    assert_eq!(
+        all("terrace_reads_total", "structure=\"_other\",tier=\"none\""),
+        [20]
+    );
+    assert_eq!(
+        sum("terrace_records", "tier=\"all\""),
+        MAX_STRUCTURES as u64 + 20
+    );
+    assert_eq!(sum("terrace_structures", ""), MAX_STRUCTURES as u64 + 20);
+}
+
+/// The table for people has each metric, and none that is not there.
+#[test]
+fn the_table_in_the_documentation_has_all_names() {
+    let golden = include_str!("golden.prom");
+    let names = |text: &'static str| -> BTreeSet<&str> {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        words.filter(|word| word.starts_with("terrace_")).collect()
+    };
+    let types = golden
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let there: BTreeSet<&str> = types.filter_map(|line| line.split(' ').next()).collect();
+    let table = include_str!("../../../../docs/metrics.md")
+        .split_once("| name | labels | what |")
+        .and_then(|(_, rest)| rest.split_once("\n\n"))
+        .map(|(table, _)| names(table))
+        .unwrap();
+    let missing: Vec<_> = there.difference(&table).collect();
+    let unknown: Vec<_> = table.difference(&there).collect();
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "not in the table: {missing:?}; only in the table: {unknown:?}"
+    );
+}

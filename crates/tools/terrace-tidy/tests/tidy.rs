@@ -1,0 +1,216 @@
+//! The workspace passes every check, and every check finds what is planted for it.
+
+use terrace_tidy::{CHECKS, Complaints, Tree};
+
+const DANGER: &str = concat!("un", "safe");
+
+fn workspace() -> Tree {
+    Tree::load().expect("the workspace can be read")
+}
+
+#[test]
+fn the_workspace_is_tidy() {
+    let tree = workspace();
+    assert!(
+        tree.files.len() > 100,
+        "only {} files were found",
+        tree.files.len()
+    );
+    let mut all = Complaints::new();
+    for (name, check) in CHECKS {
+        all.extend(
+            check(&tree)
+                .into_iter()
+                .map(|complaint| format!("[{name}] {complaint}")),
+        );
+    }
+    assert!(all.is_empty(), "\n{}", all.join("\n"));
+}
+
+/// Puts a file there and returns what the named check says of it that it did not say before.
+fn planted(check: &str, path: &str, text: &str) -> Complaints {
+    let (_, check) = CHECKS
+        .iter()
+        .find(|(name, _)| *name == check)
+        .expect("a check of this name");
+    let mut tree = workspace();
+    let before = check(&tree);
+    tree.put(path, text);
+    let mut after = check(&tree);
+    after.retain(|complaint| !before.contains(complaint));
+    after
+}
+
+/// The file as it is, with something in place of something else.
+fn changed(path: &str, from: &str, to: &str) -> String {
+    let tree = workspace();
+    let text = &tree.file(path).expect("a file of this path").text;
+    assert!(text.contains(from), "{path} has no {from:?}");
+    text.replacen(from, to, 1)
+}
+
+#[test]
+fn a_dependency_that_points_upwards_is_found() {
+    let path = "crates/engine/terrace-pages/Cargo.toml";
+    let line = "[dependencies]\nterrace-tier = { path = \"../terrace-tier\" }";
+    let said = planted("layers", path, &changed(path, "[dependencies]", line));
+    assert_eq!(said.len(), 1, "{said:?}");
+    let table = "[dependencies.terrace-wal]\npath = \"../terrace-wal\"\n\n[features]";
+    let said = planted("layers", path, &changed(path, "[features]", table));
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn the_simulated_disk_in_the_product_is_found() {
+    let path = "crates/engine/terrace-wal/Cargo.toml";
+    let line = "[dependencies]\nterrace-sim = { path = \"../terrace-sim\" }";
+    let said = planted("layers", path, &changed(path, "[dependencies]", line));
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_crate_outside_the_layers_is_found() {
+    let said = planted(
+        "layers",
+        "crates/engine/terrace-new/Cargo.toml",
+        "[package]\n",
+    );
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_crate_that_forbids_nothing_is_found() {
+    let said = planted(
+        "unsafe code is forbidden by every other crate",
+        "crates/engine/terrace-tier/src/lib.rs",
+        "//! A root.\n",
+    );
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn code_that_may_not_be_there_is_found() {
+    let text =
+        format!("//! A file.\nfn f() {{\n    // SAFETY: none.\n    {DANGER} {{ g() }}\n}}\n");
+    let name = "unsafe code is in files where it is allowed";
+    let said = planted(name, "crates/engine/terrace-tier/src/new.rs", &text);
+    assert_eq!(said.len(), 1, "{said:?}");
+    let said = planted(
+        name,
+        "crates/engine/terrace-pages/src/table.rs",
+        "//! Without any.\n",
+    );
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn code_without_its_reason_is_found() {
+    let path = "crates/engine/terrace-pages/src/frames/region.rs";
+    let name = "unsafe code says why it holds";
+    let said = planted(name, path, &changed(path, "SAFETY:", "Trust me:"));
+    assert_eq!(said.len(), 1, "{said:?}");
+    let text = format!("//! A file.\n/// Doc.\npub {DANGER} fn f() {{}}\n");
+    let said = planted(name, "crates/engine/terrace-pages/src/new.rs", &text);
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_new_circle_of_files_is_found() {
+    let name = "circles of files";
+    let path = "crates/engine/terrace-wal/src/lsn.rs";
+    let text = &workspace()
+        .file(path)
+        .expect("a file of this path")
+        .text
+        .clone();
+    let said = planted(name, path, &format!("{text}\nuse crate::log::Log as _;\n"));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("src/lsn.rs"), "{said:?}");
+    // Tests may use anything.
+    let tests = format!("{text}\nmod tests {{\n    use crate::log::Log as _;\n}}\n");
+    assert_eq!(planted(name, path, &tests), Complaints::new());
+}
+
+#[test]
+fn a_circle_that_grows_is_found() {
+    let path = "crates/engine/terrace-tier/src/policy.rs";
+    let text = &workspace()
+        .file(path)
+        .expect("a file of this path")
+        .text
+        .clone();
+    let more = format!("{text}\nuse crate::tiered::Tiered as _;\n");
+    let said = planted("circles of files", path, &more);
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_map_of_the_code_that_nobody_reads_is_found() {
+    let path = "ARCHITECTURE.md";
+    let text = workspace()
+        .file(path)
+        .expect("a file of this path")
+        .text
+        .repeat(2);
+    assert_eq!(planted("length of the map", path, &text).len(), 1);
+}
+
+#[test]
+fn a_long_file_is_found() {
+    let text = format!("//! A file.\n{}", "fn f() {}\n".repeat(700));
+    let said = planted(
+        "length of files",
+        "crates/engine/terrace-tier/src/new.rs",
+        &text,
+    );
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_file_without_its_job_is_found() {
+    let said = planted(
+        "opening lines",
+        "crates/engine/terrace-tier/src/new.rs",
+        "use std::fmt;\n",
+    );
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_word_of_one_machine_is_found() {
+    let text = concat!("//! See /wo", "rk/notes.\n");
+    let name = "words that do not belong here";
+    assert_eq!(
+        planted(name, "crates/engine/terrace-tier/src/new.rs", text).len(),
+        1
+    );
+    let text = concat!("Made in this ses", "sion.\n");
+    assert_eq!(planted(name, "docs/new.md", text).len(), 1);
+}
+
+#[test]
+fn a_link_to_nowhere_is_found() {
+    let text = "See [this](nowhere.md), [that](../README.md) and [those](https://example.org).\n";
+    let said = planted("links of documents", "docs/new.md", text);
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_tour_that_is_no_program_is_found() {
+    let path = "README.md";
+    let text = changed(path, "db.tree(\"users\")", "db.bush(\"users\")");
+    let said = planted("the README's tour is the example's", path, &text);
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_promise_without_its_test_is_found() {
+    let path = "docs/promises.md";
+    let text = changed(
+        path,
+        "::values_survive_a_clean_close",
+        "::values_live_for_ever",
+    );
+    let said = planted("the promises name tests that exist", path, &text);
+    assert_eq!(said.len(), 1, "{said:?}");
+}
