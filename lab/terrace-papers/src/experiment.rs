@@ -36,6 +36,9 @@ pub enum How {
     Missing(&'static str),
 }
 
+/// Least memory of the benchmark with a record cache.
+const RECORD_CACHE_BYTES: u64 = 20 << 20;
+
 /// A run of `terrace bench`.
 #[derive(Clone, Debug)]
 pub struct Part {
@@ -57,6 +60,15 @@ impl Part {
             memory,
             value_bytes: 120,
             args: args.split_whitespace().map(Into::into).collect(),
+        }
+    }
+
+    /// With less memory than this it does not run: a record cache and a structure below need so much. A part that
+    /// is too small for it is left out.
+    pub fn least_memory(&self) -> u64 {
+        match self.args.iter().any(|arg| arg == "--record-cache") {
+            true => RECORD_CACHE_BYTES,
+            false => 0,
         }
     }
 

@@ -95,7 +95,14 @@ impl Plan {
             }]
         };
         match &of.how {
-            How::Engine(parts) => parts.iter().map(|part| self.bench(part)).collect(),
+            How::Engine(parts) => {
+                let runs = |part: &&Part| self.memory(part) >= part.least_memory();
+                parts
+                    .iter()
+                    .filter(runs)
+                    .map(|part| self.bench(part))
+                    .collect()
+            }
             How::Maps(figure) => {
                 let entries = ((RECORDS * self.scale) as u64).max(10_000);
                 one(
@@ -121,10 +128,14 @@ impl Plan {
         }
     }
 
+    fn memory(&self, part: &Part) -> u64 {
+        (DATA_BYTES * self.scale * part.memory).max(LEAST_MEMORY) as u64
+    }
+
     fn bench(&self, part: &Part) -> Step {
         let data = DATA_BYTES * self.scale;
         let records = (data / (part.value_bytes + 8) as f64) as u64;
-        let memory = (data * part.memory).max(LEAST_MEMORY) as u64;
+        let memory = self.memory(part);
         let (seconds, value_bytes) = (self.seconds, part.value_bytes);
         let mut args: Vec<String> = words("bench {db}").collect();
         args.extend(part.args.iter().cloned());
