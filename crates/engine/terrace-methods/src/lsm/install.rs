@@ -1,9 +1,14 @@
 //! A step becomes visible: within one entry of the gate, so that no cut has a half of it.
 //!
-//! In this order: pages are made, which nobody names yet; then the entries of the target, from right to
-//! left; then what is left of the sources, from the lowest up; then records leave the top; then the pages
-//! that no entry names any more are freed. At every instant a look from above finds each record, because
-//! what moves is below before it leaves above.
+//! In this order: pages are made, which nobody names yet; then the entries of the target; then what is left of
+//! the sources, from the lowest up; then records leave the top; then the pages that no entry names any more are
+//! freed. At every instant a look from above finds each record, because what moves is below before it leaves above.
+//!
+//! Invariant of a level: at every instant the page of an entry covers all keys up to the next entry, and where an
+//! entry has no page nothing is up to the next one. Entries change one by one, and a key for which an entry goes
+//! falls to the next one on its left. So new entries come from right to left: what is on the left of one that came is
+//! still covered by an old one. And what a new one swallows goes from left to right: each falls to the new one. From
+//! right to left it would fall to an old one, whose page ends before.
 //!
 //! Until the first entry is changed nothing is, and an interrupt lets go of everything. From then on nothing
 //! may fail, so the pages of the entries, which were brought into memory before, stay there meanwhile. Only
@@ -377,8 +382,8 @@ impl Lsm {
         Ok(())
     }
 
-    /// Replaces the entries of a range, from right to left: until an entry is there the one on its left
-    /// covers its keys, with a page that still has them.
+    /// Replaces the entries of a range: new ones come from right to left, and the old ones that one of them
+    /// swallows go from left to right. See the module's invariant.
     fn replace_entries(
         &self,
         door: &Door<'_>,
@@ -422,13 +427,16 @@ impl Lsm {
                 })
             })?;
             fault::reached(Point::Installing);
-            while let Some((last, rest)) = old.split_last()
-                && *last >= part.low
-            {
-                old = rest;
-                if install.parts.binary_search_by(|p| p.low.cmp(last)).is_err() {
-                    self.drop_entry(door, install.level, last)?;
-                }
+            let (rest, swallowed) = old.split_at(old.partition_point(|low| *low < part.low));
+            old = rest;
+            let is_new = |low: &Vec<u8>| install.parts.binary_search_by(|p| p.low.cmp(low)).is_ok();
+            let mut goes: Vec<&Vec<u8>> = swallowed.iter().filter(|low| !is_new(low)).collect();
+            if fault::planted(Fault::LastGoesFirst) {
+                goes.reverse();
+            }
+            for low in goes {
+                self.drop_entry(door, install.level, low)?;
+                fault::reached(Point::Installing);
             }
         }
         self.join_gaps(door, install)?;
@@ -460,6 +468,7 @@ impl Lsm {
             self.until_done(|| install.level.entry_at(Edge::Below(&first.low), &mut floor))?;
         if before.is_none() {
             self.drop_entry(door, install.level, &first.low)?;
+            fault::reached(Point::Installing);
         }
         Ok(())
     }
@@ -501,6 +510,7 @@ impl Lsm {
                     visited => visited,
                 }
             })?;
+            fault::reached(Point::Installing);
             if fault::planted(Fault::EmptiedLeavesKept) {
                 next = end.max(first + 1);
                 continue;

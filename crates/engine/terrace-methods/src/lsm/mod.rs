@@ -13,8 +13,9 @@
 //!   and a reader believes one only if it has the stamp that its entry says.
 //! * A step takes of every level from its first to its target every record in its range; of the target it
 //!   takes whole pages.
-//! * A step is installed within one entry of the gate: the target's entries from right to left, then what is
-//!   left of its sources from the lowest up, the top last. So no cut has a half of it.
+//! * At every instant the page of an entry covers all keys up to the next entry.
+//! * A step is installed within one entry of the gate: the target's entries, then what is left of its sources
+//!   from the lowest up, the top last. So no cut has a half of it.
 //! * From the top only such records leave that are bit for bit those that were copied.
 //! * A chain of overflow pages has one owner, the topmost version that names it. The version that a merge
 //!   drops gives its chain up after the installation. Who replaces a record of the top that has a chain, and
