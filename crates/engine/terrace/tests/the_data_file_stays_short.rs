@@ -229,6 +229,42 @@ fn a_long_file_is_drawn_in_while_nobody_writes() {
     }
 }
 
+/// Nobody may open it for long.
+#[test]
+fn a_long_file_is_drawn_in_when_it_is_closed() {
+    for kind in [Kind::Tree, Kind::Hash, Kind::Table, Kind::Lsm] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+        let map = loaded(&db, (kind, Tiers::Two, false), 40_000);
+        let mut rng = Rng::new(2);
+        for i in 0..60_000 {
+            update(&map, &mut rng, 40_000);
+            if i % 100 == 0 {
+                checkpoint_if_due(&db);
+            }
+        }
+        let model: Vec<_> = map.iter().unwrap().map(Result::unwrap).collect();
+        let live = db.stats().pages.live * 4096;
+        let of_file = || disk.contents("data").unwrap().len() as f64 / live as f64;
+        let before = of_file();
+        drop(map);
+        db.close().unwrap();
+        let after = of_file();
+        assert!(
+            before > 1.4 && after < 1.2,
+            "{kind}: {before:.2}, {after:.2}"
+        );
+        let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+        let map = db.map("map").unwrap();
+        let found = map.iter_unordered().unwrap().map(Result::unwrap);
+        let mut found: Vec<_> = found.collect();
+        let mut model = model;
+        (found.sort(), model.sort());
+        assert!(found == model);
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
+
 #[test]
 fn who_compacts_is_left_alone_by_what_is_done_while_nobody_writes() {
     let disk = SimDisk::new(1);
