@@ -64,6 +64,12 @@ pub enum Fault {
     LeftToRight,
     /// A look for the record at or below a key does not look again at leaves without one.
     PassedUnvalidated,
+    /// However many tombstones wait, no change takes any down.
+    DeadWait,
+    /// What steps take of the memory is taken after it was said that it is.
+    TakenLate,
+    /// A step is promised no pages of the top that become dirty; and leaves that lose their records stay.
+    TopUnpromised,
     /// Of the old entries that a new one swallows the last goes first.
     LastGoesFirst,
     /// What has changed in the top while a step was made leaves it, too.
@@ -182,6 +188,8 @@ pub enum Point {
     /// A reader of a heap knows where the row of its key is and has not read it yet; or one of an
     /// LSM-tree knows the page of its key. No latch is held.
     Following,
+    /// A step has taken memory.
+    Taking,
     /// A look for the record at or below a key has passed a leaf without one. No latch is held.
     Passing,
 }

@@ -19,7 +19,7 @@ use terrace_access::{
     Sweep, Value, Window,
 };
 use terrace_base::sync::atomic::Ordering as Atomic;
-use terrace_base::{PageId, Result};
+use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Shared, Space, Staying};
 
 use super::entry::Entry;
@@ -92,11 +92,23 @@ pub(crate) struct Change<'l> {
     pub levels: Vec<Install<'l>>,
     /// Chains that nobody names afterwards.
     pub dropped: Vec<LargeRef>,
+    /// Leaves of the top that lose records.
+    pub top_leaves: u64,
 }
 
 /// The pages of these names.
 fn pages(made: &[Name]) -> impl Iterator<Item = PageId> {
     made.iter().map(|name| name.page)
+}
+
+/// Pages of the top that become dirty: leaves that lose records, those on their left that take in what is left, and
+/// some nodes above them.
+fn of_top(change: &Change<'_>) -> u64 {
+    match change.top_leaves {
+        0 => 0,
+        _ if fault::planted(Fault::TopUnpromised) => 0,
+        leaves => 2 * leaves + leaves / 8 + 2,
+    }
 }
 
 impl Lsm {
@@ -124,7 +136,7 @@ impl Lsm {
         let entries: usize = change.levels.iter().map(|l| l.parts.len()).sum();
         let splits = (change.levels.len() + entries / 8 + 1) as u64;
         let promise = Promise {
-            dirty: 2 * change.levels.len() as u64 + entries as u64 / 8 + 4,
+            dirty: 2 * change.levels.len() as u64 + entries as u64 / 8 + 4 + of_top(change),
             new: new + splits + 1,
         };
         let space = match space {
@@ -140,15 +152,22 @@ impl Lsm {
                     Err(interrupt) => store.settle(interrupt)?,
                 }
             }
-            let door = store.enter_for_many(space, promise)?;
-            match self.install_inside(state, &door, (change, patience == 0), copied, splits) {
+            let door = match store.enter_for_many(space, promise) {
+                // A smaller step needs fewer numbers for new pages before those of old ones are free.
+                Err(Error::MemoryTooSmall { .. }) if self.squeeze() => return Ok(false),
+                entered => entered?,
+            };
+            let installed =
+                self.install_inside(state, &door, (change, patience == 0), copied, splits);
+            #[cfg(test)]
+            self.note_unpromised(&promise);
+            match installed {
                 Ok(true) => break,
                 Ok(false) => return Ok(false),
                 Err(interrupt) => {
                     drop(door);
                     patience = patience.saturating_sub(1);
-                    if patience == 0 && self.squeezed.load(Atomic::Relaxed) < MOST_SQUEEZED {
-                        self.squeezed.fetch_add(1, Atomic::Relaxed);
+                    if patience == 0 && self.squeeze() {
                         return Ok(false);
                     }
                     store.settle(interrupt)?;
@@ -167,10 +186,31 @@ impl Lsm {
             let bytes = (0..copied.len()).map(|i| copied.key(i).len() + copied.value(i).len());
             let left = &self.counters.left_bytes;
             left.fetch_add(bytes.sum::<usize>() as u64, Atomic::Relaxed);
+            let dead = (0..copied.len()).filter(|&i| copied.entry(i).flags.is_deleted());
+            self.fewer_dead(dead.count() as u64);
         }
         let bytes = new * store.page_bytes() as u64;
         self.counters.merge_bytes.fetch_add(bytes, Atomic::Relaxed);
         Ok(true)
+    }
+
+    /// Notes by how many the pages that are dirty are more than those of this promise. For tests in which nobody else
+    /// is at work, and none was before.
+    #[cfg(test)]
+    fn note_unpromised(&self, promise: &Promise) {
+        let dirty = self.store.space_seen().dirty;
+        let more = dirty.saturating_sub(promise.dirty + promise.new);
+        let most = &self.counters.most_unpromised;
+        most.fetch_max(more, Atomic::Relaxed);
+    }
+
+    /// Halves the ranges of the steps to come; false where they are the smallest already.
+    fn squeeze(&self) -> bool {
+        let more = |squeezed: u32| (squeezed < MOST_SQUEEZED).then_some(squeezed + 1);
+        let halved = self
+            .squeezed
+            .fetch_update(Atomic::Relaxed, Atomic::Relaxed, more);
+        halved.is_ok()
     }
 
     fn install_inside(
@@ -511,7 +551,7 @@ impl Lsm {
                 }
             })?;
             fault::reached(Point::Installing);
-            if fault::planted(Fault::EmptiedLeavesKept) {
+            if fault::planted(Fault::EmptiedLeavesKept) || fault::planted(Fault::TopUnpromised) {
                 next = end.max(first + 1);
                 continue;
             }

@@ -31,9 +31,9 @@ pub(super) enum Have {
 }
 
 pub(super) struct Tested {
-    store: Arc<PageStore>,
+    pub store: Arc<PageStore>,
     pub lsm: Lsm,
-    /// Takes the numbers of pages that the other one frees, for pages of other records with the same keys.
+    /// Takes the numbers of pages that the other one frees, for other records with the same keys.
     other: Lsm,
     model: RefCell<BTreeMap<Vec<u8>, Have>>,
     /// Whether pages are compressed; large values are in a part of the keys then.
@@ -527,7 +527,6 @@ fn clearing_leaves_nothing_but_roots() {
 
 /// Pages that a step reads at most, and so writes, beside those that it begins or ends within.
 const MOST_PAGES: u64 = 64;
-
 /// Each step writes and reads a bounded number of pages, compressed or not, however much memory there is.
 #[test]
 fn steps_are_bounded() {

@@ -5,11 +5,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use terrace_access::conformance::{Fixture, Subject, settled};
-use terrace_access::{AccessMethod, Edge, Flags, NoRoom, Ordered, Plan, Value, Window};
-use terrace_pages::Class;
+use terrace_access::{AccessMethod, Edge, Flags, NoRoom, Ordered, Plan, Value, Waits, Window};
+use terrace_pages::{Class, Pace, Space};
 
 use super::faults::Planted;
-use super::fixture::trees;
+use super::fixture::{info, trees};
 use super::lsm::{Have, Tested};
 use crate::BTree;
 use crate::btree::Floor;
@@ -174,4 +174,86 @@ fn an_answer_counts_only_if_no_leaf_that_was_passed_has_changed() {
     let _planted = Planted;
     plant(Some(Fault::PassedUnvalidated));
     assert_eq!(found_beside_a_change(), [3; 10]);
+}
+
+/// The most memory that is said to be taken for steps while somebody gives it back as soon as it is.
+fn most_taken() -> u64 {
+    let tested = Rc::new(Tested::new().unwrap());
+    let before = tested.store.dynamic_bytes();
+    for n in 0..KEYS {
+        let have = Some(Have::Bytes(vec![1; 100]));
+        tested.change(&number(n), have).unwrap();
+    }
+    let most = Rc::new(Cell::new(0));
+    {
+        let (tested, most) = (tested.clone(), most.clone());
+        hook(Some(Box::new(move |point| {
+            if point == Point::Taking {
+                tested.lsm.give_buffers();
+                let taken = tested.store.dynamic_bytes().wrapping_sub(before);
+                most.set(most.get().max(taken));
+            }
+        })));
+    }
+    settle(&tested);
+    hook(None);
+    most.get()
+}
+
+#[test]
+fn memory_that_is_given_back_was_taken_before() {
+    assert!(most_taken() < 1 << 30);
+    let _planted = Planted;
+    plant(Some(Fault::TakenLate));
+    assert!(most_taken() > 1 << 40);
+}
+
+/// Pages that a step makes dirty, all of which were clean before, beyond what it was promised. Nobody joins leaves that
+/// it has emptied.
+fn unpromised(fault: Fault) -> u64 {
+    let _planted = Planted;
+    plant(Some(fault));
+    let tested = Tested::new().unwrap();
+    for n in 0..1200 {
+        let have = Some(Have::Bytes(vec![1; 60]));
+        tested.change(&number(n), have).unwrap();
+    }
+    tested.store.checkpoint(Pace::Fast, &mut info).unwrap();
+    assert_eq!(tested.store.space_seen().dirty, 0);
+    assert!(tested.lsm.step(0.0, Space::Ordinary).unwrap());
+    tested.lsm.most_unpromised()
+}
+
+#[test]
+fn a_step_is_promised_what_it_makes_dirty() {
+    assert_eq!(unpromised(Fault::EmptiedLeavesKept), 0);
+    assert!(unpromised(Fault::TopUnpromised) > 0);
+}
+
+/// Records of the last level, and tombstones above it, once all has been deleted in some order, and no other thread has
+/// done anything.
+fn left_of_deleted() -> u64 {
+    const MANY: u32 = 20_000;
+    let tested = Tested::new().unwrap();
+    let change = |n: u32, have: Option<Have>| {
+        let mut waits = Waits::of_a_change();
+        tested.lsm.catch_up(Space::Reserve, &mut waits).unwrap();
+        tested.change(&number(n), have).unwrap();
+    };
+    (0..MANY).for_each(|n| change(n, Some(Have::Bytes(vec![1; 60]))));
+    (0..MANY).for_each(|n| change(n * 7919 % MANY, None));
+    tested.verify().unwrap();
+    let levels = tested.lsm.figures().unwrap().levels;
+    let above = levels[1..].iter().map(|level| level.tombstones);
+    levels[0].records + above.sum::<u64>()
+}
+
+#[test]
+fn deletes_take_each_other_down_before_they_are_too_many() {
+    let left = left_of_deleted();
+    assert!(left < 3000, "{left}");
+    let _planted = Planted;
+    plant(Some(Fault::DeadWait));
+    let left = left_of_deleted();
+    assert!(left > 6000, "{left}");
 }
