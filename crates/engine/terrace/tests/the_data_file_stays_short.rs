@@ -243,7 +243,13 @@ fn a_long_file_is_drawn_in_when_it_is_closed() {
                 checkpoint_if_due(&db);
             }
         }
-        let model: Vec<_> = map.iter().unwrap().map(Result::unwrap).collect();
+        let all = |map: &Map| -> Vec<_> {
+            let all = map.iter_unordered().unwrap().map(Result::unwrap);
+            let mut all: Vec<_> = all.collect();
+            all.sort();
+            all
+        };
+        let model = all(&map);
         let live = db.stats().pages.live * 4096;
         let of_file = || disk.contents("data").unwrap().len() as f64 / live as f64;
         let before = of_file();
@@ -256,11 +262,7 @@ fn a_long_file_is_drawn_in_when_it_is_closed() {
         );
         let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
         let map = db.map("map").unwrap();
-        let found = map.iter_unordered().unwrap().map(Result::unwrap);
-        let mut found: Vec<_> = found.collect();
-        let mut model = model;
-        (found.sort(), model.sort());
-        assert!(found == model);
+        assert!(all(&map) == model);
         assert!(db.verify().unwrap().is_clean());
     }
 }

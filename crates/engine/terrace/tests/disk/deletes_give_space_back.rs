@@ -151,7 +151,9 @@ fn few_large_values_that_are_deleted_give_their_pages_back_and_those_of_before_a
                 db.compact(CompactOptions::new().rate(Rate::Fast)).unwrap();
             });
             few_give_their_pages_back(shape, is_reopened, |db| {
-                (0..2).for_each(|_| drop(db.checkpoint().unwrap()));
+                for _ in 0..2 {
+                    db.checkpoint().unwrap();
+                }
             });
         }
     }
@@ -170,7 +172,7 @@ fn what_was_deleted_from_an_lsm_tree_is_not_walked_over() {
         (0..MANY).for_each(|i| map.put(key(i), [7; 200]).unwrap());
         // In another order.
         let order = |i: u32| key(i * 7919 % MANY);
-        (0..MANY).for_each(|i| drop(map.delete(order(i)).unwrap()));
+        (0..MANY).for_each(|i| map.delete(order(i)).unwrap());
         let before = db.stats().pages.reads;
         assert_eq!(map.first().unwrap(), None);
         assert_eq!(map.last().unwrap(), None);
