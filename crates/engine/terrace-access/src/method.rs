@@ -158,6 +158,11 @@ pub trait AccessMethod: Send + Sync {
         Ok(())
     }
 
+    /// Marks of deletions that a tier above may have before changes take some of them down. O(1).
+    fn most_marks_above(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Goes on to take marks of deletions to where they have done their work, or begins to, if they are many
     /// or, with `waited`, if there are any; whether more is to do. Bounded; blocking.
     fn purge(&self, waited: bool) -> Result<bool> {

@@ -346,7 +346,7 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
                 break;
             }
             match left.free_first(store, &door) {
-                Ok(()) => {}
+                Ok(()) => patience = Patience::default(),
                 Err(interrupt) => {
                     drop(door);
                     match left.settle(store, interrupt) {
@@ -376,7 +376,7 @@ pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Resul
         }
         freed += 1;
         match left.free_first(store, door) {
-            Ok(()) => {}
+            Ok(()) => patience = Patience::default(),
             Err(interrupt) => match left.settle(store, interrupt) {
                 // At once: who is inside keeps others waiting.
                 Err(e) if patience.has_some(&e) => {}
@@ -424,11 +424,11 @@ impl Left {
     }
 }
 
-/// Times that reads of a chain which is given up may fail before the rest of it is left behind: a device that
-/// was away for a moment, a path to it that changed.
+/// Times that reads of a page of a chain which is given up may fail before the rest of it is left behind: a device that
+/// was away for a moment, a path to it that changed. Each page has as many: of a long chain more fail in all.
 const MOST_FAILED_READS: u32 = 5;
 
-/// Failed reads so far.
+/// Failed reads of one page so far.
 #[derive(Default)]
 struct Patience(u32);
 

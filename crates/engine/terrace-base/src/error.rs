@@ -275,6 +275,11 @@ impl Error {
         matches!(self, Error::DiskFull { .. })
     }
 
+    /// Whether there is no room for more, on the disk or in the page table: what gives some back goes on.
+    pub fn is_no_room(&self) -> bool {
+        self.is_disk_full() || matches!(self, Error::MemoryTooSmall { .. })
+    }
+
     /// Whether something could not be read, or is not what it should be: it fails those who need it, and
     /// nobody else.
     pub fn is_unreadable(&self) -> bool {

@@ -62,6 +62,16 @@ pub enum Fault {
     TopFirst,
     /// The entries of a step are installed from left to right, the old ones out of the way first.
     LeftToRight,
+    /// A look for the record at or below a key does not look again at leaves without one.
+    PassedUnvalidated,
+    /// However many tombstones wait, no change takes any down.
+    DeadWait,
+    /// What steps take of the memory is taken after it was said that it is.
+    TakenLate,
+    /// A step is promised no pages of the top that become dirty; and leaves that lose their records stay.
+    TopUnpromised,
+    /// Of the old entries that a new one swallows the last goes first.
+    LastGoesFirst,
     /// What has changed in the top while a step was made leaves it, too.
     ErasedUnequal,
     /// A tombstone goes although there may be a record below it.
@@ -117,7 +127,7 @@ impl Fault {
 
     /// Those of an LSM-tree.
     #[cfg(any(test, feature = "planted-faults"))]
-    pub const OF_AN_LSM: [Fault; 16] = [
+    pub const OF_AN_LSM: [Fault; 17] = [
         Fault::EarlyLevels,
         Fault::StampIgnored,
         Fault::OutputGap,
@@ -125,6 +135,7 @@ impl Fault {
         Fault::MiddleLeftOut,
         Fault::TopFirst,
         Fault::LeftToRight,
+        Fault::LastGoesFirst,
         Fault::ErasedUnequal,
         Fault::TombstoneEarly,
         Fault::StrangeFilter,
@@ -172,11 +183,15 @@ pub enum Point {
     Looking,
     /// A step has read what it merges, and nothing is changed yet.
     Merged,
-    /// A step has changed an entry of a level. It is inside the gate, and holds no latch.
+    /// A step has changed or dropped one entry of a level, or a leaf of the top. It is inside the gate, and holds no latch.
     Installing,
     /// A reader of a heap knows where the row of its key is and has not read it yet; or one of an
     /// LSM-tree knows the page of its key. No latch is held.
     Following,
+    /// A step has taken memory.
+    Taking,
+    /// A look for the record at or below a key has passed a leaf without one. No latch is held.
+    Passing,
 }
 
 terrace_base::points_of_threads!(any(test, feature = "planted-faults"), Point);

@@ -12,6 +12,7 @@ mod holes;
 mod links;
 mod lsm;
 mod lsm_damage;
+mod lsm_instants;
 mod rising;
 mod rows;
 mod runs;

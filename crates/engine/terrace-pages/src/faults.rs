@@ -33,6 +33,8 @@ pub enum Planted {
     StayingLeave = 11,
     /// The cap of hot pages goes up and down with pages that gather changes.
     CapFollowsTops = 12,
+    /// No numbers of pages are kept back for those who give pages back.
+    NoNumbersKept = 13,
 }
 
 /// Where a test may step in, on the thread that gets there. No latch is held at either.

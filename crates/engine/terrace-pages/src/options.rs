@@ -42,6 +42,14 @@ const MIGRATION_SLACK: u64 = 64;
 /// Free slots beyond the dirty pages that even deletes must leave: what one of them may make dirty, a few
 /// times over.
 const RESERVE_SLACK: u64 = 32;
+/// Of the page table so many parts of all are kept back from ordinary operations: a delete may need pages for what it
+/// leaves behind, and merging needs new ones before it gives old ones back. Of that a half is kept back from records on
+/// the move, and an eighth from everybody: what is split while a step becomes visible.
+const NUMBERS_PART: u64 = 64;
+/// The same in a small table: a step of the smallest kind, a few times over.
+const LEAST_NUMBERS: u64 = 512;
+/// And never more than one part in so many.
+const MOST_NUMBERS_PART: u64 = 8;
 /// Pages that somebody inside the gate may still make dirty: a leaf, what it is split into or joined with,
 /// and the same above it.
 pub(crate) const DIRTY_EACH: u64 = 8;
@@ -159,6 +167,17 @@ impl Layout {
         let beyond = frames.saturating_sub(taken + self.floor);
         let most = (beyond * HOT_PER_MILLE / 1000).max(frames / 4);
         (most * u64::from(share) / 1000).max(frames / LEAST_HOT_PART)
+    }
+
+    /// Numbers of pages that must remain for those who may reach deeper.
+    pub fn kept_numbers(&self, space: Space) -> u64 {
+        let kept = (self.max_pages / NUMBERS_PART).max(LEAST_NUMBERS);
+        let kept = kept.min(self.max_pages / MOST_NUMBERS_PART);
+        match space {
+            Space::Ordinary => kept,
+            Space::Migration => kept / 2,
+            Space::Reserve => kept / 8,
+        }
     }
 
     /// Free slots that must remain beyond one for each dirty page.

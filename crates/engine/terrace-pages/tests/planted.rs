@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use common::{Callback, State, TINY, World, info, read, set_record};
 use terrace_base::PageId;
-use terrace_pages::{Class, Interrupt, Pace, Planted, Point, hook, plant};
+use terrace_pages::{Class, Interrupt, Pace, Planted, Point, Promise, Space, hook, plant};
 use terrace_sim::{SimDisk, Survival};
 
 /// The faults are of the whole process, so one test runs at a time.
@@ -312,5 +312,39 @@ fn a_cap_that_follows_pages_that_gather_changes() {
         // As all that there is, where nothing is.
         store.give_tops_back(aside);
         assert!(store.hot_cap() < cap);
+    });
+}
+
+/// Pages made behind doors of this kind until there are no numbers any more.
+fn made_for(world: &World, space: Space) -> u64 {
+    let store = &world.store;
+    let mut made = 0;
+    loop {
+        let door = store.enter_for(space).unwrap();
+        let attempt = store.allocate(&door, Class::Cold).map(drop);
+        drop(door);
+        match attempt {
+            Ok(()) => made += 1,
+            Err(Interrupt::NoFrame) => store.settle(Interrupt::NoFrame).unwrap(),
+            Err(Interrupt::Fail(e)) => {
+                assert!(e.is_no_room(), "{e}");
+                return made;
+            }
+            Err(e) => panic!("{e:?}"),
+        }
+    }
+}
+
+/// Who fills the table of pages leaves numbers for those who delete, and these some for what must not fail.
+#[test]
+fn a_table_of_pages_of_which_nothing_is_kept_back() {
+    catches(Planted::NoNumbersKept, || {
+        let (_, world) = world(0);
+        let steps = [Space::Ordinary, Space::Migration, Space::Reserve];
+        let [_, second, third] = steps.map(|space| made_for(&world, space));
+        assert!(second >= 200 && third >= 150, "{second}, {third}");
+        let promise = |new| Promise { dirty: 0, new };
+        let enter = |new| world.store.enter_for_many(Space::Reserve, promise(new));
+        assert!(enter(1).is_err());
     });
 }

@@ -104,7 +104,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             }
             match tier.purge(waited) {
                 // Where the disk is full it goes on after the next checkpoint.
-                Err(e) if !e.is_unreadable() && !e.is_disk_full() => break,
+                Err(e) if !e.is_unreadable() && !e.is_no_room() => break,
                 _ => {}
             }
         }
@@ -151,7 +151,7 @@ fn run_merger(context: &TierContext, stop: &AtomicBool) {
             let done = done.and_then(|()| structure.purge_below(waited));
             match done {
                 // As above: who needs the room meets it, and one structure is no bar to the others.
-                Err(e) if !e.is_unreadable() && !e.is_disk_full() => break,
+                Err(e) if !e.is_unreadable() && !e.is_no_room() => break,
                 _ => {}
             }
         }

@@ -37,7 +37,7 @@ pub(crate) fn catch_up_for_many<M: Tier>(
     }
     method.slow_down(bytes);
     match method.catch_up(Space::Ordinary, &mut Waits::of_a_change()) {
-        Err(e) if e.is_disk_full() => Ok(()),
+        Err(e) if e.is_no_room() => Ok(()),
         Err(e) => Err(e),
         Ok(is_due) => {
             if is_due {

@@ -169,7 +169,11 @@ impl Gains {
 
 impl Core {
     /// See [`Database::compact`].
-    pub fn compact(&self, mut options: CompactOptions<'_>) -> Result<CompactReport> {
+    pub fn compact(&self, options: CompactOptions<'_>) -> Result<CompactReport> {
+        self.compact_all(options).map_err(|e| self.failed(e))
+    }
+
+    fn compact_all(&self, mut options: CompactOptions<'_>) -> Result<CompactReport> {
         options.check()?;
         let began = Instant::now();
         let before = self.stats().pages;
@@ -205,7 +209,7 @@ impl Core {
         })
     }
 
-    /// Tombstones that wait in hot tiers reach the records below them.
+    /// All tombstones that wait in hot tiers reach the records below them.
     fn purge_all(&self, run: &mut Run) -> Result<()> {
         let reads = || self.store.stats().page_reads;
         let mut purge = |waited| {
@@ -221,13 +225,16 @@ impl Core {
             run.go_on()?;
             Ok::<bool, Error>(more)
         };
-        let mut more = purge(true)?;
-        // The bound is for those who delete meanwhile.
-        for _ in 0..self.store.live_pages() {
-            if !more {
-                break;
+        // A round that is under way has passed some tombstones by, so there may be a second one; the bound is for those
+        // who delete meanwhile.
+        for _ in 0..2 {
+            let mut more = purge(true)?;
+            for _ in 0..self.store.live_pages() {
+                if !more {
+                    break;
+                }
+                more = purge(false)?;
             }
-            more = purge(false)?;
         }
         Ok(())
     }
@@ -258,7 +265,7 @@ impl Core {
                         unreadable += 1;
                         None
                     }
-                    step => step.map_err(|e| self.failed(e))?,
+                    step => step?,
                 };
                 teller.one_more();
                 let bytes = merged(run.page_bytes).saturating_sub(before);
@@ -326,7 +333,7 @@ impl Core {
                 let _pass = self.passes.enter()?;
                 self.store.compact_some(next, batch.min(MOVED_STEP))
             };
-            let (some, then) = step.map_err(|e| self.failed(e))?;
+            let (some, then) = step?;
             moved += some;
             from = then;
             run.after(some * run.page_bytes);

@@ -21,6 +21,8 @@ pub enum Fault {
     SilentDrop,
     /// The roots of a dropped structure are freed, and its entry stays.
     ForgottenEntry,
+    /// What is being taken apart is verified as if all of it were there.
+    DroppedAsWhole,
     /// A new structure's number is not kept over a checkpoint.
     ForgottenNumber,
     /// A batch applies what a later change of its own overrules.

@@ -229,6 +229,49 @@ fn a_long_file_is_drawn_in_while_nobody_writes() {
     }
 }
 
+/// Nobody may open it for long.
+#[test]
+fn a_long_file_is_drawn_in_when_it_is_closed() {
+    let mut drawn_in = 0;
+    for kind in [Kind::Tree, Kind::Hash, Kind::Table, Kind::Lsm] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+        let map = loaded(&db, (kind, Tiers::Two, false), 40_000);
+        let mut rng = Rng::new(2);
+        for i in 0..60_000 {
+            update(&map, &mut rng, 40_000);
+            if i % 100 == 0 {
+                checkpoint_if_due(&db);
+            }
+        }
+        let all = |map: &Map| -> Vec<_> {
+            let all = map.iter_unordered().unwrap().map(Result::unwrap);
+            let mut all: Vec<_> = all.collect();
+            all.sort();
+            all
+        };
+        let model = all(&map);
+        let live = db.stats().pages.live * 4096;
+        let of_file = || disk.contents("data").unwrap().len() as f64 / live as f64;
+        let before = of_file();
+        drop(map);
+        db.close().unwrap();
+        let after = of_file();
+        // A quarter, and 512 pages.
+        let long = 1.25 + (512.0 * 4096.0) / live as f64;
+        assert!(after < long, "{kind}: {before:.2}, {after:.2}");
+        if before > long {
+            assert!(after < 1.2, "{kind}: {before:.2}, {after:.2}");
+            drawn_in += 1;
+        }
+        let db = Database::open_on(disk.shared(), options().foreground(true)).unwrap();
+        let map = db.map("map").unwrap();
+        assert!(all(&map) == model);
+        assert!(db.verify().unwrap().is_clean());
+    }
+    assert!(drawn_in > 1);
+}
+
 #[test]
 fn who_compacts_is_left_alone_by_what_is_done_while_nobody_writes() {
     let disk = SimDisk::new(1);

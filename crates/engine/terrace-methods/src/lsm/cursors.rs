@@ -19,6 +19,8 @@ pub(crate) struct Purging {
     pub at: Option<Vec<u8>>,
     /// Deletes before the last round began.
     pub deletes: u64,
+    /// Tombstones that the top had then.
+    pub of_top: u64,
     /// Whether one has begun since the opening: what the top has from before is not counted.
     pub has_begun: bool,
 }

@@ -1,9 +1,14 @@
 //! A step becomes visible: within one entry of the gate, so that no cut has a half of it.
 //!
-//! In this order: pages are made, which nobody names yet; then the entries of the target, from right to
-//! left; then what is left of the sources, from the lowest up; then records leave the top; then the pages
-//! that no entry names any more are freed. At every instant a look from above finds each record, because
-//! what moves is below before it leaves above.
+//! In this order: pages are made, which nobody names yet; then the entries of the target; then what is left of
+//! the sources, from the lowest up; then records leave the top; then the pages that no entry names any more are
+//! freed. At every instant a look from above finds each record, because what moves is below before it leaves above.
+//!
+//! Invariant of a level: at every instant the page of an entry covers all keys up to the next entry, and where an
+//! entry has no page nothing is up to the next one. Entries change one by one, and a key for which an entry goes
+//! falls to the next one on its left. So new entries come from right to left: what is on the left of one that came is
+//! still covered by an old one. And what a new one swallows goes from left to right: each falls to the new one. From
+//! right to left it would fall to an old one, whose page ends before.
 //!
 //! Until the first entry is changed nothing is, and an interrupt lets go of everything. From then on nothing
 //! may fail, so the pages of the entries, which were brought into memory before, stay there meanwhile. Only
@@ -14,7 +19,7 @@ use terrace_access::{
     Sweep, Value, Window,
 };
 use terrace_base::sync::atomic::Ordering as Atomic;
-use terrace_base::{PageId, Result};
+use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Shared, Space, Staying};
 
 use super::entry::Entry;
@@ -87,11 +92,23 @@ pub(crate) struct Change<'l> {
     pub levels: Vec<Install<'l>>,
     /// Chains that nobody names afterwards.
     pub dropped: Vec<LargeRef>,
+    /// Leaves of the top that lose records.
+    pub top_leaves: u64,
 }
 
 /// The pages of these names.
 fn pages(made: &[Name]) -> impl Iterator<Item = PageId> {
     made.iter().map(|name| name.page)
+}
+
+/// Pages of the top that become dirty: leaves that lose records, those on their left that take in what is left, and
+/// some nodes above them.
+fn of_top(change: &Change<'_>) -> u64 {
+    match change.top_leaves {
+        0 => 0,
+        _ if fault::planted(Fault::TopUnpromised) => 0,
+        leaves => 2 * leaves + leaves / 8 + 2,
+    }
 }
 
 impl Lsm {
@@ -119,7 +136,7 @@ impl Lsm {
         let entries: usize = change.levels.iter().map(|l| l.parts.len()).sum();
         let splits = (change.levels.len() + entries / 8 + 1) as u64;
         let promise = Promise {
-            dirty: 2 * change.levels.len() as u64 + entries as u64 / 8 + 4,
+            dirty: 2 * change.levels.len() as u64 + entries as u64 / 8 + 4 + of_top(change),
             new: new + splits + 1,
         };
         let space = match space {
@@ -135,15 +152,22 @@ impl Lsm {
                     Err(interrupt) => store.settle(interrupt)?,
                 }
             }
-            let door = store.enter_for_many(space, promise)?;
-            match self.install_inside(state, &door, (change, patience == 0), copied, splits) {
+            let door = match store.enter_for_many(space, promise) {
+                // A smaller step needs fewer numbers for new pages before those of old ones are free.
+                Err(Error::MemoryTooSmall { .. }) if self.squeeze() => return Ok(false),
+                entered => entered?,
+            };
+            let installed =
+                self.install_inside(state, &door, (change, patience == 0), copied, splits);
+            #[cfg(test)]
+            self.note_unpromised(&promise);
+            match installed {
                 Ok(true) => break,
                 Ok(false) => return Ok(false),
                 Err(interrupt) => {
                     drop(door);
                     patience = patience.saturating_sub(1);
-                    if patience == 0 && self.squeezed.load(Atomic::Relaxed) < MOST_SQUEEZED {
-                        self.squeezed.fetch_add(1, Atomic::Relaxed);
+                    if patience == 0 && self.squeeze() {
                         return Ok(false);
                     }
                     store.settle(interrupt)?;
@@ -162,10 +186,31 @@ impl Lsm {
             let bytes = (0..copied.len()).map(|i| copied.key(i).len() + copied.value(i).len());
             let left = &self.counters.left_bytes;
             left.fetch_add(bytes.sum::<usize>() as u64, Atomic::Relaxed);
+            let dead = (0..copied.len()).filter(|&i| copied.entry(i).flags.is_deleted());
+            self.fewer_dead(dead.count() as u64);
         }
         let bytes = new * store.page_bytes() as u64;
         self.counters.merge_bytes.fetch_add(bytes, Atomic::Relaxed);
         Ok(true)
+    }
+
+    /// Notes by how many the pages that are dirty are more than those of this promise. For tests in which nobody else
+    /// is at work, and none was before.
+    #[cfg(test)]
+    fn note_unpromised(&self, promise: &Promise) {
+        let dirty = self.store.space_seen().dirty;
+        let more = dirty.saturating_sub(promise.dirty + promise.new);
+        let most = &self.counters.most_unpromised;
+        most.fetch_max(more, Atomic::Relaxed);
+    }
+
+    /// Halves the ranges of the steps to come; false where they are the smallest already.
+    fn squeeze(&self) -> bool {
+        let more = |squeezed: u32| (squeezed < MOST_SQUEEZED).then_some(squeezed + 1);
+        let halved = self
+            .squeezed
+            .fetch_update(Atomic::Relaxed, Atomic::Relaxed, more);
+        halved.is_ok()
     }
 
     fn install_inside(
@@ -377,8 +422,8 @@ impl Lsm {
         Ok(())
     }
 
-    /// Replaces the entries of a range, from right to left: until an entry is there the one on its left
-    /// covers its keys, with a page that still has them.
+    /// Replaces the entries of a range: new ones come from right to left, and the old ones that one of them
+    /// swallows go from left to right. See the module's invariant.
     fn replace_entries(
         &self,
         door: &Door<'_>,
@@ -422,13 +467,16 @@ impl Lsm {
                 })
             })?;
             fault::reached(Point::Installing);
-            while let Some((last, rest)) = old.split_last()
-                && *last >= part.low
-            {
-                old = rest;
-                if install.parts.binary_search_by(|p| p.low.cmp(last)).is_err() {
-                    self.drop_entry(door, install.level, last)?;
-                }
+            let (rest, swallowed) = old.split_at(old.partition_point(|low| *low < part.low));
+            old = rest;
+            let is_new = |low: &Vec<u8>| install.parts.binary_search_by(|p| p.low.cmp(low)).is_ok();
+            let mut goes: Vec<&Vec<u8>> = swallowed.iter().filter(|low| !is_new(low)).collect();
+            if fault::planted(Fault::LastGoesFirst) {
+                goes.reverse();
+            }
+            for low in goes {
+                self.drop_entry(door, install.level, low)?;
+                fault::reached(Point::Installing);
             }
         }
         self.join_gaps(door, install)?;
@@ -460,6 +508,7 @@ impl Lsm {
             self.until_done(|| install.level.entry_at(Edge::Below(&first.low), &mut floor))?;
         if before.is_none() {
             self.drop_entry(door, install.level, &first.low)?;
+            fault::reached(Point::Installing);
         }
         Ok(())
     }
@@ -501,7 +550,8 @@ impl Lsm {
                     visited => visited,
                 }
             })?;
-            if fault::planted(Fault::EmptiedLeavesKept) {
+            fault::reached(Point::Installing);
+            if fault::planted(Fault::EmptiedLeavesKept) || fault::planted(Fault::TopUnpromised) {
                 next = end.max(first + 1);
                 continue;
             }

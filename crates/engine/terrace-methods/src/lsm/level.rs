@@ -17,7 +17,9 @@ use crate::btree::{Floor, record_in};
 use crate::fault::{self, Point};
 
 const NO_ENTRY: &str = "its index says what no entry of a page says, or has none for a key";
-const NOT_ITS_PAGE: &str = "the index names it as a page of this level, which it is not:";
+const NOT_ITS_PAGE: &str =
+    "the index names it as a page of this level, or for a key, which it is not:";
+const DENIED: &str = "its filter denies a key that it has";
 
 /// See the module's text.
 pub(crate) struct Level {
@@ -148,12 +150,14 @@ impl Level {
             return Ok(None);
         };
         let filter = floor.value.get(entry::ENTRY_BYTES..).unwrap_or_default();
-        if !filter::may_have(filter, hash) {
+        let is_denied = !filter::may_have(filter, hash);
+        if is_denied && !Self::asks_anyway(store, &entry, hash) {
             self.note(hash, false);
             return Ok(None);
         }
         fault::reached(Point::Following);
         let page = match store.optimistic(entry.name.page) {
+            Err(Interrupt::Miss(_)) if is_denied => return Ok(None),
             Err(Interrupt::Conflict) if !store.exists(entry.name.page) => {
                 return Err(self.gone(&entry, key));
             }
@@ -176,6 +180,9 @@ impl Level {
         match seen {
             Ok(Some(found)) => {
                 page.validate()?;
+                if is_denied && found.is_some() {
+                    return Err(wrong(entry.name.page, DENIED).into());
+                }
                 self.note(hash, found.is_some());
                 Ok(found)
             }
@@ -185,6 +192,14 @@ impl Level {
             }
             Err(_) => Err(page.torn(page::BAD)),
         }
+    }
+
+    /// Whether a page is asked although its filter denies the key. What a filter says of a key that its page does
+    /// not cover says nothing, and to look costs the read that filters are for. So some lookups do where the page is
+    /// in memory, and find an index that leads to the wrong page; in tests of this crate all do.
+    #[inline]
+    fn asks_anyway(store: &PageStore, entry: &Entry, hash: u64) -> bool {
+        (cfg!(test) || hash.is_multiple_of(Absent::COUNTED)) && store.is_resident(entry.name.page)
     }
 
     /// A page of the last level, or its filter, has answered.

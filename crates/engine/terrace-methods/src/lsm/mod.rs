@@ -13,8 +13,9 @@
 //!   and a reader believes one only if it has the stamp that its entry says.
 //! * A step takes of every level from its first to its target every record in its range; of the target it
 //!   takes whole pages.
-//! * A step is installed within one entry of the gate: the target's entries from right to left, then what is
-//!   left of its sources from the lowest up, the top last. So no cut has a half of it.
+//! * At every instant the page of an entry covers all keys up to the next entry.
+//! * A step is installed within one entry of the gate: the target's entries, then what is left of its sources
+//!   from the lowest up, the top last. So no cut has a half of it.
 //! * From the top only such records leave that are bit for bit those that were copied.
 //! * A chain of overflow pages has one owner, the topmost version that names it. The version that a merge
 //!   drops gives its chain up after the installation. Who replaces a record of the top that has a chain, and
@@ -43,6 +44,7 @@ mod rooted;
 mod scratch;
 mod settle;
 mod sizes;
+mod state;
 mod step;
 mod verify;
 mod window;
@@ -54,7 +56,7 @@ use terrace_access::{
     MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value, Waits, Window,
 };
 use terrace_base::sync::Mutex;
-use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, PageStore, Space};
 
@@ -71,8 +73,9 @@ use cursors::Cursors;
 use level::Level;
 use pace::{Pace, Work};
 use packed::Buffers;
-use root::{MOST_LEVELS, Root};
+use root::Root;
 use scratch::Scratch;
+use state::State;
 
 /// Windows and floors that are kept for the next reader: more readers at once allocate.
 const MOST_SCRATCH: usize = 8;
@@ -104,81 +107,25 @@ struct Counters {
     /// Times that a step waited inside the gate for a page or a frame.
     waits_inside: AtomicU64,
     most_waits: AtomicU64,
+    /// Most pages that a step made dirty beyond what it was promised.
+    #[cfg(test)]
+    most_unpromised: AtomicU64,
     arrived_bytes: AtomicU64,
     /// Bytes that steps have taken out of the top.
     left_bytes: AtomicU64,
     user_bytes: AtomicU64,
     deletes: AtomicU64,
+    /// Tombstones in the top, about; those from before the opening are not counted.
+    top_dead: AtomicU64,
 }
 
-/// Top and levels, once the root has been read.
-pub(crate) struct State {
-    pub top: BTree,
-    levels: [OnceLock<Level>; MOST_LEVELS],
-    count: AtomicUsize,
-}
-
-impl State {
-    fn new(store: &Arc<PageStore>, buffers: &Arc<Buffers>, root: &Root) -> State {
-        let state = State {
-            top: BTree::open(store.clone(), root.top, Class::Top),
-            levels: Default::default(),
-            count: AtomicUsize::new(0),
-        };
-        for (index, figures) in &root.levels {
-            state.add((store, buffers), *index, *figures);
-        }
-        state
-    }
-
-    /// A level more, above all others. Only one thread at a time does this.
-    pub fn add(
-        &self,
-        with: (&Arc<PageStore>, &Arc<Buffers>),
-        index: PageId,
-        figures: LevelFigures,
-    ) {
-        let number = self.count.load(Ordering::Relaxed);
-        let level = Level::open(with, index, number as u8, figures);
-        if let Some(place) = self.levels.get(number)
-            && place.set(level).is_ok()
-        {
-            self.count.store(number + 1, Ordering::Release);
-        }
-    }
-
-    /// How many levels there are.
-    pub fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
-
-    /// A level by its number, counted from the last one.
-    pub fn level(&self, number: usize) -> Option<&Level> {
-        self.levels.get(number).and_then(OnceLock::get)
-    }
-
-    /// All levels, the uppermost first.
-    pub fn downwards(&self) -> impl Iterator<Item = &Level> {
-        (0..self.count()).rev().filter_map(|n| self.level(n))
-    }
-
-    /// The level with the most pages, if any has one.
-    pub fn finest(&self) -> Option<&Level> {
-        self.downwards()
-            .filter(|level| level.figures().pages > 0)
-            .max_by_key(|level| level.figures().pages)
-    }
-
-    /// What the root page is to say.
-    pub fn root(&self) -> Root {
-        Root {
-            top: self.top.root(),
-            levels: (0..self.count())
-                .filter_map(|n| self.level(n))
-                .map(|level| (level.index.root(), level.figures()))
-                .collect(),
-        }
-    }
+/// What steps have of the memory.
+#[derive(Default)]
+struct Taken {
+    /// Bytes for the pages of a step.
+    bytes: u64,
+    /// Frames for the top.
+    frames: u64,
 }
 
 /// An LSM-tree in a page store. See the module's text.
@@ -196,10 +143,8 @@ pub struct Lsm {
     absorbed: absorbed::Absorbed,
     /// Steps that were given up lately because there were not enough frames: ranges are halved as often.
     squeezed: AtomicU32,
-    /// Bytes for the pages of a step that were taken of the memory.
-    step_bytes: AtomicU64,
-    /// Frames for the top that were set aside at the same time.
-    top_aside: AtomicU64,
+    /// What was taken of the memory for steps.
+    taken: Mutex<Taken>,
     /// Looks in a row at which no step was due.
     lull: AtomicU32,
     /// What looks into compressed pages need.
@@ -256,8 +201,7 @@ impl Lsm {
             refused: refused::Refused::default(),
             absorbed: absorbed::Absorbed::default(),
             squeezed: AtomicU32::new(0),
-            step_bytes: AtomicU64::new(0),
-            top_aside: AtomicU64::new(0),
+            taken: Mutex::default(),
             lull: AtomicU32::new(0),
             buffers: Arc::default(),
             compressed: AtomicU8::new(0),
@@ -367,6 +311,12 @@ impl Lsm {
         self.counters.waits_inside.load(Ordering::Relaxed)
     }
 
+    /// Most pages that a step made dirty beyond what it was promised.
+    #[cfg(test)]
+    pub(crate) fn most_unpromised(&self) -> u64 {
+        self.counters.most_unpromised.load(Ordering::Relaxed)
+    }
+
     /// Most leaves that the top is to have.
     fn top_bound(&self) -> u64 {
         if fault::tops_are_tiny() {
@@ -455,7 +405,7 @@ impl Lsm {
     ) -> Attempt<Applied> {
         let state = self.state()?;
         let mut chains = None;
-        let (mut bytes, mut erased) = (0, false);
+        let (mut bytes, mut erased, mut revived) = (0, false, false);
         let mut blind = |before: Option<(Flags, Value<'_>)>| {
             if let Some((_, Value::Large(_))) = before
                 && chains.is_none()
@@ -472,7 +422,7 @@ impl Lsm {
                     Plan::Put(Value::Inline(b""), Flags::DELETED)
                 }
                 Plan::Put(value, flags) => {
-                    erased = false;
+                    (erased, revived) = (false, is_dead);
                     bytes = key.len()
                         + match value {
                             Value::Inline(value) => value.len(),
@@ -488,6 +438,9 @@ impl Lsm {
         if done.changed {
             if erased {
                 self.counters.deletes.fetch_add(1, Ordering::Relaxed);
+                self.counters.top_dead.fetch_add(1, Ordering::Relaxed);
+            } else if revived {
+                self.fewer_dead(1);
             }
             self.note_change(bytes);
         }
@@ -594,6 +547,12 @@ impl AccessMethod for Lsm {
 
     fn purge(&self, waited: bool) -> Result<bool> {
         self.purge_some(waited)
+    }
+
+    fn most_marks_above(&self) -> u64 {
+        self.state
+            .get()
+            .map_or(u64::MAX, |state| self.most_dead(state))
     }
 
     fn compress(&self, levels: u8) {

@@ -3,6 +3,10 @@
 //! A tombstone that nothing pushes on would stay above for ever, and with it the record that it hides. So
 //! when there are many, or after a while, a round through all keys takes them down, the records around them
 //! along: after all is deleted no page is left.
+//!
+//! Where they are so many that who looks for the first record would read page after page of records that are not
+//! there any more, changes make steps of that round themselves. As many as a part of all records may wait, so each
+//! delete costs as much as to write some records, and few are left when all is deleted.
 
 use terrace_access::{Edge, Flags, Ordered, Window};
 use terrace_base::Result;
@@ -16,11 +20,16 @@ use super::plan::Job;
 use super::step::PATIENCE;
 use super::{Lsm, State};
 use crate::btree::Floor;
+use crate::fault::{self, Fault};
 
 /// A round is due when there is a tombstone for so many records of the last level.
 const RECORDS_PER_TOMBSTONE: u64 = 64;
 /// The same where there are few records.
 const LEAST_DELETES: u64 = 64;
+/// Changes take tombstones down where there is one for so many records of the last level.
+const RECORDS_PER_URGENT: u64 = 4;
+/// The same where there are few records: those of some dozen pages.
+const LEAST_URGENT: u64 = 1024;
 /// Ranges that one call looks at, at most.
 const RANGES: usize = 16;
 /// Steps that one call makes, at most: somebody may wait for its end.
@@ -31,11 +40,46 @@ impl Lsm {
     pub(crate) fn purge_some(&self, waited: bool) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
         let mut cursors = self.work.begin(&self.store);
-        let mut at = match cursors.purging.at.take() {
+        self.purge_at_work(state, &mut cursors.purging, waited)
+    }
+
+    /// Tombstones above the last level that may wait.
+    pub(crate) fn most_dead(&self, state: &State) -> u64 {
+        if fault::planted(Fault::DeadWait) {
+            return u64::MAX;
+        }
+        let records = state.level(0).map_or(0, |level| level.figures().records);
+        (records / RECORDS_PER_URGENT).max(LEAST_URGENT)
+    }
+
+    /// Whether there are more.
+    pub(crate) fn is_dead_much(&self, state: &State) -> bool {
+        let top = self.counters.top_dead.load(Atomic::Relaxed);
+        let levels = (1..state.count()).filter_map(|number| state.level(number));
+        let dead = levels.map(|level| level.figures().tombstones).sum::<u64>();
+        top + dead >= self.most_dead(state)
+    }
+
+    /// So many tombstones have left the top, or others have come for them.
+    pub(crate) fn fewer_dead(&self, less: u64) {
+        let top = &self.counters.top_dead;
+        let left = |dead: u64| Some(dead.saturating_sub(less));
+        let _ = top.fetch_update(Atomic::Relaxed, Atomic::Relaxed, left);
+    }
+
+    /// Some ranges of a round, by who is at work.
+    pub(crate) fn purge_at_work(
+        &self,
+        state: &State,
+        purging: &mut Purging,
+        waited: bool,
+    ) -> Result<bool> {
+        let mut at = match purging.at.take() {
             Some(at) => at,
-            None if self.are_tombstones_many(state, &cursors.purging, waited)? => {
-                cursors.purging.deletes = self.counters.deletes.load(Atomic::Relaxed);
-                cursors.purging.has_begun = true;
+            None if self.are_tombstones_many(state, purging, waited)? => {
+                purging.deletes = self.counters.deletes.load(Atomic::Relaxed);
+                purging.of_top = self.counters.top_dead.load(Atomic::Relaxed);
+                purging.has_begun = true;
                 Vec::new()
             }
             None => return Ok(false),
@@ -48,20 +92,30 @@ impl Lsm {
                 Err(e) if e.is_unreadable() => self.behind_unreadable(state, state.count(), &at),
                 Err(e) => {
                     // A full disk, say: it goes on here.
-                    cursors.purging.at = Some(at);
+                    purging.at = Some(at);
                     return Err(e);
                 }
             };
             match next {
                 Some(high) => at = high,
-                None => return Ok(false),
+                None => {
+                    self.end_of_round(purging);
+                    return Ok(false);
+                }
             }
             if steps == STEPS {
                 break;
             }
         }
-        cursors.purging.at = Some(at);
+        purging.at = Some(at);
         Ok(true)
+    }
+
+    /// What the top had when the round began is gone: of what is counted beyond that nobody knows any more.
+    fn end_of_round(&self, purging: &mut Purging) {
+        let since = self.counters.deletes.load(Atomic::Relaxed) - purging.deletes;
+        let top = self.counters.top_dead.load(Atomic::Relaxed);
+        self.fewer_dead(top.saturating_sub(since).min(purging.of_top));
     }
 
     /// Takes the next range down if it has tombstones, and counts that; returns where the one behind it begins.
@@ -153,7 +207,8 @@ impl Lsm {
     fn are_tombstones_many(&self, state: &State, purging: &Purging, waited: bool) -> Result<bool> {
         let deletes = self.counters.deletes.load(Atomic::Relaxed);
         let above = state.downwards().map(|level| level.figures().tombstones);
-        let dead = above.sum::<u64>() + deletes.saturating_sub(purging.deletes);
+        let top = self.counters.top_dead.load(Atomic::Relaxed);
+        let dead = above.sum::<u64>() + top.max(deletes.saturating_sub(purging.deletes));
         let records = state.level(0).map_or(0, |level| level.figures().records);
         let enough = (records / RECORDS_PER_TOMBSTONE).max(LEAST_DELETES);
         if dead >= enough || (waited && dead > 0) {

@@ -19,7 +19,7 @@ use super::merge::merge;
 use super::page::{self, Image, Record};
 use super::plan::{Job, MOST_SQUEEZED};
 use super::sizes::AHEAD;
-use super::{Lsm, State};
+use super::{Lsm, State, Taken};
 use crate::fault::{self, Fault, Point};
 
 /// Steps that are given up because what they copied has changed, or frames are short, before the change that
@@ -67,7 +67,8 @@ impl Lsm {
     pub(crate) fn make_due_step(&self, space: Space, waits: &mut Waits) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
         let (leaves, bound) = (self.look_at_top(state), self.top_bound());
-        if leaves < bound {
+        let is_dead_much = self.is_dead_much(state);
+        if leaves < bound && !is_dead_much {
             return Ok(is_ahead(leaves, bound));
         }
         if !waits.may_wait() && !fault::planted(Fault::EndlessWaits) {
@@ -78,7 +79,10 @@ impl Lsm {
             Some(mut cursors) => {
                 // From here on steps are this change's own: until now others made them, and were not waited for.
                 let before = c.steps.load(Atomic::Relaxed);
-                let done = self.step_at_work(state, &mut cursors, 1.0, space);
+                let done = match leaves < bound {
+                    true => self.purge_at_work(state, &mut cursors.purging, false),
+                    false => self.step_at_work(state, &mut cursors, 1.0, space),
+                };
                 waits.note(c.steps.load(Atomic::Relaxed).saturating_sub(before));
                 done
             }
@@ -92,8 +96,8 @@ impl Lsm {
             c.most_waits.fetch_max(steps, Atomic::Relaxed);
         }
         match done {
-            // Deletes are the way out of a full disk: they go on for a while.
-            Err(e) if e.is_disk_full() && space == Space::Reserve && !self.lags_by(2) => Ok(true),
+            // Deletes are the way out of a full disk, and of a full page table: they go on for a while.
+            Err(e) if e.is_no_room() && space == Space::Reserve && !self.lags_by(2) => Ok(true),
             // A page that this change has nothing to do with: others are merged, and who needs it meets it.
             Err(e) if e.is_unreadable() => Ok(true),
             done => done.map(|_| true),
@@ -210,6 +214,11 @@ impl Lsm {
     /// See [`terrace_access::AccessMethod::tend`].
     pub(crate) fn work_ahead(&self) -> Result<()> {
         let state = settled(&self.store, || self.state())?;
+        for _ in 0..STEPS_AHEAD {
+            if !self.is_dead_much(state) || !self.purge_some(false)? {
+                break;
+            }
+        }
         if !is_ahead(self.look_at_top(state), self.top_bound()) {
             self.pace.rest();
             self.settle_charged(state)?;
@@ -233,25 +242,34 @@ impl Lsm {
     fn take_buffers(&self) {
         let pages = (4 * self.most_target()) as u64;
         let bytes = pages * self.store.page_bytes() as u64;
-        let taken = self
-            .step_bytes
-            .compare_exchange(0, bytes, Atomic::Relaxed, Atomic::Relaxed);
-        if taken.is_ok() {
+        let frames = (self.top_bound() as f64 * AHEAD) as u64;
+        let take = || {
             self.store.take_extra_bytes(bytes);
-            let aside = (self.top_bound() as f64 * AHEAD) as u64;
-            self.store.set_tops_aside(aside);
-            self.top_aside.fetch_add(aside, Atomic::Relaxed);
+            self.store.set_tops_aside(frames);
+        };
+        let mut taken = self.taken.lock();
+        if taken.bytes > 0 {
+            return;
+        }
+        // Somebody may give back what is said to be taken.
+        let is_late = fault::planted(Fault::TakenLate);
+        if !is_late {
+            take();
+        }
+        *taken = Taken { bytes, frames };
+        drop(taken);
+        fault::reached(Point::Taking);
+        if is_late {
+            take();
         }
     }
 
     /// Gives it back: nothing is due.
     pub(crate) fn give_buffers(&self) {
-        let bytes = self.step_bytes.swap(0, Atomic::Relaxed);
-        if bytes > 0 {
-            self.store.give_extra_bytes(bytes);
-            let aside = self.top_aside.swap(0, Atomic::Relaxed);
-            self.store.give_tops_back(aside);
-        }
+        let mut taken = self.taken.lock();
+        self.store.give_extra_bytes(taken.bytes);
+        self.store.give_tops_back(taken.frames);
+        *taken = Taken::default();
     }
 
     /// Gives all memory back that is beside the pages.
@@ -272,7 +290,7 @@ impl Lsm {
         let mut inputs = Vec::new();
         if job.source == state.count() {
             let mut top = Window::new();
-            self.read_top(state, (low, high), &mut top)?;
+            change.top_leaves = self.read_top(state, (low, high), &mut top)?;
             inputs.push(top);
         }
         let has_top = !inputs.is_empty();
@@ -361,16 +379,16 @@ impl Lsm {
         Ok(done)
     }
 
-    /// Copies the records of the top in a range.
+    /// Copies the records of the top in a range; from how many leaves.
     fn read_top(
         &self,
         state: &State,
         (low, high): (&[u8], Option<&[u8]>),
         into: &mut Window,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut part = Window::new();
         let mut at = low.to_vec();
-        loop {
+        for leaves in 1.. {
             settled(&self.store, || {
                 state
                     .top
@@ -381,9 +399,10 @@ impl Lsm {
             }
             match part.high.take() {
                 Some(next) if high.is_none_or(|high| next.as_slice() < high) => at = next,
-                _ => return Ok(()),
+                _ => return Ok(leaves),
             }
         }
+        Ok(0)
     }
 
     /// Copies the records of a page that lie in a range.

@@ -25,15 +25,15 @@ const KEYS: u64 = 8000;
 
 /// What a key has: bytes, or a large value of so many.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Have {
+pub(super) enum Have {
     Bytes(Vec<u8>),
     Large(usize),
 }
 
-struct Tested {
-    store: Arc<PageStore>,
-    lsm: Lsm,
-    /// Takes the numbers of pages that the other one frees, for pages of other records with the same keys.
+pub(super) struct Tested {
+    pub store: Arc<PageStore>,
+    pub lsm: Lsm,
+    /// Takes the numbers of pages that the other one frees, for other records with the same keys.
     other: Lsm,
     model: RefCell<BTreeMap<Vec<u8>, Have>>,
     /// Whether pages are compressed; large values are in a part of the keys then.
@@ -50,7 +50,7 @@ fn key(n: u64) -> Vec<u8> {
 }
 
 impl Tested {
-    fn new() -> Result<Tested> {
+    pub fn new() -> Result<Tested> {
         Tested::with(false)
     }
 
@@ -83,7 +83,7 @@ impl Tested {
     }
 
     /// Makes a change without a step before it.
-    fn change(&self, key: &[u8], have: Option<Have>) -> Result<()> {
+    pub fn change(&self, key: &[u8], have: Option<Have>) -> Result<()> {
         let guard = self.store.large_guard();
         let large = match &have {
             Some(Have::Large(len)) => Some(overflow::write(&self.store, &vec![key[0]; *len])?),
@@ -148,7 +148,7 @@ impl Tested {
         self.other.step(0.0, Space::Ordinary).map(|_| ())
     }
 
-    fn get(&self, key: &[u8]) -> Result<Option<Have>> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<Have>> {
         let mut value = Vec::new();
         // Whoever starts over for ever has met what no step repairs.
         for _ in 0..1000 {
@@ -179,7 +179,7 @@ impl Tested {
         Ok(out)
     }
 
-    fn expect(&self, key: &[u8]) -> Result<()> {
+    pub fn expect(&self, key: &[u8]) -> Result<()> {
         let expected = self.model.borrow().get(key).cloned();
         let found = self.get(key)?;
         match found == expected {
@@ -242,7 +242,10 @@ impl Tested {
         Ok(())
     }
 
-    fn settled<T>(&self, mut f: impl FnMut() -> std::result::Result<T, Interrupt>) -> Result<T> {
+    pub fn settled<T>(
+        &self,
+        mut f: impl FnMut() -> std::result::Result<T, Interrupt>,
+    ) -> Result<T> {
         loop {
             match f() {
                 Ok(done) => return Ok(done),
@@ -252,7 +255,7 @@ impl Tested {
     }
 
     /// Every page has an owner, and every invariant holds.
-    fn verify(&self) -> Result<()> {
+    pub fn verify(&self) -> Result<()> {
         let mut pages = std::collections::BTreeSet::new();
         let mut records = 0;
         self.lsm.verify(
@@ -524,7 +527,6 @@ fn clearing_leaves_nothing_but_roots() {
 
 /// Pages that a step reads at most, and so writes, beside those that it begins or ends within.
 const MOST_PAGES: u64 = 64;
-
 /// Each step writes and reads a bounded number of pages, compressed or not, however much memory there is.
 #[test]
 fn steps_are_bounded() {

@@ -10,6 +10,7 @@ use crate::frames::frame::{CUT_PENDING, Class, NO_PAGE, WRITING};
 use crate::frames::guard::Exclusive;
 use crate::frames::page;
 use crate::map::Place;
+use crate::parts::promise::Space;
 use crate::store::PageStore;
 use crate::table::Word;
 
@@ -46,7 +47,7 @@ impl PageStore {
         header.class.store(class as u8, Ordering::Relaxed);
         header.used.store(1, Ordering::Relaxed);
         header.flags.store(0, Ordering::Release);
-        match self.take_page_number(frame, door.may_make()) {
+        match self.take_page_number(frame, door) {
             Ok(Some(pid)) => {
                 page::begin(bytes, pid, class);
                 header.dirty.store(door.epoch(), Ordering::Release);
@@ -73,15 +74,24 @@ impl PageStore {
         }
     }
 
+    /// Numbers of pages that must remain for others.
+    pub(crate) fn numbers_kept_from(&self, space: Space) -> u64 {
+        // As for slots: what is replayed was let in once.
+        match self.claims.is_reserve_open() || planted(Planted::NoNumbersKept) {
+            true => 0,
+            false => self.layout.kept_numbers(space),
+        }
+    }
+
     /// Gives a frame, whose exclusive latch the caller holds, the number of a free page; `None` when
-    /// the table is full, or what is left of it is promised to others. The place moves from the word to
+    /// the table is full, or what is left of it is promised to others or kept for them. The place moves from the word to
     /// the frame under the map mutex, so that no retag falls between.
-    fn take_page_number(&self, frame: u32, promised: bool) -> Result<Option<PageId>> {
+    fn take_page_number(&self, frame: u32, door: &Door<'_>) -> Result<Option<PageId>> {
         let _map = self.map.lock();
         let mut free = self.free_pages.lock();
-        if !promised {
+        if !door.may_make() {
             let left = (self.table.limit() + free.count).saturating_sub(self.table.count());
-            if left <= self.claims.promised().new {
+            if left <= self.claims.promised().new + self.numbers_kept_from(door.space()) {
                 return Ok(None);
             }
         }

@@ -53,18 +53,26 @@ pub struct SpaceSeen {
     pub dirty: u64,
     /// Slots of the file.
     pub slots: u64,
+    /// Slots that are kept for pinned images alone.
+    pub pinned: u64,
+    /// Slots up to the last one that is in use.
+    pub used_end: u64,
 }
 
 impl PageStore {
-    /// What the length of the file depends on. O(1).
+    /// What the length of the file depends on. O(free slots at the end / 64).
     pub fn space_seen(&self) -> SpaceSeen {
-        let counts = self.map.lock().counts();
+        let map = self.map.lock();
+        let (counts, pinned, used_end) = (map.counts(), map.kept(), map.used_end());
+        drop(map);
         SpaceSeen {
             page_writes: self.counters.page_writes.load(Ordering::Relaxed),
             live: self.live_pages(),
             image_only: counts.image_only,
             dirty: self.counters.dirty.load(Ordering::Relaxed),
             slots: counts.total,
+            pinned,
+            used_end,
         }
     }
 

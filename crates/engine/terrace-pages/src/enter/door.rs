@@ -11,9 +11,6 @@ use crate::parts::gate::leave;
 use crate::parts::promise::{Promise, Space};
 use crate::store::PageStore;
 
-/// Numbers of pages that others may take while somebody changes much behind one door.
-const NUMBERS_SLACK: u64 = 256;
-
 /// How often somebody lets others go on who may use up the last space, before it is told that the disk is
 /// full.
 const PATIENCE: u32 = 64;
@@ -28,6 +25,8 @@ pub struct Door<'a> {
     unwinding: bool,
     /// What was promised to whoever came in by it.
     promised: Promise,
+    /// How deep it may reach into the numbers of new pages.
+    space: Space,
 }
 
 impl<'a> Door<'a> {
@@ -40,6 +39,11 @@ impl<'a> Door<'a> {
     /// Whether new pages were promised to whoever came in by it.
     pub(crate) fn may_make(&self) -> bool {
         self.promised.new > 0
+    }
+
+    /// How deep it may reach.
+    pub(crate) fn space(&self) -> Space {
+        self.space
     }
 
     /// The epoch that changes made inside belong to.
@@ -82,6 +86,7 @@ impl PageStore {
             epoch,
             unwinding: panicking(),
             promised: Promise::default(),
+            space: Space::Migration,
         })
     }
 
@@ -127,7 +132,8 @@ impl PageStore {
         }
         let mut patience = PATIENCE;
         loop {
-            let door = self.pass_waiting();
+            let mut door = self.pass_waiting();
+            door.space = space;
             let Err(others) = self.may_stay(space) else {
                 return Ok(door);
             };
@@ -152,7 +158,8 @@ impl PageStore {
         // Promised first, so that two who come at once do not count on the same slots and numbers.
         self.claims.promise(promise);
         let numbers = || self.table.limit().saturating_sub(self.live_pages());
-        let short = promise.new > 0 && numbers() < self.claims.promised().new + NUMBERS_SLACK;
+        let kept = self.numbers_kept_from(space);
+        let short = promise.new > 0 && numbers() < self.claims.promised().new + kept;
         let entered = match short {
             true => Err(self.no_page_number()),
             false => self.enter_for(space),

@@ -279,6 +279,11 @@ impl PageMap {
         self.slots.tail_start(pages)
     }
 
+    /// Slots that are kept for pins alone.
+    pub fn kept(&self) -> u64 {
+        self.pins.kept()
+    }
+
     /// The fewest slots to which the file may be cut now: neither superblock, nor any layer or
     /// write in flight, names a slot at or beyond it.
     pub fn shrinkable_to(&self) -> u64 {

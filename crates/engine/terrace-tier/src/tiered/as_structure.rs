@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use terrace_access::{Door, Edge, Flags, MergeFigures, Rooted, Sweep, Tier, Value, Waits, Window};
 use terrace_base::{Error, PageId, Result, StructureId};
-use terrace_pages::Interrupt;
+use terrace_pages::{Interrupt, Space};
 
 use super::Tiered;
 use super::verify::verify;
@@ -125,6 +125,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
                 context.merger.notify();
             }
         }
+        self.purge_for_change(hash, change.space(), &mut waits)?;
         let done = one_record::write(
             context,
             (slot, &self.watches, key),
@@ -169,6 +170,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
         catch_up_for_many(&self.context, &self.cold, 0)?;
+        if C::BLIND {
+            let hash = hash_of(self.id, key);
+            self.purge_for_change(hash, Space::Ordinary, &mut Waits::of_a_change())?;
+        }
         // A change touches no cold page, but for the root that says how a hot tier is to be made; the
         // hot tier's pages may still be out after opening.
         let mut place = Vec::new();

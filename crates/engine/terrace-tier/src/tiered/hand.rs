@@ -109,14 +109,17 @@ impl Stale {
     }
 }
 
-/// Where a round that writes tombstones stands. A hint: lost at a crash, with the count of deletes, and what is left of
-/// tombstones then waits for the deletes to come.
+/// Where a round that writes tombstones stands. A hint: lost at a crash, with the count of deletes.
 #[derive(Default)]
 pub(crate) struct Purging {
     pub(super) at: Vec<u8>,
     pub(super) under_way: bool,
     /// Deletes before this round, or the last one.
     pub(super) deletes: u64,
+    /// Whether each tombstone is one of them, or of those since: not before the first round after an opening.
+    pub(super) is_counted: bool,
+    /// Whether changes go on with it.
+    pub(super) is_urgent: bool,
 }
 
 impl Purging {

@@ -4,11 +4,12 @@
 //! tombstones with him; but where nobody needs room they would stay for ever, and with them the
 //! records below: after everything was deleted the file would be as long as before. So a round through
 //! the hot leaves writes tombstones, and nothing else: when there are about enough of them that each cold
-//! leaf is worth a read, or after a while, for what is deleted may be few values of many pages each.
+//! leaf is worth a read, or after a while, and in a compaction, if there is any: what is deleted may be few values
+//! of many pages each. How many a hot tier had when it was opened nobody has counted, so there is one round then.
 
 use std::sync::atomic::Ordering;
 
-use terrace_access::{Flags, Sweep, Tier};
+use terrace_access::{Flags, Sweep, Tier, Waits};
 use terrace_base::Result;
 use terrace_pages::Space;
 
@@ -17,13 +18,16 @@ use super::hand::Purging;
 use super::migrate::{Entry, Selected};
 use crate::context::TierContext;
 
-/// Deletes since the last round, for each hot leaf, before which there is no other. A look at a leaf that
+/// Deletes since the last round, for each hot leaf, before which there is no other at once. A look at a leaf that
 /// is in memory takes about half a microsecond.
 const DELETES_PER_LEAF: f64 = 1.0 / 64.0;
 /// The same for a structure with few leaves.
 const LEAST_DELETES: u64 = 64;
 /// Hot leaves that one call goes through, at most.
 const STEP_LEAVES: usize = 64;
+/// Changes of which one takes tombstones down where they are many, and hot leaves that it goes through for that.
+const CHANGES_PER_HELP: u64 = 16;
+const HELP_LEAVES: usize = 4;
 /// Cold leaves after which it goes no further: each may have to be read, and the thread that does this
 /// has more to do.
 const STEP_COLD_LEAVES: usize = 64;
@@ -32,18 +36,57 @@ const STEP_COLD_LEAVES: usize = 64;
 const SCANS_AFTER_AN_ERROR: u32 = 256;
 
 impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
-    /// Goes on with the round, or begins one if it is due: some leaves. With `waited` it is due before
-    /// there is a tombstone for each cold leaf. Returns whether one is under way. Blocking; the caller holds
+    /// Goes on with the round, or begins one if it is due: some leaves. With `waited` it is due if there is, or may
+    /// be, any tombstone. Returns whether one is under way. Blocking; the caller holds
     /// nothing.
     ///
     /// # Errors
     /// Those of the store, but for pages that cannot be read: what belongs there stays above.
     pub(crate) fn purge_due(&self, waited: bool) -> Result<bool> {
-        let mut cold_leaves = 0;
-        if !self.is_purging(waited)? {
-            return Ok(false);
+        match self.is_purging(waited)? {
+            true => self.purge_leaves(STEP_LEAVES),
+            false => Ok(false),
         }
-        for _ in 0..STEP_LEAVES {
+    }
+
+    /// Before a change: where tombstones are so many that it is tiresome to look for the first record, it takes some
+    /// down, and what they come to goes on with that; of other changes than deletes one in some does. `hash` is that of
+    /// its key. Blocking; the caller holds nothing.
+    pub(crate) fn purge_for_change(
+        &self,
+        hash: u64,
+        space: Space,
+        waits: &mut Waits,
+    ) -> Result<()> {
+        let helps = hash.is_multiple_of(CHANGES_PER_HELP);
+        if !C::BLIND || !helps && space != Space::Reserve {
+            return Ok(());
+        }
+        let done = (|| {
+            if helps && self.is_urgent() {
+                let goes_on = self.is_purging(false)? && self.purge_leaves(HELP_LEAVES)?;
+                self.purging.lock().is_urgent = goes_on;
+            }
+            self.cold.catch_up(space, waits)
+        })();
+        match done {
+            // The change meets what is in its own way.
+            Err(e) if e.is_unreadable() || e.is_no_room() => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
+    /// Whether changes take tombstones down: from the moment at which there are too many to the end of the round.
+    fn is_urgent(&self) -> bool {
+        let mut purging = self.purging.lock();
+        purging.is_urgent |= self.deletes_since(&purging) >= self.cold.most_marks_above();
+        purging.is_urgent
+    }
+
+    /// Goes through so many leaves of the round; whether it goes on.
+    fn purge_leaves(&self, most: usize) -> Result<bool> {
+        let mut cold_leaves = 0;
+        for _ in 0..most {
             if cold_leaves >= STEP_COLD_LEAVES {
                 return Ok(true);
             }
@@ -78,23 +121,27 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     }
 
     pub(crate) fn is_purging(&self, waited: bool) -> Result<bool> {
-        {
-            let purging = self.purging.lock();
-            if purging.under_way || self.deletes_since(&purging) < LEAST_DELETES {
-                return Ok(purging.under_way);
-            }
-        }
         let Some(hot) = self.hot() else {
             return Ok(false);
         };
-        let below = match waited {
+        {
+            let purging = self.purging.lock();
+            let due = match waited {
+                true => !purging.is_counted || self.deletes_since(&purging) > 0,
+                false => self.deletes_since(&purging) >= LEAST_DELETES,
+            };
+            if purging.under_way || !due {
+                return Ok(purging.under_way);
+            }
+        }
+        let enough = match waited {
             true => 0.0,
-            false => self.leaves(&self.cold)?,
+            false => self.leaves(&self.cold)? + DELETES_PER_LEAF * self.leaves(hot)?,
         };
-        let enough = below + DELETES_PER_LEAF * self.leaves(hot)?;
         let mut purging = self.purging.lock();
         if !purging.under_way && self.deletes_since(&purging) as f64 >= enough {
             purging.deletes = self.events.sum(|e| &e.deletes);
+            purging.is_counted = true;
             purging.resume(b"");
         }
         Ok(purging.under_way)

@@ -109,6 +109,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         cold: C,
         options: TierOptions,
     ) -> Arc<Self> {
+        let purging = Purging {
+            is_counted: hot.get().is_none(),
+            ..Purging::default()
+        };
         let tiered = Arc::new_cyclic(|me| Tiered {
             me: me.clone(),
             registered: OnceLock::new(),
@@ -123,7 +127,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             options,
             events: Sets::new(&context.wide),
             hand: Mutex::default(),
-            purging: Mutex::default(),
+            purging: Mutex::new(purging),
             walked_put_off: AtomicU32::new(0),
             stale: Default::default(),
             levels: Default::default(),

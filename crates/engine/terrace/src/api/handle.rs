@@ -132,7 +132,12 @@ impl Handle {
             return core.passes.cause().map_or(Ok(()), Err);
         }
         let checkpoint = match last_checkpoint {
-            true => core.checkpoint(Speed::Fast, true).map(|_| ()),
+            true => {
+                core.draw_in();
+                let last = core.checkpoint(Speed::Fast, true).map(|_| ());
+                core.store.end_compacting();
+                last
+            }
             false => Ok(()),
         };
         core.checkpoints.end();

@@ -24,6 +24,11 @@ const MOST_PASSES: u32 = 4;
 /// Pages moved in a round: some six mebibytes a second each way.
 pub const MOVED_AT_ONCE: u64 = 8;
 
+/// Whether a file is longer than its pages, and what is kept for pins, need, by one part in so many of them.
+pub fn is_long(seen: &SpaceSeen, part: u64) -> bool {
+    seen.slots > seen.live + seen.pinned + seen.live / part + 2 * LITTLE
+}
+
 /// What to do in this round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
@@ -53,6 +58,9 @@ pub struct Calm {
     /// Whether it has moved anything, and whether the last one had.
     moved: bool,
     moved_before: bool,
+    /// Free slots at the end of the file, when it was looked last, and slots that were kept for pins.
+    tail: u64,
+    pinned: u64,
 }
 
 impl Calm {
@@ -67,10 +75,17 @@ impl Calm {
         if self.beyond > calm * BURST_ROUNDS {
             *self = Calm {
                 written: self.written,
+                pinned: seen.pinned,
                 ..Calm::default()
             };
             return Task::Nothing;
         }
+        self.tail = seen.slots.saturating_sub(seen.used_end);
+        if self.from.is_none() && seen.pinned < self.pinned {
+            // A snapshot has gone: what it kept is free now, and what lay beyond that can be moved.
+            self.passes = 0;
+        }
+        self.pinned = seen.pinned;
         self.others += new - own;
         if self.from.is_none() && self.others > seen.live / LONGER_PART {
             // Little by little so much that the file may be longer again.
@@ -86,8 +101,7 @@ impl Calm {
         if seen.image_only > seen.live / HELD_PART + LITTLE && seen.image_only >= seen.dirty {
             return Task::Checkpoint;
         }
-        let is_long = seen.slots > seen.live + seen.live / LONGER_PART + 2 * LITTLE;
-        if is_long && self.passes < MOST_PASSES {
+        if is_long(seen, LONGER_PART) && self.passes < MOST_PASSES {
             self.passes += 1;
             self.moved_before = std::mem::take(&mut self.moved);
             return self.go_on(0, seen);
@@ -112,6 +126,8 @@ impl Calm {
         match (next, self.moved) {
             (Some(_), _) => Task::Nothing,
             (None, true) => Task::Checkpoint,
+            // It is free, and is cut once both superblocks name the end of what is in front of it.
+            (None, false) if self.tail > LITTLE => Task::Checkpoint,
             (None, false) => {
                 // What lies at the end now cannot be moved.
                 self.passes = MOST_PASSES;
@@ -146,7 +162,38 @@ mod tests {
             image_only: 0,
             dirty: 100,
             slots: 8192,
+            pinned: 0,
+            used_end: u64::MAX,
         }
+    }
+
+    /// What a snapshot kept is given back once it is gone, though all that could be moved was before.
+    #[test]
+    fn a_snapshot_that_has_gone_is_a_reason_to_look_again() {
+        let kept = SpaceSeen {
+            slots: 24_000,
+            pinned: 4000,
+            ..seen(5)
+        };
+        let mut calm = lasting(&kept);
+        assert!(matches!(calm.look(&kept), Task::Move { .. }));
+        assert_eq!(calm.moved(0, None), Task::Nothing);
+        assert_eq!(calm.look(&kept), Task::Nothing);
+        let gone = SpaceSeen {
+            pinned: 0,
+            used_end: 8000,
+            ..kept
+        };
+        assert!(matches!(calm.look(&gone), Task::Move { .. }));
+        // Nothing is to be moved; two checkpoints, and both superblocks name a shorter file.
+        assert_eq!(calm.moved(0, None), Task::Checkpoint);
+        assert!(matches!(calm.look(&gone), Task::Move { .. }));
+        assert_eq!(calm.moved(0, None), Task::Checkpoint);
+        let cut = SpaceSeen {
+            slots: 8100,
+            ..gone
+        };
+        assert_eq!(calm.look(&cut), Task::Nothing);
     }
 
     /// A calm that has lasted.

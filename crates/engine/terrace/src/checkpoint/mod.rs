@@ -2,5 +2,6 @@
 
 mod background;
 pub mod calm;
+mod closing;
 mod make;
 pub mod state;

@@ -2,3 +2,5 @@
 
 pub mod queue;
 mod take_apart;
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,7 @@ impl Core {
             .for_each(|open| self.take_apart(open.id()));
     }
 
-    fn step(&self, id: StructureId) -> Result<bool> {
+    pub(super) fn step(&self, id: StructureId) -> Result<bool> {
         let _working = self.drops.hold();
         self.registry.clear_step(id).map_err(|e| self.failed(e))
     }

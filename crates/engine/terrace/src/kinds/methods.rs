@@ -32,6 +32,15 @@ pub trait Methods: Sync {
     /// step. Returns whether more is left to do.
     fn clear_step(&self, store: &Arc<PageStore>, roots: Roots) -> Result<bool>;
 
+    /// Names the pages of a structure of which records and pages may have been removed, and checks each tier by
+    /// itself. What its records are nobody can tell any more: a tier of it may be empty already.
+    fn verify_pages(
+        &self,
+        store: &Arc<PageStore>,
+        roots: Roots,
+        page: &mut dyn FnMut(PageId) -> Result<()>,
+    ) -> Result<()>;
+
     /// The pages that are left of it then.
     fn pages_when_empty(&self, store: &Arc<PageStore>, roots: Roots) -> Attempt<Vec<PageId>>;
 }
@@ -73,6 +82,19 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Methods for Pair<H, C> {
             return Ok(true);
         }
         clear_tier(store, &C::open(store, roots.cold, Class::Cold))
+    }
+
+    fn verify_pages(
+        &self,
+        store: &Arc<PageStore>,
+        roots: Roots,
+        page: &mut dyn FnMut(PageId) -> Result<()>,
+    ) -> Result<()> {
+        // Opened for this: what a method keeps of its pages in memory is not what it was before they went.
+        if let Some(hot) = roots.hot {
+            H::open(store, hot, Class::Hot).verify(&mut |_, _, _| Ok(()), page)?;
+        }
+        C::open(store, roots.cold, Class::Cold).verify(&mut |_, _, _| Ok(()), page)
     }
 
     fn pages_when_empty(&self, store: &Arc<PageStore>, roots: Roots) -> Attempt<Vec<PageId>> {

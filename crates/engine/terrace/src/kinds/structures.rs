@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_access::{Attempt, Door};
-use terrace_base::{Result, StructureId};
+use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Exclusive, PageStore};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext, TierOptions, policy};
 
@@ -79,6 +79,16 @@ pub fn undo_create(
 /// step. Returns whether more is left to do.
 pub fn clear_step(store: &Arc<PageStore>, spec: Spec, roots: Roots) -> Result<bool> {
     methods(spec).clear_step(store, roots)
+}
+
+/// Names the pages of a structure that is being taken apart, and checks what can be checked of them.
+pub fn verify_pages(
+    store: &Arc<PageStore>,
+    spec: Spec,
+    roots: Roots,
+    page: &mut dyn FnMut(PageId) -> Result<()>,
+) -> Result<()> {
+    methods(spec).verify_pages(store, roots, page)
 }
 
 /// Frees the pages of a structure of which nothing is left but what it was made of, if `forget`,

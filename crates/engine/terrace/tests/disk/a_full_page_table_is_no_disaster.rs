@@ -1,7 +1,10 @@
 //! There are no numbers for new pages any more: a batch is written or refused, never half done.
 
-use crate::common::tiny;
-use terrace::{Database, Durability, Error, Map, Options, Tiers, Tree, TreeOptions};
+use crate::common::{SHAPES, create, named, tiny};
+use terrace::{
+    CompactOptions, Database, Durability, Error, Map, MapOptions, Options, Rate, Tiers, Tree,
+    TreeOptions,
+};
 use terrace_sim::SimDisk;
 
 const RECORDS: u32 = 20_000;
@@ -69,5 +72,45 @@ fn batches_of_deletes_are_done_or_refused() {
         let found = Database::open_on(disk.copy().shared(), options()).unwrap();
         assert!(found.verify().unwrap().is_clean());
         db.checkpoint().unwrap();
+    }
+}
+
+/// Deletes get out of it, whatever the structure: some numbers are kept back for what they leave behind, and for
+/// merging.
+#[test]
+fn deletes_and_compaction_are_a_way_out() {
+    for shape in SHAPES {
+        let name = named(shape);
+        let disk = SimDisk::new(2);
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        let map = create(&db, "map", shape, MapOptions::new()).unwrap();
+        let mut count = 0;
+        let full = loop {
+            // In no order.
+            match map.put(key(u32::wrapping_mul(count, 0x9E37_79B1)), [7; 900]) {
+                Ok(()) => count += 1,
+                Err(e) => break e,
+            }
+        };
+        assert!(
+            matches!(full, Error::MemoryTooSmall { .. }),
+            "{name}: {full}"
+        );
+        let before = db.stats().pages.live;
+        for i in 0..count {
+            let key = key(i.wrapping_mul(0x9E37_79B1));
+            let refused = map.delete(&key).err();
+            assert!(
+                refused.is_none(),
+                "{name}, {i} of {count}: {}",
+                refused.unwrap()
+            );
+        }
+        db.compact(CompactOptions::new().rate(Rate::Fast)).unwrap();
+        let after = db.stats().pages.live;
+        assert!(after * 10 < before, "{name}: {before} pages, then {after}");
+        map.put("x", "y").unwrap();
+        assert_eq!(map.iter_unordered().unwrap().count(), 1);
+        db.verify().unwrap().into_result().unwrap();
     }
 }

@@ -230,6 +230,35 @@ fn a_large_value_goes_whole_though_a_read_fails_meanwhile() {
     }
 }
 
+/// However many reads fail of a long value, as long as each page comes after a few of them.
+#[test]
+fn a_long_value_goes_whole_though_many_reads_fail_meanwhile() {
+    let disk = SimDisk::new(9);
+    let options = TreeOptions::new().tiers(terrace::Tiers::One);
+    let db = Database::open_on(disk.shared(), tiny(9)).unwrap();
+    let tree = db.create_tree("tree", options).unwrap();
+    tree.put("key", vec![1; 1_000_000]).unwrap();
+    drop(tree);
+    db.close().unwrap();
+    let db = Database::open_on(disk.shared(), tiny(9)).unwrap();
+    let tree = db.open_tree("tree", options).unwrap();
+    assert!(!tree.contains_key("another").unwrap());
+    // Three of four.
+    for nth in (1..60).filter(|nth| nth % 4 > 0) {
+        disk.inject(Injection {
+            op: Some(Op::Read),
+            file: Some("data".into()),
+            nth,
+            fault: Fault::Eio,
+            forever: false,
+        });
+    }
+    tree.delete("key").unwrap();
+    disk.heal();
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
 #[test]
 fn truncated_and_missing_files_are_errors() {
     let (disk, model) = database(2);

@@ -2,7 +2,7 @@
 //! memory and nothing would ever have to make room.
 
 use crate::common::{SHAPES, Shape, create, named};
-use terrace::{Database, Map, MapOptions, Options};
+use terrace::{CompactOptions, Database, LsmOptions, Map, MapOptions, Options, Rate, Tiers};
 use terrace_sim::SimDisk;
 
 const RECORDS: u32 = 20_000;
@@ -105,6 +105,81 @@ fn large_values_that_are_deleted_give_their_pages_back_among_many_records() {
             after + 3000 < before,
             "{name}: {before} pages, then {after}"
         );
+    }
+}
+
+/// What gives back the pages of few large values, with this done in between.
+fn few_give_their_pages_back(shape: Shape, is_reopened: bool, by: fn(&Database)) {
+    let disk = SimDisk::new(5);
+    let options = options().memory(4 << 20);
+    let (db, map) = filled(&disk, shape, options.clone());
+    let long = |i: u32| [b"long".as_slice(), &key(i)].concat();
+    const FEW: u32 = 10;
+    (0..FEW).for_each(|i| map.put(long(i), vec![5; 400_000]).unwrap());
+    for i in 0..2 * RECORDS {
+        map.put(key(RECORDS + i), [7; 100]).unwrap();
+    }
+    by(&db);
+    let before = db.stats().pages.live;
+    (0..FEW).for_each(|i| map.delete(long(i)).unwrap());
+    drop(map);
+    let db = match is_reopened {
+        true => {
+            db.close().unwrap();
+            Database::open_on(disk.shared(), options).unwrap()
+        }
+        false => db,
+    };
+    by(&db);
+    let after = db.stats().pages.live;
+    assert!(
+        after + 900 < before,
+        "{}, reopened {is_reopened}: {before} pages, then {after}",
+        named(shape)
+    );
+    let map = db.map("map").unwrap();
+    assert!((0..FEW).all(|i| map.get(long(i)).unwrap().is_none()));
+    db.verify().unwrap().into_result().unwrap();
+}
+
+/// However few they are, and whoever counted them.
+#[test]
+fn few_large_values_that_are_deleted_give_their_pages_back_and_those_of_before_an_opening() {
+    for shape in SHAPES {
+        for is_reopened in [false, true] {
+            few_give_their_pages_back(shape, is_reopened, |db| {
+                db.compact(CompactOptions::new().rate(Rate::Fast)).unwrap();
+            });
+            few_give_their_pages_back(shape, is_reopened, |db| {
+                for _ in 0..2 {
+                    db.checkpoint().unwrap();
+                }
+            });
+        }
+    }
+}
+
+/// Nobody who looks for the first or the last record reads page after page of what is not there any more, from the
+/// moment on at which the last delete has returned, without any thread that does it.
+#[test]
+fn what_was_deleted_from_an_lsm_tree_is_not_walked_over() {
+    const MANY: u32 = 60_000;
+    for tiers in [Tiers::One, Tiers::Two] {
+        let disk = SimDisk::new(6);
+        let db = Database::open_on(disk.shared(), options().memory(4 << 20)).unwrap();
+        let made = LsmOptions::new().tiers(tiers);
+        let map = db.lsm_with("map", made).unwrap();
+        (0..MANY).for_each(|i| map.put(key(i), [7; 200]).unwrap());
+        // In another order.
+        let order = |i: u32| key(i * 7919 % MANY);
+        (0..MANY).for_each(|i| map.delete(order(i)).unwrap());
+        let before = db.stats().pages.reads;
+        assert_eq!(map.first().unwrap(), None);
+        assert_eq!(map.last().unwrap(), None);
+        let reads = db.stats().pages.reads - before;
+        assert!(reads < 200, "{tiers:?}: {reads} pages are read");
+        let live = db.stats().pages.live;
+        assert!(live < 500, "{tiers:?}: {live} pages");
     }
 }
 
