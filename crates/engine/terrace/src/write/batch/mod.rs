@@ -7,3 +7,4 @@ pub mod standing;
 mod write;
 
 pub use changes::{Batch, MAX_BATCH_OPERATIONS, Mark};
+pub use write::Wrote;
